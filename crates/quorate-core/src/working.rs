@@ -1,7 +1,7 @@
-//! The state at the head of a space: what decisions need and what is small enough to hold in memory.
+//! The working state: the in-memory state at the head of a space that decisions need.
 //!
-//! It changes in one way only: [`Working::apply`] carries out an effect. Deliveries, agents and consumers are each set
-//! by one function that keeps every index in step and remembers what was there, so that a refused commit is undone.
+//! Durable state changes only through [`WorkingState::apply`], which applies an effect. Deliveries, agents and consumers each
+//! have one setter that maintains all indexes and pushes an undo entry, so that a refused commit can be undone.
 
 mod apply;
 mod approvals;
@@ -50,89 +50,89 @@ type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 /// The newest record of a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// Its position.
+    /// Sequence number.
     pub seq: Seq,
-    /// The chain up to it.
+    /// Head of the hash chain.
     pub hash: [u8; 32],
-    /// When it was decided; the next one is not earlier.
+    /// Time of the decision. Later records are never earlier than this.
     pub at: Timestamp,
     /// The current generation.
     pub generation: Generation,
 }
 
-/// How many deliveries are in each state. They add up to all that were ever made.
+/// Number of deliveries in each state. The sum is the number of all deliveries ever created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Waiting to be taken.
+    /// Ready for dispatch.
     pub ready: u64,
-    /// Waiting for their time.
+    /// Scheduled for a later time, or held by a paused session.
     pub scheduled: u64,
-    /// Held by somebody.
+    /// Leased to an agent.
     pub leased: u64,
-    /// Done.
+    /// Acknowledged.
     pub acked: u64,
     /// Dead letters.
     pub dead: u64,
-    /// Past their time.
+    /// Expired before they were acknowledged.
     pub expired: u64,
-    /// Ended by an operator.
+    /// Purged.
     pub purged: u64,
 }
 
-/// Where an open delivery is.
+/// The state of an open delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OpenState {
-    /// Waiting to be taken.
+    /// Ready for dispatch.
     Ready {
-        /// Since when.
+        /// Time at which it became ready.
         since: Timestamp,
     },
-    /// Waiting for its time.
+    /// Scheduled for a later time.
     Scheduled {
-        /// Until when.
+        /// Time at which it becomes ready.
         due: Timestamp,
     },
-    /// Waiting for its session to be resumed; counted as scheduled. Its row says what it would be otherwise.
+    /// Held until its paused session resumes; counted as scheduled. Its row keeps the state it would have otherwise.
     Held {
-        /// Since when it would be ready.
+        /// Time at which it would have become ready.
         since: Timestamp,
     },
-    /// Held by its recipient. The deadline is kept beside, see [`Working::lease`].
+    /// Leased to an agent. The deadline is stored separately, see [`WorkingState::lease`].
     Leased {
-        /// The current lease.
+        /// Token of the current lease.
         token: Token,
     },
 }
 
-/// A delivery that has not ended. Kept small: there may be a million of them.
+/// A delivery that has not ended. The type is kept small: there may be a million of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Open {
-    /// The record that holds the message.
+    /// The record that contains the message.
     pub seq: Seq,
-    /// Where it is.
+    /// The current state.
     pub state: OpenState,
-    /// When the message expires; [`Open::NEVER`] if it does not.
+    /// Expiry time of the message; [`OpenDelivery::NEVER`] if it does not expire.
     pub expires: Timestamp,
-    /// The number of the session that the message belongs to; 0 if to none.
+    /// Number of the session that the message belongs to; 0 if none.
     session: SessionNo,
-    /// Whom it is for, or who holds it.
+    /// The recipient, or the agent that holds the lease.
     pub to: Recipient,
     n: u32,
-    /// Which goes first.
+    /// Priority of the message.
     pub priority: Priority,
-    /// How often it was taken.
+    /// Number of attempts so far.
     pub attempt: u16,
-    /// How often it may be taken.
+    /// Maximum number of attempts.
     pub attempts_max: u16,
-    /// What becomes of it if its recipient goes offline while it waits.
+    /// Handling of a waiting delivery whose recipient goes offline.
     pub if_unavailable: IfUnavailable,
 }
 
 impl Open {
-    /// The time of expiry of what does not expire.
+    /// Expiry time of a message that does not expire.
     pub const NEVER: Timestamp = Timestamp(u64::MAX);
 
-    /// An open delivery that was not taken yet.
+    /// Creates a delivery without attempts, with default limits.
     #[must_use]
     pub fn new(to: impl Into<Recipient>, seq: Seq, n: u32, state: OpenState) -> Self {
         Self {
@@ -149,31 +149,31 @@ impl Open {
         }
     }
 
-    /// Whose it is, and of which message.
+    /// Returns the recipient and the position of the message.
     #[must_use]
     pub fn origin(&self) -> Origin {
         Origin { to: self.to, seq: self.seq, n: self.n }
     }
 
-    /// The session that the message belongs to.
+    /// Returns the session that the message belongs to.
     #[must_use]
     pub fn session(&self) -> Option<SessionNo> {
         Some(self.session).filter(|session| session.0 > 0)
     }
 
-    /// The same delivery, of a message that belongs to this session.
+    /// Sets the session that the message belongs to.
     #[must_use]
     pub fn of_session(self, session: Option<SessionNo>) -> Self {
         Self { session: session.unwrap_or_default(), ..self }
     }
 
-    /// Which message of the record it is, counted from 0.
+    /// Returns the index of the message within its record, starting at 0.
     #[must_use]
     pub fn n(&self) -> u32 {
         self.n
     }
 
-    /// The current token, if it is held.
+    /// Returns the current lease token, if the delivery is leased.
     #[must_use]
     pub fn token(&self) -> Option<Token> {
         match self.state {
@@ -183,14 +183,14 @@ impl Open {
     }
 }
 
-/// How long a lease lasts and when it ends.
+/// Duration and deadline of a lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lease {
     pub(crate) lease_ms: u64,
     pub(crate) deadline: Mono,
-    /// When it was taken; `None` if that was before the hub's start.
+    /// Start of the lease; `None` if it began before the hub's start.
     pub(crate) since: Option<Timestamp>,
-    /// The record that gave it; 0 if that was before the hub's start.
+    /// The record that granted it; 0 if it began before the hub's start.
     pub(crate) seq: Seq,
 }
 
@@ -200,28 +200,28 @@ impl Lease {
     }
 }
 
-/// When time alone will next change something.
+/// The next time at which a sweep has something to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wake {
-    /// A delivery falls due or expires at this time.
+    /// The next due or expiry time, by the wall clock.
     pub wall: Option<Timestamp>,
-    /// A lease ends at this reading.
+    /// The next lease deadline or check, by the monotonic clock.
     pub mono: Option<Mono>,
 }
 
 impl Wake {
-    /// Whether it is time.
+    /// Whether a sweep is due.
     #[must_use]
     pub fn is_due(&self, now: Now) -> bool {
         self.wall.is_some_and(|at| at <= now.wall) || self.mono.is_some_and(|at| at <= now.mono)
     }
 }
 
-/// What to put back if the commit is refused.
+/// An entry of the undo journal: the previous value of one part of the state.
 #[derive(Debug)]
 enum Undo {
     Delivery(DeliveryNo, Option<(Open, Option<Lease>)>),
-    // Boxed: rare and large, while most of the journal is deliveries.
+    // Boxed, because it is rare and large: most entries are deliveries.
     Agent(AgentNo, Option<Box<Agent>>),
     Consumer(ConsumerId, Option<Consumer>),
     Fairness(AgentNo, inbox::Fairness),
@@ -247,14 +247,14 @@ enum Undo {
 pub struct Working {
     /// The newest record.
     pub head: Head,
-    /// The identity of the space.
+    /// Id of the space.
     pub id: SpaceId,
-    /// Units of work that the last decision cost, also if it was refused; see [`crate::limits::COMMIT_WORK_MAX`].
+    /// Units of work of the last decision, even if it was refused; see [`crate::limits::COMMIT_WORK_MAX`].
     pub spent: u64,
     eras: Arc<Eras>,
     next_delivery: u64,
     last_token: u64,
-    /// The highest epoch ever given out, so that none is given out twice.
+    /// The highest epoch ever issued, so that none is issued twice.
     last_epoch: u64,
     agents: Arc<Agents>,
     inboxes: Vec<Inbox>,
@@ -262,43 +262,43 @@ pub struct Working {
     open: Map<DeliveryNo, Open>,
     leases: Map<DeliveryNo, Lease>,
     due: BTreeSet<(Timestamp, DeliveryNo)>,
-    expiring: BTreeSet<(Timestamp, DeliveryNo)>,
-    lapsing: BTreeSet<(Mono, DeliveryNo)>,
+    message_expiries: BTreeSet<(Timestamp, DeliveryNo)>,
+    lease_deadlines: BTreeSet<(Mono, DeliveryNo)>,
     consumers: Map<ConsumerId, Consumer>,
     items: items::Items,
     chains: chains::Chains,
-    /// When to look who waits for whom, if anybody does.
+    /// Time of the next deadlock check, if there are waits.
     look_at: Option<Mono>,
-    /// Who sent how often to everybody of late.
+    /// Broadcast quota usage of each sender.
     broadcasts: Map<AgentNo, Broadcasts>,
     watched: presence::Watched,
-    /// Turns given out so far; whoever comes later has a higher one.
+    /// Last queue ticket issued. Tickets order waiting consumers: a later one has a higher ticket.
     turns: u64,
-    /// Inboxes and pools in which something became ready, to be looked at before the commit ends.
+    /// Inboxes and pools with ready deliveries and waiting consumers. They are dispatched before the commit ends.
     stirred: Vec<Home>,
     counts: Counts,
-    /// Those that are ready, by the level of their priority.
+    /// Number of ready deliveries by priority level.
     ready_by_level: [u64; 4],
-    /// What to put back, since the last [`Working::settle`].
+    /// Undo journal since the last [`WorkingState::mark_durable`].
     journal: Vec<Undo>,
-    /// Where in the journal the current commit begins.
+    /// Length of the journal at the start of the current commit.
     mark: usize,
-    /// How many inboxes were stirred by then.
+    /// Number of scheduled dispatches at the start of the current commit.
     stirred_mark: usize,
-    /// What was true at the last [`Working::settle`] and is not in the journal.
-    settled: Settled,
+    /// State at the last [`WorkingState::mark_durable`] that the journal does not cover.
+    durable: DurableState,
 }
 
-/// The part of the state that changes with every record.
+/// The part of the state that changes with every record and is saved as a whole.
 #[derive(Clone, Debug)]
-struct Settled {
+struct DurableState {
     head: Head,
     eras: Arc<Eras>,
     counts: Counts,
 }
 
 impl Working {
-    /// The state of a space before its first record.
+    /// Creates the state of a space before its first record.
     #[must_use]
     pub fn new(id: SpaceId) -> Self {
         let head = Head {
@@ -321,8 +321,8 @@ impl Working {
             open: Map::default(),
             leases: Map::default(),
             due: BTreeSet::new(),
-            expiring: BTreeSet::new(),
-            lapsing: BTreeSet::new(),
+            message_expiries: BTreeSet::new(),
+            lease_deadlines: BTreeSet::new(),
             consumers: Map::default(),
             items: items::Items::default(),
             chains: chains::Chains::default(),
@@ -336,11 +336,11 @@ impl Working {
             journal: Vec::new(),
             mark: 0,
             stirred_mark: 0,
-            settled: Settled { head, eras: Arc::default(), counts: Counts::default() },
+            durable: DurableState { head, eras: Arc::default(), counts: Counts::default() },
         }
     }
 
-    /// Takes up what a store kept of a space: everything but the open deliveries, which [`Working::load`] adds.
+    /// Restores a space from storage, except its open deliveries, which [`WorkingState::load`] adds.
     #[must_use]
     pub fn restore(id: SpaceId, head: Head, eras: Eras, agents: Vec<Agent>, kept: Kept) -> Self {
         let mut working = Self::new(id);
@@ -357,8 +357,8 @@ impl Working {
         working
     }
 
-    /// Adds an open delivery as it was stored. A lease runs its full length again from now; what a paused session
-    /// holds is held again. Items are loaded first.
+    /// Adds a stored open delivery. A lease restarts with its full duration, and a delivery of a paused session is held
+    /// again. Items must be loaded before.
     pub fn load(&mut self, number: DeliveryNo, open: Open, lease_ms: u64, now: Now) {
         let state = match open.state {
             OpenState::Ready { since } => self.waiting(open.session(), since),
@@ -368,62 +368,62 @@ impl Working {
         let deadline = now.mono.plus_ms(lease_ms);
         let lease = open.token().map(|_| Lease { lease_ms, deadline, since: None, seq: Seq(0) });
         self.put_delivery(number, Some((open, lease)));
-        self.settled.counts = self.counts;
+        self.durable.counts = self.counts;
     }
 
-    /// Makes room for this many open deliveries at once.
+    /// Reserves memory for this many open deliveries.
     pub fn reserve(&mut self, count: usize) {
         self.open.reserve(count);
     }
 
-    /// The agents, as they are now.
+    /// Returns the registered agents.
     #[must_use]
     pub fn agents(&self) -> &Arc<Agents> {
         &self.agents
     }
 
-    /// The eras, as they are now.
+    /// Returns the generations of the space.
     #[must_use]
     pub fn eras(&self) -> &Arc<Eras> {
         &self.eras
     }
 
-    /// How many deliveries are in each state.
+    /// Returns the number of deliveries in each state.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// How many deliveries wait to be taken, by the level of their priority, low first.
+    /// Returns the number of ready deliveries by priority level, lowest level first.
     #[must_use]
     pub fn ready_by_level(&self) -> [u64; 4] {
         self.ready_by_level
     }
 
-    /// What a store keeps of the state besides rows.
+    /// Returns the counters that a store has to persist.
     #[must_use]
     pub fn kept(&self) -> Kept {
         Kept { next_delivery: self.next_delivery, last_token: self.last_token, counts: self.counts }
     }
 
-    /// An open delivery.
+    /// Returns an open delivery.
     #[must_use]
     pub fn open(&self, number: DeliveryNo) -> Option<&Open> {
         self.open.get(&number)
     }
 
-    /// How long the lease of a delivery lasts, if it is held.
+    /// Returns the lease duration of a delivery, if it is leased.
     #[must_use]
     pub fn lease_ms(&self, number: DeliveryNo) -> Option<u64> {
         self.leases.get(&number).map(|lease| lease.lease_ms)
     }
 
-    /// The lease of a delivery, if it is held.
+    /// Returns the lease of a delivery, if it is leased.
     pub(crate) fn lease(&self, number: DeliveryNo) -> Option<Lease> {
         self.leases.get(&number).copied()
     }
 
-    /// All open deliveries in the order of their numbers. For comparisons; not for hot paths.
+    /// Returns all open deliveries, sorted by number. For comparisons; not for hot paths.
     #[must_use]
     pub fn all_open(&self) -> Vec<(DeliveryNo, Open)> {
         let mut all: Vec<_> = self.open.iter().map(|(number, open)| (*number, *open)).collect();
@@ -431,24 +431,24 @@ impl Working {
         all
     }
 
-    /// When time alone will next change something.
+    /// Returns the next time at which a sweep has something to do.
     #[must_use]
     pub fn wake(&self) -> Wake {
         let due = self.due.first().map(|(at, _)| *at);
-        let expiry = self.expiring.first().map(|(at, _)| *at);
-        // What was found due by a commit that could not hand it out is handed out by the next sweep, at once.
+        let expiry = self.message_expiries.first().map(|(at, _)| *at);
+        // A dispatch that was scheduled by a refused commit is done by the next sweep, immediately.
         let stirred = (!self.stirred.is_empty()).then_some(Timestamp(0));
         let (alarm, deadline) = self.items.wake();
         Wake {
             wall: [due, expiry, stirred, alarm].into_iter().flatten().min(),
-            mono: [self.lapsing.first().map(|(at, _)| *at), deadline, self.next_look(), self.watched.wake()]
+            mono: [self.lease_deadlines.first().map(|(at, _)| *at), deadline, self.next_look(), self.watched.wake()]
                 .into_iter()
                 .flatten()
                 .min(),
         }
     }
 
-    /// Starts a commit: brings the clock up to date and marks what to put back if the commit is refused.
+    /// Starts a commit: makes due deliveries ready, and marks the undo journal.
     pub(crate) fn begin(&mut self, now: Now) {
         while let Some((due, number)) = self.due.first().copied()
             && due <= now.wall
@@ -470,34 +470,34 @@ impl Working {
         });
     }
 
-    /// The commit is refused: puts back everything since it began. That time has passed stays true.
+    /// Undoes the current commit. Deliveries that became due stay ready.
     pub(crate) fn undo(&mut self) {
         self.undo_to(self.mark);
         self.stirred.truncate(self.stirred_mark);
         self.items.tasks.back_to_mark();
     }
 
-    /// The commits since the last call are on disk: from here on they are not put back.
+    /// Marks all commits so far as durable: they can no longer be undone.
     pub fn settle(&mut self) {
         self.journal.clear();
         self.mark = 0;
-        self.settled = Settled { head: self.head, eras: Arc::clone(&self.eras), counts: self.counts };
+        self.durable = DurableState { head: self.head, eras: Arc::clone(&self.eras), counts: self.counts };
     }
 
-    /// Whether there is a record that [`Working::settle`] was not told of.
+    /// Whether there are records that are not marked as durable yet.
     #[must_use]
     pub fn has_moved(&self) -> bool {
-        self.head.seq != self.settled.head.seq
+        self.head.seq != self.durable.head.seq
     }
 
-    /// The commits since [`Working::settle`] could not be written: puts back everything.
+    /// Undoes all commits since [`WorkingState::mark_durable`], because they could not be written.
     pub fn revert(&mut self) {
         self.undo_to(0);
-        let Settled { head, eras, counts } = self.settled.clone();
+        let DurableState { head, eras, counts } = self.durable.clone();
         self.head = head;
         self.eras = eras;
         self.counts = counts;
-        // What was handed out is waiting again, and so are those who were to get it.
+        // Undone dispatches have to be repeated: both the deliveries and the consumers wait again.
         self.stirred.clear();
         for number in 1..=self.inboxes.len() as u64 {
             self.stir(Home::Agent(AgentNo(number)));
@@ -539,7 +539,7 @@ impl Working {
         }
     }
 
-    /// Notes an inbox or a pool in which something is ready and somebody is waiting.
+    /// Schedules the dispatch of an inbox or pool, if it has ready deliveries and waiting consumers.
     pub(crate) fn stir(&mut self, home: Home) {
         let inbox = self.inbox_at(home);
         if inbox.is_awaited() && inbox.has_ready() && !self.stirred.contains(&home) {
@@ -547,7 +547,7 @@ impl Working {
         }
     }
 
-    /// Notes everything from which an agent may take: it has room or credit for more.
+    /// Schedules the dispatch of the inbox and all pools of an agent, because it has capacity or credit again.
     pub(crate) fn stir_all(&mut self, agent: AgentNo) {
         self.stir(Home::Agent(agent));
         for index in 0..self.inbox(agent).pools().len() {
@@ -556,7 +556,7 @@ impl Working {
         }
     }
 
-    /// How often an agent sent to everybody of late.
+    /// Returns the broadcast quota usage of an agent.
     pub(crate) fn broadcasts(&self, agent: AgentNo) -> Broadcasts {
         self.broadcasts.get(&agent).copied().unwrap_or_default()
     }
@@ -574,13 +574,13 @@ impl Working {
         DeliveryNo(self.next_delivery)
     }
 
-    /// The next epoch: above every earlier one of this space, also of an agent that was removed and of a history that a
-    /// restore undid.
+    /// Returns the next epoch. It exceeds all earlier epochs of the space, including those of removed agents and of a
+    /// history that a restore replaced.
     pub(crate) fn next_epoch(&self, seq: Seq) -> Epoch {
         Epoch((self.last_epoch + 1).max(seq.0).max(self.head.generation.0 << 24))
     }
 
-    /// The next token: greater than every earlier one, also those of a history that a restore undid.
+    /// Returns the next lease token. It exceeds all earlier ones, including those of a history that a restore replaced.
     pub(crate) fn next_token(&mut self) -> Token {
         self.last_token = (self.last_token + 1).max(self.head.generation.0 << 24);
         Token(self.last_token)
@@ -594,14 +594,14 @@ impl Working {
         &mut self.inboxes[agent.0 as usize - 1]
     }
 
-    /// The first deliveries, by number, whose lease is over.
+    /// Returns up to `max` deliveries with an expired lease, earliest deadline first.
     pub(crate) fn lapsed(&self, now: Mono, max: usize) -> Vec<DeliveryNo> {
-        self.lapsing.iter().take_while(|(at, _)| *at <= now).take(max).map(|(_, number)| *number).collect()
+        self.lease_deadlines.iter().take_while(|(at, _)| *at <= now).take(max).map(|(_, number)| *number).collect()
     }
 
-    /// The first waiting deliveries, by time, whose message expired.
+    /// Returns up to `max` waiting deliveries with an expired message, earliest expiry first.
     pub(crate) fn expired(&self, now: Timestamp, max: usize) -> Vec<DeliveryNo> {
-        self.expiring.iter().take_while(|(at, _)| *at <= now).take(max).map(|(_, number)| *number).collect()
+        self.message_expiries.iter().take_while(|(at, _)| *at <= now).take(max).map(|(_, number)| *number).collect()
     }
 
     fn set_delivery(&mut self, number: DeliveryNo, new: Option<(Open, Option<Lease>)>) {
@@ -610,7 +610,7 @@ impl Working {
         self.put_delivery(number, new);
     }
 
-    /// The one place where a delivery changes and where every index over deliveries is kept in step.
+    /// Replaces a delivery and updates every index over deliveries. No other function changes deliveries.
     fn put_delivery(&mut self, number: DeliveryNo, new: Option<(Open, Option<Lease>)>) {
         let old = match new {
             Some((open, _)) => self.open.insert(number, open),
@@ -636,12 +636,12 @@ impl Working {
                         self.inbox_mut(agent).leased.remove(&number);
                     }
                     if let Some(lease) = self.leases.remove(&number) {
-                        self.lapsing.remove(&(lease.deadline, number));
+                        self.lease_deadlines.remove(&(lease.deadline, number));
                     }
                 }
             }
             if old.expires != Open::NEVER && old.token().is_none() {
-                self.expiring.remove(&(old.expires, number));
+                self.message_expiries.remove(&(old.expires, number));
             }
             self.watch_delivery(&old, number, false);
         }
@@ -671,12 +671,12 @@ impl Working {
                 }
                 if let Some(lease) = lease {
                     self.leases.insert(number, lease);
-                    self.lapsing.insert((lease.deadline, number));
+                    self.lease_deadlines.insert((lease.deadline, number));
                 }
             }
         }
         if open.expires != Open::NEVER && open.token().is_none() {
-            self.expiring.insert((open.expires, number));
+            self.message_expiries.insert((open.expires, number));
         }
         self.watch_delivery(&open, number, true);
     }
@@ -688,7 +688,7 @@ impl Working {
         }
     }
 
-    /// Says whether the agent may take from other pools now.
+    /// Replaces an agent. Returns whether the set of pools that it serves changed.
     fn put_agent(&mut self, number: AgentNo, new: Option<Agent>) -> bool {
         let known = new.is_some();
         let count = match &new {
@@ -703,12 +703,12 @@ impl Working {
     }
 }
 
-/// Which count of [`Working::ready_by_level`].
+/// Returns the index of a priority in [`WorkingState::ready_by_level`].
 fn level_of(priority: Priority) -> usize {
     usize::from(priority.level.min(3))
 }
 
-/// Where a delivery waits, or waited before it was taken.
+/// Returns the inbox or pool that a delivery belongs to.
 fn home_of<'a>(inboxes: &'a mut [Inbox], pools: &'a mut pools::Pools, to: Recipient) -> &'a mut Inbox {
     match to.home() {
         Home::Agent(agent) => &mut inboxes[agent.0 as usize - 1],
@@ -716,26 +716,26 @@ fn home_of<'a>(inboxes: &'a mut [Inbox], pools: &'a mut pools::Pools, to: Recipi
     }
 }
 
-/// What a store keeps of the state besides rows.
+/// Counters that a store persists in addition to rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// The number of the next delivery.
     pub next_delivery: u64,
-    /// The last token given out.
+    /// The last lease token that was issued.
     pub last_token: u64,
-    /// Deliveries by state.
+    /// Number of deliveries in each state.
     pub counts: Counts,
 }
 
 impl Working {
-    /// Deliveries that are leased to anybody, in the order of their numbers. Looks at all of them.
+    /// Returns all leased deliveries, sorted by number. Scans all leases.
     pub(crate) fn all_leased(&self) -> Vec<DeliveryNo> {
         let mut leased: Vec<_> = self.leases.keys().copied().collect();
         leased.sort_unstable();
         leased
     }
 
-    /// Deliveries that wait for their time, soonest first.
+    /// Returns the scheduled deliveries, earliest first.
     pub(crate) fn scheduled(&self) -> impl Iterator<Item = DeliveryNo> {
         self.due.iter().map(|(_, number)| *number)
     }

@@ -1,4 +1,4 @@
-//! Carrying out an effect. Live decisions, recovery and replay all come through here.
+//! Application of effects to the working state. Shared by live decisions, recovery and replay.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::time::Now;
 use crate::working::{Lease, Open, OpenState, Undo, Working, inbox};
 
 impl Working {
-    /// Carries out one effect of record `seq`. `n` counts the messages of that record.
+    /// Applies one effect of record `seq`. `n` counts the messages of that record.
     ///
-    /// An effect was decided against the state before it, so it fits; a delivery that it names and that is not there
-    /// means that log and state have come apart, and is passed over here: comparing them is the business of `verify`.
+    /// Effects were decided against this state, so they are not validated again. A missing delivery means that log and state
+    /// have diverged. It is skipped here; `verify` reports such differences.
     pub(crate) fn apply(&mut self, effect: &Effect, seq: Seq, n: &mut u32, now: Now) {
         match effect {
             Effect::SpaceCreated { generation, .. } | Effect::Restored { generation } => {
@@ -54,12 +54,12 @@ impl Working {
                     expires_at: *expires_at,
                     session: *session,
                 };
-                self.deliver_again(*delivery, *to, &letter, now);
+                self.create_redelivery(*delivery, *to, &letter, now);
             }
             Effect::Written { .. } | Effect::Deleted { .. } => {}
             Effect::Erased { seq, part } => self.forget_inputs(*seq, *part),
             Effect::Changed { item, .. } => self.set_item(item, now),
-            // Waits are in memory only, and those who wait were told.
+            // Waits exist in memory only, and the waiting consumer was notified.
             Effect::WaitAborted { .. } => {}
             Effect::SessionAdded { session, kind, n, .. } => {
                 if let Some(mut session) = self.items().sessions.get(session.as_str()).cloned() {
@@ -75,7 +75,7 @@ impl Working {
             }
             Effect::Brought { agent, first, letters } => {
                 for (number, letter) in (first.0..).map(DeliveryNo).zip(letters) {
-                    self.deliver_again(number, (*agent).into(), letter, now);
+                    self.create_redelivery(number, (*agent).into(), letter, now);
                 }
                 self.next_delivery = first.0 + letters.len() as u64;
             }
@@ -87,7 +87,7 @@ impl Working {
         }
     }
 
-    /// What is only described anew is the same start: it is as it was.
+    /// Keeps the presence of an agent whose registration changed within the same epoch.
     fn apply_registered(&mut self, number: AgentNo, mut agent: Agent) {
         if let Some(known) = self.agents().get(number).filter(|known| known.epoch == agent.epoch) {
             agent.presence = known.presence.clone();
@@ -95,13 +95,13 @@ impl Working {
         self.set_agent(number, Some(agent));
     }
 
-    /// A delivery is done with.
+    /// Removes an acknowledged delivery.
     pub(crate) fn acked(&mut self, number: DeliveryNo) {
         self.set_delivery(number, None);
     }
 
-    /// Delivers a message that lies in the log.
-    fn deliver_again(&mut self, number: DeliveryNo, to: Recipient, letter: &Letter, now: Now) {
+    /// Creates a delivery of a message that is already in the log.
+    fn create_redelivery(&mut self, number: DeliveryNo, to: Recipient, letter: &Letter, now: Now) {
         let state = self.waiting(letter.session, now.wall);
         let mut open = Open::new(to, letter.seq, letter.n, state).of_session(letter.session);
         open.priority = letter.priority;
@@ -110,10 +110,10 @@ impl Working {
         self.set_delivery(number, Some((open, None)));
     }
 
-    /// Deliveries go into the hands of their recipient, or of whoever took them from a pool.
+    /// Leases deliveries to their recipient, or to the agent that took them from a pool.
     fn apply_leased(
         &mut self,
-        taker: Option<AgentNo>,
+        holder: Option<AgentNo>,
         lease_ms: u64,
         deliveries: &[Holding],
         (seq, now): (Seq, Now),
@@ -122,7 +122,7 @@ impl Working {
             let Some(mut open) = self.open(*number).copied() else { continue };
             open.state = OpenState::Leased { token: *token };
             open.attempt += 1;
-            open.to = taker.map_or(open.to, |agent| open.to.held_by(agent));
+            open.to = holder.map_or(open.to, |agent| open.to.held_by(agent));
             self.last_token = self.last_token.max(token.0);
             let lease = Lease::new(lease_ms, seq, now);
             self.set_delivery(*number, Some((open, Some(lease))));
@@ -184,7 +184,7 @@ impl Working {
         self.set_delivery(delivery, Some((open, None)));
     }
 
-    /// Counts how a delivery ended. Kept apart from the deliveries themselves, which are gone by then.
+    /// Updates the counts of ended deliveries. Separate from `apply`, because the deliveries no longer exist by then.
     pub(crate) fn count_end(&mut self, effect: &Effect) {
         match effect {
             Effect::Acked { .. } => self.counts.acked += 1,
@@ -218,7 +218,7 @@ impl Working {
         self.journal.push(Undo::Fairness(agent, before));
     }
 
-    /// Takes up that a lease was made longer, if it is still the current one. It runs its full length again from now.
+    /// Loads a stored lease extension, if the lease is still current. The lease restarts with its full duration.
     pub fn load_lease(&mut self, number: DeliveryNo, token: Token, lease_ms: u64, now: Now) {
         if self.open(number).and_then(Open::token) == Some(token) {
             self.prolong(number, lease_ms, now);
@@ -226,11 +226,11 @@ impl Working {
         }
     }
 
-    /// Prolongs the lease of a delivery that is held.
+    /// Extends the lease of a leased delivery.
     pub(crate) fn prolong(&mut self, number: DeliveryNo, lease_ms: u64, now: Now) {
         if let Some(open) = self.open(number).copied() {
             let before = self.lease(number);
-            // After a restart the lease runs again in full: as long as the longest that its holder was promised.
+            // The longest duration that was promised to the holder applies again after a restart.
             let longest = before.map_or(0, |lease| lease.lease_ms).max(lease_ms);
             let (since, seq) = before.map_or((None, Seq(0)), |lease| (lease.since, lease.seq));
             let lease = Lease { lease_ms: longest, deadline: now.mono.plus_ms(lease_ms), since, seq };

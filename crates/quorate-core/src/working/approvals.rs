@@ -1,4 +1,4 @@
-//! Approvals that nobody has decided, and who waits for them.
+//! Pending approvals, and the agents that wait for them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::working::{Map, Working};
 pub(crate) struct Approvals {
     pending: Map<Arc<str>, Approval>,
     of_agent: Map<AgentNo, usize>,
-    /// Goes up with every change, also one that is taken back.
+    /// Incremented by every change, including undone ones.
     changes: u64,
 }
 
@@ -46,22 +46,21 @@ impl Approvals {
         self.pending.len()
     }
 
-    /// How many an agent asked for.
+    /// Returns the number of pending approvals that an agent requested.
     pub(crate) fn count_of(&self, agent: AgentNo) -> usize {
         self.of_agent.get(&agent).copied().unwrap_or(0)
     }
 }
 
 impl Working {
-    /// A number that moves whenever an approval does; what it is means nothing.
+    /// Returns a counter that changes whenever an approval changes. Its value has no other meaning.
     #[must_use]
     pub fn approval_changes(&self) -> u64 {
         self.items().approvals.changes
     }
 
-    /// Whoever asked for an approval waits for a person, whom nobody here can hold up or hurry: a wait that only time or a
-    /// decision ends. So it is in no circle, and never the one to be called off; but what its agent holds is held up by it,
-    /// as by any wait.
+    /// Adds the waits of agents for approvals to the wait-for graph. A person decides, so such a wait depends on no other
+    /// wait: it is never part of a cycle, and never aborted. But it blocks whatever its agent holds, like any other wait.
     pub(super) fn approval_waits(&self, waits: &mut Vec<Wait<WaitId>>) {
         for approval in self.items().approvals.pending.values() {
             let Some(agent) = approval.agent else { continue };

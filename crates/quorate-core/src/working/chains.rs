@@ -1,7 +1,8 @@
-//! What was sent lately in chains of messages, so that a chain that goes round in a circle is noticed.
+//! Recent messages of message chains, for loop detection.
 //!
-//! Kept are digests of the newest messages that another message led to, over all chains: a space where much happens looks
-//! back less far. A restart forgets them, so a circle may go round twice more; the limit of hops ends it in any case.
+//! A fixed-size window holds digests of the newest messages that were caused by another message, across all chains. A busy
+//! space therefore looks back less far. A restart clears the window, so a loop may run a few more rounds; the hop limit ends
+//! it in any case.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;
@@ -10,26 +11,26 @@ use crate::limits::CHAIN_WINDOW;
 use crate::message::Message;
 use crate::working::{Map, Undo, Working};
 
-/// The newest messages of chains.
+/// A sliding window of recent messages.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
-    /// Digests, the oldest first.
+    /// Digests, oldest first.
     recent: VecDeque<u64>,
-    /// How often each digest is in there.
+    /// Number of occurrences of each digest in the window.
     counts: Map<u64, u32>,
-    /// A key of its own, so that nobody can make up messages that look the same.
+    /// Random hash key, so that a client cannot construct collisions.
     seed: foldhash::quality::RandomState,
 }
 
 impl Chains {
-    /// A digest of what makes messages of a chain the same; `None` if it is in no chain.
+    /// Returns a digest of the fields that make two messages of a chain equal; `None` if the message is in no chain.
     fn digest(&self, message: &Message) -> Option<u64> {
         let chain = message.chain()?;
         let Message { from, to, action, payload, .. } = message;
         Some(self.seed.hash_one((chain, from, to, action, &payload.bytes[..])))
     }
 
-    fn forget(&mut self, digest: u64) {
+    fn decrement(&mut self, digest: u64) {
         if let Some(count) = self.counts.get_mut(&digest) {
             *count -= 1;
             if *count == 0 {
@@ -38,21 +39,21 @@ impl Chains {
         }
     }
 
-    /// Takes note of a message, and says which one is forgotten for it.
+    /// Adds a message and returns the one that was evicted for it.
     fn push(&mut self, digest: u64) -> Option<u64> {
         self.recent.push_back(digest);
         *self.counts.entry(digest).or_default() += 1;
         let oldest = (self.recent.len() > CHAIN_WINDOW).then(|| self.recent.pop_front()).flatten();
         if let Some(oldest) = oldest {
-            self.forget(oldest);
+            self.decrement(oldest);
         }
         oldest
     }
 
-    /// Takes the newest one back, and puts the one in its place that was forgotten for it.
+    /// Undoes a push: removes the newest message and restores the evicted one.
     pub(super) fn pop(&mut self, oldest: Option<u64>) {
         if let Some(newest) = self.recent.pop_back() {
-            self.forget(newest);
+            self.decrement(newest);
         }
         if let Some(oldest) = oldest {
             self.recent.push_front(oldest);
@@ -67,13 +68,13 @@ impl Chains {
 }
 
 impl Working {
-    /// How often the same message was sent lately in its chain.
+    /// Returns how often the same message was recently sent in its chain.
     pub(crate) fn sent_in_chain(&self, message: &Message) -> u32 {
         let digest = self.chains.digest(message);
         digest.and_then(|digest| self.chains.counts.get(&digest)).copied().unwrap_or(0)
     }
 
-    /// Takes note of a message that was sent.
+    /// Adds a sent message to the window.
     pub(super) fn note_chain(&mut self, message: &Message) {
         if let Some(digest) = self.chains.digest(message) {
             let oldest = self.chains.push(digest);

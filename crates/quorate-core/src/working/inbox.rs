@@ -1,4 +1,4 @@
-//! One recipient's waiting deliveries and the rule for which goes first.
+//! The open deliveries of one recipient, and the order in which they are dispatched.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,51 +10,51 @@ use crate::time::Timestamp;
 use crate::working::line::Line;
 use crate::working::queue::Queue;
 
-/// How long lower priorities have been passed over. Counted since the hub's start.
+/// Starvation protection: tracks how long lower priorities have been passed over since the hub's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Fairness {
-    /// Deliveries of higher priority that went out while a lower one waited.
+    /// Number of higher-priority deliveries dispatched while a lower one waited.
     pub(crate) passed_over: u32,
-    /// When a lower one last had its turn.
+    /// Time at which a lower-priority delivery was last preferred.
     pub(crate) turn_at: Timestamp,
 }
 
 impl Fairness {
-    /// Whether a lower one that has waited since then has its turn now.
+    /// Whether a lower-priority delivery that has waited since `since` is preferred now.
     pub(super) fn is_lower_turn(self, since: Timestamp, now: Timestamp) -> bool {
         self.passed_over >= STARVATION_COUNT || self.has_waited(since, now)
     }
 
-    /// Whether what has waited since then, and since the last turn of a lower one, has waited long enough.
+    /// Whether a lower-priority delivery has waited too long, counted from `since` or from the last preferred one.
     pub(super) fn has_waited(self, since: Timestamp, now: Timestamp) -> bool {
         since.max(self.turn_at).plus_ms(STARVATION_MS) <= now
     }
 }
 
-/// One recipient's deliveries.
+/// The deliveries of one agent or pool.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    /// Deliveries that have not ended.
+    /// Number of open deliveries.
     pub(crate) open: usize,
-    /// Deliveries that are held.
+    /// Deliveries that are leased.
     pub(crate) leased: BTreeSet<DeliveryNo>,
     pub(crate) fairness: Fairness,
-    /// Highest priority first; within one, the oldest number first, also after a redelivery.
+    /// Highest priority first; within a priority the lowest number first, also after a redelivery.
     ready: BTreeMap<Reverse<Priority>, Queue>,
-    /// Consumers that wait for this.
+    /// Consumers with credit that wait for deliveries.
     pub(super) line: Line,
-    /// All consumers of this recipient, with credit or without.
+    /// Number of consumers, with or without credit.
     pub(super) consumers: usize,
-    /// The pools that this recipient may take from; none for a pool.
+    /// The pools that this agent serves; empty for a pool.
     pub(super) pools: Vec<PoolNo>,
-    /// Deliveries that wait and do not want to, should this recipient go offline.
+    /// Waiting deliveries that must be redirected or dead-lettered if this agent goes offline.
     pub(super) restless: BTreeSet<DeliveryNo>,
 }
 
-/// Which delivery goes out next.
+/// The next delivery to dispatch.
 pub(crate) struct Choice {
     pub(crate) number: DeliveryNo,
-    /// What the inbox remembers once it has gone out.
+    /// The fairness state of the inbox after this dispatch.
     pub(crate) fairness: Fairness,
 }
 
@@ -76,12 +76,12 @@ impl Inbox {
         !self.ready.is_empty()
     }
 
-    /// Whether somebody waits in line.
+    /// Whether a consumer with credit waits.
     pub(crate) fn is_awaited(&self) -> bool {
         !self.line.is_empty()
     }
 
-    /// Who is first in line.
+    /// Returns the first waiting consumer.
     pub(crate) fn first_in_line(&self) -> Option<ConsumerId> {
         self.line.first().map(|(_, id)| *id)
     }
@@ -90,32 +90,32 @@ impl Inbox {
         self.consumers
     }
 
-    /// The oldest ready deliveries, whatever their priority.
+    /// Returns the ready deliveries, by priority, then by number.
     pub(crate) fn ready_numbers(&self) -> impl Iterator<Item = DeliveryNo> {
         self.ready.values().flat_map(Queue::numbers)
     }
 
-    /// How many ready deliveries go out from here before this one, if it is ready and no lower one has its turn.
+    /// Returns the number of ready deliveries ahead of this one, if it is ready. Ignores starvation protection.
     pub(crate) fn ahead_of(&self, priority: Priority, number: DeliveryNo) -> Option<usize> {
         let same = self.ready.get(&Reverse(priority))?;
         let higher: usize = self.ready.range(..Reverse(priority)).map(|(_, queue)| queue.len()).sum();
         Some(higher + same.place_of(number)?)
     }
 
-    /// The pools that this recipient may take from.
+    /// Returns the pools that this agent serves.
     pub(crate) fn pools(&self) -> &[PoolNo] {
         &self.pools
     }
 
-    /// The delivery that goes out next from here: the highest priority, the oldest first; but after 64 of higher
-    /// priority, or 60 s of waiting, one lower: the one that has waited longest.
+    /// Returns the next delivery to dispatch: the lowest number of the highest priority. After 64 dispatches of higher
+    /// priority, or 60 s of waiting, the longest-waiting delivery of a lower priority is preferred once.
     pub(crate) fn choose(&self, now: Timestamp) -> Option<Choice> {
         let mut queues = self.ready.values();
         let top = queues.next()?.first()?;
         Some(Choice::between(top, queues.filter_map(Queue::longest).min(), self.fairness, now))
     }
 
-    /// The same, from here and from pools.
+    /// Like [`Inbox::choose`], over this inbox and the given pools.
     pub(crate) fn choose_with<'a>(
         &'a self,
         pools: impl Iterator<Item = &'a Inbox>,
@@ -133,20 +133,20 @@ impl Inbox {
 }
 
 impl Choice {
-    /// The oldest of the highest priority, or the one of a lower that has waited longest, if it has its turn.
+    /// Chooses between the first delivery of the highest priority and the longest-waiting one of a lower priority.
     fn between(
         top: DeliveryNo,
         lower: Option<(Timestamp, DeliveryNo)>,
-        remembered: Fairness,
+        fairness_before: Fairness,
         now: Timestamp,
     ) -> Self {
         let Some((since, lower)) = lower else {
-            return Self { number: top, fairness: Fairness { passed_over: 0, ..remembered } };
+            return Self { number: top, fairness: Fairness { passed_over: 0, ..fairness_before } };
         };
-        if remembered.is_lower_turn(since, now) {
+        if fairness_before.is_lower_turn(since, now) {
             return Self { number: lower, fairness: Fairness { passed_over: 0, turn_at: now } };
         }
-        let fairness = Fairness { passed_over: remembered.passed_over + 1, ..remembered };
+        let fairness = Fairness { passed_over: fairness_before.passed_over + 1, ..fairness_before };
         Self { number: top, fairness }
     }
 }

@@ -1,4 +1,4 @@
-//! Items at hand, with the alarms that time alone sets off. One function changes an item and keeps every index in step.
+//! Items in memory, with their timers. One function replaces an item and maintains all indexes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::working::tokens::TokensAtHand;
 use crate::working::topics::Subscriptions;
 use crate::working::{Map, Tokens, Topics, Undo, Working};
 
-/// One part of an item.
-type Part = (ItemKey, u64);
+/// Identifies a timer: an item, and the part of it that the timer belongs to.
+type TimerKey = (ItemKey, u64);
 
-/// What the working state holds of items.
+/// The items that the working state keeps in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Items {
     pub(crate) policy: Arc<InForce>,
@@ -31,16 +31,16 @@ pub(crate) struct Items {
     pub(crate) requests: Requests,
     pub(crate) tokens: TokensAtHand,
     pub(crate) approvals: Approvals,
-    /// Procedures that are running.
+    /// Running procedures.
     pub(crate) procedures: Map<Arc<str>, Procedure>,
-    /// When each running part ends by the monotonic clock.
-    deadlines: Map<Part, Mono>,
-    by_deadline: BTreeSet<(Mono, Part)>,
-    by_time: BTreeSet<(Timestamp, Part)>,
+    /// Monotonic deadline of each running timer.
+    deadlines: Map<TimerKey, Mono>,
+    by_deadline: BTreeSet<(Mono, TimerKey)>,
+    by_time: BTreeSet<(Timestamp, TimerKey)>,
 }
 
 impl Items {
-    /// Puts an item in its place and returns what was there.
+    /// Replaces an item and returns the previous one.
     fn place(&mut self, key: &ItemKey, new: Option<Item>) -> Option<Item> {
         match key.kind {
             ItemKind::Policy => {
@@ -71,9 +71,9 @@ impl Items {
                 };
                 self.tasks.place(&TaskId::of_key(key), new).map(Item::Task)
             }
-            // No decision needs one at hand.
+            // Not kept in memory: no decision needs it.
             ItemKind::Snapshot => None,
-            // Never at hand: looked up when a message names it.
+            // Not kept in memory: looked up when a message names it.
             ItemKind::Budget => None,
             ItemKind::Subscription => {
                 let new = match new {
@@ -82,7 +82,7 @@ impl Items {
                 };
                 self.subscriptions.place(&key.id, new).map(|old| Item::Subscription(Box::new(old)))
             }
-            // Pools are kept with what waits in them.
+            // Pools are stored together with their inboxes.
             ItemKind::Pool => None,
             ItemKind::Request => {
                 let new = match new {
@@ -115,7 +115,7 @@ impl Items {
         }
     }
 
-    /// An item at hand.
+    /// Returns an item that is in memory.
     pub(crate) fn get(&self, key: &ItemKey) -> Option<Item> {
         match key.kind {
             ItemKind::Policy => Some(Item::Policy((*self.policy).clone())),
@@ -138,26 +138,26 @@ impl Items {
         }
     }
 
-    /// When a running part of an item ends.
+    /// Returns the deadline of a running timer.
     pub(crate) fn deadline(&self, key: &ItemKey, part: u64) -> Option<Mono> {
         self.deadlines.get(&(key.clone(), part)).copied()
     }
 
-    /// The soonest alarms, by clock.
+    /// Returns the earliest timer of each clock.
     pub(crate) fn wake(&self) -> (Option<Timestamp>, Option<Mono>) {
         let stirred = self.tasks.is_stirred().then_some(Timestamp(0));
         let by_time = stirred.or_else(|| self.by_time.first().map(|(at, _)| *at));
         (by_time, self.by_deadline.first().map(|(at, _)| *at))
     }
 
-    /// The first alarms that went off, soonest first.
-    pub(crate) fn went_off(&self, now: Now, max: usize) -> Vec<Part> {
+    /// Returns up to `max` timers that are due, earliest first per clock.
+    pub(crate) fn went_off(&self, now: Now, max: usize) -> Vec<TimerKey> {
         let by_deadline = self.by_deadline.iter().take_while(|(at, _)| *at <= now.mono);
         let by_time = self.by_time.iter().take_while(|(at, _)| *at <= now.wall);
         by_deadline.map(|(_, part)| part).chain(by_time.map(|(_, part)| part)).take(max).cloned().collect()
     }
 
-    fn stop(&mut self, key: &ItemKey, alarms: &[Alarm]) -> Vec<(u64, Mono)> {
+    fn stop_timers(&mut self, key: &ItemKey, alarms: &[Alarm]) -> Vec<(u64, Mono)> {
         let mut stopped = Vec::new();
         for alarm in alarms {
             match alarm {
@@ -176,7 +176,7 @@ impl Items {
         stopped
     }
 
-    fn start(&mut self, key: &ItemKey, alarms: &[Alarm], running: &[(u64, Mono)], now: Mono) {
+    fn start_timers(&mut self, key: &ItemKey, alarms: &[Alarm], running: &[(u64, Mono)], now: Mono) {
         for alarm in alarms {
             match alarm {
                 Alarm::At { part, time } => {
@@ -185,13 +185,13 @@ impl Items {
                 Alarm::After { part, length_ms } => {
                     let before = running.iter().find(|(other, _)| other == part);
                     let deadline = before.map_or(now.plus_ms(*length_ms), |(_, deadline)| *deadline);
-                    self.run(key, *part, deadline);
+                    self.set_deadline(key, *part, deadline);
                 }
             }
         }
     }
 
-    fn run(&mut self, key: &ItemKey, part: u64, deadline: Mono) {
+    fn set_deadline(&mut self, key: &ItemKey, part: u64, deadline: Mono) {
         let running = (key.clone(), part);
         if let Some(old) = self.deadlines.insert(running.clone(), deadline) {
             self.by_deadline.remove(&(old, running.clone()));
@@ -200,47 +200,47 @@ impl Items {
     }
 }
 
-/// What an item was, with the deadlines of its running parts.
+/// The previous state of an item, with the deadlines of its running timers.
 #[derive(Debug)]
 pub(super) struct ItemBefore {
     key: ItemKey,
     item: Option<Item>,
     running: Vec<(u64, Mono)>,
-    /// Whether it is a pool that was not there.
+    /// Whether the change created a pool.
     new_pool: bool,
 }
 
 impl Working {
-    /// The items at hand.
+    /// Returns the items in memory.
     pub(crate) fn items(&self) -> &Items {
         &self.items
     }
 
-    /// The rules of the space.
+    /// Returns the rules of the current policy.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.items.policy.rules
     }
 
-    /// The policy that is in force.
+    /// Returns the current policy with its metadata.
     #[must_use]
     pub fn in_force(&self) -> &Arc<InForce> {
         &self.items.policy
     }
 
-    /// Who subscribes to what.
+    /// Returns the subscription tree.
     #[must_use]
     pub fn topics(&self) -> &Arc<Topics> {
         self.items.subscriptions.topics()
     }
 
-    /// Who is let in.
+    /// Returns the valid access tokens.
     #[must_use]
     pub fn tokens(&self) -> &Arc<Tokens> {
         self.items.tokens.published()
     }
 
-    /// Takes up an item as it was stored. What runs by the monotonic clock runs its full length again from now.
+    /// Loads a stored item. Timers of the monotonic clock restart with their full duration.
     pub fn load_item(&mut self, item: Item, now: Now) {
         match &item {
             _ if item.keep() == Keep::AtHand => drop(self.put_item(item, now.mono)),
@@ -249,7 +249,7 @@ impl Working {
         }
     }
 
-    /// Puts the new state of an item in its place. A part that runs already keeps its deadline.
+    /// Sets the new state of an item. A timer that is already running keeps its deadline.
     pub(super) fn set_item(&mut self, item: &Item, now: Now) {
         let before = self.put_item(item.clone(), now.mono);
         self.journal.push(Undo::Item(Box::new(before)));
@@ -264,7 +264,7 @@ impl Working {
         }
     }
 
-    /// An item at hand.
+    /// Returns an item that is in memory.
     #[must_use]
     pub fn item(&self, key: &ItemKey) -> Option<Item> {
         self.items.get(key)
@@ -279,10 +279,10 @@ impl Working {
         }
         let old = self.items.place(&key, (item.keep() == Keep::AtHand).then_some(item));
         let running = match &old {
-            Some(old) => self.items.stop(&key, &old.alarms()),
+            Some(old) => self.items.stop_timers(&key, &old.alarms()),
             None => Vec::new(),
         };
-        self.items.start(&key, &alarms, &running, now);
+        self.items.start_timers(&key, &alarms, &running, now);
         ItemBefore { key, item: old, running, new_pool: self.pools.len() > pools }
     }
 
@@ -293,19 +293,19 @@ impl Working {
         }
         let alarms = item.as_ref().map(Item::alarms).unwrap_or_default();
         if let Some(new) = self.items.place(&key, item) {
-            self.items.stop(&key, &new.alarms());
+            self.items.stop_timers(&key, &new.alarms());
         }
-        self.items.start(&key, &alarms, &running, Mono(0));
+        self.items.start_timers(&key, &alarms, &running, Mono(0));
     }
 
-    /// Starts a running part of an item anew. Leaves no record: after a restart it runs its full length anyway.
+    /// Restarts a running timer of an item. Writes no record: after a restart it runs its full duration anyway.
     pub(crate) fn prolong_item(&mut self, key: &ItemKey, part: u64, length_ms: u64, now: Now) {
         let Some(before) = self.items.deadlines.get(&(key.clone(), part)).copied() else { return };
         self.journal.push(Undo::Deadline(Box::new((key.clone(), part, before))));
-        self.items.run(key, part, now.mono.plus_ms(length_ms));
+        self.items.set_deadline(key, part, now.mono.plus_ms(length_ms));
     }
 
     pub(super) fn put_deadline_back(&mut self, key: &ItemKey, part: u64, deadline: Mono) {
-        self.items.run(key, part, deadline);
+        self.items.set_deadline(key, part, deadline);
     }
 }

@@ -1,22 +1,22 @@
-//! Who waits for deliveries: claims and streams, each with its credit. In memory only; after a restart they ask again.
+//! Consumers of deliveries: claims and streams with their credit. In memory only; clients reconnect after a restart.
 
 use crate::ids::{AgentNo, ConsumerId};
 use crate::working::{Undo, Working};
 
-/// Consumers with credit, by turn.
+/// Consumers with credit, in the order of their tickets (`turn`).
 pub(crate) type Line = std::collections::BTreeSet<(u64, ConsumerId)>;
 
-/// Somebody who waits for deliveries of one recipient.
+/// A consumer of the deliveries of one agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Consumer {
     pub(crate) id: ConsumerId,
     pub(crate) agent: AgentNo,
-    /// How many more deliveries it takes.
+    /// Number of further deliveries that it accepts.
     pub(crate) credit: u32,
     pub(crate) lease_ms: u64,
-    /// Leaves after the first hand-over.
+    /// Whether it is closed after the first dispatch.
     pub(crate) once: bool,
-    /// Its place in line.
+    /// Ticket number, which determines its place in the queue.
     pub(crate) turn: u64,
 }
 
@@ -40,7 +40,7 @@ impl Working {
             Some(consumer) => self.consumers.insert(id, consumer),
             None => self.consumers.remove(&id),
         };
-        // Most changes are of the credit alone, and leave the line as it is.
+        // Most changes only concern the credit and leave the queue position unchanged.
         if let (Some(old), Some(new)) = (old, new)
             && (old.agent, old.turn, old.credit > 0) == (new.agent, new.turn, new.credit > 0)
         {
@@ -48,18 +48,18 @@ impl Working {
         }
         if let Some(old) = old {
             self.inbox_mut(old.agent).consumers -= 1;
-            self.each_line(old.agent, |line| line.remove(&(old.turn, id)));
+            self.each_queue(old.agent, |line| line.remove(&(old.turn, id)));
         }
         if let Some(new) = new {
             self.inbox_mut(new.agent).consumers += 1;
             if new.credit > 0 {
-                self.each_line(new.agent, |line| line.insert((new.turn, id)));
+                self.each_queue(new.agent, |line| line.insert((new.turn, id)));
             }
         }
     }
 
-    /// The line of an agent's inbox, and those of the pools that it may take from.
-    fn each_line(&mut self, agent: AgentNo, mut change: impl FnMut(&mut Line) -> bool) {
+    /// Applies a change to the consumer queues of an agent's inbox and of all pools that it serves.
+    fn each_queue(&mut self, agent: AgentNo, mut change: impl FnMut(&mut Line) -> bool) {
         let inbox = &mut self.inboxes[agent.0 as usize - 1];
         change(&mut inbox.line);
         for pool in &inbox.pools {
@@ -67,10 +67,10 @@ impl Working {
         }
     }
 
-    /// Takes credit from a consumer for deliveries that go to it; it goes to the end of the line, or leaves.
+    /// Deducts credit for dispatched deliveries. The consumer moves to the end of the queue, or is closed if it was one-shot.
     pub(crate) fn spend_credit(&mut self, id: ConsumerId, count: u32) {
         let Some(consumer) = self.consumer(id).copied() else { return };
-        // Alone in the line there is nobody to go behind.
+        // A sole consumer keeps its ticket.
         let inbox = self.inbox(consumer.agent);
         let alone = inbox.line.len() == 1 && inbox.pools.is_empty();
         let turn = if alone { consumer.turn } else { self.next_turn() };
@@ -78,15 +78,15 @@ impl Working {
         self.set_consumer(id, (!consumer.once).then_some(Consumer { credit, turn, ..consumer }));
     }
 
-    /// Sends away everybody who waits for this recipient: it was started again.
+    /// Closes all consumers of an agent, because it registered again, went offline or was removed.
     pub(crate) fn dismiss_consumers(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
-        let mut gone: Vec<_> =
+        let mut closed: Vec<_> =
             self.consumers.iter().filter(|(_, one)| one.agent == agent).map(|(id, _)| *id).collect();
-        gone.sort_unstable();
-        for id in &gone {
+        closed.sort_unstable();
+        for id in &closed {
             self.set_consumer(*id, None);
         }
-        gone.extend(self.dismiss_claimers(agent));
-        gone
+        closed.extend(self.dismiss_claimers(agent));
+        closed
     }
 }

@@ -1,8 +1,8 @@
-//! Locks that are held, and who waits for locks. Waiting is in memory only; after a restart whoever waited asks again.
+//! Held locks, and the queues of their waiters. Waits exist in memory only; clients wait again after a restart.
 //!
-//! Nobody holds anything while it waits. All who wait have one order, the higher priority first, then the older, and
-//! nobody overtakes another at a lock that both want. So the first of all is kept waiting by holders only: no two waits
-//! can keep each other up, and no wait for several locks is passed over for ever.
+//! A waiter holds none of the locks that it waits for. All waiters have one global order, by priority and then by age, and
+//! no waiter overtakes another at a lock that both request. The first waiter is therefore blocked only by holders. So
+//! waiters cannot deadlock each other, and a request for several locks cannot starve.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -14,45 +14,45 @@ use crate::message::Priority;
 use crate::time::Now;
 use crate::working::{Map, Undo, Working};
 
-/// Somebody who waits for locks.
+/// A pending request for locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     pub(crate) agent: AgentNo,
-    /// What it wants, by name, each once.
+    /// The requested locks, sorted, without duplicates.
     pub(crate) names: Vec<LockName>,
     pub(crate) ttl_ms: u64,
     pub(crate) priority: Priority,
-    /// What it said about the capacity; heeded if the lock is free by then.
+    /// Requested capacity; applied if the lock is free when it is granted.
     pub(crate) capacity: Option<u32>,
-    /// The delivery that its agent works on meanwhile, if it said so.
+    /// The delivery that its agent is processing, if stated.
     pub(crate) within: Option<DeliveryNo>,
-    /// Its place in the order of all who wait.
+    /// Ticket number, which orders waiters of equal priority.
     pub(crate) turn: u64,
-    /// The newest record when it began to wait.
+    /// The newest record when the wait began.
     pub(crate) since: Seq,
 }
 
-type Place = (Reverse<Priority>, u64, ConsumerId);
+type QueuePosition = (Reverse<Priority>, u64, ConsumerId);
 
 impl Waiter {
-    fn place(&self, id: ConsumerId) -> Place {
+    fn queue_position(&self, id: ConsumerId) -> QueuePosition {
         (Reverse(self.priority), self.turn, id)
     }
 }
 
-/// Locks at hand, and who waits for locks, at hand or not.
+/// Held locks, and the waiters for held and free locks.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
     held: Map<Arc<str>, Lock>,
     by_holder: Map<AgentNo, BTreeSet<LockName>>,
     waiters: Map<ConsumerId, Waiter>,
-    queues: Map<LockName, BTreeSet<Place>>,
-    /// How many waits each agent has.
+    queues: Map<LockName, BTreeSet<QueuePosition>>,
+    /// Number of pending requests of each agent.
     waits: Map<AgentNo, usize>,
 }
 
 impl Locks {
-    /// Puts a lock in its place and returns what was there; `None` is a lock that nobody holds.
+    /// Replaces a lock and returns the previous one; `None` stands for a free lock.
     pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Lock>) -> Option<Lock> {
         let old = self.held.remove(id);
         for (lock, grant) in old.iter().flat_map(|lock| lock.grants.iter().map(move |grant| (lock, grant))) {
@@ -72,7 +72,7 @@ impl Locks {
         old
     }
 
-    /// A lock that somebody holds.
+    /// Returns a held lock.
     pub(crate) fn get(&self, name: &LockName) -> Option<&Lock> {
         self.held.get(name.as_str())
     }
@@ -81,7 +81,7 @@ impl Locks {
         self.held.get(id)
     }
 
-    /// The locks that an agent holds, by name.
+    /// Returns the locks that an agent holds, sorted by name.
     pub(crate) fn held_by(&self, agent: AgentNo) -> Vec<LockName> {
         self.by_holder.get(&agent).into_iter().flatten().cloned().collect()
     }
@@ -90,7 +90,7 @@ impl Locks {
         self.waiters.get(&id)
     }
 
-    /// Everybody who waits for locks.
+    /// Returns all waiters.
     pub(crate) fn waiters(&self) -> impl Iterator<Item = (ConsumerId, &Waiter)> {
         self.waiters.iter().map(|(id, waiter)| (*id, waiter))
     }
@@ -99,44 +99,44 @@ impl Locks {
         !self.waiters.is_empty()
     }
 
-    /// How many waits for locks an agent has.
+    /// Returns the number of pending lock requests of an agent.
     pub(crate) fn waits_of(&self, agent: AgentNo) -> usize {
         self.waits.get(&agent).copied().unwrap_or(0)
     }
 
-    /// How many locks an agent holds.
+    /// Returns the number of locks that an agent holds.
     pub(crate) fn count_held_by(&self, agent: AgentNo) -> usize {
         self.by_holder.get(&agent).map_or(0, BTreeSet::len)
     }
 
-    /// How many wait for a lock.
+    /// Returns the number of waiters of a lock.
     pub(crate) fn queue_length(&self, name: &LockName) -> usize {
         self.queues.get(name).map_or(0, BTreeSet::len)
     }
 
-    /// The locks that somebody waits for.
+    /// Returns the locks that have waiters.
     pub(super) fn awaited(&self) -> impl Iterator<Item = &LockName> {
         self.queues.keys()
     }
 
-    /// Who waits for a lock, first to last.
+    /// Returns the waiters of a lock, first to last.
     pub(crate) fn queue(&self, name: &LockName) -> impl Iterator<Item = ConsumerId> {
         self.queues.get(name).into_iter().flatten().map(|(_, _, id)| *id)
     }
 
-    /// Who is first in line for a lock.
+    /// Returns the first waiter of a lock.
     pub(crate) fn first(&self, name: &LockName) -> Option<ConsumerId> {
         self.queue(name).next()
     }
 
-    /// Whether somebody waits for a lock who goes before a newcomer of this priority.
+    /// Whether a lock has a waiter that precedes a new request of this priority.
     pub(crate) fn is_wanted(&self, name: &LockName, priority: Priority) -> bool {
         let first = self.queues.get(name).and_then(BTreeSet::first);
         first.is_some_and(|(Reverse(other), _, _)| *other >= priority)
     }
 
     pub(super) fn put_waiter(&mut self, id: ConsumerId, new: Option<Waiter>) -> Option<Waiter> {
-        let place = new.as_ref().map(|waiter| (waiter.place(id), waiter.names.clone()));
+        let position = new.as_ref().map(|waiter| (waiter.queue_position(id), waiter.names.clone()));
         if let Some(waiter) = &new {
             *self.waits.entry(waiter.agent).or_default() += 1;
         }
@@ -150,16 +150,16 @@ impl Locks {
             }
             for name in &old.names {
                 if let Some(queue) = self.queues.get_mut(name) {
-                    queue.remove(&old.place(id));
+                    queue.remove(&old.queue_position(id));
                     if queue.is_empty() {
                         self.queues.remove(name);
                     }
                 }
             }
         }
-        if let Some((place, names)) = place {
+        if let Some((position, names)) = position {
             for name in names {
-                self.queues.entry(name).or_default().insert(place);
+                self.queues.entry(name).or_default().insert(position);
             }
         }
         old
@@ -167,19 +167,19 @@ impl Locks {
 }
 
 impl Working {
-    /// The locks at hand and who waits for locks.
+    /// Returns the held locks and the waiters.
     pub(crate) fn locks(&self) -> &Locks {
         &self.items.locks
     }
 
-    /// Lets somebody wait for locks, or wait no longer.
+    /// Adds, replaces or removes a waiter.
     pub(crate) fn set_waiter(&mut self, id: ConsumerId, new: Option<Waiter>, now: Now) {
         self.wait_begins(now.mono);
         let ends = new.is_none();
         let before = self.items.locks.put_waiter(id, new);
         let waited = before.as_ref().filter(|_| ends).map(|waiter| waiter.agent);
         self.journal.push(Undo::Waiter(Box::new((id, before))));
-        // Whoever waited until now was there until now.
+        // Waiting counts as activity of the agent until now.
         if let Some(agent) = waited {
             self.hear_of(agent, now);
         }

@@ -1,5 +1,5 @@
-//! Pools: what waits for whoever can do it, and the line of those who wait for that. A consumer of an agent stands in the
-//! line of its agent's inbox and in the lines of all pools that its agent may take from, at the same turn.
+//! Pools: deliveries that any agent with a capability may take, and the queues of their consumers. A consumer is queued at
+//! its agent's inbox and at all pools that its agent serves, with the same ticket.
 
 use crate::ids::{AgentNo, Capability, PoolNo};
 use crate::pool::{Pool, Takers};
@@ -9,34 +9,34 @@ use crate::working::{Consumer, Inbox, Map, Working};
 /// All pools of a space, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    rooms: Vec<Room>,
+    entries: Vec<PoolInbox>,
     by_name: Map<(Capability, Takers), PoolNo>,
 }
 
-/// One pool and what waits in it.
+/// A pool with its deliveries.
 #[derive(Debug)]
-struct Room {
+struct PoolInbox {
     pool: Pool,
     inbox: Inbox,
 }
 
 impl Pools {
     pub(super) fn inbox(&self, pool: PoolNo) -> &Inbox {
-        &self.rooms[pool.0 as usize - 1].inbox
+        &self.entries[pool.0 as usize - 1].inbox
     }
 
     pub(super) fn inbox_mut(&mut self, pool: PoolNo) -> &mut Inbox {
-        &mut self.rooms[pool.0 as usize - 1].inbox
+        &mut self.entries[pool.0 as usize - 1].inbox
     }
 
-    /// How many there are.
+    /// Returns the number of pools.
     pub(crate) fn len(&self) -> usize {
-        self.rooms.len()
+        self.entries.len()
     }
 
     pub(crate) fn get(&self, pool: PoolNo) -> Option<&Pool> {
         let index = usize::try_from(pool.0).ok()?.checked_sub(1)?;
-        self.rooms.get(index).map(|room| &room.pool)
+        self.entries.get(index).map(|entry| &entry.pool)
     }
 
     pub(crate) fn find(&self, capability: &Capability, takers: Takers) -> Option<PoolNo> {
@@ -45,19 +45,19 @@ impl Pools {
 }
 
 impl Working {
-    /// The pools of the space.
+    /// Returns the pools of the space.
     #[must_use]
     pub(crate) fn pools(&self) -> &Pools {
         &self.pools
     }
 
-    /// How many pools there are; their numbers are dense from 1.
+    /// Returns the number of pools; their numbers are dense, starting at 1.
     #[must_use]
     pub fn pool_count(&self) -> usize {
         self.pools.len()
     }
 
-    /// What waits somewhere.
+    /// Returns the inbox of an agent or pool.
     pub(crate) fn inbox_at(&self, home: Home) -> &Inbox {
         match home {
             Home::Agent(agent) => self.inbox(agent),
@@ -65,7 +65,7 @@ impl Working {
         }
     }
 
-    /// The first consumer in the line of a pool whose agent may hold more.
+    /// Returns the first consumer of a pool whose agent has capacity for another lease.
     pub(crate) fn first_free(&self, pool: PoolNo, in_flight_max: usize) -> Option<Consumer> {
         let line = self.pools.inbox(pool).line.iter();
         { line }
@@ -74,30 +74,30 @@ impl Working {
             .copied()
     }
 
-    /// Puts a new pool in its place: the next number. One that is there already never changes.
+    /// Adds a new pool with the next number. An existing pool never changes.
     pub(super) fn put_pool(&mut self, pool: &Pool) {
         if pool.number.0 as usize != self.pools.len() + 1 {
             return;
         }
         self.pools.by_name.insert((pool.capability.clone(), pool.takers), pool.number);
-        self.pools.rooms.push(Room { pool: pool.clone(), inbox: Inbox::default() });
+        self.pools.entries.push(PoolInbox { pool: pool.clone(), inbox: Inbox::default() });
         for agent in self.agents.capable(pool.capability.as_str()).to_vec() {
             self.join_pools(agent);
         }
     }
 
-    /// Takes the newest pool away again.
+    /// Undoes the creation of the newest pool.
     pub(super) fn take_pool_back(&mut self) {
         let number = PoolNo(self.pools.len() as u64);
         for inbox in &mut self.inboxes {
             inbox.pools.retain(|pool| *pool != number);
         }
-        if let Some(Room { pool, .. }) = self.pools.rooms.pop() {
+        if let Some(PoolInbox { pool, .. }) = self.pools.entries.pop() {
             self.pools.by_name.remove(&(pool.capability, pool.takers));
         }
     }
 
-    /// Who stands in the line of a pool goes to its end: it is new to them.
+    /// Requeues the consumers of all agents that serve a new pool.
     pub(super) fn requeue_takers(&mut self, pool: &Pool) {
         let able = self.agents.capable(pool.capability.as_str()).to_vec();
         for agent in able {
@@ -107,8 +107,7 @@ impl Working {
         }
     }
 
-    /// Brings the pools that an agent may take from up to date, and its consumers into their lines. Says whether
-    /// anything changed.
+    /// Updates the pools that an agent serves, and queues its consumers there. Returns whether anything changed.
     pub(super) fn join_pools(&mut self, agent: AgentNo) -> bool {
         let serving = match self.agents.get(agent) {
             Some(described) if self.pools.len() > 0 => self.pools_serving(described),
@@ -143,7 +142,7 @@ impl Working {
         serving
     }
 
-    /// Whoever waits for an agent goes to the end of all its lines.
+    /// Moves the consumers of an agent to the end of all their queues.
     pub(super) fn requeue(&mut self, agent: AgentNo) {
         let line: Vec<_> = self.inbox(agent).line.iter().map(|(_, id)| *id).collect();
         for id in line {

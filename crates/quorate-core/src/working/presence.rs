@@ -1,7 +1,6 @@
-//! Signs of life, kept apart from the registry: a heartbeat is one number written down, and copies nothing.
+//! Last activity of agents, stored apart from the registry: a heartbeat writes one number and copies nothing.
 //!
-//! Nobody keeps a timer for each agent. The state knows one time at which to look; whoever looks then goes through all
-//! watched agents, and says when to look again.
+//! There is no timer per agent. The state has one check time; the check scans all watched agents and sets the next one.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +13,14 @@ use crate::registry::Agent;
 use crate::time::{Mono, Now};
 use crate::working::{Open, Undo, Working};
 
-/// When agents were last heard of.
+/// Last activity of all agents.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// By number: the last sign of life, and how long the agent may be silent. 0 = nobody looks, or it is offline.
+    /// By agent number: time of the last activity, and the silence timeout. 0 = not watched, or already offline.
     agents: Vec<(Mono, u64)>,
-    /// When to look for who was silent for too long. Not later than the first that may be; earlier does no harm.
+    /// Time of the next check. Never later than the earliest possible timeout; too early does no harm.
     pub(super) look_at: Option<Mono>,
-    /// Agents that are offline and for which something waits that does not want to.
+    /// Offline agents with waiting deliveries that must not be queued.
     displaced: BTreeSet<AgentNo>,
 }
 
@@ -36,23 +35,23 @@ impl Watched {
         }
     }
 
-    fn look_by(&mut self, at: Mono) {
+    fn check_by(&mut self, at: Mono) {
         self.look_at = Some(self.look_at.map_or(at, |look_at| look_at.min(at)));
     }
 }
 
 impl Working {
-    /// A sign of life.
+    /// Records activity of an agent.
     pub(crate) fn hear_of(&mut self, agent: AgentNo, now: Now) {
         let Some((seen, silence_ms)) = self.watched.agents.get(agent.0 as usize - 1).copied() else { return };
         self.journal.push(Undo::Seen(agent, seen));
         self.watched.set_seen(agent, now.mono);
         if silence_ms > 0 {
-            self.watched.look_by(now.mono.plus_ms(silence_ms));
+            self.watched.check_by(now.mono.plus_ms(silence_ms));
         }
     }
 
-    /// After a start: everybody has its full time again. Since when leases are held nobody knows any more.
+    /// Restarts all silence timeouts after a hub start. The start times of leases are unknown from then on.
     pub fn hear_of_all(&mut self, now: Now) {
         self.leases.values_mut().for_each(|lease| lease.since = None);
         for (seen, silence_ms) in &mut self.watched.agents {
@@ -64,14 +63,14 @@ impl Working {
         }
     }
 
-    /// The last sign of life of an agent, and when it is taken for offline if no other comes.
+    /// Returns the last activity of an agent, and the time at which it goes offline without further activity.
     pub(crate) fn last_heard(&self, agent: AgentNo) -> (Mono, Option<Mono>) {
         let (seen, silence_ms) = self.watched.agents.get(agent.0 as usize - 1).copied().unwrap_or_default();
         (seen, (silence_ms > 0).then(|| seen.plus_ms(silence_ms)))
     }
 
-    /// Those who were silent for too long, by number, if it is time to look; at most so many. Whoever waits for
-    /// something is there, however silent.
+    /// Returns up to `max` agents whose silence timeout has passed, if a check is due, and schedules the next check. An
+    /// agent with a waiting client counts as active.
     pub(crate) fn fell_silent(&mut self, now: Mono, max: usize) -> Vec<AgentNo> {
         if self.watched.look_at.is_none_or(|look_at| look_at > now) {
             return Vec::new();
@@ -97,7 +96,7 @@ impl Working {
         silent
     }
 
-    /// Whether somebody waits in an agent's name: for deliveries, tasks, answers, locks.
+    /// Whether a client of an agent waits for deliveries, tasks, replies or locks.
     pub(crate) fn is_listened_for(&self, agent: AgentNo) -> bool {
         let requests = &self.items.requests;
         self.inbox(agent).consumers > 0
@@ -107,13 +106,13 @@ impl Working {
             || requests.of_asker(agent).any(|request| requests.listener(request.id).is_some())
     }
 
-    /// Deliveries of offline agents that do not want to wait for them, by agent and number; at most so many.
+    /// Returns up to `max` deliveries of offline agents that must not be queued, by agent and number.
     pub(crate) fn displaced(&self, max: usize) -> Vec<DeliveryNo> {
         let agents = self.watched.displaced.iter();
         agents.flat_map(|agent| self.inbox(*agent).restless.iter().copied()).take(max).collect()
     }
 
-    /// Keeps the silence of an agent in step with the registry.
+    /// Updates the silence timeout of an agent after a change of the registry.
     pub(super) fn watch_agent(&mut self, number: AgentNo, agent: Option<&Agent>, count: usize) {
         self.watched.agents.resize_with(count, Default::default);
         let Some(agent) = agent else {
@@ -124,10 +123,10 @@ impl Working {
         let watched = !agent.removed && !is_offline;
         let silence_ms = if watched { HEARTBEATS_MISSED * agent.heartbeat_ms } else { 0 };
         self.watched.agents[number.0 as usize - 1].1 = silence_ms;
-        self.note_displaced(number, is_offline);
+        self.update_displaced(number, is_offline);
     }
 
-    /// Keeps the deliveries that do not want to wait in step with all deliveries.
+    /// Updates the index of deliveries that must not be queued for an offline agent.
     pub(super) fn watch_delivery(&mut self, open: &Open, number: DeliveryNo, is_there: bool) {
         if open.if_unavailable == IfUnavailable::Queue || open.token().is_some() {
             return;
@@ -140,10 +139,10 @@ impl Working {
             restless.remove(&number);
         }
         let is_offline = self.agents.get(agent).is_some_and(|agent| agent.presence.status == Status::Offline);
-        self.note_displaced(agent, is_offline);
+        self.update_displaced(agent, is_offline);
     }
 
-    fn note_displaced(&mut self, agent: AgentNo, is_offline: bool) {
+    fn update_displaced(&mut self, agent: AgentNo, is_offline: bool) {
         if is_offline && !self.inbox(agent).restless.is_empty() {
             self.watched.displaced.insert(agent);
         } else {

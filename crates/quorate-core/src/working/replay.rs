@@ -1,4 +1,4 @@
-//! Carrying out a record that was decided before: at the start of a hub, and when the log is folded.
+//! Replay of a record on the working state: when a hub starts, and for as-of reads.
 
 use crate::codec::{self, Unreadable};
 use crate::decide::EndedOpen;
@@ -7,20 +7,20 @@ use crate::ids::DeliveryNo;
 use crate::time::{Mono, Now};
 use crate::working::Working;
 
-/// What a record did.
+/// The effects of a replayed record.
 #[derive(Debug)]
 pub struct Replayed {
-    /// What happened, in order.
+    /// The effects, in order.
     pub effects: Vec<Effect>,
-    /// Deliveries that ended, as they were, in the order of the effects.
+    /// Ended deliveries with their last open state, in the order of the effects.
     pub ended: Vec<EndedOpen>,
 }
 
 impl Working {
-    /// Takes in the next record. Its hash is taken as it is. Leases that it gave run their full length from `now` on.
+    /// Applies the next record. Its hash is not checked. Leases that it granted run their full duration from `now`.
     ///
     /// # Errors
-    /// When the body is not readable; nothing is changed then.
+    /// If the body cannot be decoded; then nothing is changed.
     pub fn replay(&mut self, record: &Record, now: Mono) -> Result<Replayed, Unreadable> {
         let effects = codec::read_body(record)?.effects;
         let now = Now { wall: record.at, mono: now };
@@ -28,7 +28,7 @@ impl Working {
         let mut n = 0;
         self.begin(now);
         for effect in &effects {
-            self.about_to_end(effect, &mut ended);
+            self.collect_ended(effect, &mut ended);
             self.apply(effect, record.seq, &mut n, now);
             self.count_end(effect);
         }
@@ -39,16 +39,16 @@ impl Working {
         Ok(Replayed { effects, ended })
     }
 
-    /// Everything that was kept is taken up: what fell due before the last record is ready, whatever its row says.
+    /// Finishes loading: makes deliveries ready that were due before the last record, even if stored as scheduled.
     pub fn taken_up(&mut self) {
         self.begin(Now { wall: self.head.at, mono: Mono::default() });
         self.settle();
-        // However much of the log was folded: a restart forgets what was said in chains.
+        // A restart always clears the loop detection window, however much of the log was replayed.
         self.chains.clear();
     }
 
-    /// Notes the deliveries that an effect ends, as they are before it.
-    fn about_to_end(&self, effect: &Effect, ended: &mut Vec<EndedOpen>) {
+    /// Collects the deliveries that an effect is about to end, with their current state.
+    fn collect_ended(&self, effect: &Effect, ended: &mut Vec<EndedOpen>) {
         let mut end = |delivery: DeliveryNo, state| {
             ended.extend(self.open(delivery).map(|open| EndedOpen { delivery, state, open: *open }));
         };

@@ -1,6 +1,6 @@
-//! Sessions that are not over, which open deliveries belong to each, and how a paused one holds its own.
+//! Open sessions, their open deliveries, and the deliveries that paused sessions hold.
 //!
-//! Holding leaves no trace in a row: a delivery is held because its session is paused and the delivery would be ready
+//! Whether a delivery is held is not stored in its row: it follows from a paused session and a delivery that would be ready
 //! otherwise. So pausing writes one item, however many deliveries wait.
 
 use std::collections::{BTreeSet, HashSet};
@@ -18,7 +18,7 @@ type Set<K> = HashSet<K, foldhash::fast::RandomState>;
 pub(crate) struct Sessions {
     open: Map<Arc<str>, Session>,
     paused: Set<SessionNo>,
-    /// The open deliveries of each session, also of one that is over.
+    /// The open deliveries of each session, including closed ones.
     deliveries: Map<SessionNo, BTreeSet<DeliveryNo>>,
 }
 
@@ -37,12 +37,12 @@ impl Sessions {
         old
     }
 
-    /// A session that is not over.
+    /// Returns an open session.
     pub(crate) fn get(&self, id: &str) -> Option<&Session> {
         self.open.get(id)
     }
 
-    /// How many are not over.
+    /// Returns the number of open sessions.
     pub(crate) fn len(&self) -> usize {
         self.open.len()
     }
@@ -66,23 +66,23 @@ impl Sessions {
 }
 
 impl Working {
-    /// The session that a message belongs to: the one that it names, if it is open.
+    /// Returns the session that a message names, if it is open.
     pub(crate) fn session_of(&self, message: &Message) -> Option<SessionNo> {
         let id = message.session_id.as_deref()?;
         self.items().sessions.get(id).map(|session| session.number)
     }
 
-    /// Whether deliveries of this session are held.
+    /// Whether the session is paused, so that its deliveries are held.
     pub(crate) fn holds(&self, session: Option<SessionNo>) -> bool {
         session.is_some_and(|session| self.items().sessions.paused.contains(&session))
     }
 
-    /// How a delivery waits that nothing else keeps back.
+    /// Returns the state of a waiting delivery: ready, or held if its session is paused.
     pub(crate) fn waiting(&self, session: Option<SessionNo>, since: Timestamp) -> OpenState {
         if self.holds(session) { OpenState::Held { since } } else { OpenState::Ready { since } }
     }
 
-    /// Keeps the deliveries of each session in step. Most deliveries belong to none.
+    /// Updates the index of deliveries by session. Most deliveries belong to no session.
     pub(super) fn put_in_session(
         &mut self,
         number: DeliveryNo,
@@ -95,7 +95,7 @@ impl Working {
         }
     }
 
-    /// Brings the waiting deliveries of a session in line with what it is now.
+    /// Holds or releases the waiting deliveries of a session according to its status.
     pub(super) fn hold_or_release(&mut self, session: SessionNo) {
         let hold = self.holds(Some(session));
         for number in self.items().sessions.deliveries_of(session).collect::<Vec<_>>() {
@@ -115,7 +115,7 @@ impl Working {
         }
     }
 
-    /// The deliveries that sessions hold, by number. Not for hot paths.
+    /// Returns the deliveries that paused sessions hold, sorted by number. Not for hot paths.
     pub(crate) fn held(&self) -> Vec<DeliveryNo> {
         let sessions = &self.items().sessions;
         let all = sessions.paused.iter().flat_map(|session| sessions.deliveries_of(*session));
@@ -130,7 +130,7 @@ impl Working {
 
 #[cfg(test)]
 mod tests {
-    // There may be a million open deliveries: what is added here is paid for a million times.
+    // There may be a million open deliveries, so every additional byte counts.
     #[test]
     fn an_open_delivery_stays_small() {
         assert!(size_of::<super::Open>() <= 56);

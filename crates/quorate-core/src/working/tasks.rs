@@ -1,5 +1,5 @@
-//! Open tasks, with every index over them: who needs whom, what is ready for whom, who holds what, who waits for work.
-//! One function changes a task and keeps all of it in step.
+//! Open tasks, with all indexes over them: dependencies, ready queues, leases, and waiting consumers. One function replaces
+//! a task and maintains all indexes.
 
 mod awaited;
 mod line;
@@ -19,43 +19,43 @@ pub(crate) use awaited::{Awaited, Awaiting};
 pub(crate) use line::Claimer;
 pub(crate) use queue::Next;
 
-/// What the working state holds of tasks.
+/// The task part of the working state.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     open: Map<TaskNo, Task>,
     numbers: Map<TaskId, TaskNo>,
-    /// For each blocked task, how many of those that it needs are open.
+    /// For each blocked task, the number of its open dependencies.
     pending: Map<TaskNo, usize>,
-    /// For each task, open or not, the blocked ones that need it.
+    /// For each task, open or ended, the blocked tasks that depend on it.
     dependents: Map<TaskId, BTreeSet<TaskNo>>,
     queues: queue::Queues,
-    /// What each agent holds.
+    /// The tasks leased to each agent.
     held: Map<AgentNo, BTreeSet<TaskNo>>,
-    /// Open tasks that are for an agent by name.
+    /// Number of open tasks that are assigned to each agent by name.
     named: Map<AgentNo, usize>,
     counts: TaskCounts,
     line: line::Line,
-    /// Who took each task that is held, since the hub's start.
+    /// The dispatch of each leased task, since the hub's start.
     takers: Map<TaskNo, Taker>,
     awaited: Awaited,
-    /// Short inputs of open tasks. Only a memory of what the log holds: not all are here.
+    /// Cache of short inputs of open tasks; the log contains all inputs.
     inputs: Map<TaskNo, Bytes>,
-    /// Targets for which something is ready and somebody waits, to be looked at before the commit ends.
+    /// Targets with ready tasks and waiting consumers. They are dispatched before the commit ends.
     stirred: Vec<TaskTarget>,
-    /// How many were stirred when the current commit began.
+    /// Number of scheduled targets at the start of the current commit.
     stirred_mark: usize,
 }
 
-/// How a task came into its holder's hands.
+/// The dispatch of a leased task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Taker {
-    /// The record that gave it.
+    /// The record that granted the lease.
     pub(crate) seq: Seq,
-    /// Who was handed it while it waited, and is told if it loses it.
+    /// The waiting consumer that received the task; notified if the lease is lost.
     pub(crate) told: Option<ConsumerId>,
 }
 
-/// What to put back if the commit is refused.
+/// An entry of the undo journal that concerns tasks.
 #[derive(Debug)]
 pub(super) enum TaskUndo {
     Claimer(ConsumerId, Option<Claimer>),
@@ -66,18 +66,18 @@ pub(super) enum TaskUndo {
 }
 
 impl Tasks {
-    /// Puts a task in its place, or takes it away because it is over, and returns what was there.
+    /// Replaces a task, or removes an ended one, and returns the previous one.
     pub(super) fn place(&mut self, id: &TaskId, new: Option<Task>) -> Option<Task> {
         let old = self.numbers.get(id).and_then(|no| self.open.remove(no));
-        // A blocked task that stays blocked needs what it needed. There may be thousands.
+        // The dependencies of a task that stays blocked are unchanged. There may be thousands.
         let stays_blocked = matches!(
             (old.as_ref().map(|task| &task.state), new.as_ref().map(|task| &task.state)),
             (Some(TaskState::Blocked { .. }), Some(TaskState::Blocked { .. }))
         );
         if let Some(old) = &old {
-            self.take_out(old);
+            self.remove_from_indexes(old);
             if !stays_blocked {
-                self.forget_needs(old);
+                self.remove_dependencies(old);
             }
         }
         match (&old, &new) {
@@ -86,16 +86,16 @@ impl Tasks {
             (Some(_), Some(_)) | (None, None) => {}
         }
         if let Some(new) = new {
-            self.put_in(&new);
+            self.add_to_indexes(&new);
             if !stays_blocked {
-                self.note_needs(&new);
+                self.index_dependencies(&new);
             }
             self.open.insert(new.spec.no, new);
         }
         old
     }
 
-    /// How many tasks an agent holds.
+    /// Returns the number of tasks leased to an agent.
     pub(super) fn count_held_by(&self, agent: AgentNo) -> usize {
         self.held.get(&agent).map_or(0, BTreeSet::len)
     }
@@ -125,7 +125,7 @@ impl Tasks {
         }
     }
 
-    fn put_in(&mut self, task: &Task) {
+    fn add_to_indexes(&mut self, task: &Task) {
         let no = task.spec.no;
         self.counts.add(task.status());
         match &task.state {
@@ -135,7 +135,7 @@ impl Tasks {
         }
     }
 
-    fn take_out(&mut self, task: &Task) {
+    fn remove_from_indexes(&mut self, task: &Task) {
         let no = task.spec.no;
         self.counts.take(task.status());
         match &task.state {
@@ -152,8 +152,8 @@ impl Tasks {
         }
     }
 
-    /// A task that is blocked waits for each open one that it needs. Those may be taken up later than itself.
-    fn note_needs(&mut self, task: &Task) {
+    /// Indexes the dependencies of a blocked task. They may be loaded later than the task itself.
+    fn index_dependencies(&mut self, task: &Task) {
         if !matches!(task.state, TaskState::Blocked { .. }) {
             return;
         }
@@ -166,7 +166,7 @@ impl Tasks {
         self.pending.insert(no, pending);
     }
 
-    fn forget_needs(&mut self, task: &Task) {
+    fn remove_dependencies(&mut self, task: &Task) {
         if self.pending.remove(&task.spec.no).is_none() {
             return;
         }
@@ -180,52 +180,52 @@ impl Tasks {
         }
     }
 
-    /// An open task.
+    /// Returns an open task by id.
     pub(crate) fn get(&self, id: &TaskId) -> Option<&Task> {
         self.open.get(self.numbers.get(id)?)
     }
 
-    /// An open task by its place.
+    /// Returns an open task by number.
     pub(crate) fn by_number(&self, no: TaskNo) -> Option<&Task> {
         self.open.get(&no)
     }
 
-    /// How many open tasks a blocked one still waits for.
+    /// Returns the number of open dependencies of a blocked task.
     pub(crate) fn pending(&self, no: TaskNo) -> usize {
         self.pending.get(&no).copied().unwrap_or(0)
     }
 
-    /// The blocked tasks that need this one, oldest first.
+    /// Returns the blocked tasks that depend on this one, oldest first.
     pub(crate) fn dependents(&self, id: &TaskId) -> Vec<TaskNo> {
         self.dependents.get(id).into_iter().flatten().copied().collect()
     }
 
-    /// What an agent holds, oldest first.
+    /// Returns the tasks leased to an agent, oldest first.
     pub(crate) fn held(&self, agent: AgentNo) -> Vec<TaskNo> {
         self.held.get(&agent).into_iter().flatten().copied().collect()
     }
 
-    /// How many tasks an agent holds.
+    /// Returns the number of tasks leased to an agent.
     pub(crate) fn held_count(&self, agent: AgentNo) -> usize {
         self.held.get(&agent).map_or(0, BTreeSet::len)
     }
 
-    /// How many open tasks are for an agent by name.
+    /// Returns the number of open tasks that are assigned to an agent by name.
     pub(crate) fn named_count(&self, agent: AgentNo) -> usize {
         self.named.get(&agent).copied().unwrap_or(0)
     }
 
-    /// Who waits for tasks to be over.
+    /// Returns the waiters for the end of tasks.
     pub(crate) fn awaited(&self) -> &Awaited {
         &self.awaited
     }
 
-    /// How a task came into its holder's hands; `None` if that was before the hub's start.
+    /// Returns the dispatch of a leased task; `None` if it was before the hub's start.
     pub(crate) fn taker(&self, no: TaskNo) -> Option<Taker> {
         self.takers.get(&no).copied()
     }
 
-    /// The input of an open task, if it is at hand.
+    /// Returns the input of an open task, if it is cached.
     pub(crate) fn input(&self, no: TaskNo) -> Option<Bytes> {
         self.inputs.get(&no).cloned()
     }
@@ -234,7 +234,7 @@ impl Tasks {
         &self.line
     }
 
-    /// The task that goes out next for one of these targets, and what its queue remembers once it has gone.
+    /// Returns the next task to dispatch for one of these targets.
     pub(crate) fn next_of<'a>(
         &self,
         targets: impl IntoIterator<Item = &'a TaskTarget>,
@@ -243,7 +243,7 @@ impl Tasks {
         self.queues.next_of(targets, &self.open, now)
     }
 
-    /// Whether something is ready that somebody waits for, left over from a batch that could not be written.
+    /// Whether a dispatch is scheduled, left over from a batch that could not be written.
     pub(super) fn is_stirred(&self) -> bool {
         !self.stirred.is_empty()
     }
@@ -256,7 +256,7 @@ impl Tasks {
         self.stirred.truncate(self.stirred_mark);
     }
 
-    /// After a batch that could not be written: what was handed out is ready again, and so are those who wait.
+    /// Schedules the dispatch of all targets, after a batch that could not be written: its dispatches were undone.
     pub(super) fn stir_all(&mut self) {
         self.stirred = self.queues.targets().filter(|target| self.line.is_awaited(target)).cloned().collect();
     }
@@ -272,18 +272,18 @@ fn take_one<K: std::hash::Hash + Eq + Copy>(counts: &mut Map<K, usize>, key: K) 
 }
 
 impl Working {
-    /// The open tasks.
+    /// Returns the open tasks.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.items.tasks
     }
 
-    /// How many tasks are in each state.
+    /// Returns the number of tasks in each state.
     #[must_use]
     pub fn task_counts(&self) -> TaskCounts {
         self.items.tasks.counts
     }
 
-    /// Takes note of what the new state of a task says beyond its place: the newest token, or that it is over.
+    /// Updates the last lease token and the count of ended tasks after a task change.
     pub(super) fn note_task(&mut self, task: &Task) {
         if let Some(lease) = task.lease() {
             self.last_token = self.last_token.max(lease.token.0);
@@ -295,17 +295,17 @@ impl Working {
         }
     }
 
-    /// Counts a task that was over when the space was taken up.
+    /// Counts a task that had ended before the space was loaded.
     pub(super) fn load_over(&mut self, task: &Task) {
         self.items.tasks.counts.add(task.status());
     }
 
-    /// Keeps a short input in memory until its task is over.
+    /// Caches a short input until its task ends.
     pub(crate) fn keep_input(&mut self, no: TaskNo, input: Bytes) {
         self.items.tasks.inputs.insert(no, input);
     }
 
-    /// Inputs that were erased are not handed out from memory either.
+    /// Removes erased inputs from the cache.
     pub(super) fn forget_inputs(&mut self, seq: Seq, part: u32) {
         let Tasks { inputs, open, .. } = &mut self.items.tasks;
         let erased = |no: &TaskNo| {
@@ -336,7 +336,7 @@ impl Working {
         }
     }
 
-    /// Notes a target for which something is ready and somebody waits.
+    /// Schedules the dispatch of a target, if it has ready tasks and waiting consumers.
     pub(crate) fn stir_task(&mut self, target: &TaskTarget) {
         let tasks = &mut self.items.tasks;
         if tasks.line.is_awaited(target) && tasks.queues.has_ready(target) && !tasks.stirred.contains(target)
@@ -345,7 +345,7 @@ impl Working {
         }
     }
 
-    /// Notes everything that an agent waits for.
+    /// Schedules the dispatch of all targets that an agent's consumers wait for.
     pub(crate) fn stir_tasks_of(&mut self, agent: AgentNo) {
         for id in self.items.tasks.line.of_agent(agent) {
             if let Some(claimer) = self.items.tasks.line.get(id).cloned() {

@@ -1,4 +1,4 @@
-//! The tokens that let somebody in: found by the digest of their secret, for whoever guards a door.
+//! Access tokens, indexed by the digest of their secret for authentication.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use crate::time::Timestamp;
 use crate::token::{AccessToken, TokenDigest};
 use crate::working::Map;
 
-/// The tokens of a space, as they are published.
+/// The valid access tokens of a space, as published to readers.
 ///
-/// Looked up in a hash map by the SHA-256 of the secret. That is not constant in time, and need not be: a secret has 256
-/// random bits, so nobody can choose one whose digest comes close to another's, and what time tells of a digest says
-/// nothing of the secret.
+/// Tokens are looked up in a hash map by the SHA-256 of the secret. The lookup is not constant-time and need not be: a secret
+/// has 256 random bits, so an attacker cannot choose a secret with a digest close to another one, and timing information
+/// about a digest reveals nothing about the secret.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     by_digest: Map<TokenDigest, Arc<AccessToken>>,
 }
 
-/// What is known of a secret that somebody shows.
+/// The result of a token lookup by secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found<'a> {
-    /// It lets its bearer in.
+    /// The token is valid.
     Active(&'a Arc<AccessToken>),
-    /// It did once.
+    /// The token has expired.
     Expired(&'a Arc<AccessToken>),
-    /// It is not known, or not any more.
+    /// There is no such token, or it was revoked.
     Unknown,
 }
 
 impl Tokens {
-    /// What is known of the secret with this digest.
+    /// Looks up the token whose secret has this digest.
     #[must_use]
     pub fn find(&self, digest: &TokenDigest, now: Timestamp) -> Found<'_> {
         match self.by_digest.get(digest) {
@@ -40,7 +40,7 @@ impl Tokens {
         }
     }
 
-    /// All tokens, oldest first. Sorts them: not for hot paths.
+    /// Returns all tokens, oldest first. Sorts them: not for hot paths.
     #[must_use]
     pub fn list(&self) -> Vec<Arc<AccessToken>> {
         let mut all: Vec<_> = self.by_digest.values().cloned().collect();
@@ -48,13 +48,13 @@ impl Tokens {
         all
     }
 
-    /// How many there are.
+    /// Returns the number of tokens.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_digest.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no tokens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_digest.is_empty()
@@ -71,7 +71,7 @@ impl FromIterator<Arc<AccessToken>> for Tokens {
     }
 }
 
-/// The tokens at hand, and what decisions find them by.
+/// All tokens, with the indexes that decisions use.
 #[derive(Debug, Default)]
 pub(crate) struct TokensAtHand {
     published: Arc<Tokens>,
@@ -88,7 +88,7 @@ impl TokensAtHand {
         &self.published
     }
 
-    /// The tokens of one agent, oldest first.
+    /// Returns the tokens of an agent, oldest first.
     pub(crate) fn of(&self, agent: &AgentId) -> Vec<Arc<AccessToken>> {
         let first = (agent.clone(), Arc::from(""));
         let own = self.by_agent.range(first..).take_while(|(other, _)| other == agent);
@@ -97,10 +97,10 @@ impl TokensAtHand {
         tokens
     }
 
-    /// Puts a token in its place and returns what was there.
+    /// Replaces a token and returns the previous one.
     pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Arc<AccessToken>>) -> Option<Arc<AccessToken>> {
         let old = self.by_id.remove(id);
-        // Copied once for each batch that changes tokens, if somebody holds what was published before.
+        // Copied once per batch that changes tokens, if a reader still holds the published version.
         let published = Arc::make_mut(&mut self.published);
         if let Some(old) = &old {
             published.by_digest.remove(&old.digest);

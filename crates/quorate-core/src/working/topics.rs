@@ -1,5 +1,5 @@
-//! Who subscribes to what: a tree of words. Nodes are shared, so that a copy for readers costs one pointer and a change
-//! copies only the nodes on its way.
+//! Topic subscriptions as a trie of words. Nodes are shared (copy-on-write), so that a snapshot for readers costs one
+//! pointer, and a change copies only the nodes along its path.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,62 +8,62 @@ use crate::ids::AgentNo;
 use crate::subscription::Subscription;
 use crate::topic::{Pattern, Topic};
 
-/// Who subscribes to what.
+/// A trie of subscription patterns.
 #[derive(Clone, Debug, Default)]
 pub struct Topics {
     root: Arc<Node>,
     count: usize,
 }
 
-/// One place in the tree: the words before it are the way to it.
+/// A node of the trie. The path to it consists of the words before it.
 #[derive(Clone, Debug, Default)]
 struct Node {
     words: HashMap<Arc<str>, Arc<Node>, foldhash::fast::RandomState>,
-    /// Where `*` leads.
-    any: Option<Arc<Node>>,
-    /// Whose pattern ends here; in order, each once.
-    here: Vec<AgentNo>,
-    /// Whose pattern ends here with `>`; in order, each once.
+    /// Child for the wildcard `*`.
+    wildcard: Option<Arc<Node>>,
+    /// Agents subscriber pattern ends here; sorted, without duplicates.
+    exact: Vec<AgentNo>,
+    /// Agents subscriber pattern ends here with `>`; sorted, without duplicates.
     rest: Vec<AgentNo>,
 }
 
 impl Topics {
-    /// How many subscriptions there are.
+    /// Returns the number of subscriptions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether nobody subscribes to anything.
+    /// Whether there are no subscriptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Who subscribes to a topic, in order, each once however many of its patterns match.
+    /// Returns the subscribers of a topic, sorted. An agent appears once, however many of its patterns match.
     #[must_use]
     pub fn subscribers(&self, topic: &Topic) -> Vec<AgentNo> {
         let mut found = Vec::new();
-        let mut sources = 0;
+        let mut lists = 0;
         let mut take = |agents: &[AgentNo]| {
             if !agents.is_empty() {
                 found.extend_from_slice(agents);
-                sources += 1;
+                lists += 1;
             }
         };
         let words: Vec<&str> = topic.words().collect();
-        let mut places: Vec<(&Node, usize)> = vec![(&self.root, 0)];
-        while let Some((node, at)) = places.pop() {
+        let mut pending: Vec<(&Node, usize)> = vec![(&self.root, 0)];
+        while let Some((node, at)) = pending.pop() {
             let Some(word) = words.get(at) else {
-                take(&node.here);
+                take(&node.exact);
                 continue;
             };
             take(&node.rest);
-            places.extend(node.words.get(*word).map(|next| (&**next, at + 1)));
-            places.extend(node.any.as_deref().map(|next| (next, at + 1)));
+            pending.extend(node.words.get(*word).map(|next| (&**next, at + 1)));
+            pending.extend(node.wildcard.as_deref().map(|next| (next, at + 1)));
         }
-        // One list is in order already.
-        if sources > 1 {
+        // A single list is already sorted.
+        if lists > 1 {
             found.sort_unstable();
             found.dedup();
         }
@@ -93,14 +93,14 @@ impl FromIterator<(AgentNo, Pattern)> for Topics {
 
 impl Node {
     fn is_empty(&self) -> bool {
-        self.words.is_empty() && self.any.is_none() && self.here.is_empty() && self.rest.is_empty()
+        self.words.is_empty() && self.wildcard.is_none() && self.exact.is_empty() && self.rest.is_empty()
     }
 
     fn add(&mut self, agent: AgentNo, words: &[&str]) -> bool {
         match words {
-            [] => insert(&mut self.here, agent),
+            [] => insert(&mut self.exact, agent),
             [">"] => insert(&mut self.rest, agent),
-            ["*", others @ ..] => Arc::make_mut(self.any.get_or_insert_default()).add(agent, others),
+            ["*", others @ ..] => Arc::make_mut(self.wildcard.get_or_insert_default()).add(agent, others),
             [word, others @ ..] => {
                 if let Some(next) = self.words.get_mut(*word) {
                     return Arc::make_mut(next).add(agent, others);
@@ -115,12 +115,12 @@ impl Node {
 
     fn remove(&mut self, agent: AgentNo, words: &[&str]) -> bool {
         match words {
-            [] => take_out(&mut self.here, agent),
-            [">"] => take_out(&mut self.rest, agent),
+            [] => remove_sorted(&mut self.exact, agent),
+            [">"] => remove_sorted(&mut self.rest, agent),
             ["*", others @ ..] => {
-                let Some(next) = &mut self.any else { return false };
+                let Some(next) = &mut self.wildcard else { return false };
                 let removed = Arc::make_mut(next).remove(agent, others);
-                self.any.take_if(|next| next.is_empty());
+                self.wildcard.take_if(|next| next.is_empty());
                 removed
             }
             [word, others @ ..] => {
@@ -138,24 +138,24 @@ impl Node {
 fn insert(agents: &mut Vec<AgentNo>, agent: AgentNo) -> bool {
     match agents.binary_search(&agent) {
         Ok(_) => false,
-        Err(place) => {
-            agents.insert(place, agent);
+        Err(index) => {
+            agents.insert(index, agent);
             true
         }
     }
 }
 
-fn take_out(agents: &mut Vec<AgentNo>, agent: AgentNo) -> bool {
+fn remove_sorted(agents: &mut Vec<AgentNo>, agent: AgentNo) -> bool {
     match agents.binary_search(&agent) {
-        Ok(place) => {
-            agents.remove(place);
+        Ok(index) => {
+            agents.remove(index);
             true
         }
         Err(_) => false,
     }
 }
 
-/// The subscriptions at hand, and the tree over them.
+/// All subscriptions, and the trie over them.
 #[derive(Debug, Default)]
 pub(crate) struct Subscriptions {
     by_id: BTreeMap<Arc<str>, Subscription>,
@@ -172,21 +172,21 @@ impl Subscriptions {
         &self.topics
     }
 
-    /// The subscriptions of one agent, by id.
+    /// Returns the subscriptions of an agent, sorted by id.
     pub(crate) fn of(&self, agent: AgentNo) -> impl Iterator<Item = &Subscription> {
         let own = self.by_agent.range((agent, "".into())..).take_while(move |(other, _)| *other == agent);
         own.filter_map(|(_, id)| self.by_id.get(id))
     }
 
-    /// Puts a subscription in its place and returns what was there.
+    /// Replaces a subscription and returns the previous one.
     pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Subscription>) -> Option<Subscription> {
         let old = match new.clone() {
             Some(new) => self.by_id.insert(Arc::clone(id), new),
             None => self.by_id.remove(id),
         };
-        let whose = |one: &Option<Subscription>| one.as_ref().map(|one| one.number);
-        // Who wants what is the same while the state alone changes.
-        if whose(&old) == whose(&new) {
+        let subscriber = |one: &Option<Subscription>| one.as_ref().map(|one| one.number);
+        // The trie does not change if only the state of a subscription changes.
+        if subscriber(&old) == subscriber(&new) {
             return old;
         }
         let topics = Arc::make_mut(&mut self.topics);

@@ -1,4 +1,4 @@
-//! What waits there are, from every room that has some, and when to look at them next.
+//! The wait-for graph: collects all waits for deadlock detection, and schedules the checks.
 
 mod tasks;
 
@@ -10,43 +10,43 @@ use crate::time::{Mono, Timestamp};
 use crate::waits::{Age, Hands, Need, Source, Wait};
 use crate::working::{Map, OpenState, Working};
 
-/// Questions are part of their record; all other waits begin after theirs, in their turn.
+/// Offset in the age of waits that are not requests. A request begins within its record, all other waits after it.
 pub(super) const AFTER_QUESTIONS: u64 = 1 << 32;
 
-/// Which wait it is, to call it off.
+/// Identifies a wait, to abort it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum WaitId {
-    /// For locks.
+    /// A wait for locks.
     Locks(ConsumerId),
-    /// For the answers to the question that is this message of this record.
+    /// A wait for the replies to a request, by record and message index.
     Answers(Seq, u32),
-    /// For a task to be over.
+    /// A wait for the end of a task.
     Task(ConsumerId),
-    /// Not somebody, but a task that others block.
+    /// A task that is blocked by its dependencies; no agent waits.
     Blocked,
-    /// For a person to decide.
+    /// A wait for the decision of an approval.
     Approval,
 }
 
 impl Working {
-    /// Whether anybody waits for something that others have.
+    /// Whether there are waits that could be part of a deadlock.
     fn has_waits(&self) -> bool {
         self.locks().has_waiters() || self.items.requests.is_listened() || !self.tasks().awaited().is_empty()
     }
 
-    /// Somebody begins to wait: from now on there is something to look at.
+    /// Schedules the first deadlock check when a wait begins.
     pub(super) fn wait_begins(&mut self, now: Mono) {
         if !self.has_waits() {
             self.look_at = Some(now.plus_ms(WAITS_LOOK_MS));
         }
     }
 
-    /// When to look who waits for whom.
+    /// Returns the time of the next deadlock check.
     pub(super) fn next_look(&self) -> Option<Mono> {
         self.look_at.filter(|_| self.has_waits())
     }
 
-    /// Whether it is time to look; if so, the next time is set.
+    /// Whether a deadlock check is due; if so, schedules the next one.
     pub(crate) fn look_due(&mut self, now: Mono) -> bool {
         let due = self.next_look().is_some_and(|at| at <= now);
         if due {
@@ -55,24 +55,24 @@ impl Working {
         due
     }
 
-    /// All waits, in the order of their ages.
+    /// Returns all waits, oldest first.
     pub(crate) fn waits(&self, now: Timestamp) -> Vec<Wait<WaitId>> {
         let mut waits = Vec::new();
         self.lock_waits(&mut waits);
         self.request_waits(now, &mut waits);
         self.task_waits(now, &mut waits);
         self.approval_waits(&mut waits);
-        in_order(waits)
+        sort_by_age(waits)
     }
 
-    /// How busy an agent is.
+    /// Returns the load of an agent.
     pub(crate) fn hands(&self, agent: AgentNo) -> Hands {
         let inbox = self.inbox(agent);
         let works = inbox.leased.len() + self.items.tasks.count_held_by(agent);
         Hands { works, takes_more: inbox.is_awaited() }
     }
 
-    /// A wait for locks needs each of them: from whoever is before it in line, or from any who holds it.
+    /// Adds the waits for locks. A waiter needs every lock: from the waiter ahead of it, or else from any of its holders.
     fn lock_waits(&self, waits: &mut Vec<Wait<WaitId>>) {
         let locks = self.locks();
         let all: Vec<_> = locks.waiters().collect();
@@ -111,7 +111,7 @@ impl Working {
         }
     }
 
-    /// A wait for answers needs one from each who was asked.
+    /// Adds the waits for replies. A request needs a reply from every recipient.
     fn request_waits(&self, now: Timestamp, waits: &mut Vec<Wait<WaitId>>) {
         for (request, listener) in self.items.requests.listened() {
             let questions = request.asked.iter().zip((request.first.0..).map(DeliveryNo)).enumerate();
@@ -130,7 +130,7 @@ impl Working {
         }
     }
 
-    /// Where the answer to a question has to come from; `None` if nobody can say, or time will tell.
+    /// Returns the source of an outstanding reply; `None` if it is not determined yet.
     fn answer_from(&self, question: DeliveryNo, now: Timestamp) -> Option<Source> {
         let open = self.open(question)?;
         match (open.state, open.to.home()) {
@@ -147,13 +147,13 @@ impl Working {
     }
 }
 
-/// Whether something lay there for long enough: whoever asks for work again and again would have taken it.
+/// Whether an item has been ready for so long that a polling agent would have taken it.
 fn has_lain(since: Timestamp, now: Timestamp) -> bool {
     since.plus_ms(WAITS_LOOK_MS) <= now
 }
 
-/// The waits in the order of their ages, and what names one of them by its place still does.
-fn in_order(mut waits: Vec<Wait<WaitId>>) -> Vec<Wait<WaitId>> {
+/// Sorts the waits by age and adjusts the indexes by which they refer to each other.
+fn sort_by_age(mut waits: Vec<Wait<WaitId>>) -> Vec<Wait<WaitId>> {
     let mut order: Vec<(Age, usize)> = waits.iter().map(|wait| wait.age).zip(0..).collect();
     order.sort_unstable();
     let mut place = vec![0; waits.len()];

@@ -1,4 +1,4 @@
-//! Who waits for tasks to be over. In memory only; after a restart they ask again.
+//! Waiters for the end of tasks. In memory only; clients wait again after a restart.
 
 use std::collections::BTreeSet;
 
@@ -7,25 +7,25 @@ use crate::time::Now;
 use crate::working::tasks::TaskUndo;
 use crate::working::{Map, Undo, Working};
 
-/// Somebody who waits for a task to be over.
+/// A wait for the end of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Awaiting {
     pub(crate) agent: AgentNo,
     pub(crate) task: TaskId,
-    /// The delivery that the agent works on meanwhile, if it said so.
+    /// The delivery that the agent is processing, if stated.
     pub(crate) within: Option<DeliveryNo>,
-    /// Its place in the order of all who wait.
+    /// Ticket number, which orders all waits.
     pub(crate) turn: u64,
-    /// The newest record when it began to wait.
+    /// The newest record when the wait began.
     pub(crate) since: Seq,
 }
 
-/// Everybody who waits for a task to be over.
+/// All waits for the end of tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Awaited {
     waits: Map<ConsumerId, Awaiting>,
     by_task: Map<TaskId, BTreeSet<ConsumerId>>,
-    /// How many waits each agent has.
+    /// Number of waits of each agent.
     counts: Map<AgentNo, usize>,
 }
 
@@ -42,17 +42,17 @@ impl Awaited {
         self.waits.iter().map(|(id, wait)| (*id, wait))
     }
 
-    /// How many waits an agent has.
+    /// Returns the number of waits of an agent.
     pub(crate) fn count_of(&self, agent: AgentNo) -> usize {
         self.counts.get(&agent).copied().unwrap_or(0)
     }
 
-    /// Who waits for a task, in the order of their numbers.
+    /// Returns the waiters of a task, sorted by consumer id.
     pub(crate) fn of_task(&self, task: &TaskId) -> Vec<ConsumerId> {
         self.by_task.get(task).into_iter().flatten().copied().collect()
     }
 
-    /// The waits of an agent, in the order of their numbers.
+    /// Returns the waits of an agent, sorted by consumer id.
     pub(crate) fn of_agent(&self, agent: AgentNo) -> Vec<ConsumerId> {
         let mut ids: Vec<_> = self.iter().filter(|(_, wait)| wait.agent == agent).map(|(id, _)| id).collect();
         ids.sort_unstable();
@@ -80,14 +80,14 @@ impl Awaited {
 }
 
 impl Working {
-    /// Lets somebody wait for a task to be over, or wait no longer.
+    /// Adds, replaces or removes a waiter.
     pub(crate) fn set_awaiting(&mut self, id: ConsumerId, new: Option<Awaiting>, now: Now) {
         self.wait_begins(now.mono);
         let ends = new.is_none();
         let before = self.items.tasks.awaited.put(id, new);
         let waited = before.as_ref().filter(|_| ends).map(|wait| wait.agent);
         self.journal.push(Undo::Task(TaskUndo::Awaiting(id, before)));
-        // Whoever waited until now was there until now.
+        // Waiting counts as activity of the agent until now.
         if let Some(agent) = waited {
             self.hear_of(agent, now);
         }

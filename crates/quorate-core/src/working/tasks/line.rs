@@ -1,5 +1,4 @@
-//! Who waits for tasks: claims and streams, each with its credit and the targets it takes. In memory only; after a
-//! restart they ask again.
+//! Consumers of tasks: claims and streams, with their credit and targets. In memory only; clients reconnect after a restart.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,29 +8,29 @@ use crate::task::TaskTarget;
 use crate::working::tasks::TaskUndo;
 use crate::working::{Map, Undo, Working};
 
-/// Somebody who waits for tasks.
+/// A consumer of tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Claimer {
     pub(crate) agent: AgentNo,
-    /// What it takes, each once.
+    /// The targets that it serves, without duplicates.
     pub(crate) targets: Arc<[TaskTarget]>,
-    /// How many more tasks it takes.
+    /// Number of further tasks that it accepts.
     pub(crate) credit: u32,
-    /// How long its leases last; `None` = as each task says.
+    /// Lease duration; `None` = the duration of each task.
     pub(crate) lease_ms: Option<u64>,
-    /// Leaves after the first hand-over.
+    /// Whether it is closed after the first dispatch.
     pub(crate) once: bool,
-    /// Its place in line.
+    /// Ticket number, which determines its place in the queue.
     pub(crate) turn: u64,
 }
 
-/// Everybody who waits for tasks.
+/// All consumers of tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     claimers: Map<ConsumerId, Claimer>,
-    /// For each target those who have credit, by turn.
+    /// For each target the consumers with credit, by ticket.
     waiting: Map<TaskTarget, BTreeSet<(u64, ConsumerId)>>,
-    /// All of each agent, with credit or without.
+    /// All consumers of each agent, with or without credit.
     of_agent: Map<AgentNo, BTreeSet<ConsumerId>>,
 }
 
@@ -40,22 +39,22 @@ impl Line {
         self.claimers.get(&id)
     }
 
-    /// How many of an agent there are.
+    /// Returns the number of consumers of an agent.
     pub(crate) fn count_of(&self, agent: AgentNo) -> usize {
         self.of_agent.get(&agent).map_or(0, BTreeSet::len)
     }
 
-    /// All of an agent.
+    /// Returns all consumers of an agent.
     pub(crate) fn of_agent(&self, agent: AgentNo) -> Vec<ConsumerId> {
         self.of_agent.get(&agent).into_iter().flatten().copied().collect()
     }
 
-    /// Whether somebody with credit waits for this.
+    /// Whether a consumer with credit waits for the target.
     pub(crate) fn is_awaited(&self, target: &TaskTarget) -> bool {
         self.waiting.contains_key(target)
     }
 
-    /// Those with credit who wait for this, first in line first.
+    /// Returns the consumers with credit that wait for the target, in queue order.
     pub(crate) fn waiting_for(&self, target: &TaskTarget) -> impl Iterator<Item = (ConsumerId, &Claimer)> {
         let waiting = self.waiting.get(target).into_iter().flatten();
         waiting.filter_map(|(_, id)| Some((*id, self.claimers.get(id)?)))
@@ -63,25 +62,25 @@ impl Line {
 
     pub(super) fn put(&mut self, id: ConsumerId, new: Option<Claimer>) -> Option<Claimer> {
         let old = self.claimers.remove(&id);
-        // Most changes are of the credit alone, and leave the line as it is.
+        // Most changes only concern the credit and leave the queue position unchanged.
         let stays = matches!(
             (&old, &new),
             (Some(old), Some(new)) if (old.agent, old.turn, old.credit > 0) == (new.agent, new.turn, new.credit > 0)
                 && old.targets == new.targets
         );
         if let Some(old) = old.as_ref().filter(|_| !stays) {
-            self.leave(id, old);
+            self.dequeue(id, old);
         }
         if let Some(new) = new {
             if !stays {
-                self.enter(id, &new);
+                self.enqueue(id, &new);
             }
             self.claimers.insert(id, new);
         }
         old
     }
 
-    fn enter(&mut self, id: ConsumerId, claimer: &Claimer) {
+    fn enqueue(&mut self, id: ConsumerId, claimer: &Claimer) {
         self.of_agent.entry(claimer.agent).or_default().insert(id);
         if claimer.credit == 0 {
             return;
@@ -91,7 +90,7 @@ impl Line {
         }
     }
 
-    fn leave(&mut self, id: ConsumerId, claimer: &Claimer) {
+    fn dequeue(&mut self, id: ConsumerId, claimer: &Claimer) {
         if let Some(all) = self.of_agent.get_mut(&claimer.agent) {
             all.remove(&id);
             if all.is_empty() {
@@ -115,7 +114,7 @@ impl Working {
         self.journal.push(Undo::Task(TaskUndo::Claimer(id, before)));
     }
 
-    /// Takes one credit from a claimer for a task that goes to it; it goes to the end of the line.
+    /// Deducts one credit for a dispatched task. The consumer moves to the end of the queue.
     pub(crate) fn spend_task_credit(&mut self, id: ConsumerId) {
         let Some(claimer) = self.items.tasks.line.get(id).cloned() else { return };
         let turn = self.next_turn();
@@ -123,10 +122,10 @@ impl Working {
         self.set_claimer(id, Some(Claimer { credit, turn, ..claimer }));
     }
 
-    /// Sends away everybody who waits for tasks in the name of this agent.
+    /// Closes all task consumers of an agent.
     pub(in crate::working) fn dismiss_claimers(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
-        let gone = self.items.tasks.line.of_agent(agent);
-        gone.iter().for_each(|id| self.set_claimer(*id, None));
-        gone
+        let closed = self.items.tasks.line.of_agent(agent);
+        closed.iter().for_each(|id| self.set_claimer(*id, None));
+        closed
     }
 }

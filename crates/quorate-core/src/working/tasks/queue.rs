@@ -1,4 +1,4 @@
-//! What is ready, by who may take it, and the rule for which goes first.
+//! Ready tasks by target, and the order in which they are dispatched.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,27 +9,27 @@ use crate::time::Timestamp;
 use crate::working::Map;
 use crate::working::inbox::Fairness;
 
-/// Everything that is ready.
+/// All ready tasks.
 #[derive(Debug, Default)]
 pub(super) struct Queues {
-    ready: Map<TaskTarget, Queue>,
-    /// What is remembered of passed-over tasks; only where there is something to remember.
+    ready: Map<TaskTarget, PriorityQueue>,
+    /// Starvation protection by target; only for targets with a non-default value.
     fairness: Map<TaskTarget, Fairness>,
 }
 
-/// Highest priority first; within one, the oldest first, also when it comes back.
-type Queue = BTreeMap<Reverse<Priority>, BTreeSet<TaskNo>>;
+/// Highest priority first; within a priority the oldest task first, also after a retry.
+type PriorityQueue = BTreeMap<Reverse<Priority>, BTreeSet<TaskNo>>;
 
-/// The task that goes out next.
+/// The next task to dispatch.
 pub(crate) struct Next {
     pub(crate) no: TaskNo,
     pub(crate) target: TaskTarget,
-    /// What its queue remembers once it has gone.
+    /// The fairness state of its queue after this dispatch.
     pub(crate) fairness: Fairness,
 }
 
-/// What a queue would give out, and since when that waits.
-struct Head {
+/// The next task of one queue, and the time since which it has been ready.
+struct Candidate {
     no: TaskNo,
     priority: Priority,
     since: Timestamp,
@@ -71,21 +71,22 @@ impl Queues {
         before.unwrap_or_default()
     }
 
-    /// The task that goes out next for one of these targets: the highest priority, the oldest first. But within a
-    /// target, after 64 of higher priority or 60 s of waiting, one lower; and between targets, one that waited 60 s.
+    /// Returns the next task for one of these targets: the oldest of the highest priority. Starvation protection: within a
+    /// target, a lower priority is preferred once after 64 tasks of higher priority or 60 s of waiting; between targets,
+    /// a task that has waited for 60 s is preferred.
     pub(super) fn next_of<'a>(
         &self,
         targets: impl IntoIterator<Item = &'a TaskTarget>,
         open: &Map<TaskNo, Task>,
         now: Timestamp,
     ) -> Option<Next> {
-        let head = |target| Some((target, self.head(target, open, now)?));
-        let heads: Vec<(&TaskTarget, Head)> = targets.into_iter().filter_map(head).collect();
-        let (target, first) = heads.iter().min_by_key(|(_, head)| (Reverse(head.priority), head.no))?;
-        let lower = heads.iter().filter(|(_, head)| head.priority < first.priority);
-        let longest = lower.min_by_key(|(_, head)| (head.since, head.no));
+        let candidate = |target| Some((target, self.candidate(target, open, now)?));
+        let candidates: Vec<(&TaskTarget, Candidate)> = targets.into_iter().filter_map(candidate).collect();
+        let (target, first) = candidates.iter().min_by_key(|(_, candidate)| (Reverse(candidate.priority), candidate.no))?;
+        let lower = candidates.iter().filter(|(_, candidate)| candidate.priority < first.priority);
+        let longest = lower.min_by_key(|(_, candidate)| (candidate.since, candidate.no));
         if let Some((target, longest)) = longest
-            && self.remembered(target).has_waited(longest.since, now)
+            && self.fairness_of(target).has_waited(longest.since, now)
         {
             let fairness = Fairness { turn_at: now, ..longest.fairness };
             return Some(Next { no: longest.no, target: (*target).clone(), fairness });
@@ -93,29 +94,29 @@ impl Queues {
         Some(Next { no: first.no, target: (*target).clone(), fairness: first.fairness })
     }
 
-    fn remembered(&self, target: &TaskTarget) -> Fairness {
+    fn fairness_of(&self, target: &TaskTarget) -> Fairness {
         self.fairness.get(target).copied().unwrap_or_default()
     }
 
-    /// What one queue would give out next.
-    fn head(&self, target: &TaskTarget, open: &Map<TaskNo, Task>, now: Timestamp) -> Option<Head> {
+    /// Returns the next task of one queue.
+    fn candidate(&self, target: &TaskTarget, open: &Map<TaskNo, Task>, now: Timestamp) -> Option<Candidate> {
         let queue = self.ready.get(target)?;
-        let remembered = self.remembered(target);
+        let previous = self.fairness_of(target);
         let since = |no: TaskNo| match open.get(&no).map(|task| &task.state) {
             Some(TaskState::Ready { since }) => *since,
             _ => now,
         };
-        let mut heads =
+        let mut candidates =
             queue.iter().filter_map(|(Reverse(priority), level)| Some((*priority, *level.first()?)));
-        let (priority, top) = heads.next()?;
-        let lower = heads.min_by_key(|(_, no)| (since(*no), *no));
+        let (priority, top) = candidates.next()?;
+        let lower = candidates.min_by_key(|(_, no)| (since(*no), *no));
         let (priority, no, fairness) = match lower {
-            None => (priority, top, Fairness { passed_over: 0, ..remembered }),
-            Some((lower, no)) if remembered.is_lower_turn(since(no), now) => {
+            None => (priority, top, Fairness { passed_over: 0, ..previous }),
+            Some((lower, no)) if previous.is_lower_turn(since(no), now) => {
                 (lower, no, Fairness { passed_over: 0, turn_at: now })
             }
-            Some(_) => (priority, top, Fairness { passed_over: remembered.passed_over + 1, ..remembered }),
+            Some(_) => (priority, top, Fairness { passed_over: previous.passed_over + 1, ..previous }),
         };
-        Some(Head { no, priority, since: since(no), fairness })
+        Some(Candidate { no, priority, since: since(no), fairness })
     }
 }

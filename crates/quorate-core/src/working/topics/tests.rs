@@ -1,16 +1,16 @@
-//! The tree finds whom a plain look at every pattern would find.
+//! The trie returns the same subscribers as matching every pattern individually.
 
 use super::*;
 
 fn pattern(text: &str) -> Pattern {
-    Pattern::new(text).expect("a good pattern")
+    Pattern::new(text).expect("a valid pattern")
 }
 
 fn topic(text: &str) -> Topic {
-    Topic::new(text).expect("a good topic")
+    Topic::new(text).expect("a valid topic")
 }
 
-/// Every text of up to three of these words.
+/// Returns every combination of up to three of these words.
 fn texts(words: &[&str]) -> Vec<String> {
     let mut all: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     for _ in 0..2 {
@@ -25,7 +25,7 @@ fn texts(words: &[&str]) -> Vec<String> {
 
 // Fails under: a node that is not visited for `*`, `>` taken at the end of a topic, or a removed branch that stays.
 #[test]
-fn d3_the_tree_finds_what_the_patterns_say() {
+fn d3_the_tree_agrees_with_pattern_matching() {
     let patterns: Vec<_> =
         texts(&["a", "b", "*", ">"]).iter().filter_map(|text| Pattern::new(text).ok()).collect();
     let topics: Vec<_> = texts(&["a", "b", "c"]).iter().map(|text| topic(text)).collect();
@@ -50,9 +50,9 @@ fn d3_the_tree_finds_what_the_patterns_say() {
     assert!(tree.is_empty() && tree.root.is_empty(), "nothing is left behind");
 }
 
-// Fails under: a change that reaches into the copy of a reader.
+// Fails under: a change that modifies the snapshot of a reader.
 #[test]
-fn d3_a_reader_keeps_what_it_has() {
+fn d3_a_snapshot_is_not_affected_by_changes() {
     let mut tree = Topics::default();
     tree.add(AgentNo(1), &pattern("a.b"));
     let before = tree.clone();

@@ -1,4 +1,4 @@
-//! Waits for tasks to be over. A task that others block waits for them itself: it is a wait of nobody's.
+//! Waits for the end of tasks. A blocked task is itself a wait for its dependencies, without an agent.
 
 use crate::ids::{AgentNo, Seq};
 use crate::task::{Task, TaskNo, TaskState, TaskTarget};
@@ -7,25 +7,25 @@ use crate::waits::{Need, Source, Wait};
 use crate::working::waits::{AFTER_QUESTIONS, WaitId, has_lain};
 use crate::working::{Map, Working};
 
-/// Nobody: the first agent has the number 1.
-const NOBODY: AgentNo = AgentNo(0);
+/// Placeholder for waits without an agent; agent numbers start at 1.
+const NO_AGENT: AgentNo = AgentNo(0);
 
-/// Blocked tasks that somebody waits for, directly or not, in the order in which they were found.
+/// Blocked tasks that a wait depends on, directly or indirectly, in the order of discovery.
 struct Blocked {
-    /// The place of the first among all waits.
+    /// Index of the first one among all waits.
     begin: usize,
     tasks: Vec<TaskNo>,
-    places: Map<TaskNo, usize>,
+    indexes: Map<TaskNo, usize>,
 }
 
 impl Blocked {
-    fn place_of(&mut self, task: TaskNo) -> usize {
+    fn index_of(&mut self, task: TaskNo) -> usize {
         let next = self.begin + self.tasks.len();
-        let place = *self.places.entry(task).or_insert(next);
-        if place == next {
+        let index = *self.indexes.entry(task).or_insert(next);
+        if index == next {
             self.tasks.push(task);
         }
-        place
+        index
     }
 }
 
@@ -33,7 +33,7 @@ impl Working {
     pub(super) fn task_waits(&self, now: Timestamp, waits: &mut Vec<Wait<WaitId>>) {
         let all: Vec<_> = self.tasks().awaited().iter().collect();
         let begin = waits.len() + all.len();
-        let mut blocked = Blocked { begin, tasks: Vec::new(), places: Map::default() };
+        let mut blocked = Blocked { begin, tasks: Vec::new(), indexes: Map::default() };
         for (id, awaiting) in all {
             let task = self.tasks().get(&awaiting.task);
             let source = task.and_then(|task| self.end_from(task, now, &mut blocked));
@@ -55,14 +55,14 @@ impl Working {
                 let source = open.and_then(|task| self.end_from(task, now, &mut blocked));
                 needs.extend(source.map(|source| Need { what, sources: vec![source] }));
             }
-            // Older than everything: it is never the one to be called off.
+            // Older than every other wait, so that it is never the victim.
             let age = (Seq(0), next as u64);
-            waits.push(Wait { id: WaitId::Blocked, agent: NOBODY, within: None, age, needs });
+            waits.push(Wait { id: WaitId::Blocked, agent: NO_AGENT, within: None, age, needs });
             next += 1;
         }
     }
 
-    /// Where the end of an open task has to come from; `None` if nobody can say, or time will tell.
+    /// Returns the source of the end of an open task; `None` if it is not determined yet.
     fn end_from(&self, task: &Task, now: Timestamp, blocked: &mut Blocked) -> Option<Source> {
         let no = task.spec.no;
         match &task.state {
@@ -70,7 +70,7 @@ impl Working {
                 let since = self.tasks().taker(no).map_or(Seq(0), |taker| taker.seq);
                 Some(Source::Held { agent: lease.by, within: None, since })
             }
-            TaskState::Blocked { held_by } if held_by.is_empty() => Some(Source::Wait(blocked.place_of(no))),
+            TaskState::Blocked { held_by } if held_by.is_empty() => Some(Source::Wait(blocked.index_of(no))),
             TaskState::Ready { since } => match task.spec.target() {
                 TaskTarget::Agent(agent) if has_lain(*since, now) && !self.takes_tasks(agent) => {
                     Some(Source::Inbox(agent))
@@ -88,7 +88,7 @@ impl Working {
         }
     }
 
-    /// Whether an agent takes the next task that is for it at once.
+    /// Whether a consumer of the agent waits for tasks, so that the next one is dispatched immediately.
     fn takes_tasks(&self, agent: AgentNo) -> bool {
         self.tasks().line().is_awaited(&TaskTarget::Agent(agent))
     }
