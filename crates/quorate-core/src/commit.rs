@@ -44,7 +44,7 @@ pub enum Principal {
     System,
     /// An agent.
     Agent(AgentId),
-    /// A person or tool with an access token. Its role decides its permissions (`permissions.rs`); agent rules do not apply.
+    /// A person or tool with an access token. Its role decides its permissions, see `permissions.rs`.
     Holder {
         /// The role, which decides the permissions.
         role: TokenRole,
@@ -117,17 +117,17 @@ impl Commit {
         self
     }
 
-    /// Sets the idempotency key of a commit whose operations were derived from the current state. The fingerprint covers
-    /// the original request, because a retry of it may derive other operations.
+    /// Sets the idempotency key of a commit whose operations were derived from the current state. The fingerprint
+    /// covers the original request, because a retry of it may derive other operations.
     #[must_use]
     pub fn keyed_for(mut self, key: IdempotencyKey, asked: &[&[u8]]) -> Self {
         self.key = Some((key, fingerprint::of_request(asked)));
         self
     }
 
-    /// Whether the commit only ends leases: acks, completions and failures, plus the credit that the hub grants with them.
-    /// Only such a commit may be replayed for a lease that an earlier record ended. Any other operation in it would be
-    /// applied a second time for the same lease.
+    /// Whether the commit only ends leases: acks, completions and failures, plus the credit that the hub grants with
+    /// them. Only such a commit may be replayed for a lease that an earlier record ended. Any other operation in it
+    /// would be applied a second time for the same lease.
     #[must_use]
     pub fn only_ends_leases(&self) -> bool {
         let ends_lease = |op: &Op| {
@@ -157,7 +157,10 @@ impl Commit {
             .hint("split it; operations that must be applied atomically have to fit into one commit"));
         }
         if self.ops.len() > 1 && self.ops.iter().any(|op| matches!(op, Op::Inspect(_))) {
-            return Err(Refused::new(Code::Invalid, "an inspection must be the only operation of its commit"));
+            return Err(Refused::new(
+                Code::Invalid,
+                "an inspection must be the only operation of its commit",
+            ));
         }
         let mut bytes = 0;
         for (index, op) in self.ops.iter().enumerate() {
@@ -323,8 +326,8 @@ pub enum Op {
         /// The token to revoke.
         token: TokenId,
     },
-    /// Returns the leased deliveries of an agent after a lost connection, with unchanged lease tokens, and restarts their
-    /// leases. Writes no record.
+    /// Returns the leased deliveries of an agent after a lost connection, with unchanged lease tokens, and restarts
+    /// their leases. Writes no record.
     Resume {
         /// The agent that reconnected.
         agent: AgentId,
@@ -458,7 +461,7 @@ pub struct ErasePayload {
 pub struct Fingerprint {
     /// Fingerprint of the stored message; zeros if it has no client id.
     pub written: [u8; 32],
-    /// Fingerprint of the message as sent, if the hub added fields to it. A resend may get other additions than the original.
+    /// Fingerprint of the message as sent, if the hub added fields to it. The additions may differ for a resend.
     pub said: Option<Box<[u8; 32]>>,
 }
 
@@ -470,8 +473,8 @@ impl Fingerprint {
 
     /// Keeps the fingerprint of the message as sent, before the hub added fields to it.
     #[must_use]
-    pub fn of_what_was_said(self, said: Self) -> Self {
-        Self { said: Some(said.said.unwrap_or_else(|| Box::new(said.written))), ..self }
+    pub fn of_what_was_said(self, original: Self) -> Self {
+        Self { said: Some(original.said.unwrap_or_else(|| Box::new(original.written))), ..self }
     }
 
     /// Whether `earlier`, the fingerprint of a stored message, belongs to the same message.

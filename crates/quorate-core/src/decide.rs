@@ -1,7 +1,7 @@
 //! Decides a commit at the head of its space: computes its effects, or refuses it.
 //!
-//! Pure, without I/O other than lookups. A commit is decided completely before anything is written: its operations run in
-//! order on the working state, each sees the effects of those before it, and a refusal undoes all of them.
+//! Pure, without I/O other than lookups. A commit is decided completely before anything is written: its operations run
+//! in order on the working state, each sees the effects of those before it, and a refusal undoes all of them.
 
 mod agents;
 mod approvals;
@@ -150,9 +150,9 @@ pub fn genesis(working: &mut Working, name: SpaceName, now: Timestamp) -> (Recor
     (record, effect)
 }
 
-/// Creates the first record after a restore. It starts a new generation, so that all numbers exceed those that the lost
-/// history may have used. It also ends every lease, lock and task lease of the backup: the lost history may have granted
-/// them to others, so the tokens in the backup must no longer be accepted.
+/// Creates the first record after a restore. It starts a new generation, so that all numbers exceed those that the
+/// lost history may have used. It also ends every lease, lock and task lease of the backup: the lost history may have
+/// granted them to others, so the tokens in the backup must no longer be accepted.
 ///
 /// # Errors
 /// A failed lookup.
@@ -213,8 +213,8 @@ impl Decided {
         }
     }
 
-    /// Whether the receipt is stored under the idempotency key. This includes commits without an effect: a retry might have
-    /// one, because the state may have changed.
+    /// Whether the receipt is stored under the idempotency key. This includes commits without an effect: a retry might
+    /// have one, because the state may have changed.
     #[must_use]
     pub fn uses_key(&self) -> bool {
         self.is_new && self.receipt.uses_key()
@@ -332,7 +332,13 @@ impl<'a> Draft<'a> {
                     if stale.is_empty() {
                         let (item, token) = item_of(op);
                         let ended_by = refusal.facts.ended_by;
-                        first.facts.stale.push(Stale { op: index, item, code: refusal.code, token, ended_by });
+                        first.facts.stale.push(Stale {
+                            op: index,
+                            item,
+                            code: refusal.code,
+                            token,
+                            ended_by,
+                        });
                     }
                     first.facts.stale.extend(stale.into_iter().map(|one| Stale { op: index, ..one }));
                 }

@@ -483,7 +483,7 @@ impl Effect {
         one.into_iter().chain(many.iter().map(|held| (held.delivery, EndState::Acked, held.token)))
     }
 
-    /// Returns the existing deliveries that this effect concerns, with message and recipient. New deliveries are not included.
+    /// Returns the existing deliveries that this effect concerns, with message and recipient; no new deliveries.
     pub fn origins(&self) -> impl Iterator<Item = (DeliveryNo, Origin)> {
         let one = match self {
             Self::Acked { delivery, origin, .. }

@@ -127,8 +127,8 @@ pub trait Rows {
     fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed>;
     /// Returns a version of an entry, including tombstones.
     fn version_at(&self, key: &Key, at: VersionAt) -> Result<Option<EntryHead>, LookupFailed>;
-    /// Returns the entries of a prefix that were written after a record; `None` if the prefix has more than `max` entries.
-    /// Scans all entries of the prefix, so it must not be called at the head.
+    /// Returns the entries of a prefix that were written after a record; `None` if the prefix has more than `max`
+    /// entries. Scans all entries of the prefix, so it must not be called at the head.
     fn changed_since(&self, prefix: &str, seq: Seq, max: usize) -> Result<Option<Scan>, LookupFailed>;
     /// Returns the newest versions, including tombstones, of the entries of a prefix that were written after a record,
     /// sorted by key. Reads only memory: `None` if memory does not reach back to that record.

@@ -1,7 +1,8 @@
 //! The working state: the in-memory state at the head of a space that decisions need.
 //!
-//! Durable state changes only through [`WorkingState::apply`], which applies an effect. Deliveries, agents and consumers each
-//! have one setter that maintains all indexes and pushes an undo entry, so that a refused commit can be undone.
+//! Durable state changes only through [`WorkingState::apply`], which applies an effect. Deliveries, agents and
+//! consumers each have one setter that maintains all indexes and pushes an undo entry, so that a refused commit can be
+//! undone.
 
 mod apply;
 mod approvals;
@@ -342,13 +343,13 @@ impl Working {
 
     /// Restores a space from storage, except its open deliveries, which [`WorkingState::load`] adds.
     #[must_use]
-    pub fn restore(id: SpaceId, head: Head, eras: Eras, agents: Vec<Agent>, kept: Kept) -> Self {
+    pub fn restore(id: SpaceId, head: Head, eras: Eras, agents: Vec<Agent>, counters: Kept) -> Self {
         let mut working = Self::new(id);
         working.head = head;
         working.eras = Arc::new(eras);
-        working.next_delivery = kept.next_delivery;
-        working.last_token = kept.last_token;
-        working.counts = Counts { ready: 0, scheduled: 0, leased: 0, ..kept.counts };
+        working.next_delivery = counters.next_delivery;
+        working.last_token = counters.last_token;
+        working.counts = Counts { ready: 0, scheduled: 0, leased: 0, ..counters.counts };
         for agent in agents {
             let number = working.agents.next_number();
             working.set_agent(number, Some(agent));
@@ -441,10 +442,15 @@ impl Working {
         let (alarm, deadline) = self.items.wake();
         Wake {
             wall: [due, expiry, stirred, alarm].into_iter().flatten().min(),
-            mono: [self.lease_deadlines.first().map(|(at, _)| *at), deadline, self.next_look(), self.watched.wake()]
-                .into_iter()
-                .flatten()
-                .min(),
+            mono: [
+                self.lease_deadlines.first().map(|(at, _)| *at),
+                deadline,
+                self.next_look(),
+                self.watched.wake(),
+            ]
+            .into_iter()
+            .flatten()
+            .min(),
         }
     }
 
@@ -596,12 +602,22 @@ impl Working {
 
     /// Returns up to `max` deliveries with an expired lease, earliest deadline first.
     pub(crate) fn lapsed(&self, now: Mono, max: usize) -> Vec<DeliveryNo> {
-        self.lease_deadlines.iter().take_while(|(at, _)| *at <= now).take(max).map(|(_, number)| *number).collect()
+        self.lease_deadlines
+            .iter()
+            .take_while(|(at, _)| *at <= now)
+            .take(max)
+            .map(|(_, number)| *number)
+            .collect()
     }
 
     /// Returns up to `max` waiting deliveries with an expired message, earliest expiry first.
     pub(crate) fn expired(&self, now: Timestamp, max: usize) -> Vec<DeliveryNo> {
-        self.message_expiries.iter().take_while(|(at, _)| *at <= now).take(max).map(|(_, number)| *number).collect()
+        self.message_expiries
+            .iter()
+            .take_while(|(at, _)| *at <= now)
+            .take(max)
+            .map(|(_, number)| *number)
+            .collect()
     }
 
     fn set_delivery(&mut self, number: DeliveryNo, new: Option<(Open, Option<Lease>)>) {

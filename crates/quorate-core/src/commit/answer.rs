@@ -47,8 +47,8 @@ impl Receipt {
     #[must_use]
     pub fn uses_key(&self) -> bool {
         let took_nothing = |result: &OpResult| match result {
-            OpResult::Claimed(handed) => handed.is_empty(),
-            OpResult::TasksClaimed(handed) => handed.is_empty(),
+            OpResult::Claimed(deliveries) => deliveries.is_empty(),
+            OpResult::TasksClaimed(tasks) => tasks.is_empty(),
             OpResult::InLine | OpResult::Inspected(_) => true,
             _ => false,
         };

@@ -54,10 +54,13 @@ impl Draft<'_> {
         };
         let number = known.unwrap_or_else(|| self.working.agents().next_number());
         if number.0 as usize > AGENTS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the space has reached its maximum number of agents")
-                .limit(AGENTS_MAX as u64)
-                .passes()
-                .into());
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                "the space has reached its maximum number of agents",
+            )
+            .limit(AGENTS_MAX as u64)
+            .passes()
+            .into());
         }
         if let Principal::Agent(_) = &self.commit.principal {
             self.working.policy().check_role(current.as_ref(), new.role)?;
@@ -135,8 +138,10 @@ fn unknown_agent(id: &AgentId) -> Refused {
 }
 
 fn stale_epoch(agent: &Agent, epoch: Epoch) -> Refused {
-    let detail =
-        format!("stale epoch {epoch}: agent {} has registered again and is at epoch {}", agent.id, agent.epoch);
+    let detail = format!(
+        "stale epoch {epoch}: agent {} has registered again and is at epoch {}",
+        agent.id, agent.epoch
+    );
     let mut refused = Refused::new(Code::StaleEpoch, detail)
         .hint("stop this instance of the agent, or register it again to get a new epoch");
     refused.facts.current_epoch = Some(agent.epoch.0);

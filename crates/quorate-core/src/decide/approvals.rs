@@ -135,7 +135,7 @@ impl Draft<'_> {
         self.known(agent).map(Some)
     }
 
-    /// Resolves the recipients of the approved action. They must be registered, and the requester must be allowed to reach them.
+    /// Resolves the recipients of the approved action. They must be registered and within the requester's reach.
     fn follow_ups(&self, ask: &RequestApproval, requester: Option<AgentNo>) -> Result<Vec<Then>, Refused> {
         let follow_up = |(to, action): &(AgentId, String)| {
             let number = self.known(to)?;
@@ -203,8 +203,9 @@ impl Draft<'_> {
             .hint("use a new id for each request; retry an id only with identical content"))
     }
 
-    /// Sends the messages that follow from the end of an approval, in the same commit: a notification to the requester, and
-    /// the approved action to its recipients. If the action cannot be delivered, the decision is refused.
+    /// Sends the messages that follow from the end of an approval, in the same commit: a notification to the
+    /// requester, and the approved action to its recipients. If the action cannot be delivered, the decision is
+    /// refused.
     fn follow_up(&mut self, ended: &Approval) -> Result<(), No> {
         let document = match ended.approved() {
             Some((part, _)) => Some(self.approved_bytes(ended, part)?),
@@ -326,8 +327,7 @@ fn still_pending(approval: &Approval, now: Timestamp) -> Result<(), Refused> {
         | ApprovalState::Modified { decision, .. } => {
             let (state, at) = (approval.state.as_str(), clock(decision.at, now));
             let detail = format!("approval {} was {state} by {} at {at}", approval.id, decision.by);
-            Err(Refused::new(Code::Conflict, detail)
-                .hint("a decision is final; request approval again"))
+            Err(Refused::new(Code::Conflict, detail).hint("a decision is final; request approval again"))
         }
     }
 }

@@ -35,7 +35,7 @@ impl Draft<'_> {
             .hint("the chain is a loop: stop it, ask a person, or send different content"))
     }
 
-    /// Charges one message to the budget that the message names. Returns the budget if it is low and no warning was sent yet.
+    /// Charges one message to the budget that the message names. Returns the budget if a warning is due.
     pub(super) fn spend(&mut self, message: &Message) -> Result<Option<Budget>, No> {
         let Some(named) = &message.budget else { return Ok(None) };
         let id = BudgetId::new(named)?;

@@ -22,17 +22,17 @@ impl Draft<'_> {
     ) -> Result<OpResult, No> {
         self.require_own(agent, "claim from the inbox of")?;
         let number = self.known(agent)?;
-        let taken = self.take(number, max, lease_ms)?;
+        let taken = self.lease_next(number, max, lease_ms)?;
         let credit = max - taken.len() as u32;
         match waiting {
-            Waiting::Once(id) if taken.is_empty() => self.wait(id, number, credit, lease_ms, true)?,
-            Waiting::Standing(id) => self.wait(id, number, credit, lease_ms, false)?,
+            Waiting::Once(id) if taken.is_empty() => self.add_consumer(id, number, credit, lease_ms, true)?,
+            Waiting::Standing(id) => self.add_consumer(id, number, credit, lease_ms, false)?,
             Waiting::Once(_) | Waiting::No => {}
         }
         Ok(OpResult::Claimed(taken))
     }
 
-    fn wait(
+    fn add_consumer(
         &mut self,
         id: ConsumerId,
         agent: AgentNo,
@@ -65,18 +65,18 @@ impl Draft<'_> {
         OpResult::Done
     }
 
-    /// Leases up to `max` deliveries to an agent, from its inbox and from the pools that it serves, in one common order.
-    fn take(&mut self, agent: AgentNo, max: u32, lease_ms: u64) -> Result<Vec<Handed>, No> {
-        let room = IN_FLIGHT_MAX.saturating_sub(self.working.inbox(agent).leased.len());
-        let max = (max as usize).min(room);
-        let mut handed = Vec::new();
-        while handed.len() < max
+    /// Leases up to `max` deliveries to an agent, from its inbox and the pools that it serves, in one order.
+    fn lease_next(&mut self, agent: AgentNo, max: u32, lease_ms: u64) -> Result<Vec<Handed>, No> {
+        let capacity = IN_FLIGHT_MAX.saturating_sub(self.working.inbox(agent).leased.len());
+        let max = (max as usize).min(capacity);
+        let mut leased = Vec::new();
+        while leased.len() < max
             && let Some(delivery) = self.choose(agent)?
         {
             let token = self.working.next_token();
             self.emit_leased(agent, delivery, token, lease_ms);
             let open = self.working.open(delivery).copied().expect("it was just leased");
-            handed.push(Handed {
+            leased.push(Handed {
                 delivery,
                 token,
                 attempt: open.attempt,
@@ -86,7 +86,7 @@ impl Draft<'_> {
                 message: None,
             });
         }
-        Ok(handed)
+        Ok(leased)
     }
 
     /// Appends the lease to the previous effect if both belong to the same batch, so that a batch is one effect.
@@ -144,8 +144,8 @@ impl Draft<'_> {
             {
                 // Deliveries of a pool are spread over its consumers, one at a time.
                 let alone = self.working.inbox(consumer.agent).pools().is_empty();
-                let most = if alone { consumer.credit } else { 1 };
-                let taken = self.take(consumer.agent, most, consumer.lease_ms)?;
+                let limit = if alone { consumer.credit } else { 1 };
+                let taken = self.lease_next(consumer.agent, limit, consumer.lease_ms)?;
                 if taken.is_empty() {
                     break;
                 }
@@ -285,12 +285,13 @@ impl Working {
     /// Returns the open deliveries of an inbox or pool: ready, scheduled, held by a paused session, leased. Scans all
     /// scheduled, held and leased deliveries: not for hot paths.
     fn open_of(&self, home: Home) -> impl Iterator<Item = DeliveryNo> {
-        let is_here = move |number: &DeliveryNo| self.open(*number).map(|open| open.to.home()) == Some(home);
+        let belongs_here =
+            move |number: &DeliveryNo| self.open(*number).map(|open| open.to.home()) == Some(home);
         let leased: Vec<_> = match home {
-            Home::Agent(agent) => self.inbox(agent).leased.iter().copied().filter(is_here).collect(),
-            Home::Pool(_) => self.all_leased().into_iter().filter(is_here).collect(),
+            Home::Agent(agent) => self.inbox(agent).leased.iter().copied().filter(belongs_here).collect(),
+            Home::Pool(_) => self.all_leased().into_iter().filter(belongs_here).collect(),
         };
-        let later = self.scheduled().chain(self.held()).filter(is_here);
+        let later = self.scheduled().chain(self.held()).filter(belongs_here);
         self.inbox_at(home).ready_numbers().chain(later).chain(leased)
     }
 }

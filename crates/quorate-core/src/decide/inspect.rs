@@ -74,7 +74,8 @@ impl Draft<'_> {
         let is_selected = |number: &AgentNo| *number > after && one.is_none_or(|one| one == Some(*number));
         let matching = agents.iter().filter(|(number, agent)| is_selected(number) && filter.means(agent));
         let agents_found = matching.map(|(number, agent)| self.inspect_agent(number, agent));
-        let agents_found = agents_found.filter(|found| filter.status.is_none_or(|status| status == found.status));
+        let agents_found =
+            agents_found.filter(|found| filter.status.is_none_or(|status| status == found.status));
         Inspected::Agents(agents_found.take(limit.min(VIEW_MAX)).collect())
     }
 
@@ -91,7 +92,7 @@ impl Draft<'_> {
             Status::Idle if asking > 0 || waits > 0 => Status::Waiting,
             reported => reported,
         };
-        let (heard_at, offline_at) = self.working.last_heard(number);
+        let (last_activity, offline_at) = self.working.last_heard(number);
         AgentLook {
             number,
             agent: agent.clone(),
@@ -103,7 +104,7 @@ impl Draft<'_> {
             current: inbox.leased.first().copied(),
             tasks: tasks.len(),
             current_task: first.map(|task| task.spec.id.clone()),
-            heard_at: self.wall_at(heard_at),
+            heard_at: self.wall_at(last_activity),
             offline_at: offline_at
                 .filter(|_| !self.working.is_listened_for(number))
                 .map(|at| self.wall_at(at)),

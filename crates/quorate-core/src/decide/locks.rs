@@ -59,9 +59,12 @@ impl Draft<'_> {
         }
         for name in &waiter.names {
             if self.working.locks().queue_length(name) >= LOCK_QUEUE_MAX {
-                return Err(Refused::new(Code::QueueFull, format!("the wait queue of the lock {name} is full"))
-                    .limit(LOCK_QUEUE_MAX as u64)
-                    .hint("retry later; no lock was acquired, and the request is not queued"));
+                return Err(Refused::new(
+                    Code::QueueFull,
+                    format!("the wait queue of the lock {name} is full"),
+                )
+                .limit(LOCK_QUEUE_MAX as u64)
+                .hint("retry later; no lock was acquired, and the request is not queued"));
             }
         }
         self.working.set_waiter(id, Some(waiter), self.now);
@@ -119,7 +122,7 @@ impl Draft<'_> {
         Ok(OpResult::Done)
     }
 
-    /// Returns the locks, if the caller holds all of them under the given fencing tokens. A refusal lists every stale one.
+    /// Returns the locks, if the caller holds all of them under these fencing tokens. A refusal lists all stale ones.
     fn held_locks(&self, locks: &[FenceRef]) -> Result<Vec<(Lock, Fence)>, No> {
         let mut held = Vec::with_capacity(locks.len());
         let mut lost: Option<Refused> = None;
@@ -246,7 +249,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Returns a lock with the requested capacity. The capacity can only change while the lock is free and has no waiters.
+    /// Returns a lock with the requested capacity, which can only change while the lock is free and has no waiters.
     fn lock_with(&self, name: &LockName, capacity: Option<u32>) -> Result<Lock, No> {
         let Some(mut lock) = self.lock(name)? else {
             return Ok(Lock::new(name.clone(), capacity.unwrap_or(1)));
@@ -298,9 +301,8 @@ fn stale_fence(lock: &Lock, fence: Fence) -> Refused {
     } else {
         format!("fence {fence} of {} is stale; the newest is {}", named(&lock.name), lock.last_fence)
     };
-    let mut refused = Refused::new(Code::StaleFence, detail).hint(
-        "another agent may hold the lock: discard this work, or acquire the lock again and redo it",
-    );
+    let mut refused = Refused::new(Code::StaleFence, detail)
+        .hint("another agent may hold the lock: discard this work, or acquire the lock again and redo it");
     refused.facts.current_fence = Some(lock.last_fence.0);
     refused
 }

@@ -1,8 +1,8 @@
 //! Work accounting: the cost of a commit for the writer, measured while it is decided.
 //!
-//! The writer serves every space, so a single commit must not block it for long. Each row that is read or written costs one
-//! unit, and so does each kilobyte. A commit that exceeds [`COMMIT_WORK_MAX`] is refused immediately. The store charges the
-//! units to the space, even if the commit is refused.
+//! The writer serves every space, so a single commit must not block it for long. Each row that is read or written
+//! costs one unit, and so does each kilobyte. A commit that exceeds [`COMMIT_WORK_MAX`] is refused immediately. The
+//! store charges the units to the space, even if the commit is refused.
 
 use std::cell::Cell;
 

@@ -139,7 +139,7 @@ impl Draft<'_> {
         Ok(body.effects.iter().filter_map(sent).nth(n as usize))
     }
 
-    /// Applies `ifUnavailable` to recipients that are unavailable: replaces them, or refuses the message. Keeps the order.
+    /// Applies `ifUnavailable` to unavailable recipients: replaces them in place, or refuses the message.
     pub(super) fn reachable(
         &self,
         message: &Message,
@@ -176,8 +176,8 @@ impl Draft<'_> {
             .hint("retry later, or set ifUnavailable to `queue`; nothing was sent"))
     }
 
-    /// Returns an alternative for an unavailable recipient: an agent that supports the action or shares a capability, with
-    /// the fewest open deliveries.
+    /// Returns an alternative for an unavailable recipient: an agent that supports the action or shares a capability,
+    /// with the fewest open deliveries.
     fn alternative(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
         let agents = self.working.agents();
         let map = self.map();

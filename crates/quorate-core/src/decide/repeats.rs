@@ -1,8 +1,9 @@
 //! Repeated ends of a lease: an operation ends a lease that an earlier record ended under the same token.
 //!
-//! A caller that lost the answer to its commit may retry it. Without an idempotency key, only a commit that does nothing but
-//! end leases is recognised as a retry: it gets the same answer and has no second effect. Any other commit would apply its
-//! remaining operations a second time for one lease, so it is refused, and the refusal names the record that ended it.
+//! A caller that lost the answer to its commit may retry it. Without an idempotency key, only a commit that does
+//! nothing but end leases is recognised as a retry: it gets the same answer and has no second effect. Any other commit
+//! would apply its remaining operations a second time for one lease, so it is refused, and the refusal names the
+//! record that ended it.
 
 use crate::decide::{Draft, No};
 use crate::ids::{Seq, Token};

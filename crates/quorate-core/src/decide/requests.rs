@@ -72,7 +72,7 @@ impl Draft<'_> {
         Ok(OpResult::Requested { id, first, count, is_open: true })
     }
 
-    /// Checks the message for loops. A request that timed out or failed may be repeated, so only the hop limit applies to it.
+    /// Checks the message for loops. A request that timed out or failed may be repeated within the hop limit.
     fn check_loop(&self, ask: &Ask) -> Result<(), No> {
         let Some(earlier) = ask.again else { return Ok(self.check_chain(&ask.message)?) };
         match self.own_request(earlier)?.state {
@@ -87,10 +87,10 @@ impl Draft<'_> {
     fn causing_delivery(&self, agent: AgentNo, message: &Message) -> Option<DeliveryNo> {
         let cause: MessageId = message.causation_id.as_ref()?.parse().ok()?;
         let leased = self.working.inbox(agent).leased.iter().copied();
-        let brings = |number: &DeliveryNo| {
+        let carries_cause = |number: &DeliveryNo| {
             self.working.open(*number).is_some_and(|open| (open.seq, open.n()) == (cause.seq, cause.n))
         };
-        leased.into_iter().find(brings)
+        leased.into_iter().find(carries_cause)
     }
 
     pub(super) fn change_request(&mut self, verb: Verb, request: Request) {
@@ -130,11 +130,15 @@ impl Draft<'_> {
                 .hint("no agent receives messages for this destination; nothing was sent"));
         }
         if recipients > REQUEST_ASKED_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("the request has {recipients} recipients"))
-                .limit(REQUEST_ASKED_MAX as u64)
-                .hint("send it to fewer recipients, or send an event and let them answer with messages"));
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("the request has {recipients} recipients"),
+            )
+            .limit(REQUEST_ASKED_MAX as u64)
+            .hint("send it to fewer recipients, or send an event and let them answer with messages"));
         }
-        let no_sender = || Refused::new(Code::Invalid, "a request needs a sender: the hub itself cannot receive replies");
+        let no_sender =
+            || Refused::new(Code::Invalid, "a request needs a sender: the hub itself cannot receive replies");
         let from = self.known(ask.message.from.as_ref().ok_or_else(no_sender)?)?;
         if self.working.items().requests.count_of(from) >= REQUESTS_OPEN_MAX {
             return Err(Refused::new(
@@ -155,7 +159,7 @@ impl Draft<'_> {
         length_ms.min(wanted)
     }
 
-    /// Adds a listener to an existing request, in addition to those that already wait. Returns whether the request is open.
+    /// Adds a listener to an existing request, alongside earlier ones. Returns whether the request is open.
     fn add_listener(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
         let requests = &self.working.items().requests;
         let is_open = requests.of_message(id.seq, id.n).is_some();
@@ -186,9 +190,11 @@ impl Draft<'_> {
             // Cancelling is idempotent.
             RequestState::Cancelled => {}
             ended => {
-                let refused =
-                    Refused::new(Code::Conflict, format!("request {id} has already ended: {}", ended.as_str()))
-                        .hint("read its result instead");
+                let refused = Refused::new(
+                    Code::Conflict,
+                    format!("request {id} has already ended: {}", ended.as_str()),
+                )
+                .hint("read its result instead");
                 return Err(refused.into());
             }
         }
@@ -364,14 +370,16 @@ impl Draft<'_> {
             (None, Some(correlation)) => self.request_by_correlation(correlation, from, requester)?,
             (None, None) => None,
         };
-        let Some(request) = request.filter(|request| request.is_answered_to(requester)) else { return Ok(None) };
+        let Some(request) = request.filter(|request| request.is_answered_to(requester)) else {
+            return Ok(None);
+        };
         let index = request.asked.iter().position(|one| self.may_answer(from, one.to));
         Ok(index.map(|index| Answer { request, index, from }))
     }
 
-    /// Finds the request for a response that only has a correlation id: the open request with that message id, else the only
-    /// open request with that correlation id that the sender has not answered yet. If several match, or none is open, the
-    /// response is delivered like any other message.
+    /// Finds the request for a response that only has a correlation id: the open request with that message id, else
+    /// the only open request with that correlation id that the sender has not answered yet. If several match, or none
+    /// is open, the response is delivered like any other message.
     fn request_by_correlation(
         &self,
         correlation: &str,
@@ -484,7 +492,10 @@ impl Draft<'_> {
 
 /// Returns the refusal for the oldest listener when too many wait for the same reply.
 fn too_many_listeners(id: MessageId) -> Refused {
-    Refused::new(Code::Conflict, format!("{REQUEST_LISTENERS_MAX} newer listeners wait for the reply to {id}"))
-        .limit(REQUEST_LISTENERS_MAX as u64)
-        .hint("repeat the request with the same id or key to wait for the same reply")
+    Refused::new(
+        Code::Conflict,
+        format!("{REQUEST_LISTENERS_MAX} newer listeners wait for the reply to {id}"),
+    )
+    .limit(REQUEST_LISTENERS_MAX as u64)
+    .hint("repeat the request with the same id or key to wait for the same reply")
 }

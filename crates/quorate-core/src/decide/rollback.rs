@@ -1,5 +1,5 @@
-//! Snapshots and rollbacks. A rollback writes earlier versions again as new versions. It does not copy their content: the
-//! new version refers to the payload of the old one, so that an erasure affects both.
+//! Snapshots and rollbacks. A rollback writes earlier versions again as new versions. It does not copy their content:
+//! the new version refers to the payload of the old one, so that an erasure affects both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const ERASED_LISTED_MAX: usize = 16;
 
 impl Draft<'_> {
     pub(super) fn make_snapshot(&mut self, make: &MakeSnapshot) -> Result<OpResult, No> {
-        // A snapshot excludes the commit that creates it, so that it can be taken together with the change it protects against.
+        // A snapshot excludes its own commit, so that it can be taken together with the change to roll back later.
         let seq = Seq(self.seq.0 - 1);
         if let Some(snapshot) = self.snapshot(&make.name)? {
             if snapshot.seq == seq && snapshot.prefix == make.prefix {
@@ -100,9 +100,7 @@ impl Draft<'_> {
                 let now = self.entry(key)?;
                 expect_version(key, now.as_ref(), *expect)?;
                 if now.is_none() {
-                    return Err(
-                        Refused::new(Code::NotFound, format!("entry {key} has never existed")).into()
-                    );
+                    return Err(Refused::new(Code::NotFound, format!("entry {key} has never existed")).into());
                 }
                 let then = match (point, &rollback.to) {
                     (None, RollbackTo::Version(version)) => {
@@ -234,5 +232,6 @@ fn no_snapshot(name: &SnapshotName) -> Refused {
 }
 
 fn no_version(key: &Key, version: Version) -> Refused {
-    Refused::new(Code::NotFound, format!("entry {key} has no version {version}")).hint("read the history of the entry")
+    Refused::new(Code::NotFound, format!("entry {key} has no version {version}"))
+        .hint("read the history of the entry")
 }

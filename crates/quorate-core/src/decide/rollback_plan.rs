@@ -1,7 +1,7 @@
 //! The plan of a prefix rollback: the entries that change, and the versions to restore.
 //!
-//! Planning may scan a hundred thousand entries, so it runs on a reader thread before the commit is queued. At the head, the
-//! plan is only updated with the writes since then.
+//! Planning may scan a hundred thousand entries, so it runs on a reader thread before the commit is queued. At the
+//! head, the plan is only updated with the writes since then.
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ pub struct RollbackPlan {
 }
 
 impl RollbackPlan {
-    /// Starts the plan of a prefix rollback: finds the entries that may change, to be passed to [`RollbackPlan::add`]. `at`
-    /// is the newest record that the lookups reflect, `scan_max` the maximum number of entries to scan.
+    /// Starts the plan of a prefix rollback: finds the entries that may change, to be passed to [`RollbackPlan::add`].
+    /// `at` is the newest record that the lookups reflect, `scan_max` the maximum number of entries to scan.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, `NOT_FOUND` or `INVALID` for the snapshot, or a failed lookup.
@@ -55,16 +55,19 @@ impl RollbackPlan {
             return Ok((plan, Scan { changed: Vec::new(), scanned: 0 }));
         };
         let Some(scan) = rows.changed_since(prefix, to, scan_max)? else {
-            return Err(Refused::new(Code::LimitExceeded, format!("too many entries have the prefix {prefix:?}"))
-                .limit(ROLLBACK_SCAN_MAX as u64)
-                .hint("roll back narrower prefixes one by one")
-                .into());
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("too many entries have the prefix {prefix:?}"),
+            )
+            .limit(ROLLBACK_SCAN_MAX as u64)
+            .hint("roll back narrower prefixes one by one")
+            .into());
         };
         Ok((plan, scan))
     }
 
-    /// Adds entries that the scan found. The lookups may reflect a later state: [`RollbackPlan::catch_up`] recomputes the
-    /// entries that were written since the plan was started.
+    /// Adds entries that the scan found. The lookups may reflect a later state: [`RollbackPlan::catch_up`] recomputes
+    /// the entries that were written since the plan was started.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, or a failed lookup.
@@ -153,7 +156,10 @@ pub(super) fn point(
             if !rollback.what.is_within(&snapshot.prefix) {
                 let detail = format!("snapshot {name} only covers the prefix {:?}", snapshot.prefix);
                 return Err(Refused::new(Code::Invalid, detail)
-                    .hint(format!("roll back within that prefix, or roll back to its record {}", snapshot.seq))
+                    .hint(format!(
+                        "roll back within that prefix, or roll back to its record {}",
+                        snapshot.seq
+                    ))
                     .into());
             }
             Some(snapshot.seq)

@@ -179,10 +179,13 @@ impl Draft<'_> {
         }
         let number = PoolNo(self.working.pool_count() as u64 + 1);
         if number.0 as usize > POOLS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the space has reached its maximum number of pools")
-                .limit(POOLS_MAX as u64)
-                .passes()
-                .hint("send to a capability that already has a pool"));
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                "the space has reached its maximum number of pools",
+            )
+            .limit(POOLS_MAX as u64)
+            .passes()
+            .hint("send to a capability that already has a pool"));
         }
         let pool = Pool { number, capability: capability.clone(), takers };
         self.change(Verb::PoolOpened, Item::Pool(pool));
@@ -200,7 +203,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Creates a delivery. It is leased on creation if a consumer waits and nothing of equal or higher precedence is ready.
+    /// Creates a delivery. It is leased on creation if a consumer waits and nothing else is ready for its agent.
     fn new_delivery(&mut self, to: Recipient, number: DeliveryNo, message: &Arc<Message>) -> NewDelivery {
         let waiting = NewDelivery { to, lease: None };
         if message.expires_at.is_some_and(|at| at <= self.now.wall) {

@@ -124,8 +124,8 @@ impl Draft<'_> {
         Ok(OpResult::SessionAdded { n })
     }
 
-    /// Refuses a reference to a closed session. A name that was never opened as a session is accepted as a plain label. An
-    /// unknown id in the hub's own format is refused: it may stem from a history that a restore replaced.
+    /// Refuses a reference to a closed session. A name that was never opened as a session is accepted as a plain
+    /// label. An unknown id in the hub's own format is refused: it may stem from a history that a restore replaced.
     pub(super) fn check_session(&self, name: Option<&str>) -> Result<(), No> {
         let Some(name) = name else { return Ok(()) };
         if self.working.items().sessions.get(name).is_some() {
@@ -244,8 +244,8 @@ impl Draft<'_> {
         let Some(record) = self.rows.record(session.number.record())? else { return Ok(None) };
         let readable = codec::read_body(&record).ok().and_then(|body| opened(&body.effects));
         let Some(found) = readable else { return Ok(None) };
-        let kept = |part: &u32| !self.erased_here.contains(&(record.seq, *part));
-        let task = found.task.filter(kept).and_then(|part| codec::part(&record, part).ok().flatten());
+        let not_erased = |part: &u32| !self.erased_here.contains(&(record.seq, *part));
+        let task = found.task.filter(not_erased).and_then(|part| codec::part(&record, part).ok().flatten());
         Ok(Some((record.principal, found, task)))
     }
 
@@ -282,8 +282,7 @@ fn still_open(session: Session) -> Result<Session, Refused> {
     }
     let reason = if session.reason.is_empty() { String::new() } else { format!(": {}", session.reason) };
     let detail = format!("session {} is {}{reason}", session.id, session.status.as_str());
-    Err(Refused::new(Code::SessionClosed, detail)
-        .hint("open a new session; this one stays readable"))
+    Err(Refused::new(Code::SessionClosed, detail).hint("open a new session; this one stays readable"))
 }
 
 fn no_session(id: &SessionId) -> Refused {

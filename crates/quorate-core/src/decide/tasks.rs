@@ -29,8 +29,8 @@ impl Draft<'_> {
         self.task(id)?.ok_or_else(|| no_such_task(id).into())
     }
 
-    /// Sets the new state of a task. Notifies waiters of an ended task, and schedules the dispatch of a task that became ready
-    /// and of tasks for an agent that has capacity again.
+    /// Sets the new state of a task. Notifies waiters of an ended task, and schedules the dispatch of a task that
+    /// became ready and of tasks for an agent that has capacity again.
     fn move_task(&mut self, verb: Verb, task: Task) {
         let no = task.spec.no;
         let holder = self.working.tasks().by_number(no).and_then(Task::lease).map(|lease| lease.by);
@@ -54,6 +54,5 @@ impl Draft<'_> {
 }
 
 fn no_such_task(id: &TaskId) -> Refused {
-    Refused::new(Code::NotFound, format!("there is no task {id}"))
-        .hint("check the id; list the tasks")
+    Refused::new(Code::NotFound, format!("there is no task {id}")).hint("check the id; list the tasks")
 }

@@ -26,10 +26,13 @@ impl Draft<'_> {
                 .hint("generate a new secret for each token"));
         }
         if tokens.len() >= TOKENS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the space has reached its maximum number of access tokens")
-                .limit(TOKENS_MAX as u64)
-                .passes()
-                .hint("revoke unused tokens"));
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                "the space has reached its maximum number of access tokens",
+            )
+            .limit(TOKENS_MAX as u64)
+            .passes()
+            .hint("revoke unused tokens"));
         }
         let id = self.next_token_id();
         let token = AccessToken {

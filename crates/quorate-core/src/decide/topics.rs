@@ -12,7 +12,7 @@ use crate::subscription::{BringHistory, History, Letter, Subscribe, Subscription
 use crate::topic::Pattern;
 
 impl Draft<'_> {
-    /// Subscribes an agent. A repeated subscription returns the current state, and history is not delivered a second time.
+    /// Subscribes an agent. A repeated subscription returns the current state and does not deliver history again.
     pub(super) fn subscribe(&mut self, asked: &Subscribe) -> Result<OpResult, Refused> {
         self.require_own(&asked.agent, "subscribe for")?;
         let number = self.known(&asked.agent)?;
@@ -72,11 +72,12 @@ impl Draft<'_> {
         self.working.items().subscriptions.get(&Subscription::id_of(agent, pattern))
     }
 
-    /// Delivers earlier messages to a subscriber. Leaves out expired messages, the subscriber's own messages, and messages
-    /// that the policy does not allow.
+    /// Delivers earlier messages to a subscriber. Leaves out expired messages, the subscriber's own messages, and
+    /// messages that the policy does not allow.
     pub(super) fn bring_history(&mut self, history: &BringHistory) -> Result<OpResult, Refused> {
         let BringHistory { agent, pattern, wanted, messages, next } = history;
-        let existing = self.subscription(agent, pattern).filter(|existing| existing.wanted() == Some(*wanted));
+        let existing =
+            self.subscription(agent, pattern).filter(|existing| existing.wanted() == Some(*wanted));
         let Some(existing) = existing.cloned() else { return Err(not_subscribed(agent, pattern)) };
         if messages.iter().any(|earlier| earlier.letter.seq >= existing.since) {
             return Err(Refused::new(

@@ -15,8 +15,8 @@ use crate::working::{Lease, Open, OpenState, Undo, Working, inbox};
 impl Working {
     /// Applies one effect of record `seq`. `n` counts the messages of that record.
     ///
-    /// Effects were decided against this state, so they are not validated again. A missing delivery means that log and state
-    /// have diverged. It is skipped here; `verify` reports such differences.
+    /// Effects were decided against this state, so they are not validated again. A missing delivery means that log and
+    /// state have diverged. It is skipped here; `verify` reports such differences.
     pub(crate) fn apply(&mut self, effect: &Effect, seq: Seq, n: &mut u32, now: Now) {
         match effect {
             Effect::SpaceCreated { generation, .. } | Effect::Restored { generation } => {

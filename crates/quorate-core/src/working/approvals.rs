@@ -59,8 +59,9 @@ impl Working {
         self.items().approvals.changes
     }
 
-    /// Adds the waits of agents for approvals to the wait-for graph. A person decides, so such a wait depends on no other
-    /// wait: it is never part of a cycle, and never aborted. But it blocks whatever its agent holds, like any other wait.
+    /// Adds the waits of agents for approvals to the wait-for graph. A person decides, so such a wait depends on no
+    /// other wait: it is never part of a cycle, and never aborted. But it blocks whatever its agent holds, like any
+    /// other wait.
     pub(super) fn approval_waits(&self, waits: &mut Vec<Wait<WaitId>>) {
         for approval in self.items().approvals.pending.values() {
             let Some(agent) = approval.agent else { continue };

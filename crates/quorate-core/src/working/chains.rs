@@ -1,8 +1,8 @@
 //! Recent messages of message chains, for loop detection.
 //!
-//! A fixed-size window holds digests of the newest messages that were caused by another message, across all chains. A busy
-//! space therefore looks back less far. A restart clears the window, so a loop may run a few more rounds; the hop limit ends
-//! it in any case.
+//! A fixed-size window holds digests of the newest messages that were caused by another message, across all chains. A
+//! busy space therefore looks back less far. A restart clears the window, so a loop may run a few more rounds; the hop
+//! limit ends it in any case.
 
 use std::collections::VecDeque;
 use std::hash::BuildHasher as _;

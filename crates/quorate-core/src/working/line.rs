@@ -67,7 +67,7 @@ impl Working {
         }
     }
 
-    /// Deducts credit for dispatched deliveries. The consumer moves to the end of the queue, or is closed if it was one-shot.
+    /// Deducts credit for dispatched deliveries. The consumer moves to the end of the queue; a one-shot one is closed.
     pub(crate) fn spend_credit(&mut self, id: ConsumerId, count: u32) {
         let Some(consumer) = self.consumer(id).copied() else { return };
         // A sole consumer keeps its ticket.

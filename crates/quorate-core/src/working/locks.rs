@@ -1,8 +1,8 @@
 //! Held locks, and the queues of their waiters. Waits exist in memory only; clients wait again after a restart.
 //!
-//! A waiter holds none of the locks that it waits for. All waiters have one global order, by priority and then by age, and
-//! no waiter overtakes another at a lock that both request. The first waiter is therefore blocked only by holders. So
-//! waiters cannot deadlock each other, and a request for several locks cannot starve.
+//! A waiter holds none of the locks that it waits for. All waiters have one global order, by priority and then by age,
+//! and no waiter overtakes another at a lock that both request. The first waiter is therefore blocked only by holders.
+//! So waiters cannot deadlock each other, and a request for several locks cannot starve.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

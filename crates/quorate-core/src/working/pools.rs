@@ -1,5 +1,5 @@
-//! Pools: deliveries that any agent with a capability may take, and the queues of their consumers. A consumer is queued at
-//! its agent's inbox and at all pools that its agent serves, with the same ticket.
+//! Pools: deliveries that any agent with a capability may take, and the queues of their consumers. A consumer is
+//! queued at its agent's inbox and at all pools that its agent serves, with the same ticket.
 
 use crate::ids::{AgentNo, Capability, PoolNo};
 use crate::pool::{Pool, Takers};

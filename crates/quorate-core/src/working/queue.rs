@@ -1,8 +1,8 @@
-//! The ready deliveries of one priority, in two orders: by number, which is the dispatch order, and by waiting time, which
-//! decides when a lower priority is preferred.
+//! The ready deliveries of one priority, in two orders: by number, which is the dispatch order, and by waiting time,
+//! which decides when a lower priority is preferred.
 //!
-//! New deliveries become ready in the order of their numbers, so both orders mostly agree. Only redelivered, scheduled and
-//! held deliveries are out of order. They are stored separately, so that all others need one tree instead of two.
+//! New deliveries become ready in the order of their numbers, so both orders mostly agree. Only redelivered, scheduled
+//! and held deliveries are out of order. They are stored separately, so that all others need one tree instead of two.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Open sessions, their open deliveries, and the deliveries that paused sessions hold.
 //!
-//! Whether a delivery is held is not stored in its row: it follows from a paused session and a delivery that would be ready
-//! otherwise. So pausing writes one item, however many deliveries wait.
+//! Whether a delivery is held is not stored in its row: it follows from a paused session and a delivery that would be
+//! ready otherwise. So pausing writes one item, however many deliveries wait.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Open tasks, with all indexes over them: dependencies, ready queues, leases, and waiting consumers. One function replaces
-//! a task and maintains all indexes.
+//! Open tasks, with all indexes over them: dependencies, ready queues, leases, and waiting consumers. One function
+//! replaces a task and maintains all indexes.
 
 mod awaited;
 mod line;

@@ -10,9 +10,9 @@ use crate::working::Map;
 
 /// The valid access tokens of a space, as published to readers.
 ///
-/// Tokens are looked up in a hash map by the SHA-256 of the secret. The lookup is not constant-time and need not be: a secret
-/// has 256 random bits, so an attacker cannot choose a secret with a digest close to another one, and timing information
-/// about a digest reveals nothing about the secret.
+/// Tokens are looked up in a hash map by the SHA-256 of the secret. The lookup is not constant-time and need not be: a
+/// secret has 256 random bits, so an attacker cannot choose a secret with a digest close to another one, and timing
+/// information about a digest reveals nothing about the secret.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens {
     by_digest: Map<TokenDigest, Arc<AccessToken>>,

@@ -72,7 +72,7 @@ impl Working {
         Hands { works, takes_more: inbox.is_awaited() }
     }
 
-    /// Adds the waits for locks. A waiter needs every lock: from the waiter ahead of it, or else from any of its holders.
+    /// Adds the waits for locks. A waiter needs every lock: from the waiter ahead of it, or else from any holder.
     fn lock_waits(&self, waits: &mut Vec<Wait<WaitId>>) {
         let locks = self.locks();
         let all: Vec<_> = locks.waiters().collect();

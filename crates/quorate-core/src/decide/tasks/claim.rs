@@ -73,8 +73,8 @@ impl Draft<'_> {
         true
     }
 
-    /// Dispatches ready tasks to waiting consumers: the first task to the first consumer, one task at a time, so that the
-    /// work is spread.
+    /// Dispatches ready tasks to waiting consumers: the first task to the first consumer, one task at a time, so that
+    /// the work is spread.
     pub(in crate::decide) fn hand_out_tasks(&mut self) {
         let mut stirred = self.working.take_stirred_tasks();
         let mut served = Vec::new();
@@ -135,10 +135,10 @@ impl Draft<'_> {
         task.state = TaskState::Leased(TaskLease { by, token, length_ms, ready_since, since: self.now.wall });
         self.move_task(Verb::TaskLeased, task.clone());
         self.working.set_taker(next.no, Some(Taker { seq: self.seq, told: None }));
-        Some(self.handed(task, next.no))
+        Some(self.with_input(task, next.no))
     }
 
-    fn handed(&self, task: Task, no: TaskNo) -> TaskHanded {
+    fn with_input(&self, task: Task, no: TaskNo) -> TaskHanded {
         TaskHanded { task, input: self.working.tasks().input(no) }
     }
 }

@@ -43,13 +43,13 @@ impl Draft<'_> {
         }
         let count = create.tasks.len();
         let open = self.working.task_counts().open();
-        let most = u64::from(self.working.policy().open_tasks_max);
-        if open + count as u64 > most {
+        let max = u64::from(self.working.policy().open_tasks_max);
+        if open + count as u64 > max {
             return Err(Refused::new(
                 Code::QueueFull,
                 format!("the space has {open} open tasks, and {count} more would exceed the limit"),
             )
-            .limit(most)
+            .limit(max)
             .hint("wait until some tasks have ended, or cancel tasks; no task was created")
             .into());
         }
@@ -146,7 +146,9 @@ impl Draft<'_> {
                     None if graph.earlier.contains_key(&id) => {}
                     None => match self.task(&id)? {
                         Some(task) => drop(graph.earlier.insert(id.clone(), task.status())),
-                        None if unknown.len() < LISTED_MAX && !unknown.contains(&id) => unknown.push(id.clone()),
+                        None if unknown.len() < LISTED_MAX && !unknown.contains(&id) => {
+                            unknown.push(id.clone())
+                        }
                         None => {}
                     },
                 }
@@ -159,7 +161,9 @@ impl Draft<'_> {
             let names: Vec<&str> = unknown.iter().map(TaskId::as_str).collect();
             let mut refused = no_such_task(first);
             refused.detail = format!("unknown dependency: there is no task {}", names.join(", "));
-            return Err(refused.hint("create it first, or in the same operation; no task was created").into());
+            return Err(refused
+                .hint("create it first, or in the same operation; no task was created")
+                .into());
         }
         match cycle::find(&needs) {
             Some(cycle_found) => Err(dependency_cycle(&graph, &cycle_found).into()),
@@ -263,8 +267,8 @@ fn dependency_cycle(graph: &Graph, cycle_found: &[usize]) -> Refused {
     let listed: Vec<&str> = names.iter().take(LISTED_MAX).map(String::as_str).collect();
     let more = if names.len() > LISTED_MAX { " → …" } else { "" };
     let detail = format!("the dependencies of the tasks form a cycle: {}{more}", listed.join(" → "));
-    let mut refused = Refused::new(Code::Invalid, detail)
-        .hint("remove one of these dependencies; no task was created");
+    let mut refused =
+        Refused::new(Code::Invalid, detail).hint("remove one of these dependencies; no task was created");
     let waits = |pair: &[String]| Waits { agent: pair[0].clone(), waits_for: pair[1].clone() };
     refused.facts.cycle = names.windows(2).map(waits).collect();
     refused

@@ -59,7 +59,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Derives a salt for a message of the hub. It need not be secret: the body of the record contains the same information.
+    /// Derives a salt for a message of the hub. It need not be secret: the body of the record contains the same
+    /// information.
     pub(in crate::decide) fn salt(&self) -> [u8; 16] {
         let mut hasher = Sha256::new();
         hasher.update(b"quorate.hub.1\0");

@@ -1,5 +1,4 @@
-//! Operations of the lease holder of a task: heartbeat, complete, fail, release. A stale lease token is refused and changes
-//! nothing.
+//! Operations of the lease holder of a task: heartbeat, complete, fail, release. A stale lease token is refused.
 
 use crate::commit::{OpResult, Principal};
 use crate::decide::repeats::already_ended;

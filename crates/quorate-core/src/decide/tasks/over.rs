@@ -14,7 +14,7 @@ use crate::task::{
 };
 
 impl Draft<'_> {
-    /// Cancels a task. The holder is notified immediately if it is connected, otherwise with its next operation on the task.
+    /// Cancels a task. The holder is notified immediately if it is connected, otherwise by its next operation.
     pub(in crate::decide) fn cancel_task(&mut self, cancel: &CancelTask) -> Result<OpResult, No> {
         let mut task = self.known_task(&cancel.task)?;
         self.require_cancel_permission(&task)?;
@@ -54,10 +54,10 @@ impl Draft<'_> {
 
     /// Notifies the holder of a task that its lease has ended, if the task was dispatched to a waiting consumer.
     pub(super) fn tell_loss(&mut self, task: &Task, loss: TaskLoss) {
-        let told = self.working.tasks().taker(task.spec.no).and_then(|taker| taker.told);
-        if let (Some(lease), Some(taker)) = (task.lease(), told) {
+        let consumer = self.working.tasks().taker(task.spec.no).and_then(|taker| taker.told);
+        if let (Some(lease), Some(consumer)) = (task.lease(), consumer) {
             let lost = Told::TaskLost { task: task.spec.id.clone(), token: lease.token, loss };
-            self.told.push((taker, lost));
+            self.told.push((consumer, lost));
         }
     }
 

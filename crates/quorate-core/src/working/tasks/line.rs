@@ -1,4 +1,5 @@
-//! Consumers of tasks: claims and streams, with their credit and targets. In memory only; clients reconnect after a restart.
+//! Consumers of tasks: claims and streams, with their credit and targets. In memory only; clients reconnect after a
+//! restart.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -71,9 +71,9 @@ impl Queues {
         before.unwrap_or_default()
     }
 
-    /// Returns the next task for one of these targets: the oldest of the highest priority. Starvation protection: within a
-    /// target, a lower priority is preferred once after 64 tasks of higher priority or 60 s of waiting; between targets,
-    /// a task that has waited for 60 s is preferred.
+    /// Returns the next task for one of these targets: the oldest of the highest priority. Starvation protection:
+    /// within a target, a lower priority is preferred once after 64 tasks of higher priority or 60 s of waiting;
+    /// between targets, a task that has waited for 60 s is preferred.
     pub(super) fn next_of<'a>(
         &self,
         targets: impl IntoIterator<Item = &'a TaskTarget>,
@@ -82,7 +82,8 @@ impl Queues {
     ) -> Option<Next> {
         let candidate = |target| Some((target, self.candidate(target, open, now)?));
         let candidates: Vec<(&TaskTarget, Candidate)> = targets.into_iter().filter_map(candidate).collect();
-        let (target, first) = candidates.iter().min_by_key(|(_, candidate)| (Reverse(candidate.priority), candidate.no))?;
+        let (target, first) =
+            candidates.iter().min_by_key(|(_, candidate)| (Reverse(candidate.priority), candidate.no))?;
         let lower = candidates.iter().filter(|(_, candidate)| candidate.priority < first.priority);
         let longest = lower.min_by_key(|(_, candidate)| (candidate.since, candidate.no));
         if let Some((target, longest)) = longest
