@@ -131,7 +131,7 @@ impl Draft<'_> {
             (_, named) => named.as_ref(),
         };
         let Some(agent) = agent else { return Ok(None) };
-        self.require_own(agent, "ask for an approval as")?;
+        self.require_own(agent, "request an approval as")?;
         self.known(agent).map(Some)
     }
 
