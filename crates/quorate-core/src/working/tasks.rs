@@ -32,7 +32,7 @@ pub(crate) struct Tasks {
     /// The tasks leased to each agent.
     held: Map<AgentNo, BTreeSet<TaskNo>>,
     /// Number of open tasks that are assigned to each agent by name.
-    named: Map<AgentNo, usize>,
+    assigned: Map<AgentNo, usize>,
     counts: TaskCounts,
     line: line::Line,
     /// The dispatch of each leased task, since the hub's start.
@@ -103,7 +103,7 @@ impl Tasks {
     fn opened(&mut self, task: &Task) {
         self.numbers.insert(task.spec.id.clone(), task.spec.no);
         if let Some(agent) = task.spec.agent {
-            *self.named.entry(agent).or_default() += 1;
+            *self.assigned.entry(agent).or_default() += 1;
         }
         self.recount_dependents(&task.spec.id, |pending| pending + 1);
     }
@@ -112,7 +112,7 @@ impl Tasks {
         self.numbers.remove(&task.spec.id);
         self.inputs.remove(&task.spec.no);
         if let Some(agent) = task.spec.agent {
-            take_one(&mut self.named, agent);
+            take_one(&mut self.assigned, agent);
         }
         self.recount_dependents(&task.spec.id, |pending| pending - 1);
     }
@@ -212,7 +212,7 @@ impl Tasks {
 
     /// Returns the number of open tasks that are assigned to an agent by name.
     pub(crate) fn named_count(&self, agent: AgentNo) -> usize {
-        self.named.get(&agent).copied().unwrap_or(0)
+        self.assigned.get(&agent).copied().unwrap_or(0)
     }
 
     /// Returns the waiters for the end of tasks.
