@@ -1,4 +1,4 @@
-//! Agents.
+//! Agents: registration, heartbeats and presence.
 
 use quorate_core::{
     Agent as CoreAgent, AgentId, DeliveryId, Epoch, Health as CoreHealth, Heartbeat as CoreHeartbeat,
@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::reading::{Reading, named};
 
-/// An agent to register.
+/// Agent to register.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentDescription {
-    /// In a commit, also as `id`. In a call of its own the id is part of the path.
+    /// Agent ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// A name for people; the id by default.
+    /// Display name; the ID by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub name: Option<String>,
-    /// Its role in the group; `worker` by default.
+    /// Role in the group; `worker` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// What it can do. A message to `can:CAPABILITY` reaches one agent that has it.
+    /// Capabilities. A message to `can:CAPABILITY` is delivered to one agent that has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 256), inner(length(max = 128))))]
     pub capabilities: Vec<String>,
-    /// The actions that it answers.
+    /// Actions that the agent handles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 256), inner(length(max = 128))))]
     pub supported_actions: Vec<String>,
-    /// The current epoch, to change the description without a new one.
+    /// Current epoch. Pass it to update the registration without starting a new epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<Epoch>,
-    /// The interval of its heartbeats: it is offline after three missed ones. 0 for none.
+    /// Heartbeat interval. After three missed heartbeats the agent is offline; 0 disables the check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_ms: Option<u64>,
 }
 
 impl AgentDescription {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no agent is named.
+    /// `INVALID` if the agent is missing.
     pub fn read(self, reading: &Reading<'_>, path: Option<AgentId>) -> Result<RegisterAgent, Refused> {
         let mut new = RegisterAgent::named(named("agent", path, self.agent)?);
         new.name = self.name.unwrap_or(new.name);
@@ -70,31 +70,31 @@ impl From<&RegisterAgent> for AgentDescription {
     }
 }
 
-/// A heartbeat.
+/// Heartbeat of an agent.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Heartbeat {
-    /// In a commit, also as `id`. In a call of its own the id is part of the path.
+    /// Agent ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// What the agent is doing; `idle` by default.
+    /// Current activity; `idle` by default.
     #[serde(default)]
     pub status: ReportedStatus,
-    /// How well it is; `healthy` by default.
+    /// Health; `healthy` by default.
     #[serde(default)]
     pub health: Health,
-    /// What is wrong, unless it is healthy.
+    /// Description of the problem, unless healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 1000)))]
     pub note: Option<String>,
 }
 
-/// What an agent reports that it is doing.
+/// Activity that an agent reports.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum ReportedStatus {
     #[default]
     Idle,
@@ -102,11 +102,11 @@ pub enum ReportedStatus {
     Waiting,
 }
 
-/// How well an agent is.
+/// Health of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Health {
     #[default]
     Healthy,
@@ -115,7 +115,7 @@ pub enum Health {
 }
 
 impl Health {
-    /// Its name, as it is written.
+    /// Returns the name used in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -125,7 +125,7 @@ impl Health {
         }
     }
 
-    /// With what is wrong.
+    /// Converts the health into the core type, with a description of the problem.
     #[must_use]
     pub fn with_note(self, note: String) -> CoreHealth {
         match self {
@@ -147,10 +147,10 @@ impl From<&CoreHealth> for Health {
 }
 
 impl Heartbeat {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no agent is named, `TOO_LARGE` if the note is too long.
+    /// `INVALID` if the agent is missing, `TOO_LARGE` if the note is too long.
     pub fn read(self, path: Option<AgentId>) -> Result<CoreHeartbeat, Refused> {
         let note = self.note.unwrap_or_default();
         check_health_note(&note)?;
@@ -172,7 +172,7 @@ impl From<&CoreHeartbeat> for Heartbeat {
         Self {
             agent: Some(beat.agent.clone()),
             status: match beat.status {
-                // The hub alone declares an agent offline.
+                // Only the hub declares an agent offline.
                 Status::Idle | Status::Offline => ReportedStatus::Idle,
                 Status::Working => ReportedStatus::Working,
                 Status::Waiting => ReportedStatus::Waiting,
@@ -183,61 +183,61 @@ impl From<&CoreHeartbeat> for Heartbeat {
     }
 }
 
-/// An agent.
+/// A registered agent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
-    /// Its id.
+    /// Unique identifier.
     pub id: AgentId,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// Its role in the group.
+    /// Role in the group.
     pub role: Role,
-    /// What it can do.
+    /// Capabilities. A message to `can:CAPABILITY` is delivered to one agent that has it.
     pub capabilities: Vec<String>,
-    /// The actions that it answers.
+    /// Actions that the agent handles.
     pub supported_actions: Vec<String>,
-    /// Its epoch: each start of the agent has a higher one.
+    /// Epoch: incremented with each new registration, so that commits of an earlier process are rejected.
     pub epoch: Epoch,
-    /// The interval of its heartbeats; 0 for none.
+    /// Heartbeat interval; 0 disables the liveness check.
     pub heartbeat_ms: u64,
-    /// What it is doing.
+    /// Current activity.
     pub status: Status,
-    /// How well it is.
+    /// Health as reported by the agent.
     pub health: Health,
-    /// What is wrong.
+    /// Description of the problem; empty while healthy.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// Whether it takes messages and tasks now.
+    /// Whether the agent currently accepts messages and tasks.
     pub available: bool,
-    /// Its work.
+    /// Current load.
     pub load: Load,
-    /// When it was last seen.
+    /// Time at which the agent was last seen.
     pub heard_at: Timestamp,
-    /// When it is declared offline unless a heartbeat comes.
+    /// Time at which the agent is declared offline unless a heartbeat arrives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_at: Option<Timestamp>,
 }
 
-/// How an agent described itself when it registered.
+/// Self-description of an agent, from its registration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AgentProfile {
-    /// Its id.
+    /// Unique identifier.
     pub id: AgentId,
-    /// A name for people.
+    /// Display name.
     pub name: String,
-    /// Its role in the group.
+    /// Role in the group.
     pub role: Role,
-    /// What it can do.
+    /// Capabilities. A message to `can:CAPABILITY` is delivered to one agent that has it.
     pub capabilities: Vec<String>,
-    /// The actions that it answers.
+    /// Actions that the agent handles.
     pub supported_actions: Vec<String>,
-    /// Its epoch: each start of the agent has a higher one.
+    /// Epoch: incremented with each new registration, so that commits of an earlier process are rejected.
     pub epoch: Epoch,
-    /// The interval of its heartbeats; 0 for none.
+    /// Heartbeat interval; 0 disables the liveness check.
     pub heartbeat_ms: u64,
 }
 
@@ -255,18 +255,18 @@ impl From<&CoreAgent> for AgentProfile {
     }
 }
 
-/// What an agent is doing, and how well it is.
+/// Activity and health of an agent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentPresence {
-    /// What it is doing.
+    /// Current activity.
     pub status: Status,
-    /// How well it is.
+    /// Health as reported by the agent.
     pub health: Health,
-    /// What is wrong.
+    /// Description of the problem; empty while healthy.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
-    /// Whether it takes messages and tasks now.
+    /// Whether the agent currently accepts messages and tasks.
     pub available: bool,
 }
 
@@ -281,14 +281,14 @@ impl From<&CorePresence> for AgentPresence {
     }
 }
 
-/// An agent, without what is measured of it.
+/// Agent without its load and last-seen time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentSummary {
-    /// How it described itself.
+    /// Self-description of the agent.
     #[serde(flatten)]
     pub profile: AgentProfile,
-    /// What it is doing.
+    /// Activity and health.
     #[serde(flatten)]
     pub presence: AgentPresence,
 }
@@ -299,35 +299,35 @@ impl From<&CoreAgent> for AgentSummary {
     }
 }
 
-/// The work of an agent.
+/// Load of an agent.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Load {
-    /// Open deliveries in its inbox.
+    /// Number of open deliveries in its inbox.
     pub open: usize,
-    /// Those of them that it holds.
+    /// Number of open deliveries that it holds under a lease.
     pub leased: usize,
-    /// Claims and streams that wait for its deliveries.
+    /// Number of waiting claims and streams for its deliveries.
     pub listening: usize,
-    /// Requests whose responses it waits for.
+    /// Number of its requests that are awaiting responses.
     pub asking: usize,
-    /// Tasks that it holds.
+    /// Number of tasks that it holds.
     pub tasks: usize,
-    /// One of those.
+    /// One of the tasks that it holds.
     pub current_task: Option<TaskId>,
     /// One of the deliveries that it holds.
     pub current_delivery: Option<DeliveryId>,
 }
 
-/// An agent that was registered.
+/// Result of registering an agent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RegisteredAgent {
     /// The agent.
     pub agent: Agent,
-    /// Its epoch.
+    /// Epoch of the registration.
     pub epoch: Option<Epoch>,
-    /// The agent's token, shown once; `null` unless this call created the agent.
+    /// Access token of the agent, returned only once; `null` unless this call created the agent.
     pub token: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Approvals.
+//! Approvals: proposed actions that await a human decision.
 
 use quorate_core::limits::APPROVAL_MS_DEFAULT;
 #[cfg(feature = "schema")]
@@ -18,66 +18,66 @@ use crate::reading::{Reading, named};
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// An action to be approved.
+/// Action to submit for approval.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewApproval<'a> {
-    /// The caller's own id; by default the hub assigns one.
+    /// Client-assigned ID; the hub assigns one by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<ApprovalId>,
-    /// The agent that will act; an agent can name itself only.
+    /// Agent that will execute the action. An agent can only name itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// The kind of the action.
+    /// Kind of action.
     #[cfg_attr(feature = "schema", schemars(with = "schema::Id"))]
     pub action: String,
-    /// What exactly is to happen: JSON with one meaning. With the action at most 256 KB in canonical form.
+    /// Exact action: JSON with a canonical form. At most 256 KB together with the kind of action.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json<'a>>,
-    /// Why it should happen.
+    /// Reason for the action.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
     pub rationale: Option<String>,
-    /// How sure the caller is, from 0 to 1.
+    /// Confidence of the requester, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub confidence: Option<f64>,
-    /// How urgent the decision is; `normal` by default.
+    /// Priority of the decision; `normal` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<MessagePriority>,
-    /// How long an approver has; 72 hours by default. Afterwards it is `expired`.
+    /// Time to decide; 72 hours by default. Afterwards the approval is `expired`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = APPROVAL_MS_MIN, max = APPROVAL_MS_MAX)))]
     pub timeout_ms: Option<u64>,
-    /// What the caller will do if nobody decides.
+    /// Fallback that the requester announces in case no decision is made.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "schema::Sentence"))]
     pub default: String,
-    /// The session that it belongs to.
+    /// Session that this belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
     pub session_id: Option<String>,
-    /// Recipients of the approved action. It is sent in the commit that approves it.
+    /// Messages to send with the approved action once it is approved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
     pub then: Vec<Then>,
 }
 
-/// A recipient of an approved action.
+/// Message that is sent with the approved action.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Then {
-    /// The agent.
+    /// Recipient.
     pub to: AgentId,
-    /// The action of the message.
+    /// Action of the message.
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub action: String,
 }
 
 impl NewApproval<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
     /// `INVALID` if the payload has no canonical form.
@@ -99,18 +99,17 @@ impl NewApproval<'_> {
         })
     }
 
-    /// A request as a client sends it. The hub derives the canonical bytes again from the payload.
+    /// Creates the request body that a client sends. The hub derives the canonical bytes from the payload again.
     ///
     /// # Errors
-    /// `INVALID` if the document is not one of an action.
+    /// `INVALID` if the document is not a valid action.
     pub fn new(ask: &RequestApproval) -> Result<NewApproval<'static>, Refused> {
         #[derive(Deserialize)]
         struct Document {
             payload: Box<serde_json::value::RawValue>,
         }
-        let document: Document = serde_json::from_slice(&ask.document.bytes).map_err(|_| {
-            Refused::new(Code::Invalid, "the document of the approval is not one of an action")
-        })?;
+        let document: Document = serde_json::from_slice(&ask.document.bytes)
+            .map_err(|_| Refused::new(Code::Invalid, "the document of the approval is not a valid action"))?;
         Ok(NewApproval {
             id: ask.id.clone(),
             agent: ask.agent.clone(),
@@ -131,32 +130,32 @@ impl NewApproval<'_> {
     }
 }
 
-/// A decision about a proposed action.
+/// Decision about a proposed action.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "NewDecision"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Decision<'a> {
-    /// In a commit, also as `id`. In a call of its own the id is part of the path.
+    /// Approval ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalId>,
-    /// The decision.
+    /// Kind of decision.
     pub decision: DecisionKind,
-    /// The digest of the action that was reviewed.
+    /// Digest of the reviewed action.
     pub digest: ActionDigest,
-    /// Why. Required to reject.
+    /// Reason for the decision. Required to reject.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "schema::Sentence"))]
     pub reason: String,
-    /// For `modify`: a JSON patch (RFC 6902) of the payload.
+    /// JSON Patch (RFC 6902) of the payload. Required for `modify`.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub modification: Option<Json<'a>>,
 }
 
-/// The kinds of decisions.
+/// Kinds of decisions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum DecisionKind {
     Approve,
     Reject,
@@ -164,10 +163,10 @@ pub enum DecisionKind {
 }
 
 impl Decision<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no approval is named, or the modification does not fit the decision.
+    /// `INVALID` if the approval is missing, or the modification is inconsistent with the decision.
     pub fn read(self, reading: &Reading<'_>, path: Option<ApprovalId>) -> Result<DecideApproval, Refused> {
         let approval = named("approval", path, self.approval)?;
         let verdict = match (self.decision, &self.modification) {
@@ -178,17 +177,17 @@ impl Decision<'_> {
             }
             (DecisionKind::Modify, None) => {
                 return Err(Refused::new(Code::Invalid, "modification is missing")
-                    .hint("give a JSON patch of the payload, or approve the action as it is"));
+                    .hint("send a JSON Patch of the payload, or approve the action unchanged"));
             }
             (DecisionKind::Approve | DecisionKind::Reject, Some(_)) => {
-                return Err(Refused::new(Code::Invalid, "modification: only modify takes one")
-                    .hint("set decision to modify to approve the action with the modification"));
+                return Err(Refused::new(Code::Invalid, "modification is only allowed with decision modify")
+                    .hint("set decision to modify to approve the modified action"));
             }
         };
         Ok(DecideApproval { approval, verdict, digest: self.digest, reason: self.reason })
     }
 
-    /// A decision as a client sends it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
     /// `INVALID` if the modification is not JSON.
@@ -208,57 +207,57 @@ impl Decision<'_> {
     }
 }
 
-/// An approval.
+/// A proposed action and the decision about it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
-    /// Its id.
+    /// Unique identifier.
     pub id: ApprovalId,
-    /// Its state.
+    /// Current state.
     pub state: ApprovalStatus,
-    /// The kind of the action.
+    /// Kind of action.
     pub action: String,
-    /// SHA-256 of the canonical action. A decision must name it.
+    /// SHA-256 digest of the canonical action. A decision must include it.
     pub digest: ActionDigest,
-    /// The agent that will act.
+    /// Agent that will execute the action.
     pub agent: Option<AgentId>,
-    /// The principal that requested it.
+    /// Principal that requested the approval.
     pub asked_by: String,
-    /// When.
+    /// Time of the request.
     pub asked_at: Timestamp,
-    /// When it expires.
+    /// Time at which the approval expires.
     pub expires_at: Timestamp,
-    /// Why it should happen.
+    /// Reason for the action.
     pub rationale: String,
-    /// How sure the caller is, from 0 to 1.
+    /// Confidence of the requester, from 0 to 1.
     pub confidence: Option<f64>,
-    /// How urgent the decision is.
+    /// Priority of the decision.
     #[cfg_attr(feature = "schema", schemars(with = "schema::Urgency"))]
     pub priority: String,
-    /// What the caller will do if nobody decides.
+    /// Fallback that the requester announced in case no decision is made.
     pub default: String,
-    /// The session that it belongs to.
+    /// Session that this belongs to.
     pub session_id: Option<String>,
-    /// Recipients of the approved action.
+    /// Messages to send with the approved action once it is approved.
     pub then: Vec<Then>,
-    /// The principal that decided.
+    /// Principal that decided.
     pub decided_by: Option<String>,
-    /// When.
+    /// Time of the decision.
     pub decided_at: Option<Timestamp>,
-    /// Why.
+    /// Reason for the decision.
     pub reason: Option<String>,
-    /// SHA-256 of the action that may happen; `null` unless it was approved.
+    /// SHA-256 digest of the approved action; `null` unless it was approved.
     pub approved_digest: Option<ActionDigest>,
-    /// The record since which it is in this state.
+    /// Sequence number of the record of the last change of state.
     pub seq: Seq,
 }
 
-/// The states of an approval.
+/// States of an approval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum ApprovalStatus {
     Pending,
     Approved,
@@ -268,7 +267,7 @@ pub enum ApprovalStatus {
 }
 
 impl ApprovalStatus {
-    /// Its name, as it is written.
+    /// Returns the name used in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -294,7 +293,7 @@ impl From<&quorate_core::ApprovalState> for ApprovalStatus {
 }
 
 impl Approval {
-    /// An approval as it is shown.
+    /// Creates the API representation of an approval.
     #[must_use]
     pub fn new(agents: &dyn AgentNames, approval: &CoreApproval) -> Self {
         let name = |number| agents.agent_id(number);
@@ -327,20 +326,20 @@ impl Approval {
     }
 }
 
-/// An approval with the exact bytes of its action.
+/// Approval with the exact bytes of its action.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApprovalWithAction {
     /// The approval.
     #[serde(flatten)]
     pub approval: Approval,
-    /// The rest.
+    /// Its payloads.
     #[serde(flatten)]
     pub more: ApprovalAction,
 }
 
 impl ApprovalWithAction {
-    /// An approval with its payloads, as it is shown. Erased ones are left out.
+    /// Creates the API representation of an approval with its payloads. Erased payloads are omitted.
     #[must_use]
     pub fn new(
         agents: &dyn AgentNames,
@@ -357,7 +356,7 @@ impl ApprovalWithAction {
         Self { approval: Approval::new(agents, approval), more }
     }
 
-    /// The action that may happen, in canonical form; `None` unless it was approved.
+    /// Returns the approved action in canonical form; `None` unless it was approved.
     #[must_use]
     pub fn approved_document(&self) -> Option<&Raw> {
         match self.approval.state {
@@ -370,15 +369,15 @@ impl ApprovalWithAction {
 
 deserialize_in_two_passes!(ApprovalWithAction { approval, more });
 
-/// The bytes of a proposed action.
+/// Bytes of a proposed action.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalAction {
-    /// The proposed action in canonical form, byte for byte: `digest` is the SHA-256 of these bytes.
+    /// Proposed action in canonical form, byte for byte. `digest` is the SHA-256 of these bytes.
     pub document: Option<Raw>,
-    /// The JSON patch of the approver.
+    /// JSON Patch of the approver.
     pub modification: Option<Raw>,
-    /// The modified action in canonical form: `approvedDigest` is the SHA-256 of these bytes.
+    /// Modified action in canonical form. `approvedDigest` is the SHA-256 of these bytes.
     pub approved_document: Option<Raw>,
 }

@@ -1,4 +1,4 @@
-//! The audit record: the log with everything that is needed to verify its hash chain.
+//! Audit export: the log with all data that is needed to verify its hash chain.
 
 use std::borrow::Cow;
 
@@ -11,41 +11,41 @@ use crate::event::{Effect, kind_of};
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// A line of an audit export: one record. `docs/audit.md` describes every field.
+/// One record of an audit export, written as one line. `docs/audit.md` describes every field.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRecord {
-    /// The name of the space.
+    /// Name of the space.
     pub space: String,
-    /// The sequence number of the record.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// When it was committed.
+    /// Time at which the record was committed.
     pub at: Timestamp,
-    /// The same in milliseconds since 1970 UTC, as it is hashed.
+    /// Time of the commit in milliseconds since the Unix epoch, as it is hashed.
     pub at_ms: u64,
-    /// The format of the body.
+    /// Format version of the body.
     pub format: u8,
-    /// The kind of the record.
+    /// Record kind.
     #[cfg_attr(feature = "schema", schemars(with = "schema::RecordWord"))]
     pub kind: Cow<'static, str>,
-    /// The number of the kind, as it is hashed.
+    /// Number of the record kind, as it is hashed.
     pub kind_number: u8,
-    /// The principal that committed it.
+    /// Principal that committed the record.
     pub principal: String,
-    /// The body in base64, as it is hashed.
+    /// Body in base64, as it is hashed.
     pub body: String,
-    /// What the body says. Not covered by the hash: verify it against `body`.
+    /// Decoded body. Not covered by the hash: verify it against `body`.
     pub effects: Vec<Effect>,
-    /// The hash of the record, in hexadecimal.
+    /// Hash of the record, in hexadecimal.
     pub hash: String,
-    /// On the first line of a space: the hash that the record is chained to.
+    /// Hash of the preceding record. Only present on the first line of a space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
 }
 
 impl AuditRecord {
-    /// The line of a record. `previous` is given for the first line of a space.
+    /// Creates the line for a record. `previous` is passed for the first line of a space.
     #[must_use]
     pub fn new(space: &str, record: &Record, effects: Vec<Effect>, previous: Option<&[u8; 32]>) -> Self {
         Self {
@@ -65,22 +65,22 @@ impl AuditRecord {
     }
 }
 
-/// A position in the log of a space, to be stored elsewhere: a later verification is compared with it.
+/// Position in the log of a space. Store it outside the hub and compare it with a later verification.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Checkpoint {
-    /// The name of the space.
+    /// Name of the space.
     pub space: String,
-    /// The sequence number of the newest record.
+    /// Sequence number of the newest record.
     pub seq: Seq,
-    /// Its hash, in hexadecimal.
+    /// Hash of the newest record, in hexadecimal.
     pub hash: String,
-    /// When it was committed.
+    /// Time at which the record was committed.
     pub at: Timestamp,
 }
 
 impl Checkpoint {
-    /// The checkpoint of a head.
+    /// Creates the checkpoint of a head.
     #[must_use]
     pub fn new(space: String, head: &Head) -> Self {
         Self { space, seq: head.seq, hash: hex::encode(&head.hash), at: head.at }

@@ -8,32 +8,32 @@ use crate::reading::named;
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// What a chain of messages may spend.
+/// Limits for a chain of messages.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewBudget {
-    /// In a commit, also as `id`. In a call of its own the id is part of the path.
+    /// Budget ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetId>,
-    /// Messages.
+    /// Maximum number of messages.
     #[cfg_attr(feature = "schema", schemars(with = "schema::Number"))]
     pub messages_max: u64,
-    /// Tokens of language models.
+    /// Maximum number of language model tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Number>"))]
     pub tokens_max: Option<u64>,
-    /// Money, in the smallest unit of the currency.
+    /// Maximum cost, in the smallest unit of the currency.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Number>"))]
     pub money_max: Option<u64>,
 }
 
 impl NewBudget {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no budget is named.
+    /// `INVALID` if the budget is missing.
     pub fn read(self, path: Option<BudgetId>) -> Result<SetBudget, Refused> {
         Ok(SetBudget {
             id: named("budget", path, self.budget)?,
@@ -55,31 +55,31 @@ impl From<&SetBudget> for NewBudget {
     }
 }
 
-/// A budget and what was spent of it.
+/// A budget and its usage.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Budget {
-    /// Its id.
+    /// Unique identifier.
     pub id: BudgetId,
-    /// The agent that set it; `null` for an operator.
+    /// Agent that set the budget; `null` for an operator.
     pub owner: Option<AgentId>,
-    /// Messages that it allows.
+    /// Maximum number of messages.
     pub messages_max: u64,
-    /// Messages that were sent.
+    /// Number of messages sent.
     pub messages_used: u64,
-    /// Tokens that it allows; `null` for no limit.
+    /// Maximum number of language model tokens; `null` for no limit.
     pub tokens_max: Option<u64>,
-    /// Tokens that were spent.
+    /// Number of tokens used.
     pub tokens_used: u64,
-    /// Money that it allows; `null` for no limit.
+    /// Maximum cost; `null` for no limit.
     pub money_max: Option<u64>,
-    /// Money that was spent.
+    /// Cost so far.
     pub money_used: u64,
 }
 
 impl Budget {
-    /// A budget as it is shown.
+    /// Creates the API representation of a budget.
     #[must_use]
     pub fn new(agents: &dyn AgentNames, budget: &CoreBudget) -> Self {
         Self {

@@ -1,12 +1,12 @@
-//! The canonical bytes of JSON: the one way to write a value, so that its SHA-256 says which value it is. RFC 8785:
+//! Canonical JSON (RFC 8785): a unique serialization of a value, so that its SHA-256 digest identifies the value.
 //!
-//! - UTF-8, no white space, no byte order mark.
-//! - The members of an object stand in the order of their names, compared by UTF-16 code units. A name that stands twice
-//!   is refused: readers would not agree on what it means.
-//! - In texts only `"`, `\` and what is below U+0020 are escaped, the latter as `\b \t \n \f \r` or `\u00xx` in small
-//!   letters. A lone half of a surrogate pair is refused.
-//! - Numbers are what a double is, written as ECMAScript does. Stricter than the RFC: an integer beyond ±(2^53 − 1) is
-//!   refused, since writing it as a double would approve another number than the one that was proposed.
+//! - UTF-8, no whitespace, no byte order mark.
+//! - Object members are sorted by name, compared by UTF-16 code units. Duplicate names are rejected, because parsers
+//!   disagree on their meaning.
+//! - In strings only `"`, `\` and characters below U+0020 are escaped, the latter as `\b \t \n \f \r` or lowercase
+//!   `\u00xx`. Lone surrogates are rejected.
+//! - Numbers are IEEE 754 doubles, formatted as in ECMAScript. Stricter than the RFC: an integer beyond ±(2^53 − 1)
+//!   is rejected, because rounding it to a double would approve another number than the proposed one.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,34 +19,34 @@ use serde_json::{Map, Number, Value, json};
 
 use crate::wellformed;
 
-/// The canonical bytes of an action: of `{"action": NAME, "payload": PAYLOAD}`, as RFC 8785 has it.
+/// Returns the canonical bytes of an action: the canonical form of `{"action": NAME, "payload": PAYLOAD}`.
 ///
 /// # Errors
-/// `INVALID` if the payload is not JSON with one meaning.
+/// `INVALID` if the payload has no canonical form.
 pub fn action_document(action: &str, payload: &[u8]) -> Result<Bytes, Refused> {
     Ok(document(action, read("payload", payload)?))
 }
 
-/// The canonical bytes of an action whose payload is parsed already.
+/// Returns the canonical bytes of an action whose payload is already parsed.
 #[must_use]
 pub fn document(action: &str, payload: Value) -> Bytes {
     write(&json!({"action": action, "payload": payload})).into()
 }
 
-/// Parses JSON with one meaning.
+/// Parses JSON that has a canonical form.
 ///
 /// # Errors
-/// `INVALID` if it has none, or several.
+/// `INVALID` if it is not JSON, has duplicate members, or contains numbers that are not exact.
 pub fn read(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
     wellformed::json(what, bytes)?;
     let strict: Result<Strict, _> = serde_json::from_slice(bytes);
     strict.map(|strict| strict.0).map_err(|error| {
         Refused::new(Code::Invalid, format!("the {what} has no canonical form: {error}"))
-            .hint("name each member once, and write numbers beyond 2^53 - 1 as texts")
+            .hint("remove duplicate members, and send integers beyond 2^53 - 1 as strings")
     })
 }
 
-/// The canonical bytes of a value.
+/// Returns the canonical bytes of a value.
 pub fn write(value: &Value) -> Vec<u8> {
     let mut out = String::new();
     put(value, &mut out);
@@ -59,7 +59,7 @@ fn put(value: &Value, out: &mut String) {
         Value::Bool(true) => out.push_str("true"),
         Value::Bool(false) => out.push_str("false"),
         Value::Number(number) => put_number(number, out),
-        Value::String(text) => put_text(text, out),
+        Value::String(text) => put_string(text, out),
         Value::Array(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -72,13 +72,13 @@ fn put(value: &Value, out: &mut String) {
         }
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
-            members.sort_by(|one, other| by_units(one.0, other.0));
+            members.sort_by(|one, other| compare_utf16(one.0, other.0));
             out.push('{');
             for (index, (name, value)) in members.into_iter().enumerate() {
                 if index > 0 {
                     out.push(',');
                 }
-                put_text(name, out);
+                put_string(name, out);
                 out.push(':');
                 put(value, out);
             }
@@ -87,15 +87,15 @@ fn put(value: &Value, out: &mut String) {
     }
 }
 
-/// As UTF-16 sorts: what lies beyond the first plane comes before its last letters.
-fn by_units(one: &str, other: &str) -> Ordering {
+/// Compares by UTF-16 code units: characters beyond the BMP sort before U+E000 to U+FFFF.
+fn compare_utf16(one: &str, other: &str) -> Ordering {
     one.encode_utf16().cmp(other.encode_utf16())
 }
 
-fn put_text(text: &str, out: &mut String) {
+fn put_string(text: &str, out: &mut String) {
     out.push('"');
-    for letter in text.chars() {
-        match letter {
+    for character in text.chars() {
+        match character {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
             '\u{8}' => out.push_str("\\b"),
@@ -103,8 +103,8 @@ fn put_text(text: &str, out: &mut String) {
             '\n' => out.push_str("\\n"),
             '\u{c}' => out.push_str("\\f"),
             '\r' => out.push_str("\\r"),
-            letter if letter < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            letter => out.push(letter),
+            character if character < ' ' => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            character => out.push(character),
         }
     }
     out.push('"');
@@ -118,7 +118,7 @@ fn put_number(number: &Number, out: &mut String) {
     }
 }
 
-/// A finite number as ECMAScript writes it: the shortest digits that are read back as the same number.
+/// Formats a finite number as ECMAScript does: the shortest digits that parse to the same number.
 fn ecmascript(number: f64) -> String {
     if number == 0.0 {
         return "0".into();
@@ -127,7 +127,7 @@ fn ecmascript(number: f64) -> String {
     let shortest = format!("{:e}", number.abs());
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
-    // The point stands behind so many digits.
+    // Position of the decimal point: the number of digits before it.
     let point = exponent.parse::<i32>().unwrap_or(0) + 1;
     let count = digits.len() as i32;
     let text = match point {
@@ -143,33 +143,33 @@ fn ecmascript(number: f64) -> String {
     format!("{sign}{text}")
 }
 
-/// A value in which no member is named twice and no integer is too large.
+/// Value without duplicate members and without integers beyond the exact range.
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Deep(JSON_DEPTH_MAX).deserialize(deserializer).map(Self)
+        DepthLimited(JSON_DEPTH_MAX).deserialize(deserializer).map(Self)
     }
 }
 
-/// Reads a value with so many levels left.
+/// Parses a value with this many nesting levels left.
 #[derive(Clone, Copy)]
-struct Deep(usize);
+struct DepthLimited(usize);
 
-impl<'de> DeserializeSeed<'de> for Deep {
+impl<'de> DeserializeSeed<'de> for DepthLimited {
     type Value = Value;
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl Deep {
-    fn one_less<E: serde::de::Error>(self) -> Result<Self, E> {
-        self.0.checked_sub(1).map(Self).ok_or_else(|| E::custom("too deep"))
+impl DepthLimited {
+    fn descend<E: serde::de::Error>(self) -> Result<Self, E> {
+        self.0.checked_sub(1).map(Self).ok_or_else(|| E::custom("nested too deeply"))
     }
 }
 
-impl<'de> Visitor<'de> for Deep {
+impl<'de> Visitor<'de> for DepthLimited {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,23 +186,23 @@ impl<'de> Visitor<'de> for Deep {
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
         if value > NUMBER_MAX {
-            return Err(E::custom(format!("{value} is beyond 2^53 - 1")));
+            return Err(E::custom(format!("{value} is greater than 2^53 - 1")));
         }
         Ok(value.into())
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
         if value.unsigned_abs() > NUMBER_MAX {
-            return Err(E::custom(format!("{value} is beyond -(2^53 - 1)")));
+            return Err(E::custom(format!("{value} is less than -(2^53 - 1)")));
         }
         Ok(value.into())
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        // An integer that is too long for 64 bits comes here as well; so does 1e30, which nobody takes for exact.
+        // Integers beyond 64 bits arrive here too, as does 1e30, which is not expected to be exact.
         Number::from_f64(value)
             .map(Value::Number)
-            .ok_or_else(|| E::custom("a number beyond what a double holds"))
+            .ok_or_else(|| E::custom("number out of the range of a double"))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -210,7 +210,7 @@ impl<'de> Visitor<'de> for Deep {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let inner = self.one_less()?;
+        let inner = self.descend()?;
         let mut all = Vec::new();
         while let Some(item) = items.next_element_seed(inner)? {
             all.push(item);
@@ -219,12 +219,12 @@ impl<'de> Visitor<'de> for Deep {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let inner = self.one_less()?;
+        let inner = self.descend()?;
         let mut all = Map::new();
         while let Some(name) = members.next_key::<String>()? {
             let value = members.next_value_seed(inner)?;
             if all.insert(name.clone(), value).is_some() {
-                return Err(A::Error::custom(format!("the member {name:?} stands twice")));
+                return Err(A::Error::custom(format!("duplicate member {name:?}")));
             }
         }
         Ok(Value::Object(all))

@@ -10,72 +10,72 @@ use crate::result::TaskRef;
 use crate::schema;
 use crate::task::HeldTask;
 
-/// A claim of deliveries.
+/// Request to claim deliveries.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InboxClaim {
-    /// The number of deliveries at most; 1 by default.
+    /// Maximum number of deliveries; 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 256)))]
     pub max: Option<u32>,
-    /// How long to wait for the first; not at all by default.
+    /// How long to wait for the first delivery. By default the call returns immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
     pub wait_ms: Option<u64>,
-    /// How long each is leased; 30 s by default.
+    /// Lease duration of each delivery; 30 s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LeaseMs>"))]
     pub lease_ms: Option<u64>,
 }
 
-// `M` is the form of the messages, if they are rendered already.
-/// Deliveries that were claimed.
+// `M` is the type of the messages, which may be rendered already.
+/// Claimed deliveries.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ClaimedDeliveries"))]
 pub struct ClaimedDeliveries<M = Message> {
-    /// The deliveries; none if none came in time.
+    /// Deliveries; empty if none became available in time.
     pub deliveries: Vec<Delivery<M>>,
 }
 
-/// A claim of tasks.
+/// Request to claim tasks.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskClaim {
-    /// The holder; by default the agent of the token.
+    /// Agent that claims the tasks; the agent of the access token by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// Only tasks of these types; by default of those that the agent has a capability for.
+    /// Task types to claim; by default all for which the agent has a capability.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 256), inner(length(max = 128))))]
     pub types: Vec<String>,
-    /// The number of tasks at most; 1 by default.
+    /// Maximum number of tasks; 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 256)))]
     pub max: Option<u32>,
-    /// How long to wait for the first; not at all by default.
+    /// How long to wait for the first task. By default the call returns immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
     pub wait_ms: Option<u64>,
-    /// How long a holder may be silent; by default as each task states.
+    /// Lease duration, extended by heartbeats. Defaults to the one of each task.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LeaseMs>"))]
     pub lease_ms: Option<u64>,
 }
 
-/// Tasks that were claimed.
+/// Claimed tasks.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClaimedTasks {
-    /// The tasks; none if none came in time.
+    /// Tasks; empty if none became available in time.
     pub tasks: Vec<HeldTask>,
 }
 
-/// Tasks that were created, in their order.
+/// Result of creating tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreatedTasks {
-    /// The tasks.
+    /// Created tasks, in request order.
     pub tasks: Vec<TaskRef>,
 }

@@ -1,4 +1,4 @@
-//! Deliveries: what a recipient holds under a lease, and what it does with it.
+//! Deliveries: leases held by recipients, and the acks, nacks and extensions of those leases.
 
 use quorate_core::{
     DeliveryId, EndState, Extend, LeaseRef, Nack, NackThen, Op, Refused, Seq, Timestamp, Token,
@@ -15,14 +15,14 @@ use crate::schema;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AckDelivery {
-    /// The delivery.
+    /// Delivery ID.
     pub delivery_id: DeliveryId,
-    /// The token of its lease, from the claim.
+    /// Lease token, returned by the claim.
     pub lease_token: Token,
 }
 
 impl AckDelivery {
-    /// The lease that it ends.
+    /// Returns the lease that the ack ends.
     #[must_use]
     pub fn lease(&self) -> LeaseRef {
         LeaseRef { delivery: self.delivery_id, token: self.lease_token }
@@ -35,33 +35,33 @@ impl From<&LeaseRef> for AckDelivery {
     }
 }
 
-/// Rejects a delivery, so that it is redelivered or becomes a dead letter.
+/// Rejects a delivery, so that it is redelivered or dead-lettered.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NackDelivery {
-    /// The delivery.
+    /// Delivery ID.
     pub delivery_id: DeliveryId,
-    /// The token of its lease, from the claim.
+    /// Lease token, returned by the claim.
     pub lease_token: Token,
-    /// The delay before it is redelivered; none by default.
+    /// Delay before redelivery; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 86_400_000)))]
     pub delay_ms: Option<u64>,
-    /// Why.
+    /// Reason for the rejection.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
     pub reason: Option<String>,
-    /// Nothing was tried: the attempt does not count.
+    /// Set to true if processing was not attempted. The attempt then does not count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub untried: bool,
-    /// Another attempt would not help: it becomes a dead letter at once.
+    /// Set to true if another attempt would not help. The delivery is dead-lettered immediately.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hopeless: bool,
 }
 
 impl NackDelivery {
-    /// The operation.
+    /// Converts the request into an operation.
     #[must_use]
     pub fn read(self) -> Op {
         let then = match (self.hopeless, self.untried) {
@@ -95,18 +95,18 @@ impl From<&Nack> for NackDelivery {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExtendLease {
-    /// The delivery.
+    /// Delivery ID.
     pub delivery_id: DeliveryId,
-    /// The token of its lease, from the claim.
+    /// Lease token, returned by the claim.
     pub lease_token: Token,
-    /// 30 s by default.
+    /// New lease duration; 30 s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LeaseMs>"))]
     pub lease_ms: Option<u64>,
 }
 
 impl ExtendLease {
-    /// The operation.
+    /// Converts the request into an operation.
     #[must_use]
     pub fn read(self, reading: &Reading<'_>) -> Op {
         let lease = LeaseRef { delivery: self.delivery_id, token: self.lease_token };
@@ -121,80 +121,81 @@ impl From<&Extend> for ExtendLease {
     }
 }
 
-/// A list of one kind of them.
+/// Batch of delivery operations of the same kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "{T}List"))]
 #[serde(deny_unknown_fields)]
 pub struct List<T> {
-    /// At least one.
+    /// Deliveries; at least one.
     #[serde(deserialize_with = "crate::strict::objects", bound(deserialize = "T: Deserialize<'de>"))]
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = quorate_core::limits::ACKS_MAX)))]
     pub deliveries: Vec<T>,
 }
 
-/// A delivery that is held by its recipient. `M` is the form of the message, if it is rendered already.
+// `M` is the type of the message, which may be rendered already.
+/// Delivery leased to its recipient.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Delivery"))]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery<M = Message> {
-    /// `null` for an ephemeral message, which needs no ack.
+    /// Delivery ID; `null` for an ephemeral message, which needs no ack.
     pub delivery_id: Option<DeliveryId>,
-    /// Names the lease in an ack.
+    /// Lease token. Pass it to ack, nack or extend the delivery.
     pub lease_token: Option<Token>,
-    /// The attempt number, starting at 1.
+    /// Attempt number, starting at 1.
     pub attempt: u16,
-    /// When the lease expires.
+    /// Time at which the lease expires.
     pub lease_until: Option<Timestamp>,
     /// The message.
     pub message: M,
 }
 
-/// How a delivery is held.
+/// Lease of a delivery, without the message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Held {
-    /// `null` for an ephemeral message, which needs no ack.
+    /// Delivery ID; `null` for an ephemeral message, which needs no ack.
     pub delivery_id: Option<DeliveryId>,
-    /// Names the lease in an ack.
+    /// Lease token. Pass it to ack, nack or extend the delivery.
     pub lease_token: Option<Token>,
-    /// The attempt number, starting at 1.
+    /// Attempt number, starting at 1.
     pub attempt: u16,
-    /// When the lease expires.
+    /// Time at which the lease expires.
     pub lease_until: Option<Timestamp>,
 }
 
-/// The state of a delivery.
+/// Current state of a delivery.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryState {
-    /// The delivery.
+    /// Delivery ID.
     pub delivery_id: DeliveryId,
-    /// The recipient: an agent, or `can:CAPABILITY` until an agent claims it.
+    /// Recipient: an agent, or `can:CAPABILITY` until an agent claims the delivery.
     pub agent: String,
-    /// Its state.
+    /// Delivery state.
     pub state: DeliveryStatus,
-    /// The attempt number, starting at 1; left out once it has ended.
+    /// Attempt number, starting at 1. Omitted once the delivery has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u16>,
-    /// When it is delivered, if that is scheduled.
+    /// Time of a scheduled delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due: Option<Timestamp>,
-    /// `paused` if its session is.
+    /// `paused` if the session of the message is paused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The record that ended it.
+    /// Sequence number of the record that ended the delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<Seq>,
 }
 
-/// The state of a delivery, in a word.
+/// State of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words are documented in the guide on messages")]
+#[allow(missing_docs, reason = "the states are documented in the guide on messages")]
 pub enum DeliveryStatus {
     Ready,
     Scheduled,
@@ -217,7 +218,7 @@ impl From<EndState> for DeliveryStatus {
 }
 
 impl DeliveryStatus {
-    /// How it ended, if it did.
+    /// Returns the end state; `None` while the delivery is open.
     #[must_use]
     pub fn end(self) -> Option<EndState> {
         match self {
@@ -230,10 +231,10 @@ impl DeliveryStatus {
     }
 }
 
-/// The operation that acks all of a list.
+/// Creates the operation that acks a batch of deliveries.
 ///
 /// # Errors
-/// None; the form is that of the other lists.
+/// Never fails. The signature matches that of the other operations.
 pub(crate) fn ack_many(list: List<AckDelivery>) -> Result<Op, Refused> {
     Ok(Op::AckMany(list.deliveries.iter().map(AckDelivery::lease).collect()))
 }

@@ -1,4 +1,4 @@
-//! Shared memory.
+//! Entries of the shared memory.
 
 use quorate_core::{DeleteEntry, FenceRef, Key, Payload, PutEntry, Refused, Seq, Timestamp, Version};
 use serde::{Deserialize, Serialize};
@@ -8,42 +8,43 @@ use crate::lock::Fence;
 use crate::payload;
 use crate::reading::{Reading, named};
 
-/// An entry to write.
+/// Entry to write.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewEntry<'a> {
-    /// In a commit. In a call of its own the key is part of the path.
+    /// Entry key. Required in a commit; in other calls it is part of the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
-    /// The kind of the content, such as `plan`.
+    /// Kind of content, such as `plan`.
     #[serde(rename = "type", default)]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub entry_type: String,
-    /// Any JSON, kept byte for byte. With a `contentType` other than JSON, a string: plain for `text/…`, otherwise base64.
+    /// Any JSON, stored byte for byte. With a `contentType` other than JSON, a string: plain text for `text/…`,
+    /// base64 otherwise.
     #[serde(borrow)]
     pub content: Json<'a>,
-    /// The media type of the content, unless it is JSON.
+    /// Media type of the content. Omit it for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub content_type: Option<String>,
-    /// Compare and set: the version that the entry must have now; 0 if it must not exist.
+    /// Expected current version for a compare-and-set; 0 means that the entry must not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Version>,
-    /// The keys that the content was derived from.
+    /// Keys that the content was derived from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 256)))]
     pub depends_on: Vec<Key>,
-    /// Refused if the lock has been granted to someone else since.
+    /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fence>,
 }
 
 impl NewEntry<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no key is named, or the content is not what its content type promises.
+    /// `INVALID` if the key is missing, or the content does not match its content type.
     pub fn read(self, reading: &Reading<'_>, path: Option<Key>) -> Result<PutEntry, Refused> {
         Ok(PutEntry {
             key: named("key", path, self.key)?,
@@ -56,10 +57,10 @@ impl NewEntry<'_> {
         })
     }
 
-    /// An entry as a client writes it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
-    /// `INVALID` if the content is not what its content type promises.
+    /// `INVALID` if the content does not match its content type.
     pub fn new(put: &PutEntry) -> Result<NewEntry<'static>, Refused> {
         Ok(NewEntry {
             key: Some(put.key.clone()),
@@ -73,27 +74,27 @@ impl NewEntry<'_> {
     }
 }
 
-/// An entry to delete. Its history stays.
+/// Entry to delete. Earlier versions remain readable.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct EntryDeletion {
-    /// In a commit. In a call of its own the key is part of the path.
+    /// Entry key. Required in a commit; in other calls it is part of the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
-    /// Compare and set: the version that the entry must have now.
+    /// Expected current version for a compare-and-set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Version>,
-    /// Refused if the lock has been granted to someone else since.
+    /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fence>,
 }
 
 impl EntryDeletion {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no key is named.
+    /// `INVALID` if the key is missing.
     pub fn read(self, path: Option<Key>) -> Result<DeleteEntry, Refused> {
         let fence: Option<FenceRef> = self.fence.map(Into::into);
         Ok(DeleteEntry { key: named("key", path, self.key)?, expect: self.expect, fence })
@@ -107,43 +108,43 @@ impl From<&DeleteEntry> for EntryDeletion {
     }
 }
 
-/// A version of an entry.
+/// Version of an entry in the shared memory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Its key.
+    /// Entry key.
     pub key: Key,
-    /// Its version, starting at 1.
+    /// Version number, starting at 1.
     pub version: Version,
-    /// The kind of the content.
+    /// Kind of content.
     #[serde(rename = "type")]
     pub entry_type: String,
-    /// `null` if it was deleted or erased.
+    /// Content of this version; `null` if it was deleted or erased.
     pub content: Raw,
-    /// The media type of the content, unless it is JSON.
+    /// Media type of the content. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// The principal that wrote it: `agent:ID`, `operator:NAME` and so on.
+    /// Principal that wrote this version: `agent:ID`, `operator:NAME` and so on.
     pub author: String,
-    /// When.
+    /// Time at which this version was written.
     pub at: Timestamp,
-    /// The record of this version.
+    /// Sequence number of the record of this version.
     pub seq: Seq,
     /// Whether this version is a deletion.
     pub deleted: bool,
-    /// The versions that the content was derived from.
+    /// Entry versions that the content was derived from.
     pub depends_on: Vec<EntryVersion>,
-    /// The version that a rollback restored.
+    /// Earlier version that a rollback restored in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restores: Option<Version>,
 }
 
 impl Entry {
-    /// The content, byte for byte as it was written; `None` if this version is a deletion.
+    /// Returns the content byte for byte as it was written; `None` if this version is a deletion.
     ///
     /// # Errors
-    /// `INVALID` if it is not what its content type promises.
+    /// `INVALID` if it does not match its content type.
     pub fn payload(&self) -> Result<Option<Payload>, Refused> {
         match self.deleted {
             true => Ok(None),
@@ -152,38 +153,38 @@ impl Entry {
     }
 }
 
-/// A version of an entry, by its number.
+/// Reference to a version of an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EntryVersion {
-    /// The key.
+    /// Entry key.
     pub key: Key,
-    /// The version.
+    /// Version number.
     pub version: Version,
 }
 
-/// An entry that was written.
+/// Result of writing an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WrittenEntry {
-    /// Its key.
+    /// Entry key.
     pub key: Key,
-    /// Its version.
+    /// New version number.
     pub version: Option<Version>,
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Option<Seq>,
-    /// When.
+    /// Time of the write.
     pub at: Timestamp,
 }
 
-/// An entry that was deleted.
+/// Result of deleting an entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeletedEntry {
-    /// Its key.
+    /// Entry key.
     pub key: Key,
-    /// The version of the deletion.
+    /// Version number of the deletion.
     pub version: Option<Version>,
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Option<Seq>,
 }

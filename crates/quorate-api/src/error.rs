@@ -1,37 +1,37 @@
-//! The public error: of the engine, the library and the network client.
+//! The public error of the engine, the library and the network client.
 
 use quorate_core::{Code, Refused, StoreError};
 
-/// The domain said no, or something broke.
+/// A refusal by the domain, or a failure.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The domain said no: definite, and nothing was changed; or a wait is over, and the question stands.
+    /// The operation was refused and nothing was changed; or a wait timed out while the request remains open.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The storage failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The hub is elsewhere, and does not answer, or does not know.
+    /// A remote hub did not answer, or its answer leaves the outcome unknown.
     #[error(transparent)]
     Remote(#[from] Remote),
 }
 
-/// What went wrong with a hub that is reached over the network: something that it did not refuse.
+/// Failure of a call to a hub over the network that is not a refusal.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{detail}")]
 pub struct Remote {
-    /// The stable code: `UNAVAILABLE` if there was no answer.
+    /// Stable error code: `UNAVAILABLE` if there was no response.
     pub code: Code,
-    /// What is wrong and where, for people.
+    /// Human-readable description of the problem.
     pub detail: String,
-    /// What to do next; may be empty.
+    /// Suggested next step; may be empty.
     pub hint: String,
     /// Whether it is certain that nothing was changed.
     pub nothing_applied: bool,
 }
 
 impl Error {
-    /// The stable code.
+    /// Returns the stable error code.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
@@ -47,29 +47,28 @@ impl Error {
         }
     }
 
-    /// What to do next; may be empty.
+    /// Returns the suggested next step; may be empty.
     #[must_use]
     pub fn hint(&self) -> &str {
         match self {
             Self::Refused(refused) => &refused.hint,
             Self::Remote(remote) => &remote.hint,
-            Self::Store(StoreError::Busy) => "try again in a moment; nothing was changed",
+            Self::Store(StoreError::Busy) => "retry in a moment; nothing was changed",
             Self::Store(StoreError::Full) => {
-                "free some disk space; nothing was changed, and writes go on by themselves"
+                "free some disk space; nothing was changed, and writes resume automatically"
             }
-            Self::Store(StoreError::NoSpace) => "make the space first",
-            Self::Store(StoreError::Closed) => "the hub is shutting down; connect to it again",
+            Self::Store(StoreError::NoSpace) => "create the space first",
+            Self::Store(StoreError::Closed) => "the hub is shutting down; reconnect to it",
             Self::Store(StoreError::Damaged(_)) => {
-                "run `quorate verify`: it says what is damaged, and a backup has it as it was"
+                "run `quorate verify` to list the damage, then restore a backup"
             }
-            Self::Store(StoreError::Failed(_)) => {
-                "start the hub again, then repeat the call with the same idempotency key"
-            }
-            Self::Store(StoreError::Read(_)) => "try again; if it stays, run `quorate verify`",
+            Self::Store(StoreError::Failed(_)) => "restart the hub, then retry with the same idempotency key",
+            Self::Store(StoreError::Read(_)) => "retry; if the error persists, run `quorate verify`",
         }
     }
 
-    /// Whether it is certain that nothing was changed. If not, the outcome is unknown: repeat with the same key.
+    /// Whether it is certain that nothing was changed. If not, the outcome is unknown: retry with the same
+    /// idempotency key.
     #[must_use]
     pub fn nothing_applied(&self) -> bool {
         match self {
@@ -79,7 +78,7 @@ impl Error {
         }
     }
 
-    /// The refusal, if the domain said no.
+    /// Returns the refusal, if the domain refused the operation.
     #[must_use]
     pub fn refused(&self) -> Option<&Refused> {
         match self {

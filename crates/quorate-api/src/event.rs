@@ -1,5 +1,5 @@
-//! Events: the log as readers follow it, one event per record. An effect shows a noun in the form that REST gives it, under
-//! the name of the noun. It never shows the content of a payload, only where the payload is stored.
+//! Events: the log as clients follow it, one event per record. An effect shows a resource in its REST representation,
+//! in a field named after the resource. It never contains payloads, only their storage locations.
 
 mod delivery;
 mod item;
@@ -31,25 +31,25 @@ pub use item::{
     SubscriptionStatus, TaskEffect, TokenEffect,
 };
 
-/// One record of the log: a commit, and what it changed.
+/// One record of the log: a commit and its effects.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
-    /// The sequence number of the record.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// When it was committed.
+    /// Time at which the record was committed.
     pub at: Timestamp,
-    /// The kind of the record.
+    /// Record kind.
     #[cfg_attr(feature = "schema", schemars(with = "schema::RecordWord"))]
     pub kind: Cow<'static, str>,
-    /// The principal that committed it: `system`, `agent:ID`, or `ROLE:NAME` of a token.
+    /// Principal that committed the record: `system`, `agent:ID`, or `ROLE:NAME` of an access token.
     pub principal: String,
-    /// What it changed, in order; only what the reader may see.
+    /// Changes made by the commit, in order. Only those that the caller is allowed to see.
     pub effects: Vec<Effect>,
 }
 
 impl Event {
-    /// A record with these effects.
+    /// Creates the event of a record with these effects.
     #[must_use]
     pub fn new(record: &Record, effects: Vec<Effect>) -> Self {
         Self {
@@ -62,21 +62,21 @@ impl Event {
     }
 }
 
-/// The word for the kind of a record.
+/// Returns the name of the kind of a record.
 #[must_use]
 pub fn kind_of(record: &Record) -> Cow<'static, str> {
     RecordKind::from_number(record.kind).map_or("unknown", RecordKind::as_str).into()
 }
 
-/// Where a payload is stored: `payload.erase` erases it there.
+/// Storage location of a payload. `payload.erase` takes it to erase the payload.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PayloadLocation {
-    /// The field of the noun that holds it.
+    /// Field of the resource that holds the payload.
     pub field: Cow<'static, str>,
-    /// The sequence number of the record.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// Which payload of that record, starting at 0.
+    /// Index of the payload within the record, starting at 0.
     pub part: u32,
 }
 
@@ -86,23 +86,23 @@ impl PayloadLocation {
     }
 }
 
-/// Declares the names of effects that have one form.
+/// Declares the names of the effects that share one representation.
 macro_rules! effect_names {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
-        #[allow(missing_docs, reason = "the words say it")]
+        #[allow(missing_docs, reason = "the names are self-explanatory")]
         pub enum $name {
-            $(#[serde(rename = $word)] $variant,)+
+            $(#[serde(rename = $text)] $variant,)+
         }
 
         impl $name {
-            /// The name, as it is written.
+            /// Returns the name used in JSON.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {
-                    $(Self::$variant => $word,)+
+                    $(Self::$variant => $text,)+
                 }
             }
         }
@@ -111,7 +111,7 @@ macro_rules! effect_names {
 pub(crate) use effect_names;
 
 effect_names!(
-    /// What happened to a space.
+    /// Effects on a space.
     SpaceEffectName { Created = "space.created", Restored = "space.restored" }
 );
 
@@ -119,14 +119,14 @@ effect_names!(
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SpaceEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: SpaceEffectName,
-    /// The generation that begins: it is part of the ids that the hub assigns from here on.
+    /// Generation that begins. It is part of all IDs that the hub assigns from here on.
     pub generation: Generation,
-    /// The name of a new space.
+    /// Name of a new space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<SpaceName>,
-    /// The random identity of a new space, in hexadecimal: its digest begins the hash chain.
+    /// Random identity of a new space, in hexadecimal. Its digest is the root of the hash chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
@@ -136,15 +136,15 @@ effect_names!(
     AgentRegisteredName { Registered = "agent.registered" }
 );
 
-/// An agent was registered, or described itself anew.
+/// An agent was registered, or updated its registration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentRegisteredEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: AgentRegisteredName,
     /// The agent.
     pub agent: AgentProfile,
-    /// Its number in the space: bodies of records name it by that.
+    /// Number of the agent in the space. Record bodies refer to agents by number.
     pub number: AgentNo,
 }
 
@@ -158,11 +158,11 @@ effect_names!(
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AgentStatusEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: AgentStatusName,
-    /// The agent.
+    /// Agent ID.
     pub agent_id: Option<AgentId>,
-    /// Its status now.
+    /// New activity and health.
     pub presence: AgentPresence,
 }
 
@@ -176,52 +176,52 @@ effect_names!(
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AgentRemovedEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: AgentRemovedName,
-    /// The agent.
+    /// Agent ID.
     pub agent_id: Option<AgentId>,
-    /// Its number in the space.
+    /// Number of the agent in the space.
     pub number: AgentNo,
 }
 
 effect_names!(
-    /// What happened to an entry of the shared memory.
+    /// Effects on an entry of the shared memory.
     EntryEffectName { Written = "entry.written", Deleted = "entry.deleted" }
 );
 
-/// An entry of the shared memory was written or deleted. Its author and time are those of the event.
+/// An entry of the shared memory was written or deleted. Author and time are those of the event.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EntryEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: EntryEffectName,
-    /// The version, without its content.
+    /// New version, without its content.
     pub entry: WrittenVersion,
-    /// Where the content is stored.
+    /// Storage location of the content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub payloads: Vec<PayloadLocation>,
 }
 
-/// A version of an entry, without its content.
+/// Version of an entry, without its content.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WrittenVersion {
-    /// Its key.
+    /// Entry key.
     pub key: Key,
-    /// Its version.
+    /// Version number.
     pub version: Version,
-    /// The kind of the content; empty for a deletion.
+    /// Kind of content; empty for a deletion.
     #[serde(rename = "type")]
     pub entry_type: String,
-    /// The media type of the content, unless it is JSON.
+    /// Media type of the content. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Whether the entry was deleted.
+    /// Whether this version is a deletion.
     pub deleted: bool,
-    /// The entries that it was derived from; version 0 did not exist.
+    /// Entry versions that the content was derived from. Version 0 means that the entry did not exist.
     pub depends_on: Vec<EntryVersion>,
-    /// The earlier version whose content it has, after a rollback.
+    /// Earlier version that a rollback restored in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restores: Option<Version>,
 }
@@ -235,11 +235,11 @@ effect_names!(
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErasureEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: ErasureEffectName,
-    /// The record that held it.
+    /// Sequence number of the record that held the payload.
     pub seq: Seq,
-    /// Which payload of that record, starting at 0.
+    /// Index of the payload within the record, starting at 0.
     pub part: u32,
 }
 
@@ -248,75 +248,75 @@ effect_names!(
     DeadlockEffectName { Aborted = "wait.aborted" }
 );
 
-/// A deadlock was detected, and the youngest wait was aborted.
+/// A deadlock was detected and broken by aborting the youngest wait.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeadlockEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: DeadlockEffectName,
-    /// The waits of the cycle; the first one was aborted.
+    /// Waits of the cycle. The first one was aborted.
     pub cycle: Vec<AbortedWait>,
 }
 
-/// A wait in a deadlock.
+/// Wait that is part of a deadlock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AbortedWait {
-    /// The agent that waits.
+    /// Waiting agent.
     pub agent: Option<AgentId>,
-    /// What it waits for.
+    /// Resource that the agent waits for.
     pub waits_for: String,
 }
 
 effect_names!(
-    /// Something was added to a session.
+    /// An addition was made to a session.
     SessionAdditionName { Added = "session.added" }
 );
 
-/// Something was added to the record of a session.
+/// An addition was made to the record of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SessionAdditionEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: SessionAdditionName,
-    /// The session.
+    /// Session ID.
     pub session_id: SessionId,
-    /// What was added.
+    /// Kind of addition.
     pub kind: AddKind,
-    /// Its number among those of its kind, starting at 1.
+    /// Number of the addition among those of its kind, starting at 1.
     pub n: u64,
-    /// The media type of the body, unless it is JSON.
+    /// Media type of the body. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Why it was added.
+    /// Reason for the addition.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rationale: String,
-    /// Where the body is stored.
+    /// Storage location of the body.
     pub payloads: Vec<PayloadLocation>,
 }
 
-/// An effect that this release cannot read: it was written by a newer one, or its record is damaged.
+/// An effect that this release cannot decode: it was written by a newer release, or its record is damaged.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnknownEffect {
-    /// Its name; `unreadable` if the record could not be decoded.
+    /// Name of the effect; `unreadable` if the record could not be decoded.
     pub effect: String,
-    /// Why it could not be decoded.
+    /// Reason why it could not be decoded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// Declares the enum of all effects: its variants, and which names belong to which.
+/// Declares the enum of all effects: its variants, and the effect names that each variant covers.
 macro_rules! effects {
     ($($(#[$doc:meta])* $variant:ident($form:ty): $($name:pat_param)|+,)+) => {
-        /// Something that a commit changed. `effect` names it.
+        /// A change made by a commit. `effect` is its name.
         #[derive(Clone, PartialEq, Debug, Serialize)]
         #[serde(untagged)]
         pub enum Effect {
             $($(#[$doc])* $variant(Box<$form>),)+
-            /// An effect that this release cannot read.
+            /// An effect that this release cannot decode.
             Unknown(Box<UnknownEffect>),
         }
 
@@ -329,7 +329,7 @@ macro_rules! effects {
         )+
 
         impl Effect {
-            /// Its name, such as `task.leased`.
+            /// Returns the name of the effect, such as `task.leased`.
             #[must_use]
             pub fn name(&self) -> &str {
                 match self {
@@ -364,7 +364,7 @@ effects! {
     AgentRemoved(AgentRemovedEffect): ("agent", "removed"),
     /// A message was sent.
     Message(MessageEffect): ("message", _),
-    /// Several deliveries changed at once.
+    /// Several deliveries changed.
     Deliveries(DeliveriesEffect): ("delivery", "leased" | "taken" | "ackedMany" | "brought"),
     /// A delivery changed.
     Delivery(DeliveryEffect): ("delivery", _),
@@ -374,7 +374,7 @@ effects! {
     Erasure(ErasureEffect): ("payload", _),
     /// A deadlock was broken.
     Deadlock(DeadlockEffect): ("wait", _),
-    /// Something was added to a session.
+    /// An addition was made to a session.
     SessionAddition(SessionAdditionEffect): ("session", "added"),
     /// A session changed.
     Session(SessionEffect): ("session", _),
@@ -394,7 +394,7 @@ effects! {
     Pool(PoolEffect): ("pool", _),
     /// A request changed.
     Request(RequestEffect): ("request", _),
-    /// An access token was created or ended.
+    /// An access token was created, revoked, or expired.
     Token(TokenEffect): ("token", _),
     /// A procedure changed.
     Procedure(ProcedureEffect): ("procedure", _),
@@ -403,7 +403,7 @@ effects! {
 }
 
 impl<'de> Deserialize<'de> for Effect {
-    /// In two passes: an internally tagged enum of serde cannot carry raw JSON.
+    /// Parses in two passes: internally tagged enums of serde do not support raw JSON.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         struct Name<'a> {
@@ -417,7 +417,7 @@ impl<'de> Deserialize<'de> for Effect {
 }
 
 impl Effect {
-    /// The effects of a record. A record that cannot be decoded has one, which says so.
+    /// Returns the effects of a record. A record that cannot be decoded yields a single `unreadable` effect.
     #[must_use]
     pub fn of_record(record: &Record, names: &Names<'_>) -> Vec<Self> {
         match codec::read_bare(record) {
@@ -425,23 +425,23 @@ impl Effect {
                 let numbered = CoreEffect::with_message_numbers(&body.effects);
                 numbered.map(|(n, effect)| Self::new(effect, record, n, names)).collect()
             }
-            Err(why) => vec![Self::unreadable(&why)],
+            Err(error) => vec![Self::unreadable(&error)],
         }
     }
 
-    /// The effect that stands for those of a record that cannot be decoded.
+    /// Creates the effect that replaces those of a record that cannot be decoded.
     #[must_use]
-    pub fn unreadable(why: &dyn std::fmt::Display) -> Self {
-        Self::named("unreadable", why.to_string())
+    pub fn unreadable(error: &dyn std::fmt::Display) -> Self {
+        Self::named("unreadable", error.to_string())
     }
 
-    /// An effect by its name alone.
+    /// Creates an effect that has only a name.
     #[must_use]
     pub fn named(name: &str, reason: String) -> Self {
         Self::Unknown(Box::new(UnknownEffect { effect: name.to_owned(), reason }))
     }
 
-    /// An effect of a record; `n` is the number of messages that the record holds before it.
+    /// Creates the API representation of an effect. `n` is the number of messages that precede it in the record.
     #[must_use]
     pub fn new(effect: &CoreEffect, record: &Record, n: u32, names: &Names<'_>) -> Self {
         match effect {
@@ -468,9 +468,9 @@ impl Effect {
                 ErasureEffect { effect: ErasureEffectName::Erased, seq: *seq, part: *part }.into()
             }
             CoreEffect::WaitAborted { cycle } => {
-                let wait = |(agent, what): &(AgentNo, String)| AbortedWait {
+                let wait = |(agent, resource): &(AgentNo, String)| AbortedWait {
                     agent: names.agent(*agent),
-                    waits_for: what.clone(),
+                    waits_for: resource.clone(),
                 };
                 let cycle = cycle.iter().map(wait).collect();
                 DeadlockEffect { effect: DeadlockEffectName::Aborted, cycle }.into()
@@ -550,7 +550,7 @@ fn entry(effect: &CoreEffect, record: &Record) -> Effect {
         }
         .into(),
         CoreEffect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
-            // After a rollback the content is stored where the restored version is.
+            // After a rollback the content is stored in the record of the restored version.
             let seq = restores.map_or(record.seq, |Restored { seq, .. }| seq);
             let depends_on =
                 depends_on.iter().map(|(key, version)| EntryVersion { key: key.clone(), version: *version });
@@ -592,7 +592,7 @@ impl schemars::JsonSchema for Effect {
             }
         }
         schemars::json_schema!({
-            "description": "Something that a commit changed. `effect` names it.",
+            "description": "A change made by a commit. `effect` is its name.",
             "oneOf": forms,
             "discriminator": {"propertyName": "effect", "mapping": mapping},
         })

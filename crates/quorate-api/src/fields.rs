@@ -1,4 +1,4 @@
-//! Parsing request bodies: bounded, parsed once, and refused with the path of what is wrong.
+//! Parsing of request bodies: bounded in depth, parsed once, and rejected with the path of the invalid field.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use serde_json::value::RawValue;
 
 use crate::strict::Object;
 
-/// How deep JSON may be nested.
+/// Maximum nesting depth of JSON.
 pub const DEPTH_MAX: usize = 64;
 
 /// Parses an object with known fields. An empty body is an empty object.
 ///
 /// # Errors
-/// `INVALID` with the path of what is wrong.
+/// `INVALID` with the path of the invalid field.
 pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refused> {
     parse_any(bytes).map(|Object(read)| read)
 }
@@ -27,62 +27,63 @@ fn parse_any<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<T, Refused> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
-        not_as_expected(&path, error.inner())
+        invalid_body(&path, error.inner())
     })?;
-    json.end().map_err(|error| not_as_expected(".", &error))?;
+    json.end().map_err(|error| invalid_body(".", &error))?;
     Ok(parsed)
 }
 
 /// Parses one object, or a list of them.
 ///
 /// # Errors
-/// `INVALID` with the path of what is wrong.
+/// `INVALID` with the path of the invalid field.
 pub fn parse_one_or_list<'a, T: Deserialize<'a>>(bytes: &'a Bytes) -> Result<Vec<T>, Refused> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let all: Vec<Object<T>> = parse_any(bytes)?;
-        return Ok(all.into_iter().map(|Object(one)| one).collect());
+        return Ok(all.into_iter().map(|Object(value)| value).collect());
     }
     parse(bytes).map(|one| vec![one])
 }
 
-/// The fields of an object, to be parsed one by one or as a whole.
+/// Fields of an object, to be parsed one by one or as a whole.
 pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// Whether there is a field of this name.
+    /// Whether a field of this name exists.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(field, _)| field == name)
     }
 
-    /// All of them, in their order.
+    /// Returns all fields in their order.
     #[must_use]
     pub fn into_pairs(self) -> Vec<(Cow<'a, str>, &'a RawValue)> {
         self.0
     }
 
-    /// Takes out a string.
+    /// Removes and returns a string.
     ///
     /// # Errors
-    /// `INVALID` if it is missing or something else.
+    /// `INVALID` if it is missing or not a string.
     pub fn take_text(&mut self, name: &str) -> Result<String, Refused> {
         self.take(name)?.ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("{name} is missing")).hint(format!("say {name}, as a text"))
+            Refused::new(Code::Invalid, format!("{name} is missing"))
+                .hint(format!("add the field {name} with a string value"))
         })
     }
 
-    /// Takes out a string that may be left out.
+    /// Removes and returns an optional string.
     ///
     /// # Errors
-    /// `INVALID` if it is something else.
+    /// `INVALID` if it is not a string.
     pub fn take_optional_text(&mut self, name: &str) -> Result<Option<String>, Refused> {
         Ok(self.take::<Option<String>>(name)?.flatten())
     }
 
-    /// Takes out a number that may be left out.
+    /// Removes and returns an optional number.
     ///
     /// # Errors
-    /// `INVALID` if it is something else.
+    /// `INVALID` if it is not a number.
     pub fn take_number(&mut self, name: &str) -> Result<Option<u64>, Refused> {
         self.take(name)
     }
@@ -90,18 +91,18 @@ impl<'a> Fields<'a> {
     fn take<T: Deserialize<'a>>(&mut self, name: &str) -> Result<Option<T>, Refused> {
         let Some(at) = self.0.iter().position(|(field, _)| field == name) else { return Ok(None) };
         let (_, raw) = self.0.remove(at);
-        serde_json::from_str(raw.get()).map(Some).map_err(|error| not_as_expected(name, &error))
+        serde_json::from_str(raw.get()).map(Some).map_err(|error| invalid_body(name, &error))
     }
 
-    /// Parses all of them as one type. None may be left over.
+    /// Parses all remaining fields as one type. Unknown fields are rejected.
     ///
     /// # Errors
-    /// `INVALID` with the path of what is wrong.
+    /// `INVALID` with the path of the invalid field.
     pub fn read<T: Deserialize<'a>>(self) -> Result<T, Refused> {
         let fields = MapDeserializer::new(self.0.into_iter());
         serde_path_to_error::deserialize(fields).map_err(|error| {
             let path = error.path().to_string();
-            not_as_expected(&path, error.inner())
+            invalid_body(&path, error.inner())
         })
     }
 }
@@ -128,37 +129,37 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-fn not_as_expected(path: &str, error: &serde_json::Error) -> Refused {
-    // What is not JSON at all has no path.
-    let place = if matches!(path, "" | "." | "?") { String::new() } else { format!("{path}: ") };
+fn invalid_body(path: &str, error: &serde_json::Error) -> Refused {
+    // Text that is not JSON at all has no path.
+    let prefix = if matches!(path, "" | "." | "?") { String::new() } else { format!("{path}: ") };
     if let Some(mut refused) = refusal_in(&error.to_string()) {
-        refused.detail = format!("{place}{}", refused.detail);
+        refused.detail = format!("{prefix}{}", refused.detail);
         return refused;
     }
-    Refused::new(Code::Invalid, format!("{place}{}", misread(&error.to_string())))
-        .hint("see GET /v1/openapi.json for the shape of every call")
+    Refused::new(Code::Invalid, format!("{prefix}{}", misread(&error.to_string())))
+        .hint("see GET /v1/openapi.json for the schema of every call")
 }
 
-/// Refuses JSON that is nested too deep, before it is parsed.
+/// Rejects JSON that is nested too deeply, before it is parsed.
 fn check_depth(bytes: &[u8]) -> Result<(), Refused> {
-    // What opens so little cannot be deep: most requests are done with here.
+    // Fast path for most requests: too few brackets to exceed the limit.
     if memchr::memchr2_iter(b'{', b'[', bytes).nth(DEPTH_MAX).is_none() {
         return Ok(());
     }
-    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in bytes {
         match byte {
             _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
-            b'"' => in_text = !in_text,
-            b'{' | b'[' if !in_text => depth += 1,
-            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => depth += 1,
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth > DEPTH_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "the JSON is nested too deep")
+            return Err(Refused::new(Code::LimitExceeded, "the JSON is nested too deeply")
                 .limit(DEPTH_MAX as u64)
-                .hint("send what is deeper as a text, or put it elsewhere and send a reference"));
+                .hint("send deeply nested parts as a string, or store them elsewhere and send a reference"));
         }
     }
     Ok(())
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_path() {
+    fn an_invalid_field_is_reported_with_its_path() {
         let body = Bytes::from_static(br#"{"inner":[{"count":1},{"count":"two"}]}"#);
         let refused = parse::<Outer>(&body).unwrap_err();
         assert!(
@@ -201,9 +202,9 @@ mod tests {
         assert!(parse::<Outer>(&Bytes::from_static(b"{\"inner\":[]} x")).is_err());
     }
 
-    // Fails under: fields that are taken by their order in our code.
+    // Fails under: fields that are accepted in declaration order.
     #[test]
-    fn a_list_is_no_object() {
+    fn a_list_is_not_accepted_as_an_object() {
         let refused = parse::<Inner>(&Bytes::from_static(b"[1]")).unwrap_err();
         assert_eq!(refused.detail, "is a list, not an object (line 1, column 0)");
         let refused = parse_one_or_list::<Inner>(&Bytes::from_static(b"[{\"count\":1},[2]]")).unwrap_err();
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_keep_their_bytes_and_none_is_left_over() {
+    fn fields_keep_their_bytes_and_unknown_ones_are_rejected() {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Rest<'a> {
@@ -233,11 +234,11 @@ mod tests {
         let refused = parse::<&RawValue>(&nested(DEPTH_MAX + 1)).unwrap_err();
         assert_eq!(refused.facts.limit, Some(64));
         let text = Bytes::from(format!("{:?}", "[".repeat(100)));
-        assert!(parse::<String>(&text).is_ok(), "brackets in a text are no depth");
+        assert!(parse::<String>(&text).is_ok(), "brackets in a string do not count");
     }
 
     #[test]
-    fn one_is_a_list_of_one() {
+    fn a_single_object_is_parsed_as_a_list_of_one() {
         let one = Bytes::from_static(br#" {"count":1}"#);
         let two = Bytes::from_static(br#"[{"count":1},{"count":2}]"#);
         assert_eq!(parse_one_or_list::<Inner>(&one).unwrap()[0].count, 1);

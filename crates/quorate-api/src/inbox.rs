@@ -3,56 +3,56 @@
 use quorate_core::{DeliveryId, MessageId, Seq, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// An open delivery in an inbox.
+/// Open delivery in an inbox.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InboxDelivery {
-    /// The delivery.
+    /// Delivery ID.
     pub delivery_id: DeliveryId,
-    /// The message that it delivers.
+    /// ID of the delivered message.
     pub message_id: MessageId,
-    /// Delivery attempts so far.
+    /// Number of delivery attempts so far.
     pub attempt: u16,
-    /// When its lease expires; `null` if nobody holds it.
+    /// Time at which the lease expires; `null` if the delivery is not leased.
     pub lease_until: Option<Timestamp>,
 }
 
-/// A message in an outbox.
+/// Message in an outbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct OutboxMessage {
-    /// The message.
+    /// Message ID.
     pub message_id: MessageId,
 }
 
-/// A dead letter: a delivery that was given up.
+/// Dead letter: a delivery that failed permanently.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetter {
-    /// The delivery.
+    /// Delivery ID.
     pub delivery_id: DeliveryId,
-    /// The message that it was to deliver.
+    /// ID of the undelivered message.
     pub message_id: MessageId,
-    /// The recipient: an agent, or `can:CAPABILITY` if no agent claimed it.
+    /// Recipient: an agent, or `can:CAPABILITY` if no agent claimed the delivery.
     pub agent: String,
-    /// Delivery attempts.
+    /// Number of delivery attempts.
     pub attempts: u16,
-    /// Why it was given up.
+    /// Reason for dead-lettering.
     pub reason: String,
-    /// When it was given up.
+    /// Time at which the delivery was dead-lettered.
     pub at: Timestamp,
 }
 
-/// A dead letter that is delivered again.
+/// Result of redriving a dead letter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Redriven {
-    /// The delivery.
+    /// Delivery ID.
     pub delivery_id: DeliveryId,
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Option<Seq>,
 }

@@ -1,4 +1,4 @@
-//! JSON that is passed on byte for byte.
+//! Raw JSON that is passed through byte for byte.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,29 +8,29 @@ use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 
-/// Owned JSON. Unlike a `Box<RawValue>` it is neither copied nor parsed again when it is written: its bytes were checked
-/// when they came in.
+/// Owned raw JSON. Unlike a `Box<RawValue>` it is neither copied nor parsed again when it is serialized: its bytes
+/// were validated when they were received.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Raw(pub Bytes);
 
 impl fmt::Debug for Raw {
-    /// Never the content: debug output ends up in logs.
+    /// Omits the content: debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Json({} bytes)", self.0.len())
     }
 }
 
 impl Raw {
-    /// `null`.
+    /// JSON `null`.
     pub const NULL: Self = Self(Bytes::from_static(b"null"));
 
-    /// The JSON text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or("null")
     }
 
-    /// The same, as serde_json knows it.
+    /// Converts the JSON to a `RawValue`.
     #[must_use]
     pub fn parsed(&self) -> Box<RawValue> {
         serde_json::from_slice(&self.0).unwrap_or_else(|_| RawValue::NULL.to_owned())
@@ -39,7 +39,7 @@ impl Raw {
 
 impl Serialize for Raw {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // What serde_json takes for a `RawValue`: a structure of this name with one field of this name.
+        // serde_json recognizes a `RawValue` by a struct of this name with one field of this name.
         const TOKEN: &str = "$serde_json::private::RawValue";
         let text = std::str::from_utf8(&self.0).map_err(serde::ser::Error::custom)?;
         let mut raw = serializer.serialize_struct(TOKEN, 1)?;
@@ -55,12 +55,13 @@ impl<'de> Deserialize<'de> for Raw {
     }
 }
 
-/// JSON in a request: borrowed from the body when it is read, so that a payload is not copied; owned when it is written.
+/// Raw JSON in a request: borrowed from the body when it is parsed, so that a payload is not copied; owned when it is
+/// serialized.
 #[derive(Clone, Debug)]
 pub struct Json<'a>(pub Cow<'a, RawValue>);
 
 impl Json<'_> {
-    /// The JSON text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn get(&self) -> &str {
         self.0.get()
@@ -91,8 +92,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
     }
 }
 
-/// Reads an object in two passes, as two types: serde's `flatten` cannot carry raw JSON. Fields of the other one are left
-/// out by each.
+/// Deserializes an object in two passes, as two types: serde's `flatten` does not support raw JSON. Each type ignores
+/// the fields of the other one.
 pub(crate) fn two_passes<'de, A, B, D>(deserializer: D) -> Result<(A, B), D::Error>
 where
     A: Deserialize<'de>,
@@ -105,7 +106,7 @@ where
     Ok((first, second))
 }
 
-/// Reads one object as two of its parts, see [`two_passes`].
+/// Implements `Deserialize` for a struct of two flattened parts, see [`two_passes`].
 macro_rules! deserialize_in_two_passes {
     ($name:ident { $first:ident, $second:ident }) => {
         impl<'de> serde::Deserialize<'de> for $name {
@@ -152,9 +153,9 @@ mod schema {
 mod tests {
     use super::Raw;
 
-    // Fails under: a release of serde_json that knows raw values by another name.
+    // Fails under: a release of serde_json that uses another name for raw values.
     #[test]
-    fn json_is_passed_on_byte_for_byte() {
+    fn json_is_passed_through_byte_for_byte() {
         let text = r#"{"b": 1.0,  "a":[1, 2e3],"n":18446744073709551615}"#;
         assert_eq!(serde_json::to_string(&Raw(text.into())).unwrap(), text);
         assert_eq!(serde_json::from_str::<Raw>(text).unwrap(), Raw(text.into()));

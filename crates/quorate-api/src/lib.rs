@@ -1,9 +1,10 @@
-//! Every JSON type of Quorate's public interface, once: requests, answers and operations, with their conversions from and
-//! to the core types; and the public error and the queries that the library and the network client share. Server, client and library share them, so none of it is written twice. No I/O.
+//! JSON types of Quorate's public interface: requests, responses and operations, with their conversions from and to
+//! the core types, and the error and query types that the library and the network client share. Server, client and
+//! library all use these types, so each one is defined once. No I/O.
 //!
-//! A noun has one JSON form, the same in REST, WebSocket, events, state and `--json` output. Types whose names begin with
-//! `New` are requests; they are parsed strictly and borrow payloads from the body. The others are answers; unknown fields
-//! of a newer hub are ignored.
+//! A resource has one JSON representation, the same in REST, WebSocket, events, state and `--json` output. Types
+//! whose names begin with `New` are requests; they are parsed strictly and borrow payloads from the body. The others
+//! are responses; clients ignore unknown fields sent by a newer hub.
 
 pub mod agent;
 pub mod approval;

@@ -12,14 +12,14 @@ use crate::reading::Reading;
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// A lock and the fencing token under which it is held.
+/// Lock together with the fencing token under which it is held.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Fence {
-    /// The name of the lock.
+    /// Lock name.
     pub lock: LockName,
-    /// The fencing token.
+    /// Fencing token.
     pub fence: FenceNumber,
 }
 
@@ -35,46 +35,46 @@ impl From<&FenceRef> for Fence {
     }
 }
 
-/// Locks to acquire, all or none.
+/// Request to acquire one or more locks atomically: either all of them or none.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockRequest {
-    /// The holder; the agent of the token by default.
+    /// Agent that will hold the locks; the agent of the access token by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// In a commit. In a call of its own the name is part of the path.
+    /// Lock name. Required in a commit; in other calls it is part of the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<LockName>,
-    /// More locks, acquired together with the first.
+    /// Additional locks to acquire atomically with the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 15)))]
     pub names: Vec<LockName>,
-    /// How long it is held without renewal; 30 s by default.
+    /// How long the locks are held without renewal; 30 s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LeaseMs>"))]
     pub ttl_ms: Option<u64>,
-    /// How long to wait for it. A commit does not wait.
+    /// How long to wait for the locks. Not allowed in a commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 60_000)))]
     pub wait_ms: Option<u64>,
-    /// Its place in the queue of those who wait.
+    /// Priority in the queue of waiting agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<MessagePriority>,
-    /// The number of holders that it may have at a time; set by the first request.
+    /// Maximum number of concurrent holders. Set by the first request for the lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 256)))]
     pub capacity: Option<u32>,
-    /// The delivery whose work needs it: the lock is released with its lease.
+    /// Delivery whose processing needs the locks. They are released when its lease ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<DeliveryId>,
 }
 
 impl LockRequest {
-    /// The request, with the lock of the path and those of the body.
+    /// Converts the request into an operation on the lock of the path and those of the body.
     ///
     /// # Errors
-    /// `INVALID` if no holder is named.
+    /// `INVALID` if the holder is missing.
     pub fn read(self, reading: &Reading<'_>, path: Option<LockName>) -> Result<AcquireLocks, Refused> {
         Ok(AcquireLocks {
             agent: reading.agent(self.agent)?,
@@ -87,15 +87,15 @@ impl LockRequest {
         })
     }
 
-    /// Refuses a wait, which a commit cannot have.
+    /// Rejects a wait, which a commit does not support.
     ///
     /// # Errors
-    /// `INVALID` if it asks for one.
+    /// `INVALID` if `waitMs` is greater than 0.
     pub fn without_wait(self) -> Result<Self, Refused> {
         match self.wait_ms {
             None | Some(0) => Ok(self),
-            Some(_) => Err(Refused::new(Code::Invalid, "waitMs: a commit does not wait for a lock")
-                .hint("leave waitMs out, or acquire the lock with a call of its own")),
+            Some(_) => Err(Refused::new(Code::Invalid, "waitMs: a commit cannot wait for a lock")
+                .hint("omit waitMs, or acquire the lock with POST /v1/locks/{name}/acquire")),
         }
     }
 }
@@ -115,40 +115,40 @@ impl From<&AcquireLocks> for LockRequest {
     }
 }
 
-/// Locks to release: a list, or one by its name and fence.
+/// Request to release locks: a list, or a single lock by its name and fencing token.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct LockRelease {
-    /// The locks.
+    /// Locks to release.
     #[serde(default, deserialize_with = "crate::strict::objects", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
     pub locks: Vec<Fence>,
-    /// One lock, together with `fence`.
+    /// Single lock to release; requires `fence`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<LockName>,
-    /// Its fencing token.
+    /// Fencing token of the single lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<FenceNumber>,
 }
 
 impl LockRelease {
-    /// The locks.
+    /// Returns the locks to release.
     ///
     /// # Errors
-    /// `INVALID` if none is named, or one without its fence.
+    /// `INVALID` if no lock is given, or a lock without its fencing token.
     pub fn read(self) -> Result<Vec<FenceRef>, Refused> {
-        all(self.locks, self.name, self.fence)
+        collect_locks(self.locks, self.name, self.fence)
     }
 
-    /// Locks as a client releases them.
+    /// Creates the request body that a client sends.
     #[must_use]
     pub fn new(locks: &[FenceRef]) -> Self {
         Self { locks: locks.iter().map(Into::into).collect(), name: None, fence: None }
     }
 }
 
-fn all(
+fn collect_locks(
     locks: Vec<Fence>,
     name: Option<LockName>,
     fence: Option<FenceNumber>,
@@ -157,47 +157,47 @@ fn all(
         (Some(lock), Some(fence)) => Some(FenceRef { lock, fence }),
         (None, None) => None,
         _ => {
-            return Err(Refused::new(Code::Invalid, "name and fence go together")
-                .hint("give the fence under which the lock is held, or a list of locks"));
+            return Err(Refused::new(Code::Invalid, "name and fence must be given together")
+                .hint("send both, or send a list of locks"));
         }
     };
     let all: Vec<_> = one.into_iter().chain(locks.into_iter().map(Into::into)).collect();
     if all.is_empty() {
         return Err(
-            Refused::new(Code::Invalid, "no lock is named").hint("give name and fence, or a list of locks")
+            Refused::new(Code::Invalid, "no lock is given").hint("send name and fence, or a list of locks")
         );
     }
     Ok(all)
 }
 
-/// Locks to renew: a list, or one by its name and fence.
+/// Request to renew locks: a list, or a single lock by its name and fencing token.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LocksRenewal {
-    /// The locks.
+    /// Locks to renew.
     #[serde(default, deserialize_with = "crate::strict::objects", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
     pub locks: Vec<Fence>,
-    /// One lock, together with `fence`.
+    /// Single lock to renew; requires `fence`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<LockName>,
-    /// Its fencing token.
+    /// Fencing token of the single lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<FenceNumber>,
-    /// How long they are held from now on; by default as long as they were acquired for.
+    /// New hold time, counted from now. Defaults to the one given when the locks were acquired.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LeaseMs>"))]
     pub ttl_ms: Option<u64>,
 }
 
 impl LocksRenewal {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no lock is named, or one without its fence.
+    /// `INVALID` if no lock is given, or a lock without its fencing token.
     pub fn read(self) -> Result<RenewLocks, Refused> {
-        Ok(RenewLocks { locks: all(self.locks, self.name, self.fence)?, ttl_ms: self.ttl_ms })
+        Ok(RenewLocks { locks: collect_locks(self.locks, self.name, self.fence)?, ttl_ms: self.ttl_ms })
     }
 }
 
@@ -208,25 +208,25 @@ impl From<&RenewLocks> for LocksRenewal {
     }
 }
 
-/// The renewal of the lock in the path.
+/// Request to renew the lock in the path.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LockRenewal {
-    /// The fencing token under which it is held.
+    /// Fencing token under which the lock is held.
     pub fence: FenceNumber,
-    /// How long it is held from now on; by default as long as it was acquired for.
+    /// New hold time, counted from now. Defaults to the one given when the lock was acquired.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LeaseMs>"))]
     pub ttl_ms: Option<u64>,
 }
 
-/// The fencing token under which the lock in the path is held.
+/// Fencing token of the lock in the path.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct FencingToken {
-    /// The fencing token.
+    /// Fencing token under which the lock is held.
     pub fence: FenceNumber,
 }
 
@@ -234,16 +234,16 @@ pub struct FencingToken {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AcquiredLocks {
-    /// The fencing token of the first lock by name.
+    /// Fencing token of the first lock, ordered by name.
     pub fence: Option<FenceNumber>,
-    /// When they expire without renewal.
+    /// Time at which the locks expire unless renewed.
     pub until: Timestamp,
-    /// All of them.
+    /// All acquired locks with their fencing tokens.
     pub locks: Vec<Fence>,
 }
 
 impl AcquiredLocks {
-    /// Locks that are held since a time.
+    /// Creates the response for locks that are held since `since`.
     #[must_use]
     pub fn new(locked: &Locked, since: Timestamp) -> Self {
         Self {
@@ -254,48 +254,48 @@ impl AcquiredLocks {
     }
 }
 
-/// A lock that was renewed.
+/// Lock that was renewed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RenewedLock {
-    /// The fencing token.
+    /// Fencing token, unchanged by the renewal.
     pub fence: FenceNumber,
-    /// When it expires without another renewal.
+    /// Time at which the lock expires unless renewed again.
     pub until: Option<Timestamp>,
 }
 
-/// A lock.
+/// A lock and its current holders.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Lock {
-    /// Its name.
+    /// Lock name.
     pub name: LockName,
-    /// The number of holders that it may have at a time.
+    /// Maximum number of concurrent holders.
     pub capacity: u32,
-    /// The last fencing token that was issued.
+    /// Most recently issued fencing token.
     pub last_fence: FenceNumber,
-    /// Its holders now.
+    /// Current holders.
     pub holders: Vec<LockHolder>,
 }
 
-/// A holder of a lock.
+/// Holder of a lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct LockHolder {
-    /// The agent.
+    /// Agent that holds the lock.
     pub agent: Option<AgentId>,
-    /// Its fencing token.
+    /// Fencing token of this holder.
     pub fence: FenceNumber,
-    /// When it was acquired.
+    /// Time at which the lock was acquired.
     pub since: Timestamp,
-    /// How long it is held without renewal.
+    /// How long the lock is held without renewal.
     pub ttl_ms: u64,
 }
 
 impl Lock {
-    /// A lock as it is shown.
+    /// Creates the API representation of a lock.
     #[must_use]
     pub fn new(agents: &dyn AgentNames, lock: &CoreLock) -> Self {
         let holders = lock.grants.iter().map(|grant| LockHolder {

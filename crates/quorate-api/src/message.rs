@@ -1,4 +1,4 @@
-//! Messages.
+//! Messages: the envelope, its payload, and the state of its deliveries.
 
 use quorate_core::{
     AgentId, ClientId, Code, Destination, Durability, IfUnavailable, Message as CoreMessage, MessageId,
@@ -15,118 +15,120 @@ use crate::reading::Reading;
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// The version of the envelope.
+/// Version of the message envelope.
 pub const ENVELOPE_VERSION: &str = "1.0";
 
-/// A message to send.
+/// Message to send.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewMessage<'a> {
-    /// The sender's own id. Sent again with the same content it is the same message.
+    /// Client-assigned ID. Sending the same ID with the same content again returns the same message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<ClientId>,
-    /// The version of the envelope: 1.0.
+    /// Envelope version: 1.0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::EnvelopeVersion>"))]
     pub version: Option<String>,
-    /// When the sender wrote it. The hub sets its own timestamp.
+    /// Time at which the sender created the message. The hub sets its own timestamp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Timestamp>,
-    /// The sender. By default the agent of the token; operators and admins may name one.
+    /// Sender. Defaults to the agent of the access token; operators and admins can set another agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<AgentId>,
-    /// An agent, a list of agents, `topic:NAME`, `role:ROLE`, `can:CAPABILITY`, or `*` for everybody.
+    /// Destination: an agent, a list of agents, `topic:NAME`, `role:ROLE`, `can:CAPABILITY`, or `*` for a broadcast.
     pub to: Destination,
-    /// `command` by default.
+    /// Message type; `command` by default.
     #[serde(rename = "type", default)]
     pub kind: MessageType,
-    /// What the message asks for or reports.
+    /// Name of the action that the message requests or reports.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub action: String,
-    /// Any JSON, kept byte for byte. With a `contentType` other than JSON, a string: plain for `text/…`, otherwise base64.
+    /// Any JSON, stored byte for byte. With a `contentType` other than JSON, a string: plain text for `text/…`,
+    /// base64 otherwise.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Json<'a>>,
-    /// The media type of the payload, unless it is JSON.
+    /// Media type of the payload. Omit it for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub content_type: Option<String>,
-    /// `normal` by default.
+    /// Priority; `normal` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<MessagePriority>,
-    /// `durable` by default; `ephemeral` messages live in memory and are delivered at most once.
+    /// `durable` by default. `ephemeral` messages are held in memory and delivered at most once.
     #[serde(default)]
     pub durability: Durability,
-    /// The message is dropped if it is not acked by then.
+    /// Time at which the message expires unless it is acked before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// The message is not delivered before.
+    /// Earliest time of delivery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deliver_at: Option<Timestamp>,
-    /// Delivery attempts before it becomes a dead letter.
+    /// Maximum number of delivery attempts. After the last one the message is dead-lettered.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100)))]
     pub max_attempts: Option<u16>,
-    /// The agent that replies go to; the sender by default.
+    /// Agent that receives replies; the sender by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<AgentId>,
-    /// The message that this one answers.
+    /// ID of the message that this one answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub in_reply_to: Option<String>,
-    /// The conversation that it belongs to.
+    /// Correlation ID shared by all messages of a conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub correlation_id: Option<String>,
-    /// The message that caused it.
+    /// ID of the message that caused this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub causation_id: Option<String>,
-    /// The session that it belongs to.
+    /// Session that this belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub session_id: Option<String>,
-    /// The budget that its chain spends from.
+    /// Budget that the message chain spends from.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub budget: Option<String>,
-    /// The number of messages in the chain before it.
+    /// Hop count: number of messages before this one in the chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hops: Option<u16>,
-    /// W3C trace context.
+    /// W3C trace context of the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub traceparent: Option<String>,
-    /// The system that the message came from.
+    /// External system that the message came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub origin: Option<String>,
-    /// How sure the sender is, from 0 to 1.
+    /// Confidence of the sender, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     pub confidence: Option<f64>,
-    /// Why the sender sent it.
+    /// Reason for sending the message.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
     pub rationale: Option<String>,
-    /// An object of at most 16 KB.
+    /// Custom metadata: a JSON object of at most 16 KB.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Json<'a>>,
-    /// What to do while the recipient is offline; `queue` by default.
+    /// Handling while the recipient is offline; `queue` by default.
     #[serde(default)]
     pub if_unavailable: IfUnavailable,
 }
 
 impl NewMessage<'_> {
-    /// The message, from the acting agent unless it names another one, which the kernel allows by its rights.
+    /// Converts the request into a message. The sender defaults to the calling agent; the kernel checks whether the
+    /// caller is allowed to set another one.
     ///
     /// # Errors
-    /// `INVALID` for an unknown version, or a payload that is not what its content type promises.
+    /// `INVALID` if the version is unknown, or the payload does not match its content type.
     pub fn read(self, reading: &Reading<'_>) -> Result<CoreMessage, Refused> {
         if let Some(other) = self.version.filter(|version| version != ENVELOPE_VERSION) {
             return Err(Refused::new(Code::Invalid, format!("version: {other:?} is not supported"))
-                .hint("the version of the envelope is 1.0"));
+                .hint("omit version, or set it to 1.0"));
         }
         let metadata = self.metadata.as_ref().map(Json::get);
         let bytes = reading.bytes(self.payload.as_ref(), self.content_type.as_deref())?;
@@ -158,10 +160,10 @@ impl NewMessage<'_> {
         Ok(message)
     }
 
-    /// A message as a client sends it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
-    /// `INVALID` if the payload is not what its content type promises.
+    /// `INVALID` if the payload does not match its content type.
     pub fn new(message: &CoreMessage) -> Result<NewMessage<'static>, Refused> {
         let metadata = message.metadata.as_ref();
         Ok(NewMessage {
@@ -196,8 +198,8 @@ impl NewMessage<'_> {
     }
 }
 
-/// Declares a form of a message that was sent: the fields of the envelope, and those of the payload if it has them. Both
-/// forms are plain structs, because serde parses a flattened one in two passes, and messages are on the hot path.
+/// Declares a representation of a sent message: the fields of the envelope, and optionally those of the payload. Both
+/// are plain structs, because serde parses a flattened struct in two passes, and messages are on the hot path.
 macro_rules! envelope {
     ($(#[$doc:meta])* $name:ident |$message:ident| {
         $($(#[$meta:meta])* $field:ident: $type:ty = $value:expr;)*
@@ -207,82 +209,83 @@ macro_rules! envelope {
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
-            /// The hub's id; of a durable message it leads to its record.
+            /// Unique identifier, assigned by the hub. The ID of a durable message identifies its record.
             pub id: String,
-            /// The version of the envelope: 1.0.
+            /// Envelope version: 1.0.
             pub version: String,
-            /// When the hub took it.
+            /// Time at which the hub accepted the message.
             pub timestamp: Timestamp,
-            /// The sender; `null` for the hub itself.
+            /// Sender; `null` for the hub itself.
             pub from: Option<AgentId>,
-            /// An agent, a list of agents, `topic:NAME`, `role:ROLE`, `can:CAPABILITY`, or `*` for everybody.
+            /// Destination: an agent, a list of agents, `topic:NAME`, `role:ROLE`, `can:CAPABILITY`, or `*` for a
+            /// broadcast.
             pub to: Destination,
-            /// What it is.
+            /// Message type.
             #[serde(rename = "type")]
             pub kind: MessageType,
-            /// What the message asks for or reports.
+            /// Name of the action that the message requests or reports.
             pub action: String,
             $($(#[$meta])* pub $field: $type,)*
-            /// From 0 (low) to 3 (urgent).
+            /// Priority, from 0 (low) to 3 (urgent).
             #[cfg_attr(feature = "schema", schemars(range(max = 3)))]
             pub priority: u8,
-            /// Whether it is on disk.
+            /// Whether the message is stored on disk (`durable`) or held in memory (`ephemeral`).
             pub durability: Durability,
-            /// Delivery attempts before it becomes a dead letter.
+            /// Maximum number of delivery attempts. After the last one the message is dead-lettered.
             pub max_attempts: u16,
-            /// The number of messages in the chain before it.
+            /// Hop count: number of messages before this one in the chain.
             pub hops: u16,
-            /// What to do while the recipient is offline.
+            /// Handling while the recipient is offline.
             pub if_unavailable: IfUnavailable,
-            /// The sender's own id.
+            /// ID assigned by the sender.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub client_id: Option<ClientId>,
-            /// The media type of the payload, unless it is JSON.
+            /// Media type of the payload. Omitted for JSON.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub content_type: Option<String>,
-            /// The message is dropped if it is not acked by then.
+            /// Time at which the message expires unless it is acked before.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub expires_at: Option<Timestamp>,
-            /// The message is not delivered before.
+            /// Earliest time of delivery.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub deliver_at: Option<Timestamp>,
-            /// The agent that replies go to.
+            /// Agent that receives replies.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub reply_to: Option<AgentId>,
-            /// The message that this one answers.
+            /// ID of the message that this one answers.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub in_reply_to: Option<String>,
-            /// The conversation that it belongs to.
+            /// Correlation ID shared by all messages of a conversation.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub correlation_id: Option<String>,
-            /// The message that caused it.
+            /// ID of the message that caused this one.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub causation_id: Option<String>,
-            /// The session that it belongs to.
+            /// Session that this belongs to.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub session_id: Option<String>,
-            /// The budget that its chain spends from.
+            /// Budget that the message chain spends from.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub budget: Option<String>,
             /// W3C trace context of the message itself.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub traceparent: Option<String>,
-            /// The system that the message came from.
+            /// External system that the message came from.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub origin: Option<String>,
-            /// How sure the sender is, from 0 to 1.
+            /// Confidence of the sender, from 0 to 1.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub confidence: Option<f64>,
-            /// Why the sender sent it.
+            /// Reason for sending the message.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub rationale: Option<String>,
-            /// An object of the sender.
+            /// Custom metadata set by the sender: a JSON object.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub metadata: Option<Raw>,
         }
 
         impl $name {
-            /// A message as it is shown. `durable` is its id if it is on disk.
+            /// Creates the API representation of a message. `durable` is its ID if the message is on disk.
             #[must_use]
             pub fn new(
                 id: String,
@@ -290,7 +293,7 @@ macro_rules! envelope {
                 at: Timestamp,
                 $message: &CoreMessage,
             ) -> Self {
-                // A recipient continues from the span of the message; an ephemeral one has none.
+                // Recipients continue the trace from the span of the message. Ephemeral messages have no span.
                 let context = durable.and_then(|id| TraceContext::of(id, $message));
                 let traceparent =
                     context.map(|context| context.to_string()).or_else(|| $message.traceparent.clone());
@@ -330,26 +333,26 @@ macro_rules! envelope {
 }
 
 envelope!(
-    /// A message that was sent.
+    /// A sent message.
     Message |message| {
-        /// As it was sent; `null` if it was erased.
+        /// Payload as it was sent; `null` if it was erased.
         payload: Raw = payload::shown(&message.payload, message.content_type.as_deref());
-        /// Present if the payload was erased: then `null` is not what was sent.
+        /// Present and true if the payload was erased. Distinguishes an erased payload from a `null` that was sent.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         erased: bool = message.payload.is_erased();
     }
 );
 
 envelope!(
-    /// A message that was sent, without its payload.
+    /// A sent message, without its payload.
     Envelope |message| {}
 );
 
 impl Message {
-    /// The message as the core knows it.
+    /// Converts the message into the core type.
     ///
     /// # Errors
-    /// `INVALID` if the payload is not what its content type promises.
+    /// `INVALID` if the payload does not match its content type.
     pub fn read(self) -> Result<CoreMessage, Refused> {
         let payload = payload::received(&self.payload, self.content_type.as_deref())?;
         let mut message = CoreMessage::new(self.to, self.action, payload);
@@ -378,14 +381,14 @@ impl Message {
         Ok(message)
     }
 
-    /// The metadata as serde_json knows it.
+    /// Returns the metadata as a `RawValue`.
     #[must_use]
     pub fn metadata(&self) -> Option<Box<RawValue>> {
         self.metadata.as_ref().map(Raw::parsed)
     }
 }
 
-/// A message with the state of each of its deliveries.
+/// Sent message with the state of each of its deliveries.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageWithDeliveries {
@@ -397,11 +400,11 @@ pub struct MessageWithDeliveries {
     pub more: Deliveries,
 }
 
-/// The deliveries of a message.
+/// Deliveries of a message.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Deliveries {
-    /// One for each recipient.
+    /// One delivery per recipient.
     pub deliveries: Vec<DeliveryState>,
 }
 

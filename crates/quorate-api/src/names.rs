@@ -1,12 +1,13 @@
-//! Records name agents, messages and deliveries by number. The interface shows their ids.
+//! Resolves the numbers in records to IDs. Records refer to agents, messages and deliveries by number; the interface
+//! uses IDs.
 
 use std::sync::Arc;
 
 use quorate_core::{AgentId, AgentNo, Agents, DeliveryId, DeliveryNo, Eras, MessageId, Seq};
 
-/// The ids of agents by number.
+/// Resolves agent numbers to IDs.
 pub trait AgentNames {
-    /// The id of an agent; `None` if the number is unknown.
+    /// Returns the ID of an agent; `None` if the number is unknown.
     fn agent_id(&self, number: AgentNo) -> Option<AgentId>;
 }
 
@@ -22,12 +23,12 @@ impl<T: AgentNames> AgentNames for Arc<T> {
     }
 }
 
-/// Everything that is needed to show the numbers of a record as ids.
+/// Resolves all numbers in a record to IDs.
 #[derive(Clone, Copy)]
 pub struct Names<'a> {
-    /// The ids of agents.
+    /// Resolves agent numbers.
     pub agents: &'a dyn AgentNames,
-    /// The generation in which records and deliveries were created: it is part of their ids.
+    /// Generations in which records and deliveries were created. The generation is part of their IDs.
     pub eras: &'a Eras,
 }
 

@@ -1,7 +1,8 @@
-//! Operations of a commit: an object whose `op` names the operation; its other fields are those of the call of its own.
+//! Operations of a commit: an object whose `op` is the name of the operation; the other fields are those of the
+//! equivalent single call.
 //!
-//! The table is complete in both directions: what can be parsed is described, and every operation that a client can commit
-//! is written the way it is parsed.
+//! The table covers both directions: every operation that can be parsed has a schema, and every operation that a
+//! client can commit is serialized the way it is parsed.
 
 use std::sync::PoisonError;
 
@@ -34,37 +35,37 @@ use crate::task::{
 };
 use crate::token::NewToken;
 
-/// A commit: all of its operations take effect, or none.
+/// Commit of operations, applied atomically: either all of them or none.
 #[derive(Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Commit"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Commit<'a> {
-    /// The operations, in order; later ones see the effects of earlier ones.
+    /// Operations, in order. Later ones see the effects of earlier ones.
     #[serde(borrow)]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<schema::Operation>", length(min = 1, max = OPS_MAX)))]
     pub ops: Vec<Fields<'a>>,
-    /// Like the header `Idempotency-Key`.
+    /// Idempotency key; equivalent to the header `Idempotency-Key`.
     pub idempotency_key: Option<IdempotencyKey>,
-    /// Like the header `Quorate-Epoch`.
+    /// Epoch of the agent; equivalent to the header `Quorate-Epoch`.
     pub epoch: Option<u64>,
 }
 
 const _: () = assert!(OPS_MAX > 0);
 
-/// A commit as a client sends it.
+/// Commit as a client sends it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommitBody<'a> {
-    /// The operations, written by [`write`].
+    /// Operations, serialized by [`write`].
     pub ops: Vec<Box<RawValue>>,
-    /// The key under which it can be repeated.
+    /// Idempotency key for retries.
     pub idempotency_key: &'a str,
-    /// The epoch of the agent.
+    /// Epoch of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
 }
 
-macro_rules! only {
+macro_rules! reference {
     ($(#[$doc:meta])* $name:ident { $($field:tt)* }) => {
         $(#[$doc])*
         #[derive(Serialize, Deserialize)]
@@ -76,54 +77,54 @@ macro_rules! only {
     };
 }
 
-only!(
-    /// A snapshot, by its name.
+reference!(
+    /// Reference to a snapshot.
     SnapshotRef {
-        /// The snapshot.
+        /// Snapshot name.
         pub name: SnapshotName,
     }
 );
-only!(
-    /// A token, by its id.
+reference!(
+    /// Reference to an access token.
     TokenRef {
-        /// The token.
+        /// Access token ID.
         pub token: TokenId,
     }
 );
-only!(
-    /// A request, by its id.
+reference!(
+    /// Reference to a request.
     RequestRef {
-        /// The request.
+        /// Request ID.
         pub request: MessageId,
     }
 );
-only!(
-    /// An agent, by its id.
+reference!(
+    /// Reference to an agent.
     AgentRef {
-        /// The agent; also as `id`.
+        /// Agent ID; `id` is accepted as an alias.
         #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
         pub agent: Option<AgentId>,
     }
 );
-only!(
-    /// A delivery, by its id.
+reference!(
+    /// Reference to a delivery.
     DeliveryRef {
-        /// The delivery.
+        /// Delivery ID.
         pub delivery_id: DeliveryId,
     }
 );
-only!(
-    /// A part of the payload of a record.
+reference!(
+    /// Reference to a payload of a record.
     PayloadRef {
-        /// The record.
+        /// Sequence number of the record.
         pub seq: Seq,
-        /// The part, starting at 0.
+        /// Index of the payload within the record, starting at 0.
         #[serde(default)]
         pub part: u32,
     }
 );
 
-/// One operation: its name, how its fields are parsed, and their schema.
+/// Table entry of an operation: its name, its parser, and the schema of its fields.
 struct Entry {
     name: &'static str,
     read: for<'a> fn(Fields<'a>, &Reading<'_>) -> Result<Op, Refused>,
@@ -142,7 +143,7 @@ macro_rules! op {
     };
 }
 
-/// All operations. One that has two forms has two entries: the second is for a list.
+/// All operations. An operation with two forms has two entries; the second one takes a list.
 const TABLE: &[Entry] = &[
     op!("send", NewMessage<'_>, |fields, reading| {
         Ok(Op::send(fields.read::<NewMessage<'_>>()?.read(reading)?))
@@ -249,26 +250,25 @@ fn change(fields: Fields<'_>, reading: &Reading<'_>, verb: SessionVerb) -> Resul
     Ok(Op::ChangeSession(fields.read::<SessionChange>()?.read(verb, reading, None)?))
 }
 
-/// A list of one: every operation has one result.
+/// Parses a list of exactly one element, since every operation has one result.
 fn single<'a, T: Deserialize<'a>>(fields: Fields<'a>) -> Result<T, Refused> {
     match <[T; 1]>::try_from(fields.read::<List<T>>()?.deliveries) {
         Ok([one]) => Ok(one),
-        Err(list) => Err(Refused::new(Code::Invalid, format!("deliveries has {} items", list.len()))
-            .hint("name one delivery in each nack or extend of a commit; an ack may name many")),
+        Err(list) => {
+            Err(Refused::new(Code::Invalid, format!("deliveries contains {} items, expected 1", list.len()))
+                .hint("send one delivery per nack or extend in a commit; only ack accepts several"))
+        }
     }
 }
 
 fn create_token(new: NewToken, reading: &Reading<'_>) -> Result<Op, Refused> {
     let secrets = reading.secrets.ok_or_else(|| {
-        Refused::new(Code::Invalid, "token.create is not possible here")
-            .hint("create it with a call over HTTP")
+        Refused::new(Code::Invalid, "token.create is not supported on this connection")
+            .hint("create the token with POST /v1/tokens")
     })?;
     if new.space.is_some() {
-        return Err(Refused::new(
-            Code::Invalid,
-            "space: a commit is in one space, and so is what it creates",
-        )
-        .hint("leave space out, or create the token with a call of its own"));
+        return Err(Refused::new(Code::Invalid, "space: a commit cannot create a token for another space")
+            .hint("omit space, or create the token with POST /v1/tokens"));
     }
     let secret = reading.seal.draw_secret();
     let create = new.read(&secret)?;
@@ -279,26 +279,26 @@ fn create_token(new: NewToken, reading: &Reading<'_>) -> Result<Op, Refused> {
 /// Parses an operation.
 ///
 /// # Errors
-/// `INVALID` with the path of what is wrong.
+/// `INVALID` with the path of the invalid field.
 pub fn read(mut fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused> {
     let name = fields.take_text("op")?;
     let is_list = matches!(name.as_str(), "ack" | "nack" | "extend") && fields.has("deliveries");
     match TABLE.iter().filter(|entry| entry.name == name).nth(usize::from(is_list)) {
         Some(entry) => (entry.read)(fields, reading),
-        None => Err(Refused::new(Code::Invalid, format!("op: the operation {name:?} does not exist"))
+        None => Err(Refused::new(Code::Invalid, format!("op: unknown operation {name:?}"))
             .hint("see GET /v1/openapi.json for the operations of a commit")),
     }
 }
 
-/// The names of all operations.
+/// Returns the names of all operations.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|entry| entry.name)
 }
 
-/// Writes an operation as a client sends it. `tasks` writes the fields of `task.create`, which need ids of their own.
+/// Serializes an operation as a client sends it. `tasks` creates the fields of `task.create`, which require IDs.
 ///
 /// # Errors
-/// `INVALID` for operations that only a hub commits, and for payloads that are not what their content type promises.
+/// `INVALID` for operations that only a hub commits, and for payloads that do not match their content type.
 pub fn write(
     op: &Op,
     tasks: impl FnOnce(&quorate_core::CreateTasks) -> Result<TaskGraph<'static>, Refused>,
@@ -349,7 +349,7 @@ pub fn write(
         Op::SetBudget(set) => named("budget.set", &NewBudget::from(set)),
         Op::SetPolicy(policy) => named("policy.set", &NewPolicy::from(policy)),
         Op::Erase(erase) => named("payload.erase", &PayloadRef { seq: erase.seq, part: erase.part }),
-        // The hub draws the secret of a token, and requests are calls of their own.
+        // The hub generates the secrets of tokens, and the others are not part of commits.
         Op::CreateToken(_)
         | Op::Request(_)
         | Op::AwaitRequest { .. }
@@ -363,13 +363,13 @@ pub fn write(
         | Op::BringHistory(_)
         | Op::Heard { .. }
         | Op::Sweep => {
-            Err(Refused::new(Code::Invalid, "this operation is not part of a commit over the network")
-                .hint("use the call of its own"))
+            Err(Refused::new(Code::Invalid, "this operation is not supported in a commit over the network")
+                .hint("use the dedicated call"))
         }
     }
 }
 
-/// An operation with its name.
+/// Operation with its name.
 #[derive(Serialize)]
 struct Named<'a, T> {
     op: &'static str,
@@ -379,7 +379,7 @@ struct Named<'a, T> {
 
 fn named<T: Serialize>(op: &'static str, fields: &T) -> Result<Box<RawValue>, Refused> {
     serde_json::value::to_raw_value(&Named { op, fields })
-        .map_err(|error| Refused::new(Code::Invalid, format!("the operation {op} has no JSON form: {error}")))
+        .map_err(|error| Refused::new(Code::Invalid, format!("cannot serialize the operation {op}: {error}")))
 }
 
 #[cfg(feature = "schema")]
@@ -391,7 +391,7 @@ mod schema {
 
     use super::TABLE;
 
-    /// One operation of a commit.
+    /// Schema of an operation of a commit.
     pub(super) struct Operation;
 
     impl JsonSchema for Operation {
@@ -417,24 +417,24 @@ mod schema {
             let mapping: Map<String, Value> =
                 references.into_iter().map(|(name, reference)| (name.to_owned(), reference.into())).collect();
             json_schema!({
-                "description": "One operation of a commit. `op` names it; the other fields are those of the call of its own.",
+                "description": "Operation of a commit. `op` is its name; the other fields are those of the equivalent single call.",
                 "oneOf": all,
                 "discriminator": {"propertyName": "op", "mapping": mapping},
             })
         }
     }
 
-    /// `task.create` is `TaskCreateOperation`.
+    /// Returns the component name: `TaskCreateOperation` for `task.create`.
     fn component(name: &str) -> String {
-        let words = name.split('.').map(|word| {
-            let (first, rest) = word.split_at(1);
+        let segments = name.split('.').map(|segment| {
+            let (first, rest) = segment.split_at(1);
             format!("{}{rest}", first.to_uppercase())
         });
-        words.collect::<String>() + "Operation"
+        segments.collect::<String>() + "Operation"
     }
 
-    /// The fields of an operation with its name. One that has two forms has the fields of both, so that its name alone
-    /// tells it from the others.
+    /// Returns the schema of an operation. If it has two forms, the schema has the fields of both, so that the name
+    /// alone discriminates it.
     fn operation(name: &'static str, generator: &mut SchemaGenerator) -> Value {
         let forms: Vec<Value> = TABLE
             .iter()
@@ -449,7 +449,7 @@ mod schema {
             {
                 fields.extend(more.clone());
             }
-            // Either form has its own.
+            // The forms differ in their required fields.
             schema["required"] = json!([]);
         }
         schema["properties"]["op"] = json!({"type": "string", "const": name});

@@ -1,4 +1,4 @@
-//! Pages of lists: the items under the name of the list, the cursor of the next page, and the order.
+//! Pages of results: the items, the cursor of the next page, and the sort order.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use quorate_core::{Code, Created, ItemKind, ItemRange, Refused};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-/// The order of a list, by creation.
+/// Sort order of a list, by creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Order {
@@ -19,7 +19,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// As it is written.
+    /// Returns the name used in queries and cursors.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,40 +29,40 @@ impl Order {
     }
 }
 
-/// Which page of a list by creation.
+/// Selects a page of a list that is sorted by creation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageQuery {
-    /// The order.
+    /// Sort order.
     pub order: Order,
-    /// The cursor of the previous page; `None` is the first page.
+    /// Cursor of the previous page; `None` for the first page.
     pub cursor: Option<String>,
-    /// How many at most.
+    /// Maximum number of items.
     pub limit: usize,
 }
 
 impl PageQuery {
-    /// The first page of the newest.
+    /// Returns the first page, newest first.
     #[must_use]
     pub fn newest(limit: usize) -> Self {
         Self { order: Order::Newest, cursor: None, limit }
     }
 
-    /// The first page of the oldest.
+    /// Returns the first page, oldest first.
     #[must_use]
     pub fn oldest(limit: usize) -> Self {
         Self { order: Order::Oldest, cursor: None, limit }
     }
 
-    /// The page after this cursor.
+    /// Continues after a cursor.
     #[must_use]
     pub fn after(self, cursor: Option<String>) -> Self {
         Self { cursor, ..self }
     }
 
-    /// The part of the list of a kind.
+    /// Returns the range of items of this kind that the page covers.
     ///
     /// # Errors
-    /// `INVALID` for the cursor of another list or order.
+    /// `INVALID` if the cursor belongs to another list or order.
     pub fn range(&self, kind: ItemKind) -> Result<ItemRange, Refused> {
         let prefix = format!("{}-{}-", self.order.as_str(), kind.as_str());
         let created = |cursor: &str| Created::from_str(cursor.strip_prefix(&prefix)?).ok();
@@ -77,8 +77,8 @@ impl PageQuery {
     }
 }
 
-/// The cursor of a list of items that goes on here; `None` at its beginning. It names the list and the order, so that it
-/// is good for no other.
+/// Returns the cursor of the rest of a list; `None` if nothing was read yet. It names the list and the order, so that
+/// it is valid for no other.
 #[must_use]
 pub fn cursor_of(kind: ItemKind, rest: &ItemRange) -> Option<String> {
     let (order, created) = match rest {
@@ -89,19 +89,19 @@ pub fn cursor_of(kind: ItemKind, rest: &ItemRange) -> Option<String> {
     Some(format!("{}-{}-{created}", order.as_str(), kind.as_str()))
 }
 
-/// A cursor that this list did not return.
+/// Creates the error for a cursor that this list did not return.
 #[must_use]
 pub fn invalid_cursor() -> Refused {
     Refused::new(Code::Invalid, "invalid cursor: it does not belong to this list")
         .hint("pass the cursor of the previous page unchanged, with the same order and filters")
 }
 
-/// A page of a list as a client receives it, whatever the list is called.
+/// Page of a list as a client receives it, independent of the name of the list field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page<T, C = String> {
-    /// The items.
+    /// Items of this page.
     pub items: Vec<T>,
-    /// Where the next page begins; `None` if there is none.
+    /// Cursor of the next page; `None` on the last page.
     pub cursor: Option<C>,
 }
 
@@ -126,11 +126,11 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for PageVisitor<T> {
             match name.as_str() {
                 "cursor" => cursor = map.next_value()?,
                 _ if items.is_none() => items = Some(map.next_value()?),
-                // A field of a newer hub.
+                // An unknown field, sent by a newer hub.
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        let items = items.ok_or_else(|| A::Error::custom("the page has no list"))?;
+        let items = items.ok_or_else(|| A::Error::custom("the page contains no list"))?;
         Ok(Page { items, cursor })
     }
 }
@@ -142,7 +142,7 @@ mod tests {
     use super::{Page, PageQuery, cursor_of};
 
     #[test]
-    fn a_page_is_read_whatever_the_list_is_called() {
+    fn a_page_is_parsed_regardless_of_its_list_field() {
         let page: Page<u8> = serde_json::from_str(r#"{"tasks":[1,2],"cursor":"b","more":{}}"#).unwrap();
         assert_eq!(page, Page { items: vec![1, 2], cursor: Some("b".to_owned()) });
         let last: Page<u8> = serde_json::from_str(r#"{"entries":[],"cursor":null}"#).unwrap();

@@ -1,4 +1,5 @@
-//! Payloads in JSON: JSON as it is, a text of a `text/…` type as a string, any other bytes as a string in base64.
+//! Payloads in JSON: JSON is embedded unchanged, text of a `text/…` type is a string, all other bytes are a base64
+//! string.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -13,10 +14,10 @@ fn is_text(content_type: &str) -> bool {
     content_type.starts_with("text/")
 }
 
-/// The bytes that a JSON value stands for. JSON itself is passed to `json`, which need not copy it.
+/// Decodes the bytes that a JSON value represents. JSON payloads are passed to `json`, which can avoid a copy.
 ///
 /// # Errors
-/// `INVALID` if the value is not what its content type promises.
+/// `INVALID` if the value does not match its content type.
 pub fn bytes_of(
     raw: &str,
     content_type: Option<&str>,
@@ -24,32 +25,32 @@ pub fn bytes_of(
 ) -> Result<Bytes, Refused> {
     Ok(match content_type {
         kind if is_json(kind) => json(raw),
-        Some(kind) if is_text(kind) => Bytes::from(text_in(raw)?),
+        Some(kind) if is_text(kind) => Bytes::from(parse_text(raw)?),
         _ => Bytes::from(decode(raw)?),
     })
 }
 
-fn text_in(raw: &str) -> Result<String, Refused> {
+fn parse_text(raw: &str) -> Result<String, Refused> {
     serde_json::from_str(raw).map_err(|_| {
-        Refused::new(Code::Invalid, "the payload is not a string, which its contentType calls for")
-            .hint("leave contentType out for JSON, or send the text as a JSON string")
+        Refused::new(Code::Invalid, "the payload is not a string, as its contentType requires")
+            .hint("omit contentType for JSON, or send the text as a JSON string")
     })
 }
 
-/// The bytes in a string of base64.
+/// Decodes a JSON string of base64.
 ///
 /// # Errors
-/// `INVALID` if it is not one.
+/// `INVALID` if it is not a base64 string.
 pub fn decode(raw: &str) -> Result<Vec<u8>, Refused> {
-    let wrong = || {
-        Refused::new(Code::Invalid, "the payload is not a string in base64, which its contentType calls for")
-            .hint("leave contentType out for JSON, or send the bytes as a JSON string in base64")
+    let invalid = || {
+        Refused::new(Code::Invalid, "the payload is not a base64 string, as its contentType requires")
+            .hint("omit contentType for JSON, or send the bytes as a base64 string")
     };
-    let text: String = serde_json::from_str(raw).map_err(|_| wrong())?;
-    BASE64_STANDARD.decode(text).map_err(|_| wrong())
+    let text: String = serde_json::from_str(raw).map_err(|_| invalid())?;
+    BASE64_STANDARD.decode(text).map_err(|_| invalid())
 }
 
-/// Stored bytes as JSON; `null` if they were erased.
+/// Renders stored bytes as JSON; `null` if they were erased.
 #[must_use]
 pub fn shown(payload: &Payload, content_type: Option<&str>) -> Raw {
     let text = std::str::from_utf8(&payload.bytes);
@@ -62,20 +63,20 @@ pub fn shown(payload: &Payload, content_type: Option<&str>) -> Raw {
     }
 }
 
-/// A stored payload that is JSON; `None` if there is none or it was erased.
+/// Renders a stored JSON payload; `None` if there is none or it was erased.
 pub(crate) fn stored(payload: Option<&Payload>) -> Option<Raw> {
     payload.filter(|payload| !payload.is_erased()).map(|payload| shown(payload, None))
 }
 
-/// Stored bytes as JSON, without a seal.
+/// Renders unsealed bytes as JSON.
 pub(crate) fn shown_bytes(bytes: &Bytes, content_type: Option<&str>) -> Raw {
     shown(&Payload::unsealed(bytes.clone()), content_type)
 }
 
-/// Bytes to be sent to a hub, as JSON.
+/// Encodes bytes as the JSON value that is sent to a hub.
 ///
 /// # Errors
-/// `INVALID` if they are not what the content type promises.
+/// `INVALID` if they do not match the content type.
 pub fn json_of(bytes: &[u8], content_type: Option<&str>) -> Result<Json<'static>, Refused> {
     let not_json = || {
         Refused::new(Code::Invalid, "the payload is not JSON")
@@ -85,7 +86,7 @@ pub fn json_of(bytes: &[u8], content_type: Option<&str>) -> Result<Json<'static>
         (kind, text) if is_json(kind) => text.map_err(|_| not_json())?.to_owned(),
         (Some(kind), text) if is_text(kind) => {
             let text = text.map_err(|_| {
-                Refused::new(Code::Invalid, "the payload is not UTF-8, which its content type calls for")
+                Refused::new(Code::Invalid, "the payload is not valid UTF-8, as its content type requires")
                     .hint("use application/octet-stream for arbitrary bytes")
             })?;
             Value::from(text).to_string()
@@ -95,10 +96,10 @@ pub fn json_of(bytes: &[u8], content_type: Option<&str>) -> Result<Json<'static>
     RawValue::from_string(text).map(Json::from).map_err(|_| not_json())
 }
 
-/// A payload in an answer of the hub.
+/// Decodes a payload of a response.
 ///
 /// # Errors
-/// `INVALID` if it is not what its content type promises.
+/// `INVALID` if it does not match its content type.
 pub fn received(raw: &Raw, content_type: Option<&str>) -> Result<Payload, Refused> {
     let bytes = match content_type {
         kind if is_json(kind) => raw.0.clone(),

@@ -7,29 +7,29 @@ use quorate_core::{
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// A policy to set: a preset, and what differs from it.
+/// Policy to set: a preset, and overrides of its values.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewPolicy {
-    /// `mesh`: every agent may message every agent. `supervised`: agents may message coordinators only.
+    /// `mesh`: every agent can message every other agent. `supervised`: agents can message coordinators only.
     pub preset: Preset,
-    /// Bytes of a payload.
+    /// Maximum size of a payload in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = PAYLOAD_BYTES_MAX)))]
     pub payload_bytes_max: Option<u32>,
-    /// Characters of a rationale.
+    /// Maximum length of a rationale in characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = REASON_CHARS_MAX)))]
     pub rationale_chars_max: Option<u32>,
-    /// Actions that a message may list in its payload; `null` for no limit.
+    /// Maximum number of actions that a message can list in its payload; `null` for no limit.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u32>"))]
     pub actions_max: Option<Option<u32>>,
-    /// Broadcasts that each agent may send per minute.
+    /// Maximum number of broadcasts per agent and minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broadcasts_per_minute: Option<u32>,
-    /// Whether messages must be JSON, and responses name what they answer.
+    /// Whether messages must be JSON, and responses must reference the message that they answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<bool>,
     /// Whether a response must state its confidence.
@@ -38,19 +38,19 @@ pub struct NewPolicy {
     /// Whether a response must state its rationale.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rationale: Option<bool>,
-    /// Open tasks in the space.
+    /// Maximum number of open tasks in the space.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = OPEN_TASKS_MAX)))]
     pub open_tasks_max: Option<u32>,
 }
 
-/// Distinguishes `null` from a field that is left out.
+/// Distinguishes `null` from an omitted field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u32>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
 impl NewPolicy {
-    /// The operation.
+    /// Converts the request into an operation.
     #[must_use]
     pub fn read(self) -> CorePolicy {
         let base = match self.preset {
@@ -87,30 +87,30 @@ impl From<&CorePolicy> for NewPolicy {
     }
 }
 
-/// The policy of a space.
+/// Policy in force in a space.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
-    /// Who may message whom.
+    /// Preset that determines which agents can message each other.
     pub preset: Preset,
-    /// Bytes of a payload.
+    /// Maximum size of a payload in bytes.
     pub payload_bytes_max: u32,
-    /// Characters of a rationale.
+    /// Maximum length of a rationale in characters.
     pub rationale_chars_max: u32,
-    /// Actions that a message may list in its payload; `null` for no limit.
+    /// Maximum number of actions that a message can list in its payload; `null` for no limit.
     pub actions_max: Option<u32>,
-    /// Broadcasts that each agent may send per minute.
+    /// Maximum number of broadcasts per agent and minute.
     pub broadcasts_per_minute: u32,
-    /// Whether messages must be JSON, and responses name what they answer.
+    /// Whether messages must be JSON, and responses must reference the message that they answer.
     pub structured: bool,
     /// Whether a response must state its confidence.
     pub confidence: bool,
     /// Whether a response must state its rationale.
     pub rationale: bool,
-    /// Open tasks in the space.
+    /// Maximum number of open tasks in the space.
     pub open_tasks_max: u32,
-    /// The record that put the space under supervision.
+    /// Sequence number of the record that put the space under supervision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supervised_since: Option<Seq>,
 }
@@ -162,32 +162,31 @@ impl From<&CoreViolation> for Violation {
 }
 
 impl Violation {
-    /// The violation as the core knows it.
+    /// Converts the violation into the core type.
     ///
     /// # Errors
-    /// `INVALID` for an unknown error code.
+    /// `INVALID` if the error code is unknown.
     pub fn read(self) -> Result<CoreViolation, Refused> {
         let known = Code::ALL.iter().copied().find(|known| known.as_str() == self.code);
-        let code = known.ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("the error code {:?} does not exist", self.code))
-        })?;
+        let code = known
+            .ok_or_else(|| Refused::new(Code::Invalid, format!("unknown error code {:?}", self.code)))?;
         let Self { rule, principal, place, at, .. } = self;
         Ok(CoreViolation { rule, principal, place, code, at })
     }
 }
 
-/// A violation of the policy: which rule, who and where, never the content.
+/// Violation of the policy. It identifies the rule, the principal and the field, but never contains payload data.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Violation {
-    /// The rule.
+    /// Violated rule.
     pub rule: String,
-    /// The principal.
+    /// Principal that caused the violation.
     pub principal: String,
-    /// The place in the request.
+    /// Path of the offending field in the request.
     pub place: String,
-    /// The error code of the refusal.
+    /// Error code that was returned.
     pub code: String,
-    /// When.
+    /// Time of the violation.
     pub at: Timestamp,
 }

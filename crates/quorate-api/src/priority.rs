@@ -1,4 +1,4 @@
-//! Priorities in requests: a word, or a number of the scale at hand.
+//! Priorities in requests: a name, or a number on the scale of messages (0 to 3) or tasks (1 to 10).
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use quorate_core::{Code, Priority, Refused};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-const WORDS: [(&str, Priority); 5] = [
+const NAMES: [(&str, Priority); 5] = [
     ("low", Priority::LOW),
     ("normal", Priority::NORMAL),
     ("medium", Priority::NORMAL),
@@ -14,11 +14,11 @@ const WORDS: [(&str, Priority); 5] = [
     ("urgent", Priority::URGENT),
 ];
 
-/// How urgent a message, a lock or an approval is: `low`, `normal` (or `medium`), `high`, `urgent`, or 0 to 3.
+/// Priority of a message, a lock or an approval: `low`, `normal` (or `medium`), `high`, `urgent`, or 0 to 3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessagePriority(pub Priority);
 
-/// How urgent a task is: `low`, `normal` (or `medium`), `high`, `urgent`, or 1 to 10.
+/// Priority of a task: `low`, `normal` (or `medium`), `high`, `urgent`, or 1 to 10.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskPriority(pub Priority);
 
@@ -57,14 +57,14 @@ impl<'de> Deserialize<'de> for TaskPriority {
     }
 }
 
-/// The priority of a level and a rank, as answers show them.
+/// Parses a priority from the name and the rank in a response.
 ///
 /// # Errors
-/// `INVALID` for a word that is none.
-pub fn of_word(word: &str, rank: u8) -> Result<Priority, Refused> {
-    let known = WORDS.iter().find(|(known, _)| *known == word);
+/// `INVALID` if the name is unknown.
+pub fn of_word(name: &str, rank: u8) -> Result<Priority, Refused> {
+    let known = NAMES.iter().find(|(known, _)| *known == name);
     let (_, priority) =
-        known.ok_or_else(|| Refused::new(Code::Invalid, format!("the priority {word:?} does not exist")))?;
+        known.ok_or_else(|| Refused::new(Code::Invalid, format!("unknown priority {name:?}")))?;
     Ok(Priority { rank, ..*priority })
 }
 
@@ -74,7 +74,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn wrong<E: Error>(&self, value: &dyn fmt::Display) -> E {
+    fn invalid_value<E: Error>(&self, value: &dyn fmt::Display) -> E {
         E::custom(format_args!("invalid value: `{value}`, expected {self}"))
     }
 }
@@ -93,17 +93,17 @@ impl Visitor<'_> for Scale {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Priority, E> {
-        let known = WORDS.iter().find(|(word, _)| *word == text);
-        known.map(|(_, priority)| *priority).ok_or_else(|| self.wrong(&format_args!("\"{text}\"")))
+        let known = NAMES.iter().find(|(name, _)| *name == text);
+        known.map(|(_, priority)| *priority).ok_or_else(|| self.invalid_value(&format_args!("\"{text}\"")))
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Priority, E> {
         let priority = u8::try_from(number).ok().and_then(self.priority);
-        priority.ok_or_else(|| self.wrong(&number))
+        priority.ok_or_else(|| self.invalid_value(&number))
     }
 
     fn visit_i64<E: Error>(self, number: i64) -> Result<Priority, E> {
-        Err(self.wrong(&number))
+        Err(self.invalid_value(&number))
     }
 }
 
@@ -113,31 +113,31 @@ mod schema {
 
     use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-    use super::{MessagePriority, TaskPriority, WORDS};
+    use super::{MessagePriority, NAMES, TaskPriority};
 
     fn scale(min: u8, max: u8) -> Schema {
         json_schema!({"anyOf": [
-            {"type": "string", "enum": WORDS.map(|(word, _)| word)},
+            {"type": "string", "enum": NAMES.map(|(name, _)| name)},
             {"type": "integer", "minimum": min, "maximum": max},
         ]})
     }
 
     macro_rules! schema_of {
-        ($name:ident, $called:literal, $about:literal, $min:literal, $max:literal) => {
-            impl JsonSchema for $name {
+        ($type:ident, $name:literal, $description:literal, $min:literal, $max:literal) => {
+            impl JsonSchema for $type {
                 fn schema_name() -> Cow<'static, str> {
-                    $called.into()
+                    $name.into()
                 }
 
                 fn json_schema(_: &mut SchemaGenerator) -> Schema {
                     let mut schema = scale($min, $max);
-                    schema.insert("description".into(), $about.into());
+                    schema.insert("description".into(), $description.into());
                     schema
                 }
             }
         };
     }
 
-    schema_of!(MessagePriority, "Priority", "A word, or a number from 0 (low) to 3 (urgent).", 0, 3);
-    schema_of!(TaskPriority, "TaskPriority", "A word, or a number from 1 (lowest) to 10 (highest).", 1, 10);
+    schema_of!(MessagePriority, "Priority", "Name, or a number from 0 (low) to 3 (urgent).", 0, 3);
+    schema_of!(TaskPriority, "TaskPriority", "Name, or a number from 1 (lowest) to 10 (highest).", 1, 10);
 }

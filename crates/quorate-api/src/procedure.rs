@@ -1,4 +1,4 @@
-//! Procedures: protocols of several steps.
+//! Procedures: multi-step protocols run by a driver.
 
 use quorate_core::{
     AgentId, Payload, Procedure as CoreProcedure, ProcedureId, ProcedureStatus, Refused, Seq, StartProcedure,
@@ -12,30 +12,30 @@ use crate::reading::{Reading, named};
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// A procedure to start.
+/// Procedure to start.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewProcedure<'a> {
-    /// The caller's own id; by default the hub assigns one.
+    /// Client-assigned ID; the hub assigns one by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<ProcedureId>,
-    /// The kind of protocol.
+    /// Kind of protocol, such as `deliberation`.
     #[cfg_attr(feature = "schema", schemars(with = "schema::Id"))]
     pub kind: String,
-    /// The agent that drives it. By default the agent that starts it; for other principals, the hub.
+    /// Agent that drives the procedure. Defaults to the agent that starts it; for other principals, to the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<AgentId>,
-    /// What it is to do: any JSON of at most 512 KB, kept byte for byte.
+    /// Input of the procedure: any JSON of at most 512 KB, stored byte for byte.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Json<'a>>,
 }
 
 impl NewProcedure<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// None today; the form is that of the other requests.
+    /// Never fails today. The signature matches that of the other requests.
     pub fn read(self, reading: &Reading<'_>) -> Result<StartProcedure, Refused> {
         Ok(StartProcedure {
             id: self.id,
@@ -45,7 +45,7 @@ impl NewProcedure<'_> {
         })
     }
 
-    /// A procedure as a client starts it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
     /// `INVALID` if the spec is not JSON.
@@ -59,38 +59,38 @@ impl NewProcedure<'_> {
     }
 }
 
-/// A step of a procedure.
+/// Step of a procedure.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcedureStep<'a> {
-    /// In a commit, also as `id`. In a call of its own the id is part of the path.
+    /// Procedure ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub procedure: Option<ProcedureId>,
-    /// The version that it has now.
+    /// Expected current version, for optimistic concurrency.
     pub expect: Version,
-    /// The phase that it enters.
+    /// Phase that the procedure enters.
     #[cfg_attr(feature = "schema", schemars(with = "schema::Id"))]
     pub phase: String,
-    /// `running` by default. A procedure that is done or failed does not change any more.
+    /// New status; `running` by default. A procedure that is done or failed accepts no further steps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ProcedureStatus>,
-    /// The state of the driver: any JSON of at most 512 KB. Unchanged if omitted.
+    /// State of the driver: any JSON of at most 512 KB. Unchanged if omitted.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub state: Option<Json<'a>>,
-    /// The result, with the last step.
+    /// Result of the procedure, sent with the last step.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub result: Option<Json<'a>>,
 }
 
 const _: () =
-    assert!(quorate_core::limits::PAYLOAD_BYTES_MAX == 512 * 1024, "the descriptions above say 512 KB");
+    assert!(quorate_core::limits::PAYLOAD_BYTES_MAX == 512 * 1024, "the descriptions above state 512 KB");
 
 impl ProcedureStep<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no procedure is named.
+    /// `INVALID` if the procedure is missing.
     pub fn read(self, reading: &Reading<'_>, path: Option<ProcedureId>) -> Result<StepProcedure, Refused> {
         Ok(StepProcedure {
             procedure: named("procedure", path, self.procedure)?,
@@ -102,7 +102,7 @@ impl ProcedureStep<'_> {
         })
     }
 
-    /// A step as a client sends it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
     /// `INVALID` if state or result are not JSON.
@@ -118,32 +118,32 @@ impl ProcedureStep<'_> {
     }
 }
 
-/// A procedure.
+/// A procedure: a multi-step protocol run by a driver.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Procedure {
-    /// Its id.
+    /// Unique identifier.
     pub id: ProcedureId,
-    /// The kind of protocol.
+    /// Kind of protocol.
     pub kind: String,
-    /// The agent that drives it; `null` for the hub.
+    /// Agent that drives the procedure; `null` if the hub does.
     pub driver: Option<AgentId>,
-    /// The principal that started it.
+    /// Principal that started the procedure.
     pub started_by: String,
-    /// When.
+    /// Time at which the procedure was started.
     pub started_at: Timestamp,
-    /// The version that the next step must expect.
+    /// Current version. The next step must expect it.
     pub version: Version,
-    /// The record of this version.
+    /// Sequence number of the record of this version.
     pub seq: Seq,
-    /// Its state.
+    /// Current status.
     pub status: ProcedureStatus,
-    /// Its phase; empty before the first step.
+    /// Current phase; empty before the first step.
     pub phase: String,
-    /// Since when it is in that phase, or over.
+    /// Time at which the procedure entered this phase, or ended.
     pub since: Timestamp,
-    /// When its last step was.
+    /// Time of the last step.
     pub stepped_at: Timestamp,
 }
 
@@ -165,20 +165,20 @@ impl From<&CoreProcedure> for Procedure {
     }
 }
 
-/// A procedure with its spec, state and result.
+/// Procedure with its spec, state and result.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcedureWithState {
     /// The procedure.
     #[serde(flatten)]
     pub procedure: Procedure,
-    /// The rest.
+    /// Its payloads.
     #[serde(flatten)]
     pub more: ProcedurePayloads,
 }
 
 impl ProcedureWithState {
-    /// A procedure with its payloads, as it is shown. Erased ones are left out.
+    /// Creates the API representation of a procedure with its payloads. Erased payloads are omitted.
     #[must_use]
     pub fn new(
         procedure: &CoreProcedure,
@@ -197,14 +197,14 @@ impl ProcedureWithState {
 
 deserialize_in_two_passes!(ProcedureWithState { procedure, more });
 
-/// The payloads of a procedure.
+/// Payloads of a procedure.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcedurePayloads {
-    /// What it is to do.
+    /// Input of the procedure.
     pub spec: Option<Raw>,
-    /// The state of its driver.
+    /// State of the driver.
     pub state: Option<Raw>,
-    /// Its result.
+    /// Result of the procedure.
     pub result: Option<Raw>,
 }

@@ -11,49 +11,50 @@ use quorate_core::{
 
 use crate::page::invalid_cursor;
 
-/// Which messages.
+/// Filter for a list of messages.
 #[derive(Clone, Debug, Default)]
 pub struct MessageFilter {
-    /// Only those that this agent sent.
+    /// Only messages sent by this agent.
     pub from: Option<AgentId>,
-    /// Only those that went to this agent.
+    /// Only messages to this agent.
     pub to: Option<AgentId>,
-    /// Only those of this type.
+    /// Only messages of this type.
     pub kind: Option<MessageType>,
-    /// Only those that name this session.
+    /// Only messages of this session.
     pub session: Option<SessionId>,
-    /// Only those that this agent sent or got.
+    /// Only messages that this agent sent or received.
     pub of: Option<AgentId>,
 }
 
-/// A message of a list.
+/// Message in a list.
 #[derive(Clone, Debug)]
 pub struct ListedMessage {
-    /// Its id.
+    /// Message ID.
     pub id: MessageId,
-    /// When it was sent.
+    /// Time at which the message was sent.
     pub at: Timestamp,
     /// The message.
     pub message: Arc<Message>,
 }
 
-/// A place among messages, newest first: what comes next is older than message `n` of record `seq`.
+/// Cursor in a list of messages, newest first: the next page contains messages older than message `n` of record
+/// `seq`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Before {
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// Which message of it; 0: all of it is newer.
+    /// Index of the message within the record; 0 excludes the whole record.
     pub n: u32,
 }
 
 impl Before {
-    /// Before everything of a record.
+    /// Returns the position before all messages of a record.
     #[must_use]
     pub fn record(seq: Seq) -> Self {
         Self { seq, n: 0 }
     }
 
-    /// Where to go on; `None` where nothing is older. The first record holds no message.
+    /// Returns the cursor; `None` if there are no older messages. The first record contains no message.
     #[must_use]
     pub fn cursor(self) -> Option<Self> {
         Some(self).filter(|before| *before > Self::record(Seq(1)))
@@ -74,51 +75,51 @@ impl FromStr for Before {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         let (seq, n) = text.split_once('-').unwrap_or((text, "0"));
-        let read = seq.parse().ok().zip(n.parse().ok()).map(|(seq, n)| Self { seq: Seq(seq), n });
-        read.filter(|read| read.to_string() == text).ok_or_else(invalid_cursor)
+        let cursor = seq.parse().ok().zip(n.parse().ok()).map(|(seq, n)| Self { seq: Seq(seq), n });
+        cursor.filter(|cursor| cursor.to_string() == text).ok_or_else(invalid_cursor)
     }
 }
 
-/// A page of messages, newest first.
+/// Page of messages, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct MessagesPage {
-    /// The messages.
+    /// Messages of this page.
     pub messages: Vec<ListedMessage>,
-    /// Where older ones are; `None` if there are none.
+    /// Cursor of the next, older page; `None` on the last page.
     pub cursor: Option<Before>,
 }
 
-/// What was sent, newest first, and where to go on.
+/// Page of sent messages, newest first.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OutboxPage {
-    /// The messages.
+    /// IDs of the messages of this page.
     pub messages: Vec<MessageId>,
-    /// Where older ones are; `None` if there are none.
+    /// Cursor of the next, older page; `None` on the last page.
     pub cursor: Option<Before>,
 }
 
-/// Which tasks.
+/// Filter for a list of tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TaskFilter {
-    /// Only those in this state.
+    /// Only tasks in this state.
     pub status: Option<TaskStatus>,
-    /// Only those of this type.
+    /// Only tasks of this type.
     pub task_type: Option<String>,
-    /// Only those that are for this agent by name, or that it holds or ended.
+    /// Only tasks that are assigned to this agent, or that it holds or ended.
     pub agent: Option<AgentId>,
 }
 
-/// Who wants tasks, and which.
+/// Claim of tasks by an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskClaim {
-    /// Who acts.
+    /// Principal that makes the call.
     pub principal: Principal,
-    /// The start of the agent that acts; checked when present.
+    /// Epoch of the calling agent; checked if present.
     pub epoch: Option<Epoch>,
-    /// Who takes them.
+    /// Agent that claims the tasks.
     pub agent: AgentId,
-    /// Of which types; none = of all that the agent said it can do.
+    /// Task types; if empty, all types for which the agent has a capability.
     pub types: Vec<String>,
-    /// How long the leases last; `None` = as each task says.
+    /// Lease duration; `None` for the default of each task.
     pub lease_ms: Option<u64>,
 }

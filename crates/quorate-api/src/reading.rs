@@ -1,4 +1,4 @@
-//! What reading a request needs besides its JSON.
+//! Context for parsing a request: everything that is needed in addition to its JSON.
 
 use std::fmt::Display;
 use std::sync::Mutex;
@@ -10,57 +10,57 @@ use serde_json::value::RawValue;
 use crate::json::Json;
 use crate::payload;
 
-/// Seals payloads on their way into the log: a hub does with fresh salts, a client not at all.
+/// Seals payloads before they are written to the log. A hub uses fresh salts; a client does not seal.
 pub trait Seal: Sync {
     /// Seals a payload.
     fn seal(&self, bytes: Bytes) -> Payload;
 
-    /// Seals the payload of a message, whose action and metadata can mark it as a conduct flag.
+    /// Seals the payload of a message. Its action and metadata can mark the message as a conduct flag.
     fn seal_message(&self, action: &str, metadata: Option<&str>, bytes: Bytes) -> Payload;
 
-    /// A fresh salt, for tasks: they share one.
+    /// Generates a salt, which all tasks of a request share.
     fn salt(&self) -> [u8; 16];
 
-    /// A fresh secret for a token.
+    /// Generates a secret for an access token.
     fn draw_secret(&self) -> Secret;
 }
 
-/// Durations that hold for requests that name none.
+/// Durations used for requests that omit them.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaults {
-    /// Of a delivery, a task or a lock.
+    /// Lease duration of a delivery, a task or a lock.
     pub lease_ms: u64,
-    /// Between two heartbeats of an agent; 0 if none are expected.
+    /// Interval between heartbeats of an agent; 0 disables the liveness check.
     pub heartbeat_ms: u64,
 }
 
-/// What reading a request needs besides its JSON.
+/// Context for parsing a request.
 pub struct Reading<'a> {
-    /// The body, of which payloads are slices: they are not copied.
+    /// Request body. Payloads are slices of it and are not copied.
     pub body: &'a Bytes,
-    /// The agent that acts, if it is one.
+    /// Agent that makes the request, if the principal is an agent.
     pub agent: Option<&'a AgentId>,
-    /// Durations that hold for requests that name none.
+    /// Durations used for requests that omit them.
     pub defaults: Defaults,
-    /// Seals payloads.
+    /// Seals the payloads of the request.
     pub seal: &'a dyn Seal,
-    /// Takes the secrets of new tokens, where they can be shown.
+    /// Collects the secrets of new access tokens; `None` where they cannot be returned.
     pub secrets: Option<&'a Mutex<Vec<Secret>>>,
 }
 
 impl Reading<'_> {
-    /// A payload by its content type.
+    /// Parses and seals a payload according to its content type.
     ///
     /// # Errors
-    /// `INVALID` if it is not what its content type promises.
+    /// `INVALID` if it does not match its content type.
     pub fn payload(&self, json: Option<&Json<'_>>, content_type: Option<&str>) -> Result<Payload, Refused> {
         Ok(self.seal.seal(self.bytes(json, content_type)?))
     }
 
-    /// The payload of a message, whose action and metadata can mark it as a conduct flag.
+    /// Parses and seals the payload of a message. Its action and metadata can mark the message as a conduct flag.
     ///
     /// # Errors
-    /// `INVALID` if it is not what its content type promises.
+    /// `INVALID` if it does not match its content type.
     pub fn message_payload(
         &self,
         action: &str,
@@ -71,7 +71,7 @@ impl Reading<'_> {
         Ok(self.seal.seal_message(action, metadata, self.bytes(json, content_type)?))
     }
 
-    /// A payload that may be left out and is JSON.
+    /// Parses and seals an optional JSON payload.
     pub(crate) fn optional(&self, json: Option<&Json<'_>>) -> Result<Option<Payload>, Refused> {
         json.map(|json| self.payload(Some(json), None)).transpose()
     }
@@ -92,25 +92,26 @@ impl Reading<'_> {
         }
     }
 
-    /// The agent that a request names, or the one that acts.
-    pub(crate) fn agent(&self, named: Option<AgentId>) -> Result<AgentId, Refused> {
-        named.or_else(|| self.agent.cloned()).ok_or_else(|| missing("agent"))
+    /// Returns the agent given in the request, or else the agent that makes it.
+    pub(crate) fn agent(&self, requested: Option<AgentId>) -> Result<AgentId, Refused> {
+        requested.or_else(|| self.agent.cloned()).ok_or_else(|| missing("agent"))
     }
 }
 
-/// The one that the path or the body names, or both if they agree.
+/// Returns the ID given in the path or in the body. If both are given they must agree.
 pub(crate) fn named<T: PartialEq + Display>(
-    what: &str,
+    field: &str,
     path: Option<T>,
     body: Option<T>,
 ) -> Result<T, Refused> {
     match (path, body) {
-        (Some(path), Some(body)) if path != body => {
-            Err(Refused::new(Code::Invalid, format!("{what}: the path names {path}, the body {body}"))
-                .hint("name it in the path only"))
-        }
-        (Some(one), _) | (None, Some(one)) => Ok(one),
-        (None, None) => Err(missing(what)),
+        (Some(path), Some(body)) if path != body => Err(Refused::new(
+            Code::Invalid,
+            format!("{field}: the path contains {path}, but the body contains {body}"),
+        )
+        .hint(format!("omit {field} from the body"))),
+        (Some(id), _) | (None, Some(id)) => Ok(id),
+        (None, None) => Err(missing(field)),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a hub returns to the library and to the network client: deliveries, answers and changes with their messages as the
-//! core knows them.
+//! Deliveries, responses and memory changes as the library and the network client receive them: with core types
+//! instead of JSON.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use quorate_core::{
     DeliveryId, Key, LeaseRef, Message, MessageId, Payload, Seq, Timestamp, TraceContext, Version,
 };
 
-/// Which message a delivery brings.
+/// Reference to a delivered message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageRef {
-    /// One that is in the log.
+    /// Message in the log.
     Durable(MessageId),
-    /// One that lives in memory only.
+    /// Message that exists in memory only.
     Ephemeral(u64),
-    /// One that was raised as a conduct flag: it has no id that anybody may know.
+    /// Conduct flag. It has no public ID.
     Flag,
 }
 
@@ -34,25 +34,25 @@ impl std::fmt::Display for MessageRef {
     }
 }
 
-/// A message in the hands of its recipient.
+/// Delivery of a message to its recipient.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// The lease under which it is held; `None` for an ephemeral message, which nobody needs to ack.
+    /// Lease under which it is held; `None` for an ephemeral message, which needs no ack.
     pub lease: Option<LeaseRef>,
-    /// How long the lease lasts.
+    /// Duration of the lease.
     pub lease_ms: u64,
-    /// The how many-th try this is, counted from 1.
+    /// Attempt number, starting at 1.
     pub attempt: u16,
-    /// Which message.
+    /// Reference to the message.
     pub id: MessageRef,
-    /// When it was sent.
+    /// Time at which the message was sent.
     pub sent_at: Timestamp,
     /// The message.
     pub message: Arc<Message>,
 }
 
 impl Delivery {
-    /// Its span; of a message in memory only, which has none, the one that led to it.
+    /// Returns the span of the message. An ephemeral message has none, so its parent span is returned.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
         match self.id {
@@ -63,37 +63,37 @@ impl Delivery {
 }
 
 impl Delivery {
-    /// The id of the delivery, if it is a durable one.
+    /// Returns the ID of the delivery; `None` for an ephemeral message.
     #[must_use]
     pub fn delivery_id(&self) -> Option<DeliveryId> {
         self.lease.map(|lease| lease.delivery)
     }
 }
 
-/// An answer to a request.
+/// Response to a request.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Its id.
+    /// Reference to the response message.
     pub id: MessageRef,
-    /// When it was given.
+    /// Time at which the response was sent.
     pub at: Timestamp,
-    /// The answer.
+    /// The response.
     pub message: Arc<Message>,
 }
 
-/// One change of a memory entry.
+/// Change of a memory entry.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
-    /// The record that made it.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// Who made it.
+    /// Principal that made the change.
     pub author: String,
-    /// Which entry.
+    /// Entry key.
     pub key: Key,
-    /// Its version since then.
+    /// New version number.
     pub version: Version,
-    /// The content; `None` if it was deleted.
+    /// New content; `None` if the entry was deleted.
     pub content: Option<Payload>,
 }

@@ -1,4 +1,4 @@
-//! Requests: messages whose responses are waited for.
+//! Requests: messages for which the sender awaits responses.
 
 use quorate_core::{
     AgentId, Ask, Code, Eras, MessageId, Refused, Request as CoreRequest, RequestState as CoreState,
@@ -10,26 +10,26 @@ use crate::message::{Message, NewMessage};
 use crate::names::AgentNames;
 use crate::reading::Reading;
 
-/// A request to send: a message, and how long to wait for its response.
+/// Request to send: a message, and how long to wait for its responses.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewRequest<'a> {
     /// The message.
     #[serde(flatten)]
     pub message: NewMessage<'a>,
-    /// How long to wait. By default 30 s for a command, 5 s for a query, 1 s for a request to several agents.
+    /// Timeout. By default 30 s for a command, 5 s for a query, 1 s for a request to several agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The request that this one repeats because no response came in time.
+    /// Earlier request that this one retries after a timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub again: Option<MessageId>,
 }
 
 impl NewRequest<'_> {
-    /// The request. Parsed field by field: serde's `flatten` cannot carry raw JSON.
+    /// Parses a request. Parsed field by field: serde's `flatten` does not support raw JSON.
     ///
     /// # Errors
-    /// `INVALID` with the path of what is wrong.
+    /// `INVALID` with the path of the invalid field.
     pub fn read(mut fields: Fields<'_>, reading: &Reading<'_>) -> Result<Ask, Refused> {
         let timeout_ms = fields.take_number("timeoutMs")?;
         let again = fields.take_optional_text("again")?.map(|id| id.parse()).transpose()?;
@@ -46,40 +46,40 @@ impl schemars::JsonSchema for NewRequest<'_> {
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let mut schema = NewMessage::json_schema(generator);
-        let about = "A request to send: a message, and how long to wait for its response.";
-        schema.insert("description".to_owned(), about.into());
+        let description = "Request to send: a message, and how long to wait for its responses.";
+        schema.insert("description".to_owned(), description.into());
         if let Some(fields) = schema.get_mut("properties") {
             fields["timeoutMs"] = serde_json::json!({
                 "type": ["integer", "null"], "minimum": 1, "maximum": quorate_core::limits::REQUEST_MS_MAX,
-                "description": "How long to wait. By default 30 s for a command, 5 s for a query, 1 s for a \
+                "description": "Timeout. By default 30 s for a command, 5 s for a query, 1 s for a \
                                 request to several agents.",
             });
             fields["again"] = serde_json::json!({
                 "type": ["string", "null"],
-                "description": "The request that this one repeats because no response came in time.",
+                "description": "Earlier request that this one retries after a timeout.",
             });
         }
         schema
     }
 }
 
-/// A request.
+/// A request and its responses.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Request {
-    /// Its id, which is that of its message.
+    /// Unique identifier; the same as that of its message.
     pub id: MessageId,
-    /// The agent that sent it.
+    /// Agent that sent the request.
     pub from: Option<AgentId>,
-    /// The responses so far.
+    /// Response messages received so far.
     pub answers: Vec<MessageId>,
-    /// Its state.
+    /// Current state.
     #[serde(flatten)]
     pub status: RequestStatus,
 }
 
 impl Request {
-    /// A request as it is shown.
+    /// Creates the API representation of a request.
     #[must_use]
     pub fn new(agents: &dyn AgentNames, eras: &Eras, request: &CoreRequest) -> Self {
         Self {
@@ -91,25 +91,25 @@ impl Request {
     }
 }
 
-/// The state of a request, and what ended it.
+/// State of a request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestStatus {
-    /// Its state.
+    /// Current state.
     pub state: RequestState,
-    /// The error code of what ended it, unless every recipient responded.
+    /// Error code, unless every recipient responded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Why it failed.
+    /// Reason for a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// The states of a request.
+/// States of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum RequestState {
     Waiting,
     Answered,
@@ -132,7 +132,8 @@ impl From<&CoreState> for RequestStatus {
 }
 
 impl RequestStatus {
-    /// What ended the request, unless every recipient responded. An unknown code of a newer hub is `UNAVAILABLE`.
+    /// Returns the error that ended the request; `None` if every recipient responded. An unknown code from a newer
+    /// hub becomes `UNAVAILABLE`.
     #[must_use]
     pub fn refusal(&self, id: MessageId) -> Option<Refused> {
         let code = self.code.as_deref()?;
@@ -149,26 +150,26 @@ impl RequestStatus {
     }
 }
 
-/// Some responses to a request, and its state.
+/// Page of responses to a request, with the state of the request.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RequestAnswers"))]
 pub struct Answers {
     /// The responses.
     #[serde(flatten)]
     pub page: AnswersPage,
-    /// The state of the request.
+    /// State of the request.
     #[serde(flatten)]
     pub status: RequestStatus,
 }
 
 crate::json::deserialize_in_two_passes!(Answers { page, status });
 
-/// Some responses to a request.
+/// Page of responses to a request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswersPage {
-    /// The responses.
+    /// Responses.
     pub answers: Vec<Message>,
-    /// Where the next page begins; `null` once no further response can come.
+    /// Cursor of the next page; `null` once no further responses can arrive.
     pub cursor: Option<String>,
 }

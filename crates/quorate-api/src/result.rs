@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::lock::Fence;
 
-/// The record of a change.
+/// Result of a change that returns no further data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Changed {
-    /// `null` if nothing durable changed.
+    /// Sequence number of the record; `null` if nothing durable changed.
     pub seq: Option<Seq>,
 }
 
@@ -22,22 +22,22 @@ impl From<&Receipt> for Changed {
     }
 }
 
-/// A message that was accepted.
+/// Message that was accepted.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SentMessage {
-    /// Its id.
+    /// Unique identifier.
     pub id: String,
-    /// The record; `null` for an ephemeral message.
+    /// Sequence number of the record; `null` for an ephemeral message.
     pub seq: Option<Seq>,
-    /// Its deliveries; none if it went straight to a caller that waits for it.
+    /// Delivery IDs; empty if the message was returned directly to a waiting caller.
     pub deliveries: Vec<DeliveryId>,
-    /// Of a response: whether the request had ended before.
+    /// Only for a response: whether the request had already ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late: Option<bool>,
 }
 
-/// A conduct flag that is on disk. Nothing else is disclosed.
+/// Confirmation that a conduct flag was stored. It discloses no further data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlagReceived {
@@ -45,17 +45,17 @@ pub struct FlagReceived {
     pub received: bool,
 }
 
-/// Whether nothing of a commit is public.
+/// Whether no result of a commit is public.
 #[must_use]
 pub fn is_private(receipt: &Receipt) -> bool {
     !receipt.results.is_empty() && receipt.results.iter().all(|result| *result == OpResult::Received)
 }
 
-/// The result of one operation. The operation says which form it has.
+/// Result of an operation. Its fields depend on the operation.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged, rename_all_fields = "camelCase")]
-#[allow(missing_docs, reason = "the fields are those of the calls of their own")]
+#[allow(missing_docs, reason = "the fields are those of the equivalent single calls")]
 pub enum OperationResult {
     Sent(SentMessage),
     Flag(FlagReceived),
@@ -78,7 +78,7 @@ pub enum OperationResult {
 }
 
 impl OperationResult {
-    /// A result as it is shown.
+    /// Creates the API representation of a result.
     #[must_use]
     pub fn new(eras: &Eras, result: &OpResult) -> Self {
         match result {
@@ -125,22 +125,22 @@ impl OperationResult {
     }
 }
 
-/// A task, by its id.
+/// Reference to a task.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskRef {
-    /// The task.
+    /// Task ID.
     pub id: TaskId,
 }
 
-// A client receives the results as `Raw`: only the operation says which form its result has, see `read`.
-/// The receipt of a commit.
+// A client receives the results as `Raw`: their type depends on the operation, see `read`.
+/// Receipt of a commit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Receipt"))]
 pub struct CommitReceipt<R = OperationResult> {
-    /// Its record; `null` if nothing durable changed.
+    /// Sequence number of the record; `null` if nothing durable changed.
     pub seq: Option<Seq>,
-    /// One for each operation, in order.
+    /// One result per operation, in order.
     pub results: Vec<R>,
 }
 
@@ -148,7 +148,7 @@ fn sent(id: MessageId, deliveries: Vec<DeliveryId>, late: Option<bool>) -> SentM
     SentMessage { id: id.to_string(), seq: Some(id.seq), deliveries, late }
 }
 
-/// The ids of consecutive deliveries.
+/// Returns the IDs of consecutive deliveries.
 #[must_use]
 pub fn deliveries(eras: &Eras, first: DeliveryNo, count: u32) -> Vec<DeliveryId> {
     (first.0..).take(count as usize).map(|number| eras.delivery_id(DeliveryNo(number))).collect()
@@ -157,37 +157,41 @@ pub fn deliveries(eras: &Eras, first: DeliveryNo, count: u32) -> Vec<DeliveryId>
 /// Parses the result of an operation, as a client receives it.
 ///
 /// # Errors
-/// What is missing or unknown: the hub is of another release.
+/// A missing or unknown field: the hub runs another release.
 pub fn read(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
     Ok(match op {
-        Op::RegisterAgent(_) => of(raw, |Registered { epoch }| OpResult::Registered { epoch })?,
-        Op::Send { .. } | Op::Request(_) => read_sent(raw)?,
-        Op::Ack(_) => of(raw, |Record { seq }| OpResult::Acked { seq })?,
-        Op::MakeSnapshot(_) => of(raw, |Record { seq }| OpResult::SnapshotMade { seq })?,
-        Op::Put(_) | Op::Delete(_) => of(raw, |Versioned { version }| OpResult::Written { version })?,
-        Op::StepProcedure(_) => of(raw, |Versioned { version }| OpResult::ProcedureStepped { version })?,
-        Op::Purge { .. } => of(raw, |Counted { count }| OpResult::Purged { count })?,
-        // The ids of new tasks are derived from those in the request, see the client.
-        Op::CreateTasks(_) => of(raw, |Counted { count }| OpResult::TasksCreated {
+        Op::RegisterAgent(_) => parse_as(raw, |Registered { epoch }| OpResult::Registered { epoch })?,
+        Op::Send { .. } | Op::Request(_) => parse_sent(raw)?,
+        Op::Ack(_) => parse_as(raw, |Record { seq }| OpResult::Acked { seq })?,
+        Op::MakeSnapshot(_) => parse_as(raw, |Record { seq }| OpResult::SnapshotMade { seq })?,
+        Op::Put(_) | Op::Delete(_) => parse_as(raw, |Versioned { version }| OpResult::Written { version })?,
+        Op::StepProcedure(_) => {
+            parse_as(raw, |Versioned { version }| OpResult::ProcedureStepped { version })?
+        }
+        Op::Purge { .. } => parse_as(raw, |Counted { count }| OpResult::Purged { count })?,
+        // The client derives the IDs of new tasks from those in the request.
+        Op::CreateTasks(_) => parse_as(raw, |Counted { count }| OpResult::TasksCreated {
             generation: quorate_core::Generation(0),
             seq: Seq(0),
             first: 0,
             count,
         })?,
-        Op::OpenSession(_) => of(raw, |Id::<SessionId> { id }| OpResult::SessionOpened { id })?,
-        Op::StartProcedure(_) => of(raw, |Id::<ProcedureId> { id }| OpResult::ProcedureStarted { id })?,
-        Op::AddToSession(_) => of(raw, |Added { n }| OpResult::SessionAdded { n })?,
-        Op::RequestApproval(_) => of(raw, |Requested { id, digest, expires_at }| {
+        Op::OpenSession(_) => parse_as(raw, |Id::<SessionId> { id }| OpResult::SessionOpened { id })?,
+        Op::StartProcedure(_) => parse_as(raw, |Id::<ProcedureId> { id }| OpResult::ProcedureStarted { id })?,
+        Op::AddToSession(_) => parse_as(raw, |Added { n }| OpResult::SessionAdded { n })?,
+        Op::RequestApproval(_) => parse_as(raw, |Requested { id, digest, expires_at }| {
             OpResult::ApprovalRequested { id, digest, expires_at }
         })?,
-        Op::DecideApproval(_) => read_decided(raw)?,
-        Op::AcquireLocks(_) => of(raw, |Locks { ttl_ms, locks }| {
+        Op::DecideApproval(_) => parse_decided(raw)?,
+        Op::AcquireLocks(_) => parse_as(raw, |Locks { ttl_ms, locks }| {
             OpResult::Locked(Locked { ttl_ms, locks: locks.into_iter().map(Into::into).collect() })
         })?,
-        Op::Rollback(_) => {
-            of(raw, |RolledBack { to, written, deleted }| OpResult::RolledBack { to, written, deleted })?
-        }
-        Op::Subscribe(_) => of(raw, |Since { since }| OpResult::Subscribed { since, wanted: None })?,
+        Op::Rollback(_) => parse_as(raw, |RolledBack { to, written, deleted }| OpResult::RolledBack {
+            to,
+            written,
+            deleted,
+        })?,
+        Op::Subscribe(_) => parse_as(raw, |Since { since }| OpResult::Subscribed { since, wanted: None })?,
         Op::CompleteTask(_) | Op::FailTask(_) => {
             let Accepted { seq, accepted_token } = serde_json::from_str(raw)?;
             match (seq, accepted_token) {
@@ -196,12 +200,12 @@ pub fn read(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
             }
         }
         Op::AckMany(_) => OpResult::AckedMany { earlier: Vec::new() },
-        other => read_nothing(other)?,
+        other => parse_empty(other)?,
     })
 }
 
-/// Operations whose result says nothing.
-fn read_nothing(op: &Op) -> Result<OpResult, serde_json::Error> {
+/// Handles operations whose result is empty.
+fn parse_empty(op: &Op) -> Result<OpResult, serde_json::Error> {
     match op {
         Op::Nack(_)
         | Op::Extend(_)
@@ -221,19 +225,19 @@ fn read_nothing(op: &Op) -> Result<OpResult, serde_json::Error> {
         | Op::SetBudget(_)
         | Op::SetPolicy(_)
         | Op::Erase(_) => Ok(OpResult::Done),
-        // The others are read above, or no client commits them.
-        _ => Err(serde::de::Error::custom("a result of an operation that no client commits")),
+        // The others are handled above, or never committed by a client.
+        _ => Err(serde::de::Error::custom("unexpected result: clients do not commit this operation")),
     }
 }
 
-fn of<'a, T: Deserialize<'a>>(
+fn parse_as<'a, T: Deserialize<'a>>(
     raw: &'a str,
     result: impl FnOnce(T) -> OpResult,
 ) -> Result<OpResult, serde_json::Error> {
     serde_json::from_str(raw).map(result)
 }
 
-fn read_sent(raw: &str) -> Result<OpResult, serde_json::Error> {
+fn parse_sent(raw: &str) -> Result<OpResult, serde_json::Error> {
     #[derive(Deserialize)]
     struct Sent {
         received: Option<bool>,
@@ -254,7 +258,7 @@ fn read_sent(raw: &str) -> Result<OpResult, serde_json::Error> {
     }
 }
 
-fn read_decided(raw: &str) -> Result<OpResult, serde_json::Error> {
+fn parse_decided(raw: &str) -> Result<OpResult, serde_json::Error> {
     #[derive(Deserialize)]
     struct Decided {
         seq: Seq,
@@ -267,8 +271,8 @@ fn read_decided(raw: &str) -> Result<OpResult, serde_json::Error> {
     Ok(OpResult::ApprovalDecided { seq, state, digest })
 }
 
-/// Forms of results, to be parsed.
-macro_rules! forms {
+/// Declares the structs that results are parsed into.
+macro_rules! result_structs {
     ($($name:ident { $($field:ident: $kind:ty),* })*) => {
         $(
             #[derive(Deserialize)]
@@ -280,7 +284,7 @@ macro_rules! forms {
     };
 }
 
-forms! {
+result_structs! {
     Registered { epoch: Epoch }
     Record { seq: Seq }
     Versioned { version: Version }

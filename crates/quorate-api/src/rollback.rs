@@ -8,50 +8,51 @@ use serde::{Deserialize, Serialize};
 
 use crate::lock::Fence;
 
-/// A rollback of one entry (`key`) or of all under a prefix, to one of `toVersion`, `toSeq`, `toTime` and `toSnapshot`.
+/// Rollback of one entry (`key`) or of all entries with a key prefix, to exactly one of `toVersion`, `toSeq`,
+/// `toTime` and `toSnapshot`.
 #[derive(Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rollback {
-    /// The entry.
+    /// Entry to roll back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
-    /// All entries whose keys start with this.
+    /// Key prefix of the entries to roll back.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 512)))]
     pub prefix: Option<String>,
-    /// A version of the entry.
+    /// Version of the entry to restore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_version: Option<Version>,
-    /// The last record that is to count.
+    /// Last record to keep: later changes are rolled back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_seq: Option<Seq>,
-    /// A time.
+    /// Time to roll back to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_time: Option<Timestamp>,
-    /// A snapshot.
+    /// Snapshot to roll back to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to_snapshot: Option<SnapshotName>,
-    /// Compare and set: the version that the entry must have now.
+    /// Expected current version of the entry for a compare-and-set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Version>,
-    /// Refused if the lock has been granted to someone else since.
+    /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fence>,
 }
 
 impl Rollback {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` unless it names one subject and one target.
+    /// `INVALID` unless the request has exactly one scope and one target.
     pub fn read(self) -> Result<CoreRollback, Refused> {
         let what = match (self.key, self.prefix) {
             (Some(key), None) => RollbackWhat::Key { key, expect: self.expect },
             (None, Some(prefix)) => RollbackWhat::Prefix(prefix),
             _ => {
-                return Err(Refused::new(Code::Invalid, "a rollback takes one of key and prefix")
-                    .hint("give key for one entry, or prefix for all entries under it"));
+                return Err(Refused::new(Code::Invalid, "a rollback requires exactly one of key and prefix")
+                    .hint("send key for one entry, or prefix for all entries whose keys start with it"));
             }
         };
         let to = match (self.to_version, self.to_seq, self.to_time, self.to_snapshot) {
@@ -60,8 +61,8 @@ impl Rollback {
             (None, None, Some(time), None) => RollbackTo::Time(time),
             (None, None, None, Some(name)) => RollbackTo::Snapshot(name),
             _ => {
-                let detail = "a rollback takes one of toVersion, toSeq, toTime and toSnapshot";
-                return Err(Refused::new(Code::Invalid, detail).hint("give exactly one target"));
+                let detail = "a rollback requires exactly one of toVersion, toSeq, toTime and toSnapshot";
+                return Err(Refused::new(Code::Invalid, detail).hint("send exactly one of these fields"));
             }
         };
         Ok(CoreRollback { what, to, fence: self.fence.map(Into::into) })
@@ -88,60 +89,60 @@ impl From<&CoreRollback> for Rollback {
     }
 }
 
-/// What a rollback changed.
+/// Result of a rollback.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RolledBack {
-    /// The record; `null` if there was nothing to change.
+    /// Sequence number of the record; `null` if nothing had to change.
     pub seq: Option<Seq>,
-    /// The record that it went back to.
+    /// Sequence number of the record that was rolled back to.
     pub to: Seq,
-    /// The entries that it changed.
+    /// Entries that were changed.
     pub changed: Vec<RestoredEntry>,
-    /// Entries that were derived from versions that were undone.
+    /// Entries that were derived from versions that the rollback undid. They may be stale.
     pub built_on: Vec<BuiltOn>,
-    /// The number of those.
+    /// Total number of such entries.
     pub built_on_count: u64,
-    /// Whether all entries were searched for that.
+    /// Whether all entries were searched for derived ones.
     pub complete: bool,
 }
 
-/// An entry that a rollback changed.
+/// Entry that a rollback changed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestoredEntry {
-    /// Its key.
+    /// Entry key.
     pub key: Key,
-    /// Its new version.
+    /// New version number.
     pub version: Version,
-    /// The version that was restored; `null` if the entry did not exist then.
+    /// Version that was restored; `null` if the entry did not exist then and was deleted.
     pub restored: Option<Version>,
 }
 
-/// An entry that was derived from a version of another one.
+/// Entry that was derived from a version of another entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BuiltOn {
-    /// Its key.
+    /// Key of the derived entry.
     pub key: Key,
-    /// Its version.
+    /// Version of the derived entry.
     pub version: Version,
-    /// The key that it was derived from.
+    /// Key of the source entry.
     pub on: Key,
-    /// The version that it was derived from.
+    /// Version of the source entry.
     pub on_version: Version,
 }
 
-/// A named position in the history, of all entries or of those under a prefix.
+/// Snapshot to create: a named position in the history of all entries or of those with a key prefix.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSnapshot {
-    /// Its name.
+    /// Snapshot name.
     pub name: SnapshotName,
-    /// All entries by default.
+    /// Key prefix of the covered entries; all entries by default.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(length(max = 512)))]
     pub prefix: String,
@@ -159,29 +160,29 @@ impl From<&MakeSnapshot> for NewSnapshot {
     }
 }
 
-/// A snapshot that was created.
+/// Result of creating a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SnapshotCreated {
-    /// Its name.
+    /// Snapshot name.
     pub name: SnapshotName,
-    /// The record that it stands for.
+    /// Sequence number of the record that the snapshot refers to.
     pub seq: Option<Seq>,
 }
 
-/// A snapshot.
+/// Named position in the history of the shared memory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
-    /// Its name.
+    /// Snapshot name.
     pub name: SnapshotName,
-    /// All entries whose keys start with this.
+    /// Key prefix of the covered entries.
     pub prefix: String,
-    /// The record that it stands for.
+    /// Sequence number of the record that the snapshot refers to.
     pub seq: Seq,
-    /// When it was created.
+    /// Time at which the snapshot was created.
     pub at: Timestamp,
-    /// The principal that created it.
+    /// Principal that created the snapshot.
     pub by: String,
 }
 
@@ -200,40 +201,40 @@ impl From<&CoreSnapshot> for Snapshot {
 impl From<Snapshot> for CoreSnapshot {
     fn from(snapshot: Snapshot) -> Self {
         let Snapshot { name, prefix, seq, at, by } = snapshot;
-        // Others are not shown.
+        // Dropped snapshots are never returned.
         Self { name, prefix, seq, at, by, state: SnapshotState::Kept }
     }
 }
 
-/// The result of the consistency check of entries and tasks.
+/// Result of the consistency check of entries and tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
-    /// Whether nothing was found.
+    /// Whether no inconsistency was found.
     pub clean: bool,
-    /// When it ran.
+    /// Time at which the check ran.
     pub at: Timestamp,
-    /// The record up to which it looked.
+    /// Sequence number of the last record that was taken into account.
     pub seq: Seq,
     /// Whether everything was checked.
     pub complete: bool,
-    /// The numbers of what was checked and found.
+    /// Number of checked items and inconsistencies.
     pub counts: CheckCounts,
-    /// The first findings.
+    /// First inconsistencies.
     pub findings: Vec<Finding>,
 }
 
-/// The numbers of a consistency check.
+/// Number of checked items and inconsistencies.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CheckCounts {
-    /// Entries that were checked.
+    /// Checked entries.
     pub entries: u64,
-    /// Tasks that were checked.
+    /// Checked tasks.
     pub tasks: u64,
-    /// Entries that were derived from a deleted one.
+    /// Entries derived from a deleted entry.
     pub dangling: u64,
-    /// Entries that were derived from an older version.
+    /// Entries derived from an outdated version.
     pub stale: u64,
     /// Entries in a dependency cycle.
     pub cyclic: u64,
@@ -246,40 +247,40 @@ pub struct CheckCounts {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum Finding {
-    /// Entries that depend on each other.
+    /// Dependency cycle between entries.
     Cycle {
-        /// Their keys.
+        /// Keys of the entries.
         keys: Vec<Key>,
     },
-    /// An entry that was derived from a deleted one.
+    /// Entry derived from a deleted entry.
     Dangling {
-        /// Its key.
+        /// Key of the derived entry.
         key: Key,
-        /// Its version.
+        /// Version of the derived entry.
         version: Version,
-        /// The key that it was derived from.
+        /// Key of the source entry.
         on: Key,
-        /// The version that it was derived from.
+        /// Version of the source entry that was used.
         on_version: Version,
     },
-    /// An entry that was derived from an older version.
+    /// Entry derived from an outdated version.
     Stale {
-        /// Its key.
+        /// Key of the derived entry.
         key: Key,
-        /// Its version.
+        /// Version of the derived entry.
         version: Version,
-        /// The key that it was derived from.
+        /// Key of the source entry.
         on: Key,
-        /// The version that it was derived from.
+        /// Version of the source entry that was used.
         on_version: Version,
-        /// The version of that key now.
+        /// Current version of the source entry.
         current_version: Version,
     },
-    /// A task that is done without a result.
+    /// Task that is done without a result.
     Resultless {
-        /// The task.
+        /// Task ID.
         task: TaskId,
-        /// Its state.
+        /// Task status.
         status: TaskStatus,
     },
 }

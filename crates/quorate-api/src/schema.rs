@@ -1,5 +1,5 @@
-//! JSON Schemas of plain values that have no type of their own. They describe; what is refused is decided where a value is
-//! parsed.
+//! JSON Schemas of plain values that have no type of their own. They are descriptive: validation happens where a
+//! value is parsed.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,10 @@ use quorate_core::limits::{ID_BYTES_MAX, KEY_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_M
 use quorate_core::{ApprovalState, ProcedureStatus, Status, TaskStatus, Verb};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-/// No control characters, and not empty.
+/// Non-empty text without control characters.
 const PRINTABLE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$";
 
-macro_rules! word {
+macro_rules! inline_schema {
     ($(#[$doc:meta])* $name:ident => $schema:expr) => {
         $(#[$doc])*
         pub struct $name;
@@ -35,195 +35,195 @@ fn id(max: usize) -> Schema {
     json_schema!({"type": "string", "minLength": 1, "maxLength": max, "pattern": PRINTABLE})
 }
 
-fn made(pattern: &str) -> Schema {
+fn pattern(pattern: &str) -> Schema {
     json_schema!({"type": "string", "pattern": pattern})
 }
 
-fn one_of(words: &[&str]) -> Schema {
-    json_schema!({"type": "string", "enum": words})
+fn one_of(names: &[&str]) -> Schema {
+    json_schema!({"type": "string", "enum": names})
 }
 
-word!(
-    /// The id of an agent, a task, a session, a space; at most 128 bytes.
+inline_schema!(
+    /// ID of an agent, a task, a session or a space; at most 128 bytes.
     Id => id(ID_BYTES_MAX)
 );
-word!(
-    /// A key of the shared memory, the name of a lock; at most 512 bytes.
+inline_schema!(
+    /// Key of the shared memory or name of a lock; at most 512 bytes.
     LongId => id(KEY_BYTES_MAX)
 );
-word!(
-    /// The name of a token: it stands in the log.
+inline_schema!(
+    /// Name of an access token, as it appears in the log.
     TokenWord => json_schema!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._+@-]{0,127}$"})
 );
-word!(
-    /// A time: RFC 3339, shown with milliseconds.
+inline_schema!(
+    /// Time in RFC 3339 format, with milliseconds.
     Time => json_schema!({"type": "string", "format": "date-time"})
 );
-word!(
-    /// Made by the hub for each delivery.
-    DeliveryId => made("^dlv_[0-9]+-[0-9]+$")
+inline_schema!(
+    /// Delivery ID, assigned by the hub.
+    DeliveryId => pattern("^dlv_[0-9]+-[0-9]+$")
 );
-word!(
-    /// Made by the hub for each message.
-    MessageId => made("^msg_[0-9]+-[0-9]+-[0-9]+$")
+inline_schema!(
+    /// Message ID, assigned by the hub.
+    MessageId => pattern("^msg_[0-9]+-[0-9]+-[0-9]+$")
 );
-word!(
-    /// Made by the hub for each token.
-    TokenId => made("^tok_[0-9]+-[0-9]+-[0-9]+$")
+inline_schema!(
+    /// Access token ID, assigned by the hub.
+    TokenId => pattern("^tok_[0-9]+-[0-9]+-[0-9]+$")
 );
-word!(
-    /// The id of a trace, as W3C trace context writes it.
-    TraceId => made("^[0-9a-f]{32}$")
+inline_schema!(
+    /// Trace ID in W3C trace context format.
+    TraceId => pattern("^[0-9a-f]{32}$")
 );
-word!(
-    /// A number that every reader of JSON keeps exact.
+inline_schema!(
+    /// Integer within the range that every JSON parser represents exactly.
     Number => json_schema!({"type": "integer", "minimum": 0, "maximum": NUMBER_MAX})
 );
-word!(
-    /// How long something is held.
+inline_schema!(
+    /// Lease duration in milliseconds.
     LeaseMs => json_schema!({"type": "integer", "minimum": LEASE_MS_MIN, "maximum": LEASE_MS_MAX})
 );
-word!(
-    /// Why something is or happens, in a sentence or two.
+inline_schema!(
+    /// Short human-readable reason.
     Sentence => json_schema!({"type": "string", "maxLength": quorate_core::limits::REASON_CHARS_MAX})
 );
-word!(
-    /// What an agent is doing.
+inline_schema!(
+    /// Activity of an agent.
     AgentStatus => one_of(&Status::ALL.map(Status::as_str))
 );
-word!(
-    /// How an agent says it is.
+inline_schema!(
+    /// Health reported by an agent.
     AgentHealth => one_of(&["healthy", "degraded", "error"])
 );
-word!(
-    /// What an agent is in the group.
+inline_schema!(
+    /// Role of an agent in the group.
     AgentRole => one_of(&["coordinator", "worker", "specialist", "observer"])
 );
-word!(
-    /// Where a task is.
+inline_schema!(
+    /// Status of a task.
     TaskWord => one_of(&TaskStatus::ALL.map(TaskStatus::as_str))
 );
-word!(
-    /// How urgent something is, as it is shown.
+inline_schema!(
+    /// Name of a priority.
     Urgency => one_of(&["low", "normal", "high", "urgent"])
 );
-word!(
-    /// The version of the envelope.
+inline_schema!(
+    /// Envelope version.
     EnvelopeVersion => one_of(&["1.0"])
 );
-word!(
-    /// The role of a token.
+inline_schema!(
+    /// Role of an access token.
     TokenRoleWord => one_of(&["agent", "operator", "approver", "moderator", "viewer", "admin"])
 );
-word!(
-    /// How a session is.
+inline_schema!(
+    /// Status of a session.
     SessionWord => one_of(&["active", "paused", "completed", "failed"])
 );
-word!(
-    /// Where a procedure is.
+inline_schema!(
+    /// Status of a procedure.
     ProcedureWord => one_of(&ProcedureStatus::ALL.map(ProcedureStatus::as_str))
 );
-word!(
-    /// Where an approval is.
+inline_schema!(
+    /// State of an approval.
     ApprovalWord => one_of(&ApprovalState::WORDS)
 );
-word!(
-    /// A SHA-256 in hexadecimal.
-    Sha256 => made("^[0-9a-fA-F]{64}$")
+inline_schema!(
+    /// SHA-256 digest in hexadecimal.
+    Sha256 => pattern("^[0-9a-fA-F]{64}$")
 );
-word!(
-    /// Where the next page begins: opaque, from the previous page, unchanged.
+inline_schema!(
+    /// Opaque cursor, returned with the previous page.
     Cursor => json_schema!({"type": "string", "minLength": 1, "maxLength": KEY_BYTES_MAX})
 );
-word!(
-    /// How many a list shows.
+inline_schema!(
+    /// Maximum number of items in a page.
     Limit => json_schema!({"type": "integer", "minimum": 1, "maximum": 1000, "default": 100})
 );
-word!(
-    /// The order of a list by creation. A cursor is valid in its own order only.
+inline_schema!(
+    /// Sort order by creation. A cursor is valid only for the order that it was returned for.
     Order => json_schema!({"type": "string", "enum": ["newest", "oldest"], "default": "newest"})
 );
-word!(
+inline_schema!(
     /// Any JSON.
     Any => Schema::default()
 );
-word!(
-    /// Any JSON object that says something.
+inline_schema!(
+    /// Any non-empty JSON object.
     Object => json_schema!({"type": "object", "minProperties": 1})
 );
-word!(
-    /// A signature, as GitHub writes it.
-    Signature => made("^sha256=[0-9a-fA-F]{64}$")
+inline_schema!(
+    /// HMAC signature in the format used by GitHub.
+    Signature => pattern("^sha256=[0-9a-fA-F]{64}$")
 );
-word!(
-    /// The kind of an event.
-    EventWord => made("^[A-Za-z0-9._-]{1,64}$")
+inline_schema!(
+    /// Kind of an event.
+    EventWord => pattern("^[A-Za-z0-9._-]{1,64}$")
 );
-word!(
-    /// An entity tag, with its quotation marks; or `*`.
+inline_schema!(
+    /// Entity tag including its quotation marks, or `*`.
     Etag => json_schema!({"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "pattern": "^[\\x20-\\x7e]+$"})
 );
-word!(
-    /// An id in a header: plain ASCII.
+inline_schema!(
+    /// ID in a header: printable ASCII.
     HeaderId => json_schema!({"type": "string", "minLength": 1, "maxLength": ID_BYTES_MAX, "pattern": "^[\\x21-\\x7e]+$"})
 );
-word!(
-    /// The kind of a record.
+inline_schema!(
+    /// Record kind.
     RecordWord => one_of(&["genesis", "commit", "sweep", "restore", "unknown"])
 );
 
-/// The names of the effects on a noun.
-fn verbs(noun: &str) -> Schema {
+/// Returns a schema of the effect names with this prefix.
+fn verbs(prefix: &str) -> Schema {
     let names: Vec<&str> =
-        Verb::ALL.iter().map(|verb| verb.as_str()).filter(|name| name.starts_with(noun)).collect();
+        Verb::ALL.iter().map(|verb| verb.as_str()).filter(|name| name.starts_with(prefix)).collect();
     one_of(&names)
 }
 
-word!(
-    /// What happened to a policy.
+inline_schema!(
+    /// Effects on a policy.
     PolicyVerb => verbs("policy.")
 );
-word!(
-    /// What happened to a lock.
+inline_schema!(
+    /// Effects on a lock.
     LockVerb => verbs("lock.")
 );
-word!(
-    /// What happened to a budget.
+inline_schema!(
+    /// Effects on a budget.
     BudgetVerb => verbs("budget.")
 );
-word!(
-    /// What happened to a snapshot.
+inline_schema!(
+    /// Effects on a snapshot.
     SnapshotVerb => verbs("snapshot.")
 );
-word!(
-    /// What happened to a token.
+inline_schema!(
+    /// Effects on a token.
     TokenVerb => verbs("token.")
 );
-word!(
-    /// What happened to a pool.
+inline_schema!(
+    /// Effects on a pool.
     PoolVerb => verbs("pool.")
 );
-word!(
-    /// What happened to a session.
+inline_schema!(
+    /// Effects on a session.
     SessionVerb => verbs("session.")
 );
-word!(
-    /// What happened to a procedure.
+inline_schema!(
+    /// Effects on a procedure.
     ProcedureVerb => verbs("procedure.")
 );
-word!(
-    /// What happened to a approval.
+inline_schema!(
+    /// Effects on an approval.
     ApprovalVerb => verbs("approval.")
 );
-word!(
-    /// What happened to a topic.
+inline_schema!(
+    /// Effects on a subscription to a topic.
     TopicVerb => verbs("topic.")
 );
-word!(
-    /// What happened to a request.
+inline_schema!(
+    /// Effects on a request.
     RequestVerb => verbs("request.")
 );
-word!(
-    /// What happened to a task.
+inline_schema!(
+    /// Effects on a task.
     TaskVerb => verbs("task.")
 );

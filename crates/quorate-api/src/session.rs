@@ -1,4 +1,4 @@
-//! Sessions.
+//! Sessions: joint work of several agents, with a timeline.
 
 use std::collections::BTreeMap;
 
@@ -14,35 +14,35 @@ use crate::reading::{Reading, named};
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// A session to open.
+/// Session to open.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewSession<'a> {
-    /// The caller's own id; by default the hub assigns one.
+    /// Client-assigned ID; the hub assigns one by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<SessionId>,
-    /// The agent that leads it; by default the agent of the token.
+    /// Agent that leads the session; the agent of the access token by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coordinator: Option<AgentId>,
-    /// The agents that take part.
+    /// Participating agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 1000)))]
     pub participants: Vec<AgentId>,
-    /// A title for people; the id by default.
+    /// Display title; the ID by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 200)))]
     pub title: Option<String>,
-    /// What is to be done: any JSON, kept byte for byte.
+    /// Description of the work: any JSON, stored byte for byte.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub task: Option<Json<'a>>,
 }
 
 impl NewSession<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// None today; the form is that of the other requests.
+    /// Never fails today. The signature matches that of the other requests.
     pub fn read(self, reading: &Reading<'_>) -> Result<OpenSession, Refused> {
         let title = self.title.or_else(|| self.id.as_ref().map(ToString::to_string));
         Ok(OpenSession {
@@ -54,7 +54,7 @@ impl NewSession<'_> {
         })
     }
 
-    /// A session as a client opens it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
     /// `INVALID` if the task is not JSON.
@@ -69,26 +69,26 @@ impl NewSession<'_> {
     }
 }
 
-/// A change of a session: pause, resume, complete or fail; with an agent, join or leave.
+/// Change of a session: pause, resume, complete or fail; join or leave for an agent.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SessionChange {
-    /// In a commit, also as `id`. In a call of its own the id is part of the path.
+    /// Session ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// Why.
+    /// Reason for the change.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "schema::Sentence"))]
     pub reason: String,
-    /// The agent that joins or leaves; by default the agent of the token.
+    /// Agent that joins or leaves; the agent of the access token by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
 }
 
-/// What changes in a session.
+/// Kind of change of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum SessionVerb {
     Pause,
     Resume,
@@ -99,10 +99,10 @@ pub enum SessionVerb {
 }
 
 impl SessionChange {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no session, or no agent to join or leave, is named.
+    /// `INVALID` if the session, or the agent to join or leave, is missing.
     pub fn read(
         self,
         verb: SessionVerb,
@@ -121,7 +121,7 @@ impl SessionChange {
         Ok(ChangeSession { session, change, reason: self.reason })
     }
 
-    /// A change as a client sends it, with the name of its operation.
+    /// Creates the request body that a client sends, with the name of the operation.
     #[must_use]
     pub fn new(change: &ChangeSession) -> (&'static str, Self) {
         let (name, agent) = match &change.change {
@@ -136,34 +136,35 @@ impl SessionChange {
     }
 }
 
-/// An addition to the record of a session.
+/// Addition to the record of a session.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SessionAddition<'a> {
-    /// In a commit, also as `id`. In a call of its own the id is part of the path.
+    /// Session ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// What it is.
+    /// Kind of addition.
     pub kind: AddKind,
-    /// Any JSON, kept byte for byte; with a `contentType`, a string in base64.
+    /// Any JSON, stored byte for byte. With a `contentType` other than JSON, a string: plain text for `text/…`,
+    /// base64 otherwise.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub body: Option<Json<'a>>,
-    /// The media type of the body, unless it is JSON.
+    /// Media type of the body. Omit it for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub content_type: Option<String>,
-    /// Why.
+    /// Reason for the addition.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "schema::Sentence"))]
     pub rationale: String,
 }
 
 impl SessionAddition<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no session is named, or the body is not what its content type promises.
+    /// `INVALID` if the session is missing, or the body does not match its content type.
     pub fn read(self, reading: &Reading<'_>, path: Option<SessionId>) -> Result<AddToSession, Refused> {
         Ok(AddToSession {
             session: named("session", path, self.session)?,
@@ -174,10 +175,10 @@ impl SessionAddition<'_> {
         })
     }
 
-    /// An addition as a client sends it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
-    /// `INVALID` if the body is not what its content type promises.
+    /// `INVALID` if the body does not match its content type.
     pub fn new(add: &AddToSession) -> Result<SessionAddition<'static>, Refused> {
         Ok(SessionAddition {
             session: Some(add.session.clone()),
@@ -189,55 +190,57 @@ impl SessionAddition<'_> {
     }
 }
 
-/// A session.
+/// A session: joint work of several agents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// Its id.
+    /// Unique identifier.
     pub id: SessionId,
-    /// A title for people.
+    /// Display title.
     pub title: String,
-    /// The agent that leads it; `null` for an operator.
+    /// Agent that leads the session; `null` for an operator.
     pub coordinator: Option<AgentId>,
-    /// The agents that take or took part.
+    /// Current and former participants.
     pub participants: Vec<Participant>,
-    /// Its state.
+    /// Current status.
     pub status: SessionStatus,
-    /// Since when it is in that state.
+    /// Time of the last change of status.
     pub since: Timestamp,
-    /// Why it is in that state.
+    /// Reason for the last change of status.
     pub reason: String,
-    /// When it was opened.
+    /// Time at which the session was opened.
     pub opened_at: Timestamp,
-    /// The number of additions of each kind.
+    /// Number of additions, by kind.
     pub added: BTreeMap<String, u64>,
 }
 
 impl Session {
-    /// Whether the agent takes part now.
+    /// Whether the agent currently participates.
     #[must_use]
     pub fn has(&self, agent: &str) -> bool {
-        self.participants.iter().any(|one| one.agent.as_str() == agent && one.left_at.is_none())
+        self.participants
+            .iter()
+            .any(|participant| participant.agent.as_str() == agent && participant.left_at.is_none())
     }
 
-    /// The number of additions of a kind.
+    /// Returns the number of additions of a kind.
     #[must_use]
     pub fn count(&self, kind: AddKind) -> u64 {
         self.added.get(kind.as_str()).copied().unwrap_or(0)
     }
 }
 
-/// A participant of a session.
+/// Participant of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Participant {
-    /// The agent.
+    /// Agent ID.
     pub agent: AgentId,
-    /// When it joined.
+    /// Time at which the agent joined.
     pub joined_at: Timestamp,
-    /// When it left.
+    /// Time at which the agent left; `null` while it participates.
     pub left_at: Option<Timestamp>,
 }
 
@@ -263,65 +266,65 @@ impl From<&CoreSession> for Session {
     }
 }
 
-/// A session with its task.
+/// Session with its task.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionWithTask {
     /// The session.
     #[serde(flatten)]
     pub session: Session,
-    /// The rest.
+    /// Its task.
     #[serde(flatten)]
     pub more: SessionTask,
 }
 
 deserialize_in_two_passes!(SessionWithTask { session, more });
 
-/// The task of a session.
+/// Task of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionTask {
-    /// What is to be done, as it was sent.
+    /// Description of the work, as it was sent.
     pub task: Option<Raw>,
 }
 
-/// An addition that was made.
+/// Result of an addition to a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "AddedToSession"))]
 pub struct SessionAdded {
-    /// Its number among those of its kind, starting at 1.
+    /// Number of the addition among those of its kind, starting at 1.
     pub n: Option<u64>,
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Option<Seq>,
 }
 
-/// A line of the timeline of a session.
+/// Entry of the timeline of a session.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineLine {
-    /// The record, when, and by whom.
+    /// Record of the entry.
     #[serde(flatten)]
     pub record: TimelineRecord,
-    /// What happened.
+    /// Event of the entry.
     #[serde(flatten)]
     pub what: TimelineEvent,
 }
 
 deserialize_in_two_passes!(TimelineLine { record, what });
 
-/// The record of a line of a timeline.
+/// Record of a timeline entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimelineRecord {
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// When.
+    /// Time of the commit.
     pub at: Timestamp,
-    /// The principal.
+    /// Principal that made the commit.
     pub by: String,
 }
 
-/// What happened in a session. `kind` tells the forms apart.
+/// Event in a session. `kind` discriminates the variants.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -334,48 +337,48 @@ pub enum TimelineEvent {
     Added(TimelineAddition),
 }
 
-/// A message of a session.
+/// Message of a session.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct TimelineMessage {
-    /// `message`.
+    /// Always `message`.
     pub kind: String,
     /// The message.
     pub message: Box<crate::message::Message>,
 }
 
-/// A change of a session.
+/// Change of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct TimelineChange {
-    /// `changed`.
+    /// Always `changed`.
     pub kind: String,
-    /// What changed.
+    /// Name of the effect.
     pub verb: String,
-    /// The agent that joined or left.
+    /// Agent that joined or left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// The state of the session since.
+    /// New status of the session.
     pub status: SessionStatus,
-    /// Why.
+    /// Reason for the change.
     pub reason: String,
 }
 
-/// An addition to a session.
+/// Addition to a session.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "camelCase")]
 pub struct TimelineAddition {
-    /// `decision`, `artifact`, `finding`, `blocker` or `note`.
+    /// Kind of addition: `decision`, `artifact`, `finding`, `blocker` or `note`.
     pub kind: AddKind,
-    /// Its number among those of its kind, starting at 1.
+    /// Number of the addition among those of its kind, starting at 1.
     pub n: u64,
-    /// As it was sent.
+    /// Body, as it was sent.
     pub body: Raw,
-    /// The media type of the body, unless it is JSON.
+    /// Media type of the body. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Why.
+    /// Reason for the addition.
     pub rationale: String,
 }
 

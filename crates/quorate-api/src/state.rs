@@ -1,4 +1,4 @@
-//! The state of a space at a record.
+//! State of a space as of a record.
 
 use std::collections::BTreeMap;
 
@@ -13,40 +13,40 @@ use crate::session::Session;
 use crate::stats::DeliveryCounts;
 use crate::task::Task;
 
-/// The state of a space after a record. Follow it with `GET /v1/events?from=SEQ+1`.
+/// State of a space as of a record. To follow later changes, read `GET /v1/events?from=SEQ+1`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// The sequence number of the record.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// When it was committed.
+    /// Time at which the record was committed.
     pub at: Timestamp,
-    /// The agents.
+    /// Registered agents.
     pub agents: Vec<AgentSummary>,
-    /// The number of deliveries in each state.
+    /// Number of deliveries in each state.
     pub deliveries: DeliveryCounts,
-    /// The number of tasks in each state.
+    /// Number of tasks in each state.
     pub tasks: BTreeMap<String, u64>,
-    /// The sessions.
+    /// Sessions.
     pub sessions: Vec<Session>,
-    /// The locks.
+    /// Locks.
     pub locks: Vec<Lock>,
-    /// The tasks that have not ended.
+    /// Tasks that have not ended.
     pub open_tasks: Vec<Task>,
-    /// The procedures that have not ended.
+    /// Procedures that have not ended.
     pub running_procedures: Vec<Procedure>,
-    /// The approvals that wait for a decision; an agent sees those that concern it.
+    /// Approvals that are awaiting a decision. An agent sees only those that concern it.
     pub pending_approvals: Vec<Approval>,
-    /// The lists that were cut: their own calls return all of them.
+    /// Lists that were truncated. Use the respective list call to read them completely.
     pub more: Vec<StateList>,
 }
 
-/// A list of the state of a space.
+/// List in the state of a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum StateList {
     Agents,
     Sessions,

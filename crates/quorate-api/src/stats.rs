@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
-    /// The newest record.
+    /// Sequence number of the newest record.
     pub seq: Seq,
-    /// When it was written.
+    /// Time at which the newest record was written.
     pub at: Timestamp,
-    /// The number of agents.
+    /// Number of registered agents.
     pub agents: usize,
-    /// The number of agents that are available.
+    /// Number of available agents.
     pub active_agents: usize,
-    /// The number of deliveries in each state.
+    /// Number of deliveries in each state.
     pub deliveries: DeliveryCounts,
-    /// The number of deliveries that are ready, by priority.
+    /// Number of ready deliveries, by priority.
     pub queue_depth: QueueDepth,
-    /// The number of tasks in each state.
+    /// Number of tasks in each state.
     pub tasks: BTreeMap<String, u64>,
 }
 
-/// The number of deliveries in each state.
+/// Number of deliveries in each state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[allow(missing_docs, reason = "the words are documented in the guide on messages")]
+#[allow(missing_docs, reason = "the states are documented in the guide on messages")]
 pub struct DeliveryCounts {
     pub ready: u64,
     pub scheduled: u64,
@@ -54,10 +54,10 @@ impl From<DeliveryCounts> for Counts {
     }
 }
 
-/// The number of deliveries that are ready, by priority.
+/// Number of ready deliveries, by priority.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub struct QueueDepth {
     pub low: u64,
     pub normal: u64,
@@ -65,14 +65,14 @@ pub struct QueueDepth {
     pub urgent: u64,
 }
 
-/// The number of tasks in each state, by its name.
+/// Returns the number of tasks in each state, keyed by the name of the state.
 #[must_use]
 pub fn task_counts(counts: &TaskCounts) -> BTreeMap<String, u64> {
     TaskStatus::ALL.into_iter().map(|status| (status.as_str().to_owned(), counts.of(status))).collect()
 }
 
 impl Stats {
-    /// The number of tasks in each state, as the core knows it; `None` if the hub left a state out.
+    /// Returns the task counts as the core type; `None` if the hub omitted a state.
     #[must_use]
     pub fn task_counts(&self) -> Option<TaskCounts> {
         let count = |status: TaskStatus| Some((status, *self.tasks.get(status.as_str())?));

@@ -1,10 +1,10 @@
-//! Structs are parsed from objects only. What serde derives takes a list of the fields in their order, too, and that order is
-//! not part of the interface.
+//! Strict parsing of structs: derived serde implementations also accept a list of the fields in declaration order,
+//! which is not part of the interface. This adapter accepts objects only.
 
 use serde::de::{Deserialize, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
-/// A struct, by the names of its fields.
+/// Struct that is parsed from a JSON object only.
 pub struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -13,13 +13,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Parses a list of structs.
+/// Parses a list of structs, each from a JSON object.
 ///
 /// # Errors
-/// What is wrong with one of them.
+/// The error of the first invalid element.
 pub fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let all = Vec::<Object<T>>::deserialize(deserializer)?;
-    Ok(all.into_iter().map(|Object(one)| one).collect())
+    Ok(all.into_iter().map(|Object(value)| value).collect())
 }
 
 struct ByName<D>(D);
@@ -45,7 +45,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for ByName<D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        // JSON that is kept as it is comes this way.
+        // Raw JSON values are deserialized through this method.
         self.0.deserialize_newtype_struct(name, visitor)
     }
 

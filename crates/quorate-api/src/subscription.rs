@@ -5,35 +5,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::reading::Reading;
 
-/// A subscription in a commit: from now on. A call of its own can bring earlier messages, too.
+/// Subscription in a commit. It delivers new messages only; `PUT /v1/agents/{id}/subscriptions/{topic}` can also
+/// deliver earlier ones.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSubscription {
-    /// The subscriber; by default the agent of the token.
+    /// Subscriber; the agent of the access token by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// A topic or a pattern: `findings.high`, `findings.*`, `findings.>`.
+    /// Topic or wildcard pattern: `findings.high`, `findings.*`, `findings.>`.
     pub topic: TopicPattern,
 }
 
 impl NewSubscription {
-    /// The subscriber and the pattern.
+    /// Returns the subscriber and the pattern.
     ///
     /// # Errors
-    /// `INVALID` if no agent is named.
+    /// `INVALID` if the agent is missing.
     pub fn read(self, reading: &Reading<'_>) -> Result<(AgentId, Pattern), Refused> {
         Ok((reading.agent(self.agent)?, self.topic.0))
     }
 
-    /// A subscription as a client sends it.
+    /// Creates the request body that a client sends.
     #[must_use]
     pub fn new(agent: &AgentId, pattern: &Pattern) -> Self {
         Self { agent: Some(agent.clone()), topic: TopicPattern(pattern.clone()) }
     }
 }
 
-/// A pattern, also in the form of the destination of its messages: `topic:findings.*`.
+/// Topic pattern. Also accepts the form of a message destination: `topic:findings.*`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopicPattern(pub Pattern);
 
@@ -72,28 +73,28 @@ impl schemars::JsonSchema for TopicPattern {
     }
 }
 
-/// Earlier messages to deliver with a subscription: one of the fields; none by default.
+/// Earlier messages to deliver with a subscription. Set at most one field; none are delivered by default.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubscriptionHistory {
-    /// From this record on.
+    /// Deliver messages from this record on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_seq: Option<Seq>,
-    /// From this time on.
+    /// Deliver messages from this time on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_time: Option<Timestamp>,
-    /// The newest ones.
+    /// Number of most recent messages to deliver.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = quorate_core::limits::HISTORY_LAST_MAX)))]
     pub last: Option<u32>,
 }
 
 impl SubscriptionHistory {
-    /// The messages to bring.
+    /// Returns the requested history.
     ///
     /// # Errors
-    /// `INVALID` for more than one field.
+    /// `INVALID` if more than one field is set.
     pub fn read(self) -> Result<Option<History>, Refused> {
         Ok(match (self.from_seq, self.from_time, self.last) {
             (None, None, None) => None,
@@ -101,8 +102,8 @@ impl SubscriptionHistory {
             (None, Some(time), None) => Some(History::Time(time)),
             (None, None, Some(last)) => Some(History::Last(last)),
             _ => {
-                return Err(Refused::new(Code::Invalid, "fromSeq, fromTime and last exclude each other")
-                    .hint("keep one of them"));
+                return Err(Refused::new(Code::Invalid, "fromSeq, fromTime and last cannot be combined")
+                    .hint("send only one of them"));
             }
         })
     }
@@ -119,42 +120,42 @@ impl From<Option<&History>> for SubscriptionHistory {
     }
 }
 
-/// A subscription of an agent.
+/// Subscription of an agent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subscription {
-    /// A topic or a pattern.
+    /// Topic or wildcard pattern.
     pub topic: Pattern,
-    /// The record from which on it gets messages.
+    /// Sequence number of the first record whose messages are delivered.
     pub since: Seq,
 }
 
-/// A subscription that was made.
+/// Subscription with its subscriber.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Subscribed {
-    /// The subscriber.
+    /// Subscriber.
     pub agent: AgentId,
-    /// A topic or a pattern.
+    /// Topic or wildcard pattern.
     pub topic: Pattern,
-    /// The record from which on it gets messages.
+    /// Sequence number of the first record whose messages are delivered.
     pub since: Seq,
 }
 
-/// A subscription that was ended.
+/// Subscription that was ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unsubscribed {
-    /// The subscriber.
+    /// Subscriber.
     pub agent: AgentId,
-    /// A topic or a pattern.
+    /// Topic or wildcard pattern.
     pub topic: Pattern,
 }
 
-/// The operation of a subscription from now on.
+/// Creates the operation for a subscription without history.
 ///
 /// # Errors
-/// `INVALID` if no agent is named.
+/// `INVALID` if the agent is missing.
 pub(crate) fn subscribe(new: NewSubscription, reading: &Reading<'_>) -> Result<Subscribe, Refused> {
     let (agent, pattern) = new.read(reading)?;
     Ok(Subscribe { agent, pattern, history: None })

@@ -1,4 +1,4 @@
-//! Tasks.
+//! Tasks: creation, leases held by agents, completion and failure.
 
 use std::borrow::Cow;
 use std::num::NonZeroU64;
@@ -21,24 +21,24 @@ use crate::reading::{Reading, missing, named};
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// A graph of tasks, created all or none.
+/// Graph of tasks, created atomically.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskGraph<'a> {
-    /// The tasks. They may depend on each other by their ids.
+    /// Tasks. They can depend on each other by ID.
     #[serde(borrow, deserialize_with = "crate::strict::objects")]
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 10_000)))]
     pub tasks: Vec<NewTask<'a>>,
 }
 
-/// A task and the bytes of its input.
+/// Task with the bytes of its input.
 pub type WithInput = (CoreNewTask, Option<Vec<u8>>);
 
-/// Parses one task, or a graph if there is a field `tasks`.
+/// Parses a single task, or a graph if there is a field `tasks`.
 ///
 /// # Errors
-/// `INVALID` with the path of what is wrong.
+/// `INVALID` with the path of the invalid field.
 pub fn create(fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused> {
     let tasks = match fields.has("tasks") {
         true => fields.read::<TaskGraph<'_>>()?.tasks,
@@ -47,88 +47,89 @@ pub fn create(fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused> 
     create_all(tasks, reading)
 }
 
-/// The operation that creates tasks.
+/// Creates the operation that creates tasks.
 ///
 /// # Errors
-/// `INVALID` if an input is not what its content type promises.
+/// `INVALID` if an input does not match its content type.
 pub fn create_all(tasks: Vec<NewTask<'_>>, reading: &Reading<'_>) -> Result<Op, Refused> {
     let tasks: Vec<WithInput> = tasks.into_iter().map(|task| task.read(reading)).collect::<Result<_, _>>()?;
     Ok(Op::CreateTasks(CreateTasks::pack(tasks, reading.seal.salt())))
 }
 
-/// A task to create.
+/// Task to create.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewTask<'a> {
-    /// The creator's own id; by default the hub assigns one.
+    /// Client-assigned ID; the hub assigns one by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<TaskId>,
-    /// The capability that it needs, unless it names an agent.
+    /// Capability required to claim the task, unless it is assigned to an agent.
     #[serde(rename = "type", default)]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub task_type: String,
-    /// The agent that it is for.
+    /// Agent that the task is assigned to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// Any JSON, kept byte for byte; with a `contentType`, a string in base64.
+    /// Any JSON, stored byte for byte. With a `contentType`, a base64 string.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub input: Option<Json<'a>>,
-    /// The media type of the input, unless it is JSON.
+    /// Media type of the input. Omit it for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub content_type: Option<String>,
-    /// `normal` by default.
+    /// Priority; `normal` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<TaskPriority>,
-    /// Tasks that must be done before it is ready.
+    /// Tasks that must be done before this one is ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 10_000)))]
     pub depends_on: Vec<TaskId>,
-    /// How long one attempt may take.
+    /// Maximum duration of an attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1_000, max = 604_800_000)))]
     pub timeout_ms: Option<u64>,
-    /// How long a holder may be silent; 30 s by default.
+    /// Lease duration, extended by heartbeats of the holder; 30 s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LeaseMs>"))]
     pub lease_ms: Option<u64>,
-    /// How failed attempts are retried.
+    /// Retry policy for failed attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
-    /// What becomes of it if a dependency fails; `fail` by default.
+    /// Handling of a failed dependency; `fail` by default.
     #[serde(default)]
     pub on_dependency_failure: OnDependencyFailure,
-    /// Who is notified when it is given up: `coordinators` (the default), `nobody`, or an agent.
+    /// Recipient of the notification when the task fails permanently: `coordinators` (the default), `nobody`, or an
+    /// agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<AgentId>"))]
     pub escalate_to: Option<String>,
-    /// The session that it belongs to.
+    /// Session that this belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
     pub session_id: Option<String>,
 }
 
-/// How failed attempts of a task are retried.
+/// Retry policy for failed attempts of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Retry {
-    /// Attempts before it is given up; 3 by default.
+    /// Maximum number of attempts; 3 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100)))]
     pub max_attempts: Option<u16>,
-    /// The delay after the first failed attempt. It doubles with each further one, up to 16 times as long.
+    /// Delay after the first failed attempt. It doubles with each further one, up to 16 times the initial delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 3_600_000)))]
     pub backoff_ms: Option<u64>,
 }
 
 impl NewTask<'_> {
-    /// The task and its input.
+    /// Converts the request into a task and its input.
     ///
     /// # Errors
-    /// `INVALID` if the input is not what its content type promises.
+    /// `INVALID` if the input does not match its content type.
     pub fn read(self, reading: &Reading<'_>) -> Result<WithInput, Refused> {
         let mut task = CoreNewTask::new(self.task_type);
         task.id = self.id;
@@ -157,10 +158,10 @@ impl NewTask<'_> {
         Ok((task, input))
     }
 
-    /// A task as a client creates it. `depends_on` are its dependencies by id.
+    /// Creates the request body that a client sends. `depends_on` contains the IDs of the dependencies.
     ///
     /// # Errors
-    /// `INVALID` if the input is not what its content type promises.
+    /// `INVALID` if the input does not match its content type.
     pub fn new(
         task: &CoreNewTask,
         id: Option<TaskId>,
@@ -168,7 +169,7 @@ impl NewTask<'_> {
         input: Option<&[u8]>,
     ) -> Result<NewTask<'static>, Refused> {
         let content_type = task.content_type.as_deref();
-        // Bytes that are not JSON are sent in base64 here, whatever their type.
+        // Inputs that are not JSON are always sent in base64, whatever their content type.
         let encoding = content_type.map(|_| "application/octet-stream");
         Ok(NewTask {
             id,
@@ -192,7 +193,7 @@ impl NewTask<'_> {
     }
 }
 
-/// Declares a change of a held task: which task, under which lease, and its own fields.
+/// Declares a request by the holder of a task: task, lease token, and specific fields.
 macro_rules! holder_change {
     ($(#[$doc:meta])* $name:ident $(<$life:lifetime>)? { $($fields:tt)* }) => {
         $(#[$doc])*
@@ -200,10 +201,11 @@ macro_rules! holder_change {
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
         pub struct $name $(<$life>)? {
-            /// In a commit, also as `id`. In a call of its own the id is part of the path.
+            /// Task ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the
+            /// path.
             #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
             pub task: Option<TaskId>,
-            /// The token of its lease, from the claim.
+            /// Lease token, returned by the claim.
             #[serde(skip_serializing_if = "Option::is_none")]
             #[cfg_attr(feature = "schema", schemars(required))]
             pub lease_token: Option<Token>,
@@ -214,7 +216,7 @@ macro_rules! holder_change {
             fn lease(&self, path: Option<TaskId>) -> Result<TaskLeaseRef, Refused> {
                 let task = named("task", path, self.task.clone())?;
                 let token = self.lease_token.ok_or_else(|| {
-                    missing("leaseToken").hint("give the lease token that the claim returned")
+                    missing("leaseToken").hint("send the lease token that the claim returned")
                 })?;
                 Ok(TaskLeaseRef { task, token })
             }
@@ -223,9 +225,9 @@ macro_rules! holder_change {
 }
 
 holder_change!(
-    /// Extends the lease of a task, with an intermediate result if there is one.
+    /// Extends the lease of a task, optionally with a partial result.
     TaskHeartbeat<'a> {
-        /// The result so far: any JSON.
+        /// Partial result: any JSON.
         #[serde(borrow, skip_serializing_if = "Option::is_none")]
         pub partial: Option<Json<'a>>,
     }
@@ -234,48 +236,49 @@ holder_change!(
 holder_change!(
     /// Completes a task.
     TaskCompletion<'a> {
-        /// Any JSON, kept byte for byte; with a `contentType`, a string in base64.
+        /// Any JSON, stored byte for byte. With a `contentType` other than JSON, a string: plain text for `text/…`,
+        /// base64 otherwise.
         #[serde(borrow, skip_serializing_if = "Option::is_none")]
         pub result: Option<Json<'a>>,
-        /// The media type of the result, unless it is JSON.
+        /// Media type of the result. Omit it for JSON.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(length(max = 128)))]
         pub content_type: Option<String>,
-        /// How sure the holder is, from 0 to 1.
+        /// Confidence of the holder, from 0 to 1.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
         pub confidence: Option<f64>,
-        /// Why this is the result.
+        /// Rationale for the result.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
         pub rationale: Option<String>,
-        /// `done` by default; `partial` for a part of the result.
+        /// `done` by default; `partial` for an incomplete result.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub status: Option<CompletionStatus>,
-        /// Refused if the lock has been granted to someone else since.
+        /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub fence: Option<Fence>,
     }
 );
 
 holder_change!(
-    /// Reports that an attempt failed.
+    /// Reports a failed attempt.
     TaskFailure<'a> {
-        /// What went wrong.
+        /// Reason for the failure.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
         pub reason: Option<String>,
-        /// More about what went wrong: any JSON.
+        /// Details of the failure: any JSON.
         #[serde(borrow, skip_serializing_if = "Option::is_none")]
         pub details: Option<Json<'a>>,
-        /// Whether another attempt may help; true by default.
+        /// Whether another attempt may succeed; true by default.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub recoverable: Option<bool>,
     }
 );
 
 holder_change!(
-    /// Gives a task back untouched. The attempt does not count.
+    /// Releases a task without working on it. The attempt does not count.
     TaskRelease {}
 );
 
@@ -284,36 +287,36 @@ holder_change!(
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TaskCancellation {
-    /// In a commit, also as `id`. In a call of its own the id is part of the path.
+    /// Task ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// Why.
+    /// Reason for the cancellation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
     pub reason: Option<String>,
 }
 
-/// How much of a task was completed.
+/// Completeness of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum CompletionStatus {
     Done,
     Partial,
 }
 
 impl TaskHeartbeat<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no task or lease is named.
+    /// `INVALID` if the task or the lease token is missing.
     pub fn read(self, reading: &Reading<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
         let lease = self.lease(path)?;
         Ok(Op::HeartbeatTask(HeartbeatTask { lease, partial: reading.optional(self.partial.as_ref())? }))
     }
 
-    /// As a client sends it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
     /// `INVALID` if the partial result is not JSON.
@@ -325,10 +328,10 @@ impl TaskHeartbeat<'_> {
 }
 
 impl TaskCompletion<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no task or lease is named, or the result is not what its content type promises.
+    /// `INVALID` if the task or the lease token is missing, or the result does not match its content type.
     pub fn read(self, reading: &Reading<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
         let lease = self.lease(path)?;
         let content_type = self.content_type.as_deref();
@@ -348,10 +351,10 @@ impl TaskCompletion<'_> {
         }))
     }
 
-    /// As a client sends it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
-    /// `INVALID` if the result is not what its content type promises.
+    /// `INVALID` if the result does not match its content type.
     pub fn new(done: &CompleteTask) -> Result<TaskCompletion<'static>, Refused> {
         let TaskLeaseRef { task, token } = done.lease.clone();
         let result = done.result.as_ref();
@@ -371,10 +374,10 @@ impl TaskCompletion<'_> {
 }
 
 impl TaskFailure<'_> {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no task or lease is named.
+    /// `INVALID` if the task or the lease token is missing.
     pub fn read(self, reading: &Reading<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
         let lease = self.lease(path)?;
         Ok(Op::FailTask(FailTask {
@@ -385,7 +388,7 @@ impl TaskFailure<'_> {
         }))
     }
 
-    /// As a client sends it.
+    /// Creates the request body that a client sends.
     ///
     /// # Errors
     /// `INVALID` if the details are not JSON.
@@ -402,10 +405,10 @@ impl TaskFailure<'_> {
 }
 
 impl TaskRelease {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no task or lease is named.
+    /// `INVALID` if the task or the lease token is missing.
     pub fn read(self, path: Option<TaskId>) -> Result<Op, Refused> {
         Ok(Op::ReleaseTask(self.lease(path)?))
     }
@@ -418,10 +421,10 @@ impl From<&TaskLeaseRef> for TaskRelease {
 }
 
 impl TaskCancellation {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if no task is named.
+    /// `INVALID` if the task is missing.
     pub fn read(self, path: Option<TaskId>) -> Result<Op, Refused> {
         let task = named("task", path, self.task)?;
         Ok(Op::CancelTask(CancelTask { task, reason: self.reason.unwrap_or_default() }))
@@ -439,73 +442,73 @@ impl From<&CancelTask> for TaskCancellation {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
-    /// Its id.
+    /// Unique identifier.
     pub id: TaskId,
-    /// The capability that it needs.
+    /// Capability required to claim the task.
     #[serde(rename = "type")]
     pub task_type: String,
-    /// The agent that it is for.
+    /// Agent that the task is assigned to.
     pub agent: Option<AgentId>,
-    /// Its state.
+    /// Current status.
     pub status: TaskStatus,
-    /// How urgent it is.
+    /// Name of the priority.
     #[cfg_attr(feature = "schema", schemars(with = "schema::Urgency"))]
     pub priority: Cow<'static, str>,
-    /// How urgent it is from 1 to 10, if it was created with a number.
+    /// Priority from 1 to 10, if the task was created with a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10)))]
     pub priority_rank: Option<u8>,
-    /// The attempt number, starting at 1; 0 before the first.
+    /// Attempt number, starting at 1; 0 before the first attempt.
     pub attempt: u16,
-    /// Attempts before it is given up.
+    /// Maximum number of attempts.
     pub max_attempts: u16,
-    /// Tasks that must be done before it is ready.
+    /// Tasks that must be done before this one is ready.
     pub depends_on: Vec<TaskId>,
-    /// When it was created.
+    /// Time at which the task was created.
     pub created_at: Timestamp,
-    /// The agent that created it; `null` for an operator.
+    /// Agent that created the task; `null` for an operator.
     pub creator: Option<AgentId>,
-    /// The agent that works on it, or did last.
+    /// Agent that works on the task, or worked on it last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder: Option<AgentId>,
-    /// The lease token under which its result was accepted.
+    /// Lease token under which the result was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted_token: Option<Token>,
-    /// How sure its holder was, from 0 to 1.
+    /// Confidence of the holder, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Why this is the result.
+    /// Rationale for the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rationale: Option<String>,
-    /// Why it failed, was cancelled, or is retried.
+    /// Reason for a failure, cancellation or retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The session that it belongs to.
+    /// Session that this belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Failed dependencies that it went on without.
+    /// Failed dependencies that the task proceeded without.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<TaskId>,
-    /// When a scheduled attempt is due.
+    /// Time of a scheduled attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Timestamp>,
-    /// The media type of the input, unless it is JSON.
+    /// Media type of the input. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// How long one attempt may take.
+    /// Maximum duration of an attempt.
     pub timeout_ms: Option<u64>,
-    /// How long a holder may be silent.
+    /// Lease duration, extended by heartbeats of the holder.
     pub lease_ms: u64,
-    /// The delay after the first failed attempt.
+    /// Delay after the first failed attempt.
     pub backoff_ms: u64,
-    /// What becomes of it if a dependency fails.
+    /// Handling of a failed dependency.
     pub on_dependency_failure: OnDependencyFailure,
-    /// Who is notified when it is given up: `coordinators`, `nobody`, or an agent.
+    /// Recipient of the notification when the task fails permanently: `coordinators`, `nobody`, or an agent.
     pub escalate_to: String,
 }
 
 impl Task {
-    /// A task as it is shown.
+    /// Creates the API representation of a task.
     #[must_use]
     pub fn new(agents: &dyn AgentNames, task: &CoreTask) -> Self {
         let name = |number| agents.agent_id(number);
@@ -546,10 +549,10 @@ impl Task {
         }
     }
 
-    /// Its priority, as the core knows it.
+    /// Returns the priority as the core type.
     ///
     /// # Errors
-    /// `INVALID` if the word is none.
+    /// `INVALID` if the name is unknown.
     pub fn priority(&self) -> Result<Priority, Refused> {
         crate::priority::of_word(&self.priority, self.priority_rank.unwrap_or(0))
     }
@@ -562,61 +565,61 @@ fn completion(task: &CoreTask) -> Option<&quorate_core::Completion> {
     }
 }
 
-/// A task with its payloads.
+/// Task with its payloads.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskWithPayloads {
     /// The task.
     #[serde(flatten)]
     pub task: Task,
-    /// The rest.
+    /// Fields that are only returned for a single task.
     #[serde(flatten)]
     pub more: TaskPayloads,
 }
 
 deserialize_in_two_passes!(TaskWithPayloads { task, more });
 
-/// What is read only when one task is requested.
+/// Fields of a task that are only returned for a single task, not in lists.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TaskPayloads {
     /// Dependencies that are not done yet.
     pub blocked_on: Vec<TaskId>,
-    /// When the lease of its holder expires.
+    /// Time at which the lease of the holder expires.
     pub lease_until: Option<Timestamp>,
-    /// Its input.
+    /// Input.
     pub input: Option<Raw>,
-    /// Its result.
+    /// Result.
     pub result: Option<Raw>,
-    /// The media type of the result, unless it is JSON.
+    /// Media type of the result. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_content_type: Option<String>,
-    /// Intermediate results, oldest first.
+    /// Partial results, oldest first.
     pub partials: Vec<Raw>,
-    /// More about why it failed.
+    /// Details of a failure.
     pub details: Option<Raw>,
 }
 
-/// The payloads of a task, as they are stored.
+/// Payloads of a task, as they are stored.
 #[derive(Clone, Default, Debug)]
 pub struct StoredPayloads {
     /// Dependencies that are not done yet.
     pub blocked_on: Vec<TaskId>,
-    /// When the lease of its holder expires.
+    /// Time at which the lease of the holder expires.
     pub lease_until: Option<Timestamp>,
-    /// Its input.
+    /// Input.
     pub input: Option<Bytes>,
-    /// Its result.
+    /// Result.
     pub result: Option<Bytes>,
-    /// Intermediate results, oldest first.
+    /// Partial results, oldest first.
     pub partials: Vec<Bytes>,
-    /// More about why it failed.
+    /// Details of a failure.
     pub failure_details: Option<Bytes>,
 }
 
 impl TaskWithPayloads {
-    /// A task as it is shown by itself.
+    /// Creates the API representation of a single task.
     #[must_use]
     pub fn new(agents: &dyn AgentNames, task: &CoreTask, stored: &StoredPayloads) -> Self {
         let content_type = completion(task).and_then(|end| end.content_type.as_deref());
@@ -635,28 +638,28 @@ impl TaskWithPayloads {
 }
 
 impl TaskWithPayloads {
-    /// The input, byte for byte as it was sent.
+    /// Returns the input, byte for byte as it was sent.
     ///
     /// # Errors
-    /// `INVALID` if it is not what its content type promises.
+    /// `INVALID` if it does not match its content type.
     pub fn input(&self) -> Result<Option<Bytes>, Refused> {
         decoded(self.more.input.as_ref(), self.task.content_type.as_deref())
     }
 
-    /// The result, byte for byte as it was sent.
+    /// Returns the result, byte for byte as it was sent.
     ///
     /// # Errors
-    /// `INVALID` if it is not what its content type promises.
+    /// `INVALID` if it does not match its content type.
     pub fn result(&self) -> Result<Option<Bytes>, Refused> {
         decoded(self.more.result.as_ref(), self.more.result_content_type.as_deref())
     }
 }
 
 impl HeldTask {
-    /// The input, byte for byte as it was sent; empty if there is none.
+    /// Returns the input, byte for byte as it was sent; empty if there is none.
     ///
     /// # Errors
-    /// `INVALID` if it is not what its content type promises.
+    /// `INVALID` if it does not match its content type.
     pub fn input(&self) -> Result<Bytes, Refused> {
         Ok(decoded(self.held.input.as_ref(), self.task.content_type.as_deref())?.unwrap_or_default())
     }
@@ -676,11 +679,11 @@ fn escalates_to(agents: &dyn AgentNames, escalate: Escalate) -> String {
     }
 }
 
-/// A task that was claimed.
+/// Task held under a lease.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldTask {
-    /// Its lease and input.
+    /// Lease and input.
     #[serde(flatten)]
     pub held: TaskLease,
     /// The task.
@@ -690,21 +693,21 @@ pub struct HeldTask {
 
 deserialize_in_two_passes!(HeldTask { held, task });
 
-/// The lease of a task, with its input.
+/// Lease of a task, with the input of the task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TaskLease {
-    /// Names the lease in a completion.
+    /// Lease token. Pass it to complete, fail, release or extend the task.
     pub lease_token: Token,
-    /// When it expires without a heartbeat.
+    /// Time at which the lease expires unless a heartbeat extends it.
     pub lease_until: Timestamp,
-    /// The input of the task.
+    /// Input of the task.
     pub input: Option<Raw>,
 }
 
 impl HeldTask {
-    /// A task that is held since a time.
+    /// Creates the API representation of a task that is held since `since`.
     #[must_use]
     pub fn new(
         agents: &dyn AgentNames,
@@ -726,25 +729,25 @@ impl HeldTask {
     }
 }
 
-/// The record of a completion or a failure.
+/// Result of completing or failing a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AcceptedTask {
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// The lease token under which it was accepted.
+    /// Lease token under which it was accepted.
     pub accepted_token: Token,
 }
 
-/// Unknown states are an error of the caller.
+/// Parses the name of a task status.
 ///
 /// # Errors
-/// `INVALID` for a word that is none.
-pub fn status_of(word: &str) -> Result<TaskStatus, Refused> {
-    TaskStatus::ALL.into_iter().find(|status| status.as_str() == word).ok_or_else(|| {
-        let words = TaskStatus::ALL.map(TaskStatus::as_str).join(", ");
-        Refused::new(Code::Invalid, format!("the task status {word:?} does not exist"))
-            .hint(format!("use one of {words}"))
+/// `INVALID` if the name is unknown.
+pub fn status_of(name: &str) -> Result<TaskStatus, Refused> {
+    TaskStatus::ALL.into_iter().find(|status| status.as_str() == name).ok_or_else(|| {
+        let names = TaskStatus::ALL.map(TaskStatus::as_str).join(", ");
+        Refused::new(Code::Invalid, format!("unknown task status {name:?}"))
+            .hint(format!("use one of {names}"))
     })
 }

@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "schema")]
 use crate::schema;
 
-/// A token to create.
+/// Access token to create.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewToken {
-    /// What its bearer may do.
+    /// Role of the bearer. It determines the permissions.
     #[cfg_attr(feature = "schema", schemars(with = "schema::TokenRoleWord"))]
     pub role: String,
-    /// For the role `agent`: the agent.
+    /// Agent that the token authenticates. Required for the role `agent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// The name in the log; by default the agent or the role.
+    /// Name of the principal in the log; the agent or the role by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<TokenName>,
-    /// The space that it is valid in. An admin of the hub may name another one than its own.
+    /// Space in which the token is valid. Only an admin of the hub can create tokens for another space.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Id>"))]
     pub space: Option<String>,
-    /// When it expires; never by default.
+    /// Expiry time; the token does not expire by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
 impl NewToken {
-    /// The operation.
+    /// Converts the request into an operation.
     ///
     /// # Errors
-    /// `INVALID` if the role does not exist, or does not fit the agent.
+    /// `INVALID` if the role is unknown, or inconsistent with the agent.
     pub fn read(self, secret: &Secret) -> Result<CreateToken, Refused> {
         let name = match self.name {
             Some(name) => name,
@@ -50,35 +50,36 @@ impl NewToken {
     }
 }
 
-/// A token that was created.
+/// Result of creating an access token.
 #[derive(Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CreatedToken {
-    /// Its id.
+    /// Unique identifier.
     pub id: TokenId,
-    /// The secret. Shown once: the hub keeps only its digest, so a repeated call returns `null`.
+    /// Secret of the token. Returned only once: the hub stores only its digest, so an idempotent replay returns
+    /// `null`.
     pub token: Option<String>,
 }
 
-/// A token, without its secret.
+/// Access token, without its secret.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Token {
-    /// Its id.
+    /// Unique identifier.
     pub id: TokenId,
-    /// The name in the log.
+    /// Name of the principal in the log.
     pub name: TokenName,
-    /// What its bearer may do.
+    /// Role of the bearer.
     #[cfg_attr(feature = "schema", schemars(with = "schema::TokenRoleWord"))]
     pub role: String,
-    /// The agent, for the role `agent`.
+    /// Agent that the token authenticates, for the role `agent`.
     pub agent: Option<AgentId>,
-    /// When it expires; `null` for never.
+    /// Expiry time; `null` if the token does not expire.
     pub expires_at: Option<Timestamp>,
-    /// When it was created.
+    /// Time at which the token was created.
     pub created_at: Timestamp,
-    /// The principal that created it.
+    /// Principal that created the token.
     pub created_by: String,
 }
 
@@ -96,31 +97,31 @@ impl From<&AccessToken> for Token {
     }
 }
 
-/// A token that was revoked.
+/// Result of revoking an access token.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RevokedToken {
-    /// Its id.
+    /// Unique identifier.
     pub id: TokenId,
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Option<Seq>,
 }
 
-/// A space to create, or one that was.
+/// Space to create.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NewSpace {
-    /// Its name.
+    /// Space name.
     pub name: SpaceName,
 }
 
-/// A space.
+/// A space: an isolated tenant of the hub.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Space {
-    /// Its name.
+    /// Space name.
     pub name: SpaceName,
-    /// Its newest record.
+    /// Sequence number of the newest record.
     pub seq: Seq,
 }

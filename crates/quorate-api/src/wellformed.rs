@@ -1,4 +1,4 @@
-//! Whether bytes are JSON that every reader takes: not nested too deep, UTF-8, and without lone surrogates.
+//! Checks that bytes are interoperable JSON: bounded nesting depth, valid UTF-8, and no lone surrogates.
 
 use quorate_core::limits::JSON_DEPTH_MAX;
 use quorate_core::{Code, Refused};
@@ -6,10 +6,10 @@ use serde::de::IgnoredAny;
 
 mod path;
 
-/// Refuses bytes that are not JSON or nested too deep.
+/// Rejects bytes that are not JSON or are nested too deeply.
 ///
 /// # Errors
-/// `INVALID` or `LIMIT_EXCEEDED`, with the place.
+/// `INVALID` or `LIMIT_EXCEEDED`, with the position.
 pub fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
     if let Some(at) = too_deep(bytes) {
         return Err(Refused::new(
@@ -17,29 +17,32 @@ pub fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
             format!("the {what} is nested deeper than {JSON_DEPTH_MAX} levels at byte {at}"),
         )
         .limit(JSON_DEPTH_MAX as u64)
-        .hint("flatten it, or send it with another content type"));
+        .hint("flatten the JSON, or send it with another content type"));
     }
-    // First of all text: a reader that skips strings does not look at their bytes.
+    // Check UTF-8 first: `IgnoredAny` skips strings without validating their bytes.
     let parsed = std::str::from_utf8(bytes)
         .map_err(|error| error.to_string())
         .and_then(|text| serde_json::from_str::<IgnoredAny>(text).map_err(|error| error.to_string()));
     match parsed {
-        Ok(_) => match half_a_letter(bytes) {
+        Ok(_) => match lone_surrogate(bytes) {
             Some(at) => Err(Refused::new(
                 Code::Invalid,
-                format!("the {what} has half a letter at {}: an escape that is no text", path::of(bytes, at)),
+                format!(
+                    "the {what} contains a lone surrogate at {}: its escape is not text",
+                    path::of(bytes, at)
+                ),
             )
-            .hint("an escape from \\ud800 to \\udbff needs one from \\udc00 to \\udfff behind it")),
+            .hint("an escape from \\ud800 to \\udbff must be followed by one from \\udc00 to \\udfff")),
             None => Ok(()),
         },
         Err(error) => Err(Refused::new(Code::Invalid, format!("the {what} is not JSON: {error}"))
-            .hint("send JSON, or say with the content type what it is")),
+            .hint("send JSON, or set the content type")),
     }
 }
 
-/// Where a string of valid JSON holds one half of a surrogate pair without the other. Readers of most languages refuse the whole
-/// document for it, so one such text would keep everybody from reading a list that it stands in.
-fn half_a_letter(bytes: &[u8]) -> Option<usize> {
+/// Returns the position of a lone surrogate in a string of valid JSON. Parsers of most languages reject the whole
+/// document for it, so one such text would make every list that contains it unreadable.
+fn lone_surrogate(bytes: &[u8]) -> Option<usize> {
     let unit = |at: usize| {
         let digits = bytes.get(at..at + 6).filter(|escape| escape.starts_with(b"\\u"))?;
         u16::from_str_radix(std::str::from_utf8(&digits[2..]).ok()?, 16).ok()
@@ -51,14 +54,15 @@ fn half_a_letter(bytes: &[u8]) -> Option<usize> {
             Some(0xd800..=0xdbff) if matches!(unit(at + 6), Some(0xdc00..=0xdfff)) => at += 12,
             Some(0xd800..=0xdfff) => return Some(at),
             Some(_) => at += 6,
-            // Another escape is two bytes long.
+            // All other escapes are two bytes long.
             None => at += 2,
         }
     }
     None
 }
 
-/// Where the nesting passes the limit. Looks at brackets outside strings only, so it needs no stack of its own.
+/// Returns the position at which the nesting exceeds the limit. Only counts brackets outside of strings, so it needs
+/// no stack.
 fn too_deep(bytes: &[u8]) -> Option<usize> {
     let mut depth = 0usize;
     let mut in_string = false;

@@ -1,38 +1,38 @@
-//! Explanations: what something waits for, what happens next, and when.
+//! Explanations: why a resource is in its state, what it waits for, and what happens next.
 
 use quorate_core::{Timestamp, WaitsFor, Why as CoreWhy, WhyNext};
 use serde::{Deserialize, Serialize};
 
-/// Why a message, a task, an approval or a procedure is in its state.
+/// Explanation of the state of a message, a task, an approval or a procedure.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Why {
-    /// The subject.
+    /// ID of the explained resource.
     pub id: String,
-    /// Its state.
+    /// Current state.
     pub state: String,
-    /// The agent, or the pool such as `can:review`, that holds it or is to claim it.
+    /// Agent that holds the resource or is to claim it, or a pool such as `can:review`.
     pub whose: Option<String>,
-    /// Since when it is in that state, if known.
+    /// Time since which it is in this state, if known.
     pub since: Option<Timestamp>,
-    /// The attempt number, starting at 1.
+    /// Attempt number, starting at 1.
     pub attempt: Option<u16>,
-    /// Attempts before it is given up.
+    /// Maximum number of attempts.
     pub max_attempts: Option<u16>,
-    /// What it waits for; `null` once it has ended.
+    /// Condition that it waits for; `null` once it has ended.
     pub waits_for: Option<Wait>,
-    /// What happens next without anyone's action; `null` for nothing.
+    /// Next automatic transition; `null` if there is none.
     pub next: Option<NextStep>,
-    /// When that happens, if time alone brings it about.
+    /// Time of the next transition, if it is triggered by time alone.
     pub next_at: Option<Timestamp>,
-    /// The explanation as text.
+    /// Human-readable explanation.
     pub sentence: String,
-    /// Its parts: the deliveries of a message, the dependencies of a task.
+    /// Explanations of its parts: the deliveries of a message, the dependencies of a task.
     pub parts: Vec<Why>,
 }
 
-/// What something waits for.
+/// Condition that a resource waits for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", tag = "kind")]
@@ -41,56 +41,56 @@ pub enum Wait {
     Time,
     /// A claim by the agent.
     Claim {
-        /// The agent.
+        /// Agent ID.
         agent: String,
     },
     /// An ack by the agent.
     Ack {
-        /// The agent.
+        /// Agent ID.
         agent: String,
     },
-    /// The agent, which is offline.
+    /// The return of the agent, which is offline.
     Return {
-        /// The agent.
+        /// Agent ID.
         agent: String,
     },
-    /// Its session, which is paused.
+    /// The resumption of its session, which is paused.
     Resume,
-    /// Responses of the agents.
+    /// Responses of agents.
     Answers {
-        /// The agents.
+        /// Agent IDs.
         agents: Vec<String>,
     },
     /// A redrive of the dead letter.
     Redrive,
     /// The completion of tasks.
     Tasks {
-        /// The tasks.
+        /// Task IDs.
         tasks: Vec<String>,
     },
     /// A decision about an approval.
     Approval {
-        /// The approval.
+        /// Approval ID.
         approval: String,
     },
-    /// The next step by the agent that drives it.
+    /// The next step by the agent that drives the procedure.
     Step {
-        /// The agent.
+        /// Agent ID.
         agent: String,
     },
 }
 
-/// What happens next without anyone's action.
+/// Next automatic transition of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum NextStep {
-    /// It can be claimed.
+    /// It becomes available for a claim.
     #[serde(rename = "given out")]
     Available,
-    /// It can be claimed again.
+    /// It is redelivered.
     #[serde(rename = "given out again")]
     Redelivered,
-    /// It becomes a dead letter.
+    /// It is dead-lettered.
     #[serde(rename = "dead letter")]
     DeadLetter,
     /// It expires.
@@ -102,7 +102,7 @@ pub enum NextStep {
     /// It becomes ready when its dependencies are done.
     #[serde(rename = "starts")]
     Starts,
-    /// It fails: this was the last attempt.
+    /// It fails: no attempts are left.
     #[serde(rename = "given up")]
     GivenUp,
 }

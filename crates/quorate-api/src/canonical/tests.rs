@@ -1,4 +1,4 @@
-//! Canonical JSON: the examples of RFC 8785, and what has no canonical form.
+//! Canonical JSON: the examples of RFC 8785, and values without a canonical form.
 
 use super::*;
 
@@ -6,27 +6,27 @@ fn canonical(text: &str) -> String {
     String::from_utf8(write(&read("action", text.as_bytes()).unwrap())).unwrap()
 }
 
-// Fails under: names sorted by bytes; a float that is printed as Rust does; an escape in capital letters.
+// Fails under: names sorted by bytes; floats formatted as in Rust; uppercase escapes.
 #[test]
-fn i14_the_example_of_rfc_8785_has_its_bytes() {
+fn i14_the_example_of_rfc_8785_has_the_expected_bytes() {
     let given = r#"{
       "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
       "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
       "literals": [null, true, false]
     }"#;
-    let told = r#"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}"#;
-    assert_eq!(canonical(given), told);
+    let expected = r#"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}"#;
+    assert_eq!(canonical(given), expected);
 }
 
 #[test]
 fn i14_names_are_sorted_by_utf_16() {
     let given = r#"{"\u20ac":"Euro","\r":"Return","\ufb33":"Dalet","1":"One","\ud83d\ude00":"Smiley","\u0080":"Control","\u00f6":"o"}"#;
-    let told = canonical(given);
+    let expected = canonical(given);
     let order: Vec<_> = ["Return", "One", "Control", "\"o\"", "Euro", "Smiley", "Dalet"]
         .iter()
-        .map(|word| told.find(word).unwrap())
+        .map(|word| expected.find(word).unwrap())
         .collect();
-    assert!(order.is_sorted(), "{told}");
+    assert!(order.is_sorted(), "{expected}");
 }
 
 #[test]
@@ -47,14 +47,14 @@ fn i14_numbers_are_written_as_ecmascript_does() {
         ("9007199254740991", "9007199254740991"),
         ("0.1", "0.1"),
     ];
-    for (given, told) in cases {
-        assert_eq!(canonical(given), told, "{given}");
+    for (given, expected) in cases {
+        assert_eq!(canonical(given), expected, "{given}");
     }
 }
 
-// Fails under: a reader that takes the last of two members, or rounds an integer.
+// Fails under: a parser that keeps the last of two duplicate members, or rounds an integer.
 #[test]
-fn i14_what_has_two_meanings_has_no_canonical_form() {
+fn i14_ambiguous_json_has_no_canonical_form() {
     let long = "[".repeat(65);
     for given in [
         r#"{"a":1,"a":2}"#,
@@ -70,7 +70,7 @@ fn i14_what_has_two_meanings_has_no_canonical_form() {
     }
 }
 
-// Fails under: any value that is written so that it is read as another one.
+// Fails under: any value that does not survive a round trip.
 #[test]
 fn i14_canonical_bytes_are_their_own_canonical_form() {
     for given in [r#"{"b":[1,2.50,{"z":null,"a":"\u001f"}],"":true}"#, "[]", "\"\\u007f\"", "1e-5", "-3"] {

@@ -19,39 +19,39 @@ effect_names!(
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MessageEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: MessageEffectName,
-    /// The message, without its payload.
+    /// Message, without its payload.
     pub message: Envelope,
-    /// Its deliveries, one for each recipient; only those that the reader may see.
+    /// Deliveries, one per recipient. Only those that the caller is allowed to see.
     pub deliveries: Vec<SentDelivery>,
-    /// Where the payload is stored.
+    /// Storage location of the payload.
     pub payloads: Vec<PayloadLocation>,
 }
 
-/// A delivery of a new message.
+/// Delivery of a new message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct SentDelivery {
-    /// The delivery.
+    /// Delivery ID.
     pub delivery_id: DeliveryId,
-    /// The recipient; of a delivery from a pool, the agent that holds it.
+    /// Recipient. For a delivery from a pool, the agent that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// The pool in which it waits for an agent with the capability.
+    /// Pool in which the delivery waits for an agent with the capability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolNo>,
-    /// The lease, if a waiting recipient got it at once.
+    /// Lease token, if the delivery was handed to a waiting consumer immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_token: Option<Token>,
-    /// The length of that lease.
+    /// Duration of that lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
 }
 
 effect_names!(
-    /// What happened to several deliveries.
+    /// Effects on several deliveries.
     DeliveriesEffectName {
         Leased = "delivery.leased",
         Taken = "delivery.taken",
@@ -60,45 +60,46 @@ effect_names!(
     }
 );
 
-/// Several deliveries changed at once: leased by their recipient, taken from a pool, acked, or created for a new subscriber.
+/// Several deliveries changed: they were leased by their recipient, taken from a pool, acked, or created for a new
+/// subscriber.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveriesEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: DeliveriesEffectName,
-    /// The agent that took them, or subscribed.
+    /// Agent that took the deliveries, or subscribed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// The length of the leases.
+    /// Duration of the leases.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
-    /// The deliveries; only those that the reader may see.
+    /// Deliveries. Only those that the caller is allowed to see.
     pub deliveries: Vec<DeliveryRef>,
 }
 
-/// A delivery: of which message, and for whom.
+/// Delivery with its message and recipient.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryRef {
-    /// The delivery.
+    /// Delivery ID.
     pub delivery_id: DeliveryId,
-    /// The message.
+    /// Message ID.
     pub message_id: MessageId,
-    /// The recipient; of a delivery from a pool, the agent that held it.
+    /// Recipient. For a delivery from a pool, the agent that held it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// The pool that it came from.
+    /// Pool that the delivery came from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolNo>,
-    /// The lease under which it was held.
+    /// Lease token under which the delivery was held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_token: Option<Token>,
 }
 
 effect_names!(
-    /// What happened to a delivery.
+    /// Effects on a single delivery.
     DeliveryEffectName {
         Acked = "delivery.acked",
         Returned = "delivery.returned",
@@ -109,47 +110,47 @@ effect_names!(
     }
 );
 
-/// A delivery was acked, returned, expired, purged, moved to the dead letters by the policy, or redriven from there.
+/// A delivery was acked, returned, expired, purged, dead-lettered by the policy, or redriven.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryEffect {
-    /// What happened.
+    /// Name of the effect.
     pub effect: DeliveryEffectName,
     /// The delivery.
     #[serde(flatten)]
     pub delivery: DeliveryRef,
-    /// Why a delivery came back: `nacked`, `lapsed`, `epoch ended`, `released`, `offline` or `restored`.
+    /// Cause of a return: `nacked`, `lapsed`, `epoch ended`, `released`, `offline` or `restored`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// The reason that its holder gave.
+    /// Reason given by the holder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The state of a delivery that came back.
+    /// State of the delivery after a return.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<NextState>,
-    /// When it is delivered again.
+    /// Time of the scheduled redelivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<Timestamp>,
-    /// The agent that it is redirected to.
+    /// Agent that the delivery is redirected to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<AgentId>,
-    /// The priority of a redriven delivery, from 0 (low) to 3 (urgent).
+    /// Priority of a redriven delivery, from 0 (low) to 3 (urgent).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<u8>,
-    /// The attempts of a redriven delivery.
+    /// Maximum number of attempts of a redriven delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<u16>,
-    /// When a redriven delivery expires.
+    /// Time at which a redriven delivery expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
 
-/// The state of a delivery that came back.
+/// State of a delivery after a return.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words are documented in the guide on messages")]
+#[allow(missing_docs, reason = "the states are documented in the guide on messages")]
 pub enum NextState {
     Ready,
     Scheduled,
@@ -173,7 +174,7 @@ fn delivery_ref(
         message_id: names.message(origin.seq, origin.n),
         agent: agent(origin.to, names),
         pool: origin.to.pool_no(),
-        // A delivery that was redirected while it waited had no lease.
+        // A delivery that was redirected while it was queued had no lease.
         lease_token: token.filter(|token| token.0 > 0),
     }
 }
@@ -200,7 +201,7 @@ pub(super) fn sent(effect: &CoreEffect, record: &Record, n: u32, names: &Names<'
     .into()
 }
 
-/// Deliveries that were leased, taken from pools, or acked.
+/// Creates the effect for deliveries that were leased, taken from pools, or acked.
 pub(super) fn held(effect: &CoreEffect, deliveries: &[Holding], names: &Names<'_>) -> Effect {
     let (effect, agent, lease_ms) = match effect {
         CoreEffect::Leased { lease_ms, .. } => (DeliveriesEffectName::Leased, None, Some(*lease_ms)),
@@ -214,7 +215,7 @@ pub(super) fn held(effect: &CoreEffect, deliveries: &[Holding], names: &Names<'_
     DeliveriesEffect { effect, agent, lease_ms, deliveries: deliveries.collect() }.into()
 }
 
-/// Earlier messages that are delivered to a new subscriber.
+/// Creates the effect for earlier messages that are delivered to a new subscriber.
 pub(super) fn backfilled<'a>(
     agent: AgentNo,
     messages: impl Iterator<Item = (&'a Letter, DeliveryNo)>,
@@ -233,9 +234,9 @@ pub(super) fn backfilled<'a>(
     .into()
 }
 
-/// What happened to one delivery.
+/// Creates the effect for a single delivery.
 pub(super) fn one(effect: &CoreEffect, names: &Names<'_>) -> Effect {
-    let plain = |name, delivery, token, origin| DeliveryEffect {
+    let base = |name, delivery, token, origin| DeliveryEffect {
         effect: name,
         delivery: delivery_ref(delivery, token, origin, names),
         cause: None,
@@ -249,24 +250,20 @@ pub(super) fn one(effect: &CoreEffect, names: &Names<'_>) -> Effect {
     };
     match effect {
         CoreEffect::Acked { delivery, token, origin } => {
-            plain(DeliveryEffectName::Acked, *delivery, Some(*token), *origin)
+            base(DeliveryEffectName::Acked, *delivery, Some(*token), *origin)
         }
         CoreEffect::Expired { delivery, origin } => {
-            plain(DeliveryEffectName::Expired, *delivery, None, *origin)
+            base(DeliveryEffectName::Expired, *delivery, None, *origin)
         }
-        CoreEffect::Purged { delivery, origin } => {
-            plain(DeliveryEffectName::Purged, *delivery, None, *origin)
-        }
-        CoreEffect::Barred { delivery, origin } => {
-            plain(DeliveryEffectName::Barred, *delivery, None, *origin)
-        }
+        CoreEffect::Purged { delivery, origin } => base(DeliveryEffectName::Purged, *delivery, None, *origin),
+        CoreEffect::Barred { delivery, origin } => base(DeliveryEffectName::Barred, *delivery, None, *origin),
         CoreEffect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, .. } => {
             let origin = Origin { to: *to, seq: *seq, n: *n };
             DeliveryEffect {
                 priority: Some(priority.level),
                 max_attempts: Some(*attempts_max),
                 expires_at: *expires_at,
-                ..plain(DeliveryEffectName::Redriven, *delivery, None, origin)
+                ..base(DeliveryEffectName::Redriven, *delivery, None, origin)
             }
         }
         CoreEffect::Returned { delivery, token, cause, reason, next, origin } => {
@@ -283,7 +280,7 @@ pub(super) fn one(effect: &CoreEffect, names: &Names<'_>) -> Effect {
                 next: Some(next),
                 due,
                 to,
-                ..plain(DeliveryEffectName::Returned, *delivery, Some(*token), *origin)
+                ..base(DeliveryEffectName::Returned, *delivery, Some(*token), *origin)
             }
         }
         other => return Effect::named(other.as_str(), String::new()),

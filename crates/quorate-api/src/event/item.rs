@@ -1,4 +1,5 @@
-//! Effects on items: the nouns that are stored as one row each. Each shows the whole new state of its noun.
+//! Effects on items: resources that are stored as one row each. Each effect contains the complete new state of its
+//! resource.
 
 use quorate_core::{
     AgentId, Capability, Item, MessageId, PartRef, PoolNo, Reply, Seq, SubscriptionState, Takers,
@@ -22,16 +23,16 @@ use crate::subscription::{Subscribed, SubscriptionHistory};
 use crate::task::Task;
 use crate::token::Token;
 
-/// Declares an effect on an item: its name, the noun, and further fields.
+/// Declares an effect on an item: its name, the resource, and further fields.
 macro_rules! item_effect {
-    ($(#[$doc:meta])* $name:ident { $words:literal; $($fields:tt)* }) => {
+    ($(#[$doc:meta])* $name:ident { $verb:literal; $($fields:tt)* }) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "camelCase")]
         pub struct $name {
-            /// What happened.
-            #[cfg_attr(feature = "schema", schemars(with = $words))]
+            /// Name of the effect.
+            #[cfg_attr(feature = "schema", schemars(with = $verb))]
             pub effect: Verb,
             $($fields)*
         }
@@ -41,13 +42,13 @@ macro_rules! item_effect {
 item_effect!(
     /// The policy of the space changed.
     PolicyEffect { "schema::PolicyVerb";
-        /// The policy from here on.
+        /// Policy in force from this record on.
         pub policy: Policy,
     }
 );
 
 item_effect!(
-    /// A lock was granted, released, or taken back.
+    /// A lock was granted, released, or revoked.
     LockEffect { "schema::LockVerb";
         /// The lock.
         pub lock: Lock,
@@ -71,7 +72,7 @@ item_effect!(
 );
 
 item_effect!(
-    /// An access token was created, revoked, or has expired.
+    /// An access token was created, revoked, or expired.
     TokenEffect { "schema::TokenVerb";
         /// The token, without its secret.
         pub token: Token,
@@ -81,20 +82,20 @@ item_effect!(
 item_effect!(
     /// A pool was created: the queue of messages to a capability.
     PoolEffect { "schema::PoolVerb";
-        /// Its number: deliveries name it by that.
+        /// Number of the pool. Deliveries refer to pools by number.
         pub pool: PoolNo,
-        /// The capability that an agent must have.
+        /// Capability that an agent needs to claim from the pool.
         pub capability: Capability,
-        /// Which agents with that capability may claim from it.
+        /// Agents with that capability that are allowed to claim from the pool.
         pub takers: PoolMembers,
     }
 );
 
-/// Which agents with the capability of a pool may claim from it.
+/// Agents with the capability of a pool that are allowed to claim from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum PoolMembers {
     Anybody,
     Coordinators,
@@ -105,7 +106,7 @@ item_effect!(
     SessionEffect { "schema::SessionVerb";
         /// The session.
         pub session: Session,
-        /// Where its task is stored.
+        /// Storage location of its task.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub payloads: Vec<PayloadLocation>,
     }
@@ -116,18 +117,18 @@ item_effect!(
     ProcedureEffect { "schema::ProcedureVerb";
         /// The procedure.
         pub procedure: Procedure,
-        /// Where its spec, state and result are stored.
+        /// Storage locations of its spec, state and result.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub payloads: Vec<PayloadLocation>,
     }
 );
 
 item_effect!(
-    /// An approval was requested, decided, or has expired.
+    /// An approval was requested, decided, or expired.
     ApprovalEffect { "schema::ApprovalVerb";
         /// The approval.
         pub approval: Approval,
-        /// Where the action, its modification and the modified action are stored.
+        /// Storage locations of the action, its modification and the modified action.
         pub payloads: Vec<PayloadLocation>,
     }
 );
@@ -137,7 +138,7 @@ item_effect!(
     SubscriptionEffect { "schema::TopicVerb";
         /// The subscription.
         pub subscription: Subscribed,
-        /// Its state.
+        /// State of the subscription.
         pub status: SubscriptionStatus,
         /// Earlier messages that are still to be delivered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,11 +146,11 @@ item_effect!(
     }
 );
 
-/// The state of a subscription.
+/// State of a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "the words say it")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum SubscriptionStatus {
     Active,
     CatchingUp,
@@ -161,76 +162,76 @@ item_effect!(
     RequestEffect { "schema::RequestVerb";
         /// The request.
         pub request: Request,
-        /// The conversation that it belongs to.
+        /// Correlation ID shared by all messages of a conversation.
         pub correlation_id: String,
-        /// How long it waits for answers.
+        /// How long the request waits for responses.
         pub timeout_ms: u64,
-        /// The recipients, and their answers.
+        /// Recipients and their responses.
         pub asked: Vec<RequestRecipient>,
     }
 );
 
-/// A recipient of a request.
+/// Recipient of a request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RequestRecipient {
-    /// The agent; of a request to a capability, the one that answered.
+    /// Agent. For a request to a capability, the agent that responded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// The pool, for a request to a capability.
+    /// Pool, for a request to a capability.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolNo>,
-    /// Its answer.
+    /// Response message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// Present if no answer can come any more.
+    /// Present and true if no response can arrive any longer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
 }
 
 item_effect!(
-    /// A task changed: created, leased, completed, retried and so on.
+    /// A task changed: it was created, leased, completed, retried and so on.
     TaskEffect { "schema::TaskVerb";
         /// The task.
         pub task: Task,
-        /// The lease of its holder, or the one that a cancellation ended.
+        /// Lease token of the holder, or of the lease that a cancellation ended.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub lease_token: Option<LeaseToken>,
-        /// The last attempt that failed.
+        /// Last failed attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub failed_attempt: Option<FailedAttempt>,
-        /// The message that reported an escalated task.
+        /// Message that reported an escalated task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub message_id: Option<MessageId>,
-        /// Where its input, partial results, result and error details are stored. One payload holds the inputs of all
-        /// tasks that were created by one operation.
+        /// Storage locations of its input, partial results, result and error details. One payload holds the inputs of
+        /// all tasks created by the same operation.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub payloads: Vec<PayloadLocation>,
     }
 );
 
-/// An attempt at a task that failed.
+/// Failed attempt at a task.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FailedAttempt {
-    /// How it failed: `failed`, `hopeless`, `timed out`, `lapsed` or `holder gone`.
+    /// Cause: `failed`, `hopeless`, `timed out`, `lapsed` or `holder gone`.
     pub cause: String,
-    /// The agent that held the task.
+    /// Agent that held the task.
     pub holder: Option<AgentId>,
-    /// The attempt number, starting at 1.
+    /// Attempt number, starting at 1.
     pub attempt: u16,
-    /// The record that ended it.
+    /// Sequence number of the record that ended the attempt.
     pub seq: Seq,
-    /// When it ended.
+    /// Time at which the attempt ended.
     pub at: Timestamp,
-    /// The reason that its holder gave.
+    /// Reason given by the holder.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// The effect of a change of an item.
+/// Creates the effect of a changed item.
 pub(super) fn changed(verb: Verb, item: &Item, names: &Names<'_>) -> Effect {
     let effect = verb;
     match item {

@@ -1,4 +1,4 @@
-//! Effects in JSON and back.
+//! Round trips of effects through JSON.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use quorate_core::{
 use super::{Effect, parse};
 use crate::{AgentNames, Names};
 
-/// Knows agents 1 and 2.
+/// Resolves agents 1 and 2.
 struct Two;
 
 impl AgentNames for Two {
@@ -45,7 +45,7 @@ fn record() -> Record {
     }
 }
 
-fn shown(effect: &CoreEffect) -> Effect {
+fn render(effect: &CoreEffect) -> Effect {
     Effect::new(effect, &record(), 0, &Names { agents: &Two, eras: &eras() })
 }
 
@@ -83,7 +83,7 @@ fn task(state: TaskState) -> Item {
     })
 }
 
-/// One effect of each form.
+/// One effect of each representation.
 fn one_of_each() -> Vec<CoreEffect> {
     [
         spaces_and_agents(),
@@ -363,31 +363,32 @@ fn long_lived_items() -> Vec<CoreEffect> {
     ]
 }
 
-// Fails under: a form that its name does not lead to, a field that is written and not read, or one that shows a payload.
+// Fails under: a name that is not mapped to its representation, a field that is lost in a round trip, or one that
+// contains a payload.
 #[test]
 fn every_effect_is_parsed_as_it_was_written() {
     for effect in one_of_each() {
-        let shown = shown(&effect);
-        assert_eq!(shown.name(), effect.as_str());
-        let json = serde_json::to_string(&shown).unwrap();
-        assert_eq!(serde_json::from_str::<Effect>(&json).unwrap(), shown, "{json}");
-        assert!(!matches!(shown, Effect::Unknown(_)), "{json}");
+        let rendered = render(&effect);
+        assert_eq!(rendered.name(), effect.as_str());
+        let json = serde_json::to_string(&rendered).unwrap();
+        assert_eq!(serde_json::from_str::<Effect>(&json).unwrap(), rendered, "{json}");
+        assert!(!matches!(rendered, Effect::Unknown(_)), "{json}");
         assert!(!json.contains("hidden") && !json.contains("0909"), "{json}");
     }
 }
 
-// Fails under: a new effect or verb without a form.
+// Fails under: a new effect or verb without a representation.
 #[test]
-fn every_name_leads_to_a_form() {
+fn every_name_has_a_representation() {
     let verbs = Verb::ALL.iter().map(|verb| verb.as_str());
     for name in CoreEffect::NAMES.iter().copied().chain(verbs) {
         let parsed = parse(name, "{}");
-        assert!(parsed.is_err(), "{name} has no form: {parsed:?}");
+        assert!(parsed.is_err(), "{name} has no representation: {parsed:?}");
     }
 }
 
 #[test]
-fn an_effect_of_a_newer_hub_is_kept_by_its_name() {
+fn an_unknown_effect_of_a_newer_hub_keeps_its_name() {
     let effect: Effect = serde_json::from_str(r#"{"effect":"comet.seen","tail":3}"#).unwrap();
     assert_eq!(effect.name(), "comet.seen");
     assert!(serde_json::from_str::<Effect>(r#"{"tail":3}"#).is_err());
@@ -395,8 +396,8 @@ fn an_effect_of_a_newer_hub_is_kept_by_its_name() {
 }
 
 #[test]
-fn payloads_are_listed_where_they_are_stored() {
-    let json = |effect: &CoreEffect| serde_json::to_value(shown(effect)).unwrap()["payloads"].clone();
+fn payloads_are_listed_with_their_storage_locations() {
+    let json = |effect: &CoreEffect| serde_json::to_value(render(effect)).unwrap()["payloads"].clone();
     let created = changed(Verb::TaskCreated, task(TaskState::Ready { since: Timestamp(1) }));
     assert_eq!(json(&created), serde_json::json!([{"field": "input", "seq": 7, "part": 3}]));
     let restored = CoreEffect::Written {

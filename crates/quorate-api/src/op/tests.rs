@@ -1,4 +1,4 @@
-//! Every operation that a client can commit is parsed back to what was written.
+//! Round trips of every operation that a client can commit.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::fields::parse;
 use crate::reading::{Defaults, Seal};
 use crate::task::NewTask;
 
-/// Seals with a fixed salt, so that equal bytes are equal payloads.
+/// Seals with a fixed salt, so that equal bytes yield equal payloads.
 struct FixedSeal;
 
 impl Seal for FixedSeal {
@@ -63,13 +63,13 @@ fn graph(create: &CreateTasks) -> Result<TaskGraph<'static>, Refused> {
     Ok(TaskGraph { tasks: create.tasks.iter().map(new).collect::<Result<_, _>>()? })
 }
 
-fn written(op: &Op) -> String {
+fn serialized(op: &Op) -> String {
     write(op, graph).unwrap().get().to_owned()
 }
 
 fn read_back(text: &str) -> Op {
     let body = Bytes::copy_from_slice(text.as_bytes());
-    // None of the defaults may show: what is written names every value.
+    // The defaults must not be used: the serialized form contains every value.
     let reading = Reading {
         body: &body,
         agent: None,
@@ -322,21 +322,21 @@ fn all() -> Vec<Op> {
         .collect()
 }
 
-// Fails under: an operation without a written form, or a field that one of the two directions drops.
+// Fails under: an operation that cannot be serialized, or a field that one of the two directions drops.
 #[test]
-fn every_operation_is_parsed_back_to_what_was_written() {
+fn every_operation_survives_a_round_trip() {
     let mut seen = BTreeSet::new();
     for op in all() {
-        let text = written(&op);
-        let again = read_back(&text);
-        assert_eq!(format!("{again:?}"), format!("{op:?}"), "{text}");
-        // Debug output hides the bytes of payloads; the written form does not.
-        assert_eq!(written(&again), text);
+        let text = serialized(&op);
+        let parsed = read_back(&text);
+        assert_eq!(format!("{parsed:?}"), format!("{op:?}"), "{text}");
+        // Debug output hides the bytes of payloads; the serialized form does not.
+        assert_eq!(serialized(&parsed), text);
         let name = serde_json::from_str::<serde_json::Value>(&text).unwrap()["op"].clone();
         seen.insert(name.as_str().unwrap().to_owned());
     }
     let missing: Vec<_> = names().filter(|name| !seen.contains(*name)).collect();
-    // The hub draws the secret of a token: a client sends the fields of `NewToken`, never the operation of the core.
+    // The hub generates the secret of a token: a client sends the fields of `NewToken`, never the core operation.
     assert_eq!(missing, ["token.create"]);
 }
 
@@ -345,13 +345,13 @@ fn a_list_of_acks_is_one_operation() {
     let Op::AckMany(leases) =
         read_back(r#"{"op":"ack","deliveries":[{"deliveryId":"dlv_0-9","leaseToken":4}]}"#)
     else {
-        panic!("a list is an ack of many")
+        panic!("a list must be parsed as AckMany")
     };
     assert_eq!(leases, [lease()]);
 }
 
 #[test]
-fn operations_of_the_hub_alone_have_no_written_form() {
+fn operations_of_the_hub_cannot_be_serialized() {
     let refused = write(&Op::Sweep, graph).unwrap_err();
     assert_eq!(refused.code, Code::Invalid);
     assert!(!refused.hint.is_empty());

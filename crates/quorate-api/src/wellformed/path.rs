@@ -1,19 +1,19 @@
-//! Which place of a JSON document a byte belongs to, in words: `$.findings[2].text`.
+//! Path of a position within a JSON document: `$.findings[2].text`.
 
-/// Characters of a key that are told.
+/// Maximum number of characters of a key in a path.
 const KEY_CHARS_MAX: usize = 64;
 
-/// One level of the document.
+/// Nesting level of the document.
 enum Level<'a> {
     Object { key: &'a [u8], in_key: bool },
     Array { index: usize },
 }
 
-/// The path of the value, or of the key, that this byte of valid JSON belongs to.
-pub(super) fn of(bytes: &[u8], place: usize) -> String {
+/// Returns the path of the value or key at this position of valid JSON.
+pub(super) fn of(bytes: &[u8], position: usize) -> String {
     let mut levels: Vec<Level<'_>> = Vec::new();
     let mut at = 0;
-    while at < place {
+    while at < position {
         match bytes[at] {
             b'{' => levels.push(Level::Object { key: b"", in_key: true }),
             b'[' => levels.push(Level::Array { index: 0 }),
@@ -39,10 +39,10 @@ pub(super) fn of(bytes: &[u8], place: usize) -> String {
         }
         at += 1;
     }
-    told(&levels)
+    render(&levels)
 }
 
-/// Where a string ends that begins here.
+/// Returns the position of the closing quote of the string that starts at `start`.
 fn end_of_string(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() && bytes[at] != b'"' {
@@ -51,11 +51,11 @@ fn end_of_string(bytes: &[u8], start: usize) -> usize {
     at.min(bytes.len())
 }
 
-fn told(levels: &[Level<'_>]) -> String {
+fn render(levels: &[Level<'_>]) -> String {
     let mut path = "$".to_owned();
     for level in levels {
         match level {
-            // A key as it was written, escapes and all.
+            // The key in its escaped form.
             Level::Object { key, .. } => {
                 path.push('.');
                 path.extend(String::from_utf8_lossy(key).chars().take(KEY_CHARS_MAX));

@@ -1,4 +1,4 @@
-//! What passes the door and what does not.
+//! Accepted and rejected JSON.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn json_of_64_levels_passes_and_65_do_not() {
 }
 
 #[test]
-fn a_million_brackets_are_refused_without_a_stack() {
+fn a_million_brackets_are_refused_without_recursion() {
     assert!(json("payload", &vec![b'['; 1_000_000]).is_err());
 }
 
@@ -25,7 +25,7 @@ fn brackets_in_strings_do_not_count() {
 }
 
 #[test]
-fn what_is_not_json_is_refused_with_its_place() {
+fn invalid_json_is_refused_with_its_position() {
     for text in ["", "{", "{\"a\":1,}", "nul", "\"\\x\"", "1 2"] {
         let refused = json("payload", text.as_bytes()).expect_err(text);
         assert_eq!(refused.code, Code::Invalid);
@@ -34,9 +34,9 @@ fn what_is_not_json_is_refused_with_its_place() {
     assert!(json("payload", b"\"\xff\"").is_err(), "not UTF-8");
 }
 
-// Fails under: an escape that is looked at without the one before it, or a path that is not that of the escape.
+// Fails under: an escape that is checked without its predecessor, or a wrong path.
 #[test]
-fn i21_half_a_letter_is_refused_with_its_path() {
+fn i21_a_lone_surrogate_is_refused_with_its_path() {
     for (text, path) in [
         (r#""\ud800""#, "$"),
         (r#""\uDFFF x""#, "$"),
