@@ -1,5 +1,5 @@
-//! When to look at a space again. Every batch moves that time, nearly always away: whoever sleeps until then is woken only
-//! if it comes nearer.
+//! Timers of spaces: when the next sweep is due. Every batch updates the due time, almost always to a later one, so a
+//! sleeping sweep is woken only if it becomes earlier.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,25 +7,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quorate_core::{SpaceNo, Wake};
 use tokio::sync::Notify;
 
-/// The alarms of all spaces of a hub.
+/// Timers of all spaces of a hub.
 #[derive(Default)]
 pub(crate) struct Alarms(Mutex<HashMap<SpaceNo, Arc<Alarm>>>);
 
-/// The alarm of one space.
+/// Timer of one space.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// For when it is set. While nothing is awaited, whatever moves is told.
+    /// Time for which the timer is armed. While it is disarmed, every update notifies.
     set: Mutex<Option<Wake>>,
     nearer: Notify,
 }
 
 impl Alarms {
-    /// The alarm of a space.
+    /// Returns the timer of a space.
     pub(crate) fn of(&self, space: SpaceNo) -> Arc<Alarm> {
         Arc::clone(self.lock().entry(space).or_default())
     }
 
-    /// The next thing in a space is due then. Called from the writer: it only looks and tells.
+    /// Updates the due time of a space. Called from the writer thread: only compares and notifies.
     pub(crate) fn moved(&self, space: SpaceNo, wake: Wake) {
         if let Some(alarm) = self.lock().get(&space) {
             alarm.moved(wake);
@@ -44,29 +44,29 @@ impl Alarm {
 
     fn moved(&self, wake: Wake) {
         let mut set = self.lock();
-        if set.is_none_or(|set| is_nearer(wake.wall, set.wall) || is_nearer(wake.mono, set.mono)) {
+        if set.is_none_or(|set| is_earlier(wake.wall, set.wall) || is_earlier(wake.mono, set.mono)) {
             *set = None;
             self.nearer.notify_one();
         }
     }
 
-    /// Nothing is awaited: what moves from now on is told. To be called before the time is read.
+    /// Disarms the timer: every update from now on notifies. Call this before reading the due time.
     pub(crate) fn unset(&self) {
         *self.lock() = None;
     }
 
-    /// It is waited for this time. If something moved since nothing was awaited, the wait is over at once.
+    /// Arms the timer. If there was an update since it was disarmed, the wait ends immediately.
     pub(crate) fn set(&self, wake: Wake) {
         *self.lock() = Some(wake);
     }
 
-    /// Ends when the time has come nearer.
+    /// Resolves when the due time has become earlier.
     pub(crate) async fn nearer(&self) {
         self.nearer.notified().await;
     }
 }
 
-fn is_nearer<T: Ord>(new: Option<T>, set: Option<T>) -> bool {
+fn is_earlier<T: Ord>(new: Option<T>, set: Option<T>) -> bool {
     match (new, set) {
         (Some(new), Some(set)) => new < set,
         (Some(_), None) => true,
@@ -83,25 +83,25 @@ mod tests {
 
     use super::Alarm;
 
-    // Fails under: an alarm that rings for what is later, or is silent for what is nearer, or misses what moved before it
-    // was set.
+    // Fails under: a timer that fires for a later time, does not fire for an earlier one, or misses an update before it
+    // was armed.
     #[test]
-    fn it_rings_only_for_what_is_nearer() {
+    fn fires_only_for_an_earlier_time() {
         let wake =
             |wall: Option<u64>, mono: Option<u64>| Wake { wall: wall.map(Timestamp), mono: mono.map(Mono) };
         let alarm = Alarm::default();
-        let rings = || pin!(alarm.nearer()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        let fired = || pin!(alarm.nearer()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
         alarm.moved(wake(None, None));
         alarm.set(wake(Some(100), None));
-        assert!(rings(), "it moved before it was set");
+        assert!(fired(), "updated before it was armed");
         alarm.moved(wake(Some(100), None));
         alarm.moved(wake(Some(101), None));
         alarm.moved(wake(None, None));
-        assert!(!rings(), "it went away");
+        assert!(!fired(), "later or unset");
         alarm.moved(wake(Some(101), Some(7)));
-        assert!(rings(), "the other clock");
+        assert!(fired(), "the monotonic clock");
         alarm.set(wake(Some(100), Some(7)));
         alarm.moved(wake(Some(99), Some(9)));
-        assert!(rings() && !rings(), "once");
+        assert!(fired() && !fired(), "once");
     }
 }

@@ -1,5 +1,5 @@
-//! Approvals as callers see them: proposing an action, deciding about it, reading. Here is the one place where an action
-//! becomes the canonical bytes that a decision is bound to, and where a modification becomes new ones.
+//! Approvals: proposing an action, deciding about it, reading it. This is the only module that turns an action into
+//! the canonical bytes that a decision is bound to, and a modification into new canonical bytes.
 
 mod patch;
 
@@ -17,53 +17,53 @@ use quorate_store::StoreError;
 use crate::error::Error;
 use crate::space::Space;
 
-/// Refuses what claims to be the canonical bytes of an action and is not.
+/// Rejects a document that is not the canonical form of an action.
 pub(crate) fn check_document(action: Option<&str>, document: &Payload) -> Result<(), Refused> {
     let value = canonical::read("action", &document.bytes)?;
-    let named = value["action"].as_str();
-    let whole =
+    let name = value["action"].as_str();
+    let is_complete =
         value.as_object().is_some_and(|members| members.len() == 2 && members.contains_key("payload"));
-    let meant = named.is_some() && (action.is_none() || action == named);
-    if whole && meant && canonical::write(&value) == document.bytes {
+    let is_expected = name.is_some() && (action.is_none() || action == name);
+    if is_complete && is_expected && canonical::write(&value) == document.bytes {
         return Ok(());
     }
-    Err(Refused::new(Code::Invalid, "the action is not written in its canonical form")
-        .hint("send the payload as it is: the hub makes the canonical bytes"))
+    Err(Refused::new(Code::Invalid, "the action is not in canonical form")
+        .hint("send the payload unchanged; the hub creates the canonical form"))
 }
 
-/// Refuses a change that is no JSON, and what claims to come of it and is no action.
+/// Rejects a modification that is not JSON, and a modified document that is not an action.
 pub(crate) fn check_verdict(verdict: &Verdict) -> Result<(), Refused> {
     let Verdict::Modify { patch, document } = verdict else { return Ok(()) };
     canonical::read("modification", &patch.bytes)?;
     document.as_ref().map_or(Ok(()), |document| check_document(None, document))
 }
 
-/// An approval with the actions themselves.
+/// Approval with its documents.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ApprovalView {
-    /// Where it is.
+    /// The approval.
     pub approval: Approval,
-    /// The canonical bytes that were proposed.
+    /// Canonical bytes of the proposed action.
     pub action: Option<Payload>,
-    /// The change that a person made.
+    /// JSON Patch of the approver.
     pub modification: Option<Payload>,
-    /// The canonical bytes that may happen, if they are others than were proposed.
+    /// Canonical bytes of the approved action, if it was modified.
     pub modified: Option<Payload>,
 }
 
 impl Space {
-    /// Works out what modifications come to, before the commit goes in. What does not fit any more is left as it is: the
-    /// head says why.
+    /// Computes the modified documents of decisions before the commit is submitted. Decisions that no longer apply
+    /// are left unchanged; the writer refuses them with a reason.
     pub(crate) async fn work_out(&self, commit: &mut Commit) -> Result<(), Error> {
         for (index, op) in commit.ops.iter_mut().enumerate() {
-            // Whoever may not decide learns nothing about what fits.
-            let may = commit.principal.check_right(op).is_ok();
+            // Callers without permission to decide must not learn whether a patch applies.
+            let is_allowed = commit.principal.check_right(op).is_ok();
             let Op::DecideApproval(decide) = op else { continue };
             let DecideApproval { approval, verdict, digest, .. } = &mut **decide;
             let Verdict::Modify { patch, document } = verdict else { continue };
-            // What comes of a change nobody else says.
+            // Only the hub computes the modified document.
             *document = None;
-            if !may {
+            if !is_allowed {
                 continue;
             }
             let pending = match self.item::<Approval>(approval).await {
@@ -76,16 +76,16 @@ impl Space {
             if action.is_erased() {
                 continue;
             }
-            let changed = changed(&pending.action, &action.bytes, &patch.bytes);
-            *document = Some(self.seal(changed.map_err(|refused| refused.at_op(index))?));
+            let modified = apply_modification(&pending.action, &action.bytes, &patch.bytes);
+            *document = Some(self.seal(modified.map_err(|refused| refused.at_op(index))?));
         }
         Ok(())
     }
 
-    /// Proposes an action. Gives what was answered: the id, the digest, and until when somebody may decide.
+    /// Requests an approval and returns its ID.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn request_approval(
         &self,
         principal: &quorate_core::Principal,
@@ -95,14 +95,15 @@ impl Space {
             self.commit(Commit::new(principal.clone(), vec![Op::RequestApproval(Box::new(ask))])).await?;
         match receipt.results.into_iter().next() {
             Some(OpResult::ApprovalRequested { id, .. }) => Ok(id),
-            _ => Err(unanswered()),
+            _ => Err(unexpected_result()),
         }
     }
 
     /// Decides about a proposed action.
     ///
     /// # Errors
-    /// `CONFLICT` for other bytes or what is decided, `EXPIRED`, `FORBIDDEN`, or a failure of the storage.
+    /// `CONFLICT` if the digest differs or the approval is already decided, `EXPIRED`, `FORBIDDEN`, or a storage
+    /// failure.
     pub async fn decide_approval(
         &self,
         principal: &quorate_core::Principal,
@@ -111,35 +112,35 @@ impl Space {
         self.commit(Commit::new(principal.clone(), vec![Op::DecideApproval(Box::new(decide))])).await
     }
 
-    /// Waits until somebody decided or nobody did in time, but not longer than this; then the approval as it is.
+    /// Waits for at most this long until an approval is decided or expires, then returns its current state.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn approval_over(&self, id: &ApprovalId, wait: Duration) -> Result<Approval, Error> {
         let mut follow = self.follow();
-        let over = async {
+        let decided = async {
             loop {
                 let seen = follow.borrow_and_update().approval_changes;
                 let approval: Approval = self.item(id).await?;
                 if !approval.is_pending() {
                     return Ok(approval);
                 }
-                // Looked at again only when some approval moved.
+                // Check again only after some approval has changed.
                 if follow.wait_for(|published| published.approval_changes != seen).await.is_err() {
                     return Err(StoreError::Closed.into());
                 }
             }
         };
         tokio::select! {
-            over = over => over,
+            decided = decided => decided,
             () = self.pass(wait) => self.item(id).await,
         }
     }
 
-    /// An approval with the action itself.
+    /// Returns an approval with its documents.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn approval_view(&self, approval: Approval) -> Result<ApprovalView, Error> {
         let action = self.payload_part(Some(approval.document)).await?;
         let (modification, modified) = match &approval.state {
@@ -151,7 +152,7 @@ impl Space {
         Ok(ApprovalView { approval, action, modification, modified })
     }
 
-    /// Who asked, as people know it.
+    /// Returns the display name of the requester.
     #[must_use]
     pub fn asker_name(&self, approval: &Approval) -> String {
         approval.agent.map_or_else(|| approval.asked_by.clone(), |agent| self.agent_name(agent))
@@ -164,14 +165,14 @@ impl Space {
     }
 }
 
-/// The canonical bytes of an action whose payload is changed.
-fn changed(action: &str, document_bytes: &[u8], patch: &[u8]) -> Result<Bytes, Refused> {
-    let mut whole = canonical::read("action", document_bytes)?;
+/// Returns the canonical bytes of an action with a patched payload.
+fn apply_modification(action: &str, document_bytes: &[u8], patch: &[u8]) -> Result<Bytes, Refused> {
+    let mut original = canonical::read("action", document_bytes)?;
     let patch = canonical::read("modification", patch)?;
-    let payload = patch::apply(whole["payload"].take(), &patch)?;
+    let payload = patch::apply(original["payload"].take(), &patch)?;
     Ok(document(action, payload))
 }
 
-fn unanswered() -> Error {
-    StoreError::Read("a question about an approval was not answered".into()).into()
+fn unexpected_result() -> Error {
+    StoreError::Read("unexpected result of an approval operation".into()).into()
 }

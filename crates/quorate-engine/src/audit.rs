@@ -1,6 +1,5 @@
-//! Whether the log is what was written, looked at while the hub works: every hash follows from the stored bytes and the
-//! hash before, and every payload gives its digest. What else there is to check (the tables, whether the records fit each
-//! other) needs a hub that stands still: `quorate verify`.
+//! Online audit of the log: every hash follows from the stored bytes and the previous hash, and every payload matches
+//! its digest. All other checks (tables, consistency between records) require a stopped hub: `quorate verify`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,61 +11,61 @@ use quorate_store::{SpaceInfo, Store, StoreError};
 
 use crate::engine::Engine;
 
-/// Records read at once.
+/// Number of records read together.
 const PAGE: usize = 1_000;
-/// Payload bytes read at once.
+/// Payload bytes read together.
 const PAYLOADS_AT_ONCE: u64 = 4 * 1024 * 1024;
-/// Payload bytes that are looked at before the hub is ready: about 50 ms.
+/// Payload bytes audited before the hub is ready: about 50 ms.
 const PAYLOADS_OF_NEWEST: u64 = 32 * 1024 * 1024;
-/// However many spaces there are, so many records of each are looked at before the hub is ready.
+/// Minimum number of records per space audited before the hub is ready, regardless of the number of spaces.
 const NEWEST_MIN: u64 = 1_000;
-/// For each millisecond of work so many of rest: the hub's callers do not notice.
+/// Idle time per unit of work, so that the audit does not affect callers.
 const REST: u64 = 30;
-/// How long it waits when the readers have more to do than they take.
+/// Delay while the reader threads are overloaded.
 const BUSY: Duration = Duration::from_millis(100);
 
-/// Why a log is not what was written.
+/// Corruption of a log.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{} at record {seq} of space {space}: {detail}", .broken.as_str())]
 pub struct Unsound {
-    /// The space.
+    /// Name of the space.
     pub space: SpaceName,
-    /// The first record that is wrong.
+    /// First corrupt record.
     pub seq: Seq,
-    /// In which way.
+    /// Kind of corruption.
     pub broken: Broken,
-    /// How that shows, for a person.
+    /// Human-readable description.
     pub detail: String,
 }
 
-/// How far the log of a space was looked at.
+/// Audit progress of a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Audited {
-    /// Up to this record, from the first one on.
+    /// Last audited record, starting from the first one.
     pub seq: Seq,
-    /// When that was.
+    /// Time of the audit.
     pub at: Timestamp,
 }
 
-/// What was looked at so far.
+/// Audit progress of all spaces.
 #[derive(Default)]
 pub(crate) struct Auditor(Mutex<BTreeMap<SpaceNo, Audited>>);
 
-/// Why a walk ended early.
+/// Reason for an early end of an audit.
 enum Stop {
     Unsound(Unsound),
-    /// The store is closed or has failed, which others tell.
+    /// The store is closed or has failed, which is reported elsewhere.
     Gone,
 }
 
 impl Engine {
-    /// How far the log of a space was found to be what was written, since the start.
+    /// Returns the audit progress of a space since the start of the hub.
     #[must_use]
     pub fn audited(&self, space: SpaceNo) -> Option<Audited> {
         self.auditor.0.lock().unwrap_or_else(PoisonError::into_inner).get(&space).copied()
     }
 
-    /// All that there is now was looked at, in whichever way.
+    /// Marks all current records as audited, for example after an offline verification.
     pub fn audited_whole(&self) {
         for info in self.store.spaces() {
             if let Some(published) = self.store.published(info.number) {
@@ -81,11 +80,11 @@ impl Engine {
         self.auditor.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space, audited);
     }
 
-    /// Looks at the newest records of every space, without a pause. Many spaces share the number: it bounds how long a hub
-    /// takes to start.
+    /// Audits the newest records of every space without pausing. All spaces share the number of records, which bounds
+    /// the startup time of a hub.
     ///
     /// # Errors
-    /// The first that is not what was written.
+    /// The first corruption found.
     pub async fn audit_newest(&self, records: u64) -> Result<(), Unsound> {
         let spaces = self.store.spaces();
         let share = |whole: u64| whole / (spaces.len() as u64).max(1);
@@ -105,10 +104,10 @@ impl Engine {
         let first = Seq((head.seq.0 + 1).saturating_sub(records).max(1));
         let mut walk = Walk::begin(&*self.store, info, first, head).await?;
         let mut lengths = Vec::new();
-        while walk.goes_on() {
-            lengths.extend(walk.page().await?);
+        while walk.has_more() {
+            lengths.extend(walk.audit_page().await?);
         }
-        // The newest payloads that are cheap to look at; the rest follows in the background.
+        // Audit the newest payloads within the budget; the others follow in the background.
         let mut bytes = 0;
         let cheap = lengths.iter().rev().take_while(|(_, length)| {
             bytes += length;
@@ -116,7 +115,7 @@ impl Engine {
         });
         let from = lengths.len() - cheap.count();
         for run in runs(&lengths[from..]) {
-            walk.payloads(run).await?;
+            walk.audit_payloads(run).await?;
         }
         if (first, from) == (Seq(1), 0) {
             self.note_audited(info.number, head.seq);
@@ -124,10 +123,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Looks at everything once, a little at a time and mostly resting.
+    /// Audits everything once, throttled to a small share of the time.
     ///
     /// # Errors
-    /// The first record that is not what was written.
+    /// The first corruption found.
     pub async fn audit_all(&self) -> Result<(), Unsound> {
         for info in self.store.spaces() {
             match self.audit_all_of(&info).await {
@@ -142,10 +141,10 @@ impl Engine {
     async fn audit_all_of(&self, info: &SpaceInfo) -> Result<(), Stop> {
         let mut begun = self.clock.now().mono;
         let mut walk = Walk::begin(&*self.store, info, Seq(1), self.head_of(info)?).await?;
-        while walk.goes_on() {
-            let lengths = walk.page().await?;
+        while walk.has_more() {
+            let lengths = walk.audit_page().await?;
             for run in runs(&lengths) {
-                walk.payloads(run).await?;
+                walk.audit_payloads(run).await?;
                 let worked_ms = self.clock.now().mono.0.saturating_sub(begun.0);
                 tokio::time::sleep(Duration::from_millis((worked_ms + 1) * REST)).await;
                 begun = self.clock.now().mono;
@@ -160,7 +159,7 @@ impl Engine {
     }
 }
 
-/// Records with payloads that are read together: the first one and how many.
+/// Groups records whose payloads are read together: first record and count.
 fn runs(lengths: &[(Seq, u64)]) -> Vec<(Seq, usize)> {
     let mut runs: Vec<(Seq, usize)> = Vec::new();
     let mut bytes = 0;
@@ -177,7 +176,7 @@ fn runs(lengths: &[(Seq, u64)]) -> Vec<(Seq, usize)> {
     runs
 }
 
-/// A walk over the log of one space, up to what was its head when it began.
+/// Audit of the log of one space, up to its head at the start of the audit.
 struct Walk<'a> {
     store: &'a dyn Store,
     info: &'a SpaceInfo,
@@ -190,29 +189,29 @@ impl<'a> Walk<'a> {
         let mut walk = Self { store, info, chain: Chain::before(first, first_previous(info.id)), head };
         if first > Seq(1) {
             let before = Seq(first.0 - 1);
-            let found = walk.patiently(|| store.bodies(info.number, before, 1)).await;
+            let found = walk.retry_busy(|| store.bodies(info.number, before, 1)).await;
             let found = walk.read(before, found)?;
             let found = found.into_iter().find(|record| record.seq == before);
             walk.chain.hash = found.map(|record| record.hash).ok_or_else(|| {
-                let detail = "the record before the newest ones is missing".to_owned();
+                let detail = "the record preceding the audited range is missing".to_owned();
                 walk.unsound(before, Broken::Deleted, detail)
             })?;
         }
         Ok(walk)
     }
 
-    fn goes_on(&self) -> bool {
+    fn has_more(&self) -> bool {
         self.chain.next <= self.head.seq
     }
 
-    /// The next records: each follows from the one before. Says how long the payload of each is.
-    async fn page(&mut self) -> Result<Vec<(Seq, u64)>, Stop> {
+    /// Audits the next records and returns the payload length of each.
+    async fn audit_page(&mut self) -> Result<Vec<(Seq, u64)>, Stop> {
         let from = self.chain.next;
         let max = PAGE.min((self.head.seq.0 - from.0) as usize + 1);
-        let records = self.patiently(|| self.store.bodies(self.info.number, from, max)).await;
+        let records = self.retry_busy(|| self.store.bodies(self.info.number, from, max)).await;
         let records = self.read(from, records)?;
         if records.is_empty() {
-            let detail = format!("the log ends here, its head is {}", self.head.seq);
+            let detail = format!("the log ends here, but its head is {}", self.head.seq);
             return Err(self.unsound(from, Broken::Truncated, detail));
         }
         let mut lengths = Vec::with_capacity(records.len());
@@ -221,32 +220,34 @@ impl<'a> Walk<'a> {
             self.chain.add(record).map_err(|broken| {
                 let detail = match broken {
                     Broken::Deleted => format!("the next record is {}", record.seq),
-                    Broken::Reordered => "its time is before that of the one before".to_owned(),
-                    _ => "the stored bytes do not give the stored hash".to_owned(),
+                    Broken::Reordered => {
+                        "its timestamp is earlier than that of the previous record".to_owned()
+                    }
+                    _ => "the stored bytes do not match the stored hash".to_owned(),
                 };
                 self.unsound(next, broken, detail)
             })?;
             let parts = codec::parts_of(&record.body).unwrap_or_default();
             lengths.push((record.seq, parts.iter().map(|(length, _)| length).sum()));
         }
-        if !self.goes_on() && self.chain.hash != self.head.hash {
+        if !self.has_more() && self.chain.hash != self.head.hash {
             let detail = "the chain does not lead to the head".to_owned();
             return Err(self.unsound(self.head.seq, Broken::Forked, detail));
         }
         Ok(lengths)
     }
 
-    /// Payloads give their digests.
-    async fn payloads(&self, (first, count): (Seq, usize)) -> Result<(), Stop> {
-        let records = self.patiently(|| self.store.log(self.info.number, first, count)).await;
+    /// Checks payloads against their digests.
+    async fn audit_payloads(&self, (first, count): (Seq, usize)) -> Result<(), Stop> {
+        let records = self.retry_busy(|| self.store.log(self.info.number, first, count)).await;
         for record in self.read(first, records)? {
-            check_parts(&record).map_err(|why| self.unsound(record.seq, Broken::Edited, why))?;
+            check_parts(&record).map_err(|detail| self.unsound(record.seq, Broken::Edited, detail))?;
         }
         Ok(())
     }
 
-    /// What is looked at in the background waits for those who are in a hurry.
-    async fn patiently<T, F>(&self, read: impl Fn() -> F) -> Result<T, StoreError>
+    /// Retries a read while the store is busy, so that the audit yields to foreground reads.
+    async fn retry_busy<T, F>(&self, read: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
@@ -258,7 +259,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What was read, or why there is no going on.
+    /// Converts the error of a read.
     fn read<T>(&self, from: Seq, read: Result<T, StoreError>) -> Result<T, Stop> {
         read.map_err(|error| match error {
             StoreError::Read(_) | StoreError::Damaged(_) => {

@@ -1,5 +1,5 @@
-//! What led to a message: found on the caller's thread, before the commit goes in, so that the writer reads nothing for it.
-//! What was handed out of late is known by heart; anything else is one read of the log.
+//! Causes of messages, resolved on the caller's thread before the commit is submitted, so that the writer performs no
+//! reads for them. Recently delivered messages are cached; any other cause costs one read of the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -12,92 +12,92 @@ use quorate_store::{Read, Rows, StoreError, StoredMessage};
 use crate::error::Error;
 use crate::space::Space;
 
-/// Messages that are known by heart, over all spaces.
-const KNOWN_MAX: usize = 16_384;
-/// Recipients of each that are named: what is known by heart takes some 30 MB at the most.
+/// Number of cached messages over all spaces.
+const CACHED_MAX: usize = 16_384;
+/// Messages to more recipients are not cached, which limits the cache to about 30 MB.
 const RECIPIENTS_MAX: usize = 8;
 
 #[derive(Default)]
-struct Known {
+struct Cache {
     by_id: HashMap<(SpaceNo, MessageId), Cause>,
     by_client_id: HashMap<(SpaceNo, ClientId), MessageId>,
-    /// The oldest first.
+    /// Oldest first.
     order: VecDeque<(SpaceNo, MessageId, Option<ClientId>)>,
 }
 
-/// Messages that are likely to lead to others.
+/// Cache of messages that are likely to cause others.
 #[derive(Default)]
-pub(crate) struct Causes(Mutex<Known>);
+pub(crate) struct Causes(Mutex<Cache>);
 
 impl Causes {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Cache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A message is on its way to somebody who may act upon it.
+    /// Adds a message that is being delivered.
     pub(crate) fn note(&self, space: SpaceNo, id: MessageId, message: &Message) {
-        // A long list of recipients is not learnt by heart: it is looked up if anybody needs it.
+        // Messages with many recipients are not cached: they are read from the log when needed.
         if message.to.agents().len() > RECIPIENTS_MAX {
             return;
         }
-        let mut known = self.lock();
-        if known.by_id.contains_key(&(space, id)) {
+        let mut cache = self.lock();
+        if cache.by_id.contains_key(&(space, id)) {
             return;
         }
-        known.by_id.insert((space, id), Cause::of(Some(id), message));
+        cache.by_id.insert((space, id), Cause::of(Some(id), message));
         if let Some(client_id) = &message.client_id {
-            known.by_client_id.insert((space, client_id.clone()), id);
+            cache.by_client_id.insert((space, client_id.clone()), id);
         }
-        known.order.push_back((space, id, message.client_id.clone()));
-        if known.order.len() > KNOWN_MAX
-            && let Some((space, id, client_id)) = known.order.pop_front()
+        cache.order.push_back((space, id, message.client_id.clone()));
+        if cache.order.len() > CACHED_MAX
+            && let Some((space, id, client_id)) = cache.order.pop_front()
         {
-            known.by_id.remove(&(space, id));
-            client_id.and_then(|client_id| known.by_client_id.remove(&(space, client_id)));
+            cache.by_id.remove(&(space, id));
+            client_id.and_then(|client_id| cache.by_client_id.remove(&(space, client_id)));
         }
     }
 
-    fn find(&self, space: SpaceNo, name: &Name) -> Option<Cause> {
-        let known = self.lock();
+    fn find(&self, space: SpaceNo, name: &MessageName) -> Option<Cause> {
+        let cache = self.lock();
         let id = match name {
-            Name::Ours(id) => *id,
-            Name::Theirs(client_id) => *known.by_client_id.get(&(space, client_id.clone()))?,
+            MessageName::Assigned(id) => *id,
+            MessageName::Client(client_id) => *cache.by_client_id.get(&(space, client_id.clone()))?,
         };
-        known.by_id.get(&(space, id)).cloned()
+        cache.by_id.get(&(space, id)).cloned()
     }
 }
 
-/// What a message may be called: the hub's id or its client's.
-enum Name {
-    Ours(MessageId),
-    Theirs(ClientId),
+/// Reference to a message: the ID of the hub or a client-assigned one.
+enum MessageName {
+    Assigned(MessageId),
+    Client(ClientId),
 }
 
-impl Name {
-    /// `None` for what no message of the log is called.
-    fn read(text: &str) -> Option<Self> {
+impl MessageName {
+    /// Parses a reference; `None` if no message in the log can have this ID.
+    fn parse(text: &str) -> Option<Self> {
         match text.parse() {
-            Ok(id) => Some(Self::Ours(id)),
-            // Of what lives in memory only nothing is kept.
+            Ok(id) => Some(Self::Assigned(id)),
+            // Ephemeral messages are not stored.
             Err(_) if text.starts_with("eph_") => None,
-            Err(_) => ClientId::new(text).ok().map(Self::Theirs),
+            Err(_) => ClientId::new(text).ok().map(Self::Client),
         }
     }
 }
 
 impl Space {
-    /// Lets the messages of a commit go on with the chains of what they say led to them: hops, chain and budget. A cause
-    /// that is not there is the sender's affair.
+    /// Propagates hop count, chain and budget from the causes to the messages of a commit. Unknown causes are
+    /// ignored.
     pub(crate) async fn continue_chains(&self, commit: &mut Commit) -> Result<(), Error> {
-        let names_one = |op: &Op| message_of(op).is_some_and(|message| message.causes().next().is_some());
-        // What is too long is refused at the door, and not worth a look.
-        if commit.ops.len() > OPS_MAX || !commit.ops.iter().any(names_one) {
+        let has_cause = |op: &Op| message_of(op).is_some_and(|message| message.causes().next().is_some());
+        // Commits that are too long are rejected by admission anyway.
+        if commit.ops.len() > OPS_MAX || !commit.ops.iter().any(has_cause) {
             return Ok(());
         }
-        let mut here: HashMap<ClientId, Cause> = HashMap::new();
+        let mut earlier: HashMap<ClientId, Cause> = HashMap::new();
         for op in &mut commit.ops {
             let Some(message) = message_of(op) else { continue };
-            if let Some(cause) = self.cause_of(message, &here).await?
+            if let Some(cause) = self.cause_of(message, &earlier).await?
                 && let Some(led) = cause.led_to(message)
             {
                 replace(op, led);
@@ -105,35 +105,35 @@ impl Space {
             if let Some(message) = message_of(op)
                 && let Some(client_id) = &message.client_id
             {
-                here.insert(client_id.clone(), Cause::of(None, message));
+                earlier.insert(client_id.clone(), Cause::of(None, message));
             }
         }
         Ok(())
     }
 
-    /// Brings to mind what led to a message. Says whether a commit with it goes to the head without a wait: not if it names
-    /// what is not there or is not kept in mind, which is looked for again.
+    /// Loads the cause of a message into the cache. Returns whether a commit with this message can be submitted
+    /// without a read; false if its cause does not exist or is not cacheable.
     pub async fn recall_cause(&self, message: &Message) -> bool {
-        // What fails here fails again in the commit, and is told there.
+        // An error here occurs again in the commit and is reported there.
         drop(self.cause_of(message, &HashMap::new()).await);
-        let first = message.causes().find_map(Name::read);
+        let first = message.causes().find_map(MessageName::parse);
         first.is_none_or(|name| self.engine().causes.find(self.number(), &name).is_some())
     }
 
-    /// What led to a message: what it says caused it, else what it answers.
+    /// Returns the cause of a message: its causation ID, otherwise the message that it answers.
     async fn cause_of(
         &self,
         message: &Message,
-        here: &HashMap<ClientId, Cause>,
+        earlier: &HashMap<ClientId, Cause>,
     ) -> Result<Option<Cause>, Error> {
-        for name in message.causes().filter_map(Name::read) {
-            // Some call what nothing led to its own cause.
-            if matches!((&name, &message.client_id), (Name::Theirs(name), Some(own)) if name == own) {
+        for name in message.causes().filter_map(MessageName::parse) {
+            // Some clients set the causation ID of a root message to its own ID.
+            if matches!((&name, &message.client_id), (MessageName::Client(name), Some(own)) if name == own) {
                 continue;
             }
-            // Before what is in the log: said again, the same commit takes over the same.
-            if let Name::Theirs(client_id) = &name
-                && let Some(cause) = here.get(client_id)
+            // Messages of the same commit take precedence over the log, so that a retry resolves the same cause.
+            if let MessageName::Client(client_id) = &name
+                && let Some(cause) = earlier.get(client_id)
             {
                 return Ok(Some(cause.clone()));
             }
@@ -144,18 +144,20 @@ impl Space {
         Ok(None)
     }
 
-    async fn find_cause(&self, name: &Name) -> Result<Option<Cause>, Error> {
+    async fn find_cause(&self, name: &MessageName) -> Result<Option<Cause>, Error> {
         let causes = &self.engine().causes;
         if let Some(cause) = causes.find(self.number(), name) {
             return Ok(Some(cause));
         }
-        let what = match name {
-            // An id of a history that a restore replaced.
-            Name::Ours(id) if self.published().eras.of_seq(id.seq) != id.generation => return Ok(None),
-            Name::Ours(MessageId { seq, n, .. }) => Read::Message { seq: *seq, n: *n },
-            Name::Theirs(client_id) => Read::MessageByClientId(client_id.clone()),
+        let read = match name {
+            // ID of an earlier generation, replaced by a restore.
+            MessageName::Assigned(id) if self.published().eras.of_seq(id.seq) != id.generation => {
+                return Ok(None);
+            }
+            MessageName::Assigned(MessageId { seq, n, .. }) => Read::Message { seq: *seq, n: *n },
+            MessageName::Client(client_id) => Read::MessageByClientId(client_id.clone()),
         };
-        let StoredMessage { seq, n, message, .. } = match self.read_one(what).await {
+        let StoredMessage { seq, n, message, .. } = match self.read_one(read).await {
             Ok(Rows::Message(Some(stored))) => stored,
             Ok(_) | Err(Error::Store(StoreError::Damaged(_))) => return Ok(None),
             Err(error) => return Err(error),
@@ -174,8 +176,8 @@ fn message_of(op: &Op) -> Option<&Message> {
     }
 }
 
-/// The fingerprint is one of what is written, so that it can be made again from the log; sent again, a message is known
-/// by what its sender said, too, since its cause may have come in between.
+/// Replaces the message of an operation. The fingerprint covers the stored message, so that it can be recomputed from
+/// the log; the fingerprint of the original is retained too, because a retry may resolve to a different cause.
 fn replace(op: &mut Op, led: Message) {
     let mut new = match op {
         Op::Send { .. } => Op::send(led),
@@ -184,8 +186,8 @@ fn replace(op: &mut Op, led: Message) {
         }
         _ => return,
     };
-    if let (Some(said), Some(written)) = (fingerprint_of(op), fingerprint_of(&mut new)) {
-        *written = mem::take(written).of_what_was_said(mem::take(said));
+    if let (Some(original), Some(stored)) = (fingerprint_of(op), fingerprint_of(&mut new)) {
+        *stored = mem::take(stored).of_what_was_said(mem::take(original));
     }
     *op = new;
 }

@@ -1,5 +1,5 @@
-//! Whether the shared memory fits together: entries that were built on what is not there, on what was replaced since, or
-//! on each other; and tasks that are done and have no result. A look, not a change: it writes nothing, since all it finds is on record already.
+//! Consistency check of the shared memory: entries derived from missing or outdated entries or from each other, and
+//! tasks that are done without a result. Read-only: all findings can be derived from the log, so nothing is written.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,81 +16,81 @@ use crate::dependencies::Dependencies;
 use crate::error::Error;
 use crate::space::Space;
 
-/// Tasks that are looked at.
+/// Maximum number of tasks checked.
 const TASKS_MAX: usize = 100_000;
-/// Tasks that are read at once.
+/// Number of tasks read together.
 const PAGE: usize = 1000;
-/// Findings that a check lists.
+/// Maximum number of inconsistencies listed.
 const FINDINGS_MAX: usize = 100;
 
-/// What a check found.
+/// Result of a consistency check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Check {
-    /// When it began.
+    /// Time at which the check started.
     pub at: Timestamp,
-    /// The newest record then.
+    /// Newest record at that time.
     pub seq: Seq,
-    /// Entries that were built on others, of which each was looked at.
+    /// Number of checked entries that were derived from others.
     pub entries: u64,
-    /// Tasks that ended with a result or should have, each of which was looked at.
+    /// Number of checked tasks that are done or partially done.
     pub tasks: u64,
-    /// Whether that were all; one check looks at 100,000 entries and at 100,000 tasks.
+    /// Whether everything was checked. A check covers at most 100,000 entries and 100,000 tasks.
     pub complete: bool,
-    /// Dependencies on entries that are not there.
+    /// Number of dependencies on entries that do not exist.
     pub dangling: u64,
-    /// Dependencies on versions that were replaced since.
+    /// Number of dependencies on outdated versions.
     pub stale: u64,
-    /// Groups of entries that were built on each other.
+    /// Number of groups of entries with cyclic dependencies.
     pub cyclic: u64,
-    /// Tasks that are done, wholly or in part, and have no result.
+    /// Number of tasks that are done or partially done without a result.
     pub resultless: u64,
-    /// The first 100 findings: cycles, then what is dangling, then what has no result, then what is stale.
+    /// First 100 inconsistencies: cycles, then dangling entries, then tasks without a result, then stale entries.
     pub findings: Vec<Finding>,
 }
 
-/// Something that does not fit together.
+/// An inconsistency.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
-    /// Entries that were built on each other, each on the next and the last on the first.
+    /// Dependency cycle: each entry was derived from the next, and the last from the first.
     Cycle {
-        /// The entries.
+        /// Keys of the entries.
         keys: Vec<Key>,
     },
-    /// An entry that was built on one that is not there, or not any more.
+    /// Entry derived from an entry that does not exist or was deleted.
     Dangling {
-        /// The entry.
+        /// Key of the derived entry.
         key: Key,
-        /// Its version.
+        /// Version of the derived entry.
         version: Version,
-        /// What it was built on.
+        /// Key of the source entry.
         on: Key,
-        /// The version of that; 0 = it was not there then, either.
+        /// Version of the source entry; 0 if it did not exist then.
         on_version: Version,
     },
-    /// An entry that was built on a version that is not the newest any more.
+    /// Entry derived from an outdated version.
     Stale {
-        /// The entry.
+        /// Key of the derived entry.
         key: Key,
-        /// Its version.
+        /// Version of the derived entry.
         version: Version,
-        /// What it was built on.
+        /// Key of the source entry.
         on: Key,
-        /// The version of that; 0 = it was not there then.
+        /// Version of the source entry that was used; 0 if it did not exist then.
         on_version: Version,
-        /// The newest version of that.
+        /// Current version of the source entry.
         now: Version,
     },
-    /// A task that is done, wholly or in part, without a result.
+    /// Task that is done or partially done without a result.
     Resultless {
-        /// Which task.
+        /// Task ID.
         task: TaskId,
-        /// How it ended.
+        /// Status of the task.
         status: TaskStatus,
     },
 }
 
 impl Check {
-    /// Whether everything fits together.
+    /// Whether the check was complete and found no inconsistency.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.complete && self.dangling + self.stale + self.cyclic + self.resultless == 0
@@ -112,19 +112,19 @@ impl Check {
                     Some(now) if now.version == on.version => {}
                     Some(now) => {
                         counts[1] += 1;
-                        keep(
+                        push_limited(
                             &mut stale,
                             Finding::Stale { key, version, on: name, on_version, now: now.version },
                         );
                     }
                     None => {
                         counts[0] += 1;
-                        keep(&mut dangling, Finding::Dangling { key, version, on: name, on_version });
+                        push_limited(&mut dangling, Finding::Dangling { key, version, on: name, on_version });
                     }
                 }
             }
         }
-        let ended = Ended::read(store, space).await?;
+        let ended = EndedTasks::read(store, space).await?;
         let cycles = found.cycles();
         let cyclic = cycles.len() as u64;
         let cycles = cycles.into_iter().map(|keys| Finding::Cycle { keys });
@@ -145,16 +145,16 @@ impl Check {
     }
 }
 
-/// Tasks that ended with a result or should have.
+/// Tasks that are done or partially done.
 #[derive(Default)]
-struct Ended {
+struct EndedTasks {
     tasks: u64,
     resultless: u64,
     findings: Vec<Finding>,
     complete: bool,
 }
 
-impl Ended {
+impl EndedTasks {
     async fn read(store: &Arc<dyn Store>, space: SpaceNo) -> Result<Self, Error> {
         let mut found = Self { complete: true, ..Self::default() };
         let (mut after, mut seen) = (None, 0);
@@ -163,12 +163,12 @@ impl Ended {
                 Read::Items { kind: ItemKind::Task, range: ItemRange::ById(after.clone()), limit: PAGE };
             let rows = store.read(space, vec![page]).await?;
             let Some(Rows::Items(page)) = rows.into_iter().next() else {
-                return Err(StoreError::Read("tasks were not answered".into()).into());
+                return Err(StoreError::Read("unexpected result of a read".into()).into());
             };
             let Some(last) = page.last() else { return Ok(found) };
             after = Some(last.item.key().id);
             seen += page.len();
-            page.iter().for_each(|listed| found.look_at(&listed.item));
+            page.iter().for_each(|listed| found.check_item(&listed.item));
             if seen >= TASKS_MAX {
                 found.complete = page.len() < PAGE;
                 return Ok(found);
@@ -176,59 +176,58 @@ impl Ended {
         }
     }
 
-    fn look_at(&mut self, item: &Item) {
+    fn check_item(&mut self, item: &Item) {
         let Item::Task(task) = item else { return };
         if let TaskState::Done(end) | TaskState::Partial(end) = &task.state {
             self.tasks += 1;
             if end.result.is_none() {
                 self.resultless += 1;
                 let (task, status) = (task.spec.id.clone(), task.status());
-                keep(&mut self.findings, Finding::Resultless { task, status });
+                push_limited(&mut self.findings, Finding::Resultless { task, status });
             }
         }
     }
 }
 
-fn keep(findings: &mut Vec<Finding>, finding: Finding) {
+fn push_limited(findings: &mut Vec<Finding>, finding: Finding) {
     if findings.len() < FINDINGS_MAX {
         findings.push(finding);
     }
 }
 
 impl Space {
-    /// Looks whether the shared memory fits together, now. Entries may change while it looks: each finding was true when it
-    /// was looked at.
+    /// Runs a consistency check. Entries can change meanwhile: each finding was true when it was read.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn check(&self) -> Result<Arc<Check>, Error> {
         let engine = self.engine();
         let check = Arc::new(Check::of(&engine.store, &*engine.clock, self.number()).await?);
-        engine.checks.tell(self.number(), &check);
+        engine.checks.publish(self.number(), &check);
         Ok(check)
     }
 
-    /// Looks again and again, so long after the last look. The newest setting counts.
+    /// Repeats the check at this interval after the end of the previous one. A new interval replaces the old one.
     pub fn check_every(&self, every: Duration) {
         let engine = self.engine();
         let (store, clock) = (Arc::clone(&engine.store), Arc::clone(&engine.clock));
         engine.checks.repeat(store, clock, self.number(), every);
     }
 
-    /// What the last check found, asked for or by time.
+    /// Returns the result of the last check, manual or periodic.
     #[must_use]
     pub fn last_check(&self) -> Option<Arc<Check>> {
         self.follow_checks().borrow().clone()
     }
 
-    /// Follows what checks find.
+    /// Follows the results of checks.
     #[must_use]
     pub fn follow_checks(&self) -> watch::Receiver<Option<Arc<Check>>> {
         self.engine().checks.follow(self.number())
     }
 }
 
-/// The checks of a hub: what the last one of each space found, and those that repeat.
+/// Checks of a hub: the last result of each space, and the periodic checks.
 #[derive(Clone, Default)]
 pub(crate) struct Checks(Arc<Mutex<State>>);
 
@@ -243,7 +242,7 @@ impl Checks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, space: SpaceNo, check: &Arc<Check>) {
+    fn publish(&self, space: SpaceNo, check: &Arc<Check>) {
         self.lock().last.entry(space).or_default().send_replace(Some(Arc::clone(check)));
     }
 
@@ -257,14 +256,18 @@ impl Checks {
             loop {
                 clock.pass(every).await;
                 match Check::of(&store, &*clock, space).await {
-                    Ok(check) => checks.tell(space, &Arc::new(check)),
+                    Ok(check) => checks.publish(space, &Arc::new(check)),
                     Err(Error::Store(StoreError::Closed | StoreError::Failed(_) | StoreError::NoSpace)) => {
                         return;
                     }
-                    // It may pass; the next look is not far.
+                    // The error may be temporary; the next check follows soon.
                     Err(error) => {
                         let (space, code) = (space.0, error.code().as_str());
-                        tracing::warn!(space, code, "a consistency check failed and is repeated");
+                        tracing::warn!(
+                            space,
+                            code,
+                            "consistency check failed, retrying at the next interval"
+                        );
                     }
                 }
             }

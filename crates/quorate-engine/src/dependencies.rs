@@ -1,4 +1,4 @@
-//! What the entries of the shared memory were built on, read page by page and bounded.
+//! Dependencies between entries of the shared memory, read page by page with a limit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -8,40 +8,40 @@ use quorate_store::{Built, Read, Rows, Store, StoreError};
 
 use crate::error::Error;
 
-/// Entries that were built on others, as many as are looked at.
+/// Maximum number of derived entries.
 const ENTRIES_MAX: usize = 100_000;
-/// What they were built on, all together.
+/// Maximum total number of dependencies.
 const DEPENDENCIES_MAX: usize = 1_000_000;
-/// Entries that are read at once.
+/// Number of entries read together.
 const PAGE: usize = 256;
 
-/// Live entries, each with what its newest version was built on.
+/// Live entries with the sources of their newest versions.
 #[derive(Default)]
 pub(crate) struct Dependencies {
-    /// By key.
+    /// Sorted by key.
     pub(crate) entries: Vec<Entry>,
-    /// Whether these are all.
+    /// Whether all derived entries were read.
     pub(crate) complete: bool,
 }
 
-/// A live entry that was built on others.
+/// Live entry that was derived from others.
 pub(crate) struct Entry {
     pub(crate) key: Key,
     pub(crate) version: Version,
     pub(crate) on: Vec<On>,
 }
 
-/// Another entry that an entry was built on. That it was built on an earlier version of itself is nothing to note.
+/// Source of a derived entry. Earlier versions of the entry itself are not included.
 pub(crate) struct On {
     pub(crate) key: Key,
-    /// The version it had then; 0 = it was not there.
+    /// Version of the source at that time; 0 if it did not exist.
     pub(crate) version: Version,
-    /// What it is now.
+    /// Current version of the source.
     pub(crate) now: Option<EntryHead>,
 }
 
 impl Dependencies {
-    /// Reads them. Each entry is as it was at one moment; two entries may be of two moments.
+    /// Reads the dependencies. Each entry is consistent, but different entries can be from different points in time.
     pub(crate) async fn read(store: &Arc<dyn Store>, space: SpaceNo) -> Result<Self, Error> {
         let mut found = Self { complete: true, ..Self::default() };
         let mut after = None;
@@ -50,7 +50,7 @@ impl Dependencies {
             let page = Read::Built { after: after.clone(), limit: PAGE };
             let rows = store.read(space, vec![page]).await?;
             let Some(Rows::Built(page)) = rows.into_iter().next() else {
-                return Err(StoreError::Read("dependencies were not answered".into()).into());
+                return Err(StoreError::Read("unexpected result of a read".into()).into());
             };
             let Some(last) = page.last() else { return Ok(found) };
             after = Some(last.key.clone());
@@ -67,8 +67,8 @@ impl Dependencies {
         }
     }
 
-    /// Which entries were built on something of which `is_undone` is true, or on the newest version of such an entry, and on
-    /// what. By key.
+    /// Returns the entries that were derived, directly or transitively, from a version for which `is_undone` is true,
+    /// each with its source. Sorted by key.
     pub(crate) fn built_on(&self, is_undone: impl Fn(&Key, Version) -> bool) -> Vec<(&Entry, &On)> {
         let index: HashMap<&Key, usize> =
             self.entries.iter().enumerate().map(|(index, entry)| (&entry.key, index)).collect();
@@ -99,7 +99,7 @@ impl Dependencies {
         self.entries.iter().zip(found).filter_map(|(entry, on)| Some((entry, on?))).collect()
     }
 
-    /// One cycle of each group of entries that were built on each other, each by the smallest key in it.
+    /// Returns one cycle of each strongly connected component, starting at its smallest key.
     pub(crate) fn cycles(&self) -> Vec<Vec<Key>> {
         let index: HashMap<&Key, usize> =
             self.entries.iter().enumerate().map(|(index, entry)| (&entry.key, index)).collect();
@@ -109,9 +109,9 @@ impl Dependencies {
             .map(|entry| entry.on.iter().filter_map(|on| index.get(&on.key).copied()).collect())
             .collect();
         let mut cycles: Vec<Vec<Key>> = Vec::new();
-        for group in groups(&edges) {
+        for group in strongly_connected(&edges) {
             let members: BTreeSet<usize> = group.into_iter().collect();
-            // Every member leads to another one, so that following them comes back in the end.
+            // Every member has an edge to another one, so following the edges ends in a cycle.
             let mut path: Vec<usize> = members.first().copied().into_iter().collect();
             while let Some(last) = path.last()
                 && let Some(step) = edges[*last].iter().find(|step| members.contains(*step))
@@ -128,12 +128,13 @@ impl Dependencies {
     }
 }
 
-/// Groups of more than one, in which each leads to each (Tarjan's, without recursion: chains may be long).
-fn groups(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
+/// Returns the strongly connected components with more than one node (Tarjan's algorithm, iterative because chains
+/// can be long).
+fn strongly_connected(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     const UNSEEN: usize = usize::MAX;
     let mut number = vec![UNSEEN; edges.len()];
     let mut lowest = vec![0; edges.len()];
-    let mut waiting = vec![false; edges.len()];
+    let mut on_stack = vec![false; edges.len()];
     let (mut stack, mut found, mut count) = (Vec::new(), Vec::new(), 0);
     for root in 0..edges.len() {
         let mut work = if number[root] == UNSEEN { vec![(root, 0)] } else { Vec::new() };
@@ -143,10 +144,10 @@ fn groups(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
                 lowest[node] = count;
                 count += 1;
                 stack.push(node);
-                waiting[node] = true;
+                on_stack[node] = true;
             } else {
                 let child = edges[node][edge - 1];
-                if waiting[child] {
+                if on_stack[child] {
                     lowest[node] = lowest[node].min(lowest[child]);
                 }
             }
@@ -160,7 +161,7 @@ fn groups(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
                 None if lowest[node] == number[node] => {
                     let start = stack.iter().rposition(|member| *member == node).unwrap_or(0);
                     let group = stack.split_off(start);
-                    group.iter().for_each(|member| waiting[*member] = false);
+                    group.iter().for_each(|member| on_stack[*member] = false);
                     if group.len() > 1 {
                         found.push(group);
                     }
@@ -176,11 +177,11 @@ fn groups(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
 mod tests {
     use super::*;
 
-    /// A key, its version, and what it was built on.
+    /// A key, its version, and its sources.
     type Built<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
 
     fn dependencies(entries: &[Built<'_>]) -> Dependencies {
-        let key = |text: &str| Key::new(text).expect("a good key");
+        let key = |text: &str| Key::new(text).expect("a valid key");
         let on = |(name, version): &(&str, u64)| On { key: key(name), version: Version(*version), now: None };
         let entry = |(name, version, ons): &Built<'_>| Entry {
             key: key(name),
@@ -190,12 +191,12 @@ mod tests {
         Dependencies { entries: entries.iter().map(entry).collect(), complete: true }
     }
 
-    fn words(cycles: &[Vec<Key>]) -> Vec<String> {
-        let words = |cycle: &Vec<Key>| cycle.iter().map(Key::as_str).collect::<Vec<_>>().join(" ");
-        cycles.iter().map(words).collect()
+    fn describe(cycles: &[Vec<Key>]) -> Vec<String> {
+        let text = |cycle: &Vec<Key>| cycle.iter().map(Key::as_str).collect::<Vec<_>>().join(" ");
+        cycles.iter().map(text).collect()
     }
 
-    // Fails under: `lowest` not handed up from a child, or a member left waiting in the stack.
+    // Fails under: `lowest` not propagated from a child, or a member left on the stack.
     #[test]
     fn c11_every_cycle_is_found_once() {
         let found = dependencies(&[
@@ -207,16 +208,16 @@ mod tests {
             ("f", 1, &[("e", 1)]),
             ("g", 1, &[("a", 1), ("e", 1)]),
         ]);
-        assert_eq!(words(&found.cycles()), ["a b c", "e f"]);
+        assert_eq!(describe(&found.cycles()), ["a b c", "e f"]);
         let line: Vec<_> = (0..50_000).map(|number| format!("k{number:05}")).collect();
         let ons: Vec<_> = line.iter().skip(1).chain([&line[0]]).map(|next| [(next.as_str(), 1)]).collect();
         let all: Vec<_> = line.iter().zip(&ons).map(|(name, on)| (name.as_str(), 1, &on[..])).collect();
-        assert_eq!(dependencies(&all).cycles()[0].len(), 50_000, "no stack is deep enough for recursion");
+        assert_eq!(dependencies(&all).cycles()[0].len(), 50_000, "recursion would overflow the stack");
     }
 
-    // Fails under: a version that is not compared, or a step that is not followed.
+    // Fails under: a version that is not compared, or an edge that is not followed.
     #[test]
-    fn c11_what_was_built_on_what_was_undone_is_found_transitively() {
+    fn c11_entries_derived_from_undone_versions_are_found_transitively() {
         let found = dependencies(&[
             ("direct", 3, &[("base", 5)]),
             ("fine", 1, &[("base", 4)]),
@@ -226,8 +227,8 @@ mod tests {
         ]);
         let undone = |key: &Key, version: Version| key.as_str() == "base" && version == Version(5);
         let built = found.built_on(undone);
-        let words: Vec<_> =
+        let described: Vec<_> =
             built.iter().map(|(entry, on)| format!("{} on {} v{}", entry.key, on.key, on.version)).collect();
-        assert_eq!(words, ["direct on base v5", "second on direct v3", "third on second v1"]);
+        assert_eq!(described, ["direct on base v5", "second on direct v3", "third on second v1"]);
     }
 }

@@ -1,5 +1,5 @@
-//! The door: everything that is looked at on the caller's side before a commit goes to the writer. Shape and size, then
-//! JSON and secrets. What is large is read on the blocking pool, so that it does not hold up others on the caller's thread.
+//! Admission: all checks on the caller's side before a commit is passed to the writer. First shape and size, then
+//! JSON and secrets. Large commits are checked on the blocking pool, so that they do not stall the caller's thread.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use quorate_store::{Chance, StoreError};
 use crate::check;
 use crate::secrets::{Secrets, Sieve, text_bytes};
 
-/// Commits with more text than this are read on the blocking pool.
-const ON_THE_SPOT_BYTES: usize = 64 * 1024;
+/// Commits with more text than this are checked on the blocking pool.
+const INLINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What an engine does with what comes in.
+/// Options of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// What is done with a secret in what would be written.
+    /// Handling of secrets in durable content.
     pub secrets: Secrets,
-    /// What is done with a secret in an ephemeral message, of which nothing is written.
+    /// Handling of secrets in ephemeral messages, which are never written to disk.
     pub ephemeral_secrets: Secrets,
-    /// How long signs of life are gathered before the head is told of them.
+    /// How long heartbeats are batched before they are committed.
     pub gather: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Default for Options {
     }
 }
 
-/// Lets commits in.
+/// Checks commits before they are passed to the writer.
 pub(crate) struct Door {
     options: Options,
     sieve: Sieve,
@@ -45,7 +45,7 @@ impl Door {
         &self.options
     }
 
-    /// Lets a commit in, as it is or without its secrets.
+    /// Admits a commit, unchanged or with its secrets redacted.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         commit: Commit,
@@ -54,31 +54,32 @@ impl Door {
         if let Err(refused) = commit.check() {
             return Ok(Err(refused));
         }
-        if text_bytes(&commit) <= ON_THE_SPOT_BYTES {
-            return Ok(self.read(commit, &policy.rules, self.options.secrets));
+        if text_bytes(&commit) <= INLINE_BYTES_MAX {
+            return Ok(self.scan(commit, &policy.rules, self.options.secrets));
         }
-        let door = Arc::clone(self);
-        let read =
-            tokio::task::spawn_blocking(move || door.read(commit, &policy.rules, door.options.secrets));
-        read.await.map_err(|ended| match ended.try_into_panic() {
+        let admission = Arc::clone(self);
+        let scan = tokio::task::spawn_blocking(move || {
+            admission.scan(commit, &policy.rules, admission.options.secrets)
+        });
+        scan.await.map_err(|error| match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             // The runtime is shutting down, and the hub with it.
             Err(_) => StoreError::Closed,
         })
     }
 
-    /// Lets an ephemeral message in. It does not go to the writer, and is read here whatever its size.
+    /// Admits an ephemeral message. It does not reach the writer and is checked here regardless of its size.
     pub(crate) fn admit_ephemeral(&self, commit: Commit, policy: &Policy) -> Result<Commit, Refused> {
         commit.check()?;
-        self.read(commit, policy, self.options.ephemeral_secrets)
+        self.scan(commit, policy, self.options.ephemeral_secrets)
     }
 
-    /// Lets the name of a new space in.
+    /// Admits the name of a new space.
     pub(crate) fn admit_space(&self, name: &SpaceName) -> Result<(), Refused> {
         self.sieve.check_name("name of the space", name.as_str(), self.options.secrets)
     }
 
-    fn read(&self, commit: Commit, policy: &Policy, secrets: Secrets) -> Result<Commit, Refused> {
+    fn scan(&self, commit: Commit, policy: &Policy, secrets: Secrets) -> Result<Commit, Refused> {
         check::texts(&commit, policy)?;
         self.sieve.pass(commit, policy, secrets)
     }

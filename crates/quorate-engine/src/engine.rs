@@ -1,4 +1,4 @@
-//! The engine of one hub: its spaces over one store.
+//! The engine of one hub: its spaces over a single store.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use crate::signs::Signs;
 use crate::space::Space;
 use crate::sweep;
 
-/// How time passes in one space.
+/// Background sweep of one space.
 struct Sweeping {
     signs: Arc<Signs>,
     task: JoinHandle<()>,
@@ -44,32 +44,34 @@ pub struct Engine {
     pub(crate) lines: Lines,
     pub(crate) causes: Causes,
     pub(crate) auditor: Auditor,
-    /// The engine whose spaces keep the conduct flags of this one's.
+    /// Engine whose spaces store the conduct flags of the spaces of this engine.
     private: RwLock<Option<Arc<Engine>>>,
     flags: RwLock<HashMap<SpaceNo, Flags>>,
-    /// The number of the last ephemeral message.
+    /// Number of the last ephemeral message.
     ephemeral: AtomicU64,
-    /// The time in the id of the last conduct flag.
+    /// Timestamp in the ID of the last conduct flag.
     flag: AtomicU64,
 }
 
 impl Engine {
-    /// The time for the id of a new conduct flag: later than that of every earlier one, also within a millisecond.
+    /// Returns the timestamp for the ID of a new conduct flag. It is greater than that of every earlier flag, even
+    /// within a millisecond.
     pub(crate) fn next_flag(&self, now: Timestamp) -> Timestamp {
         let next = |last: u64| last.saturating_add(1).max(now.0);
         let update = self.flag.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
         Timestamp(update.map_or(now.0, next))
     }
 
-    /// The number of a new ephemeral message. It means nothing beyond this engine.
+    /// Returns the number of a new ephemeral message. It is only unique within this engine.
     pub(crate) fn next_ephemeral(&self) -> u64 {
         self.ephemeral.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Starts an engine over the store that `open` makes. The store is wired to the engine's clock, chance and post.
+    /// Starts an engine over the store that `open` creates. The store uses the clock and entropy of the engine and
+    /// dispatches to its mailboxes.
     ///
     /// # Errors
-    /// Whatever `open` fails with.
+    /// The error of `open`.
     pub fn start<E>(
         clock: Arc<dyn Clock>,
         chance: Arc<Chance>,
@@ -90,10 +92,10 @@ impl Engine {
     ) -> Result<Arc<Self>, E> {
         let post = Arc::new(Post::default());
         let alarms = Arc::new(Alarms::default());
-        let (letters, times) = (Arc::clone(&post), Arc::clone(&alarms));
+        let (mailboxes, timers) = (Arc::clone(&post), Arc::clone(&alarms));
         let sink: Sink = Arc::new(move |handover| {
-            times.moved(handover.space, handover.wake);
-            letters.hand_over(handover);
+            timers.moved(handover.space, handover.wake);
+            mailboxes.hand_over(handover);
         });
         let wiring = Wiring { clock: Arc::clone(&clock), chance: Arc::clone(&chance), sink };
         let store = open(wiring)?;
@@ -121,44 +123,44 @@ impl Engine {
         }))
     }
 
-    /// Keeps the conduct flags of every space that is opened from now on in a space of the same name of another engine,
-    /// over a store of its own.
+    /// Stores the conduct flags of every space that is opened from now on in a space of the same name of another
+    /// engine, over a separate store.
     pub fn keep_flags_in(&self, private: Arc<Self>) {
         *self.private.write().unwrap_or_else(PoisonError::into_inner) = Some(private);
     }
 
-    /// The flags of a space that was opened; `None` if this engine keeps none.
+    /// Returns the flags of a space that was opened; `None` if this engine stores no flags.
     #[must_use]
     pub fn flags(&self, space: SpaceNo) -> Option<Flags> {
         self.flags.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
     }
 
-    /// The engine that keeps the flags, if there is one.
+    /// Returns the engine that stores the flags, if there is one.
     #[must_use]
     pub fn private(&self) -> Option<Arc<Self>> {
         self.private.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A space; made if there is none. Its clock runs from now on.
+    /// Opens a space, creating it if it does not exist, and starts its timers.
     ///
     /// # Errors
-    /// `SECRET_DETECTED` for the name of a new one; or a failure of the storage.
+    /// `SECRET_DETECTED` for the name of a new space, or a storage failure.
     pub async fn space(self: &Arc<Self>, name: SpaceName) -> Result<Space, Error> {
-        let was_there = self.store.spaces().iter().any(|info| info.name == name);
-        if !was_there {
+        let existed = self.store.spaces().iter().any(|info| info.name == name);
+        if !existed {
             self.door.admit_space(&name)?;
         }
         let number = self.store.space(name.clone()).await?;
         if let Some(private) = self.private() {
-            // With the space itself: that it is there says nothing.
-            // Without a subscriber: nothing that is reported may depend on conduct flags.
-            let kept = Box::pin(private.space(name)).with_subscriber(NoSubscriber::default());
-            let flags = Flags::kept_in(kept.await?);
+            // The private space is created together with the public one, so that its existence reveals nothing.
+            // No tracing subscriber: log output must not depend on conduct flags.
+            let private_space = Box::pin(private.space(name)).with_subscriber(NoSubscriber::default());
+            let flags = Flags::kept_in(private_space.await?);
             self.flags.write().unwrap_or_else(PoisonError::into_inner).insert(number, flags);
         }
         let published = self.store.published(number).ok_or(StoreError::Closed)?;
-        if !was_there {
-            // Nobody was at it before.
+        if !existed {
+            // A new log needs no audit.
             self.note_audited(number, published.borrow().head.seq);
         }
         let subscribed = !published.borrow().topics.is_empty();
@@ -179,9 +181,9 @@ impl Engine {
             let space = space.clone();
             let catch_up = async move {
                 if let Err(error) = space.catch_up_all().await {
-                    // It is tried again when the agent subscribes again.
+                    // The backfill is retried when the agent subscribes again.
                     let (space, code) = (space.number().0, error.code().as_str());
-                    tracing::warn!(space, code, "subscribers were not brought up to date");
+                    tracing::warn!(space, code, "failed to backfill subscriptions");
                 }
             };
             tokio::spawn(catch_up.with_current_subscriber());
@@ -189,31 +191,31 @@ impl Engine {
         Ok(space)
     }
 
-    /// The store underneath.
+    /// Returns the underlying store.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// The source of random bytes.
+    /// Returns the source of random bytes.
     #[must_use]
     pub fn chance(&self) -> &Arc<Chance> {
         &self.chance
     }
 
-    /// The clock.
+    /// Returns the clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// Ends when the storage has failed for good: whoever runs the hub stops it.
+    /// Resolves when the storage has failed permanently. The hub should then be stopped.
     #[must_use]
     pub fn failure(&self) -> BoxFuture<'static, StoreError> {
         self.store.failure()
     }
 
-    /// Writes what is queued, then stops.
+    /// Writes everything that is queued, then stops.
     pub async fn close(&self) {
         for (_, sweep) in self.sweeps.lock().unwrap_or_else(PoisonError::into_inner).drain() {
             sweep.task.abort();

@@ -1,4 +1,4 @@
-//! Messages that live in memory only: at most once, no record, nothing to ack.
+//! Ephemeral messages: held in memory only, delivered at most once, without a record or ack.
 
 mod asked;
 
@@ -18,12 +18,12 @@ use crate::space::Space;
 
 pub(crate) use asked::Questions;
 
-/// Messages that may lie on one shelf.
+/// Maximum number of messages in a buffer.
 const SHELF_MAX: usize = 1024;
-/// Bytes of payload that may lie on one shelf.
+/// Maximum number of payload bytes in a buffer.
 const SHELF_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A message that lives in memory only.
+/// An ephemeral message.
 #[derive(Clone, Debug)]
 pub(crate) struct Ephemeral {
     pub(crate) number: u64,
@@ -44,8 +44,8 @@ impl Ephemeral {
     }
 }
 
-/// How much of ephemeral messages lies in a mailbox. Whoever listens and does not take them gets no more than who does
-/// not listen.
+/// Ephemeral messages and bytes in a mailbox. A consumer that does not read its messages gets no more capacity than
+/// an agent without a consumer.
 #[derive(Default)]
 pub(crate) struct Untaken {
     messages: AtomicUsize,
@@ -53,24 +53,24 @@ pub(crate) struct Untaken {
 }
 
 impl Untaken {
-    /// Whether there is room for one more.
+    /// Whether there is capacity for the message.
     pub(crate) fn has_room(&self, message: &Ephemeral) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed) + message.message.payload.bytes.len();
         self.messages.load(Ordering::Relaxed) < SHELF_MAX && bytes <= SHELF_BYTES_MAX
     }
 }
 
-/// An ephemeral message in a mailbox; it makes room when it is taken or dropped.
+/// Ephemeral message in a mailbox. Releases its capacity when it is taken or dropped.
 pub(crate) struct Posted {
     message: Ephemeral,
-    lies_in: Arc<Untaken>,
+    usage: Arc<Untaken>,
 }
 
 impl Posted {
-    pub(crate) fn new(message: Ephemeral, lies_in: &Arc<Untaken>) -> Self {
-        lies_in.messages.fetch_add(1, Ordering::Relaxed);
-        lies_in.bytes.fetch_add(message.message.payload.bytes.len(), Ordering::Relaxed);
-        Self { message, lies_in: Arc::clone(lies_in) }
+    pub(crate) fn new(message: Ephemeral, usage: &Arc<Untaken>) -> Self {
+        usage.messages.fetch_add(1, Ordering::Relaxed);
+        usage.bytes.fetch_add(message.message.payload.bytes.len(), Ordering::Relaxed);
+        Self { message, usage: Arc::clone(usage) }
     }
 
     pub(crate) fn take(self) -> Ephemeral {
@@ -80,39 +80,39 @@ impl Posted {
 
 impl Drop for Posted {
     fn drop(&mut self) {
-        self.lies_in.messages.fetch_sub(1, Ordering::Relaxed);
-        self.lies_in.bytes.fetch_sub(self.message.message.payload.bytes.len(), Ordering::Relaxed);
+        self.usage.messages.fetch_sub(1, Ordering::Relaxed);
+        self.usage.bytes.fetch_sub(self.message.message.payload.bytes.len(), Ordering::Relaxed);
     }
 }
 
-/// Ephemeral messages for an agent that nobody listens for yet.
+/// Buffer of ephemeral messages for an agent that has no consumer yet.
 #[derive(Default)]
 pub(crate) struct Shelf {
     messages: VecDeque<Ephemeral>,
     bytes: usize,
 }
 
-/// Nobody takes what lies on a shelf.
+/// Creates the error for a full buffer.
 pub(crate) fn no_room() -> Refused {
-    Refused::new(Code::QueueFull, "nobody takes the recipient's ephemeral messages")
+    Refused::new(Code::QueueFull, "the buffer for ephemeral messages of the recipient is full")
         .limit(SHELF_MAX as u64)
-        .hint("send it as a durable message, or wait until the recipient is there")
+        .hint("send a durable message, or retry when the recipient is connected")
 }
 
 impl Shelf {
-    /// Whether there is room for one more.
+    /// Whether there is capacity for the message.
     pub(crate) fn has_room(&self, message: &Ephemeral) -> bool {
         let bytes = self.bytes + message.message.payload.bytes.len();
         self.messages.len() < SHELF_MAX && bytes <= SHELF_BYTES_MAX
     }
 
-    /// Puts a message where there is room for it.
+    /// Appends a message. The caller checks the capacity.
     pub(crate) fn put(&mut self, message: Ephemeral) {
         self.bytes += message.message.payload.bytes.len();
         self.messages.push_back(message);
     }
 
-    /// Puts back what was taken, before everything else. There is room: it lay here, or was promised to who took it.
+    /// Returns a message to the front. Its capacity was reserved when it was taken.
     pub(crate) fn put_back(&mut self, message: Ephemeral) {
         self.bytes += message.message.payload.bytes.len();
         self.messages.push_front(message);
@@ -126,7 +126,7 @@ impl Shelf {
 }
 
 impl Space {
-    /// Sends an ephemeral message: decided here, against the published state, without the writer.
+    /// Sends an ephemeral message. It is checked against the published state, without the writer.
     ///
     /// # Errors
     /// The refusal.
@@ -150,15 +150,15 @@ impl Space {
     ) -> Result<MessageRef, Refused> {
         let admitted = self.admit_ephemeral(principal, epoch, message)?;
         let number = admitted.letter.number;
-        match question_of(&admitted.letter.message) {
-            // Too late, or not asked: nobody waits for it, and it is no news to anybody.
+        match answered_request(&admitted.letter.message) {
+            // A late or unsolicited response is dropped.
             Some(question) => self.post().questions.answer(question, self.number(), admitted),
             None => self.deliver_ephemeral(admitted)?,
         }
         Ok(MessageRef::Ephemeral(number))
     }
 
-    /// Everything that a message must pass before it is delivered.
+    /// Performs all checks before a message is delivered.
     pub(crate) fn admit_ephemeral(
         &self,
         principal: &Principal,
@@ -172,12 +172,12 @@ impl Space {
         let commit = Commit::new(principal.clone(), vec![op]);
         let commit = self.engine().door.admit_ephemeral(commit, rules)?;
         let Some(Op::Send { message, .. }) = commit.ops.into_iter().next() else {
-            return Err(Refused::new(Code::Invalid, "no message"));
+            return Err(Refused::new(Code::Invalid, "the commit contains no message"));
         };
         message.check_hops()?;
         if message.budget.is_some() {
-            return Err(Refused::new(Code::Invalid, "an ephemeral message spends of no budget")
-                .hint("make it durable, or leave the budget out"));
+            return Err(Refused::new(Code::Invalid, "an ephemeral message cannot have a budget")
+                .hint("send a durable message, or omit the budget"));
         }
         check_sender(&published, principal, epoch, &message)?;
         rules.check_size(message.payload.bytes.len())?;
@@ -192,22 +192,24 @@ impl Space {
         let to = match reach {
             Reach::Agents(agents) if message.to.is_by_name() => To::All(agents),
             Reach::Agents(agents) => To::Any(agents),
-            Reach::One { capability, takers } => To::One(able(&published, capability.as_str(), takers)),
+            Reach::One { capability, takers } => {
+                To::One(capable_agents(&published, capability.as_str(), takers))
+            }
         };
         let number = self.engine().next_ephemeral();
         Ok(Admitted { from, to, letter: Ephemeral { number, sent_at, message } })
     }
 
     pub(crate) fn deliver_ephemeral(&self, admitted: Admitted) -> Result<(), Refused> {
-        let Admitted { to, letter, .. } = admitted;
+        let Admitted { to, letter: message, .. } = admitted;
         match to {
-            To::All(agents) => self.post().deliver_to_all(self.number(), &agents, &letter)?,
-            To::Any(agents) => self.post().deliver_to_any(self.number(), &agents, &letter),
+            To::All(agents) => self.post().deliver_to_all(self.number(), &agents, &message)?,
+            To::Any(agents) => self.post().deliver_to_any(self.number(), &agents, &message),
             To::One(able) => {
-                let to = letter.message.to.to_string();
-                if !self.post().deliver_to_one(self.number(), &able, letter) {
-                    return Err(Refused::new(Code::Unavailable, format!("nobody listens for {to}"))
-                        .hint("send it as a durable message: then it waits for one who can"));
+                let to = message.message.to.to_string();
+                if !self.post().deliver_to_one(self.number(), &able, message) {
+                    return Err(Refused::new(Code::Unavailable, format!("no agent is connected for {to}"))
+                        .hint("send a durable message, which waits for an agent with the capability"));
                 }
             }
         }
@@ -215,40 +217,41 @@ impl Space {
     }
 }
 
-/// A message that may be delivered.
+/// Message that passed all checks.
 pub(crate) struct Admitted {
-    /// Who sends it; `None` is the hub.
+    /// Sender; `None` for the hub.
     pub(crate) from: Option<AgentNo>,
     pub(crate) to: To,
     pub(crate) letter: Ephemeral,
 }
 
-/// Who gets an ephemeral message.
+/// Recipients of an ephemeral message.
 pub(crate) enum To {
-    /// Every one of them, or nobody.
+    /// All of these agents, or none.
     All(Vec<AgentNo>),
-    /// Those of them for whom there is room.
+    /// Those of these agents that have capacity.
     Any(Vec<AgentNo>),
-    /// One of them who listens.
+    /// One of these agents that has a consumer.
     One(Vec<AgentNo>),
 }
 
-/// The ephemeral question that a message answers.
-fn question_of(message: &Message) -> Option<u64> {
+/// Returns the ephemeral request that a message answers.
+fn answered_request(message: &Message) -> Option<u64> {
     if message.kind != MessageType::Response {
         return None;
     }
     message.in_reply_to.as_ref()?.strip_prefix("eph_")?.parse().ok()
 }
 
-/// An agent that is known, under its current epoch, and sends as itself; or whoever may send as any agent that is known.
+/// Checks the sender: a registered agent in its current epoch that sends as itself, or a principal that is allowed to
+/// send as any registered agent.
 fn check_sender(
     published: &Published,
     principal: &Principal,
     epoch: Option<Epoch>,
     message: &Message,
 ) -> Result<(), Refused> {
-    let known = |agent: &AgentId| {
+    let registered = |agent: &AgentId| {
         let missing =
             || Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first");
         published.agents.by_id(agent).ok_or_else(missing)
@@ -256,24 +259,30 @@ fn check_sender(
     let actor = match principal {
         Principal::Agent(actor) => actor,
         Principal::System | Principal::Holder { .. } => {
-            return message.from.as_ref().map_or(Ok(()), |from| known(from).map(drop));
+            return message.from.as_ref().map_or(Ok(()), |from| registered(from).map(drop));
         }
     };
-    let known = known(actor)?;
-    if epoch.is_some_and(|epoch| epoch != known.epoch) {
-        return Err(Refused::new(Code::StaleEpoch, format!("agent {actor} was started again")));
+    let agent = registered(actor)?;
+    if epoch.is_some_and(|epoch| epoch != agent.epoch) {
+        return Err(Refused::new(
+            Code::StaleEpoch,
+            format!("stale epoch: agent {actor} has registered again"),
+        ));
     }
     if message.from.as_ref() != Some(actor) {
-        return Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as another"))
-            .hint("leave from out: a message is from the agent whose token sends it"));
+        return Err(Refused::new(
+            Code::Forbidden,
+            format!("agent {actor} is not allowed to send as another agent"),
+        )
+        .hint("omit `from`: the sender is the agent that owns the access token"));
     }
     Ok(())
 }
 
-/// The agents that can do something and may take it.
-fn able(published: &Published, capability: &str, takers: Takers) -> Vec<AgentNo> {
-    let leads =
+/// Returns the agents that have a capability and are allowed to take the message.
+fn capable_agents(published: &Published, capability: &str, takers: Takers) -> Vec<AgentNo> {
+    let is_coordinator =
         |number: &AgentNo| published.agents.get(*number).is_some_and(|agent| agent.role == Role::Coordinator);
-    let able = published.agents.capable(capability).iter().copied();
-    able.filter(|number| takers == Takers::Anybody || leads(number)).collect()
+    let capable = published.agents.capable(capability).iter().copied();
+    capable.filter(|number| takers == Takers::Anybody || is_coordinator(number)).collect()
 }

@@ -1,6 +1,6 @@
-//! Conduct flags that arrive as messages. What is marked `coc_violation_flag` or `PRIVATE_TO_MODERATORS` is raised as a
-//! private flag and never reaches the log, whatever way it came: every commit and every ephemeral message passes here
-//! before anything else looks at it. See `docs/decisions/0025-private-flags.md`.
+//! Screening for conduct flags that arrive as messages. Content marked `coc_violation_flag` or
+//! `PRIVATE_TO_MODERATORS` is raised as a private flag and never reaches the public log. Every commit and every
+//! ephemeral message is screened before any other processing. See `docs/decisions/0025-private-flags.md`.
 
 mod envelope;
 mod mark;
@@ -19,28 +19,29 @@ use envelope::Envelope;
 use mark::{Mark, mark_of, may_be_marked};
 pub use mark::{is_flag_word, is_marked};
 
-/// Which operations of a commit were raised as flags, so that what comes of the rest is told by the caller's numbers.
+/// Operations of a commit that were raised as flags. Used to map results of the remaining operations back to the
+/// indexes of the original commit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
-    /// Counted from 0, ascending.
+    /// Indexes starting at 0, ascending.
     raised: Vec<usize>,
 }
 
 impl Places {
-    /// The place in the commit as it came, of an operation of the rest.
-    fn original(&self, place: usize) -> usize {
-        self.raised.iter().fold(place, |place, raised| if *raised <= place { place + 1 } else { place })
+    /// Returns the index in the original commit of an operation of the remaining commit.
+    fn original(&self, index: usize) -> usize {
+        self.raised.iter().fold(index, |index, raised| if *raised <= index { index + 1 } else { index })
     }
 
-    /// A receipt for the commit as it came.
+    /// Adds the results of the flagged operations to a receipt.
     pub(crate) fn complete(&self, mut receipt: Receipt) -> Receipt {
-        for place in &self.raised {
-            receipt.results.insert((*place).min(receipt.results.len()), OpResult::Received);
+        for index in &self.raised {
+            receipt.results.insert((*index).min(receipt.results.len()), OpResult::Received);
         }
         receipt
     }
 
-    /// A refusal of the rest, by the numbers of the commit as it came.
+    /// Maps the indexes of a refusal to those of the original commit.
     pub(crate) fn renumber(&self, mut refused: Refused) -> Refused {
         refused.facts.op = refused.facts.op.map(|op| self.original(op));
         for stale in &mut refused.facts.stale {
@@ -50,31 +51,31 @@ impl Places {
     }
 }
 
-/// A commit without what is private.
+/// Commit without its private parts.
 struct Screened {
     rest: Commit,
     places: Places,
     flags: Vec<Flagged>,
 }
 
-/// A flag that is to be raised.
+/// Flag to raise.
 struct Flagged {
     about: Vec<u8>,
-    /// The id that its sender gave it: under it, it is raised once.
+    /// Client-assigned ID. A flag is raised only once per ID.
     client_id: Option<String>,
 }
 
 impl Space {
-    /// Whether a commit has to be looked through. Costs a search of its payloads for a few words.
+    /// Whether a commit has to be screened. Costs a search of its payloads for a few keywords.
     pub(crate) fn may_hold_flags(commit: &Commit) -> bool {
         commit.ops.iter().any(may_hold_flag)
     }
 
-    /// Raises what is marked as flags, and gives back the rest of the commit: `None` if nothing is left. Flags are raised
-    /// first: if the rest is refused they stay, and the same commit again does not raise them twice.
+    /// Raises marked content as flags and returns the remaining commit; `None` if nothing is left. Flags are raised
+    /// first: they remain if the rest is refused, and a retry of the same commit does not raise them again.
     pub(crate) async fn set_aside(&self, commit: Commit) -> Result<(Option<Commit>, Places), Error> {
-        // What makes the whole commit known, if it comes again.
-        let whole = match &commit.key {
+        // Identifies the commit in case of a retry.
+        let identity = match &commit.key {
             Some((key, _)) => Some(key.to_string()),
             None => IdempotencyKey::new("whole").ok().and_then(|key| {
                 let digest = commit.clone().keyed(key).key?.1;
@@ -86,24 +87,25 @@ impl Space {
         if flags.is_empty() {
             return Ok((Some(rest), places));
         }
-        // A commit of nothing but flags is like a call of `POST /v1/flags`: without a key each call raises another one.
-        let whole = whole.filter(|_| is_keyed || !rest.ops.is_empty());
+        // A commit that consists only of flags behaves like `POST /v1/flags`: without a key, each call raises a new
+        // flag.
+        let identity = identity.filter(|_| is_keyed || !rest.ops.is_empty());
         for (n, flag) in flags.into_iter().enumerate() {
             let key = flag.client_id.as_ref().map(|id| format!("id {id}"));
-            let key = key.or_else(|| whole.as_ref().map(|whole| format!("commit {n} {whole}")));
+            let key = key.or_else(|| identity.as_ref().map(|identity| format!("commit {n} {identity}")));
             self.raise_flag(&rest.principal, key, flag.about).await?;
         }
         if rest.ops.is_empty() {
             return Ok((None, places));
         }
-        // The log holds the digest of what was asked for: it must not depend on what is private.
+        // The log contains the fingerprint of the request, which must not depend on private content.
         if let Some((key, _)) = rest.key.take() {
             rest = rest.keyed(key);
         }
         Ok((Some(rest), places))
     }
 
-    /// The same for a message that lives in memory only; `None` if it was raised.
+    /// Screens an ephemeral message; returns `None` if it was raised as a flag.
     pub(crate) async fn set_message_aside(
         &self,
         principal: &Principal,
@@ -120,10 +122,10 @@ impl Space {
         }))
     }
 
-    /// Raises a message that no way in could read as one of its own, if it is marked: a JSON object. Says whether it was.
+    /// Raises a JSON object that no endpoint could parse as a message, if it is marked. Returns whether it was.
     ///
     /// # Errors
-    /// As [`crate::Flags::raise`]; the refusal leaves no trace.
+    /// As [`crate::Flags::raise`]; the refusal is not recorded.
     pub async fn raise_if_marked(
         &self,
         principal: &Principal,
@@ -143,15 +145,12 @@ impl Space {
         key: Option<String>,
         about: Vec<u8>,
     ) -> Result<(), Error> {
-        let none = || {
-            Refused::new(
-                Code::Unavailable,
-                "this hub has no private store, and a conduct flag is never public",
-            )
-            .hint("raise it at a hub that `quorate serve` or Hub::open started")
-            .private()
+        let unavailable = || {
+            Refused::new(Code::Unavailable, "this hub has no private store for conduct flags")
+                .hint("raise the flag on a hub started with `quorate serve` or Hub::open")
+                .private()
         };
-        let flags = self.engine().flags(self.number()).ok_or_else(none)?;
+        let flags = self.engine().flags(self.number()).ok_or_else(unavailable)?;
         let key = key.map(hashed).transpose()?;
         let about = bytes::Bytes::from(about);
         let asked = Asked { by: principal, key: key.as_ref(), what: [b"message", &about] };
@@ -161,29 +160,29 @@ impl Space {
         })
     }
 
-    /// Takes out what is private.
+    /// Removes the private parts of a commit.
     fn screen(&self, commit: Commit) -> Result<Screened, Refused> {
         let mut screened = Screened {
             rest: Commit { ops: Vec::with_capacity(commit.ops.len()), ..commit.clone() },
             places: Places::default(),
             flags: Vec::new(),
         };
-        for (place, op) in commit.ops.into_iter().enumerate() {
+        for (index, op) in commit.ops.into_iter().enumerate() {
             if !may_hold_flag(&op) {
                 screened.rest.ops.push(op);
                 continue;
             }
-            let (op, flag) = self.screen_op(op, &commit.principal).map_err(|refused| refused.at_op(place))?;
+            let (op, flag) = self.screen_op(op, &commit.principal).map_err(|refused| refused.at_op(index))?;
             screened.flags.extend(flag);
             match op {
                 Some(op) => screened.rest.ops.push(op),
-                None => screened.places.raised.push(place),
+                None => screened.places.raised.push(index),
             }
         }
         Ok(screened)
     }
 
-    /// An operation without what is private, if anything is left of it, and what has to be raised.
+    /// Returns an operation without its private parts, if anything is left of it, and the flag to raise.
     fn screen_op(&self, op: Op, by: &Principal) -> Result<(Option<Op>, Option<Flagged>), Refused> {
         match op {
             Op::Send { message, .. } => {
@@ -212,13 +211,15 @@ impl Space {
                 let (partial, flag) = self.screen_payload(heartbeat.partial.as_ref(), about);
                 Ok((Some(Op::HeartbeatTask(HeartbeatTask { partial, ..heartbeat })), flag))
             }
-            // What drives a procedure of the hub's own has been through here as messages.
+            // The state of a procedure driven by the hub consists of messages that were screened before.
             Op::StartProcedure(_) | Op::StepProcedure(_) if *by == Principal::System => Ok((Some(op), None)),
             op if holds_flag(&op) => Err(Refused::new(
                 Code::Invalid,
-                "what is marked as private to moderators can be no part of this operation",
+                "content marked as private to moderators is not allowed in this operation",
             )
-            .hint("raise it with POST /v1/flags, or send it as a message, and leave it out here")
+            .hint(
+                "raise a flag with POST /v1/flags or send it as a message, and remove it from this operation",
+            )
             .private()),
             op => Ok((Some(op), None)),
         }
@@ -256,7 +257,7 @@ impl Space {
         }
     }
 
-    /// Other bytes under the same salt: those that were sealed with it are never written.
+    /// Seals other bytes with the same salt. The bytes that were sealed with it before are never written.
     fn resealed(&self, payload: &Payload, bytes: Vec<u8>) -> Payload {
         match payload.is_sealed() {
             true => Payload::seal(bytes.into(), payload.salt),
@@ -265,7 +266,7 @@ impl Space {
     }
 }
 
-/// Whether what came of a request concerns the private store alone.
+/// Whether the outcome of a request concerns only the private store.
 pub(crate) fn is_private(outcome: &Result<Receipt, Error>) -> bool {
     match outcome {
         Ok(receipt) => receipt.results.first() == Some(&OpResult::Received),
@@ -274,14 +275,14 @@ pub(crate) fn is_private(outcome: &Result<Receipt, Error>) -> bool {
     }
 }
 
-/// What whoever waits for an answer is told: the question was raised, and nobody answers a flag.
+/// Creates the error for a request that was raised as a flag and will never receive a response.
 #[must_use]
 pub fn nobody_answers() -> Refused {
     Refused::new(
         Code::Cancelled,
-        "the message is kept as a conduct flag for the moderators; nobody answers it",
+        "the message was stored as a conduct flag for the moderators and receives no response",
     )
-    .hint("it is on disk; do not repeat it, and do not wait for an answer")
+    .hint("the flag is durable; do not retry, and do not wait for a response")
     .private()
     .asked("flag")
 }
@@ -300,14 +301,14 @@ fn mark_of_message(message: &Message) -> Mark {
     mark_of(&message.payload.bytes)
 }
 
-/// A quick look: whether it is worth a closer one.
+/// Fast check whether an operation has to be screened.
 fn may_hold_flag(op: &Op) -> bool {
-    let in_words = match op {
+    let has_keyword = match op {
         Op::Send { message, .. } => return may_be_flag(message),
         Op::Request(ask) => return may_be_flag(&ask.message),
         _ => holds_flag_word(op),
     };
-    in_words || op.payloads().any(|(_, payload)| may_be_marked(&payload.bytes))
+    has_keyword || op.payloads().any(|(_, payload)| may_be_marked(&payload.bytes))
 }
 
 fn may_be_flag(message: &Message) -> bool {
@@ -328,7 +329,7 @@ fn holds_flag_word(op: &Op) -> bool {
 fn holds_flag(op: &Op) -> bool {
     let is_private = |payload: &Payload| is_marked(&payload.bytes);
     let inputs_are_private = match op {
-        // Inputs of several tasks lie behind each other.
+        // The inputs of several tasks are concatenated in one payload.
         Op::CreateTasks(create) => {
             create.tasks.iter().filter_map(|task| create.input_of(task)).any(|input| is_marked(&input))
         }

@@ -1,6 +1,7 @@
-//! Conduct flags: what somebody tells the moderators, and nobody else. A flag is an entry in a space of a store of its own,
-//! beside the hub's: its own sequence, its own chain, no public number that it could move. See
-//! `docs/decisions/0025-private-flags.md`. Who may raise, read and resolve them is in `rights.rs`; the door asks there.
+//! Conduct flags: private reports to the moderators. A flag is an entry in a space of a separate private store, with
+//! its own sequence numbers and hash chain, so that it affects no public number. See
+//! `docs/decisions/0025-private-flags.md`. The permissions are defined in `permissions.rs` of the core and checked by
+//! the server.
 
 use bytes::Bytes;
 use quorate_core::hex;
@@ -17,17 +18,17 @@ use crate::error::Error;
 use crate::space::Space;
 use quorate_api::wellformed;
 
-/// Where a flag is. The words are the types of its entry, so that a list by state is a list by type.
+/// State of a flag. The names are the types of its entry, so that a list can be filtered by state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlagState {
-    /// Nobody has settled it.
+    /// Not resolved yet.
     Open,
-    /// A moderator has.
+    /// Resolved by a moderator.
     Resolved,
 }
 
 impl FlagState {
-    /// The word on the wire.
+    /// Returns the name used in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,42 +38,42 @@ impl FlagState {
     }
 }
 
-/// How a flag was settled.
+/// Resolution of a flag.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resolution {
-    /// Which moderator, as `moderator:NAME`.
+    /// Moderator, as `moderator:NAME`.
     pub by: String,
-    /// When, in milliseconds.
+    /// Time of the resolution, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// What was done about it; may be empty.
+    /// Note of the moderator; may be empty.
     pub note: String,
 }
 
-/// A flag.
+/// A conduct flag.
 #[derive(Clone, Debug)]
 pub struct Flag {
-    /// Its id.
+    /// Unique identifier.
     pub id: String,
-    /// Who raised it, as `agent:ID`, `operator:NAME` and so on.
+    /// Principal that raised it, as `agent:ID`, `operator:NAME` and so on.
     pub raised_by: String,
-    /// When.
+    /// Time at which it was raised.
     pub raised_at: Timestamp,
-    /// What was said: a JSON object, byte for byte as it came; `None` once it was erased.
+    /// Content: a JSON object, byte for byte as it was sent; `None` if it was erased.
     pub about: Option<Box<RawValue>>,
-    /// How it was settled, if it was.
+    /// Resolution, if it was resolved.
     pub resolution: Option<Resolution>,
 }
 
 impl Flag {
-    /// Where it is.
+    /// Returns the state of the flag.
     #[must_use]
     pub fn state(&self) -> FlagState {
         if self.resolution.is_some() { FlagState::Resolved } else { FlagState::Open }
     }
 }
 
-/// What the entry of a flag holds.
+/// Stored content of a flag.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Content {
@@ -82,31 +83,31 @@ struct Content {
     resolution: Option<Resolution>,
 }
 
-/// Who calls, and what makes the call repeatable.
+/// Caller and idempotency key of a request.
 pub struct Asked<'a> {
-    /// Who.
+    /// Principal that makes the request.
     pub by: &'a Principal,
-    /// Under which key, if there is one.
+    /// Idempotency key, if there is one.
     pub key: Option<&'a IdempotencyKey>,
-    /// What was asked, for the key: path and body.
+    /// Path and body of the request, covered by the key.
     pub what: [&'a [u8]; 2],
 }
 
-/// The flags of one space.
+/// Conduct flags of one space.
 #[derive(Clone)]
 pub struct Flags(Space);
 
 impl Flags {
-    /// Those that are kept in this space, which is one of the private store and of nobody's else.
+    /// Creates the handle for the flags in this space of the private store.
     #[must_use]
     pub fn kept_in(space: Space) -> Self {
         Self(space)
     }
 
-    /// Raises a flag. There is nothing to tell but that it is on disk: an id or a number would say how many there are.
+    /// Raises a flag. Returns no ID or number, because that would disclose the number of flags.
     ///
     /// # Errors
-    /// `INVALID`, `TOO_LARGE` or `SECRET_DETECTED` for what was said, `DUPLICATE`, or a failure of the storage.
+    /// `INVALID`, `TOO_LARGE` or `SECRET_DETECTED` for the content, `DUPLICATE`, or a storage failure.
     pub async fn raise(&self, asked: &Asked<'_>, about: &Bytes) -> Result<(), Error> {
         let flag = checked(about)?;
         let (raised_at, by) = (self.now(), asked.by.to_text());
@@ -117,15 +118,15 @@ impl Flags {
         self.0.commit_private(asked.commit(put)).await.map(drop)
     }
 
-    /// Settles a flag.
+    /// Resolves a flag.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` if it is settled, or a failure of the storage.
+    /// `NOT_FOUND`, `CONFLICT` if it is already resolved, or a storage failure.
     pub async fn resolve(&self, asked: &Asked<'_>, id: &str, note: String) -> Result<Flag, Error> {
         if note.chars().count() > REASON_CHARS_MAX {
             return Err(Refused::new(Code::TooLarge, "the note is too long")
                 .limit(REASON_CHARS_MAX as u64)
-                .hint(format!("give at most {REASON_CHARS_MAX} characters"))
+                .hint(format!("send at most {REASON_CHARS_MAX} characters"))
                 .into());
         }
         if asked.key.is_some() && self.0.answered(asked.commit(Vec::new())).await?.is_some() {
@@ -133,10 +134,13 @@ impl Flags {
         }
         let entry = self.entry(id).await?;
         let mut content = read(&entry)?.ok_or_else(|| erased(id))?;
-        if let Some(settled) = &content.resolution {
-            return Err(Refused::new(Code::Conflict, format!("flag {id} was resolved by {}", settled.by))
-                .hint("what is resolved stays so; raise another flag if there is more to say")
-                .into());
+        if let Some(resolution) = &content.resolution {
+            return Err(Refused::new(
+                Code::Conflict,
+                format!("flag {id} was already resolved by {}", resolution.by),
+            )
+            .hint("a resolution is final; raise another flag to add information")
+            .into());
         }
         content.resolution = Some(Resolution { by: asked.by.to_text(), at_ms: self.now().0, note });
         let put = self.put(entry.key.clone(), entry.version.head.version, &content)?;
@@ -144,18 +148,18 @@ impl Flags {
         self.flag(id).await
     }
 
-    /// A flag.
+    /// Returns a flag.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn flag(&self, id: &str) -> Result<Flag, Error> {
         flag(&self.entry(id).await?)
     }
 
-    /// Flags by age, oldest first, and whether there may be more.
+    /// Returns flags, oldest first, and whether there may be more.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn list(
         &self,
         state: Option<FlagState>,
@@ -163,12 +167,12 @@ impl Flags {
         limit: usize,
     ) -> Result<(Vec<Flag>, bool), Error> {
         let entry_type = state.map(|state| state.as_str().to_owned());
-        let wanted = Read::Entries { prefix: PREFIX.into(), entry_type, author: None, after, limit };
-        let (entries, more) = self.0.entries_page(wanted, limit).await?;
+        let read = Read::Entries { prefix: PREFIX.into(), entry_type, author: None, after, limit };
+        let (entries, more) = self.0.entries_page(read, limit).await?;
         Ok((entries.iter().map(flag).collect::<Result<_, _>>()?, more))
     }
 
-    /// The newest record of the private chain: for moderators, to check it against later.
+    /// Returns the head of the private chain, for later verification by moderators.
     #[must_use]
     pub fn head(&self) -> Head {
         self.0.published().head
@@ -185,7 +189,7 @@ impl Flags {
         };
         let missing = || {
             Refused::new(Code::NotFound, format!("there is no flag {id:?}"))
-                .hint("the list of flags has the ids")
+                .hint("list the flags to find its id")
         };
         Ok(found.ok_or_else(missing)?)
     }
@@ -206,19 +210,19 @@ impl Flags {
 }
 
 impl Asked<'_> {
-    /// The hub writes; who asked stands in the content, where it can be erased. Keys of different people are different keys:
-    /// nobody learns of another's flag by the key that was used for it.
+    /// Creates the commit. The principal is the system; the caller is part of the content, where it can be erased.
+    /// Keys are scoped to the principal, so that the key of a flag does not disclose it to others.
     fn commit(&self, ops: Vec<Op>) -> Commit {
         let commit = Commit::new(Principal::System, ops);
         let Some(key) = self.key else { return commit };
-        let mut own = Sha256::new();
-        own.update(self.by.to_text());
-        own.update([0]);
-        own.update(key.as_str());
-        let own = hex::encode(&own.finalize());
-        match IdempotencyKey::new(own) {
-            Ok(own) => commit.keyed_for(own, &self.what),
-            // 64 letters and digits are a key.
+        let mut scoped = Sha256::new();
+        scoped.update(self.by.to_text());
+        scoped.update([0]);
+        scoped.update(key.as_str());
+        let scoped = hex::encode(&scoped.finalize());
+        match IdempotencyKey::new(scoped) {
+            Ok(scoped) => commit.keyed_for(scoped, &self.what),
+            // Cannot fail: 64 hexadecimal digits are a valid key.
             Err(_) => commit,
         }
     }
@@ -226,28 +230,29 @@ impl Asked<'_> {
 
 const PREFIX: &str = "flg_";
 
-/// Ordered by age, because a list by key is to be one by age; unguessable, so that it counts nothing.
+/// Creates an ID that sorts by time, so that a list by key is ordered by time. The random part makes it unguessable
+/// and hides the number of flags.
 fn id_of(at: Timestamp, random: [u8; 16]) -> String {
     let random = hex::encode(&random[..8]);
     format!("{PREFIX}{:012x}{random}", at.0)
 }
 
-/// Whoever reports harm is not turned away for a field: any JSON object is a flag.
+/// Validates a flag. Any non-empty JSON object is accepted, so that no report is rejected for its fields.
 fn checked(about: &Bytes) -> Result<Box<RawValue>, Refused> {
     if about.len() > FLAG_BYTES_MAX {
         return Err(Refused::new(Code::TooLarge, format!("the flag has {} bytes", about.len()))
             .limit(FLAG_BYTES_MAX as u64)
-            .hint("say where it is, and quote only what shows it"));
+            .hint("reference the content, and quote only the relevant part"));
     }
-    let invalid = |why: String| {
-        Refused::new(Code::Invalid, why).hint("send a JSON object that says what happened and where")
+    let invalid = |detail: String| {
+        Refused::new(Code::Invalid, detail).hint("send a JSON object that describes what happened and where")
     };
     wellformed::json("flag", about)?;
     let flag: Box<RawValue> = serde_json::from_slice(about).map_err(|error| invalid(error.to_string()))?;
     let fields: serde_json::Map<String, serde_json::Value> =
-        serde_json::from_str(flag.get()).map_err(|_| invalid("a flag is a JSON object".into()))?;
+        serde_json::from_str(flag.get()).map_err(|_| invalid("the flag is not a JSON object".into()))?;
     if fields.is_empty() {
-        return Err(invalid("the flag says nothing".into()));
+        return Err(invalid("the flag is an empty object".into()));
     }
     Ok(flag)
 }
@@ -272,8 +277,8 @@ fn flag(entry: &Entry) -> Result<Flag, Error> {
 }
 
 fn erased(id: &str) -> Refused {
-    Refused::new(Code::Conflict, format!("what flag {id} said was erased"))
-        .hint("nothing is left that could be resolved")
+    Refused::new(Code::Conflict, format!("the content of flag {id} was erased"))
+        .hint("an erased flag cannot be resolved")
 }
 
 fn unreadable(key: &Key, error: &serde_json::Error) -> Error {

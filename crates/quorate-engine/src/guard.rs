@@ -1,32 +1,32 @@
-//! What the rules of a space refused of late, and what ephemeral messages cost their senders: in memory only, never in
-//! the log, and never any content.
+//! Recent policy violations and the broadcast rate of ephemeral messages. Held in memory only, never in the log, and
+//! without any message content.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{AgentNo, Broadcasts, Policy, Principal, Refused, SpaceNo, Timestamp, Violation};
 
-/// Violations that a space remembers: the newest ones.
+/// Number of violations retained per space.
 const VIOLATIONS_MAX: usize = 1000;
 
 #[derive(Default)]
-struct Noted {
+struct SpaceRecord {
     violations: VecDeque<Violation>,
-    /// How many were forgotten: the first that is remembered is the one after these.
-    forgotten: u64,
+    /// Number of violations that were dropped from the front.
+    dropped: u64,
     broadcasts: HashMap<AgentNo, Broadcasts>,
 }
 
-/// What is noted, space by space.
+/// Violations and broadcast rates by space.
 #[derive(Default)]
-pub(crate) struct Guard(Mutex<HashMap<SpaceNo, Noted>>);
+pub(crate) struct Guard(Mutex<HashMap<SpaceNo, SpaceRecord>>);
 
 impl Guard {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SpaceNo, Noted>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SpaceNo, SpaceRecord>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a refusal if a rule of the space said no.
+    /// Records a violation if the refusal was caused by a rule of the space.
     pub(crate) fn note(&self, space: SpaceNo, principal: &Principal, refused: &Refused, at: Timestamp) {
         let Some(rule) = refused.facts.rule.as_ref().filter(|_| !refused.facts.private) else { return };
         let violation = Violation {
@@ -37,24 +37,24 @@ impl Guard {
             at,
         };
         let mut spaces = self.lock();
-        let noted = spaces.entry(space).or_default();
-        if noted.violations.len() >= VIOLATIONS_MAX {
-            noted.violations.pop_front();
-            noted.forgotten += 1;
+        let record = spaces.entry(space).or_default();
+        if record.violations.len() >= VIOLATIONS_MAX {
+            record.violations.pop_front();
+            record.dropped += 1;
         }
-        noted.violations.push_back(violation);
+        record.violations.push_back(violation);
     }
 
-    /// What was refused, oldest first, each with the how many-th it is: those after this one.
+    /// Returns the violations after this number, oldest first, each with its number.
     pub(crate) fn violations(&self, space: SpaceNo, after: u64, limit: usize) -> Vec<(u64, Violation)> {
         let spaces = self.lock();
-        let Some(noted) = spaces.get(&space) else { return Vec::new() };
-        let numbered = (noted.forgotten + 1..).zip(&noted.violations);
+        let Some(record) = spaces.get(&space) else { return Vec::new() };
+        let numbered = (record.dropped + 1..).zip(&record.violations);
         let later = numbered.filter(|(number, _)| *number > after).take(limit);
-        later.map(|(number, one)| (number, one.clone())).collect()
+        later.map(|(number, violation)| (number, violation.clone())).collect()
     }
 
-    /// Counts an ephemeral message to everybody.
+    /// Counts an ephemeral broadcast against the rate limit.
     pub(crate) fn broadcast(
         &self,
         space: SpaceNo,
@@ -75,9 +75,9 @@ mod tests {
 
     use super::*;
 
-    // Fails under: a list without an end, or one that forgets the newest.
+    // Fails under: an unbounded list, or one that drops the newest.
     #[test]
-    fn e6_the_newest_1000_violations_are_remembered() {
+    fn e6_the_newest_1000_violations_are_retained() {
         let guard = Guard::default();
         let refused = Refused::new(Code::PolicyViolation, "no").rule("supervised", "to");
         for ms in 0..VIOLATIONS_MAX as u64 + 7 {

@@ -1,4 +1,5 @@
-//! Reads of items: one, one as it was, and lists, the same way for every noun that is kept as one row.
+//! Reads of items: a single item, an item as of a record, and lists, the same for every resource that is stored as
+//! one row.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,31 +16,31 @@ use crate::error::Error;
 use crate::reads::unexpected;
 use crate::space::Space;
 
-/// Items looked at for one page of a list; the cursor leads on.
+/// Maximum number of items scanned for one page; the cursor continues after them.
 const LOOKED_AT_MAX: usize = 10_000;
-/// Items read at once.
+/// Number of items read together.
 const AT_ONCE: usize = 500;
 
-/// A noun that is kept as one row.
+/// Resource that is stored as one row.
 pub trait Noun: Sized {
-    /// Which kind of item it is.
+    /// Kind of item.
     const KIND: ItemKind;
-    /// What to do if there is none under an id.
+    /// Hint if no item with an ID exists.
     const HINT: &'static str;
-    /// Its id.
+    /// Type of its ID.
     type Id: fmt::Display;
 
-    /// The noun of an item; `None` for an item of another kind.
+    /// Converts an item; `None` if it is of another kind.
     fn of(item: Item) -> Option<Self>;
 
-    /// There is none under this id.
+    /// Creates the error for an unknown ID.
     fn not_found(id: &Self::Id) -> Refused {
         Refused::new(Code::NotFound, format!("there is no {} {id}", Self::KIND.as_str())).hint(Self::HINT)
     }
 }
 
-/// A row for each noun: its type and that of its id, how an item holds it, and the hint.
-macro_rules! nouns {
+/// One row per resource: its type, the type of its ID, its item variant, and the hint.
+macro_rules! stored_items {
     ($($noun:ty, $id:ty, $kind:ident($held:ident) => $own:expr, $hint:literal;)*) => {$(
         impl Noun for $noun {
             const KIND: ItemKind = ItemKind::$kind;
@@ -56,36 +57,36 @@ macro_rules! nouns {
     )*};
 }
 
-nouns! {
-    Approval, ApprovalId, Approval(held) => *held, "check the id; list what is pending";
+stored_items! {
+    Approval, ApprovalId, Approval(held) => *held, "check the id; list the pending approvals";
     Budget, BudgetId, Budget(held) => held,
-        "make it first; the list of budgets shows those that you may see";
-    Lock, LockName, Lock(held) => held, "check the name; the list of locks shows those that were ever held";
+        "create it first; list the budgets that you are allowed to see";
+    Lock, LockName, Lock(held) => held, "check the name; a lock is created when it is first acquired";
     Procedure, ProcedureId, Procedure(held) => held, "start it first, or check the id";
     Request, MessageId, Request(held) => held,
-        "a message that nobody waits for is not a request; look at it with `why`";
+        "a message without a requester is not a request; inspect it with `why`";
     Session, SessionId, Session(held) => held, "open it first, or check the id";
-    Snapshot, SnapshotName, Snapshot(held) => held, "make it first, or check the name";
-    Task, TaskId, Task(held) => held, "check the id; the list of tasks shows what there is";
+    Snapshot, SnapshotName, Snapshot(held) => held, "create it first, or check the name";
+    Task, TaskId, Task(held) => held, "check the id; list the tasks";
     Arc<AccessToken>, TokenId, Token(held) => held,
-        "the list of tokens shows those that are valid; one that was revoked or has expired is gone";
+        "list the valid tokens; revoked and expired ones are not listed";
 }
 
 fn key_of<T: Noun>(id: &T::Id) -> ItemKey {
     ItemKey::new(T::KIND, id.to_string())
 }
 
-/// A page of a list. It may be short and still go on: it looked at many that were not wanted.
+/// Page of a list. It can be short and still continue if the scan limit was reached.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ItemPage<T> {
-    /// The items, each with the rest of the list after it.
+    /// Items, each with the rest of the list after it.
     pub items: Vec<(ItemRange, T)>,
-    /// The rest of the list; `None` at its end.
+    /// Rest of the list; `None` at its end.
     pub rest: Option<ItemRange>,
 }
 
 impl<T: Noun> ItemPage<T> {
-    /// The page as clients receive it.
+    /// Converts the page to the form that clients receive.
     pub fn render<U>(&self, show: impl Fn(&T) -> U) -> Page<U> {
         let items = self.items.iter().map(|(_, item)| show(item)).collect();
         Page { items, cursor: self.rest.as_ref().and_then(|rest| cursor_of(T::KIND, rest)) }
@@ -93,10 +94,10 @@ impl<T: Noun> ItemPage<T> {
 }
 
 impl Space {
-    /// An item as it is; `None` if there is none.
+    /// Returns an item; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn find<T: Noun>(&self, id: &T::Id) -> Result<Option<T>, Error> {
         match self.read_one(Read::Item(key_of::<T>(id))).await? {
             Rows::Item(item) => Ok(item.and_then(T::of)),
@@ -104,50 +105,50 @@ impl Space {
         }
     }
 
-    /// An item as it is.
+    /// Returns an item.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn item<T: Noun>(&self, id: &T::Id) -> Result<T, Error> {
         Ok(self.find(id).await?.ok_or_else(|| T::not_found(id))?)
     }
 
-    /// An item as it was after a record.
+    /// Returns an item as of a record.
     ///
     /// # Errors
-    /// `NOT_FOUND`, also if it was created later; or a failure of the storage.
+    /// `NOT_FOUND`, also if it was created later; or a storage failure.
     pub async fn item_at<T: Noun>(&self, id: &T::Id, at: Seq) -> Result<T, Error> {
         let key = key_of::<T>(id);
         let found = self.items_at(std::slice::from_ref(&key), at).await?.remove(&key);
         Ok(found.and_then(T::of).ok_or_else(|| T::not_found(id))?)
     }
 
-    /// A page of the items that are wanted.
+    /// Returns a page of the items that match the filter.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn list<T: Noun>(
         &self,
         range: ItemRange,
         limit: usize,
-        wanted: impl Fn(&T) -> bool,
+        filter: impl Fn(&T) -> bool,
     ) -> Result<ItemPage<T>, Error> {
-        self.scan(T::KIND, range, limit, |item| T::of(item).filter(&wanted)).await
+        self.scan(T::KIND, range, limit, |item| T::of(item).filter(&filter)).await
     }
 
-    /// The items of a kind by id, after one of them, as far as they are wanted; and the rest of the list.
+    /// Returns the items of a kind by ID, after one of them, that match the filter, and the rest of the list.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn items<T>(
         &self,
         kind: ItemKind,
         after: Option<ItemRange>,
         limit: usize,
-        wanted: impl Fn(Item) -> Option<T>,
+        filter: impl Fn(Item) -> Option<T>,
     ) -> Result<Page<T, ItemRange>, Error> {
         let range = after.unwrap_or(ItemRange::ById(None));
-        let ItemPage { items, rest } = self.scan(kind, range, limit, wanted).await?;
+        let ItemPage { items, rest } = self.scan(kind, range, limit, filter).await?;
         Ok(Page { items: items.into_iter().map(|(_, item)| item).collect(), cursor: rest })
     }
 
@@ -156,12 +157,12 @@ impl Space {
         kind: ItemKind,
         range: ItemRange,
         limit: usize,
-        wanted: impl Fn(Item) -> Option<T>,
+        filter: impl Fn(Item) -> Option<T>,
     ) -> Result<ItemPage<T>, Error> {
         let mut page = ItemPage { items: Vec::new(), rest: Some(range) };
-        // As many as are asked for at first: mostly all of them are wanted.
-        let (mut looked_at, mut at_once) = (0, limit.min(AT_ONCE));
-        while looked_at < LOOKED_AT_MAX
+        // Start with the requested number: usually most items match.
+        let (mut scanned, mut at_once) = (0, limit.min(AT_ONCE));
+        while scanned < LOOKED_AT_MAX
             && let Some(range) = page.rest.take()
         {
             let read = Read::Items { kind, range: range.clone(), limit: at_once };
@@ -169,12 +170,12 @@ impl Space {
                 Rows::Items(items) => items,
                 other => return Err(unexpected(&other)),
             };
-            looked_at += items.len();
+            scanned += items.len();
             let is_last = items.len() < at_once;
             for listed in items {
                 let rest = range.after(listed.created, &listed.item.key().id);
                 page.rest = Some(rest.clone());
-                page.items.extend(wanted(listed.item).map(|item| (rest, item)));
+                page.items.extend(filter(listed.item).map(|item| (rest, item)));
                 if page.items.len() == limit {
                     return Ok(page);
                 }

@@ -1,8 +1,9 @@
-//! The engine: everything between a door and the store.
+//! The engine: everything between a protocol frontend and the store.
 //!
-//! A door (the library, HTTP later) authenticates and makes a [`Commit`](quorate_core::Commit). The engine checks it on
-//! the caller's thread, lets the store commit it, hands deliveries to those who wait, and lets time pass: leases that
-//! lapse, messages that expire, deliveries that fall due.
+//! A frontend (the embedded library, HTTP, WebSocket) authenticates the caller and builds a
+//! [`Commit`](quorate_core::Commit). The engine validates it on the caller's thread, passes it to the store,
+//! dispatches deliveries to waiting consumers, and runs the timers for lease expiry, message expiry and scheduled
+//! deliveries.
 
 mod alarm;
 mod approvals;
@@ -73,5 +74,5 @@ pub use stream::Pending;
 pub use task::{PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskView};
 pub use watch::{Change, Watch};
 
-// What reads take and give.
+// Parameters and results of reads.
 pub use quorate_store::{DeadLetter, DeliveryState, Entry, Figures, Page, Published, Read, SpaceInfo, When};

@@ -1,6 +1,6 @@
-//! Locks that are waited for under a key. Whoever finds them free takes them in a commit that bears the key. Whoever must
-//! wait stands in line like everybody else, with its priority and in the search for circles; what comes of that is kept in
-//! memory for a while, so that the same call again, after a break, has the same place and the same answer.
+//! Waiting for locks under an idempotency key. If the locks are free, they are acquired in a commit that carries the
+//! key. Otherwise the call queues like any other, with its priority and in the deadlock detection. Its outcome is
+//! held in memory for a while, so that a retry after a disconnect gets the same position and the same result.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,53 +17,55 @@ use crate::error::Error;
 use crate::once::Asker;
 use crate::space::Space;
 
-/// How long a place is kept for somebody whose call broke off.
-const COME_BACK: Duration = Duration::from_secs(5);
-/// How long an answer is kept at most.
-const KEPT: Duration = Duration::from_secs(60);
+/// How long the position in the queue is retained after a disconnect.
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time for which an outcome is retained.
+const RETENTION: Duration = Duration::from_secs(60);
 
-/// Who waits under which key.
-type Place = (SpaceNo, String, IdempotencyKey);
-type Told = Result<(Locked, Timestamp), Error>;
+/// Space, principal and idempotency key of a waiting call.
+type WaitKey = (SpaceNo, String, IdempotencyKey);
+type LockOutcome = Result<(Locked, Timestamp), Error>;
 
-/// Calls that wait for locks under a key, and what came of them.
+/// Calls that wait for locks under an idempotency key, and their outcomes.
 #[derive(Default)]
 pub(crate) struct Lines {
-    waits: Mutex<HashMap<Place, Wait>>,
+    waits: Mutex<HashMap<WaitKey, PendingLock>>,
 }
 
-struct Wait {
-    /// Of what was asked for.
+struct PendingLock {
+    /// Fingerprint of the request.
     fingerprint: [u8; 32],
-    tell: Arc<watch::Sender<Option<Told>>>,
+    sender: Arc<watch::Sender<Option<LockOutcome>>>,
 }
 
 impl Lines {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Place, Wait>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<WaitKey, PendingLock>> {
         self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What comes of the call that waits under this key, if there is one.
+    /// Joins the call that waits under this key, if there is one.
     fn join(
         &self,
-        place: &Place,
+        key: &WaitKey,
         fingerprint: &[u8; 32],
-    ) -> Result<Option<watch::Receiver<Option<Told>>>, Refused> {
-        match self.lock().get(place) {
+    ) -> Result<Option<watch::Receiver<Option<LockOutcome>>>, Refused> {
+        match self.lock().get(key) {
             None => Ok(None),
-            Some(wait) if wait.fingerprint == *fingerprint => Ok(Some(wait.tell.subscribe())),
-            Some(_) => Err(Refused::new(Code::Duplicate, "this idempotency key was used for other locks")
-                .hint("use a new key for a new call; repeat a call only with the very same content")),
+            Some(wait) if wait.fingerprint == *fingerprint => Ok(Some(wait.sender.subscribe())),
+            Some(_) => {
+                Err(Refused::new(Code::Duplicate, "this idempotency key was already used for other locks")
+                    .hint("use a new key for a new call; a retry must have the same content"))
+            }
         }
     }
 }
 
 impl Space {
-    /// Takes locks under a key, and tells when.
+    /// Acquires locks under an idempotency key. Returns them with the time of the grant.
     ///
     /// # Errors
-    /// `TIMEOUT` if they could not be had in time, `DEADLOCK` if they never could, another refusal, or a failure of the
-    /// storage.
+    /// `TIMEOUT` if the locks were not granted in time, `DEADLOCK` if they never can be, another refusal, or a storage
+    /// failure.
     pub async fn lock_once(
         &self,
         asker: Asker<'_>,
@@ -71,92 +73,98 @@ impl Space {
         wait: Duration,
     ) -> Result<(Locked, Timestamp), Error> {
         let commit = asker(vec![Op::AcquireLocks(AcquireLocks { waiting: Waiting::No, ..ask.clone() })]);
-        let keyed = commit.key.clone().ok_or_else(|| Refused::new(Code::Invalid, "the call has no key"))?;
+        let keyed = commit
+            .key
+            .clone()
+            .ok_or_else(|| Refused::new(Code::Invalid, "the call has no idempotency key"))?;
         let (key, fingerprint) = keyed;
         let (principal, epoch) = (commit.principal.clone(), commit.epoch);
-        let place = (self.number(), principal.to_text(), key);
-        let mut told = match self.engine().lines.join(&place, &fingerprint)? {
-            Some(told) => told,
+        let wait_key = (self.number(), principal.to_text(), key);
+        let mut outcome = match self.engine().lines.join(&wait_key, &fingerprint)? {
+            Some(outcome) => outcome,
             None => match self.commit(commit).await {
                 Err(error) if error.code() == Code::Timeout && !wait.is_zero() => {
-                    let given = {
+                    let granted = {
                         let space = self.clone();
                         async move { space.lock(&principal, epoch, ask, wait).await }
                     };
-                    self.stand_in_line(place, fingerprint, given)
+                    self.wait_in_queue(wait_key, fingerprint, granted)
                 }
                 outcome => return locked_of(outcome?),
             },
         };
-        let given_up =
-            || Refused::new(Code::Unavailable, "the wait for the lock was given up").hint("call again");
-        let told = told.wait_for(Option::is_some).await.map_err(|_| given_up())?.clone();
-        told.unwrap_or_else(|| Err(given_up().into()))
+        let aborted = || {
+            Refused::new(Code::Unavailable, "the wait for the lock was aborted")
+                .hint("retry with the same key")
+        };
+        let outcome = outcome.wait_for(Option::is_some).await.map_err(|_| aborted())?.clone();
+        outcome.unwrap_or_else(|| Err(aborted().into()))
     }
 
-    /// Begins to wait, unless the same call does already.
-    fn stand_in_line(
+    /// Starts to wait, unless a call under the same key does already.
+    fn wait_in_queue(
         &self,
-        place: Place,
+        key: WaitKey,
         fingerprint: [u8; 32],
-        given: impl Future<Output = Result<Locked, Error>> + Send + 'static,
-    ) -> watch::Receiver<Option<Told>> {
+        granted: impl Future<Output = Result<Locked, Error>> + Send + 'static,
+    ) -> watch::Receiver<Option<LockOutcome>> {
         let mut waits = self.engine().lines.lock();
-        let vacant = match waits.entry(place.clone()) {
-            Entry::Occupied(wait) => return wait.get().tell.subscribe(),
+        let vacant = match waits.entry(key.clone()) {
+            Entry::Occupied(wait) => return wait.get().sender.subscribe(),
             Entry::Vacant(vacant) => vacant,
         };
-        let (tell, told) = watch::channel(None);
-        let tell = Arc::new(tell);
-        vacant.insert(Wait { fingerprint, tell: Arc::clone(&tell) });
+        let (sender, receiver) = watch::channel(None);
+        let sender = Arc::new(sender);
+        vacant.insert(PendingLock { fingerprint, sender: Arc::clone(&sender) });
         let space = self.clone();
         tokio::spawn(async move {
-            stand(&space, &tell, given).await;
-            space.engine().lines.lock().remove(&place);
+            wait_for_grant(&space, &sender, granted).await;
+            space.engine().lines.lock().remove(&key);
         });
-        told
+        receiver
     }
 }
 
-fn locked_of(receipt: Receipt) -> Told {
+fn locked_of(receipt: Receipt) -> LockOutcome {
     match receipt.results.into_iter().next() {
         Some(OpResult::Locked(locked)) => Ok((locked, receipt.at)),
-        _ => Err(StoreError::Read("a lock was not answered".into()).into()),
+        _ => Err(StoreError::Read("unexpected result of a lock operation".into()).into()),
     }
 }
 
-/// Stands in line for as long as somebody wants to know, and keeps the answer for whoever did not hear it.
-async fn stand(
+/// Waits in the queue for as long as a caller is interested, and retains the outcome for a caller that has to
+/// reconnect.
+async fn wait_for_grant(
     space: &Space,
-    tell: &watch::Sender<Option<Told>>,
-    given: impl Future<Output = Result<Locked, Error>>,
+    sender: &watch::Sender<Option<LockOutcome>>,
+    granted: impl Future<Output = Result<Locked, Error>>,
 ) {
-    let given = tokio::select! {
-        given = given => given,
-        // The place is given up, and whatever was given on the way is given back.
-        () = deserted(space, tell) => return,
+    let granted = tokio::select! {
+        granted = granted => granted,
+        // Dropping `granted` leaves the queue and releases any lock that was granted meanwhile.
+        () = abandoned(space, sender) => return,
     };
     let at = space.engine().clock().now().wall;
-    let locked = given.as_ref().ok().cloned();
-    let heard = tell.receiver_count() > 0;
-    tell.send_replace(Some(given.map(|locked| (locked, at))));
+    let locked = granted.as_ref().ok().cloned();
+    let was_received = sender.receiver_count() > 0;
+    sender.send_replace(Some(granted.map(|locked| (locked, at))));
     let Some(locked) = locked else { return };
-    if !heard {
-        space.pass(COME_BACK).await;
-        if tell.receiver_count() == 0 {
+    if !was_received {
+        space.pass(RECONNECT_TIMEOUT).await;
+        if sender.receiver_count() == 0 {
             space.release_unwanted(locked.locks).await;
             return;
         }
     }
-    space.pass(KEPT.min(Duration::from_millis(locked.ttl_ms))).await;
+    space.pass(RETENTION.min(Duration::from_millis(locked.ttl_ms))).await;
 }
 
-/// Ends when nobody has waited for so long that nobody comes back.
-async fn deserted(space: &Space, tell: &watch::Sender<Option<Told>>) {
+/// Resolves once no caller has been waiting for [`RECONNECT_TIMEOUT`].
+async fn abandoned(space: &Space, sender: &watch::Sender<Option<LockOutcome>>) {
     loop {
-        tell.closed().await;
-        space.pass(COME_BACK).await;
-        if tell.receiver_count() == 0 {
+        sender.closed().await;
+        space.pass(RECONNECT_TIMEOUT).await;
+        if sender.receiver_count() == 0 {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! Locks as callers see them: ask and wait, look.
+//! Acquiring locks, with a wait in the queue of the lock.
 
 use std::time::Duration;
 
@@ -15,12 +15,11 @@ use crate::post::Mail;
 use crate::space::Space;
 
 impl Space {
-    /// Takes locks, all of them or none; waits for them, but not longer than this. How the request itself says that it
-    /// waits is not looked at.
+    /// Acquires locks atomically, waiting for at most this long. The `waiting` field of the request is ignored.
     ///
     /// # Errors
-    /// `TIMEOUT` if they could not be had in time, `DEADLOCK` if they never could, another refusal, or a failure of the
-    /// storage. Nothing is held then.
+    /// `TIMEOUT` if the locks were not granted in time, `DEADLOCK` if they never can be, another refusal, or a storage
+    /// failure. No lock is held then.
     pub async fn lock(
         &self,
         principal: &Principal,
@@ -30,55 +29,57 @@ impl Space {
     ) -> Result<Locked, Error> {
         let (id, mail) = self.post().wait(self.number());
         let waiting = if wait.is_zero() { Waiting::No } else { Waiting::Once(id) };
-        let mut place = Place { space: self.clone(), id, mail: Some(mail), waits: !wait.is_zero() };
+        let mut queued = QueuedLock { space: self.clone(), id, mail: Some(mail), waits: !wait.is_zero() };
         let name = ask.names.first().cloned();
         let op = Op::AcquireLocks(AcquireLocks { waiting, ..ask });
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         match receipt.results.into_iter().next() {
             Some(OpResult::Locked(locked)) => {
-                place.waits = false;
+                queued.waits = false;
                 Ok(locked)
             }
-            Some(OpResult::InLine) => place.wait(wait, name).await,
-            _ => Err(StoreError::Read("a lock was not answered".into()).into()),
+            Some(OpResult::InLine) => queued.wait(wait, name).await,
+            _ => Err(StoreError::Read("unexpected result of a lock operation".into()).into()),
         }
     }
 }
 
-/// A place in line. The caller may go away at any point: then nothing stays behind, neither the place nor a lock.
-struct Place {
+/// A position in the queue of a lock. If the calling future is dropped, neither the position nor a lock remains.
+struct QueuedLock {
     space: Space,
     id: ConsumerId,
     mail: Option<UnboundedReceiver<Mail>>,
-    /// Whether the head may count on it.
+    /// Whether the waiter is registered with the writer.
     waits: bool,
 }
 
-impl Place {
+impl QueuedLock {
     async fn wait(mut self, wait: Duration, name: Option<LockName>) -> Result<Locked, Error> {
         let space = self.space.clone();
         let Some(mail) = &mut self.mail else { return Err(StoreError::Closed.into()) };
-        let (mut came, in_time) = tokio::select! {
-            came = mail.recv() => (came, true),
+        let (mut event, in_time) = tokio::select! {
+            event = mail.recv() => (event, true),
             () = space.pass(wait) => (None, false),
         };
-        if came.is_none() {
-            // What was given before the wait ended lies in the mailbox by the time this is answered.
+        if event.is_none() {
+            // Locks granted before the wait ended are in the mailbox once this commit returns.
             space.commit_system(vec![Op::Close { consumer: self.id }]).await?;
-            came = mail.try_recv().ok();
+            event = mail.try_recv().ok();
         }
         self.waits = false;
-        match came {
+        match event {
             Some(Mail::Told(Told::Locked(locked))) => Ok(locked),
             Some(Mail::Told(Told::Refused(refused))) => Err(refused.into()),
-            Some(_) => Err(StoreError::Read("a lock was not answered".into()).into()),
-            None if in_time => Err(Refused::new(Code::StaleEpoch, "the agent was started again or removed")
-                .hint("this start of the agent is over; it waits for nothing any more")
-                .into()),
+            Some(_) => Err(StoreError::Read("unexpected result of a lock operation".into()).into()),
+            None if in_time => {
+                Err(Refused::new(Code::StaleEpoch, "the agent has registered again, or was removed")
+                    .hint("stop this instance of the agent, or register it again to get a new epoch")
+                    .into())
+            }
             None => {
                 let name = name.map_or(String::new(), |name| format!(" {name}"));
-                Err(Refused::new(Code::Timeout, format!("the lock{name} was not free in time"))
-                    .hint("ask again, or wait for it longer; you hold none of the locks")
+                Err(Refused::new(Code::Timeout, format!("the lock{name} was not granted in time"))
+                    .hint("retry, or wait longer; none of the locks was acquired")
                     .into())
             }
         }
@@ -86,16 +87,16 @@ impl Place {
 }
 
 impl Space {
-    /// Releases locks that nobody waits for any more.
+    /// Releases locks whose caller is gone.
     pub(crate) async fn release_unwanted(&self, locks: Vec<FenceRef>) {
         if let Err(error) = self.commit_system(vec![Op::ReleaseLocks(locks)]).await {
             let (space, code) = (self.number().0, error.code().as_str());
-            tracing::warn!(space, code, "locks were not released; they expire");
+            tracing::warn!(space, code, "failed to release locks; they expire on their own");
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuedLock {
     fn drop(&mut self) {
         let (space, id) = (self.space.clone(), self.id);
         let Some(mut mail) = self.mail.take().filter(|_| self.waits) else { return space.post().close(id) };
@@ -106,10 +107,10 @@ impl Drop for Place {
         handle.spawn(async move {
             let closed = space.commit_system(vec![Op::Close { consumer: id }]).await;
             space.post().close(id);
-            // What was given in the meantime is given back: whoever asked is not there to do it. If that cannot be
-            // written, the hold ends with its time.
-            while let (Ok(_), Ok(Mail::Told(told))) = (&closed, mail.try_recv()) {
-                if let Told::Locked(locked) = told {
+            // Release locks that were granted in the meantime, since the caller is gone. If that cannot be written,
+            // they expire.
+            while let (Ok(_), Ok(Mail::Told(event))) = (&closed, mail.try_recv()) {
+                if let Told::Locked(locked) = event {
                     space.release_unwanted(locked.locks).await;
                 }
             }

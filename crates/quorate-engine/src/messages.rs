@@ -1,4 +1,4 @@
-//! Lists of messages: what was sent in a space, newest first, page by page.
+//! Lists of the messages sent in a space, newest first.
 
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{AgentId, Effect, LineKind, MessageId, Record, Seq, SessionId, codec};
@@ -11,19 +11,19 @@ use crate::space::Space;
 
 pub use quorate_api::query::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage};
 
-/// Records read at once.
+/// Number of records read together.
 const READ_AT_ONCE: u64 = 64;
-/// Records looked at for one page; the cursor leads on.
+/// Maximum number of records scanned for one page; the cursor continues after them.
 const LOOKED_AT_MAX: u64 = 10_000;
-/// Records of a session that are looked at for one page.
+/// Maximum number of records of a session scanned for one page.
 const OF_SESSION_MAX: usize = 256;
 
 impl Space {
-    /// The messages before a place, newest first. A page may be short and still have a cursor: it looked at many
-    /// records without one, or the payloads on it fill it: [`PAGE_BYTES_MAX`].
+    /// Returns the messages before a position, newest first. A page can be short and still have a cursor: the scan
+    /// limit was reached, or its payloads reached [`PAGE_BYTES_MAX`].
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn messages(
         &self,
         filter: &MessageFilter,
@@ -34,7 +34,7 @@ impl Space {
         let mut page = MessagesPage { messages: Vec::new(), cursor: sent.cursor };
         let mut bytes = 0;
         let mut missing = sent.messages.len();
-        // Those of one record are read together: it is decoded once.
+        // Messages of the same record are read together, so that it is decoded once.
         for ids in sent.messages.chunk_by(|one, next| one.seq == next.seq) {
             for (id, stored) in ids.iter().zip(self.stored(ids).await?) {
                 missing -= 1;
@@ -50,7 +50,7 @@ impl Space {
         Ok(page)
     }
 
-    /// Messages as they are stored, in the order of their ids.
+    /// Reads stored messages, in the order of their IDs.
     async fn stored(&self, ids: &[MessageId]) -> Result<Vec<Option<StoredMessage>>, Error> {
         let reads = ids.iter().map(|id| Read::Message { seq: id.seq, n: id.n }).collect();
         let rows = self.engine().store.read(self.number(), reads).await?;
@@ -61,11 +61,11 @@ impl Space {
         stored.collect()
     }
 
-    /// What an agent sent before a place, newest first. A page may be short and still have a cursor: it looked at many
-    /// records of others.
+    /// Returns the messages that an agent sent before a position, newest first. A page can be short and still have a
+    /// cursor: the scan limit was reached.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn outbox(
         &self,
         agent: &AgentId,
@@ -76,7 +76,7 @@ impl Space {
         self.sent(&filter, before, limit).await
     }
 
-    /// The ids of messages before a place, newest first. Reads no payload.
+    /// Returns the IDs of messages before a position, newest first. Reads no payloads.
     async fn sent(
         &self,
         filter: &MessageFilter,
@@ -88,12 +88,12 @@ impl Space {
         let last = Seq(before.seq.0.saturating_sub(LOOKED_AT_MAX)).max(Seq(1));
         let (mut messages, mut pace) = (Vec::new(), Pace::default());
         loop {
-            // The page before may have ended within a record: the rest of it comes first.
+            // The previous page may have ended within a record: its remaining messages come first.
             let end = Seq(before.seq.0 + u64::from(before.n > 0));
             let records = match &filter.session {
-                Some(session) => self.of_session(session, end).await?,
+                Some(session) => self.session_records_before(session, end).await?,
                 None if end <= last => break,
-                None => self.before(end, last).await?,
+                None => self.records_before(end, last).await?,
             };
             let is_last = records.is_empty() || filter.session.is_some() && records.len() < OF_SESSION_MAX;
             for record in &records {
@@ -115,19 +115,19 @@ impl Space {
         Ok(OutboxPage { messages, cursor: before.cursor() })
     }
 
-    /// The records before this one, newest first, without their payloads.
-    async fn before(&self, before: Seq, last: Seq) -> Result<Vec<Record>, Error> {
+    /// Reads the records before this one, newest first, without their payloads.
+    async fn records_before(&self, before: Seq, last: Seq) -> Result<Vec<Record>, Error> {
         let from = Seq(before.0.saturating_sub(READ_AT_ONCE)).max(last);
         let mut records = self.bodies_between(from, before).await?;
         records.reverse();
         Ok(records)
     }
 
-    /// The records before this one in which a message names a session, newest first: by the index of timelines.
-    async fn of_session(&self, session: &SessionId, before: Seq) -> Result<Vec<Record>, Error> {
+    /// Reads the records before this one with messages of a session, newest first, using the timeline index.
+    async fn session_records_before(&self, session: &SessionId, before: Seq) -> Result<Vec<Record>, Error> {
         let (session, kind) = (session.as_str().into(), Some(LineKind::Message));
-        let wanted = Read::Timeline { session, kind, page: Page::Before(before), limit: OF_SESSION_MAX };
-        let seqs = match self.read_one(wanted).await? {
+        let read = Read::Timeline { session, kind, page: Page::Before(before), limit: OF_SESSION_MAX };
+        let seqs = match self.read_one(read).await? {
             Rows::Timeline(seqs) => seqs,
             other => return Err(unexpected(&other)),
         };
@@ -138,9 +138,9 @@ impl Space {
         Ok(records)
     }
 
-    /// The messages of a record that are wanted, newest first.
+    /// Returns the messages of a record that match the filter, newest first.
     fn sent_in(&self, record: &Record, filter: &MessageFilter) -> Result<Vec<MessageId>, Error> {
-        let body = codec::read_bare(record).map_err(|why| StoreError::Damaged(why.to_string().into()))?;
+        let body = codec::read_bare(record).map_err(|error| StoreError::Damaged(error.to_string().into()))?;
         let published = self.published();
         let mut found = Vec::new();
         let mut n = 0;
@@ -148,20 +148,20 @@ impl Space {
             let Effect::Sent { message, deliveries, .. } = effect else { continue };
             let id = published.eras.message_id(record.seq, n);
             n += 1;
-            let went_to = |agent: &AgentId| {
+            let received_by = |agent: &AgentId| {
                 let number = published.agents.number(agent);
                 deliveries.iter().any(|one| number.is_some() && one.to.agent_no() == number)
             };
             let sent_by = |agent: &AgentId| message.from.as_ref() == Some(agent);
-            let wanted = filter.from.as_ref().is_none_or(&sent_by)
-                && filter.to.as_ref().is_none_or(&went_to)
+            let matches = filter.from.as_ref().is_none_or(&sent_by)
+                && filter.to.as_ref().is_none_or(&received_by)
                 && filter.kind.is_none_or(|kind| message.kind == kind)
                 && filter
                     .session
                     .as_ref()
                     .is_none_or(|id| message.session_id.as_deref() == Some(id.as_str()))
-                && filter.of.as_ref().is_none_or(|agent| sent_by(agent) || went_to(agent));
-            if wanted {
+                && filter.of.as_ref().is_none_or(|agent| sent_by(agent) || received_by(agent));
+            if matches {
                 found.push(id);
             }
         }

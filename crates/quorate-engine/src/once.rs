@@ -1,9 +1,9 @@
-//! Calls that wait, made under an idempotency key: whatever the wait brings is taken by a commit that bears the key, so
-//! that the same call again has the same answer, also after a restart.
+//! Waiting calls under an idempotency key. The awaited result is acquired by a commit that carries the key, so that a
+//! retry returns the same answer, even after a restart.
 //!
-//! Without a key a waiting call stands in line, and what it waits for is handed over by somebody else's commit. That
-//! commit cannot bear the key. So a claim with a key does not stand in line: it looks, and looks again whenever something
-//! has changed. For locks, where the place in line counts, see `line.rs`.
+//! Without a key, a waiting call registers with the writer, and the result is dispatched to it by the commit of
+//! another caller, which cannot carry the key. Therefore a claim with a key does not register: it polls whenever the
+//! state has changed. Locks need a position in a queue, see `lock_wait.rs`.
 
 use std::time::Duration;
 
@@ -22,18 +22,18 @@ use crate::request::Asking;
 use crate::space::{Closing, Space};
 use crate::task::{TaskClaim, TaskInHand};
 
-/// How soon a call looks again after something has changed.
-const LOOK: Duration = Duration::from_millis(20);
+/// Minimum interval between polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Makes a commit of operations: by whom, of which start, under which key.
+/// Builds a commit from operations, with the principal, epoch and idempotency key of the caller.
 pub type Asker<'a> = &'a (dyn Fn(Vec<Op>) -> Commit + Sync);
 
 impl Space {
-    /// Takes deliveries under a key, and tells when. Ephemeral messages come if there is nothing else: they come once, so
-    /// the same call again does not bring them again.
+    /// Claims deliveries under an idempotency key. Returns them with the time of the claim. Ephemeral messages are
+    /// returned only if there are no durable ones; a retry does not return them again.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn claim_once(
         &self,
         asker: Asker<'_>,
@@ -48,8 +48,8 @@ impl Space {
         let (id, mut mail) = self.post().open(self.number(), number);
         let closing = Closing { space: self, id, waits: false, mailbox: true };
         let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting: Waiting::No };
-        let took = |result: &OpResult| matches!(result, OpResult::Claimed(handed) if !handed.is_empty());
-        let waited = self.until(asker(vec![op]), wait, took, Some(&mut mail)).await;
+        let acquired = |result: &OpResult| matches!(result, OpResult::Claimed(handed) if !handed.is_empty());
+        let waited = self.poll_until(asker(vec![op]), wait, acquired, Some(&mut mail)).await;
         drop(closing);
         let (receipt, came) = waited?;
         let mut deliveries = Vec::new();
@@ -61,12 +61,12 @@ impl Space {
             .chain(std::iter::from_fn(|| mail.try_recv().ok()))
             .filter_map(|mail| match mail {
                 Mail::Ephemeral(message) => Some(message.take()),
-                // Nothing else is handed over to somebody who does not stand in line.
+                // Nothing else is dispatched to an unregistered consumer.
                 Mail::Handed(_) | Mail::Told(_) => None,
             })
             .collect();
-        let room = if deliveries.is_empty() { max as usize } else { 0 };
-        let more = ephemeral.split_off(ephemeral.len().min(room));
+        let capacity = if deliveries.is_empty() { max as usize } else { 0 };
+        let more = ephemeral.split_off(ephemeral.len().min(capacity));
         if !more.is_empty() {
             self.post().put_back(self.number(), number, more);
         }
@@ -74,10 +74,10 @@ impl Space {
         Ok((deliveries, receipt.at))
     }
 
-    /// Takes tasks under a key, and tells when.
+    /// Claims tasks under an idempotency key. Returns them with the time of the claim.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn claim_tasks_once(
         &self,
         asker: Asker<'_>,
@@ -86,7 +86,7 @@ impl Space {
         wait: Duration,
     ) -> Result<(Vec<TaskInHand>, Timestamp), Error> {
         let commit = asker(crate::task::claim_commit(claim, max, Waiting::No).ops);
-        let receipt = self.until(
+        let receipt = self.poll_until(
             commit,
             wait,
             |result| matches!(result, OpResult::TasksClaimed(handed) if !handed.is_empty()),
@@ -102,11 +102,11 @@ impl Space {
         Ok((tasks, receipt.at))
     }
 
-    /// Asks under a key. A caller that goes away may come back and wait for the same answer, so the question is not called
-    /// off with it.
+    /// Sends a request under an idempotency key. A caller that disconnects can retry and await the same response, so
+    /// the request is not cancelled with it.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn request_once(&self, asker: Asker<'_>, ask: Ask) -> Result<Asking, Error> {
         let commit = asker(vec![Op::Request(Ask { waiting: None, ..ask })]);
         let (principal, epoch) = (commit.principal.clone(), commit.epoch);
@@ -115,37 +115,38 @@ impl Space {
             return Err(nobody_answers().into());
         }
         let Some(OpResult::Requested { id, .. }) = receipt.results.first() else {
-            return Err(StoreError::Read("a request was not answered".into()).into());
+            return Err(StoreError::Read("unexpected result of a request".into()).into());
         };
         let mut asking = self.await_request(&principal, epoch, *id).await?;
         asking.stays();
         Ok(asking)
     }
 
-    /// What was answered to a commit under the same key, if there was one: for calls that have to know before they look at
-    /// what is there.
+    /// Returns the stored receipt of a commit under the same key, if there is one. For calls that need it before
+    /// reading the current state.
     ///
     /// # Errors
-    /// `DUPLICATE` if it was another commit, or a failure of the storage.
+    /// `DUPLICATE` if the key was used for another commit, or a storage failure.
     pub async fn answered(&self, commit: Commit) -> Result<Option<Receipt>, Error> {
-        // A look uses up no key; and the key is looked up before anything else.
-        let nobody = Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 0 };
-        match self.commit(Commit { ops: vec![Op::Inspect(nobody)], ..commit }).await {
+        // An inspection does not consume the key, and the key is looked up before anything else.
+        let inspect = Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 0 };
+        match self.commit(Commit { ops: vec![Op::Inspect(inspect)], ..commit }).await {
             Ok(receipt) => {
-                Ok(Some(receipt).filter(|told| !matches!(told.results[..], [OpResult::Inspected(_)])))
+                Ok(Some(receipt).filter(|receipt| !matches!(receipt.results[..], [OpResult::Inspected(_)])))
             }
-            // Whoever may not look was not answered before, or it would not have come to that.
+            // A caller without permission to inspect cannot have a stored receipt.
             Err(error) if error.code() == Code::Forbidden => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Commits, and again whenever something has changed, until it took what it is after, mail came, or the time is over.
-    async fn until(
+    /// Commits repeatedly whenever the state has changed, until the commit has acquired a result, mail has arrived,
+    /// or the time is up.
+    async fn poll_until(
         &self,
         commit: Commit,
         wait: Duration,
-        took: impl Fn(&OpResult) -> bool,
+        acquired: impl Fn(&OpResult) -> bool,
         mut mail: Option<&mut UnboundedReceiver<Mail>>,
     ) -> Result<(Receipt, Option<Mail>), Error> {
         let clock = self.engine().clock();
@@ -153,22 +154,22 @@ impl Space {
         let mut published = self.follow();
         loop {
             published.borrow_and_update();
-            let next_look = clock.now().plus(LOOK).mono;
+            let next_poll = clock.now().plus(POLL_INTERVAL).mono;
             let outcome = self.commit(commit.clone()).await;
             let now = clock.now().mono;
-            let goes_on = match &outcome {
-                Ok(receipt) => !receipt.results.first().is_some_and(&took),
+            let keeps_waiting = match &outcome {
+                Ok(receipt) => !receipt.results.first().is_some_and(&acquired),
                 Err(error) => error.code() == Code::Timeout,
             };
-            let came = mail.as_mut().filter(|_| goes_on).and_then(|mail| mail.try_recv().ok());
-            if !goes_on || came.is_some() || now >= until {
+            let came = mail.as_mut().filter(|_| keeps_waiting).and_then(|mail| mail.try_recv().ok());
+            if !keeps_waiting || came.is_some() || now >= until {
                 return outcome.map(|receipt| (receipt, came));
             }
             let rest = Duration::from_millis(until.0 - now.0);
             let change = async {
                 published.changed().await.map_err(|_| StoreError::Closed)?;
-                // A busy space is looked at no more often than that; a quiet one at once.
-                self.pass(Duration::from_millis(next_look.0.saturating_sub(clock.now().mono.0)).min(rest))
+                // Limits the polling rate in a busy space; in a quiet one the poll is immediate.
+                self.pass(Duration::from_millis(next_poll.0.saturating_sub(clock.now().mono.0)).min(rest))
                     .await;
                 Ok::<_, Error>(())
             };

@@ -1,20 +1,20 @@
-//! Long computations in asynchronous code, in bounded slices.
+//! Cooperative yielding for long computations in asynchronous code.
 
 use quorate_core::Record;
 
-/// Bytes of records that are decoded or rendered before others have their turn: about a millisecond.
+/// Bytes of records to process before yielding: about a millisecond.
 const SLICE_BYTES: usize = 64 * 1024;
-/// What a record costs beside its body.
+/// Overhead of a record in addition to its body.
 const RECORD_BYTES: usize = 64;
 
-/// Counts what a computation does, and yields after each slice.
+/// Counts processed bytes and yields to the runtime after each slice.
 #[derive(Debug, Default)]
 pub struct Pace {
     bytes: usize,
 }
 
 impl Pace {
-    /// To be called after each record that was decoded.
+    /// Accounts for a decoded record and yields if the slice is used up.
     pub async fn after(&mut self, record: &Record) {
         self.bytes += record.body.len() + RECORD_BYTES;
         if self.bytes >= SLICE_BYTES {

@@ -1,5 +1,5 @@
-//! What was: which record was the newest at a time, and an item as a record left it. An effect that changes an item holds its
-//! whole state, so it is enough to go back to the last one.
+//! As-of reads: the newest record at a time, and items as of a record. An effect that changes an item contains its
+//! complete state, so it is enough to find the last such effect.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,17 +11,18 @@ use crate::error::Error;
 use crate::pace::Pace;
 use crate::space::Space;
 
-/// Records read at once: few at first, since most of what is asked for is near.
+/// Number of records read together: few at first, since most requested states are recent.
 const AT_ONCE_MIN: u64 = 1;
 const AT_ONCE_MAX: u64 = 100;
 
 impl Space {
-    /// The newest record at a time; `None` if there was none yet.
+    /// Returns the newest record at a time; `None` if there was none yet.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn seq_at(&self, time: Timestamp) -> Result<Option<Seq>, Error> {
-        // Times never go back within a space: the records up to `low` are old enough, those from `high` on too young.
+        // Binary search: timestamps never decrease within a space. Records up to `low` are old enough, those from
+        // `high` on are too new.
         let (mut low, mut high) = (0, self.published().head.seq.0 + 1);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -30,25 +31,25 @@ impl Space {
         Ok(Some(Seq(low)).filter(|seq| seq.0 > 0))
     }
 
-    /// When a record was written.
+    /// Returns the time at which a record was written.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn time_of(&self, seq: Seq) -> Result<Timestamp, Error> {
         Ok(self.record_of(seq).await?.at)
     }
 
-    /// Items as they were after a record, in one walk; those that were not there are left out.
+    /// Returns items as of a record, in a single backward scan. Items that did not exist then are omitted.
     pub(crate) async fn items_at(&self, keys: &[ItemKey], at: Seq) -> Result<HashMap<ItemKey, Item>, Error> {
         let mut found = HashMap::new();
-        // What is not there now never was: nobody makes us walk for a name that is none.
+        // Items are never removed: one that does not exist now needs no scan.
         let mut wanted = HashSet::new();
         for key in keys {
             if let Rows::Item(Some(_)) = self.read_one(Read::Item(key.clone())).await? {
                 wanted.insert(key);
             }
         }
-        // What was added to a session since it was changed last, newest first.
+        // Additions to a session since its last change, newest first.
         let mut added: HashMap<&ItemKey, Vec<(AddKind, u64)>> = HashMap::new();
         let (mut end, mut at_once, mut pace) = (at.0, AT_ONCE_MIN, Pace::default());
         while end > 0 && !wanted.is_empty() {
@@ -58,7 +59,7 @@ impl Space {
             let begin = end.saturating_sub(at_once) + 1;
             let records = self.bodies_between(Seq(begin), Seq(end + 1)).await?;
             for record in records.iter().rev() {
-                let body = codec::read_bare(record).map_err(|why| damaged(record, &why.to_string()))?;
+                let body = codec::read_bare(record).map_err(|error| damaged(record, &error.to_string()))?;
                 for effect in body.effects.into_iter().rev() {
                     match effect {
                         Effect::Changed { item, .. } => {
@@ -99,11 +100,14 @@ fn with_additions(mut item: Item, added: Vec<(AddKind, u64)>) -> Item {
 }
 
 fn too_far(at: Seq) -> Refused {
-    Refused::new(Code::LimitExceeded, format!("it did not change in {PAST_RECORDS_MAX} records before {at}"))
-        .limit(PAST_RECORDS_MAX)
-        .hint("ask for a later record, or look into the audit")
+    Refused::new(
+        Code::LimitExceeded,
+        format!("the item did not change in the {PAST_RECORDS_MAX} records before {at}"),
+    )
+    .limit(PAST_RECORDS_MAX)
+    .hint("request a later record, or use the audit export")
 }
 
-fn damaged(record: &Record, why: &str) -> StoreError {
-    StoreError::Damaged(format!("record {}: {why}", record.seq).into())
+fn damaged(record: &Record, detail: &str) -> StoreError {
+    StoreError::Damaged(format!("record {}: {detail}", record.seq).into())
 }

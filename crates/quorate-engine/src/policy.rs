@@ -1,4 +1,4 @@
-//! The rules of a space: reading and setting them, and what they refused.
+//! The policy of a space and its violations.
 
 use std::sync::Arc;
 
@@ -8,27 +8,28 @@ use crate::error::Error;
 use crate::space::Space;
 
 impl Space {
-    /// The policy that is in force.
+    /// Returns the policy in force.
     #[must_use]
     pub fn policy(&self) -> Arc<InForce> {
         Arc::clone(&self.published().policy)
     }
 
-    /// Sets the rules, for whoever runs the hub. What waits already is looked at by the new rules when it goes out.
+    /// Sets the policy as the system principal. Messages that are already queued are checked against the new policy
+    /// when they are delivered.
     ///
     /// # Errors
-    /// `INVALID` for rules beyond what the hub can do, or a failure of the storage.
+    /// `INVALID` for values beyond the limits of the hub, or a storage failure.
     pub async fn set_policy(&self, policy: Policy) -> Result<(), Error> {
         self.commit_system(vec![Op::SetPolicy(policy)]).await.map(drop)
     }
 
-    /// What the rules refused since the hub's start, oldest first: the newest 1,000.
+    /// Returns the newest 1,000 violations since the hub started, oldest first.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
-        self.violations_after(0, usize::MAX).into_iter().map(|(_, one)| one).collect()
+        self.violations_after(0, usize::MAX).into_iter().map(|(_, violation)| violation).collect()
     }
 
-    /// The same after one of them, each with the how many-th it is since the hub's start.
+    /// Returns the violations after a given number, each with its number since the hub started.
     #[must_use]
     pub fn violations_after(&self, after: u64, limit: usize) -> Vec<(u64, Violation)> {
         self.engine().guard.violations(self.number(), after, limit)

@@ -1,4 +1,4 @@
-//! Handing deliveries to those who wait: claims and streams, each with a mailbox in memory.
+//! Dispatch of deliveries to waiting claims and streams. Each has a mailbox in memory.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,22 +16,22 @@ use crate::space::Space;
 
 pub use quorate_api::received::{Delivery, MessageRef};
 
-/// Messages that are read from the log at once for one consumer: a frame of them.
+/// Number of messages read from the log together for one consumer.
 const READ_AHEAD: usize = 64;
 
-/// A message, and when it was sent.
+/// A message and the time at which it was sent.
 pub(crate) type Sent = (Timestamp, Arc<Message>);
 
-/// A message as the log has it, or how it is damaged.
+/// A message from the log, or its damage.
 pub(crate) type Letter = Result<Sent, StoreError>;
 
-/// What lies in a mailbox.
+/// Content of a mailbox.
 pub(crate) enum Mail {
     /// Deliveries under leases.
     Handed(Vec<Handed>),
-    /// A message that lives in memory only.
+    /// Ephemeral message.
     Ephemeral(Posted),
-    /// What somebody is told who waits for something else.
+    /// Event for a caller that waits for something other than deliveries.
     Told(Told),
 }
 
@@ -39,25 +39,25 @@ struct Mailbox {
     space: SpaceNo,
     agent: AgentNo,
     sender: mpsc::UnboundedSender<Mail>,
-    untaken: Arc<Untaken>,
+    usage: Arc<Untaken>,
 }
 
 #[derive(Default)]
 struct State {
     boxes: HashMap<ConsumerId, Mailbox>,
-    /// Who listens for an agent, so that ephemeral messages find somebody.
+    /// Consumers of each agent, for ephemeral messages.
     listeners: HashMap<(SpaceNo, AgentNo), VecDeque<ConsumerId>>,
     shelves: HashMap<(SpaceNo, AgentNo), Shelf>,
 }
 
-/// All mailboxes of a hub. What a mailbox holds is bounded by the credit that its consumer gave.
+/// All mailboxes of a hub. The content of a mailbox is bounded by its consumer's credit.
 #[derive(Default)]
 pub(crate) struct Post {
     state: Mutex<State>,
     last: AtomicU64,
-    /// Whose turn it is among several who could take an ephemeral message.
+    /// Round-robin counter among agents that could take an ephemeral message.
     turn: AtomicU64,
-    /// Ephemeral questions that somebody waits with.
+    /// Pending ephemeral requests.
     pub(crate) questions: Questions,
 }
 
@@ -66,27 +66,27 @@ impl Post {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a mailbox, with what lies on the shelf for the agent.
+    /// Opens a mailbox and moves the buffered ephemeral messages of the agent into it.
     pub(crate) fn open(&self, space: SpaceNo, agent: AgentNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
-        let untaken = Arc::default();
+        let usage = Arc::default();
         let mut state = self.lock();
         if let Some(mut shelf) = state.shelves.remove(&(space, agent)) {
             while let Some(message) = shelf.take() {
-                let _ = sender.send(Mail::Ephemeral(Posted::new(message, &untaken)));
+                let _ = sender.send(Mail::Ephemeral(Posted::new(message, &usage)));
             }
         }
         state.listeners.entry((space, agent)).or_default().push_back(id);
-        state.boxes.insert(id, Mailbox { space, agent, sender, untaken });
+        state.boxes.insert(id, Mailbox { space, agent, sender, usage });
         (id, receiver)
     }
 
-    /// Opens a mailbox for somebody who waits for something else than deliveries.
+    /// Opens a mailbox for a caller that waits for something other than deliveries.
     pub(crate) fn wait(&self, space: SpaceNo) -> (ConsumerId, mpsc::UnboundedReceiver<Mail>) {
         let id = ConsumerId(self.last.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = mpsc::unbounded_channel();
-        self.lock().boxes.insert(id, Mailbox { space, agent: AgentNo(0), sender, untaken: Arc::default() });
+        self.lock().boxes.insert(id, Mailbox { space, agent: AgentNo(0), sender, usage: Arc::default() });
         (id, receiver)
     }
 
@@ -94,30 +94,30 @@ impl Post {
         self.lock().remove(id);
     }
 
-    /// Takes what a batch brought. Called from the writer: only moves pointers.
+    /// Dispatches the results of a batch. Called from the writer thread: only moves pointers.
     pub(crate) fn hand_over(&self, handover: Handover) {
         if handover.is_empty() {
             return;
         }
         let mut state = self.lock();
         let mut sorted: Vec<(ConsumerId, Vec<Handed>)> = Vec::new();
-        let mut places: HashMap<ConsumerId, usize> = HashMap::new();
+        let mut positions: HashMap<ConsumerId, usize> = HashMap::new();
         for (id, handed) in handover.handed {
-            let place = *places.entry(id).or_insert(sorted.len());
-            match sorted.get_mut(place) {
+            let position = *positions.entry(id).or_insert(sorted.len());
+            match sorted.get_mut(position) {
                 Some((_, list)) => list.push(handed),
                 None => sorted.push((id, vec![handed])),
             }
         }
         for (id, list) in sorted {
-            // A consumer that has gone: its leases lapse and the deliveries come back.
+            // If the consumer is gone, its leases expire and the deliveries are redelivered.
             if let Some(found) = state.boxes.get(&id) {
                 let _ = found.sender.send(Mail::Handed(list));
             }
         }
-        for (id, told) in handover.told {
+        for (id, event) in handover.told {
             if let Some(found) = state.boxes.get(&id) {
-                let _ = found.sender.send(Mail::Told(told));
+                let _ = found.sender.send(Mail::Told(event));
             }
         }
         for id in handover.dismissed {
@@ -125,7 +125,7 @@ impl Post {
         }
     }
 
-    /// Gives an ephemeral message to each of these agents, or to none if there is no room for one of them.
+    /// Delivers an ephemeral message to all of these agents, or to none if one of them has no capacity.
     pub(crate) fn deliver_to_all(
         &self,
         space: SpaceNo,
@@ -140,7 +140,7 @@ impl Post {
         Ok(())
     }
 
-    /// Gives an ephemeral message to those of these agents for whom there is room: who does not listen misses it.
+    /// Delivers an ephemeral message to those of these agents that have capacity. The others miss it.
     pub(crate) fn deliver_to_any(&self, space: SpaceNo, agents: &[AgentNo], message: &Ephemeral) {
         let mut state = self.lock();
         for agent in agents {
@@ -150,28 +150,29 @@ impl Post {
         }
     }
 
-    /// Gives an ephemeral message to one of these agents that listens, in turn. Says whether there is one.
+    /// Delivers an ephemeral message to one of these agents that has a consumer, in round-robin order. Returns
+    /// whether there is one.
     pub(crate) fn deliver_to_one(&self, space: SpaceNo, agents: &[AgentNo], message: Ephemeral) -> bool {
         let mut state = self.lock();
         let start = self.turn.fetch_add(1, Ordering::Relaxed) as usize % agents.len().max(1);
         let (before, from) = agents.split_at(start);
-        let found = from.iter().chain(before).find(|agent| state.can_listen((space, **agent), &message));
+        let found = from.iter().chain(before).find(|agent| state.has_capacity((space, **agent), &message));
         let Some(agent) = found else { return false };
         state.deliver((space, *agent), &message);
         true
     }
 
-    /// Gives ephemeral messages that a claim had no use for to the next who listens, else back to the shelf, in front
-    /// of what came there meanwhile.
+    /// Returns ephemeral messages that a claim could not use: to the next consumer, otherwise to the front of the
+    /// buffer.
     pub(crate) fn put_back(&self, space: SpaceNo, agent: AgentNo, messages: Vec<Ephemeral>) {
         let mut state = self.lock();
-        let place = (space, agent);
-        let (listens, waits): (Vec<_>, Vec<_>) =
-            messages.into_iter().partition(|message| state.can_listen(place, message));
-        listens.iter().for_each(|message| state.deliver(place, message));
-        if !waits.is_empty() {
-            let shelf = state.shelves.entry(place).or_default();
-            waits.into_iter().rev().for_each(|message| shelf.put_back(message));
+        let key = (space, agent);
+        let (deliverable, buffered): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| state.has_capacity(key, message));
+        deliverable.iter().for_each(|message| state.deliver(key, message));
+        if !buffered.is_empty() {
+            let shelf = state.shelves.entry(key).or_default();
+            buffered.into_iter().rev().for_each(|message| shelf.put_back(message));
         }
     }
 
@@ -183,64 +184,65 @@ impl Post {
 }
 
 /// An agent of a space.
-type Place = (SpaceNo, AgentNo);
+type AgentKey = (SpaceNo, AgentNo);
 
 impl State {
-    /// Whether somebody listens and has room for it.
-    fn can_listen(&self, place: Place, message: &Ephemeral) -> bool {
-        let mut boxes = self.boxes_of(place);
-        boxes.any(|found| found.untaken.has_room(message))
+    /// Whether a consumer of the agent has capacity for the message.
+    fn has_capacity(&self, key: AgentKey, message: &Ephemeral) -> bool {
+        let mut boxes = self.boxes_of(key);
+        boxes.any(|found| found.usage.has_room(message))
     }
 
-    /// The mailboxes of those who listen for an agent.
-    fn boxes_of(&self, place: Place) -> impl Iterator<Item = &Mailbox> {
-        self.listeners.get(&place).into_iter().flatten().filter_map(|id| self.boxes.get(id))
+    /// Returns the mailboxes of the consumers of an agent.
+    fn boxes_of(&self, key: AgentKey) -> impl Iterator<Item = &Mailbox> {
+        self.listeners.get(&key).into_iter().flatten().filter_map(|id| self.boxes.get(id))
     }
 
-    /// Whether somebody who listens has room, or nobody listens and the message can wait on the shelf.
-    fn has_room(&self, place: Place, message: &Ephemeral) -> bool {
-        match self.boxes_of(place).next() {
-            Some(_) => self.can_listen(place, message),
-            None => self.shelves.get(&place).is_none_or(|shelf| shelf.has_room(message)),
+    /// Whether a consumer has capacity, or there is none and the message can be buffered.
+    fn has_room(&self, key: AgentKey, message: &Ephemeral) -> bool {
+        match self.boxes_of(key).next() {
+            Some(_) => self.has_capacity(key, message),
+            None => self.shelves.get(&key).is_none_or(|shelf| shelf.has_room(message)),
         }
     }
 
-    /// Gives an ephemeral message to somebody who listens for the agent, in turn, else puts it on the shelf.
-    fn deliver(&mut self, place: Place, message: &Ephemeral) {
+    /// Delivers an ephemeral message to a consumer of the agent, in round-robin order, otherwise buffers it.
+    fn deliver(&mut self, key: AgentKey, message: &Ephemeral) {
         let Self { boxes, listeners, shelves } = self;
-        let line = listeners.entry(place).or_default();
-        line.retain(|id| boxes.contains_key(id));
-        for _ in 0..line.len() {
-            line.rotate_left(1);
-            let Some(found) = line.back().and_then(|id| boxes.get(id)) else { continue };
-            if found.untaken.has_room(message) {
-                // At most once: if the listener goes away this very moment, so does the message.
-                let _ = found.sender.send(Mail::Ephemeral(Posted::new(message.clone(), &found.untaken)));
+        let consumers = listeners.entry(key).or_default();
+        consumers.retain(|id| boxes.contains_key(id));
+        for _ in 0..consumers.len() {
+            consumers.rotate_left(1);
+            let Some(found) = consumers.back().and_then(|id| boxes.get(id)) else { continue };
+            if found.usage.has_room(message) {
+                // At most once: if the consumer is dropped concurrently, the message is lost.
+                let _ = found.sender.send(Mail::Ephemeral(Posted::new(message.clone(), &found.usage)));
                 return;
             }
         }
-        shelves.entry(place).or_default().put(message.clone());
+        shelves.entry(key).or_default().put(message.clone());
     }
 
     fn remove(&mut self, id: ConsumerId) {
         if let Some(Mailbox { space, agent, .. }) = self.boxes.remove(&id)
-            && let Some(line) = self.listeners.get_mut(&(space, agent))
+            && let Some(consumers) = self.listeners.get_mut(&(space, agent))
         {
-            line.retain(|other| *other != id);
+            consumers.retain(|other| *other != id);
         }
     }
 }
 
-/// A standing consumer: deliveries come as they are sent, within its credit. Ends when its agent is started again.
+/// A standing consumer: receives deliveries as they are sent, within its credit. Ends when a new epoch of its agent
+/// starts.
 pub struct Consumer {
     space: Space,
     id: ConsumerId,
     mail: mpsc::UnboundedReceiver<Mail>,
     ready: VecDeque<Handed>,
     ephemeral: VecDeque<Posted>,
-    /// How many of those in front were in the agent's hands before: it goes on where it stopped.
+    /// Number of deliveries at the front that the agent already held before it resumed.
     resumed: usize,
-    /// The messages of the first of those that have none yet, on their way from the log.
+    /// Pending read of the messages of the first deliveries that have none.
     reading: Option<BoxFuture<'static, Result<Vec<Letter>, Error>>>,
 }
 
@@ -254,26 +256,26 @@ impl Consumer {
         Self { space, id, mail, ready: ready.into(), ephemeral: VecDeque::new(), resumed: 0, reading: None }
     }
 
-    /// A consumer that takes up what the agent held before.
+    /// Marks the current deliveries as held by the agent before.
     pub(crate) fn resuming(mut self) -> Self {
         self.resumed = self.ready.len();
         self
     }
 
-    /// The operation that lets this many more deliveries come. Put it into the commit that ends some: it costs nothing
-    /// extra there.
+    /// Returns the operation that grants credit for more deliveries. Add it to the commit that acks some, where it
+    /// costs nothing extra.
     #[must_use]
     pub fn grant(&self, credit: u32) -> Op {
         Op::Grant { consumer: self.id, credit }
     }
 
-    /// Gives what came and was not looked at back untouched, and says how many they were. The consumer stays.
+    /// Releases deliveries that were received but not yet read, and returns their number. The consumer stays open.
     ///
     /// # Errors
-    /// When the storage fails; the leases then lapse by themselves.
+    /// Storage failures; the leases then expire.
     pub async fn give_back(&mut self) -> Result<usize, Error> {
         while let Ok(mail) = self.mail.try_recv() {
-            self.sort(mail);
+            self.enqueue(mail);
         }
         let leases: Vec<_> = self.ready.drain(..).map(|handed| self.space.lease_of(&handed)).collect();
         let count = leases.len();
@@ -282,7 +284,7 @@ impl Consumer {
         self.space.release(leases).await.map(|()| count)
     }
 
-    /// Those of these leases that the agent held before and whose deliveries were not looked at yet.
+    /// Returns those of these leases that the agent held before and whose deliveries were not read yet.
     pub fn resumed_among<'a>(&self, leases: impl IntoIterator<Item = &'a LeaseRef>) -> Vec<LeaseRef> {
         if self.resumed == 0 {
             return Vec::new();
@@ -292,7 +294,8 @@ impl Consumer {
         leases.into_iter().filter(|lease| resumed.contains(lease)).copied().collect()
     }
 
-    /// Drops what the agent held before and was not looked at, if its lease is among those that ended. Says how many they were.
+    /// Drops resumed deliveries that were not read yet if their leases are among those that ended. Returns their
+    /// number.
     pub fn skip_resumed(&mut self, ended: &[LeaseRef]) -> usize {
         if ended.is_empty() || self.resumed == 0 {
             return 0;
@@ -306,46 +309,47 @@ impl Consumer {
         let skipped = before - self.ready.len();
         if skipped > 0 {
             self.resumed -= skipped;
-            // What is being read was counted by position.
+            // The pending read refers to deliveries by position.
             self.reading = None;
         }
         skipped
     }
 
-    /// How many deliveries under leases came and were not looked at.
+    /// Returns the number of leased deliveries that were received but not yet read.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.ready.len()
     }
 
-    /// The next delivery. Nothing is lost if the wait for it is given up. `None` when the agent was started again elsewhere, or the hub is closed.
+    /// Returns the next delivery; `None` when a new epoch of the agent started elsewhere or the hub was closed.
+    /// Cancel safe.
     ///
     /// # Errors
-    /// When the message cannot be read.
+    /// If the message cannot be read.
     pub async fn next(&mut self) -> Result<Option<Delivery>, Error> {
         loop {
             if let Some(delivery) = self.at_hand().await? {
                 return Ok(Some(delivery));
             }
             match self.mail.recv().await {
-                Some(mail) => self.sort(mail),
+                Some(mail) => self.enqueue(mail),
                 None => return Ok(None),
             }
         }
     }
 
-    /// What has come already, without waiting.
+    /// Returns a delivery that has already arrived, without waiting.
     ///
     /// # Errors
-    /// When the message cannot be read.
+    /// If the message cannot be read.
     pub async fn at_hand(&mut self) -> Result<Option<Delivery>, Error> {
         while let Ok(mail) = self.mail.try_recv() {
-            self.sort(mail);
+            self.enqueue(mail);
         }
         if let Some(message) = self.ephemeral.pop_front() {
             return Ok(Some(message.take().into_delivery()));
         }
-        // What is read may be damaged; then it is not there any more.
+        // A damaged message removes its delivery, so check the front again.
         while matches!(self.ready.front(), Some(Handed { message: None, .. })) {
             self.read_ahead().await?;
         }
@@ -353,45 +357,45 @@ impl Consumer {
         Ok(self.ready.pop_front().and_then(|handed| self.space.opened(handed)))
     }
 
-    /// Reads messages that are not in memory, several at once. Whoever gives up the wait finds the read still under way, and
-    /// the deliveries still in front.
+    /// Reads several messages that are not in memory. Cancel safe: after a cancellation the read is still pending and
+    /// the deliveries keep their position.
     async fn read_ahead(&mut self) -> Result<(), Error> {
         let reading = self.reading.get_or_insert_with(|| {
-            let missing = self.ready.iter().filter(|one| one.message.is_none());
-            let (space, places) = (self.space.clone(), missing.take(READ_AHEAD).map(place).collect());
-            Box::pin(async move { space.letters(places).await })
+            let missing = self.ready.iter().filter(|delivery| delivery.message.is_none());
+            let (space, positions) = (self.space.clone(), missing.take(READ_AHEAD).map(place).collect());
+            Box::pin(async move { space.letters(positions).await })
         });
-        let letters = reading.await;
+        let messages = reading.await;
         self.reading = None;
-        let (mut letters, mut seen, resumed) = (letters?.into_iter(), 0, self.resumed);
-        self.ready.retain_mut(|one| {
+        let (mut messages, mut seen, resumed) = (messages?.into_iter(), 0, self.resumed);
+        self.ready.retain_mut(|delivery| {
             seen += 1;
-            let stays = self.space.put_in(one, &mut letters);
+            let stays = self.space.put_in(delivery, &mut messages);
             self.resumed -= usize::from(!stays && seen <= resumed);
             stays
         });
         Ok(())
     }
 
-    fn sort(&mut self, mail: Mail) {
+    fn enqueue(&mut self, mail: Mail) {
         match mail {
             Mail::Handed(list) => self.ready.extend(list),
             Mail::Ephemeral(message) => self.ephemeral.push_back(message),
-            // A consumer of deliveries waits for nothing else.
+            // A consumer of deliveries receives no other events.
             Mail::Told(_) => {}
         }
     }
 
-    /// Takes no more. What came and was not looked at is given back untouched; what the agent held before stays held, since
-    /// it may be at work on it.
+    /// Closes the consumer. Deliveries that were received but not read are released; resumed ones stay leased, since
+    /// the agent may still be processing them.
     ///
     /// # Errors
-    /// When the storage fails; the leases then lapse by themselves.
+    /// Storage failures; the leases then expire.
     pub async fn close(mut self) -> Result<(), Error> {
         self.space.commit_system(vec![Op::Close { consumer: self.id }]).await?;
         self.space.post().close(self.id);
         while let Some(mail) = self.mail.recv().await {
-            self.sort(mail);
+            self.enqueue(mail);
         }
         let untouched = self.ready.drain(..).skip(self.resumed);
         let leases: Vec<_> = untouched.map(|handed| self.space.lease_of(&handed)).collect();
@@ -406,7 +410,7 @@ impl Drop for Consumer {
     }
 }
 
-/// Where a handed delivery's message lies.
+/// Returns the position of the message in the log.
 pub(crate) fn place(handed: &Handed) -> (Seq, u32) {
     (handed.seq, handed.n)
 }

@@ -1,5 +1,5 @@
-//! Procedures as callers see them: starting, stepping, and reading one as it is or was. A list shows none of the states:
-//! those lie in the log, and are read one at a time.
+//! Procedures: starting, stepping, and reading them now or as of a record. Lists contain no payloads: those are
+//! stored in the log and read one at a time.
 
 use quorate_core::{
     Commit, Effect, Epoch, Item, ItemKind, ItemRange, Op, OpResult, PartRef, Payload, Principal, Procedure,
@@ -11,34 +11,34 @@ use crate::error::Error;
 use crate::items::Noun as _;
 use crate::space::Space;
 
-/// A procedure with what it is to do, what its driver knows, and what came of it.
+/// Procedure with its spec, state and result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProcedureView {
-    /// Where it is.
+    /// The procedure.
     pub procedure: Procedure,
-    /// What it is to do.
+    /// Input of the procedure.
     pub spec: Option<Payload>,
-    /// What its driver knows; `None` before the first state.
+    /// State of the driver; `None` before the first state.
     pub state: Option<Payload>,
-    /// What came of it.
+    /// Result of the procedure.
     pub result: Option<Payload>,
 }
 
-/// Some procedures, and where to go on.
+/// Page of procedures.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ProcedurePage {
-    /// The procedures, by id.
+    /// Procedures, by ID.
     pub procedures: Vec<Procedure>,
-    /// Where the next page begins; `None` if there is none.
+    /// Cursor of the next page; `None` on the last page.
     pub cursor: Option<ItemRange>,
 }
 
 impl Space {
-    /// Starts a procedure. Gives its id.
+    /// Starts a procedure and returns its ID.
     ///
     /// # Errors
-    /// `DUPLICATE` if the id is another procedure's, `NOT_FOUND` for an unknown driver, another refusal, or a failure of
-    /// the storage.
+    /// `DUPLICATE` if the ID is taken by another procedure, `NOT_FOUND` for an unknown driver, another refusal, or a
+    /// storage failure.
     pub async fn start_procedure(
         &self,
         principal: &Principal,
@@ -47,14 +47,15 @@ impl Space {
     ) -> Result<ProcedureId, Error> {
         match self.procedure_op(principal, epoch, Op::StartProcedure(start)).await? {
             OpResult::ProcedureStarted { id } => Ok(id),
-            _ => Err(unanswered()),
+            _ => Err(unexpected_result()),
         }
     }
 
-    /// Goes on with a procedure. Gives its version then. To do so together with other things, commit the operation.
+    /// Advances a procedure and returns its new version. To combine this with other operations, commit
+    /// `Op::StepProcedure` directly.
     ///
     /// # Errors
-    /// `VERSION_CONFLICT` with the current version, `FORBIDDEN`, `CONFLICT` if it is over, or a failure of the storage.
+    /// `VERSION_CONFLICT` with the current version, `FORBIDDEN`, `CONFLICT` if it has ended, or a storage failure.
     pub async fn step_procedure(
         &self,
         principal: &Principal,
@@ -63,7 +64,7 @@ impl Space {
     ) -> Result<Version, Error> {
         match self.procedure_op(principal, epoch, Op::StepProcedure(step)).await? {
             OpResult::ProcedureStepped { version } => Ok(version),
-            _ => Err(unanswered()),
+            _ => Err(unexpected_result()),
         }
     }
 
@@ -74,21 +75,21 @@ impl Space {
         op: Op,
     ) -> Result<OpResult, Error> {
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
-        receipt.results.into_iter().next().ok_or_else(unanswered)
+        receipt.results.into_iter().next().ok_or_else(unexpected_result)
     }
 
-    /// A procedure, without its payloads.
+    /// Returns a procedure without its payloads.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn procedure(&self, id: &ProcedureId) -> Result<Procedure, Error> {
         self.item(id).await
     }
 
-    /// A procedure as it was after this record. Goes back version by version.
+    /// Returns a procedure as of a record, by following its versions backwards.
     ///
     /// # Errors
-    /// `NOT_FOUND`, also if it was started later; or a failure of the storage.
+    /// `NOT_FOUND`, also if it was started later; or a storage failure.
     pub async fn procedure_at(&self, id: &ProcedureId, at: Seq) -> Result<Procedure, Error> {
         let mut procedure = self.procedure(id).await?;
         while procedure.seq > at {
@@ -98,45 +99,47 @@ impl Space {
         Ok(procedure)
     }
 
-    /// The procedure as a record left it.
+    /// Returns the procedure as of the end of a record.
     async fn version_in(&self, id: &ProcedureId, seq: Seq) -> Result<Procedure, Error> {
         let Rows::Record(Some(record)) = self.read_one(Read::Record(seq)).await? else {
-            return Err(unanswered());
+            return Err(unexpected_result());
         };
         let body = codec::read_bare(&record)
-            .map_err(|why| StoreError::Damaged(format!("record {seq}: {why}").into()))?;
+            .map_err(|error| StoreError::Damaged(format!("record {seq}: {error}").into()))?;
         let last = body.effects.into_iter().rev().find_map(|effect| match effect {
             Effect::Changed { item: Item::Procedure(procedure), .. } if procedure.id == *id => {
                 Some(procedure)
             }
             _ => None,
         });
-        last.ok_or_else(unanswered)
+        last.ok_or_else(unexpected_result)
     }
 
-    /// Procedures by id: those with this status, or all. Without their payloads. A page may be short and still have a
-    /// cursor: it looked at many that were not wanted.
+    /// Returns procedures by ID, optionally with a given status, without their payloads. A page can be short and
+    /// still have a cursor if the scan limit was reached.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn procedures(
         &self,
         status: Option<ProcedureStatus>,
         after: Option<&ItemRange>,
         limit: usize,
     ) -> Result<ProcedurePage, Error> {
-        let wanted = |item| match item {
-            Item::Procedure(one) if status.is_none_or(|status| status == one.status) => Some(one),
+        let filter = |item| match item {
+            Item::Procedure(procedure) if status.is_none_or(|status| status == procedure.status) => {
+                Some(procedure)
+            }
             _ => None,
         };
-        let page = self.items(ItemKind::Procedure, after.cloned(), limit, wanted).await?;
+        let page = self.items(ItemKind::Procedure, after.cloned(), limit, filter).await?;
         Ok(ProcedurePage { procedures: page.items, cursor: page.cursor })
     }
 
-    /// A procedure with its payloads.
+    /// Returns a procedure with its payloads.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn procedure_view(&self, procedure: Procedure) -> Result<ProcedureView, Error> {
         let spec = self.payload_part(procedure.spec).await?;
         let state = self.payload_part(procedure.state).await?;
@@ -144,26 +147,26 @@ impl Space {
         Ok(ProcedureView { procedure, spec, state, result })
     }
 
-    /// A payload by its place; one that was erased is told as such.
+    /// Returns a payload by its location. An erased payload is marked as such.
     pub(crate) async fn payload_part(&self, part: Option<PartRef>) -> Result<Option<Payload>, Error> {
         let Some(PartRef { seq, part }) = part else { return Ok(None) };
         match self.read_one(Read::Part { seq, part, start: 0, length: u64::MAX }).await? {
             Rows::Part(Some(found)) => {
-                // The salt of what is there is nobody's business; only what was erased has none.
+                // The salt is not disclosed. A zero salt marks an erased payload.
                 let salt = if found.erased { [0; 16] } else { [0xff; 16] };
                 Ok(Some(Payload { salt, ..Payload::unsealed(found.bytes) }))
             }
-            _ => Err(unanswered()),
+            _ => Err(unexpected_result()),
         }
     }
 
-    /// Why a procedure is where it is.
+    /// Explains the state of a procedure.
     pub(crate) async fn why_procedure(&self, id: &ProcedureId) -> Result<Why, Error> {
         let now = self.engine().clock().now().wall;
         Ok(Why::of_procedure(&self.procedure(id).await?, now))
     }
 }
 
-fn unanswered() -> Error {
-    StoreError::Read("a question about a procedure was not answered".into()).into()
+fn unexpected_result() -> Error {
+    StoreError::Read("unexpected result of a procedure operation".into()).into()
 }

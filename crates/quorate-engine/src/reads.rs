@@ -1,4 +1,4 @@
-//! Reading: entries, messages, dead letters. All from what is on disk.
+//! Reads of entries, messages and dead letters, all from durable state.
 
 use std::sync::Arc;
 
@@ -12,44 +12,44 @@ use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoreError, St
 use crate::error::Error;
 use crate::space::Space;
 
-/// Entries that are read at once, at least and at most.
+/// Minimum and maximum number of entries read together.
 const ENTRIES_AT_ONCE_MIN: usize = 8;
 const ENTRIES_AT_ONCE_MAX: usize = 64;
 
-/// A message and where its deliveries are.
+/// Message with the state of its deliveries.
 #[derive(Clone, Debug)]
 pub struct MessageView {
-    /// Its id.
+    /// Message ID.
     pub id: MessageId,
-    /// When it was sent.
+    /// Time at which the message was sent.
     pub at: Timestamp,
     /// The message.
     pub message: Arc<Message>,
-    /// One for each recipient.
+    /// One delivery per recipient.
     pub deliveries: Vec<DeliveryView>,
 }
 
-/// Where one delivery is.
+/// State of a delivery.
 #[derive(Clone, Debug)]
 pub struct DeliveryView {
-    /// Its id.
+    /// Delivery ID.
     pub id: DeliveryId,
-    /// The recipient; `can:CAPABILITY` for what one of several takes.
+    /// Recipient; `can:CAPABILITY` for a message to a capability.
     pub agent: AgentId,
-    /// Where it is.
+    /// Current state.
     pub state: DeliveryState,
 }
 
 impl Space {
-    pub(crate) async fn read_one(&self, what: Read) -> Result<Rows, Error> {
-        let rows = self.engine().store.read(self.number(), vec![what]).await?;
-        rows.into_iter().next().ok_or_else(|| StoreError::Read("the store gave no answer".into()).into())
+    pub(crate) async fn read_one(&self, read: Read) -> Result<Rows, Error> {
+        let rows = self.engine().store.read(self.number(), vec![read]).await?;
+        rows.into_iter().next().ok_or_else(|| StoreError::Read("the store returned no result".into()).into())
     }
 
-    /// One version of an entry, tombstones included; `None` if there was none.
+    /// Returns a version of an entry, including tombstones; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn entry(&self, key: &Key, when: When) -> Result<Option<Entry>, Error> {
         match self.read_one(Read::Entry { key: key.clone(), when }).await? {
             Rows::Entry(entry) => Ok(entry),
@@ -57,48 +57,49 @@ impl Space {
         }
     }
 
-    /// The versions of an entry after this one, oldest first.
+    /// Returns the versions of an entry after this one, oldest first.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn history(&self, key: &Key, after: Version, limit: usize) -> Result<Vec<Entry>, Error> {
         self.entries_of(Read::History { key: key.clone(), after, limit }).await
     }
 
-    /// The live entries whose key begins so, by key.
+    /// Returns the live entries with this key prefix, by key.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn entries(&self, prefix: &str, after: Option<Key>, limit: usize) -> Result<Vec<Entry>, Error> {
         let prefix = prefix.to_owned();
         self.entries_of(Read::Entries { prefix, entry_type: None, author: None, after, limit }).await
     }
 
-    /// Entries by any filter.
+    /// Returns the entries that match a query.
     ///
     /// # Errors
-    /// When the storage fails.
-    pub async fn entries_of(&self, what: Read) -> Result<Vec<Entry>, Error> {
-        match self.read_one(what).await? {
+    /// Storage failures.
+    pub async fn entries_of(&self, read: Read) -> Result<Vec<Entry>, Error> {
+        match self.read_one(read).await? {
             Rows::Entries(entries) => Ok(entries),
             other => Err(unexpected(&other)),
         }
     }
 
-    /// Entries by any filter, at most so many, and whether there may be more: the page ends with the entry that brings its
-    /// contents to [`PAGE_BYTES_MAX`]. They are read in pieces, so that large ones are never all in memory.
+    /// Returns at most `limit` entries that match a query, and whether there may be more. The page ends with the
+    /// entry that brings its content to [`PAGE_BYTES_MAX`]. Entries are read in chunks, so that large ones are never
+    /// all in memory.
     ///
     /// # Errors
-    /// When the storage fails.
-    pub async fn entries_page(&self, mut what: Read, limit: usize) -> Result<(Vec<Entry>, bool), Error> {
+    /// Storage failures.
+    pub async fn entries_page(&self, mut read: Read, limit: usize) -> Result<(Vec<Entry>, bool), Error> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         loop {
-            // As many as fit if the next ones are like those before; a few at first.
-            let of_one = bytes / page.len().max(1) + 1;
-            let fit = if page.is_empty() { 0 } else { (PAGE_BYTES_MAX - bytes) / of_one };
+            // Estimate from the average size so far; start with a few.
+            let average = bytes / page.len().max(1) + 1;
+            let fit = if page.is_empty() { 0 } else { (PAGE_BYTES_MAX - bytes) / average };
             let at_once = fit.clamp(ENTRIES_AT_ONCE_MIN, ENTRIES_AT_ONCE_MAX).min(limit - page.len());
-            go_on(&mut what, page.last(), at_once);
-            let more = self.entries_of(what.clone()).await?;
+            continue_after(&mut read, page.last(), at_once);
+            let more = self.entries_of(read.clone()).await?;
             let is_last = more.len() < at_once;
             for entry in more {
                 bytes += entry.content.as_ref().map_or(0, |content| content.bytes.len());
@@ -113,15 +114,15 @@ impl Space {
         }
     }
 
-    /// A message with the state of each delivery.
+    /// Returns a message with the state of each delivery.
     ///
     /// # Errors
-    /// `NOT_FOUND`, also for an id of a history that a restore replaced; or a failure of the storage.
+    /// `NOT_FOUND`, also for an ID of an earlier generation; or a storage failure.
     pub async fn message(&self, id: MessageId) -> Result<MessageView, Error> {
         let missing = || Refused::new(Code::NotFound, format!("there is no message {id}"));
         if self.published().eras.of_seq(id.seq) != id.generation {
             return Err(missing()
-                .hint("it may be of a history that a restore from a backup replaced")
+                .hint("the id may belong to history that was replaced by a restore from a backup")
                 .into());
         }
         match self.read_one(Read::Message { seq: id.seq, n: id.n }).await? {
@@ -131,10 +132,10 @@ impl Space {
         }
     }
 
-    /// The message that bears a client's id.
+    /// Returns the message with a client-assigned ID.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn message_by_client_id(&self, id: &ClientId) -> Result<MessageView, Error> {
         match self.read_one(Read::MessageByClientId(id.clone())).await? {
             Rows::Message(Some(stored)) => self.with_deliveries(stored).await,
@@ -154,7 +155,7 @@ impl Space {
         let published = self.published();
         let deliveries =
             stored.recipients.iter().zip(states).enumerate().filter_map(|(index, (to, state))| {
-                // What is for whoever can do something is under that name, whoever holds it now.
+                // A delivery from a pool is listed under the capability, regardless of its current holder.
                 let agent = match to.home() {
                     Home::Agent(agent) => published.agents.get(agent)?.id.clone(),
                     Home::Pool(_) => AgentId::new(stored.message.to.to_string()).ok()?,
@@ -170,15 +171,16 @@ impl Space {
         })
     }
 
-    /// Where a message was sent to. Its payload is not read, so it does not matter whether that is whole.
+    /// Returns the destination of a message without reading its payload, so that it works even if the payload is
+    /// damaged.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn destination(&self, id: MessageId) -> Result<Destination, Error> {
-        let missing = || StoreError::Damaged(format!("the log has no message {id}").into());
+        let missing = || StoreError::Damaged(format!("message {id} is missing in the log").into());
         let records = self.bodies(id.seq, 1).await?;
         let record = records.first().filter(|record| record.seq == id.seq).ok_or_else(missing)?;
-        let body = codec::read_bare(record).map_err(|why| unreadable(record, &why))?;
+        let body = codec::read_bare(record).map_err(|error| unreadable(record, &error))?;
         let sent = body.effects.into_iter().filter_map(|effect| match effect {
             Effect::Sent { message, .. } => Some(message.to.clone()),
             _ => None,
@@ -186,10 +188,10 @@ impl Space {
         Ok({ sent }.nth(id.n as usize).ok_or_else(missing)?)
     }
 
-    /// The dead letters after this one, oldest first, of one agent or of all.
+    /// Returns the dead letters after this one, oldest first, of one agent or of all.
     ///
     /// # Errors
-    /// `NOT_FOUND` for an unknown agent, or a failure of the storage.
+    /// `NOT_FOUND` for an unknown agent, or a storage failure.
     pub async fn dead_letters(
         &self,
         agent: Option<&AgentId>,
@@ -211,16 +213,16 @@ impl Space {
         }
     }
 
-    /// Records of the log from a position on, without their payloads. There may be fewer than `max`, and more after them,
-    /// where they are large.
+    /// Reads records of the log from a position on, without their payloads. Large records can make the result shorter
+    /// than `max` even if there are more.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn bodies(&self, from: Seq, max: usize) -> Result<Vec<Record>, Error> {
         Ok(self.engine().store.bodies(self.number(), from, max).await?)
     }
 
-    /// All records from one position up to before another, without their payloads.
+    /// Reads all records between two positions, without their payloads.
     pub(crate) async fn bodies_between(&self, from: Seq, end: Seq) -> Result<Vec<Record>, Error> {
         let mut records: Vec<Record> = Vec::new();
         loop {
@@ -237,18 +239,18 @@ impl Space {
         }
     }
 
-    /// Records of the log from a position on.
+    /// Reads records of the log from a position on.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn log(&self, from: Seq, max: usize) -> Result<Vec<Record>, Error> {
         Ok(self.engine().store.log(self.number(), from, max).await?)
     }
 }
 
-/// The same list after an entry, so many of it.
-fn go_on(what: &mut Read, last: Option<&Entry>, at_once: usize) {
-    match what {
+/// Continues a query after an entry, with a new limit.
+fn continue_after(read: &mut Read, last: Option<&Entry>, at_once: usize) {
+    match read {
         Read::Entries { after, limit, .. } => {
             *limit = at_once;
             *after = last.map(|last| last.key.clone()).or_else(|| after.take());
@@ -276,18 +278,18 @@ pub(crate) fn unexpected(rows: &Rows) -> Error {
         Rows::Timeline(_) => "a timeline",
         Rows::Part(_) => "a payload",
     };
-    StoreError::Read(format!("the store answered with {kind}, which was not asked for").into()).into()
+    StoreError::Read(format!("unexpected result of a read: {kind}").into()).into()
 }
 
-/// A payload part of a record, as it was written; `None` if there is no such part.
+/// Returns a payload of a record, as it was written; `None` if it does not exist.
 pub(crate) fn part_of(record: &Record, part: u32) -> Result<Option<Payload>, Error> {
-    match codec::part(record, part).map_err(|why| unreadable(record, &why))? {
+    match codec::part(record, part).map_err(|error| unreadable(record, &error))? {
         Some(payload) if !payload.is_intact() => Err(StoreError::damaged_payload(record.seq).into()),
         found => Ok(found),
     }
 }
 
-/// The error of a record that cannot be read.
-pub(crate) fn unreadable(record: &Record, why: &codec::Unreadable) -> Error {
-    StoreError::Damaged(format!("record {}: {why}", record.seq).into()).into()
+/// Creates the error for a record that cannot be decoded.
+pub(crate) fn unreadable(record: &Record, error: &codec::Unreadable) -> Error {
+    StoreError::Damaged(format!("record {}: {error}", record.seq).into()).into()
 }

@@ -1,4 +1,4 @@
-//! The registry as callers see it: who is there, what each has to do. Signs of life.
+//! The agent registry: agents and their load, inboxes and heartbeats.
 
 use std::time::Duration;
 
@@ -11,33 +11,33 @@ use quorate_store::StoreError;
 use crate::error::Error;
 use crate::space::Space;
 
-/// An agent and what it has to do.
+/// Agent with its presence and load.
 pub type AgentView = AgentLook;
 
-/// An open delivery of an inbox.
+/// Open delivery in an inbox.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Letter {
-    /// The delivery.
+    /// Delivery ID.
     pub id: DeliveryId,
-    /// The message that it brings.
+    /// ID of the delivered message.
     pub message: MessageId,
-    /// Where it is.
+    /// State of the delivery.
     pub look: DeliveryLook,
 }
 
 impl Space {
-    pub(crate) async fn inspect(&self, what: Inspect) -> Result<Inspected, Error> {
-        let receipt = self.commit_system(vec![Op::Inspect(what)]).await?;
+    pub(crate) async fn inspect(&self, inspect: Inspect) -> Result<Inspected, Error> {
+        let receipt = self.commit_system(vec![Op::Inspect(inspect)]).await?;
         match receipt.results.into_iter().next() {
-            Some(OpResult::Inspected(seen)) => Ok(*seen),
-            _ => Err(StoreError::Read("a look was not answered".into()).into()),
+            Some(OpResult::Inspected(result)) => Ok(*result),
+            _ => Err(StoreError::Read("unexpected result of an inspection".into()).into()),
         }
     }
 
-    /// Agents with their load, in the order in which they came: those after this one, at most so many.
+    /// Returns agents with their load, in the order of their registration, after a given number.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn agents(
         &self,
         filter: AgentFilter,
@@ -46,51 +46,51 @@ impl Space {
     ) -> Result<Vec<AgentView>, Error> {
         match self.inspect(Inspect::Agents { filter, after, limit }).await? {
             Inspected::Agents(agents) => Ok(agents),
-            other => Err(unasked(&other)),
+            other => Err(unexpected_result(&other)),
         }
     }
 
-    /// One agent: how it described itself, whether it is there, and what it has to do.
+    /// Returns an agent with its profile, presence and load.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn agent(&self, id: &AgentId) -> Result<AgentView, Error> {
         let filter = AgentFilter { id: Some(id.clone()), ..AgentFilter::default() };
         let found = self.agents(filter, AgentNo(0), 1).await?;
         let missing = || {
             Refused::new(Code::NotFound, format!("there is no agent {id}"))
-                .hint("register it first, or look at the list of agents")
+                .hint("register it first, or list the agents")
         };
         found.into_iter().next().ok_or_else(|| missing().into())
     }
 
-    /// What lies in an agent's inbox and has not ended, by number.
+    /// Returns the open deliveries of an agent, by number.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn inbox(
         &self,
         agent: &AgentId,
         after: DeliveryNo,
         limit: usize,
     ) -> Result<Vec<Letter>, Error> {
-        let what = Inspect::Inbox { agent: agent.clone(), after, limit };
-        let Inspected::Inbox(looks) = self.inspect(what).await? else {
-            return Err(StoreError::Read("an inbox was not answered".into()).into());
+        let inspect = Inspect::Inbox { agent: agent.clone(), after, limit };
+        let Inspected::Inbox(looks) = self.inspect(inspect).await? else {
+            return Err(StoreError::Read("unexpected result of an inspection".into()).into());
         };
         let eras = &self.published().eras;
-        let letter = |look: DeliveryLook| Letter {
+        let inbox_entry = |look: DeliveryLook| Letter {
             id: eras.delivery_id(look.number),
             message: eras.message_id(look.open.seq, look.open.n()),
             look,
         };
-        Ok(looks.into_iter().map(letter).collect())
+        Ok(looks.into_iter().map(inbox_entry).collect())
     }
 
-    /// A sign of life. Leaves no record unless the agent says something new of itself.
+    /// Records a heartbeat. It writes a record only if the status or health of the agent changed.
     ///
     /// # Errors
-    /// `STALE_EPOCH` if the agent was started again, another refusal, or a failure of the storage.
+    /// `STALE_EPOCH` if a newer epoch of the agent has started, another refusal, or a storage failure.
     pub async fn heartbeat(
         &self,
         agent: &AgentId,
@@ -107,31 +107,31 @@ impl Space {
         self.commit(commit).await.map(drop)
     }
 
-    /// Gives signs of life of an agent for as long as it is polled, or until the agent was started again.
+    /// Sends heartbeats of an agent until the future is dropped or a new epoch of the agent starts.
     pub async fn beat(
         &self,
         agent: AgentId,
         epoch: Epoch,
         every: Duration,
-        says: impl Fn() -> (Status, Health),
+        report: impl Fn() -> (Status, Health),
     ) {
         loop {
             self.pass(every).await;
-            let (status, health) = says();
+            let (status, health) = report();
             match self.heartbeat(&agent, Some(epoch), status, health).await {
                 Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,
-                // Anything else may pass; two more may be missed.
+                // Other errors may be temporary: two more heartbeats can be missed before the agent is offline.
                 _ => {}
             }
         }
     }
 }
 
-fn unasked(seen: &Inspected) -> Error {
-    let kind = match seen {
+fn unexpected_result(result: &Inspected) -> Error {
+    let kind = match result {
         Inspected::Deliveries { .. } => "deliveries",
         Inspected::Inbox(_) => "an inbox",
         Inspected::Agents(_) => "agents",
     };
-    StoreError::Read(format!("a look saw {kind}, which was not asked for").into()).into()
+    StoreError::Read(format!("unexpected result of an inspection: {kind}").into()).into()
 }

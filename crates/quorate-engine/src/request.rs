@@ -1,4 +1,4 @@
-//! Requests as callers see them: ask, hear the answers, wait again, call off.
+//! Requests: sending them, receiving the responses, resuming the wait, and cancelling.
 
 use std::collections::VecDeque;
 
@@ -16,8 +16,7 @@ use crate::space::{Closing, Space};
 
 pub use quorate_api::received::Answer;
 
-/// A question on its way, and a place to hear the answers. Whoever lets go of it before the end wants no answer any
-/// more: the request is called off.
+/// Pending request and the receiver of its responses. Dropping it before the end cancels the request.
 pub struct Asking {
     space: Space,
     principal: Principal,
@@ -25,53 +24,54 @@ pub struct Asking {
     request: MessageId,
     id: ConsumerId,
     mail: UnboundedReceiver<Mail>,
-    /// Answers that came before anybody waited here.
+    /// Responses that arrived before this wait started.
     earlier: VecDeque<Answer>,
-    /// Those, since they may be told again.
-    heard: Vec<MessageId>,
+    /// IDs of those responses, which can be delivered again.
+    received: Vec<MessageId>,
     end: End,
-    /// Whether the request goes on without whoever waits here.
+    /// Whether the request remains open when this is dropped.
     stays: bool,
 }
 
-/// Whether more can come.
+/// Whether more responses can arrive.
 enum End {
     NotYet,
-    /// All that could come came.
+    /// All possible responses have arrived.
     Over,
-    /// The wait ended like this, and nobody was told yet.
+    /// The wait ended with this error, which was not returned yet.
     Failed(Refused),
 }
 
 impl Space {
-    /// Asks: the question is on disk when this returns, and the answers come through what it returns. Who is told is not
-    /// for the question to say.
+    /// Sends a request. It is durable when this returns; the responses arrive through the returned value. The
+    /// `waiting` field of the request is ignored.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn request(
         &self,
         principal: &Principal,
         epoch: Option<Epoch>,
         ask: Ask,
     ) -> Result<Asking, Error> {
-        self.listen(principal, epoch, |waiting| Op::Request(Ask { waiting: Some(waiting), ..ask })).await
+        self.open_request(principal, epoch, |waiting| Op::Request(Ask { waiting: Some(waiting), ..ask }))
+            .await
     }
 
-    /// Waits, or waits again, for the answers to a request: after a restart, or instead of whoever waited before.
+    /// Waits for the responses to a request, after a restart or instead of an earlier waiter.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `FORBIDDEN` if somebody else asked, or a failure of the storage.
+    /// `NOT_FOUND`, `FORBIDDEN` if another agent sent the request, or a storage failure.
     pub async fn await_request(
         &self,
         principal: &Principal,
         epoch: Option<Epoch>,
         request: MessageId,
     ) -> Result<Asking, Error> {
-        self.listen(principal, epoch, |waiting| Op::AwaitRequest { request, waiting }).await
+        self.open_request(principal, epoch, |waiting| Op::AwaitRequest { request, waiting }).await
     }
 
-    async fn listen(
+    async fn open_request(
         &self,
         principal: &Principal,
         epoch: Option<Epoch>,
@@ -82,14 +82,14 @@ impl Space {
         let commit = Commit { epoch, ..Commit::new(principal.clone(), vec![op(id)]) };
         let outcome = self.commit(commit).await;
         if is_private(&outcome) {
-            // The head never heard of it, and must not be told that nobody waits.
+            // The writer never saw the request, so there is no consumer to close.
             closing.waits = false;
             return outcome.and_then(|_| Err(nobody_answers().into()));
         }
         let receipt = outcome?;
         let Some(OpResult::Requested { id: request, is_open, .. }) = receipt.results.into_iter().next()
         else {
-            return Err(StoreError::Read("a request was not answered".into()).into());
+            return Err(StoreError::Read("unexpected result of a request".into()).into());
         };
         let mut asking = Asking {
             space: self.clone(),
@@ -99,24 +99,24 @@ impl Space {
             id,
             mail,
             earlier: VecDeque::new(),
-            heard: Vec::new(),
+            received: Vec::new(),
             end: End::NotYet,
             stays: false,
         };
-        // From here on it looks after itself.
+        // From here on the pending request closes itself when dropped.
         closing.waits = false;
         closing.mailbox = false;
-        // Nothing can have come before the question itself.
+        // No response can precede the request itself.
         if receipt.seq != Some(request.seq) {
             asking.catch_up(is_open).await?;
         }
         Ok(asking)
     }
 
-    /// Wants no answer any more; what nobody took yet is withdrawn. An answer that comes nevertheless is on record only.
+    /// Cancels a request. Deliveries that no agent has claimed are withdrawn; a late response is only recorded.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `FORBIDDEN` if somebody else asked, `CONFLICT` if it is over, or a failure of the storage.
+    /// `NOT_FOUND`, `FORBIDDEN` if another agent sent it, `CONFLICT` if it has ended, or a storage failure.
     pub async fn cancel_request(
         &self,
         principal: &Principal,
@@ -129,32 +129,32 @@ impl Space {
 }
 
 impl Asking {
-    /// The id of the question and of the request.
+    /// Returns the ID of the request, which is that of its message.
     #[must_use]
     pub fn id(&self) -> MessageId {
         self.request
     }
 
-    /// Letting go of it does not call the request off: whoever asked may come back and ask the same question again, under the
-    /// same id or key, and waits for the same answer then. Its time ends it otherwise.
+    /// Keeps the request open when this is dropped: the caller can repeat the request under the same ID or key and
+    /// await the same response. Otherwise it ends with its timeout.
     pub fn stays(&mut self) {
         self.stays = true;
     }
 
-    /// The next answer; `None` when all that could come came.
+    /// Returns the next response; `None` when all possible responses have arrived.
     ///
     /// # Errors
-    /// `TIMEOUT`, `UNAVAILABLE`, `DEADLOCK` or what else ended the wait, and which question it was: that stands. A failure
-    /// of the storage.
+    /// `TIMEOUT`, `UNAVAILABLE`, `DEADLOCK` or another error that ended the wait, with the ID of the request, which
+    /// remains stored; or a storage failure.
     pub async fn next(&mut self) -> Result<Option<Answer>, Error> {
         let question = self.request;
-        self.heard_next().await.map_err(|error| match error {
+        self.receive_next().await.map_err(|error| match error {
             Error::Refused(refused) => refused.asked(question).into(),
             other => other,
         })
     }
 
-    async fn heard_next(&mut self) -> Result<Option<Answer>, Error> {
+    async fn receive_next(&mut self) -> Result<Option<Answer>, Error> {
         if let Some(answer) = self.earlier.pop_front() {
             return Ok(Some(answer));
         }
@@ -170,7 +170,7 @@ impl Asking {
                     if is_last {
                         self.end = End::Over;
                     }
-                    if !self.heard.contains(&id) {
+                    if !self.received.contains(&id) {
                         return Ok(Some(Answer { id: MessageRef::Durable(id), at, message }));
                     }
                     if is_last {
@@ -181,49 +181,52 @@ impl Asking {
                     self.end = End::Over;
                     return Err(refused.into());
                 }
-                Some(_) => return Err(StoreError::Read("a request was not answered".into()).into()),
+                Some(_) => return Err(StoreError::Read("unexpected result of a request".into()).into()),
                 None => {
                     self.end = End::Over;
-                    return Err(Refused::new(Code::StaleEpoch, "the agent was started again or removed")
-                        .hint("this start of the agent is over; the next one may wait for the answer again")
-                        .into());
+                    return Err(Refused::new(
+                        Code::StaleEpoch,
+                        "the agent has registered again, or was removed",
+                    )
+                    .hint("stop this instance of the agent; the new epoch can await the response")
+                    .into());
                 }
             }
         }
     }
 
-    /// The one answer, of somebody who was asked alone.
+    /// Returns the only response of a request to a single recipient.
     ///
     /// # Errors
     /// As [`Asking::next`].
     pub async fn answer(&mut self) -> Result<Answer, Error> {
-        let nothing = |question| {
-            Refused::new(Code::Cancelled, "no answer can come any more")
-                .hint("look at the request: it says what became of it")
+        let no_response = |question| {
+            Refused::new(Code::Cancelled, "no response can arrive any longer")
+                .hint("read the request to see how it ended")
                 .asked(question)
         };
-        self.next().await?.ok_or_else(|| nothing(self.request).into())
+        self.next().await?.ok_or_else(|| no_response(self.request).into())
     }
 
-    /// Wants no answer any more.
+    /// Cancels the request.
     ///
     /// # Errors
-    /// `CONFLICT` if it is over, or a failure of the storage.
+    /// `CONFLICT` if it has ended, or a storage failure.
     pub async fn cancel(mut self) -> Result<(), Error> {
         self.end = End::Over;
         self.space.cancel_request(&self.principal, self.epoch, self.request).await
     }
 
-    /// Answers that came before, and how it ended if it is over.
+    /// Loads earlier responses and the final state, if the request has ended.
     async fn catch_up(&mut self, is_open: bool) -> Result<(), Error> {
         let Some(request) = self.space.find::<Request>(&self.request).await? else { return Ok(()) };
         let id = self.request;
         let over = |code, detail: String| End::Failed(Refused::new(code, detail));
         self.end = match &request.state {
-            // What ended it meanwhile lies in the mailbox.
+            // An end in the meantime is in the mailbox.
             _ if is_open => End::NotYet,
             RequestState::Waiting | RequestState::Answered => End::Over,
-            RequestState::TimedOut => over(Code::Timeout, format!("no answer to {id} came in time")),
+            RequestState::TimedOut => over(Code::Timeout, format!("no response to {id} in time")),
             RequestState::Cancelled => over(Code::Cancelled, format!("request {id} was cancelled")),
             RequestState::Failed { code, reason } => {
                 over(*code, format!("request {id} has no answer: {reason}"))
@@ -232,7 +235,7 @@ impl Asking {
         for (seq, n) in request.answers() {
             if let Rows::Message(Some(stored)) = self.space.read_one(Read::Message { seq, n }).await? {
                 let id = self.space.published().eras.message_id(seq, n);
-                self.heard.push(id);
+                self.received.push(id);
                 let id = MessageRef::Durable(id);
                 self.earlier.push_back(Answer { id, at: stored.at, message: stored.message });
             }
@@ -247,7 +250,7 @@ impl Drop for Asking {
         if matches!(self.end, End::NotYet) && !self.stays {
             let op = Op::CancelRequest { request: self.request };
             let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
-            // If the queue is full or closed, its time runs out: late, but not for ever.
+            // If the queue is full or closed, the request ends with its timeout.
             self.space.submit(vec![commit]);
         }
     }

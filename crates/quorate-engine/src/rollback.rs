@@ -1,4 +1,4 @@
-//! Going back as callers see it: the commit, and what was built on what it undid.
+//! Rollbacks: the commit, and the entries that were derived from the undone versions.
 
 use std::collections::BTreeMap;
 
@@ -12,55 +12,57 @@ use crate::dependencies::Dependencies;
 use crate::error::Error;
 use crate::space::Space;
 
-/// Entries that were built on what was undone, as many as are listed.
+/// Maximum number of derived entries listed.
 const LISTED_MAX: usize = 1000;
 
-/// What a rollback did.
+/// Result of a rollback.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RolledBack {
-    /// The record that did it; `None` if everything was as it was then.
+    /// Record of the rollback; `None` if nothing had to change.
     pub seq: Option<Seq>,
-    /// The record to which it went back.
+    /// Record that was rolled back to.
     pub to: Seq,
-    /// The entries that changed, by key.
+    /// Changed entries, by key.
     pub changed: Vec<Turned>,
-    /// The first 1,000 entries that were built on a version that was undone, or on the newest version of such an entry.
+    /// First 1,000 entries that were derived, directly or transitively, from an undone version.
     pub built_on: Vec<BuiltOn>,
-    /// How many there are.
+    /// Total number of such entries.
     pub built_on_count: u64,
-    /// Whether all entries were looked at; 100,000 are.
+    /// Whether all entries were searched; the limit is 100,000.
     pub complete: bool,
 }
 
-/// An entry that went back.
+/// Entry that was rolled back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Turned {
-    /// Which one.
+    /// Entry key.
     pub key: Key,
-    /// Its version now.
+    /// New version.
     pub version: Version,
-    /// The version that came back; `None` if there was none and it was deleted.
+    /// Restored version; `None` if the entry did not exist then and was deleted.
     pub restored: Option<Version>,
 }
 
-/// An entry that was built on what was undone. It is left as it is.
+/// Entry that was derived from an undone version. It is left unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BuiltOn {
-    /// Which one.
+    /// Key of the derived entry.
     pub key: Key,
-    /// Its version.
+    /// Version of the derived entry.
     pub version: Version,
-    /// What it was built on.
+    /// Key of the source entry.
     pub on: Key,
-    /// The version of that.
+    /// Version of the source entry.
     pub on_version: Version,
 }
 
 impl Space {
-    /// Goes back, and lists what was built on what that undid. The list is looked up right after the commit.
+    /// Rolls entries back and lists the entries that were derived from undone versions. The list is read right after
+    /// the commit.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `VERSION_CONFLICT`, `CONFLICT` if a content was erased, `LIMIT_EXCEEDED`, or a failure of the storage.
+    /// `NOT_FOUND`, `VERSION_CONFLICT`, `CONFLICT` if the content to restore was erased, `LIMIT_EXCEEDED`, or a
+    /// storage failure.
     pub async fn rollback(
         &self,
         principal: &Principal,
@@ -78,7 +80,7 @@ impl Space {
 
     async fn rolled_back(&self, receipt: &Receipt) -> Result<RolledBack, Error> {
         let Some(OpResult::RolledBack { to, .. }) = receipt.results.first() else {
-            return Err(StoreError::Read("a rollback was not answered".into()).into());
+            return Err(StoreError::Read("unexpected result of a rollback".into()).into());
         };
         let mut found = RolledBack {
             seq: receipt.seq,
@@ -89,8 +91,8 @@ impl Space {
             complete: true,
         };
         let Some(seq) = receipt.seq else { return Ok(found) };
-        found.changed = self.turned_by(seq).await?;
-        let undone = self.undone(&found.changed, *to).await?;
+        found.changed = self.entries_changed_by(seq).await?;
+        let undone = self.undone_ranges(&found.changed, *to).await?;
         let dependencies = Dependencies::read(&self.engine().store, self.number()).await?;
         let built_on = dependencies.built_on(|key, version| {
             undone.get(key).is_some_and(|(kept, new)| kept < &version && version < *new)
@@ -110,37 +112,46 @@ impl Space {
         Ok(found)
     }
 
-    /// The entries that a record turned back.
-    async fn turned_by(&self, seq: Seq) -> Result<Vec<Turned>, Error> {
+    /// Returns the entries that a record rolled back.
+    async fn entries_changed_by(&self, seq: Seq) -> Result<Vec<Turned>, Error> {
         let records = self.log(seq, 1).await?;
         let body = records.first().map(codec::read_body).transpose();
-        let body = body.map_err(|why| StoreError::Damaged(format!("record {seq}: {why}").into()))?;
-        let mut turned = Vec::new();
+        let body = body.map_err(|error| StoreError::Damaged(format!("record {seq}: {error}").into()))?;
+        let mut changed = Vec::new();
         for effect in body.map(|body| body.effects).unwrap_or_default() {
             match effect {
                 Effect::Written { key, version, restores, .. } => {
-                    turned.push(Turned { key, version, restored: restores.map(|restored| restored.version) });
+                    changed.push(Turned {
+                        key,
+                        version,
+                        restored: restores.map(|restored| restored.version),
+                    });
                 }
-                Effect::Deleted { key, version } => turned.push(Turned { key, version, restored: None }),
+                Effect::Deleted { key, version } => changed.push(Turned { key, version, restored: None }),
                 _ => {}
             }
         }
-        turned.sort_by(|one, other| one.key.cmp(&other.key));
-        Ok(turned)
+        changed.sort_by(|one, other| one.key.cmp(&other.key));
+        Ok(changed)
     }
 
-    /// For each entry the last version that was kept and the first that is new: those between were undone.
-    async fn undone(&self, changed: &[Turned], to: Seq) -> Result<BTreeMap<Key, (Version, Version)>, Error> {
-        let deleted = || changed.iter().filter(|one| one.restored.is_none());
-        let reads = deleted().map(|one| Read::Entry { key: one.key.clone(), when: When::Seq(to) }).collect();
+    /// Returns for each entry the last kept version and the first new one: the versions between them were undone.
+    async fn undone_ranges(
+        &self,
+        changed: &[Turned],
+        to: Seq,
+    ) -> Result<BTreeMap<Key, (Version, Version)>, Error> {
+        let deleted = || changed.iter().filter(|entry| entry.restored.is_none());
+        let reads =
+            deleted().map(|entry| Read::Entry { key: entry.key.clone(), when: When::Seq(to) }).collect();
         let mut undone: BTreeMap<_, _> = changed
             .iter()
-            .map(|one| (one.key.clone(), (one.restored.unwrap_or_default(), one.version)))
+            .map(|entry| (entry.key.clone(), (entry.restored.unwrap_or_default(), entry.version)))
             .collect();
         let rows = self.engine().store.read(self.number(), reads).await?;
-        for (one, row) in deleted().zip(rows) {
-            // It was not there then: never, or deleted earlier.
-            if let (Rows::Entry(Some(tombstone)), Some(range)) = (row, undone.get_mut(&one.key)) {
+        for (entry, row) in deleted().zip(rows) {
+            // The entry did not exist then. If it was deleted before, versions up to the tombstone were not undone.
+            if let (Rows::Entry(Some(tombstone)), Some(range)) = (row, undone.get_mut(&entry.key)) {
                 range.0 = tombstone.version.head.version;
             }
         }

@@ -1,4 +1,4 @@
-//! Seals payloads of requests with salts of the hub.
+//! Implements [`Seal`] with salts of the hub.
 
 use bytes::Bytes;
 use quorate_api::Seal;

@@ -1,8 +1,9 @@
-//! The secret scan: what looks like a credential is found before anything is written.
+//! The secret scanner: detects credentials before anything is written.
 //!
-//! One pass looks for the keywords of all rules at once; a rule's pattern is tried only where one of its keywords stands.
-//! Most payloads have none and cost that one pass, without an allocation. The rules are data, in `secrets/rules.txt`.
-//! Unknown shapes are not found: the scan keeps accidents out of the log, not somebody who wants to hide a secret in it.
+//! A single pass searches for the keywords of all rules; the pattern of a rule is tried only near one of its
+//! keywords. Most payloads contain no keyword and cost only that pass, without an allocation. The rules are data, in
+//! `secrets/rules.txt`. Unknown formats are not detected: the scanner prevents accidents, not deliberate attempts to
+//! hide a secret in the log.
 
 mod decode;
 mod judge;
@@ -26,30 +27,30 @@ pub use sieve::Secrets;
 pub(crate) use sieve::Sieve;
 use table::Rule;
 
-/// Texts shorter than this have no room for a name and a secret.
+/// Minimum length of a text that can contain a name and a secret.
 const SHORTEST: usize = 12;
 
-/// Finds secrets. Building one takes about a millisecond; share it.
+/// Detects secrets. Creating one takes about a millisecond; share it.
 pub struct Scanner {
     keywords: Prefilter,
-    /// For each keyword, the rules that look there.
+    /// For each keyword, the rules that use it.
     rules_at: Vec<Vec<usize>>,
     rules: Vec<Rule>,
     placeholders: Placeholders,
 }
 
-/// Where a secret was found. It does not hold the secret.
+/// Location of a secret. It does not contain the secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The name of the rule.
+    /// Name of the rule.
     pub rule: &'static str,
-    /// Its first byte.
+    /// Offset of the first byte.
     pub offset: usize,
-    /// How many bytes it has.
+    /// Length in bytes.
     pub length: usize,
 }
 
-/// How many bytes of text a commit has to be looked at.
+/// Returns the number of text bytes of a commit that have to be scanned.
 pub(crate) fn text_bytes(commit: &Commit) -> usize {
     let mut bytes = 0;
     let Ok(()) = texts::each(commit, |_, _, text| {
@@ -60,51 +61,51 @@ pub(crate) fn text_bytes(commit: &Commit) -> usize {
 }
 
 impl Scanner {
-    /// Reads the rules.
+    /// Parses the rules.
     #[must_use]
     pub fn new() -> Self {
         let (rules, samples) = table::read();
-        let mut words: Vec<&str> = Vec::new();
+        let mut keywords: Vec<&str> = Vec::new();
         let mut rules_at: Vec<Vec<usize>> = Vec::new();
         for (number, rule) in rules.iter().enumerate() {
             for keyword in &rule.keywords {
-                match words.iter().position(|word| word.eq_ignore_ascii_case(keyword)) {
+                match keywords.iter().position(|known| known.eq_ignore_ascii_case(keyword)) {
                     Some(known) => rules_at[known].push(number),
                     None => {
-                        words.push(keyword);
+                        keywords.push(keyword);
                         rules_at.push(vec![number]);
                     }
                 }
             }
         }
         let placeholders = Placeholders::new(samples);
-        Self { keywords: Prefilter::new(&words), rules_at, rules, placeholders }
+        Self { keywords: Prefilter::new(&keywords), rules_at, rules, placeholders }
     }
 
-    /// The first secret, if there is one.
+    /// Returns the first secret, if there is one.
     #[must_use]
     pub fn scan(&self, bytes: &[u8]) -> Option<Found> {
-        self.look(bytes, 1).first().map(|hit| self.found(hit))
+        self.find_hits(bytes, 1).first().map(|hit| self.found(hit))
     }
 
-    /// All secrets, in order; they do not overlap.
+    /// Returns all secrets, in order and without overlap.
     #[must_use]
     pub fn scan_all(&self, bytes: &[u8]) -> Vec<Found> {
-        self.look(bytes, usize::MAX).iter().map(|hit| self.found(hit)).collect()
+        self.find_hits(bytes, usize::MAX).iter().map(|hit| self.found(hit)).collect()
     }
 
-    /// The text with `[redacted:RULE]` in the place of each secret; `None` if there is none.
+    /// Replaces each secret with `[redacted:RULE]`; `None` if there is none.
     #[must_use]
     pub fn redact(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        let hits = self.look(bytes, usize::MAX);
+        let hits = self.find_hits(bytes, usize::MAX);
         let mut text = Vec::with_capacity(bytes.len());
-        let mut kept = 0;
+        let mut copied = 0;
         for hit in &hits {
-            text.extend_from_slice(&bytes[kept..hit.start]);
+            text.extend_from_slice(&bytes[copied..hit.start]);
             text.extend_from_slice(format!("[redacted:{}]", self.rules[hit.rule].name).as_bytes());
-            kept = hit.end;
+            copied = hit.end;
         }
-        text.extend_from_slice(&bytes[kept..]);
+        text.extend_from_slice(&bytes[copied..]);
         (!hits.is_empty()).then_some(text)
     }
 
@@ -112,8 +113,9 @@ impl Scanner {
         Found { rule: self.rules[hit.rule].name, offset: hit.start, length: hit.end - hit.start }
     }
 
-    /// Scans the text as a reader sees it: decoded where escapes or terminal control sequences may hide a shape.
-    fn look(&self, bytes: &[u8], most: usize) -> Vec<Hit> {
+    /// Scans the text as a human reader sees it: decoded where escapes or terminal control sequences may hide a
+    /// secret.
+    fn find_hits(&self, bytes: &[u8], most: usize) -> Vec<Hit> {
         let mut hits = Vec::new();
         if bytes.len() < SHORTEST {
             return hits;
@@ -124,12 +126,14 @@ impl Scanner {
         }
         let text = Decoded::escapes(bytes);
         if !text.has_codes() {
-            self.look_decoded(&text.bytes, most, &mut hits, |hit| text.original(hit));
+            self.find_hits_decoded(&text.bytes, most, &mut hits, |hit| text.original(hit));
             return hits;
         }
         for codes in [Codes::Separate, Codes::Join] {
-            let shown = Decoded::codes(&text.bytes, codes);
-            self.look_decoded(&shown.bytes, most, &mut hits, |hit| text.original(shown.original(hit)));
+            let visible = Decoded::codes(&text.bytes, codes);
+            self.find_hits_decoded(&visible.bytes, most, &mut hits, |hit| {
+                text.original(visible.original(hit))
+            });
             if hits.len() >= most {
                 break;
             }
@@ -137,8 +141,8 @@ impl Scanner {
         hits
     }
 
-    /// Scans a decoded text, and adds what is found at its place in the original.
-    fn look_decoded(
+    /// Scans a decoded text and maps the matches to their positions in the original.
+    fn find_hits_decoded(
         &self,
         bytes: &[u8],
         most: usize,

@@ -1,4 +1,4 @@
-//! Sessions as callers see them: opening, changing, adding, and the timeline from the log.
+//! Sessions: opening, changing, adding, and reading the timeline from the log.
 
 use std::sync::Arc;
 
@@ -14,63 +14,63 @@ use crate::items::Noun as _;
 use crate::reads::{part_of, unreadable};
 use crate::space::Space;
 
-/// Records of a timeline that one call reads.
+/// Maximum number of records of a timeline that one call reads.
 pub const TIMELINE_MAX: usize = 256;
 
-/// One line of a session's timeline.
+/// Entry of a session's timeline.
 #[derive(Clone, Debug)]
 pub struct TimelineLine {
-    /// The record; the next page begins after it.
+    /// Sequence number of the record; the next page begins after it.
     pub seq: Seq,
-    /// When.
+    /// Time of the commit.
     pub at: Timestamp,
-    /// Who: `agent:ID` or `system`.
+    /// Principal that made the commit: `agent:ID`, `system` and so on.
     pub by: String,
-    /// What.
+    /// The event.
     pub what: Happening,
 }
 
-/// What happened in a session.
+/// Event in a session.
 #[derive(Clone, Debug)]
 pub enum Happening {
-    /// A message that names it.
+    /// A message of the session.
     Message {
-        /// Its id.
+        /// Message ID.
         id: MessageId,
         /// The message.
         message: Arc<Message>,
     },
-    /// It changed.
+    /// A change of the session.
     Changed {
-        /// How. Whoever joined or left is its last participant.
+        /// Kind of change. For a join or leave, the agent is the last participant.
         verb: Verb,
-        /// What it was since then.
+        /// Session after the change.
         session: Box<Session>,
     },
-    /// Something was added.
+    /// An addition.
     Added(Addition),
 }
 
-/// Something that was added to a session.
+/// Addition to a session.
 #[derive(Clone, Debug)]
 pub struct Addition {
-    /// What it is.
+    /// Kind of addition.
     pub kind: AddKind,
-    /// The how many-th of its kind, counted from 1.
+    /// Number of the addition among those of its kind, starting at 1.
     pub n: u64,
-    /// The thing itself.
+    /// Body of the addition.
     pub body: Payload,
-    /// What the bytes of it are; `None` is JSON.
+    /// Media type of the body; `None` for JSON.
     pub content_type: Option<String>,
-    /// Why; may be empty.
+    /// Reason for the addition; may be empty.
     pub rationale: String,
 }
 
 impl Space {
-    /// Opens a session. Gives its id.
+    /// Opens a session and returns its ID.
     ///
     /// # Errors
-    /// `DUPLICATE` if the id is another session's, another refusal, or a failure of the storage.
+    /// `DUPLICATE` if the ID is taken by another session, another refusal, or a storage failure.
     pub async fn open_session(
         &self,
         principal: &Principal,
@@ -79,14 +79,14 @@ impl Space {
     ) -> Result<SessionId, Error> {
         match self.session_op(principal, epoch, Op::OpenSession(open)).await? {
             OpResult::SessionOpened { id } => Ok(id),
-            _ => Err(unanswered()),
+            _ => Err(unexpected_result()),
         }
     }
 
-    /// Changes a session: who takes part, and where it is.
+    /// Changes the participants or the status of a session.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `FORBIDDEN`, `SESSION_CLOSED`, or a failure of the storage.
+    /// `NOT_FOUND`, `FORBIDDEN`, `SESSION_CLOSED`, or a storage failure.
     pub async fn change_session(
         &self,
         principal: &Principal,
@@ -96,10 +96,10 @@ impl Space {
         self.session_op(principal, epoch, Op::ChangeSession(change)).await.map(drop)
     }
 
-    /// Adds to a session. Gives the how many-th of its kind it is.
+    /// Adds to a session and returns the number of the addition among those of its kind.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `FORBIDDEN`, `SESSION_CLOSED`, or a failure of the storage.
+    /// `NOT_FOUND`, `FORBIDDEN`, `SESSION_CLOSED`, or a storage failure.
     pub async fn add_to_session(
         &self,
         principal: &Principal,
@@ -108,7 +108,7 @@ impl Space {
     ) -> Result<u64, Error> {
         match self.session_op(principal, epoch, Op::AddToSession(add)).await? {
             OpResult::SessionAdded { n } => Ok(n),
-            _ => Err(unanswered()),
+            _ => Err(unexpected_result()),
         }
     }
 
@@ -119,13 +119,13 @@ impl Space {
         op: Op,
     ) -> Result<OpResult, Error> {
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
-        receipt.results.into_iter().next().ok_or_else(unanswered)
+        receipt.results.into_iter().next().ok_or_else(unexpected_result)
     }
 
-    /// What the session is to do; `None` if nobody said.
+    /// Returns the task of the session; `None` if it has none.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn session_task(&self, session: &Session) -> Result<Option<Payload>, Error> {
         let Some(part) = session.task else { return Ok(None) };
         match self.read_one(Read::Record(session.number.record())).await? {
@@ -134,13 +134,13 @@ impl Space {
         }
     }
 
-    /// A page of the timeline of a session: additions, changes and the messages that name it, in the order of the log, all
-    /// or of one kind, and from where to go on. A page covers up to 256 records, and ends with the one that brings it to
-    /// [`PAGE_BYTES_MAX`]; a record may have several lines. A name that nobody opened has a
-    /// timeline too, if messages name it.
+    /// Returns a page of the timeline of a session: additions, changes and messages of the session in log order,
+    /// optionally of one kind, with the cursor of the next page. A page covers at most 256 records and ends with the
+    /// record that brings it to [`PAGE_BYTES_MAX`]. A record can contribute several entries. A session ID that was
+    /// never opened has a timeline if messages refer to it.
     ///
     /// # Errors
-    /// `NOT_FOUND` if there is neither a session nor a message of that name, or a failure of the storage.
+    /// `NOT_FOUND` if neither a session nor a message with that session ID exists, or a storage failure.
     pub async fn timeline(
         &self,
         id: &SessionId,
@@ -150,33 +150,33 @@ impl Space {
     ) -> Result<(Vec<TimelineLine>, Option<Seq>), Error> {
         let limit = limit.min(TIMELINE_MAX);
         let timeline = Read::Timeline { session: id.as_str().into(), kind, page, limit };
-        let Rows::Timeline(seqs) = self.read_one(timeline).await? else { return Err(unanswered()) };
-        let (mut lines, mut bytes) = (Vec::new(), 0);
+        let Rows::Timeline(seqs) = self.read_one(timeline).await? else { return Err(unexpected_result()) };
+        let (mut entries, mut bytes) = (Vec::new(), 0);
         let mut is_full = seqs.len() == limit;
         for (index, seq) in seqs.iter().enumerate() {
             let Rows::Record(record) = self.read_one(Read::Record(*seq)).await? else {
-                return Err(unanswered());
+                return Err(unexpected_result());
             };
             let Some(record) = record else { continue };
             bytes += record.payload.len();
-            let mut of_record = self.lines_of(id, kind, &record)?;
+            let mut of_record = self.entries_of_record(id, kind, &record)?;
             if let Page::Before(_) = page {
                 of_record.reverse();
             }
-            lines.extend(of_record);
+            entries.extend(of_record);
             if bytes >= PAGE_BYTES_MAX && index + 1 < seqs.len() {
                 is_full = true;
                 break;
             }
         }
-        if lines.is_empty() {
+        if entries.is_empty() {
             self.require_timeline(id).await?;
         }
-        let cursor = lines.last().filter(|_| is_full).map(|last: &TimelineLine| last.seq);
-        Ok((lines, cursor))
+        let cursor = entries.last().filter(|_| is_full).map(|last: &TimelineLine| last.seq);
+        Ok((entries, cursor))
     }
 
-    /// A page may be empty; a name of which nobody ever heard is an error.
+    /// A page can be empty, but a session ID that was never used is an error.
     async fn require_timeline(&self, id: &SessionId) -> Result<(), Error> {
         let first =
             Read::Timeline { session: id.as_str().into(), kind: None, page: Page::After(Seq(0)), limit: 1 };
@@ -186,24 +186,24 @@ impl Space {
         }
     }
 
-    fn lines_of(
+    fn entries_of_record(
         &self,
         id: &SessionId,
         kind: Option<LineKind>,
         record: &Record,
     ) -> Result<Vec<TimelineLine>, Error> {
-        let body = codec::read_body(record).map_err(|why| unreadable(record, &why))?;
+        let body = codec::read_body(record).map_err(|error| unreadable(record, &error))?;
         let eras = Arc::clone(&self.published().eras);
-        let mut lines = Vec::new();
+        let mut entries = Vec::new();
         let mut n = 0;
         for effect in body.effects {
-            let wanted = effect
+            let matches = effect
                 .line()
                 .is_some_and(|(session, of)| session == id.as_str() && kind.is_none_or(|kind| kind == of));
             let what = match effect {
                 Effect::Sent { message, .. } => {
                     n += 1;
-                    if wanted && !message.payload.is_intact() {
+                    if matches && !message.payload.is_intact() {
                         return Err(StoreError::damaged_payload(record.seq).into());
                     }
                     Happening::Message { id: eras.message_id(record.seq, n - 1), message }
@@ -212,13 +212,13 @@ impl Space {
                     Happening::Changed { verb, session: Box::new(session) }
                 }
                 Effect::SessionAdded { kind, n, part, content_type, rationale, .. } => {
-                    let body = part_of(record, part)?.ok_or_else(unanswered)?;
+                    let body = part_of(record, part)?.ok_or_else(unexpected_result)?;
                     Happening::Added(Addition { kind, n, body, content_type, rationale })
                 }
                 _ => continue,
             };
-            if wanted {
-                lines.push(TimelineLine {
+            if matches {
+                entries.push(TimelineLine {
                     seq: record.seq,
                     at: record.at,
                     by: record.principal.clone(),
@@ -226,10 +226,10 @@ impl Space {
                 });
             }
         }
-        Ok(lines)
+        Ok(entries)
     }
 }
 
-fn unanswered() -> Error {
-    StoreError::Read("a question about a session was not answered".into()).into()
+fn unexpected_result() -> Error {
+    StoreError::Read("unexpected result of a session operation".into()).into()
 }

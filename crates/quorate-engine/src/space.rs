@@ -1,4 +1,4 @@
-//! A space as callers see it: commit, claim, consume.
+//! The main handle to a space: commit, claim and consume.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::flagged::is_marked;
 use crate::post::{Consumer, Delivery, Letter, Mail, Post, place};
 use crate::signs::Signs;
 
-/// A space of a hub. Cheap to clone.
+/// Handle to a space of a hub. Cheap to clone.
 #[derive(Clone)]
 pub struct Space {
     engine: Arc<Engine>,
@@ -43,25 +43,25 @@ impl Space {
         &self.signs
     }
 
-    /// Its number.
+    /// Returns the number of the space.
     #[must_use]
     pub fn number(&self) -> SpaceNo {
         self.number
     }
 
-    /// The engine underneath.
+    /// Returns the underlying engine.
     #[must_use]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// The state after the last sync.
+    /// Returns the state after the last durable batch.
     #[must_use]
     pub fn published(&self) -> Arc<Published> {
         Arc::clone(&self.published.borrow())
     }
 
-    /// Follows the state after each sync.
+    /// Follows the state after each durable batch.
     #[must_use]
     pub fn follow(&self) -> watch::Receiver<Arc<Published>> {
         self.published.clone()
@@ -71,7 +71,7 @@ impl Space {
         &self.post
     }
 
-    /// Seals bytes for a message or an entry.
+    /// Seals the bytes of a message or an entry.
     #[must_use]
     pub fn seal(&self, bytes: impl Into<Bytes>) -> Payload {
         let bytes = bytes.into();
@@ -81,28 +81,29 @@ impl Space {
         }
     }
 
-    /// Seals bytes that will not be public: what is drawn for them must not change what is drawn for others.
+    /// Seals bytes that will not be public. The salt comes from the private engine, so that it does not affect the
+    /// random sequence of public payloads.
     #[must_use]
     pub fn seal_private(&self, bytes: impl Into<Bytes>) -> Payload {
         let salt = self.engine.private().map_or_else(|| self.salt(), |private| private.chance.sixteen());
         Payload::seal(bytes.into(), salt)
     }
 
-    /// A fresh random salt.
+    /// Generates a random salt.
     #[must_use]
     pub fn salt(&self) -> [u8; 16] {
         self.engine.chance.sixteen()
     }
 
-    /// Commits: all or nothing, on disk before this returns.
+    /// Commits operations atomically. The commit is durable when this returns.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
         self.enqueue(commit).await?.answer().await
     }
 
-    /// Notes what a rule of the space refused.
+    /// Records a violation if a rule of the space refused the operation.
     pub(crate) fn noting<T>(&self, principal: &Principal, outcome: Result<T, Refused>) -> Result<T, Refused> {
         if let Err(refused) = &outcome {
             self.engine.guard.note(self.number, principal, refused, self.engine.clock.now().wall);
@@ -114,10 +115,10 @@ impl Space {
         self.commit(Commit::new(Principal::System, ops)).await
     }
 
-    /// Takes deliveries from an inbox; waits for the first if there is none.
+    /// Claims deliveries from an inbox; waits for the first one if there is none.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn claim(
         &self,
         principal: &Principal,
@@ -141,10 +142,10 @@ impl Space {
         };
         closing.waits = closing.waits && handed.is_empty();
         let mut ephemeral = Vec::new();
-        let mut sort = |mail| match mail {
+        let mut collect = |mail| match mail {
             Mail::Handed(list) => handed.extend(list),
             Mail::Ephemeral(message) => ephemeral.push(message.take()),
-            // A claim of deliveries waits for nothing else.
+            // A claim of deliveries receives no other events.
             Mail::Told(_) => {}
         };
         if closing.waits {
@@ -152,16 +153,16 @@ impl Space {
                 came = mail.recv() => came,
                 () = self.pass(wait) => None,
             };
-            // The head does not know of an ephemeral message, and still counts on this claim.
+            // The writer does not see ephemeral messages, so this claim is still registered.
             if !matches!(came, Some(Mail::Handed(_))) {
-                // Whatever was handed over before the wait ended lies in the mailbox by the time this is answered.
+                // Anything dispatched before the wait ended is in the mailbox once this commit returns.
                 self.commit_system(vec![Op::Close { consumer: id }]).await?;
             }
             closing.waits = false;
-            came.into_iter().for_each(&mut sort);
+            came.into_iter().for_each(&mut collect);
         }
         drop(closing);
-        std::iter::from_fn(|| mail.try_recv().ok()).for_each(sort);
+        std::iter::from_fn(|| mail.try_recv().ok()).for_each(collect);
         let more = ephemeral.split_off(ephemeral.len().min((max as usize).saturating_sub(handed.len())));
         if !more.is_empty() {
             self.post.put_back(self.number, number, more);
@@ -171,15 +172,15 @@ impl Space {
         Ok(deliveries)
     }
 
-    /// Waits until that much time has passed on the hub's clock.
+    /// Sleeps for this duration on the hub's clock.
     pub async fn pass(&self, wait: Duration) {
         quorate_store::sleep(&*self.engine.clock, wait).await;
     }
 
-    /// Opens a standing consumer with this much credit.
+    /// Opens a standing consumer with an initial credit.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn consume(
         &self,
         principal: &Principal,
@@ -199,40 +200,42 @@ impl Space {
             Some(OpResult::Claimed(handed)) => handed,
             _ => Vec::new(),
         };
-        // From here on the consumer looks after itself.
+        // From here on the consumer closes itself when dropped.
         closing.waits = false;
         closing.mailbox = false;
         Ok(Consumer::new(self.clone(), id, mail, ready))
     }
 
-    /// The lease under which a handed delivery is held.
+    /// Returns the lease of a dispatched delivery.
     pub(crate) fn lease_of(&self, handed: &Handed) -> LeaseRef {
         LeaseRef { delivery: self.published.borrow().eras.delivery_id(handed.delivery), token: handed.token }
     }
 
-    /// Adds their messages to handed deliveries: from memory if they were just sent, else from the log, all at once.
+    /// Adds the messages to dispatched deliveries: from memory if they were just sent, otherwise from the log in a
+    /// single read.
     pub(crate) async fn open_letters(&self, mut handed: Vec<Handed>) -> Result<Vec<Delivery>, Error> {
-        let missing: Vec<_> = handed.iter().filter(|one| one.message.is_none()).map(place).collect();
+        let missing: Vec<_> =
+            handed.iter().filter(|delivery| delivery.message.is_none()).map(place).collect();
         if !missing.is_empty() {
-            let mut letters = self.letters(missing).await?.into_iter();
-            handed.retain_mut(|one| self.put_in(one, &mut letters));
+            let mut messages = self.letters(missing).await?.into_iter();
+            handed.retain_mut(|delivery| self.put_in(delivery, &mut messages));
         }
-        Ok(handed.into_iter().filter_map(|one| self.opened(one)).collect())
+        Ok(handed.into_iter().filter_map(|delivery| self.opened(delivery)).collect())
     }
 
-    /// The messages that lie at these places of the log. One that is damaged stands in the way of no other.
-    pub(crate) async fn letters(&self, places: Vec<(Seq, u32)>) -> Result<Vec<Letter>, Error> {
-        let read = |places: &[(Seq, u32)]| {
-            let reads = places.iter().map(|(seq, n)| Read::Message { seq: *seq, n: *n }).collect();
+    /// Reads the messages at these positions of the log. A damaged message does not fail the others.
+    pub(crate) async fn letters(&self, positions: Vec<(Seq, u32)>) -> Result<Vec<Letter>, Error> {
+        let read = |positions: &[(Seq, u32)]| {
+            let reads = positions.iter().map(|(seq, n)| Read::Message { seq: *seq, n: *n }).collect();
             self.engine.store.read(self.number, reads)
         };
-        let rows = match read(&places).await {
+        let rows = match read(&positions).await {
             Err(StoreError::Damaged(_)) => {
-                let mut rows = Vec::with_capacity(places.len());
-                for place in &places {
-                    match read(std::slice::from_ref(place)).await {
+                let mut rows = Vec::with_capacity(positions.len());
+                for position in &positions {
+                    match read(std::slice::from_ref(position)).await {
                         Ok(found) => rows.extend(found.into_iter().map(Ok)),
-                        Err(why @ StoreError::Damaged(_)) => rows.push(Err(why)),
+                        Err(error @ StoreError::Damaged(_)) => rows.push(Err(error)),
                         Err(other) => return Err(other.into()),
                     }
                 }
@@ -240,38 +243,38 @@ impl Space {
             }
             rows => rows?.into_iter().map(Ok).collect(),
         };
-        let found = places.into_iter().zip(rows).map(|((seq, n), row)| match row? {
+        let found = positions.into_iter().zip(rows).map(|((seq, n), row)| match row? {
             Rows::Message(Some(stored)) => Ok((stored.at, stored.message)),
             _ => {
                 let id = self.published.borrow().eras.message_id(seq, n);
-                Err(StoreError::Damaged(format!("the log has no message {id}").into()))
+                Err(StoreError::Damaged(format!("message {id} is missing in the log").into()))
             }
         });
         Ok(found.collect())
     }
 
-    /// Gives a delivery its message if it has none and there is one left. Says no if the message is damaged: then it is a
-    /// dead letter that says so, because nobody can be given what was sent.
-    pub(crate) fn put_in(&self, one: &mut Handed, letters: &mut impl Iterator<Item = Letter>) -> bool {
-        if one.message.is_some() {
+    /// Attaches the next message to a delivery that has none. Returns false if the message is damaged; the delivery
+    /// is then dead-lettered with that reason, because its content can never be delivered.
+    pub(crate) fn put_in(&self, delivery: &mut Handed, messages: &mut impl Iterator<Item = Letter>) -> bool {
+        if delivery.message.is_some() {
             return true;
         }
-        match letters.next() {
+        match messages.next() {
             None => true,
-            Some(Ok(letter)) => {
-                one.message = Some(letter);
+            Some(Ok(message)) => {
+                delivery.message = Some(message);
                 true
             }
-            Some(Err(why)) => {
-                let reason = format!("{why}; run `quorate verify`");
-                let nack = Nack { lease: self.lease_of(one), then: NackThen::Dead, reason };
+            Some(Err(error)) => {
+                let reason = format!("{error}; run `quorate verify`");
+                let nack = Nack { lease: self.lease_of(delivery), then: NackThen::Dead, reason };
                 self.submit(vec![Commit::new(Principal::System, vec![Op::Nack(nack)])]);
                 false
             }
         }
     }
 
-    /// A delivery as its recipient sees it, once it has its message.
+    /// Converts a dispatched delivery into the form that its recipient receives; `None` without a message.
     pub(crate) fn opened(&self, handed: Handed) -> Option<Delivery> {
         let lease = self.lease_of(&handed);
         let (seq, n) = place(&handed);
@@ -281,7 +284,7 @@ impl Space {
         Some(Delivery { lease: Some(lease), lease_ms, attempt, id: id.into(), sent_at, message })
     }
 
-    /// Gives deliveries back untouched. Those whose lease is over meanwhile are somebody else's already.
+    /// Releases deliveries without counting the attempt. Leases that have expired meanwhile are skipped.
     pub(crate) async fn release(&self, leases: Vec<LeaseRef>) -> Result<(), Error> {
         for lease in leases {
             let nack = Nack { lease, then: NackThen::Release, reason: String::new() };
@@ -293,26 +296,27 @@ impl Space {
         Ok(())
     }
 
-    /// Hands commits to the head without waiting for what comes of them. For what need not happen, but should.
+    /// Submits commits without awaiting the outcome (best effort).
     pub fn submit(&self, commits: Vec<Commit>) {
         drop(self.engine.store.transact(self.number, commits));
     }
 
-    /// Tells the head that a consumer is gone, without waiting for it.
+    /// Closes a consumer without awaiting the outcome.
     pub(crate) fn forget_consumer(&self, id: ConsumerId) {
         let commit = Commit::new(Principal::System, vec![Op::Close { consumer: id }]);
-        // If the queue is full or closed, its leases lapse: late, but not lost.
+        // If the queue is full or closed, its leases expire and the deliveries are redelivered.
         self.submit(vec![commit]);
     }
 }
 
-/// Looks after a consumer while it is being made or waits: the caller may go away at any point.
+/// Closes a consumer on drop while it is being created or waits: the calling future can be dropped at any await
+/// point.
 pub(crate) struct Closing<'a> {
     pub(crate) space: &'a Space,
     pub(crate) id: ConsumerId,
-    /// Whether the head may count on it.
+    /// Whether the consumer is registered with the writer.
     pub(crate) waits: bool,
-    /// Whether it has a mailbox that nobody else will close.
+    /// Whether the mailbox has to be closed here.
     pub(crate) mailbox: bool,
 }
 

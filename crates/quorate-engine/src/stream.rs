@@ -1,5 +1,5 @@
-//! For one connection that lasts: a standing consumer that takes up where an earlier one stopped, and commits that keep
-//! their order while their answers are still on the way.
+//! Enqueueing of commits, which keeps their order while receipts are pending, and consumers that resume after a
+//! reconnect.
 
 use quorate_core::{AgentId, Code, Commit, Epoch, Op, OpResult, Principal, Receipt, Refused, Waiting};
 use quorate_store::{BoxFuture, Outcome, StoreError};
@@ -9,20 +9,20 @@ use crate::flagged::Places;
 use crate::post::Consumer;
 use crate::space::{Closing, Space};
 
-/// A commit that is in line at the head.
+/// Commit that is queued at the writer.
 pub struct Pending {
     space: Space,
     principal: Principal,
     answer: BoxFuture<'static, Result<Vec<Outcome>, StoreError>>,
-    /// What was raised as flags, and is not in the commit.
+    /// Operations that were raised as flags and are not part of the commit.
     places: Places,
 }
 
 impl Pending {
-    /// What came of it. The wait may be given up and begun again; the commit takes effect or not regardless.
+    /// Waits for the receipt. Cancel safe; the commit is applied or refused regardless.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn answer(&mut self) -> Result<Receipt, Error> {
         let outcome = (&mut self.answer).await?.into_iter().next().ok_or(StoreError::Closed)?;
         let outcome = outcome.map_err(|refused| self.places.renumber(refused));
@@ -31,20 +31,20 @@ impl Pending {
 }
 
 impl Space {
-    /// Puts a commit in line. Those that one caller puts in line one after the other are decided in this order, whether it
-    /// waits for the answers in between or not.
+    /// Enqueues a commit. Commits that a caller enqueues one after the other are decided in this order, even if it
+    /// does not wait for the receipts in between.
     ///
     /// # Errors
-    /// The refusal, if it does not even get there.
+    /// The refusal, if the commit is rejected before it is queued.
     pub async fn enqueue(&self, commit: Commit) -> Result<Pending, Error> {
         match Self::may_hold_flags(&commit) {
             false => self.enqueue_rest(commit, Places::default()).await,
-            // Boxed: such commits are rare, and others would carry the size of this future.
+            // Boxed: such commits are rare, and inlining would increase the size of the future for all others.
             true => Box::pin(self.enqueue_flagged(commit)).await,
         }
     }
 
-    /// Enqueues what is left of a commit after its conduct flags were raised.
+    /// Enqueues the rest of a commit after its conduct flags were raised.
     async fn enqueue_flagged(&self, commit: Commit) -> Result<Pending, Error> {
         let principal = commit.principal.clone();
         let (rest, places) = self.set_aside(commit).await?;
@@ -56,7 +56,7 @@ impl Space {
         self.enqueue_rest(rest, places).await
     }
 
-    /// Commits as it is: for the store that keeps what [`Self::enqueue`] sets aside.
+    /// Commits without screening for flags, for the private store.
     pub(crate) async fn commit_private(&self, commit: Commit) -> Result<Receipt, Error> {
         self.enqueue_rest(commit, Places::default()).await?.answer().await
     }
@@ -76,11 +76,11 @@ impl Space {
         Ok(Pending { space: self.clone(), principal, answer, places })
     }
 
-    /// Opens a standing consumer without credit. If it resumes, what the agent holds comes again before anything else, under
-    /// the same leases, which run from now again.
+    /// Opens a standing consumer without credit. If `resumes` is true, deliveries that the agent already holds are
+    /// delivered first under the same lease tokens, and their leases are extended from now.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn take_up(
         &self,
         principal: &Principal,
@@ -106,7 +106,7 @@ impl Space {
             _ => None,
         });
         let held = held.flatten().collect();
-        // From here on the consumer looks after itself.
+        // From here on the consumer closes itself when dropped.
         closing.waits = false;
         closing.mailbox = false;
         Ok(Consumer::new(self.clone(), id, mail, held).resuming())

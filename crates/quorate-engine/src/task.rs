@@ -1,4 +1,4 @@
-//! Tasks as callers see them: made, claimed, worked on.
+//! Tasks: creating and claiming them.
 
 mod consumer;
 mod reads;
@@ -23,18 +23,18 @@ pub use quorate_api::query::TaskClaim;
 pub use consumer::{TaskConsumer, TaskEvent};
 pub use reads::{PartialResult, TaskFilter, TaskView};
 
-/// A task in the hands of somebody who works on it.
+/// Task leased to the agent that works on it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TaskInHand {
-    /// The lease under which it is held.
+    /// Lease under which it is held.
     pub lease: TaskLeaseRef,
-    /// The task. Its state is the lease.
+    /// The task. Its state is `Leased`.
     pub task: Task,
-    /// Its input, byte for byte as it was given; empty if it has none, zeros if it was erased.
+    /// Input, byte for byte as it was sent; empty if the task has none, zeros if it was erased.
     pub input: Bytes,
 }
 
-/// The commit of a claim.
+/// Creates the commit of a claim.
 pub(crate) fn claim_commit(claim: &TaskClaim, max: u32, waiting: Waiting) -> Commit {
     let op = Op::ClaimTasks(ClaimTasks {
         agent: claim.agent.clone(),
@@ -47,18 +47,18 @@ pub(crate) fn claim_commit(claim: &TaskClaim, max: u32, waiting: Waiting) -> Com
 }
 
 impl Space {
-    /// Packs tasks and their inputs into the operation that makes them all at once.
+    /// Packs tasks and their inputs into a single operation that creates them atomically.
     #[must_use]
     pub fn task_op(&self, tasks: impl IntoIterator<Item = (NewTask, Option<Vec<u8>>)>) -> Op {
         Op::CreateTasks(CreateTasks::pack(tasks, self.salt()))
     }
 
-    /// Makes one task or a whole graph: all of it, or nothing. The ids come in the order of the tasks.
+    /// Creates a task or a graph of tasks atomically. Returns the IDs in the order of the tasks.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn create_tasks(&self, commit: Commit) -> Result<Vec<TaskId>, Error> {
-        let chosen: Vec<Vec<Option<TaskId>>> = commit
+        let given_ids: Vec<Vec<Option<TaskId>>> = commit
             .ops
             .iter()
             .map(|op| match op {
@@ -68,20 +68,20 @@ impl Space {
             .collect();
         let receipt = self.commit(commit).await?;
         let mut ids = Vec::new();
-        for (chosen, result) in chosen.into_iter().zip(receipt.results) {
+        for (given_ids, result) in given_ids.into_iter().zip(receipt.results) {
             if let OpResult::TasksCreated { generation, seq, first, .. } = result {
-                let made = |n| TaskId::made_by_hub(generation, seq, first + n);
-                let id = |(n, id): (usize, Option<TaskId>)| id.unwrap_or_else(|| made(n as u32));
-                ids.extend(chosen.into_iter().enumerate().map(id));
+                let assigned = |n| TaskId::made_by_hub(generation, seq, first + n);
+                let id = |(n, id): (usize, Option<TaskId>)| id.unwrap_or_else(|| assigned(n as u32));
+                ids.extend(given_ids.into_iter().enumerate().map(id));
             }
         }
         Ok(ids)
     }
 
-    /// Takes tasks; waits for the first if there is none.
+    /// Claims tasks; waits for the first one if there is none.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn claim_tasks(
         &self,
         claim: &TaskClaim,
@@ -96,38 +96,38 @@ impl Space {
         let mut handed = claimed(receipt.results);
         closing.waits = closing.waits && handed.is_empty();
         if closing.waits {
-            let came = tokio::select! {
-                came = mail.recv() => came,
+            let first = tokio::select! {
+                first = mail.recv() => first,
                 () = self.pass(wait) => None,
             };
-            if came.is_none() {
-                // Whatever was handed over before the wait ended lies in the mailbox by the time this is answered.
+            if first.is_none() {
+                // Anything dispatched before the wait ended is in the mailbox once this commit returns.
                 self.commit_system(vec![Op::Close { consumer: id }]).await?;
             }
             closing.waits = false;
-            for mail in came.into_iter().chain(std::iter::from_fn(|| mail.try_recv().ok())) {
-                if let Mail::Told(Told::TaskHanded(one)) = mail {
-                    handed.push(*one);
+            for mail in first.into_iter().chain(std::iter::from_fn(|| mail.try_recv().ok())) {
+                if let Mail::Told(Told::TaskHanded(task)) = mail {
+                    handed.push(*task);
                 }
             }
         }
         drop(closing);
         let mut tasks = Vec::with_capacity(handed.len());
-        for one in handed {
-            tasks.push(self.with_input(one).await?);
+        for task in handed {
+            tasks.push(self.with_input(task).await?);
         }
         Ok(tasks)
     }
 
-    /// Adds the input to a handed task: from memory if it is at hand, else from the log.
+    /// Adds the input to a dispatched task: from memory if available, otherwise from the log.
     pub(crate) async fn with_input(&self, handed: TaskHanded) -> Result<TaskInHand, Error> {
         let lease = handed.lease_ref();
         let TaskHanded { task, input } = handed;
         let input = match (input, task.spec.input) {
             (Some(input), _) => input,
-            (None, Some(place)) if place.length > 0 => {
+            (None, Some(range)) if range.length > 0 => {
                 let seq = task.spec.no.seq;
-                self.part(seq, place.part, (place.start, place.length)).await?.bytes
+                self.part(seq, range.part, (range.start, range.length)).await?.bytes
             }
             (None, _) => Bytes::new(),
         };

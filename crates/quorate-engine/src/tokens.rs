@@ -1,4 +1,4 @@
-//! Tokens as callers see them. A secret is drawn here, handed to whoever asked, and kept nowhere.
+//! Access tokens. A secret is generated here, returned to the caller, and stored nowhere.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::space::Space;
 
 impl Engine {
-    /// Sixteen random bytes: for what a door gives out and keeps in memory only.
+    /// Generates sixteen random bytes, for identifiers that are held in memory only.
     #[must_use]
     pub fn draw_sixteen(&self) -> [u8; 16] {
         self.chance.sixteen()
@@ -20,16 +20,16 @@ impl Engine {
 }
 
 impl Space {
-    /// A secret that nobody has: for a token that is made together with something else, in one commit.
+    /// Generates a secret, for a token that is created together with other operations in one commit.
     #[must_use]
     pub fn draw_secret(&self) -> Secret {
         Secret::of_random(self.engine().chance.thirty_two())
     }
 
-    /// Makes a token. The secret cannot be had a second time.
+    /// Creates an access token. The secret cannot be retrieved again.
     ///
     /// # Errors
-    /// `FORBIDDEN` for whoever may not, another refusal, or a failure of the storage.
+    /// `FORBIDDEN` without permission, another refusal, or a storage failure.
     pub async fn create_token(
         &self,
         principal: &Principal,
@@ -42,19 +42,19 @@ impl Space {
         let receipt = self.commit(Commit::new(principal.clone(), vec![Op::CreateToken(new)])).await?;
         match receipt.results.first() {
             Some(OpResult::TokenCreated { id, .. }) => Ok((*id, secret)),
-            _ => Err(StoreError::Read("the store gave another answer than asked for".into()).into()),
+            _ => Err(StoreError::Read("unexpected result of a token operation".into()).into()),
         }
     }
 
-    /// Revokes a token: from now on it lets nobody in.
+    /// Revokes an access token.
     ///
     /// # Errors
-    /// `FORBIDDEN`, `NOT_FOUND`, or a failure of the storage.
+    /// `FORBIDDEN`, `NOT_FOUND`, or a storage failure.
     pub async fn revoke_token(&self, principal: &Principal, token: TokenId) -> Result<(), Error> {
         self.commit(Commit::new(principal.clone(), vec![Op::RevokeToken { token }])).await.map(drop)
     }
 
-    /// Who is let in, after the last sync.
+    /// Returns the valid access tokens, as of the last durable batch.
     #[must_use]
     pub fn tokens(&self) -> Arc<Tokens> {
         Arc::clone(&self.published().tokens)

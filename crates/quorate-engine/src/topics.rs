@@ -1,8 +1,8 @@
-//! Subscriptions, and bringing earlier messages to those who ask for them.
+//! Subscriptions, and the backfill of earlier messages for new subscribers.
 //!
-//! A subscription begins with a record, and from then on messages come by themselves. Earlier ones are looked for in the
-//! log, beside the writer, strictly before that record: so nothing is missed and nothing comes twice. How far the
-//! looking has got is part of the subscription, so that a crash on the way loses nothing either.
+//! A subscription starts with a record; later messages are delivered automatically. Earlier ones are searched in the
+//! log outside the writer, strictly before that record, so that no message is missed or delivered twice. The progress
+//! of the backfill is part of the subscription, so it survives a crash.
 
 use quorate_core::limits::HISTORY_RECORDS_MAX;
 use quorate_core::{
@@ -17,20 +17,20 @@ use crate::once::Asker;
 use crate::pace::Pace;
 use crate::space::Space;
 
-/// Records that are read at once: their payloads come with them.
+/// Number of records read together, including payloads.
 const PAGE: usize = 64;
-/// Messages that are brought in one commit.
+/// Number of messages backfilled per commit.
 const AT_ONCE: usize = 512;
-/// Subscriptions that are read at once.
+/// Number of subscriptions read together.
 const LISTED: usize = 256;
 
 impl Space {
-    /// Subscribes an agent to the topics of a pattern: from now on, and with the history that it asks for. Returns the
-    /// record since which messages come by themselves. Who subscribes already changes nothing by asking again.
+    /// Subscribes an agent to a topic pattern, optionally with history. Returns the record from which on messages are
+    /// delivered automatically. Subscribing again changes nothing.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage. If only the history could not be brought, the subscription stands, and
-    /// asking again goes on where it stopped.
+    /// The refusal, or a storage failure. If only the backfill failed, the subscription exists, and subscribing again
+    /// resumes the backfill.
     pub async fn subscribe(
         &self,
         principal: &Principal,
@@ -44,7 +44,7 @@ impl Space {
         self.subscribe_once(&commit, asked).await
     }
 
-    /// The same, in a commit that may bear a key.
+    /// Like [`Space::subscribe`], in a commit that can carry an idempotency key.
     ///
     /// # Errors
     /// As [`Space::subscribe`].
@@ -55,22 +55,22 @@ impl Space {
         let (agent, pattern) = (&asked.agent.clone(), &asked.pattern.clone());
         let receipt = self.commit(asker(vec![Op::Subscribe(asked)])).await?;
         let Some(OpResult::Subscribed { since, wanted }) = receipt.results.first() else {
-            return Err(StoreError::Read("a subscription was not answered".into()).into());
+            return Err(StoreError::Read("unexpected result of a subscription".into()).into());
         };
         let since = *since;
         if wanted.is_some() {
             let (space, agent, pattern) = (self.clone(), agent.clone(), pattern.clone());
-            // By itself, so that a caller that goes away does not stop it half-way.
-            let brought = tokio::spawn(async move { space.catch_up(&agent, &pattern).await });
-            brought.await.map_err(|_| StoreError::Closed)??;
+            // Spawned, so that it is not cancelled with the caller.
+            let backfill = tokio::spawn(async move { space.catch_up(&agent, &pattern).await });
+            backfill.await.map_err(|_| StoreError::Closed)??;
         }
         Ok(since)
     }
 
-    /// Ends a subscription. What waits for the agent already stays.
+    /// Ends a subscription. Queued deliveries remain.
     ///
     /// # Errors
-    /// `NOT_FOUND` if there is none, or a failure of the storage.
+    /// `NOT_FOUND` if there is none, or a storage failure.
     pub async fn unsubscribe(
         &self,
         principal: &Principal,
@@ -82,15 +82,15 @@ impl Space {
         self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await.map(drop)
     }
 
-    /// The subscriptions of an agent, by pattern.
+    /// Returns the subscriptions of an agent, by pattern.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn subscriptions(&self, agent: &AgentId) -> Result<Vec<Subscription>, Error> {
         self.subscriptions_after(format!("{agent} "), |one| one.agent == *agent).await
     }
 
-    /// Goes on with every history that was not brought to its end when the hub stopped.
+    /// Resumes all backfills that were unfinished when the hub stopped.
     pub(crate) async fn catch_up_all(&self) -> Result<(), Error> {
         let all = self.subscriptions_after(String::new(), |_| true).await?;
         for one in all.iter().filter(|one| one.wanted().is_some()) {
@@ -102,7 +102,7 @@ impl Space {
     async fn subscriptions_after(
         &self,
         mut after: String,
-        wanted: impl Fn(&Subscription) -> bool,
+        filter: impl Fn(&Subscription) -> bool,
     ) -> Result<Vec<Subscription>, Error> {
         let mut found = Vec::new();
         loop {
@@ -112,7 +112,7 @@ impl Space {
                 limit: LISTED,
             };
             let Rows::Items(page) = self.read_one(read).await? else {
-                return Err(StoreError::Read("the store did not answer with items".into()).into());
+                return Err(StoreError::Read("unexpected result of a read".into()).into());
             };
             let subscription = |listed: quorate_store::ListedItem| match listed.item {
                 Item::Subscription(subscription) => Some(*subscription),
@@ -122,7 +122,7 @@ impl Space {
             let Some(last) = page.last().map(Subscription::id) else { return Ok(found) };
             let before = found.len();
             let count = page.len();
-            found.extend(page.into_iter().take_while(&wanted));
+            found.extend(page.into_iter().take_while(&filter));
             if found.len() - before < count || count < LISTED {
                 return Ok(found);
             }
@@ -130,7 +130,7 @@ impl Space {
         }
     }
 
-    /// Brings what a subscription is still owed.
+    /// Backfills the history of a subscription.
     async fn catch_up(&self, agent: &AgentId, pattern: &Pattern) -> Result<(), Error> {
         let all = self.subscriptions(agent).await?;
         let Some(own) = all.iter().find(|one| one.pattern == *pattern) else { return Ok(()) };
@@ -139,7 +139,7 @@ impl Space {
         match history {
             History::Last(last) => {
                 let messages = search.newest(last as usize).await?;
-                search.bring(history, messages, own.since).await
+                search.commit_backfill(history, messages, own.since).await
             }
             History::Seq(_) | History::Time(_) => {
                 let from = self.history_start(history, own.since).await?;
@@ -148,7 +148,7 @@ impl Space {
         }
     }
 
-    /// Where to begin looking for earlier messages than this record; refuses to look through too much.
+    /// Returns the first record to search for history before `since`. Refuses to scan too many records.
     async fn history_start(&self, history: History, since: Seq) -> Result<Seq, Error> {
         let from = match history {
             History::Last(_) => return Ok(since),
@@ -158,29 +158,30 @@ impl Space {
                 match self.read_one(Read::SeqAt(before)).await? {
                     Rows::Seq(seq) => Seq(seq.0 + 1),
                     _ => {
-                        return Err(
-                            StoreError::Read("the store did not answer with a position".into()).into()
-                        );
+                        return Err(StoreError::Read("unexpected result of a read".into()).into());
                     }
                 }
             }
         };
         let records = since.0.saturating_sub(from.0);
         if records > HISTORY_RECORDS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("a history of {records} records"))
-                .limit(HISTORY_RECORDS_MAX)
-                .hint("ask from a later record or time on, or for the last messages only")
-                .into());
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("the requested history spans {records} records"),
+            )
+            .limit(HISTORY_RECORDS_MAX)
+            .hint("request a later record or time, or only the last messages")
+            .into());
         }
         Ok(from)
     }
 }
 
-/// Looking for the earlier messages of a subscription.
+/// Search for the earlier messages of a subscription.
 struct Search<'a> {
     space: &'a Space,
     own: &'a Subscription,
-    /// All subscriptions of the agent: what another one brought already is not brought again.
+    /// All subscriptions of the agent: messages delivered through another one are skipped.
     others: &'a [Subscription],
 }
 
@@ -194,21 +195,21 @@ impl Search<'_> {
                 break;
             }
             for record in records.iter().take_while(|record| record.seq < self.own.since) {
-                messages.extend(self.owed(record)?);
+                messages.extend(self.missing_messages(record)?);
                 pace.after(record).await;
-                // Between two records, so that a crash on the way neither loses nor repeats one.
+                // Commit between two records, so that a crash neither loses nor repeats a message.
                 if messages.len() >= AT_ONCE {
                     let after = Seq(record.seq.0 + 1);
-                    self.bring(wanted, std::mem::take(&mut messages), after).await?;
+                    self.commit_backfill(wanted, std::mem::take(&mut messages), after).await?;
                     wanted = History::Seq(after);
                 }
             }
             next = Seq(next.0 + records.len() as u64);
         }
-        self.bring(wanted, messages, self.own.since).await
+        self.commit_backfill(wanted, messages, self.own.since).await
     }
 
-    /// The newest messages before the subscription, oldest first.
+    /// Returns the newest messages before the subscription, oldest first.
     async fn newest(&self, count: usize) -> Result<Vec<Earlier>, Error> {
         let (mut found, mut pace) = (Vec::<Earlier>::new(), Pace::default());
         let mut end = self.own.since.0;
@@ -218,7 +219,7 @@ impl Search<'_> {
             let records = self.space.log(Seq(start), (end - start) as usize).await?;
             let mut page = Vec::new();
             for record in &records {
-                page.extend(self.owed(record)?);
+                page.extend(self.missing_messages(record)?);
                 pace.after(record).await;
             }
             page.append(&mut found);
@@ -228,8 +229,8 @@ impl Search<'_> {
         Ok(found.split_off(found.len().saturating_sub(count)))
     }
 
-    /// The messages of a record that are owed.
-    fn owed(&self, record: &Record) -> Result<Vec<Earlier>, Error> {
+    /// Returns the messages of a record that are to be backfilled.
+    fn missing_messages(&self, record: &Record) -> Result<Vec<Earlier>, Error> {
         let body = codec::read_body(record)
             .map_err(|error| StoreError::Damaged(format!("record {}: {error}", record.seq).into()))?;
         let mut found = Vec::new();
@@ -239,11 +240,11 @@ impl Search<'_> {
         });
         for (message, n) in sent.zip(0..) {
             let Destination::Topic(topic) = &message.to else { continue };
-            let came = |one: &Subscription| {
+            let delivered_by = |one: &Subscription| {
                 one.pattern != self.own.pattern && one.since < record.seq && one.pattern.matches(topic)
             };
             let own = message.from.as_ref() == Some(&self.own.agent);
-            if own || !self.own.pattern.matches(topic) || self.others.iter().any(came) {
+            if own || !self.own.pattern.matches(topic) || self.others.iter().any(delivered_by) {
                 continue;
             }
             let letter = Letter {
@@ -260,11 +261,11 @@ impl Search<'_> {
         Ok(found)
     }
 
-    async fn bring(&self, wanted: History, messages: Vec<Earlier>, next: Seq) -> Result<(), Error> {
+    async fn commit_backfill(&self, wanted: History, messages: Vec<Earlier>, next: Seq) -> Result<(), Error> {
         let (agent, pattern) = (self.own.agent.clone(), self.own.pattern.clone());
         let op = Op::BringHistory(BringHistory { agent, pattern, wanted, messages, next });
         match self.space.commit_system(vec![op]).await {
-            // It unsubscribed meanwhile, or somebody else was faster.
+            // The agent unsubscribed meanwhile, or another call finished the backfill.
             Err(error) if error.code() == Code::NotFound => Ok(()),
             other => other.map(drop),
         }

@@ -1,16 +1,17 @@
-//! What the engine holds, in the JSON types of the interface: one conversion for each noun that needs more than core types.
+//! Conversions of engine types to the JSON types of `quorate-api`, for resources that need more than core types.
 
 use quorate_api::agent::{Agent, Load};
-use quorate_api::delivery::{Delivery as HeldDelivery, DeliveryState as ShownState, DeliveryStatus, Held};
-use quorate_api::entry::{Entry as ShownEntry, EntryVersion};
+use quorate_api::delivery::{
+    Delivery as HeldDelivery, DeliveryState as ApiDeliveryState, DeliveryStatus, Held,
+};
+use quorate_api::entry::{Entry as ApiEntry, EntryVersion};
 use quorate_api::inbox::InboxDelivery;
-use quorate_api::message::{Deliveries, Message as ShownMessage, MessageWithDeliveries};
+use quorate_api::message::{Deliveries, Message as ApiMessage, MessageWithDeliveries};
 use quorate_api::rollback::{
-    BuiltOn, Check as ShownCheck, CheckCounts, Finding as ShownFinding, RestoredEntry,
-    RolledBack as ShownRollback,
+    BuiltOn, Check as ApiCheck, CheckCounts, Finding as ApiFinding, RestoredEntry, RolledBack as ApiRollback,
 };
 use quorate_api::session::{
-    TimelineAddition, TimelineChange, TimelineEvent, TimelineLine as ShownLine, TimelineMessage,
+    TimelineAddition, TimelineChange, TimelineEvent, TimelineLine as ApiTimelineLine, TimelineMessage,
     TimelineRecord,
 };
 use quorate_api::task::{HeldTask, StoredPayloads, TaskWithPayloads};
@@ -27,18 +28,18 @@ use crate::sessions::{Happening, TimelineLine};
 use crate::space::Space;
 use crate::task::{TaskInHand, TaskView};
 
-/// A message.
+/// Converts a message.
 #[must_use]
-pub fn message(id: impl Into<MessageRef>, at: Timestamp, message: &Message) -> ShownMessage {
+pub fn message(id: impl Into<MessageRef>, at: Timestamp, message: &Message) -> ApiMessage {
     let id = id.into();
     let durable = match id {
         MessageRef::Durable(id) => Some(id),
         MessageRef::Ephemeral(_) | MessageRef::Flag => None,
     };
-    ShownMessage::new(id.to_string(), durable, at, message)
+    ApiMessage::new(id.to_string(), durable, at, message)
 }
 
-/// A message with its deliveries.
+/// Converts a message with its deliveries.
 #[must_use]
 pub fn message_with_deliveries(view: &MessageView) -> MessageWithDeliveries {
     let deliveries = view.deliveries.iter().map(delivery_state).collect();
@@ -48,7 +49,7 @@ pub fn message_with_deliveries(view: &MessageView) -> MessageWithDeliveries {
     }
 }
 
-/// The lease of a delivery that is held since a time.
+/// Returns the lease of a delivery that is held since `since`.
 #[must_use]
 pub fn held(delivery: &Delivery, since: Timestamp) -> Held {
     Held {
@@ -59,17 +60,17 @@ pub fn held(delivery: &Delivery, since: Timestamp) -> Held {
     }
 }
 
-/// A delivery that is held since a time, with its message in some form.
+/// Converts a delivery that is held since `since`, with its message in any representation.
 #[must_use]
 pub fn delivery<M>(delivery: &Delivery, since: Timestamp, message: M) -> HeldDelivery<M> {
     let Held { delivery_id, lease_token, attempt, lease_until } = held(delivery, since);
     HeldDelivery { delivery_id, lease_token, attempt, lease_until, message }
 }
 
-/// The state of a delivery.
+/// Converts the state of a delivery.
 #[must_use]
-pub fn delivery_state(view: &DeliveryView) -> ShownState {
-    let shown = |state| ShownState {
+pub fn delivery_state(view: &DeliveryView) -> ApiDeliveryState {
+    let base = |state| ApiDeliveryState {
         delivery_id: view.id,
         agent: view.agent.to_string(),
         state,
@@ -86,19 +87,19 @@ pub fn delivery_state(view: &DeliveryView) -> ShownState {
                 OpenState::Held { .. } => (DeliveryStatus::Scheduled, None, Some("paused".to_owned())),
                 OpenState::Leased { .. } => (DeliveryStatus::Leased, None, None),
             };
-            ShownState { attempt: Some(attempt), due, reason, ..shown(status) }
+            ApiDeliveryState { attempt: Some(attempt), due, reason, ..base(status) }
         }
-        DeliveryState::Ended { state, seq } => ShownState { ended_by: Some(seq), ..shown(state.into()) },
+        DeliveryState::Ended { state, seq } => ApiDeliveryState { ended_by: Some(seq), ..base(state.into()) },
     }
 }
 
-/// A version of an entry.
+/// Converts a version of an entry.
 #[must_use]
-pub fn entry(entry: &Entry) -> ShownEntry {
+pub fn entry(entry: &Entry) -> ApiEntry {
     let version = &entry.version;
     let content = entry.content.as_ref();
     let depends_on = version.depends_on.iter();
-    ShownEntry {
+    ApiEntry {
         key: entry.key.clone(),
         version: version.head.version,
         entry_type: version.entry_type.clone(),
@@ -116,7 +117,7 @@ pub fn entry(entry: &Entry) -> ShownEntry {
     }
 }
 
-/// An agent with its load.
+/// Converts an agent with its load.
 #[must_use]
 pub fn agent(space: &Space, view: &AgentView) -> Agent {
     let agent = &view.agent;
@@ -147,7 +148,7 @@ pub fn agent(space: &Space, view: &AgentView) -> Agent {
     }
 }
 
-/// A task with its payloads.
+/// Converts a task with its payloads.
 #[must_use]
 pub fn task_with_payloads(agents: &Agents, view: &TaskView) -> TaskWithPayloads {
     let stored = StoredPayloads {
@@ -161,26 +162,26 @@ pub fn task_with_payloads(agents: &Agents, view: &TaskView) -> TaskWithPayloads 
     TaskWithPayloads::new(agents, &view.task, &stored)
 }
 
-/// A task that is held since a time.
+/// Converts a task that is held since `since`.
 #[must_use]
 pub fn held_task(agents: &Agents, held: &TaskInHand, since: Timestamp) -> HeldTask {
     HeldTask::new(agents, &held.task, held.lease.token, &held.input, since)
 }
 
-/// A delivery in an inbox.
+/// Converts a delivery in an inbox.
 #[must_use]
-pub fn inbox_delivery(letter: &Letter) -> InboxDelivery {
+pub fn inbox_delivery(delivery: &Letter) -> InboxDelivery {
     InboxDelivery {
-        delivery_id: letter.id,
-        message_id: letter.message,
-        attempt: letter.look.open.attempt,
-        lease_until: letter.look.held.map(|(_, until)| until),
+        delivery_id: delivery.id,
+        message_id: delivery.message,
+        attempt: delivery.look.open.attempt,
+        lease_until: delivery.look.held.map(|(_, until)| until),
     }
 }
 
-/// A line of the timeline of a session.
+/// Converts an entry of the timeline of a session.
 #[must_use]
-pub fn timeline_line(line: &TimelineLine) -> ShownLine {
+pub fn timeline_line(line: &TimelineLine) -> ApiTimelineLine {
     let what = match &line.what {
         Happening::Message { id, message: sent } => TimelineEvent::Message(TimelineMessage {
             kind: LineKind::Message.as_str().to_owned(),
@@ -201,15 +202,15 @@ pub fn timeline_line(line: &TimelineLine) -> ShownLine {
             rationale: added.rationale.clone(),
         }),
     };
-    ShownLine { record: TimelineRecord { seq: line.seq, at: line.at, by: line.by.clone() }, what }
+    ApiTimelineLine { record: TimelineRecord { seq: line.seq, at: line.at, by: line.by.clone() }, what }
 }
 
-/// What a rollback changed.
+/// Converts the result of a rollback.
 #[must_use]
-pub fn rolled_back(done: RolledBack) -> ShownRollback {
+pub fn rolled_back(done: RolledBack) -> ApiRollback {
     let changed = done.changed.into_iter();
     let built_on = done.built_on.into_iter();
-    ShownRollback {
+    ApiRollback {
         seq: done.seq,
         to: done.to,
         changed: changed
@@ -223,10 +224,10 @@ pub fn rolled_back(done: RolledBack) -> ShownRollback {
     }
 }
 
-/// The result of a consistency check.
+/// Converts the result of a consistency check.
 #[must_use]
-pub fn check(check: &Check) -> ShownCheck {
-    ShownCheck {
+pub fn check(check: &Check) -> ApiCheck {
+    ApiCheck {
         clean: check.is_clean(),
         at: check.at,
         seq: check.seq,
@@ -243,15 +244,15 @@ pub fn check(check: &Check) -> ShownCheck {
     }
 }
 
-fn finding(finding: Finding) -> ShownFinding {
+fn finding(finding: Finding) -> ApiFinding {
     match finding {
-        Finding::Cycle { keys } => ShownFinding::Cycle { keys },
+        Finding::Cycle { keys } => ApiFinding::Cycle { keys },
         Finding::Dangling { key, version, on, on_version } => {
-            ShownFinding::Dangling { key, version, on, on_version }
+            ApiFinding::Dangling { key, version, on, on_version }
         }
         Finding::Stale { key, version, on, on_version, now } => {
-            ShownFinding::Stale { key, version, on, on_version, current_version: now }
+            ApiFinding::Stale { key, version, on, on_version, current_version: now }
         }
-        Finding::Resultless { task, status } => ShownFinding::Resultless { task, status },
+        Finding::Resultless { task, status } => ApiFinding::Resultless { task, status },
     }
 }

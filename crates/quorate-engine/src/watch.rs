@@ -1,5 +1,5 @@
-//! Watching memory: pages the log from a position on, then follows its end. Nothing is missed, and a slow watcher holds
-//! up nobody: it reads the log at its own pace.
+//! Watching the shared memory: reads the log from a position on, then follows its head. No change is missed, and a
+//! slow watcher does not delay others: it reads the log at its own pace.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::space::Space;
 
 pub use quorate_api::received::Change;
 
-/// Records read at once.
+/// Number of records read together.
 const PAGE: usize = 256;
 
-/// The changes of all entries whose key begins with a prefix, in order.
+/// Changes of all entries with a key prefix, in order.
 pub struct Watch {
     space: Space,
     prefix: String,
-    /// The next record to read.
+    /// Next record to read.
     next: Seq,
     published: watch::Receiver<Arc<Published>>,
     found: VecDeque<Change>,
 }
 
 impl Space {
-    /// Watches the entries whose key begins so, from a record on: 1 is from the beginning.
+    /// Watches the entries with this key prefix, starting at a record; 1 is the beginning.
     #[must_use]
     pub fn watch(&self, prefix: &str, from: Seq) -> Watch {
         Watch {
@@ -42,10 +42,10 @@ impl Space {
 }
 
 impl Watch {
-    /// The next change; waits for it.
+    /// Waits for the next change.
     ///
     /// # Errors
-    /// When the storage fails or the hub is closed.
+    /// Storage failures, or the hub was closed.
     pub async fn next(&mut self) -> Result<Change, Error> {
         loop {
             if let Some(change) = self.found.pop_front() {
@@ -53,14 +53,14 @@ impl Watch {
             }
             let head = self.published.borrow_and_update().head.seq;
             if self.next <= head {
-                self.page().await?;
+                self.read_page().await?;
             } else if self.published.changed().await.is_err() {
                 return Err(StoreError::Closed.into());
             }
         }
     }
 
-    async fn page(&mut self) -> Result<(), Error> {
+    async fn read_page(&mut self) -> Result<(), Error> {
         let records = self.space.log(self.next, PAGE).await?;
         for record in &records {
             self.changes_of(record).await?;
@@ -71,7 +71,7 @@ impl Watch {
 
     async fn changes_of(&mut self, record: &Record) -> Result<(), Error> {
         for effect in codec::read_body(record).map_err(|error| unreadable(record, &error))?.effects {
-            let (key, version, place) = match effect {
+            let (key, version, location) = match effect {
                 Effect::Written { key, version, part, restores, .. } => {
                     (key, version, Some((restores.map_or(record.seq, |restored| restored.seq), part)))
                 }
@@ -81,9 +81,9 @@ impl Watch {
             if !key.as_str().starts_with(&self.prefix) {
                 continue;
             }
-            let content = match place {
+            let content = match location {
                 Some((seq, part)) if seq == record.seq => part_of(record, part)?,
-                // Brought back: the content lies where it was written first.
+                // After a rollback, the content is stored in the record that wrote it first.
                 Some((seq, part)) => self.content(seq, part).await?,
                 None => None,
             };

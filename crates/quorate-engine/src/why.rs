@@ -1,4 +1,5 @@
-//! Why a message or a task is where it is: what it waits for, what happens next, and when.
+//! Explanations: why a message, a task, an approval or a procedure is in its state, what it waits for, and what
+//! happens next.
 
 use quorate_core::{
     AgentNo, ApprovalId, ClientId, Code, DeliveryNo, Inspect, Inspected, MessageId, ProcedureId, Recipient,
@@ -11,11 +12,10 @@ use crate::reads::{MessageView, unexpected};
 use crate::space::Space;
 
 impl Space {
-    /// Why something is where it is: a message by its id or the one its sender gave it, a task, an
-    /// approval, or a procedure.
+    /// Explains the state of a message (by its ID or its client-assigned ID), a task, an approval, or a procedure.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn why(&self, id: &str) -> Result<Why, Error> {
         if let Ok(id) = id.parse::<MessageId>() {
             return self.why_message(self.message(id).await?).await;
@@ -57,10 +57,10 @@ impl Space {
         let MessageView { id, deliveries, .. } = view;
         let now = self.engine().clock().now().wall;
         let first = deliveries.first().map_or(DeliveryNo(0), |one| one.id.number);
-        let what =
+        let inspect =
             Inspect::Deliveries { message: Some((id.seq, id.n)), first, count: deliveries.len() as u32 };
-        let Inspected::Deliveries { deliveries: looks, request: open } = self.inspect(what).await? else {
-            return Err(quorate_store::StoreError::Read("a look was not answered".into()).into());
+        let Inspected::Deliveries { deliveries: looks, request: open } = self.inspect(inspect).await? else {
+            return Err(quorate_store::StoreError::Read("unexpected result of an inspection".into()).into());
         };
         let mut parts = Vec::with_capacity(deliveries.len());
         for (delivery, look) in deliveries.iter().zip(looks) {
@@ -71,7 +71,7 @@ impl Space {
                     let reason = self.reason_of(delivery.id.number).await?;
                     Why::of_ended(name, delivery.agent.as_str(), *state, *seq, reason.as_deref())
                 }
-                // It ended between the two looks.
+                // The delivery ended between the two reads.
                 (None, DeliveryState::Open { .. }) => return Box::pin(self.why(&id.to_string())).await,
             });
         }
@@ -79,7 +79,7 @@ impl Space {
         match open {
             Some((request, until)) => Ok(self.why_waiting(why, &request, until, now)),
             None => Ok(match self.find::<Request>(&id).await? {
-                Some(request) => over(why, &request),
+                Some(request) => with_request_end(why, &request),
                 None => why,
             }),
         }
@@ -90,7 +90,7 @@ impl Space {
         why.waited_for(&self.agent_name(request.from), missing, until, now)
     }
 
-    /// Why a dead letter is one.
+    /// Returns the reason for dead-lettering.
     async fn reason_of(&self, delivery: DeliveryNo) -> Result<Option<String>, Error> {
         let after = DeliveryNo(delivery.0.saturating_sub(1));
         match self.read_one(Read::DeadLetters { agent: None, after, limit: 1 }).await? {
@@ -107,13 +107,13 @@ impl Space {
         published.agents.get(number).map_or_else(String::new, |agent| agent.id.to_string())
     }
 
-    /// Somebody who was asked: an agent, or whoever takes it from a pool.
+    /// Returns the name of a recipient: an agent, or a description of the pool.
     fn recipient_name(&self, to: Recipient) -> String {
-        to.agent_no().map_or_else(|| "whoever takes it".into(), |agent| self.agent_name(agent))
+        to.agent_no().map_or_else(|| "any agent with the capability".into(), |agent| self.agent_name(agent))
     }
 }
 
-fn over(why: Why, request: &Request) -> Why {
+fn with_request_end(why: Why, request: &Request) -> Why {
     match &request.state {
         RequestState::Failed { code, reason } => {
             why.request_over(request.state.as_str(), Some((*code, reason)))

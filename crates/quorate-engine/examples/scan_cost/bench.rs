@@ -1,4 +1,4 @@
-//! One measurement, and the texts that are measured.
+//! A single measurement, and the texts that are measured.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use quorate_engine::Scanner;
 
-/// The sizes that are published.
+/// Published sizes.
 pub(crate) const SIZES: [usize; 4] = [256, 4 * 1024, 64 * 1024, 512 * 1024];
 
-/// What is scanned.
+/// Text to scan.
 #[derive(Clone, Copy)]
 pub(crate) enum Text {
-    /// JSON in which hardly a keyword stands.
+    /// JSON with hardly any keywords.
     Plain,
-    /// JSON with an address in every object.
+    /// JSON with a URL in every object.
     Usual,
-    /// JSON that speaks of passwords and keys all the time, and has none.
+    /// JSON with many keywords but no secrets.
     Suspicious,
-    /// JSON as Python writes it, with an escape in every object.
+    /// JSON as written by Python, with an escape in every object.
     Escaped,
 }
 
@@ -26,13 +26,13 @@ impl Text {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Plain => "JSON",
-            Self::Usual => "JSON with addresses",
+            Self::Usual => "JSON with URLs",
             Self::Suspicious => "JSON about secrets",
             Self::Escaped => "JSON with \\u escapes",
         }
     }
 
-    /// So many bytes of it.
+    /// Returns this many bytes of the text.
     pub(crate) fn of(self, size: usize) -> Vec<u8> {
         let more = match self {
             Self::Plain => "",
@@ -46,27 +46,27 @@ impl Text {
         let mut number = 0u64;
         while text.len() < size {
             number += 1;
-            let chance = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let written = write!(
                 text,
-                r#"{{"id":"tsk_0-{number}-1"{more},"title":"Review clause {number} of the supply contract","status":"done","confidence":0.{},"findings":["the termination notice is shorter than agreed","no cap on liability"],"commit":"{chance:016x}{chance:016x}{:08x}","tokens":{},"note":"The author asked for a second look,\nsee \"annex B\"."}},"#,
-                chance % 100,
-                chance >> 32,
-                chance % 5000,
+                r#"{{"id":"tsk_0-{number}-1"{more},"title":"Review clause {number} of the supply contract","status":"done","confidence":0.{},"findings":["the termination notice is shorter than agreed","no cap on liability"],"commit":"{random:016x}{random:016x}{:08x}","tokens":{},"note":"The author asked for a second look,\nsee \"annex B\"."}},"#,
+                random % 100,
+                random >> 32,
+                random % 5000,
             );
-            written.expect("a string takes everything");
+            written.expect("writing to a string cannot fail");
         }
         text.truncate(size);
         text.into_bytes()
     }
 }
 
-/// What one scan takes, on average over so many.
+/// Returns the average duration of a scan.
 pub(crate) fn scan_cost(scanner: &Scanner, text: Text, size: usize, times: usize) -> Duration {
     let bytes = text.of(size);
     let start = Instant::now();
     for _ in 0..times {
-        assert_eq!(black_box(scanner.scan(black_box(&bytes))), None, "the text has no secret");
+        assert_eq!(black_box(scanner.scan(black_box(&bytes))), None, "the text contains no secret");
     }
     start.elapsed() / u32::try_from(times).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,5 @@
-//! What the secret scan costs. Run it with `cargo run --release -p quorate-engine --example scan_cost`.
-// The figures are for people.
+//! Measures the cost of the secret scan. Run it with `cargo run --release -p quorate-engine --example scan_cost`.
+// The results are printed for humans.
 #![allow(clippy::print_stdout)]
 
 mod bench;
@@ -9,21 +9,22 @@ use std::time::Duration;
 use bench::{SIZES, Text, scan_cost};
 use quorate_engine::Scanner;
 
-/// How often each is measured: others work on the machine too, so the best counts, and the middle shows how it was.
+/// Number of measurements of each text. The best one is reported because the machine may be shared, and the median for
+/// comparison.
 const RUNS: usize = 400;
 
 fn main() {
     let scanner = Scanner::new();
-    println!("{:<26}{:>9}{:>12}{:>12}{:>9}", "text", "bytes", "best", "middle", "ns/B");
+    println!("{:<26}{:>9}{:>12}{:>12}{:>9}", "text", "bytes", "best", "median", "ns/B");
     for text in [Text::Plain, Text::Usual, Text::Suspicious, Text::Escaped] {
         for size in SIZES {
             let times = (256 * 1024 / size).max(1);
             let mut costs: Vec<Duration> =
                 (0..RUNS).map(|_| scan_cost(&scanner, text, size, times)).collect();
             costs.sort_unstable();
-            let (best, middle) = (costs[0], costs[RUNS / 2]);
+            let (best, median) = (costs[0], costs[RUNS / 2]);
             let per_byte = best.as_nanos() as f64 / size as f64;
-            println!("{:<26}{size:>9}{best:>12.2?}{middle:>12.2?}{per_byte:>9.2}", text.name());
+            println!("{:<26}{size:>9}{best:>12.2?}{median:>12.2?}{per_byte:>9.2}", text.name());
         }
     }
 }

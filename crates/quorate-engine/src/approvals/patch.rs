@@ -1,11 +1,11 @@
-//! JSON patch (RFC 6902): changes of a value, all of them or none.
+//! JSON Patch (RFC 6902), applied atomically.
 
 use quorate_core::limits::{APPROVAL_BYTES_MAX, LIST_MAX};
 use quorate_core::{Code, Refused};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One change.
+/// One operation of a patch.
 #[derive(Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 enum Change {
@@ -17,36 +17,36 @@ enum Change {
     Test { path: String, value: Value },
 }
 
-/// The value with the changes of a patch.
+/// Applies a patch to a value.
 pub(super) fn apply(mut value: Value, patch: &Value) -> Result<Value, Refused> {
-    let changes = patch.as_array().ok_or_else(|| wrong("it is no list of changes"))?;
+    let changes = patch.as_array().ok_or_else(|| invalid("it is not a list of operations"))?;
     if changes.len() > LIST_MAX {
         return Err(Refused::new(
             Code::LimitExceeded,
-            format!("the modification has {} changes", changes.len()),
+            format!("the modification has {} operations", changes.len()),
         )
         .limit(LIST_MAX as u64)
-        .hint("replace what contains them"));
+        .hint("replace the enclosing value instead"));
     }
     for (index, change) in changes.iter().enumerate() {
         let change =
-            Change::deserialize(change).map_err(|error| wrong(&format!("change {index}: {error}")))?;
-        make(&mut value, change).map_err(|why| wrong(&format!("change {index}: {why}")))?;
+            Change::deserialize(change).map_err(|error| invalid(&format!("operation {index}: {error}")))?;
+        apply_one(&mut value, change).map_err(|error| invalid(&format!("operation {index}: {error}")))?;
     }
     Ok(value)
 }
 
-fn wrong(why: &str) -> Refused {
-    Refused::new(Code::Invalid, format!("the modification does not fit: {why}"))
-        .hint("give a JSON patch (RFC 6902) of the payload: [{\"op\":\"replace\",\"path\":\"/to\",\"value\":\"…\"}]")
+fn invalid(detail: &str) -> Refused {
+    Refused::new(Code::Invalid, format!("the modification cannot be applied: {detail}"))
+        .hint("send a JSON Patch (RFC 6902) of the payload: [{\"op\":\"replace\",\"path\":\"/to\",\"value\":\"…\"}]")
 }
 
-fn make(value: &mut Value, change: Change) -> Result<(), String> {
+fn apply_one(value: &mut Value, change: Change) -> Result<(), String> {
     match change {
         Change::Add { path, value: new } => add(value, &path, new),
         Change::Remove { path } => remove(value, &path).map(drop),
         Change::Replace { path, value: new } => {
-            *at(value, &path)? = new;
+            *resolve(value, &path)? = new;
             Ok(())
         }
         Change::Move { from, path } => {
@@ -57,42 +57,42 @@ fn make(value: &mut Value, change: Change) -> Result<(), String> {
             add(value, &path, moved)
         }
         Change::Copy { from, path } => {
-            let copied = at(value, &from)?.clone();
+            let copied = resolve(value, &from)?.clone();
             add(value, &path, copied)?;
-            // Copies of copies double each time.
+            // Repeated copies of the whole document double its size each time.
             if value.to_string().len() > 2 * APPROVAL_BYTES_MAX {
-                return Err(format!("copying {from} makes it too large"));
+                return Err(format!("copying {from} exceeds the size limit"));
             }
             Ok(())
         }
         Change::Test { path, value: expected } => {
-            if *at(value, &path)? == expected {
+            if *resolve(value, &path)? == expected {
                 Ok(())
             } else {
-                Err(format!("{path} is not what is expected"))
+                Err(format!("{path} does not have the expected value"))
             }
         }
     }
 }
 
-/// The names on the way to a place; none for the whole.
-fn names(path: &str) -> Result<Vec<String>, String> {
+/// Returns the reference tokens of a JSON Pointer; none for the whole document.
+fn reference_tokens(path: &str) -> Result<Vec<String>, String> {
     if path.is_empty() {
         return Ok(Vec::new());
     }
-    let rest = path.strip_prefix('/').ok_or_else(|| format!("the path {path:?} does not begin with /"))?;
+    let rest = path.strip_prefix('/').ok_or_else(|| format!("the path {path:?} does not start with /"))?;
     Ok(rest.split('/').map(|name| name.replace("~1", "/").replace("~0", "~")).collect())
 }
 
-fn at<'a>(value: &'a mut Value, path: &str) -> Result<&'a mut Value, String> {
-    names(path)?
+fn resolve<'a>(value: &'a mut Value, path: &str) -> Result<&'a mut Value, String> {
+    reference_tokens(path)?
         .iter()
-        .try_fold(value, |value, name| inside(value, name))
-        .map_err(|why| format!("{path}: {why}"))
+        .try_fold(value, |value, name| child(value, name))
+        .map_err(|error| format!("{path}: {error}"))
 }
 
-fn inside<'a>(value: &'a mut Value, name: &str) -> Result<&'a mut Value, String> {
-    let missing = || format!("there is no {name}");
+fn child<'a>(value: &'a mut Value, name: &str) -> Result<&'a mut Value, String> {
+    let missing = || format!("{name} does not exist");
     match value {
         Value::Object(members) => members.get_mut(name).ok_or_else(missing),
         Value::Array(items) => {
@@ -103,49 +103,49 @@ fn inside<'a>(value: &'a mut Value, name: &str) -> Result<&'a mut Value, String>
     }
 }
 
-/// The place of an item: no sign, no leading zero.
+/// Parses an array index: no sign, no leading zero.
 fn index(name: &str) -> Result<usize, String> {
-    let plain = name.bytes().all(|byte| byte.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
-    name.parse().ok().filter(|_| plain).ok_or_else(|| format!("{name} is no place in a list"))
+    let is_index = name.bytes().all(|byte| byte.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
+    name.parse().ok().filter(|_| is_index).ok_or_else(|| format!("{name} is not a valid array index"))
 }
 
 fn add(value: &mut Value, path: &str, new: Value) -> Result<(), String> {
-    let mut way = names(path)?;
-    let Some(last) = way.pop() else {
+    let mut tokens = reference_tokens(path)?;
+    let Some(last) = tokens.pop() else {
         *value = new;
         return Ok(());
     };
-    let parent = way
+    let parent = tokens
         .iter()
-        .try_fold(value, |value, name| inside(value, name))
-        .map_err(|why| format!("{path}: {why}"))?;
+        .try_fold(value, |value, name| child(value, name))
+        .map_err(|error| format!("{path}: {error}"))?;
     match parent {
         Value::Object(members) => drop(members.insert(last, new)),
         Value::Array(items) if last == "-" => items.push(new),
         Value::Array(items) => {
-            let index = index(&last).map_err(|why| format!("{path}: {why}"))?;
+            let index = index(&last).map_err(|error| format!("{path}: {error}"))?;
             if index > items.len() {
                 return Err(format!("{path}: the list has {} items", items.len()));
             }
             items.insert(index, new);
         }
-        _ => return Err(format!("{path}: there is nothing to put it into")),
+        _ => return Err(format!("{path}: the parent is not an object or array")),
     }
     Ok(())
 }
 
 fn remove(value: &mut Value, path: &str) -> Result<Value, String> {
-    let mut way = names(path)?;
-    let Some(last) = way.pop() else { return Ok(std::mem::take(value)) };
-    let parent = way
+    let mut tokens = reference_tokens(path)?;
+    let Some(last) = tokens.pop() else { return Ok(std::mem::take(value)) };
+    let parent = tokens
         .iter()
-        .try_fold(value, |value, name| inside(value, name))
-        .map_err(|why| format!("{path}: {why}"))?;
-    let missing = || format!("{path}: there is no {last}");
+        .try_fold(value, |value, name| child(value, name))
+        .map_err(|error| format!("{path}: {error}"))?;
+    let missing = || format!("{path}: {last} does not exist");
     match parent {
         Value::Object(members) => members.remove(&last).ok_or_else(missing),
         Value::Array(items) => {
-            let index = index(&last).map_err(|why| format!("{path}: {why}"))?;
+            let index = index(&last).map_err(|error| format!("{path}: {error}"))?;
             if index < items.len() { Ok(items.remove(index)) } else { Err(missing()) }
         }
         _ => Err(missing()),
@@ -158,9 +158,9 @@ mod tests {
 
     use super::*;
 
-    // Fails under: a change that is left out; `-` that does not append; `~1` before `~0`.
+    // Fails under: a skipped operation; `-` that does not append; `~1` before `~0`.
     #[test]
-    fn e3_a_patch_changes_what_it_says_and_nothing_else() {
+    fn e3_a_patch_changes_only_the_given_paths() {
         let before = json!({"to": "b@x", "list": [1, 2], "a/b": {"~": 0}, "gone": true});
         let patch = json!([
             {"op": "test", "path": "/to", "value": "b@x"},
@@ -178,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn e3_a_patch_that_does_not_fit_is_refused_whole() {
-        let wrong = [
+    fn e3_a_patch_that_cannot_be_applied_is_refused_atomically() {
+        let invalid = [
             json!({"op": "add"}),
             json!([{"op": "add", "path": "to", "value": 1}]),
             json!([{"op": "remove", "path": "/none"}]),
@@ -190,7 +190,7 @@ mod tests {
             json!([{"op": "move", "from": "/list", "path": "/list/0"}]),
             json!([{"op": "turn", "path": "/list"}]),
         ];
-        for patch in wrong {
+        for patch in invalid {
             let refused = apply(json!({"list": [1]}), &patch).unwrap_err();
             assert_eq!(refused.code, Code::Invalid, "{patch}");
         }

@@ -1,4 +1,4 @@
-//! Questions that live in memory only: asked of one agent, answered once or not at all.
+//! Ephemeral requests: held in memory only, sent to one agent, answered at most once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,40 +14,42 @@ use crate::post::MessageRef;
 use crate::request::Answer;
 use crate::space::Space;
 
-/// Lists of open questions, so that few get in each other's way.
-const LISTS: usize = 16;
+/// Number of shards, to reduce lock contention.
+const SHARDS: usize = 16;
 
-/// Who may answer a question, and to whom.
-struct Open {
+/// Pending request: its sender, and the agents that can answer it.
+struct PendingRequest {
     space: SpaceNo,
     from: AgentNo,
     to: Vec<AgentNo>,
     answer: oneshot::Sender<Ephemeral>,
 }
 
-/// The questions that somebody waits with.
+/// Pending ephemeral requests.
 #[derive(Default)]
-pub(crate) struct Questions([Mutex<HashMap<u64, Open>>; LISTS]);
+pub(crate) struct Questions([Mutex<HashMap<u64, PendingRequest>>; SHARDS]);
 
 impl Questions {
-    fn list(&self, number: u64) -> MutexGuard<'_, HashMap<u64, Open>> {
-        self.0[number as usize % LISTS].lock().unwrap_or_else(PoisonError::into_inner)
+    fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, PendingRequest>> {
+        self.0[number as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an answer, if it is one of somebody who was asked to whoever asked. Else nothing happens.
+    /// Accepts a response if its sender is a recipient of the request and it is addressed to the requester; otherwise
+    /// drops it.
     pub(crate) fn answer(&self, question: u64, space: SpaceNo, answer: Admitted) {
         let (Some(from), To::All(to)) = (answer.from, &answer.to) else { return };
-        let mut list = self.list(question);
-        let fits = |open: &Open| open.space == space && open.to.contains(&from) && *to == [open.from];
-        if list.get(&question).is_some_and(fits)
-            && let Some(open) = list.remove(&question)
+        let mut shard = self.shard(question);
+        let matches =
+            |open: &PendingRequest| open.space == space && open.to.contains(&from) && *to == [open.from];
+        if shard.get(&question).is_some_and(matches)
+            && let Some(open) = shard.remove(&question)
         {
             let _ = open.answer.send(answer.letter);
         }
     }
 }
 
-/// Takes a question off the list when nobody waits with it any more.
+/// Removes a pending request on drop.
 struct Waiting<'a> {
     space: &'a Space,
     number: u64,
@@ -55,15 +57,16 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.space.post().questions.list(self.number).remove(&self.number);
+        self.space.post().questions.shard(self.number).remove(&self.number);
     }
 }
 
 impl Space {
-    /// Asks in memory only: at most once, no record. Of one agent, or of one who can do something and listens.
+    /// Sends an ephemeral request: at most once, without a record. The recipient is one agent, or one connected agent
+    /// with a capability.
     ///
     /// # Errors
-    /// `TIMEOUT` if no answer came in time; the refusal.
+    /// `TIMEOUT` if no response arrived in time, or the refusal.
     pub async fn request_ephemeral(
         &self,
         principal: &Principal,
@@ -100,7 +103,7 @@ impl Space {
                     MessageRef::Ephemeral(number)
                 );
                 Err(Refused::new(Code::Timeout, detail)
-                    .hint("nothing of it is kept; ask again, or ask durably")
+                    .hint("ephemeral requests are not stored; retry, or send a durable request")
                     .asked(MessageRef::Ephemeral(number))
                     .into())
             }
@@ -112,21 +115,21 @@ impl Space {
         question: &Admitted,
     ) -> Result<(Waiting<'_>, oneshot::Receiver<Ephemeral>), Refused> {
         let Some(from) = question.from else {
-            return Err(Refused::new(Code::Invalid, "the hub itself cannot be answered")
-                .hint("ask in the name of an agent"));
+            return Err(Refused::new(Code::Invalid, "a request without a sender cannot be answered")
+                .hint("send the request as an agent"));
         };
         let to = match &question.to {
             To::All(agents) if agents.len() == 1 => agents.clone(),
             To::One(able) => able.clone(),
             To::All(_) | To::Any(_) => {
-                return Err(Refused::new(Code::Invalid, "in memory only one agent can be asked at a time")
-                    .hint("ask one agent or can:CAPABILITY, or ask several durably"));
+                return Err(Refused::new(Code::Invalid, "an ephemeral request can have only one recipient")
+                    .hint("send it to one agent or to can:CAPABILITY, or send a durable request"));
             }
         };
         let (sender, receiver) = oneshot::channel();
         let number = question.letter.number;
-        let open = Open { space: self.number(), from, to, answer: sender };
-        self.post().questions.list(number).insert(number, open);
+        let open = PendingRequest { space: self.number(), from, to, answer: sender };
+        self.post().questions.shard(number).insert(number, open);
         Ok((Waiting { space: self, number }, receiver))
     }
 }

@@ -1,4 +1,5 @@
-//! What a flag holds that came as a message or with a task: all that its sender said, payloads byte for byte.
+//! Content of a flag that arrived as a message or with a task: everything that its sender provided, with payloads
+//! byte for byte.
 
 use quorate_core::{
     CompleteTask, Durability, FailTask, HeartbeatTask, Message, MessageType, Payload, TaskLeaseRef, is_json,
@@ -6,7 +7,7 @@ use quorate_core::{
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The flag in JSON.
+/// A flag in JSON.
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Envelope<'a> {
@@ -20,7 +21,7 @@ pub(super) struct Envelope<'a> {
     kind: Option<&'static str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     action: &'a str,
-    /// The task that it came with.
+    /// Task that it arrived with.
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +65,7 @@ impl Envelope<'_> {
             to: Some(message.to.to_string()),
             kind: Some(message.kind.as_str()).filter(|_| !is_default),
             action: &message.action,
-            payload: Some(shown(&message.payload, message.content_type.as_deref())),
+            payload: Some(render(&message.payload, message.content_type.as_deref())),
             content_type: message.content_type.as_deref(),
             durability: (message.durability == Durability::Ephemeral).then_some("ephemeral"),
             in_reply_to: message.in_reply_to.as_deref(),
@@ -82,7 +83,7 @@ impl Envelope<'_> {
 
     pub(super) fn of_completion(complete: &CompleteTask, result: &Payload) -> Vec<u8> {
         let envelope = Envelope {
-            result: Some(shown(result, complete.content_type.as_deref())),
+            result: Some(render(result, complete.content_type.as_deref())),
             content_type: complete.content_type.as_deref(),
             confidence: complete.confidence,
             rationale: complete.rationale.as_deref(),
@@ -93,15 +94,15 @@ impl Envelope<'_> {
 
     pub(super) fn of_failure(fail: &FailTask, details: &Payload) -> Vec<u8> {
         let reason = Some(fail.reason.as_str()).filter(|reason| !reason.is_empty());
-        Envelope { details: Some(shown(details, None)), reason, ..of_task(&fail.lease) }.to_bytes()
+        Envelope { details: Some(render(details, None)), reason, ..of_task(&fail.lease) }.to_bytes()
     }
 
     pub(super) fn of_partial(heartbeat: &HeartbeatTask, partial: &Payload) -> Vec<u8> {
-        Envelope { partial: Some(shown(partial, None)), ..of_task(&heartbeat.lease) }.to_bytes()
+        Envelope { partial: Some(render(partial, None)), ..of_task(&heartbeat.lease) }.to_bytes()
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        // Only a type of our own that is no JSON could fail.
+        // Serialization of this type cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
@@ -110,23 +111,23 @@ fn of_task(lease: &TaskLeaseRef) -> Envelope<'_> {
     Envelope { task: Some(lease.task.as_str()), ..Envelope::default() }
 }
 
-fn shown(payload: &Payload, content_type: Option<&str>) -> Box<RawValue> {
+fn render(payload: &Payload, content_type: Option<&str>) -> Box<RawValue> {
     match is_json(content_type) {
         true => json_or_text(&payload.bytes),
         false => text(&payload.bytes),
     }
 }
 
-/// JSON as it is; what is none, as a text: nobody who reports harm is turned away for a comma.
+/// Returns JSON unchanged, and any other content as a string: a report must not be rejected for a syntax error.
 fn json_or_text(bytes: &[u8]) -> Box<RawValue> {
     serde_json::from_slice(bytes).unwrap_or_else(|_| text(bytes))
 }
 
-/// What is no text is told in hexadecimal.
+/// Returns text as a string, and binary content in hexadecimal.
 fn text(bytes: &[u8]) -> Box<RawValue> {
-    let written = match std::str::from_utf8(bytes) {
+    let value = match std::str::from_utf8(bytes) {
         Ok(text) => to_raw_value(text),
         Err(_) => to_raw_value(&quorate_core::hex::encode(bytes)),
     };
-    written.unwrap_or_else(|_| RawValue::NULL.to_owned())
+    value.unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

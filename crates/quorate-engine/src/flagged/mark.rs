@@ -1,7 +1,8 @@
-//! How a conduct flag is recognised in JSON: by a value, not by a mention in a sentence.
+//! Detection of conduct flags in JSON: by a field value, not by a mention in text.
 //!
-//! `PRIVATE_TO_MODERATORS` as any value, or `coc_violation_flag` as the type of something, marks the whole document.
-//! `flags.coc_concern` with anything but `false` marks a concern: the document itself is public, that value is not.
+//! `PRIVATE_TO_MODERATORS` as any value, or `coc_violation_flag` as the value of a type field, marks the whole
+//! document. `flags.coc_concern` with any value except `false` marks a concern: the document itself is public, that
+//! value is not.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,31 +17,31 @@ use serde_json::value::RawValue;
 const FLAG: &str = "coc_violation_flag";
 const PRIVATE: &str = "PRIVATE_TO_MODERATORS";
 const CONCERN: &str = "coc_concern";
-/// JSON that is text within JSON is looked into this deep.
+/// Maximum depth of JSON embedded in JSON strings.
 const TEXTS_MAX: usize = 3;
 
-/// Every mark has one of these, in whichever case it is written; what has none is not looked at any further.
+/// Every mark contains one of these, in any of the usual cases. Content without them is not parsed.
 static HINTS: LazyLock<[Finder<'static>; 6]> = LazyLock::new(|| {
     ["violation_f", "VIOLATION_F", "TO_MODER", "to_moder", "coc_concern", "COC_CONCERN"].map(Finder::new)
 });
 
-/// What a document says of itself.
+/// Marking of a document.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     None,
-    /// All of it is for moderators.
+    /// The whole document is private to moderators.
     Private,
-    /// It names a concern; without it, it is these bytes.
+    /// The document contains a concern; these are the bytes without it.
     Concern(Vec<u8>),
 }
 
-/// Whether a word says that something is a flag.
+/// Whether a value marks content as a flag.
 #[must_use]
-pub fn is_flag_word(word: &str) -> bool {
-    word.eq_ignore_ascii_case(FLAG) || word.eq_ignore_ascii_case(PRIVATE)
+pub fn is_flag_word(text: &str) -> bool {
+    text.eq_ignore_ascii_case(FLAG) || text.eq_ignore_ascii_case(PRIVATE)
 }
 
-/// A quick look at the bytes. Escapes of letters could hide a mark, so they are worth a closer one.
+/// Fast check of the bytes. Escaped letters could hide a mark, so they require parsing.
 pub(super) fn may_be_marked(bytes: &[u8]) -> bool {
     bytes.len() >= CONCERN.len()
         && memchr::memchr2(b'_', b'\\', bytes).is_some()
@@ -52,47 +53,47 @@ fn has_letter_escape(bytes: &[u8]) -> bool {
     memchr::memchr(b'\\', bytes).is_some() && memmem::find_iter(bytes, b"\\u00").any(next)
 }
 
-/// Whether all of it is for moderators.
+/// Whether the whole document is private to moderators.
 #[must_use]
 pub fn is_marked(bytes: &[u8]) -> bool {
     mark_of(bytes) == Mark::Private
 }
 
-/// What a document says of itself.
+/// Returns the marking of a document.
 pub(super) fn mark_of(bytes: &[u8]) -> Mark {
     if !may_be_marked(bytes) {
         return Mark::None;
     }
     let Ok(raw) = serde_json::from_slice::<&RawValue>(bytes) else {
-        // What is no JSON has no fields; the mark itself is in no ordinary text.
+        // Other content has no fields, but ordinary text does not contain this marker.
         let is_private = memmem::find(bytes, PRIVATE.as_bytes()).is_some();
         return if is_private { Mark::Private } else { Mark::None };
     };
-    let mut look = Look { start: raw.get().as_ptr() as usize, concerns: Vec::new() };
-    if look.is_private("", raw, 0) {
+    let mut traversal = Traversal { start: raw.get().as_ptr() as usize, concerns: Vec::new() };
+    if traversal.is_private("", raw, 0) {
         return Mark::Private;
     }
-    if look.concerns.is_empty() {
+    if traversal.concerns.is_empty() {
         return Mark::None;
     }
-    // Spaces around the document are not part of it.
+    // Whitespace around the document is dropped.
     let mut rest = raw.get().as_bytes().to_vec();
-    for span in look.concerns.into_iter().rev() {
+    for span in traversal.concerns.into_iter().rev() {
         rest.splice(span, *b"false");
     }
     Mark::Concern(rest)
 }
 
-/// One look through a document.
-struct Look {
-    /// Where its first byte is.
+/// Traversal of a document.
+struct Traversal {
+    /// Address of its first byte.
     start: usize,
-    /// Where concerns are named, in order.
+    /// Positions of concerns, in order.
     concerns: Vec<Range<usize>>,
 }
 
-impl Look {
-    /// `within` is the name of the field that holds the value; `texts` counts the texts around it.
+impl Traversal {
+    /// `within` is the name of the field that holds the value; `texts` is the number of enclosing strings.
     fn is_private(&mut self, within: &str, raw: &RawValue, texts: usize) -> bool {
         match raw.get().as_bytes().first() {
             Some(b'{') => {
@@ -121,7 +122,7 @@ impl Look {
         }
     }
 
-    /// JSON that was written as a text.
+    /// Checks JSON that is embedded in a string.
     fn is_private_text(&mut self, text: &str, texts: usize) -> bool {
         let text = text.trim();
         let is_document = text.starts_with(['{', '[']) && may_be_marked(text.as_bytes());
@@ -138,13 +139,13 @@ impl Look {
     }
 }
 
-/// Fields under which a document says what it is: `message_type`, `messageType`, `type`, `action`, `kind`.
+/// Whether a field contains the type of a document: `message_type`, `messageType`, `type`, `action`, `kind`.
 fn names_type(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["type", "action", "kind"].iter().any(|end| name.ends_with(end))
 }
 
-/// The fields of an object, in order.
+/// Fields of an object, in order.
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
@@ -171,9 +172,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 mod tests {
     use super::{Mark, is_marked, mark_of};
 
-    // Fails under: a mark that is looked for at the top only, or in one spelling only; a mention that is taken for a mark.
+    // Fails under: a search at the top level only or for one spelling only; a mention that is taken for a mark.
     #[test]
-    fn m5_a_mark_is_a_value_and_no_mention() {
+    fn m5_a_mark_is_a_value_and_not_a_mention() {
         for marked in [
             r#"{"message_type":"coc_violation_flag"}"#,
             r#"{"messageType":"coc_violation_flag","x":1}"#,
@@ -202,19 +203,19 @@ mod tests {
         }
     }
 
-    // Fails under: other bytes than those of the value that are changed.
+    // Fails under: a change of any bytes other than the value.
     #[test]
-    fn m5_a_concern_is_taken_out_and_nothing_else() {
+    fn m5_only_the_concern_is_removed() {
         let concern = |text: &str| match mark_of(text.as_bytes()) {
             Mark::Concern(rest) => String::from_utf8(rest).expect("text"),
             other => panic!("{text}: {other:?}"),
         };
-        let told = r#"{"score": 1.50, "flags":{"gap":"x","coc_concern": true }, "z": [1 ,2]}"#;
-        assert_eq!(concern(told), told.replace("true", "false"));
-        let told =
+        let document = r#"{"score": 1.50, "flags":{"gap":"x","coc_concern": true }, "z": [1 ,2]}"#;
+        assert_eq!(concern(document), document.replace("true", "false"));
+        let document =
             r#"{"a":{"flags":{"coc_concern":"he \"said\" so"}},"b":{"flags":{"coc_concern":{"x":1}}}}"#;
         assert_eq!(
-            concern(told),
+            concern(document),
             r#"{"a":{"flags":{"coc_concern":false}},"b":{"flags":{"coc_concern":false}}}"#
         );
         assert_eq!(mark_of(br#"{"coc_concern":true}"#), Mark::None);

@@ -1,39 +1,39 @@
-//! The text that a reader sees: escapes written out and terminal control sequences taken away. JSON writers escape
-//! differently (`\/`, `\u002B`, Python's `\u201c`, .NET's `\u0022`), and logs carry colour codes; both hide where a word
-//! begins and ends. A decoded text is scanned and dropped; what is found is mapped back to the original bytes.
+//! Decoding of a text to the form that a human reader sees: without escapes and terminal control sequences. JSON
+//! serializers escape differently (`\/`, `\u002B`, Python's `\u201c`, .NET's `\u0022`), and logs contain color codes;
+//! both hide word boundaries. A decoded text is scanned and dropped; matches are mapped back to the original bytes.
 //!
-//! Decoded are `\uXXXX` with surrogate pairs, `\u{X}`, `\xXX`, `\/`, octal `\033`, `\0` and `\e[`, each behind any number
-//! of backslashes, so that JSON within JSON hides nothing. The short escapes `\n`, `\r`, `\t`, `\b`, `\f` and `\"` stay:
-//! the patterns know them, and most texts have no others and need no decoding.
+//! Decoded are `\uXXXX` with surrogate pairs, `\u{X}`, `\xXX`, `\/`, octal `\033`, `\0` and `\e[`, each after any
+//! number of backslashes, so that JSON within JSON hides nothing. The short escapes `\n`, `\r`, `\t`, `\b`, `\f` and
+//! `\"` are kept: the patterns handle them, and most texts contain no others and need no decoding.
 
 use std::ops::Range;
 
 const ESC: u8 = 0x1b;
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
-/// A decoded text and how it maps to the original.
+/// Decoded text with its mapping to the original.
 pub(super) struct Decoded {
     pub(super) bytes: Vec<u8>,
-    /// In order. What lies between two edits was copied.
+    /// In order. The bytes between two edits are unchanged.
     edits: Vec<Edit>,
 }
 
-/// Original bytes that were replaced, and by what.
+/// Original bytes and their replacement.
 struct Edit {
     decoded: Range<usize>,
     original: Range<usize>,
 }
 
-/// What stands in the place of a terminal control sequence.
+/// Replacement of a terminal control sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Codes {
     /// A separator: `done\e[32mghp_…` is two words.
     Separate,
-    /// Nothing: `ghp_\e[1m…` is one word, part of it highlighted.
+    /// Nothing: `ghp_\e[1m…` is one word, partly highlighted.
     Join,
 }
 
-/// Whether decoding may change the text. Errs on the side of yes.
+/// Whether decoding can change the text. Can return false positives.
 pub(super) fn is_needed(bytes: &[u8]) -> bool {
     memchr::memchr3_iter(b'\\', ESC, 0x9b, bytes).any(|at| match bytes[at] {
         b'\\' => matches!(bytes.get(at + 1), Some(b'u' | b'/' | b'x' | b'e' | b'0'..=b'3')),
@@ -43,12 +43,12 @@ pub(super) fn is_needed(bytes: &[u8]) -> bool {
 }
 
 impl Decoded {
-    /// Writes out the escapes.
+    /// Decodes the escapes.
     pub(super) fn escapes(original: &[u8]) -> Self {
         let mut text = Self { bytes: Vec::with_capacity(original.len()), edits: Vec::new() };
         let mut at = 0;
         while let Some(found) = memchr::memchr(b'\\', &original[at..]) {
-            // Each level of JSON doubles the backslashes of an escape; further ones in front of it are literal.
+            // Each level of JSON doubles the backslashes of an escape; additional ones before it are literal.
             let run = backslashes(&original[at + found..]);
             let own = 1 << run.trailing_zeros();
             let escape = at + found + run - own;
@@ -87,7 +87,7 @@ impl Decoded {
                 continue;
             };
             let start = text.bytes.len();
-            // A lone ESC separates in any case: nothing tells whether the byte behind it belongs to it.
+            // A lone ESC always separates: it is unknown whether the next byte belongs to it.
             if codes == Codes::Separate || length == 1 {
                 text.bytes.push(b' ');
             }
@@ -97,8 +97,8 @@ impl Decoded {
         text
     }
 
-    /// The original bytes of some decoded ones, at least one. What was replaced is taken whole; what was removed at
-    /// either end stays outside.
+    /// Maps a non-empty decoded range to the original. Partially covered replacements are included completely;
+    /// removed bytes at either end are excluded.
     pub(super) fn original(&self, decoded: Range<usize>) -> Range<usize> {
         let start = match self.edit_at(decoded.start) {
             Some(edit) if decoded.start < edit.decoded.end => edit.original.start,
@@ -113,18 +113,19 @@ impl Decoded {
         start..end
     }
 
-    /// The last edit that begins at or before this decoded byte.
+    /// Returns the last edit that starts at or before this decoded byte.
     fn edit_at(&self, decoded: usize) -> Option<&Edit> {
         let after = self.edits.partition_point(|edit| edit.decoded.start <= decoded);
         self.edits[..after].last()
     }
 }
 
-/// Writes out the escape at the start of a text that begins with a backslash. Returns its length; `None` if it is none.
+/// Decodes the escape at the start of a text that begins with a backslash. Returns its length; `None` if it is not an
+/// escape.
 fn unescape(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let mut at = backslashes(text);
     let mut is_escaped_backslash = false;
-    // A backslash that is itself escaped may begin the next escape, as in `\u005cu0067`.
+    // An escaped backslash can start the next escape, as in `\u005cu0067`.
     while let Some((BACKSLASH, length)) = code_point(&text[at..]) {
         is_escaped_backslash = true;
         at += length;
@@ -158,7 +159,7 @@ fn backslashes(text: &[u8]) -> usize {
     text.iter().take_while(|byte| **byte == b'\\').count()
 }
 
-/// The code point of a numeric escape, from behind its backslash, and the length of the escape.
+/// Parses the code point of a numeric escape, after its backslash. Returns it with the length of the escape.
 fn code_point(text: &[u8]) -> Option<(u32, usize)> {
     match text {
         [b'u', b'{', rest @ ..] => {
@@ -174,7 +175,8 @@ fn code_point(text: &[u8]) -> Option<(u32, usize)> {
     }
 }
 
-/// Four digits behind `\u`, or a surrogate pair; the length counts the `u`. Half a pair is the replacement character.
+/// Parses four digits after `\u`, or a surrogate pair; the length includes the `u`. A lone surrogate becomes the
+/// replacement character.
 fn utf16(text: &[u8]) -> Option<(u32, usize)> {
     let unit = number(text.get(..4)?, 16)?;
     if !(0xd800..0xe000).contains(&unit) {
@@ -193,28 +195,29 @@ fn utf16(text: &[u8]) -> Option<(u32, usize)> {
     }
 }
 
-/// A number of digits and nothing else.
+/// Parses a number that consists only of digits.
 fn number(digits: &[u8], radix: u32) -> Option<u32> {
     let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
     u32::from_str_radix(digits, radix).ok()
 }
 
-/// Adds a character. Line ends and tabs become their short escapes, which the patterns treat alike in all texts.
+/// Appends a character. Newlines and tabs become their short escapes, which the patterns treat alike in all texts.
 fn push(code: u32, out: &mut Vec<u8>) {
     match code {
         0x09 => out.extend_from_slice(b"\\t"),
         0x0a => out.extend_from_slice(b"\\n"),
         0x0d => out.extend_from_slice(b"\\r"),
         _ => {
-            let letter = char::from_u32(code).unwrap_or(REPLACEMENT);
-            out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
+            let character = char::from_u32(code).unwrap_or(REPLACEMENT);
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         }
     }
 }
 
-/// The length of the terminal control sequence (ECMA-48) at the start of a text, if there is one. Some sequences end with a
-/// letter that may as well begin a word, such as `\ec` and `\e[ q`: they are taken whole where sequences separate, and only
-/// up to that letter where they join, so that one of both views shows the word.
+/// Returns the length of the terminal control sequence (ECMA-48) at the start of a text, if there is one. Some
+/// sequences end with a letter that could also start a word, such as `\ec` and `\e[ q`. They are matched completely
+/// with [`Codes::Separate`], and only up to that letter with [`Codes::Join`], so that one of the two views contains
+/// the word.
 fn control_length(text: &[u8], codes: Codes) -> Option<usize> {
     let is_whole = codes == Codes::Separate;
     match text {
@@ -235,7 +238,7 @@ fn control_length(text: &[u8], codes: Codes) -> Option<usize> {
     }
 }
 
-/// How many bytes of a range stand at the start.
+/// Returns the number of leading bytes within a range.
 fn count(text: &[u8], range: Range<u8>) -> usize {
     text.iter().take_while(|byte| range.contains(byte)).count()
 }

@@ -1,29 +1,28 @@
-//! Whether text of the right shape is a secret: how random it is, and whether it reads like a name. It is asked only of
-//! what a pattern has found.
+//! Validation of matches: entropy, and whether the text reads like a name. Only applied to matches of a pattern.
 
-/// What a secret must pass, beside not being a placeholder.
+/// Validator of a match, in addition to the check for placeholders.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Check {
-    /// So many bits of entropy a character.
+    /// Minimum entropy in bits per character.
     Entropy(f64),
-    /// The same, with large letters, small letters and digits.
+    /// Minimum entropy, with uppercase letters, lowercase letters and digits.
     Mixed(f64),
-    /// Something that a machine made up: letters and digits in no readable order.
+    /// Generated key: letters and digits in no readable order.
     Key,
-    /// A password in quotes.
+    /// Quoted password.
     Password,
-    /// A password without quotes, which could also be an expression.
+    /// Unquoted password, which could also be an expression.
     Bare,
-    /// An argument of a command: a key or a password.
+    /// Command-line argument: a key or a password.
     Argument,
-    /// The password beside a user name.
+    /// Password next to a user name.
     Login,
-    /// The first line of a private key.
+    /// First line of a private key.
     Pem,
 }
 
 impl Check {
-    /// As it stands in the table.
+    /// Parses the column of the rule table.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Some(match text {
             "key" => Self::Key,
@@ -39,9 +38,9 @@ impl Check {
         })
     }
 
-    /// Whether the text is random enough for what it is.
+    /// Whether the text is a plausible secret.
     pub(super) fn passes(self, text: &[u8]) -> bool {
-        let has = Has::of(text);
+        let has = CharClasses::of(text);
         match self {
             Self::Entropy(bits) => entropy(text) >= bits,
             Self::Mixed(bits) => has.mixed() && entropy(text) >= bits,
@@ -55,7 +54,7 @@ impl Check {
     }
 }
 
-/// Shannon's entropy in bits a byte.
+/// Returns the Shannon entropy in bits per byte.
 pub(super) fn entropy(text: &[u8]) -> f64 {
     let mut counts = [0u32; 256];
     for byte in text {
@@ -66,24 +65,24 @@ pub(super) fn entropy(text: &[u8]) -> f64 {
     counts.iter().filter(|count| **count > 0).map(|count| -share(*count) * share(*count).log2()).sum()
 }
 
-/// Which kinds of characters there are.
+/// Character classes in a text.
 #[derive(Clone, Copy)]
-struct Has {
+struct CharClasses {
     lower: bool,
     upper: bool,
     digit: bool,
-    /// Signs that people put into passwords and programs do not put into names.
-    sign: bool,
+    /// Symbols that are common in passwords, but not in identifiers.
+    symbol: bool,
 }
 
-impl Has {
+impl CharClasses {
     fn of(text: &[u8]) -> Self {
         let any = |test: fn(&u8) -> bool| text.iter().any(test);
         Self {
             lower: any(u8::is_ascii_lowercase),
             upper: any(u8::is_ascii_uppercase),
             digit: any(u8::is_ascii_digit),
-            sign: text.iter().any(|byte| b"!@#$%^&*+?~".contains(byte)),
+            symbol: text.iter().any(|byte| b"!@#$%^&*+?~".contains(byte)),
         }
     }
 
@@ -96,7 +95,7 @@ impl Has {
     }
 }
 
-fn is_key(text: &[u8], has: Has) -> bool {
+fn is_key(text: &[u8], has: CharClasses) -> bool {
     has.letter()
         && has.digit
         && entropy(text) >= 3.0
@@ -106,17 +105,17 @@ fn is_key(text: &[u8], has: Has) -> bool {
         && !is_readable(text)
 }
 
-fn is_password(text: &[u8], has: Has) -> bool {
+fn is_password(text: &[u8], has: CharClasses) -> bool {
     let typed = text.iter().all(|byte| !byte.is_ascii_control());
-    typed && has.letter() && has.digit && (has.sign || has.lower && has.upper) && !is_name_or_path(text)
+    typed && has.letter() && has.digit && (has.symbol || has.lower && has.upper) && !is_name_or_path(text)
 }
 
-fn is_bare_password(text: &[u8], has: Has) -> bool {
-    is_password(text, has) && (has.sign || !is_readable(text))
+fn is_bare_password(text: &[u8], has: CharClasses) -> bool {
+    is_password(text, has) && (has.symbol || !is_readable(text))
 }
 
-/// Passwords that everybody has in a local set-up.
-const EVERYBODYS: &[&str] = &[
+/// Well-known passwords of local setups.
+const COMMON_PASSWORDS: &[&str] = &[
     "pass",
     "pwd",
     "pw",
@@ -142,7 +141,7 @@ const EVERYBODYS: &[&str] = &[
 ];
 
 fn is_login(text: &[u8]) -> bool {
-    !EVERYBODYS.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
+    !COMMON_PASSWORDS.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 fn is_name_or_path(text: &[u8]) -> bool {
@@ -151,7 +150,7 @@ fn is_name_or_path(text: &[u8]) -> bool {
         || is_dotted_name(text)
 }
 
-/// `settings.database.key1`: names joined by dots are an expression.
+/// Whether the text is an expression of names joined by dots: `settings.database.key1`.
 fn is_dotted_name(text: &[u8]) -> bool {
     let name = |part: &[u8]| {
         part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
@@ -161,7 +160,7 @@ fn is_dotted_name(text: &[u8]) -> bool {
     text.contains(&b'.') && text.split(|byte| *byte == b'.').all(name)
 }
 
-/// Hexadecimal digits, too few for a key: the beginning of a digest.
+/// Whether the text consists of hexadecimal digits, but is too short for a key: a truncated digest.
 fn is_short_digest(text: &[u8]) -> bool {
     text.len() < 24 && text.iter().all(u8::is_ascii_hexdigit)
 }
@@ -174,7 +173,8 @@ fn is_uuid(text: &[u8]) -> bool {
         })
 }
 
-/// Whether a reader sees words: `backupKey2`, `prod-db-credentials-v3`. Names are, random text hardly ever is.
+/// Whether the text consists of readable words: `backupKey2`, `prod-db-credentials-v3`. Names do, random text hardly
+/// ever does.
 fn is_readable(text: &[u8]) -> bool {
     let (mut pieces, mut length, mut letters, mut in_words) = (0, 0, 0, 0);
     let mut rest = text;
@@ -193,19 +193,19 @@ fn is_readable(text: &[u8]) -> bool {
     letters > 0 && length * 10 >= pieces * 26 && in_words * 10 >= letters * 8
 }
 
-/// How far the first piece goes: letters up to the next large one, digits, or one sign.
+/// Returns the length of the first piece: letters up to the next uppercase one, digits, or one symbol.
 fn piece_length(text: &[u8]) -> usize {
-    let goes_on = |pair: &[u8]| match (pair[0], pair[1]) {
+    let continues = |pair: &[u8]| match (pair[0], pair[1]) {
         (a, b) if a.is_ascii_digit() => b.is_ascii_digit(),
         (a, b) if a.is_ascii_alphabetic() => {
             b.is_ascii_alphabetic() && !(a.is_ascii_lowercase() && b.is_ascii_uppercase())
         }
         _ => false,
     };
-    text.windows(2).take_while(|pair| goes_on(pair)).count() + 1
+    text.windows(2).take_while(|pair| continues(pair)).count() + 1
 }
 
-/// Letters that can be spoken: some vowels, and not too many consonants in a row.
+/// Whether letters are pronounceable: some vowels, and not too many consecutive consonants.
 fn is_word(letters: &[u8]) -> bool {
     let vowel = |byte: &u8| b"aeiouy".contains(&byte.to_ascii_lowercase());
     let vowels = letters.iter().filter(|byte| vowel(byte)).count();

@@ -1,7 +1,7 @@
-//! One pass over a text: keywords first, and the patterns of their rules where they stand.
+//! One scan of a text: keywords first, then the patterns of their rules near the keywords.
 //!
-//! Whatever the text, the work is bounded: a pattern sees a small window, and a long stretch that a rule has rejected is
-//! not looked at by that rule again.
+//! The work is bounded for any text: a pattern sees only a small window, and a long range that a rule has rejected is
+//! not scanned by that rule again.
 
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use super::judge::Check;
 use super::prefilter::{Go, Stands};
 use super::table::{Reach, Rule};
 
-/// How far a pattern may look that begins at its keyword. Longer secrets are known by their beginning.
+/// Window of a pattern that starts at its keyword. Longer secrets are recognized by their start.
 const WINDOW: usize = 1024;
-/// The same for a pattern that begins before its keyword: it is looked for at every place.
+/// Window of a pattern that starts before its keyword, which is tried at every position.
 const WINDOW_AROUND: usize = 128;
-/// How far the end of a private key is looked for: more than the longest one.
+/// Maximum distance to the end of a private key: more than the longest key.
 const KEY_BYTES_MAX: usize = 16 * 1024;
-/// A rejected stretch of more bytes than this is remembered.
+/// Minimum length of a rejected range that is recorded.
 const LONG: usize = 128;
 
-/// A find, with the number of its rule: the lower one knows better.
+/// A match with the index of its rule. Rules with a lower index are more specific.
 #[derive(Clone, Copy)]
 pub(super) struct Hit {
     pub(super) rule: usize,
@@ -27,19 +27,19 @@ pub(super) struct Hit {
     pub(super) end: usize,
 }
 
-/// One pass over a text.
+/// One scan of a text.
 pub(super) struct Pass<'a> {
     scanner: &'a Scanner,
     bytes: &'a [u8],
-    /// How many finds are enough.
+    /// Number of matches after which to stop.
     most: usize,
-    /// In order, and apart from each other.
+    /// In order, without overlap.
     hits: &'a mut Vec<Hit>,
-    /// Up to where a rule has rejected a long stretch.
+    /// End of the last long range that each rule has rejected.
     rejected: Vec<(usize, usize)>,
 }
 
-/// Where a pattern matched: all that is the secret, and the part of it that is judged.
+/// Match of a pattern: the whole secret, and the part of it that is validated.
 struct Match {
     secret: Range<usize>,
     judged: Range<usize>,
@@ -52,29 +52,29 @@ impl<'a> Pass<'a> {
 
     pub(super) fn run(mut self) {
         let scanner = self.scanner;
-        scanner.keywords.each(self.bytes, |stands| {
-            let around = self.hits.partition_point(|hit| hit.end <= stands.at);
-            let around = self.hits.get(around).filter(|hit| hit.start <= stands.at).map(|hit| hit.rule);
+        scanner.keywords.each(self.bytes, |keyword| {
+            let around = self.hits.partition_point(|hit| hit.end <= keyword.at);
+            let around = self.hits.get(around).filter(|hit| hit.start <= keyword.at).map(|hit| hit.rule);
             if self.hits.len() >= self.most && around.is_none() {
                 return Go::Enough;
             }
-            // Within a find, only a rule that knows better is worth trying.
-            let rules = scanner.rules_at[stands.keyword].iter();
-            for number in rules.filter(|number| around.is_none_or(|known| **number < known)) {
-                self.try_rule(*number, &scanner.rules[*number], stands);
+            // Within a match, only try more specific rules.
+            let rules = scanner.rules_at[keyword.keyword].iter();
+            for number in rules.filter(|number| around.is_none_or(|matched| **number < matched)) {
+                self.try_rule(*number, &scanner.rules[*number], keyword);
             }
             Go::On
         });
     }
 
-    fn try_rule(&mut self, number: usize, rule: &Rule, stands: Stands) {
-        if self.rejected.iter().any(|(rule, until)| *rule == number && stands.at < *until) {
+    fn try_rule(&mut self, number: usize, rule: &Rule, keyword: Stands) {
+        if self.rejected.iter().any(|(rule, until)| *rule == number && keyword.at < *until) {
             return;
         }
-        let Some(Match { secret, judged }) = self.find(rule, stands) else { return };
+        let Some(Match { secret, judged }) = self.find(rule, keyword) else { return };
         let judged = &self.bytes[judged];
         if rule.check.passes(judged) && !self.scanner.placeholders.include(judged, rule.reach) {
-            let end = self.end_of(rule, stands, &secret);
+            let end = self.end_of(rule, keyword, &secret);
             add(self.hits, Hit { rule: number, start: secret.start, end });
         } else if secret.len() > LONG {
             self.rejected.retain(|(rule, _)| *rule != number);
@@ -85,7 +85,7 @@ impl<'a> Pass<'a> {
     fn find(&self, rule: &Rule, Stands { at, length, .. }: Stands) -> Option<Match> {
         let until = |window: usize| self.bytes.len().min(at + window);
         match rule.reach {
-            Reach::Token if goes_on_before(&self.bytes[..at]) => None,
+            Reach::Token if word_continues_before(&self.bytes[..at]) => None,
             Reach::Token => {
                 let found = rule.regex()?.find(&self.bytes[at..until(WINDOW)])?;
                 Some(Match { secret: at..at + found.end(), judged: at + length..at + found.end() })
@@ -103,21 +103,21 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Where a secret ends that the window may have cut off.
-    fn end_of(&self, rule: &Rule, stands: Stands, secret: &Range<usize>) -> usize {
+    /// Returns the end of a secret that the window may have cut off.
+    fn end_of(&self, rule: &Rule, keyword: Stands, secret: &Range<usize>) -> usize {
         if rule.check == Check::Pem {
             let until = self.bytes.len().min(secret.end + KEY_BYTES_MAX);
             return end_of_key(&self.bytes[..until], secret.end);
         }
-        if secret.end < stands.at + WINDOW {
+        if secret.end < keyword.at + WINDOW {
             return secret.end;
         }
-        let goes_on = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_-+/=.~%".contains(*byte);
-        secret.end + self.bytes[secret.end..].iter().take_while(goes_on).count()
+        let continues = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_-+/=.~%".contains(*byte);
+        secret.end + self.bytes[secret.end..].iter().take_while(continues).count()
     }
 }
 
-/// Adds a find where it belongs. Of finds that overlap one remains: all that they cover, under the name that knows better.
+/// Adds a match in order. Overlapping matches are merged under the most specific rule.
 pub(super) fn add(hits: &mut Vec<Hit>, hit: Hit) {
     let first = hits.partition_point(|known| known.end <= hit.start);
     let last = first + hits[first..].partition_point(|known| known.start < hit.end);
@@ -129,9 +129,9 @@ pub(super) fn add(hits: &mut Vec<Hit>, hit: Hit) {
     hits.splice(first..last, [joined]);
 }
 
-/// Whether a word goes on in front of here. The letter of an escape such as `\n` or `%3D` is not part of a word; a hyphen
-/// behind a letter is.
-fn goes_on_before(before: &[u8]) -> bool {
+/// Whether a word continues before this position. The letter of an escape such as `\n` or `%3D` is not part of a
+/// word; a hyphen after a letter is.
+fn word_continues_before(before: &[u8]) -> bool {
     let of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     match before {
         [.., b'\\', b'n' | b'r' | b't' | b'b' | b'f'] => false,
@@ -142,10 +142,10 @@ fn goes_on_before(before: &[u8]) -> bool {
     }
 }
 
-/// Where a private key ends: behind the line that says so, or as far as it can be followed.
+/// Returns the end of a private key: after its end line, or as far as it can be followed.
 fn end_of_key(bytes: &[u8], from: usize) -> usize {
-    let find = |from: usize, what: &[u8]| {
-        memchr::memmem::find(&bytes[from..], what).map(|at| from + at + what.len())
+    let find = |from: usize, needle: &[u8]| {
+        memchr::memmem::find(&bytes[from..], needle).map(|at| from + at + needle.len())
     };
     if let Some(end) = find(from, b"-----END ").and_then(|end| find(end, b"-----")) {
         return end;
@@ -154,7 +154,7 @@ fn end_of_key(bytes: &[u8], from: usize) -> usize {
     while let Some(byte) = bytes.get(end) {
         end += match byte {
             b'\\' => {
-                // `\n`, however often it was escaped.
+                // `\n` at any level of escaping.
                 let run = bytes[end..].iter().take_while(|byte| **byte == b'\\').count();
                 match bytes.get(end + run) {
                     Some(b'n' | b'r' | b't') => run + 1,

@@ -1,10 +1,10 @@
-//! What only stands for a secret: templates, words that say so, characters in a row, and samples that documentation
-//! prints for everybody.
+//! Placeholders for secrets: templates, typical words, sequences of characters, and samples from public
+//! documentation.
 
 use super::prefilter::{Go, Prefilter};
 use super::table::Reach;
 
-/// Words that stand where a secret will stand.
+/// Words in placeholders.
 const WORDS: &[&str] = &[
     "example",
     "sample",
@@ -28,9 +28,10 @@ const WORDS: &[&str] = &[
     "***",
 ];
 
-/// Words that say so only of what is a secret by the name beside it. What has the very shape of a vendor's token is one, however
-/// its letters read: people type `ghp_0123456789abcdef…` in earnest, and a token may hold `test` by chance.
-const WORDS_BESIDE_A_NAME: &[&str] = &[
+/// Additional words in placeholders for secrets that are recognized by the name of their field. They do not apply to
+/// text in the exact format of a vendor's token: people use tokens such as `ghp_0123456789abcdef…`, and a token can
+/// contain `test` by chance.
+const WORDS_FOR_NAMED_FIELDS: &[&str] = &[
     "demo",
     "test",
     "todo",
@@ -53,63 +54,64 @@ const WORDS_BESIDE_A_NAME: &[&str] = &[
     "settings.",
 ];
 
-/// Shorter words count near the beginning only: in a long random text any of them turns up in the end.
+/// Shorter words only count near the start: a long random text contains any of them eventually.
 const LONG_WORD: usize = 6;
 const SHORT_WORDS_WITHIN: usize = 64;
 
-/// Signs with which templates begin: `${NAME}`, `{{ name }}`, `<name>`, `%(name)s`, `#{name}`.
+/// Prefixes of templates: `${NAME}`, `{{ name }}`, `<name>`, `%(name)s`, `#{name}`.
 const TEMPLATES: &[&str] = &["${", "$(", "{", "<", "%(", "%{", "#{", "[", "@{"];
 
-/// Knows placeholders.
+/// Recognizes placeholders.
 pub(super) struct Placeholders {
     words: Prefilter,
-    words_beside_a_name: Prefilter,
+    named_field_words: Prefilter,
     samples: Vec<&'static str>,
 }
 
 impl Placeholders {
-    /// With these beginnings of samples.
+    /// Creates a matcher with prefixes of public samples.
     pub(super) fn new(samples: Vec<&'static str>) -> Self {
-        let words_beside_a_name = Prefilter::new(WORDS_BESIDE_A_NAME);
-        Self { words: Prefilter::new(WORDS), words_beside_a_name, samples }
+        let named_field_words = Prefilter::new(WORDS_FOR_NAMED_FIELDS);
+        Self { words: Prefilter::new(WORDS), named_field_words, samples }
     }
 
-    /// Whether the text only stands for a secret.
+    /// Whether the text is a placeholder.
     pub(super) fn include(&self, text: &[u8], reach: Reach) -> bool {
-        let stands_for_one = is_template(text)
-            || of_few_letters(text)
+        let is_placeholder = is_template(text)
+            || has_few_characters(text)
             || self.samples.iter().any(|sample| text.starts_with(sample.as_bytes()))
-            || say_so(&self.words, text);
-        let beside_a_name = || in_a_row(text) || say_so(&self.words_beside_a_name, text);
-        stands_for_one || reach != Reach::Token && beside_a_name()
+            || contains_word(&self.words, text);
+        let is_named_placeholder = || is_sequential(text) || contains_word(&self.named_field_words, text);
+        is_placeholder || reach != Reach::Token && is_named_placeholder()
     }
 }
 
-fn say_so(words: &Prefilter, text: &[u8]) -> bool {
-    let mut says = false;
+fn contains_word(words: &Prefilter, text: &[u8]) -> bool {
+    let mut found = false;
     words.each(text, |word| {
-        says = word.length >= LONG_WORD || word.at < SHORT_WORDS_WITHIN;
-        if says { Go::Enough } else { Go::On }
+        found = word.length >= LONG_WORD || word.at < SHORT_WORDS_WITHIN;
+        if found { Go::Enough } else { Go::On }
     });
-    says
+    found
 }
 
-/// A template, or the name of a variable: `$NAME`.
+/// Whether the text is a template or the name of a variable: `$NAME`.
 fn is_template(text: &[u8]) -> bool {
     let of_variable = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
     let is_variable = text.strip_prefix(b"$").is_some_and(|name| name.iter().all(of_variable));
     is_variable || TEMPLATES.iter().any(|sign| text.starts_with(sign.as_bytes()))
 }
 
-/// `aaaa`, `xyxyxy`.
-fn of_few_letters(text: &[u8]) -> bool {
+/// Whether the text has few distinct characters: `aaaa`, `xyxyxy`.
+fn has_few_characters(text: &[u8]) -> bool {
     let mut seen = [false; 256];
     text.iter().for_each(|byte| seen[usize::from(*byte)] = true);
     seen.iter().filter(|seen| **seen).count() < 4
 }
 
-/// `1234`, `abcd`: every other character is the neighbour of the one before.
-fn in_a_row(text: &[u8]) -> bool {
+/// Whether the text is mostly sequential: `1234`, `abcd`. More than half of the characters are adjacent to their
+/// predecessor.
+fn is_sequential(text: &[u8]) -> bool {
     let steps = text.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 1).count();
     steps * 2 > text.len()
 }

@@ -1,57 +1,57 @@
-//! Where keywords stand: one pass over the bytes for all of them, in any case.
+//! Keyword search: one case-insensitive pass over the bytes for all keywords.
 //!
-//! For each keyword three of its bytes are kept, those that ordinary text has least often. The pass looks up three bytes
-//! at every place in a small table; hardly any place is in it, and there the keywords themselves are compared. The places
-//! do not wait for each other as the steps of an automaton do: with these keywords it is four times as fast as one.
+//! For each keyword, its rarest trigram in ordinary text is stored. The pass looks up the trigram at every position
+//! in a small table. Hardly any position matches, and only there the keywords themselves are compared. The lookups
+//! are independent of each other, unlike the steps of an automaton: for these keywords this is four times as fast.
 
 use std::ops::Range;
 
-/// Bits of a place in the table: it has to stay in the nearest cache.
+/// Bits of a table index: the table has to fit into the L1 cache.
 const TABLE_BITS: u32 = 14;
-/// Sets the bit that tells large letters from small ones, in each byte.
-const SMALL: u64 = 0x2020_2020_2020_2020;
-/// How many places one step looks at, and how many bytes it needs for that.
+/// Sets the lowercase bit of ASCII letters in each byte.
+const LOWERCASE: u64 = 0x2020_2020_2020_2020;
+/// Number of positions per step, and number of bytes needed for them.
 const STEP: usize = 8;
 const STEP_BYTES: usize = STEP + 2;
 
 /// Finds keywords.
 pub(super) struct Prefilter {
-    /// For each three bytes the number of a group of keywords, or 0.
+    /// For each trigram, the number of a group of keywords, or 0.
     table: Box<[u8; 1 << TABLE_BITS]>,
     groups: Vec<Vec<Keyword>>,
 }
 
 struct Keyword {
     number: usize,
-    /// In small letters.
+    /// Lowercase.
     text: Vec<u8>,
-    /// Where its three bytes stand in it.
+    /// Offset of its trigram.
     offset: usize,
 }
 
-/// A keyword that stands somewhere.
+/// Occurrence of a keyword.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stands {
-    /// Its number in the list.
+    /// Index of the keyword.
     pub(super) keyword: usize,
-    /// Its first byte.
+    /// Offset of the first byte.
     pub(super) at: usize,
-    /// How many bytes it has.
+    /// Length in bytes.
     pub(super) length: usize,
 }
 
 impl Prefilter {
-    /// For these keywords, each of three bytes or more.
+    /// Creates a prefilter for these keywords, each of at least three bytes.
     pub(super) fn new(keywords: &[&str]) -> Self {
-        let ordinary = Ordinary::new();
+        let counts = TrigramCounts::new();
         let mut table = Box::new([0; 1 << TABLE_BITS]);
         let mut groups: Vec<Vec<Keyword>> = vec![Vec::new()];
         for (number, keyword) in keywords.iter().enumerate() {
             let text = keyword.to_ascii_lowercase().into_bytes();
-            let Some((offset, three)) = ordinary.least(&text) else { continue };
-            let slot = &mut table[slot(three)];
+            let Some((offset, trigram)) = counts.rarest(&text) else { continue };
+            let slot = &mut table[slot(trigram)];
             if *slot == 0 {
-                // Groups may share a number: the keywords themselves are compared in the end.
+                // Groups can share a number, since the keywords themselves are compared in the end.
                 *slot = u8::try_from(groups.len()).unwrap_or(u8::MAX);
                 groups.resize_with(usize::from(*slot) + 1, Vec::new);
             }
@@ -60,47 +60,47 @@ impl Prefilter {
         Self { table, groups }
     }
 
-    /// Calls `see` for each keyword that stands in the bytes, roughly in order, until it says that it is enough.
-    pub(super) fn each(&self, bytes: &[u8], mut see: impl FnMut(Stands) -> Go) {
+    /// Calls `visit` for each occurrence of a keyword, roughly in order, until it returns [`Go::Enough`].
+    pub(super) fn each(&self, bytes: &[u8], mut visit: impl FnMut(Stands) -> Go) {
         let mut at = 0;
         while let Some(chunk) = bytes.get(at..at + STEP_BYTES).and_then(<[u8]>::first_chunk) {
-            // Seldom more than nothing; only then is it worth while to look which place it is.
-            if self.any_of(chunk) != 0 && self.compare_all(bytes, at..at + STEP, &mut see) == Go::Enough {
+            // Rarely non-zero; only then determine the position.
+            if self.any_of(chunk) != 0 && self.compare_all(bytes, at..at + STEP, &mut visit) == Go::Enough {
                 return;
             }
             at += STEP;
         }
-        self.compare_all(bytes, at..bytes.len(), &mut see);
+        self.compare_all(bytes, at..bytes.len(), &mut visit);
     }
 
-    /// Not zero if one of the eight places is in the table.
+    /// Returns a non-zero value if one of the eight positions is in the table.
     fn any_of(&self, chunk: &[u8; STEP_BYTES]) -> u8 {
         let (Some(low), Some(high)) = (chunk.first_chunk(), chunk.last_chunk()) else { return 0 };
-        let (low, high) = (u64::from_le_bytes(*low) | SMALL, u64::from_le_bytes(*high) | SMALL);
-        let group = |eight: u64, place: u32| self.table[slot_of_small((eight >> (8 * place)) as u32)];
+        let (low, high) = (u64::from_le_bytes(*low) | LOWERCASE, u64::from_le_bytes(*high) | LOWERCASE);
+        let group = |word: u64, position: u32| self.table[slot_of_lowercase((word >> (8 * position)) as u32)];
         let first = group(low, 0) | group(low, 1) | group(low, 2) | group(low, 3);
         first | group(low, 4) | group(low, 5) | group(high, 4) | group(high, 5)
     }
 
-    /// Compares the keywords at each of these places.
-    fn compare_all(&self, bytes: &[u8], places: Range<usize>, see: &mut impl FnMut(Stands) -> Go) -> Go {
-        for at in places {
-            let Some(three) = bytes.get(at..at + 3) else { break };
-            let group = self.table[slot(three_of(three))];
-            if group != 0 && self.compare(bytes, at, group, see) == Go::Enough {
+    /// Compares the keywords at each of these positions.
+    fn compare_all(&self, bytes: &[u8], positions: Range<usize>, visit: &mut impl FnMut(Stands) -> Go) -> Go {
+        for at in positions {
+            let Some(trigram) = bytes.get(at..at + 3) else { break };
+            let group = self.table[slot(trigram_of(trigram))];
+            if group != 0 && self.compare(bytes, at, group, visit) == Go::Enough {
                 return Go::Enough;
             }
         }
         Go::On
     }
 
-    fn compare(&self, bytes: &[u8], at: usize, group: u8, see: &mut impl FnMut(Stands) -> Go) -> Go {
+    fn compare(&self, bytes: &[u8], at: usize, group: u8, visit: &mut impl FnMut(Stands) -> Go) -> Go {
         for keyword in &self.groups[usize::from(group)] {
             let Some(start) = at.checked_sub(keyword.offset) else { continue };
-            let there = bytes.get(start..start + keyword.text.len());
-            let stands = Stands { keyword: keyword.number, at: start, length: keyword.text.len() };
-            if there.is_some_and(|there| there.eq_ignore_ascii_case(&keyword.text))
-                && see(stands) == Go::Enough
+            let candidate = bytes.get(start..start + keyword.text.len());
+            let occurrence = Stands { keyword: keyword.number, at: start, length: keyword.text.len() };
+            if candidate.is_some_and(|candidate| candidate.eq_ignore_ascii_case(&keyword.text))
+                && visit(occurrence) == Go::Enough
             {
                 return Go::Enough;
             }
@@ -109,24 +109,24 @@ impl Prefilter {
     }
 }
 
-/// Whether to look further.
+/// Whether to continue the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Go {
     On,
     Enough,
 }
 
-fn slot(three: u32) -> usize {
-    slot_of_small(three | 0x20_2020)
+fn slot(trigram: u32) -> usize {
+    slot_of_lowercase(trigram | 0x20_2020)
 }
 
-/// The place of three bytes in the table; a fourth one on top does not count.
-fn slot_of_small(three: u32) -> usize {
-    ((three << 8).wrapping_mul(0x9e37_79b1) >> (32 - TABLE_BITS)) as usize
+/// Returns the table index of a lowercase trigram. The fourth byte is ignored.
+fn slot_of_lowercase(trigram: u32) -> usize {
+    ((trigram << 8).wrapping_mul(0x9e37_79b1) >> (32 - TABLE_BITS)) as usize
 }
 
-/// What messages look like; it is only there to count three bytes in.
-const ORDINARY: &str = r#"{"id":"msg_0-1234-1","status":"ready","title":"The reviewer checked that every clause is
+/// Typical message text, used to count trigrams.
+const ORDINARY_TEXT: &str = r#"{"id":"msg_0-1234-1","status":"ready","title":"The reviewer checked that every clause is
     available and predicted no further discussion","url":"https://example.org/a-page","content":"Agents are registered
     with their capabilities; each delivery is leased, has a version and a key. The sender decides about the session, the
     recipient reads and answers it. Different tasks share current and earlier results: several tokens, natural search,
@@ -134,36 +134,38 @@ const ORDINARY: &str = r#"{"id":"msg_0-1234-1","status":"ready","title":"The rev
     product, production, private, according, redirect, --- tables, enabled, national, SQL, API, user, service, process,
     prefix, server, disk, ask, web, box, abilities, encountered, password, strong, state"}"#;
 
-/// How often three bytes stand in ordinary text.
-struct Ordinary(Box<[u8; 1 << TABLE_BITS]>);
+/// Frequencies of trigrams in ordinary text.
+struct TrigramCounts(Box<[u8; 1 << TABLE_BITS]>);
 
-impl Ordinary {
+impl TrigramCounts {
     fn new() -> Self {
         let mut counts = Box::new([0u8; 1 << TABLE_BITS]);
-        for three in ORDINARY.as_bytes().windows(3) {
-            let count = &mut counts[slot(three_of(three))];
+        for trigram in ORDINARY_TEXT.as_bytes().windows(3) {
+            let count = &mut counts[slot(trigram_of(trigram))];
             *count = count.saturating_add(1);
         }
         Self(counts)
     }
 
-    /// The three bytes of a keyword that are least ordinary, and where they stand.
-    fn least(&self, text: &[u8]) -> Option<(usize, u32)> {
+    /// Returns the rarest trigram of a keyword and its offset.
+    fn rarest(&self, text: &[u8]) -> Option<(usize, u32)> {
         let usual = |byte: &u8| match byte {
             b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' => 4,
             b'h' | b'l' | b'd' | b'c' | b'u' | b'm' | b'p' | b'f' | b'/' | b':' | b'-' | b'.' => 3,
             b'a'..=b'z' => 2,
             _ => 1,
         };
-        let cost = |three: &[u8]| {
-            let seen = u32::from(self.0[slot(three_of(three))]);
-            seen * 10 + three.iter().map(usual).sum::<u32>()
+        let cost = |trigram: &[u8]| {
+            let seen = u32::from(self.0[slot(trigram_of(trigram))]);
+            seen * 10 + trigram.iter().map(usual).sum::<u32>()
         };
-        let threes = text.windows(3).enumerate();
-        threes.min_by_key(|(_, three)| cost(three)).map(|(offset, three)| (offset, three_of(three)))
+        let trigrams = text.windows(3).enumerate();
+        trigrams
+            .min_by_key(|(_, trigram)| cost(trigram))
+            .map(|(offset, trigram)| (offset, trigram_of(trigram)))
     }
 }
 
-fn three_of(bytes: &[u8]) -> u32 {
+fn trigram_of(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0])
 }

@@ -1,5 +1,5 @@
-//! Operations without the secrets in one of their texts. Only what is text for readers can be rewritten; a name says
-//! which thing is meant, and with another text in it another thing would be.
+//! Redaction of operations. Only human-readable text is rewritten: a changed name or key would refer to another
+//! resource.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use quorate_store::Chance;
 
 use super::Scanner;
 
-/// The operation without the secrets in that field; `None` if the field is a name. A payload is sealed again.
+/// Returns the operation with the secrets of that field redacted; `None` if the field is an identifier. A payload is
+/// sealed again.
 pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Chance) -> Option<Op> {
     let mut op = op.clone();
     if op.payloads().any(|(name, _)| name == field) {
@@ -18,7 +19,7 @@ pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Chance) 
         *text = String::from_utf8(scanner.redact(text.as_bytes())?).ok()?;
     }
     Some(match op {
-        // The fingerprint is one of the new text: it must not tell anything about the old one.
+        // Recomputes the fingerprint: it must not disclose anything about the original text.
         Op::Send { message, .. } => Op::send(Arc::unwrap_or_clone(message)),
         Op::Request(ask) => {
             let Ask { message, timeout_ms, waiting, .. } = ask;
@@ -51,7 +52,7 @@ fn payload(op: &mut Op, field: &str, scanner: &Scanner, chance: &Chance) -> Opti
     Some(())
 }
 
-/// The inputs lie one behind the other, each within its bounds; those move.
+/// Redacts the concatenated inputs of tasks. Their ranges change.
 fn inputs(create: &CreateTasks, scanner: &Scanner, chance: &Chance) -> CreateTasks {
     let rewritten = create.tasks.iter().map(|task| {
         let input =
@@ -61,7 +62,7 @@ fn inputs(create: &CreateTasks, scanner: &Scanner, chance: &Chance) -> CreateTas
     CreateTasks::pack(rewritten, chance.sixteen())
 }
 
-/// The text of a field that is no name.
+/// Returns the text of a field that is not an identifier.
 fn text<'a>(op: &'a mut Op, field: &str) -> Option<&'a mut String> {
     match (op, field) {
         (Op::Send { message, .. } | Op::Request(Ask { message, .. }), "rationale") => {

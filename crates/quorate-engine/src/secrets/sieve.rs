@@ -1,4 +1,4 @@
-//! What happens to a commit in which a secret is found: refused, or let in without it.
+//! Handling of secrets in a commit: refuse it, or redact the secrets.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use super::rewrite::rewrite;
 use super::{Found, Scanner, texts};
 use crate::check;
 
-/// What is done with a secret that is found in a text.
+/// Handling of detected secrets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Secrets {
     /// The whole commit is refused with `SECRET_DETECTED`.
     #[default]
     Refuse,
-    /// `[redacted:RULE]` is written in its place. What is found in a name, such as a key, is still refused.
+    /// The secret is replaced with `[redacted:RULE]`. A secret in an identifier, such as a key, is still refused.
     Redact,
-    /// Nothing is looked for.
+    /// Nothing is scanned.
     Off,
 }
 
-/// Looks at every text of a commit.
+/// Scans every text of a commit.
 pub(crate) struct Sieve {
     scanner: Scanner,
     chance: Arc<Chance>,
 }
 
-/// Where in a commit something was found.
-struct Place {
+/// Location of a secret in a commit.
+struct Location {
     op: usize,
     field: &'static str,
     found: Found,
@@ -40,56 +40,57 @@ impl Sieve {
         Self { scanner: Scanner::new(), chance }
     }
 
-    /// The commit, as it is or without its secrets; or the refusal.
+    /// Returns the commit, unchanged or redacted, or the refusal.
     pub(crate) fn pass(&self, commit: Commit, policy: &Policy, secrets: Secrets) -> Result<Commit, Refused> {
         match secrets {
             Secrets::Off => Ok(commit),
             Secrets::Refuse => match self.first(&commit) {
-                Some(place) => Err(place.refused()),
+                Some(location) => Err(location.refused()),
                 None => Ok(commit),
             },
             Secrets::Redact => self.redact(commit, policy),
         }
     }
 
-    /// A name that comes with no commit.
+    /// Checks a name that is not part of a commit.
     pub(crate) fn check_name(&self, what: &'static str, name: &str, secrets: Secrets) -> Result<(), Refused> {
-        let found = Some(secrets).filter(|secrets| *secrets != Secrets::Off);
-        let Some(Found { rule, offset, .. }) = found.and_then(|_| self.scanner.scan(name.as_bytes())) else {
+        let enabled = Some(secrets).filter(|secrets| *secrets != Secrets::Off);
+        let Some(Found { rule, offset, .. }) = enabled.and_then(|_| self.scanner.scan(name.as_bytes()))
+        else {
             return Ok(());
         };
-        let detail = format!("the {what} holds what looks like a secret ({rule}) at byte {offset}");
+        let detail = format!("the {what} contains a possible secret ({rule}) at byte {offset}");
         Err(Refused::new(Code::SecretDetected, detail)
             .hint("choose another name; nothing was written")
             .rule(rule, what))
     }
 
-    fn first(&self, commit: &Commit) -> Option<Place> {
+    fn first(&self, commit: &Commit) -> Option<Location> {
         let see = |op, field, bytes: &[u8]| match self.scanner.scan(bytes) {
-            Some(found) => Err(Place { op, field, found }),
+            Some(found) => Err(Location { op, field, found }),
             None => Ok(()),
         };
         texts::each(commit, see).err()
     }
 
     fn redact(&self, mut commit: Commit, policy: &Policy) -> Result<Commit, Refused> {
-        let mut places = Vec::new();
+        let mut locations = Vec::new();
         let see = |op, field, bytes: &[u8]| {
-            places.extend(self.scanner.scan(bytes).map(|found| Place { op, field, found }));
+            locations.extend(self.scanner.scan(bytes).map(|found| Location { op, field, found }));
             Ok::<(), Infallible>(())
         };
         let Ok(()) = texts::each(&commit, see);
-        let Some(first) = places.first().map(Place::refused) else { return Ok(commit) };
-        for place in places {
-            let rewritten = rewrite(&commit.ops[place.op], place.field, &self.scanner, &self.chance);
-            commit.ops[place.op] = rewritten.ok_or_else(|| place.refused())?;
+        let Some(first) = locations.first().map(Location::refused) else { return Ok(commit) };
+        for location in locations {
+            let rewritten = rewrite(&commit.ops[location.op], location.field, &self.scanner, &self.chance);
+            commit.ops[location.op] = rewritten.ok_or_else(|| location.refused())?;
         }
-        // What was well formed must remain so, and nothing may be left; else the secret cannot be cut out.
+        // The result must be well-formed and free of secrets; otherwise the secret cannot be redacted.
         let well_formed = commit.check().and_then(|()| check::texts(&commit, policy)).is_ok();
         if !well_formed || self.first(&commit).is_some() {
             return Err(first);
         }
-        // The fingerprint under which it may be repeated must not tell anything about the secret either.
+        // The fingerprint of the idempotency key must not disclose anything about the secret either.
         Ok(match commit.key.take() {
             Some((key, _)) => commit.keyed(key),
             None => commit,
@@ -97,13 +98,13 @@ impl Sieve {
     }
 }
 
-impl Place {
+impl Location {
     fn refused(&self) -> Refused {
         let Self { op, field, found: Found { rule, offset, .. } } = *self;
         let detail =
-            format!("the {field} of operation {op} holds what looks like a secret ({rule}) at byte {offset}");
+            format!("the {field} of operation {op} contains a possible secret ({rule}) at byte {offset}");
         let mut refused = Refused::new(Code::SecretDetected, detail)
-            .hint("keep the secret where it belongs and send its name; nothing was written")
+            .hint("store the secret in a secret manager and send a reference to it; nothing was written")
             .rule(rule, field)
             .at_op(op);
         refused.facts.offset = Some(offset);

@@ -1,5 +1,5 @@
-//! From the lines of `rules.txt` to rules. The patterns are compiled when they are first needed, so that a hub starts at
-//! once and never pays for a vendor that nobody mentions.
+//! Parser of the rule table `rules.txt`. Patterns are compiled on first use, so that a hub starts quickly and never
+//! pays for unused rules.
 
 use std::sync::OnceLock;
 
@@ -9,13 +9,13 @@ use super::judge::Check;
 
 const RULES: &str = include_str!("rules.txt");
 
-/// The parts that patterns share; a part may hold those behind it. They are bounded, so that no text makes a pattern look far.
+/// Shared parts of patterns; a part can contain those after it. They are bounded, so that no text causes a long scan.
 const PARTS: &[(&str, &str)] = &[
-    // A vendor was named; a little further something is assigned to a name that says what it is.
+    // After the name of a vendor, an assignment to a field such as `key` or `token` within a short distance.
     ("{near}", r#"[^\r\n]{0,60}?(?i:key|token|secret|auth|sid)(?i:s|[_-]?id|{suffix})?{is}"#),
-    // The name is over, an assignment follows, and perhaps the quote in front of the value. Quotes may be escaped, as they
-    // are in JSON within JSON; `name` and `value` may also be two members of an object. A colon without quote or space
-    // behind it joins the parts of a longer name.
+    // End of the name, an assignment, and optionally the opening quote of the value. Quotes can be escaped, as in JSON
+    // within JSON; `name` and `value` can also be two members of an object. A colon that is not followed by a quote or
+    // space joins the parts of a longer name.
     ("{is}", r#"{name_ends}(?:{assigns}{s}{0,8}{opens}?|:(?:{s}{1,8}{opens}?|{opens}))"#),
     ("{is_quoted}", r#"{name_ends}(?:{assigns}|:){s}{0,8}{opens}"#),
     ("{is_bare}", r#"{name_ends}(?:{assigns}|:){s}{0,8}"#),
@@ -40,17 +40,18 @@ pub(super) struct Rule {
     pub(super) reach: Reach,
     pub(super) check: Check,
     pattern: &'static str,
+    /// Returns the compiled pattern. Never `None`: a test compiles all patterns.
     regex: OnceLock<Option<Regex>>,
 }
 
-/// Where a pattern is looked for, seen from its keyword.
+/// Position of a pattern relative to its keyword.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reach {
-    /// It begins at the keyword, where no word goes on; the whole match is the secret.
+    /// The pattern starts at the keyword, at a word boundary; the whole match is the secret.
     Token,
-    /// It begins at the keyword; the capture is the secret.
+    /// The pattern starts at the keyword; the capture is the secret.
     From,
-    /// It begins up to so many bytes before; the capture is the secret.
+    /// The pattern starts up to this many bytes before the keyword; the capture is the secret.
     Back(usize),
 }
 
@@ -72,7 +73,7 @@ impl Rule {
     }
 }
 
-/// All rules, and the beginnings of credentials that are printed for everybody.
+/// Parses all rules, and the prefixes of public sample credentials.
 pub(super) fn read() -> (Vec<Rule>, Vec<&'static str>) {
     let (mut rules, mut samples) = (Vec::new(), Vec::new());
     for line in RULES.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
@@ -84,7 +85,7 @@ pub(super) fn read() -> (Vec<Rule>, Vec<&'static str>) {
     (rules, samples)
 }
 
-/// Five columns; the last one is the rest of the line. `None` never happens: a test counts the lines.
+/// Parses a line of five columns; the last one is the rest of the line. Never `None`: a test counts the lines.
 pub(super) fn rule(line: &'static str) -> Option<Rule> {
     let mut rest = line;
     let mut column = || {

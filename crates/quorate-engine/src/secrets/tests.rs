@@ -1,4 +1,4 @@
-//! The scan on a corpus, and on the shapes in which secrets hide.
+//! Tests of the scanner on a corpus, and on individual formats.
 
 mod corpus;
 mod dice;

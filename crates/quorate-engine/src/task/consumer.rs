@@ -1,4 +1,4 @@
-//! A standing claim of tasks: they come as they become ready, within its credit.
+//! Standing consumer of tasks: receives them as they become ready, within its credit.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,23 @@ use crate::post::Mail;
 use crate::space::{Closing, Space};
 use crate::task::{TaskClaim, TaskInHand, claimed};
 
-/// What comes to somebody who works on tasks.
+/// Event of a task consumer.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TaskEvent {
     /// A task to work on.
     Task(Box<TaskInHand>),
-    /// A task that it works on is not its own any more: it should stop.
+    /// The lease of a task that the agent works on has ended: it should stop.
     Lost {
-        /// Which task.
+        /// Task ID.
         task: TaskId,
-        /// The lease that is over.
+        /// Token of the lease that ended.
         token: Token,
-        /// Why.
+        /// Reason for the loss.
         loss: TaskLoss,
     },
 }
 
-/// A standing claim of tasks. Ends when its agent is started again.
+/// Standing consumer of tasks. Ends when a new epoch of its agent starts.
 pub struct TaskConsumer {
     space: Space,
     id: ConsumerId,
@@ -35,34 +35,34 @@ pub struct TaskConsumer {
 }
 
 impl Space {
-    /// Opens a standing claim of tasks with this much credit.
+    /// Opens a standing consumer of tasks with an initial credit.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// The refusal, or a storage failure.
     pub async fn consume_tasks(&self, claim: &TaskClaim, credit: u32) -> Result<TaskConsumer, Error> {
         let (id, mail) = self.post().wait(self.number());
         let mut closing = Closing { space: self, id, waits: true, mailbox: true };
         let receipt = self.commit(super::claim_commit(claim, credit, Waiting::Standing(id))).await?;
-        // From here on the consumer looks after itself.
+        // From here on the consumer closes itself when dropped.
         closing.waits = false;
         closing.mailbox = false;
-        let handed = claimed(receipt.results).into_iter().map(|one| Told::TaskHanded(Box::new(one)));
+        let handed = claimed(receipt.results).into_iter().map(|task| Told::TaskHanded(Box::new(task)));
         Ok(TaskConsumer { space: self.clone(), id, mail, ready: handed.collect() })
     }
 }
 
 impl TaskConsumer {
-    /// The operation that lets this many more tasks come. Put it into the commit that ends some: it costs nothing extra
-    /// there.
+    /// Returns the operation that grants credit for more tasks. Add it to the commit that ends some, where it costs
+    /// nothing extra.
     #[must_use]
     pub fn grant(&self, credit: u32) -> Op {
         Op::Grant { consumer: self.id, credit }
     }
 
-    /// What comes next. `None` when the agent was started again elsewhere, or the hub is closed.
+    /// Returns the next event; `None` when a new epoch of the agent started elsewhere or the hub was closed.
     ///
     /// # Errors
-    /// When the input of a task cannot be read.
+    /// If the input of a task cannot be read.
     pub async fn next(&mut self) -> Result<Option<TaskEvent>, Error> {
         loop {
             match self.ready.pop_front() {
@@ -73,44 +73,44 @@ impl TaskConsumer {
                 Some(Told::TaskLost { task, token, loss }) => {
                     return Ok(Some(TaskEvent::Lost { task, token, loss }));
                 }
-                // Nobody who waits for tasks is told anything else.
+                // A task consumer receives no other events.
                 Some(_) => {}
                 None => match self.mail.recv().await {
-                    Some(mail) => self.sort(mail),
+                    Some(mail) => self.enqueue(mail),
                     None => return Ok(None),
                 },
             }
         }
     }
 
-    fn sort(&mut self, mail: Mail) {
+    fn enqueue(&mut self, mail: Mail) {
         match mail {
-            Mail::Told(told) => self.ready.push_back(told),
-            // What is not a task does not come here.
+            Mail::Told(event) => self.ready.push_back(event),
+            // Only task events are sent to this mailbox.
             Mail::Handed(_) | Mail::Ephemeral(_) => {}
         }
     }
 
-    /// Takes no more. Tasks that came and were not looked at are given back untouched.
+    /// Closes the consumer. Tasks that were received but not read are released.
     ///
     /// # Errors
-    /// When the storage fails; the leases then lapse by themselves.
+    /// Storage failures; the leases then expire.
     pub async fn close(mut self) -> Result<(), Error> {
         self.space.commit_system(vec![Op::Close { consumer: self.id }]).await?;
         self.space.post().close(self.id);
         while let Some(mail) = self.mail.recv().await {
-            self.sort(mail);
+            self.enqueue(mail);
         }
-        for told in std::mem::take(&mut self.ready) {
-            if let Told::TaskHanded(handed) = told {
-                self.give_back(&handed).await?;
+        for event in std::mem::take(&mut self.ready) {
+            if let Told::TaskHanded(handed) = event {
+                self.release(&handed).await?;
             }
         }
         Ok(())
     }
 
-    /// Gives a task back untouched. If its lease is over meanwhile, it is somebody else's already.
-    async fn give_back(&self, handed: &TaskHanded) -> Result<(), Error> {
+    /// Releases a task without counting the attempt. A lease that has expired meanwhile is skipped.
+    async fn release(&self, handed: &TaskHanded) -> Result<(), Error> {
         match self.space.commit_system(vec![Op::ReleaseTask(handed.lease_ref())]).await {
             Err(error) if !matches!(error.code(), Code::StaleLease | Code::Cancelled) => Err(error),
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Looking at tasks: one, a list, why one is where it is, and until one is over.
+//! Reads of tasks: a single task, a list, an explanation, and waiting for the end of a task.
 
 use std::time::Duration;
 
@@ -15,36 +15,36 @@ use crate::space::Space;
 
 pub use quorate_api::query::TaskFilter;
 
-/// A task with all that is known of it.
+/// Task with its payloads and current state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TaskView {
     /// The task.
     pub task: Task,
-    /// What it waits for: tasks that it needs and that are not done.
+    /// Dependencies that are not done.
     pub blocked_on: Vec<TaskId>,
-    /// When its lease ends at the latest, if it is held.
+    /// Time at which the lease expires, if the task is held.
     pub lease_until: Option<Timestamp>,
-    /// The input, byte for byte as it was given.
+    /// Input, byte for byte as it was sent.
     pub input: Option<Bytes>,
-    /// The result, byte for byte as it was given.
+    /// Result, byte for byte as it was sent.
     pub result: Option<Bytes>,
-    /// What its holders had so far, oldest first.
+    /// Partial results, oldest first.
     pub partials: Vec<PartialResult>,
-    /// What the last holder that failed left for whoever looks into it.
+    /// Failure details of the last failed attempt.
     pub failure_details: Option<Bytes>,
 }
 
-/// What the holder of a task had at some point of its try.
+/// Partial result that a holder reported during an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartialResult {
-    /// Whose try, and when.
+    /// Attempt and time of the report.
     pub partial: TaskPartial,
-    /// The bytes.
+    /// The result.
     pub bytes: Bytes,
 }
 
 impl TaskView {
-    /// The one token under which its end was accepted.
+    /// Returns the lease token under which its end was accepted.
     #[must_use]
     pub fn accepted_token(&self) -> Option<Token> {
         self.task.accepted_token()
@@ -52,16 +52,16 @@ impl TaskView {
 }
 
 impl Space {
-    /// How many tasks are in each state.
+    /// Returns the number of tasks in each state.
     #[must_use]
     pub fn task_counts(&self) -> TaskCounts {
         self.published().tasks
     }
 
-    /// A task, open or over.
+    /// Returns a task, open or ended.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn task(&self, id: &TaskId) -> Result<TaskView, Error> {
         let task = self.item(id).await?;
         let blocked_on = self.blocked_on(&task).await?;
@@ -69,10 +69,10 @@ impl Space {
         self.task_view(task, blocked_on, now).await
     }
 
-    /// A task as it was after a record.
+    /// Returns a task as of a record.
     ///
     /// # Errors
-    /// `NOT_FOUND`, also if it was made later; or a failure of the storage.
+    /// `NOT_FOUND`, also if it was created later; or a storage failure.
     pub async fn task_at(&self, id: &TaskId, at: Seq) -> Result<TaskView, Error> {
         let key = |id: &TaskId| ItemKey::new(ItemKind::Task, id.to_shared());
         let task: Task = self.item_at(id, at).await?;
@@ -126,10 +126,10 @@ impl Space {
         Ok(Why::of_task(&task, blocked_on, |agent| self.agent_name(agent), now))
     }
 
-    /// A page of tasks.
+    /// Returns a page of tasks.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Storage failures.
     pub async fn tasks(
         &self,
         filter: &TaskFilter,
@@ -143,35 +143,36 @@ impl Space {
             },
             None => None,
         };
-        self.list(range, limit, |task| is_wanted(filter, task, agent)).await
+        self.list(range, limit, |task| matches_filter(filter, task, agent)).await
     }
 
-    /// Waits until a task is over, but not longer than this; then the task as it is.
+    /// Waits for at most this long until a task ends, then returns its current state.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// `NOT_FOUND`, or a storage failure.
     pub async fn task_over(&self, id: &TaskId, wait: Duration) -> Result<TaskView, Error> {
         let mut follow = self.follow();
-        let waited = async {
+        let ended = async {
             loop {
                 let over = follow.borrow_and_update().tasks.over();
                 if self.item::<Task>(id).await?.status().is_over() {
                     return Ok::<_, Error>(());
                 }
-                // Looked at again only when some task ended.
+                // Check again only after some task has ended.
                 if follow.wait_for(|published| published.tasks.over() != over).await.is_err() {
                     return Ok(());
                 }
             }
         };
         tokio::select! {
-            waited = waited => waited?,
+            ended = ended => ended?,
             () = self.pass(wait) => {}
         }
         self.task(id).await
     }
 
-    /// What a blocked task needs and has not got. What it would do without does not block it.
+    /// Returns the dependencies that block a task. Failed dependencies that the task would proceed without do not
+    /// block it.
     async fn blocked_on(&self, task: &Task) -> Result<Vec<TaskId>, Error> {
         if task.status() != TaskStatus::Blocked {
             return Ok(Vec::new());
@@ -192,18 +193,18 @@ impl Space {
     }
 }
 
-fn is_wanted(filter: &TaskFilter, task: &Task, agent: Option<AgentNo>) -> bool {
+fn matches_filter(filter: &TaskFilter, task: &Task, agent: Option<AgentNo>) -> bool {
     let holder = match &task.state {
         TaskState::Leased(lease) => Some(lease.by),
         TaskState::Done(end) | TaskState::Partial(end) => Some(end.by),
         _ => None,
     };
     filter.status.is_none_or(|status| status == task.status())
-        && filter.task_type.as_deref().is_none_or(|word| *word == *task.spec.task_type)
+        && filter.task_type.as_deref().is_none_or(|task_type| *task_type == *task.spec.task_type)
         && agent.is_none_or(|agent| task.spec.agent == Some(agent) || holder == Some(agent))
 }
 
-/// Whether a task waits for another one that it needs.
+/// Whether a dependency blocks a task.
 fn blocks(task: &Task, needed: &Task) -> bool {
     let waits = task.spec.on_dependency_failure == OnDependencyFailure::Wait;
     match needed.status() {

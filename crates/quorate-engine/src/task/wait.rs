@@ -1,4 +1,4 @@
-//! Waiting in an agent's name until a task is over: part of who waits for whom.
+//! Waiting for the end of a task on behalf of an agent. The wait is part of the wait-for graph.
 
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use crate::space::{Closing, Space};
 use crate::task::TaskView;
 
 impl Space {
-    /// Waits until a task is over, but not longer than this; then the task as it is. `within` is the delivery that the
-    /// agent works on meanwhile.
+    /// Waits for at most this long until a task ends, then returns its current state. `within` is the delivery that
+    /// the agent is processing meanwhile.
     ///
     /// # Errors
-    /// `TIMEOUT`; `DEADLOCK` if the task waits for what this agent has; another refusal, or a failure of the storage.
+    /// `TIMEOUT`; `DEADLOCK` if the task waits for a resource that this agent holds; another refusal, or a storage
+    /// failure.
     pub async fn await_task(
         &self,
         agent: &AgentId,
@@ -35,22 +36,22 @@ impl Space {
             closing.waits = false;
             return self.task(task).await;
         }
-        let came = tokio::select! {
-            came = mail.recv() => came,
+        let event = tokio::select! {
+            event = mail.recv() => event,
             () = self.pass(wait) => {
-                let detail = format!("task {task} was not over in time");
+                let detail = format!("task {task} did not end in time");
                 return Err(Refused::new(Code::Timeout, detail)
-                    .hint("it goes on; ask `why` what it waits for, or wait longer")
+                    .hint("the task continues; use `why` to see what it waits for, or increase the timeout")
                     .into());
             }
         };
         closing.waits = false;
-        match came {
+        match event {
             Some(Mail::Told(Told::TaskOver(_))) => self.task(task).await,
             Some(Mail::Told(Told::Refused(refused))) => Err(refused.into()),
-            Some(_) => Err(StoreError::Read("a wait was not answered".into()).into()),
-            None => Err(Refused::new(Code::StaleEpoch, "the agent was started again or removed")
-                .hint("this start of the agent is over; it waits for nothing any more")
+            Some(_) => Err(StoreError::Read("unexpected result of a wait".into()).into()),
+            None => Err(Refused::new(Code::StaleEpoch, "the agent has registered again, or was removed")
+                .hint("stop this instance of the agent, or register it again to get a new epoch")
                 .into()),
         }
     }

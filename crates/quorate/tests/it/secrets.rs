@@ -141,7 +141,7 @@ async fn e6_a_message_with_a_secret_is_refused_naming_rule_operation_and_place()
     assert_eq!(refused.code, Code::SecretDetected);
     assert_eq!(
         refused.detail,
-        "the payload of operation 1 holds what looks like a secret (github-token) at byte 8"
+        "the payload of operation 1 contains a possible secret (github-token) at byte 8"
     );
     assert_eq!(refused.facts.op, Some(1));
     let facts = &refused.facts;

@@ -1,4 +1,4 @@
-//! Precision and recall on true and false examples. The figures are published in `docs/guides/secrets.md`.
+//! Precision and recall on true and false examples. The results are published in `docs/guides/secrets.md`.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::secrets::table;
 const PAGE: &str = include_str!("../../../../../docs/guides/secrets.md");
 
 #[test]
-fn i18_precision_and_recall_are_what_the_guide_says() {
+fn i18_precision_and_recall_match_the_guide() {
     let scanner = Scanner::new();
     let mut dice = Dice::new(18);
     let (truths, falsehoods) = (truths::all(&mut dice, 10), falsehoods::all(&mut dice, 80));
@@ -32,11 +32,11 @@ fn i18_precision_and_recall_are_what_the_guide_says() {
     );
     let missed: Vec<_> = missed.iter().map(|truth| (truth.rule, &truth.text)).collect();
     assert!(recall >= 0.98 && precision >= 0.98, "{line}\nmissed: {missed:#?}\nwrong: {wrong:#?}");
-    assert!(PAGE.contains(&line), "the guide must say: {line}\nmissed: {missed:#?}\nwrong: {wrong:#?}");
+    assert!(PAGE.contains(&line), "the guide must contain: {line}\nmissed: {missed:#?}\nwrong: {wrong:#?}");
 }
 
 #[test]
-fn i18_the_rule_that_knows_best_gives_the_name() {
+fn i18_the_most_specific_rule_wins() {
     let scanner = Scanner::new();
     let truths = truths::all(&mut Dice::new(7), 4);
     let found = |text: &str| scanner.scan(text.as_bytes()).map(|found| found.rule);
@@ -50,13 +50,13 @@ fn i18_the_rule_that_knows_best_gives_the_name() {
 }
 
 #[test]
-fn i18_nothing_of_a_secret_is_left_when_it_is_redacted() {
+fn i18_redaction_removes_the_whole_secret() {
     let scanner = Scanner::new();
     for truth in truths::all(&mut Dice::new(4), 4) {
         let Some(redacted) = scanner.redact(truth.text.as_bytes()) else { continue };
-        let redacted = String::from_utf8(redacted).expect("text remains text");
-        // Pieces without signs: those look the same however the text around them is escaped.
-        let pieces = truth.core.split(|letter: char| !letter.is_ascii_alphanumeric());
+        let redacted = String::from_utf8(redacted).expect("redacted text is UTF-8");
+        // Alphanumeric pieces look the same regardless of how the surrounding text is escaped.
+        let pieces = truth.core.split(|character: char| !character.is_ascii_alphanumeric());
         for piece in pieces.filter(|piece| piece.len() >= 8) {
             assert!(!redacted.contains(piece), "{}: {redacted}\nof {}", truth.rule, truth.text);
         }
@@ -68,7 +68,7 @@ fn i18_nothing_of_a_secret_is_left_when_it_is_redacted() {
 }
 
 #[test]
-fn i18_every_rule_is_read_compiles_and_has_true_examples() {
+fn i18_every_rule_is_parsed_compiles_and_has_true_examples() {
     let (rules, samples) = table::read();
     let lines =
         include_str!("../rules.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty());
@@ -83,10 +83,10 @@ fn i18_every_rule_is_read_compiles_and_has_true_examples() {
         );
     }
     let named: BTreeSet<_> = rules.iter().map(|rule| rule.name).collect();
-    let shown: BTreeSet<_> = truths::all(&mut Dice::new(1), 1).iter().map(|truth| truth.rule).collect();
+    let covered: BTreeSet<_> = truths::all(&mut Dice::new(1), 1).iter().map(|truth| truth.rule).collect();
     assert_eq!(
-        named.symmetric_difference(&shown).collect::<Vec<_>>(),
+        named.symmetric_difference(&covered).collect::<Vec<_>>(),
         [&""; 0],
-        "rules without examples, or the reverse"
+        "rules without examples, or examples without a rule"
     );
 }

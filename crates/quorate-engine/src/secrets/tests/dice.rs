@@ -1,4 +1,4 @@
-//! Random text for examples: the same for the same seed. It knows alphabets and nothing of the rules.
+//! Seeded random text for examples. It uses plain alphabets and is independent of the rules.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub(super) const BASE62: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 pub(super) const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 pub(super) const URL64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Throws the dice.
+/// Seeded random generator.
 pub(super) struct Dice(Arc<Chance>);
 
 impl Dice {
@@ -22,13 +22,13 @@ impl Dice {
         Self(Chance::seeded(seed))
     }
 
-    /// A number below this one.
+    /// Returns a number less than `end`.
     pub(super) fn below(&mut self, end: usize) -> usize {
         let [a, b, c, d, ..] = self.0.sixteen();
         u32::from_be_bytes([a, b, c, d]) as usize % end
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, inclusive.
     pub(super) fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
@@ -37,7 +37,7 @@ impl Dice {
         list[self.below(list.len())]
     }
 
-    /// So many characters of an alphabet.
+    /// Returns random characters of an alphabet.
     pub(super) fn text(&mut self, alphabet: &str, length: usize) -> String {
         let letters = alphabet.as_bytes();
         (0..length).map(|_| char::from(letters[self.below(letters.len())])).collect()
@@ -47,14 +47,14 @@ impl Dice {
         [8, 4, 4, 4, 12].map(|length| self.text(HEX, length)).join("-")
     }
 
-    /// So many random bytes in Base64, padded.
+    /// Returns random bytes in padded Base64.
     pub(super) fn base64(&mut self, bytes: usize) -> String {
         let text = self.text(BASE64, (bytes * 8).div_ceil(6));
         let padding = "=".repeat((4 - text.len() % 4) % 4);
         text + &padding
     }
 
-    /// Text as a JSON string has it, without its quotes.
+    /// Returns the text as the content of a JSON string, without quotes.
     pub(super) fn quoted(text: &str) -> String {
         let quoted = serde_json::to_string(text).expect("text is JSON");
         quoted[1..quoted.len() - 1].to_owned()

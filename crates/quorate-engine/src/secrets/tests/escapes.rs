@@ -1,5 +1,5 @@
-//! Secrets behind escapes and terminal control sequences: all true examples in all of them are found and cut out, and no
-//! false example is refused in any of them.
+//! Secrets within escapes and terminal control sequences: every true example is found and redacted in every variant,
+//! and no false example is refused.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::truths::Truth;
 use super::{falsehoods, truths};
 use crate::Scanner;
 
-/// What may stand beside a secret in a JSON string, and a plain text that separates as well.
+/// Text next to a secret in a JSON string, and an unescaped equivalent that separates as well.
 const BESIDE: &[(&str, &str)] = &[
     (r"\u201c", "“"),
     (r"\u00a0", "\u{a0}"),
@@ -61,38 +61,41 @@ fn found(scanner: &Scanner, text: &str) -> Option<&'static str> {
     scanner.scan(text.as_bytes()).map(|found| found.rule)
 }
 
-/// A JSON string in which the chosen characters are `\uXXXX`, as some writers do with all but letters and digits.
+/// Returns a JSON string in which the selected characters are escaped as `\uXXXX`, as some serializers do with all
+/// characters except for letters and digits.
 fn escaped(text: &str, is_escaped: impl Fn(usize, char) -> bool) -> String {
     let mut out = String::from("\"");
-    for (at, letter) in text.chars().enumerate() {
-        if is_escaped(at, letter) {
-            let units = letter.encode_utf16(&mut [0; 2]).to_vec();
+    for (at, character) in text.chars().enumerate() {
+        if is_escaped(at, character) {
+            let units = character.encode_utf16(&mut [0; 2]).to_vec();
             units.iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         } else {
-            out.push_str(&Dice::quoted(&letter.to_string()));
+            out.push_str(&Dice::quoted(&character.to_string()));
         }
     }
     out + "\""
 }
 
-/// Several ways to escape the same text. All of them are JSON and mean the same.
+/// Returns several equivalent JSON serializations of the same text.
 fn all_escaped(text: &str) -> Vec<String> {
     vec![
-        escaped(text, |_, letter| !letter.is_ascii()),
-        escaped(text, |_, letter| !letter.is_ascii_alphanumeric()),
-        escaped(text, |_, letter| !letter.is_ascii() || "<>&'+/=\"`".contains(letter)),
+        escaped(text, |_, character| !character.is_ascii()),
+        escaped(text, |_, character| !character.is_ascii_alphanumeric()),
+        escaped(text, |_, character| !character.is_ascii() || "<>&'+/=\"`".contains(character)),
         escaped(text, |_, _| true),
         escaped(text, |at, _| at % 2 == 0),
         escaped(text, |at, _| at % 3 == 1),
         escaped(text, |at, _| at % 7 == 6),
-        escaped(&escaped(text, |at, _| at % 5 == 0), |_, letter| letter == '"'),
-        escaped(&escaped(text, |_, letter| !letter.is_ascii_alphanumeric()), |_, letter| letter == '\\'),
+        escaped(&escaped(text, |at, _| at % 5 == 0), |_, character| character == '"'),
+        escaped(&escaped(text, |_, character| !character.is_ascii_alphanumeric()), |_, character| {
+            character == '\\'
+        }),
         serde_json::to_string(&escaped(text, |_, _| true)).expect("text is JSON"),
     ]
 }
 
-/// Several ways in which a terminal colours a text.
-fn all_coloured(text: &str) -> Vec<String> {
+/// Returns several ways in which a terminal colors a text.
+fn all_colored(text: &str) -> Vec<String> {
     let quoted = Dice::quoted(text);
     let words = |on: &str, off: &str| {
         let words: Vec<String> = quoted.split(' ').map(|word| format!("{on}{word}{off}")).collect();
@@ -107,29 +110,29 @@ fn all_coloured(text: &str) -> Vec<String> {
     ]
 }
 
-/// True examples that are found where nothing is escaped: a few are weak by chance.
+/// Returns the true examples that are found without escapes: a few random ones are too weak.
 fn found_plainly(scanner: &Scanner, seed: u64, rounds: usize) -> Vec<Truth> {
     let all = truths::all(&mut Dice::new(seed), rounds);
-    let known = all.len();
+    let total = all.len();
     let found: Vec<_> = all
         .into_iter()
         .filter(|truth| found(scanner, &format!("use {} now", truth.bare)).is_some())
         .collect();
-    assert!(found.len() * 100 >= known * 98, "{} of {known}", found.len());
+    assert!(found.len() * 100 >= total * 98, "{} of {total}", found.len());
     found
 }
 
-// Fails under: an escape whose last digit is taken for a letter, characters beyond ASCII that stay escaped, and a colour
-// code whose last letter is taken for the beginning of a word.
+// Fails under: an escape whose last digit is taken for a letter, non-ASCII characters that stay escaped, and a color
+// code whose last letter is taken for the start of a word.
 #[test]
-fn i18_a_secret_is_found_whatever_escape_stands_beside_it() {
+fn i18_a_secret_is_found_next_to_any_escape() {
     let scanner = Scanner::new();
     let mut missed = Vec::new();
     let mut tried = 0;
     for truth in found_plainly(&scanner, 21, 1) {
         let quoted = Dice::quoted(&truth.bare);
-        // Behind `\0` a digit is a part of the escape.
-        let starts_with_digit = truth.bare.starts_with(|letter: char| letter.is_ascii_digit());
+        // A digit after `\0` is part of the escape.
+        let starts_with_digit = truth.bare.starts_with(|character: char| character.is_ascii_digit());
         for (beside, plain) in BESIDE.iter().filter(|(beside, _)| !starts_with_digit || *beside != r"\\0") {
             let before = (format!(r#"{{"payload":"{beside}{quoted}"}}"#), format!("{plain}{}", truth.bare));
             let after = (format!(r#"{{"payload":"{quoted}{beside}."}}"#), format!("{}{plain}.", truth.bare));
@@ -152,19 +155,19 @@ fn i18_a_secret_is_found_whatever_escape_stands_beside_it() {
 }
 
 #[test]
-fn i18_a_secret_is_found_however_it_is_escaped_itself() {
+fn i18_an_escaped_secret_is_found() {
     let scanner = Scanner::new();
     let mut missed = Vec::new();
     for truth in found_plainly(&scanner, 22, 2) {
         let text = format!("“use {} now”", truth.bare);
-        let texts = all_escaped(&text).into_iter().chain(all_coloured(&text));
+        let texts = all_escaped(&text).into_iter().chain(all_colored(&text));
         missed.extend(texts.filter(|text| found(&scanner, text).is_none()).map(|text| (truth.rule, text)));
     }
     assert!(missed.is_empty(), "{}: {:#?}", missed.len(), &missed[..missed.len().min(20)]);
 }
 
 #[test]
-fn i18_a_token_that_is_highlighted_in_part_is_found_and_cut_out_whole() {
+fn i18_a_partially_highlighted_token_is_redacted_completely() {
     let scanner = Scanner::new();
     let tail = Dice::new(23).text(BASE62, 36);
     for (on, off) in [("\u{1b}[01;31m\u{1b}[K", "\u{1b}[m\u{1b}[K"), (r"\u001b[1m", r"\u001b[0m")] {
@@ -178,20 +181,20 @@ fn i18_a_token_that_is_highlighted_in_part_is_found_and_cut_out_whole() {
 }
 
 #[test]
-fn i18_no_false_example_is_refused_however_it_is_escaped_or_coloured() {
+fn i18_no_escaped_or_colored_false_example_is_refused() {
     let scanner = Scanner::new();
     let mut wrong = Vec::new();
     for (kind, text) in falsehoods::all(&mut Dice::new(24), 12) {
-        let texts = all_escaped(&text).into_iter().chain(all_coloured(&text));
+        let texts = all_escaped(&text).into_iter().chain(all_colored(&text));
         let texts = texts.chain(all_escaped(&format!("“{text}”")));
         wrong.extend(texts.filter_map(|text| Some((kind, found(&scanner, &text)?, text))));
     }
     assert!(wrong.is_empty(), "{}: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);
 }
 
-// Fails under: a span that takes in what stands beside the secret, or leaves a piece of it.
+// Fails under: a range that includes adjacent text, or omits a part of the secret.
 #[test]
-fn i18_behind_an_escape_exactly_the_secret_is_cut_out() {
+fn i18_exactly_the_secret_is_redacted_next_to_an_escape() {
     let scanner = Scanner::new();
     let token = format!("ghp_{}", Dice::new(25).text(BASE62, 36));
     let whole = escaped(&token, |_, _| true);
@@ -211,18 +214,18 @@ fn i18_behind_an_escape_exactly_the_secret_is_cut_out() {
 }
 
 #[test]
-fn i18_nothing_of_an_escaped_secret_is_left_and_json_remains_json() {
+fn i18_an_escaped_secret_is_redacted_completely_and_json_stays_valid() {
     let scanner = Scanner::new();
     for truth in found_plainly(&scanner, 26, 1) {
         for text in all_escaped(&format!("“use {} now”", truth.bare)) {
             let redacted = String::from_utf8(scanner.redact(text.as_bytes()).expect("it is found")).unwrap();
-            let mut read: Value = serde_json::from_str(&redacted).expect("JSON remains JSON");
-            // Some are JSON within JSON.
+            let mut read: Value = serde_json::from_str(&redacted).expect("valid JSON");
+            // Unwrap JSON within JSON.
             while let Some(inner) = read.as_str().and_then(|text| serde_json::from_str(text).ok()) {
                 read = inner;
             }
             let read = read.as_str().expect("a string");
-            let pieces = truth.core.split(|letter: char| !letter.is_ascii_alphanumeric());
+            let pieces = truth.core.split(|character: char| !character.is_ascii_alphanumeric());
             for piece in pieces.filter(|piece| piece.len() >= 8) {
                 assert!(!read.contains(piece), "{}: {read}\nof {text}", truth.rule);
             }
@@ -232,7 +235,7 @@ fn i18_nothing_of_an_escaped_secret_is_left_and_json_remains_json() {
 }
 
 #[test]
-fn i18_what_only_looks_like_an_escape_stays_as_it_is() {
+fn i18_invalid_escapes_are_left_unchanged() {
     let scanner = Scanner::new();
     let token = format!("ghp_{}", Dice::new(27).text(BASE62, 36));
     for beside in
@@ -245,9 +248,9 @@ fn i18_what_only_looks_like_an_escape_stays_as_it_is() {
     }
 }
 
-// Fails under: work that grows with the square of a run of backslashes or escapes.
+// Fails under: quadratic work for a run of backslashes or escapes.
 #[test]
-fn i18_long_runs_of_escapes_are_scanned_in_one_go() {
+fn i18_long_runs_of_escapes_are_scanned_in_linear_time() {
     let scanner = Scanner::new();
     let token = format!("ghp_{}", Dice::new(28).text(BASE62, 36));
     for run in ["\\", r"\u005c", r"\ud83d", "\u{1b}[", "\u{1b}", r"\u001b[3", r"\0"] {

@@ -1,11 +1,11 @@
-//! False examples: what agents really send each other, and what stands where a secret will stand. Partly made with a seed,
-//! partly written by hand in `false.txt`, one example on each line.
+//! False examples: typical messages between agents, and placeholders for secrets. Partly generated from a seed,
+//! partly written by hand in `false.txt`, one example per line.
 
 use super::dice::{BASE62, BASE64, DIGITS, Dice, HEX, LOWER, UPPER, URL64};
 
 const BY_HAND: &str = include_str!("false.txt");
 
-/// What an example is made of.
+/// Generator of an example.
 type Make = fn(&mut Dice) -> String;
 
 const MADE: &[(&str, Make)] = &[
@@ -195,7 +195,7 @@ const MADE: &[(&str, Make)] = &[
     }),
 ];
 
-/// All false examples: `rounds` of each kind, and those written by hand, as they are and in JSON.
+/// Returns all false examples: `rounds` of each generated kind, and those written by hand, both plain and in JSON.
 pub(super) fn all(dice: &mut Dice, rounds: usize) -> Vec<(&'static str, String)> {
     let mut texts = Vec::new();
     for _ in 0..rounds {
@@ -333,7 +333,7 @@ fn code(dice: &mut Dice) -> String {
     }
 }
 
-/// What people write where a secret will stand.
+/// Generates a placeholder for a secret.
 fn placeholder(dice: &mut Dice) -> String {
     let names = [
         "api_key",

@@ -1,4 +1,4 @@
-//! One behaviour each: where secrets hide, and what must not be taken for one.
+//! Individual behaviors: where secrets are found, and text that must not be taken for one.
 
 use quorate_core::Secret;
 use quorate_store::Chance;
@@ -14,7 +14,7 @@ fn scan(text: &str) -> Option<(&'static str, String)> {
 }
 
 #[test]
-fn i18_the_place_is_the_one_of_the_secret_in_the_original_bytes() {
+fn i18_the_offset_refers_to_the_original_bytes() {
     let token = format!("ghp_{}", Dice::new(1).text(BASE62, 36));
     let text = format!("{{\"a\":\"\\u00e4\\/\",\"b\":\"{token}\"}}");
     let found = Scanner::new().scan(text.as_bytes());
@@ -22,9 +22,9 @@ fn i18_the_place_is_the_one_of_the_secret_in_the_original_bytes() {
     assert_eq!(found, Some(Found { rule: "github-token", offset, length: 40 }));
 }
 
-// Fails under: a rule for tokens that does not fit what the hub gives out.
+// Fails under: a rule for tokens that does not match the tokens of the hub.
 #[test]
-fn i18_every_secret_that_the_hub_draws_is_known_as_one() {
+fn i18_every_secret_generated_by_the_hub_is_detected() {
     let chance = Chance::seeded(7);
     for _ in 0..1000 {
         let secret = Secret::of_random(chance.thirty_two());
@@ -34,7 +34,7 @@ fn i18_every_secret_that_the_hub_draws_is_known_as_one() {
 }
 
 #[test]
-fn i18_a_secret_behind_the_escapes_of_other_writers_is_found_and_cut_out_whole() {
+fn i18_a_secret_with_escapes_of_other_serializers_is_redacted_completely() {
     let key = Dice::new(2).text(BASE64, 38);
     let secret = format!("{key}/+");
     for escaped in [
@@ -53,7 +53,7 @@ fn i18_a_secret_behind_the_escapes_of_other_writers_is_found_and_cut_out_whole()
 }
 
 #[test]
-fn i18_all_secrets_of_a_text_are_cut_out_and_nothing_else() {
+fn i18_only_the_secrets_of_a_text_are_redacted() {
     let mut dice = Dice::new(3);
     let (a, b, c) = (dice.text(BASE62, 36), dice.text(HEX, 40), dice.text(BASE62, 20));
     let text = format!("one ghp_{a} two {b} three glpat-{c} four password=\"Tr0ub4dor&3\" five");
@@ -65,7 +65,7 @@ fn i18_all_secrets_of_a_text_are_cut_out_and_nothing_else() {
 }
 
 #[test]
-fn i18_a_private_key_is_cut_out_to_its_end_in_one_string_or_in_several() {
+fn i18_a_private_key_is_redacted_to_its_end_in_one_or_several_strings() {
     let mut dice = Dice::new(4);
     let lines: Vec<String> = (0..6).map(|_| dice.text(BASE64, 64)).collect();
     let (begin, end) = ("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----");
@@ -82,24 +82,24 @@ fn i18_a_private_key_is_cut_out_to_its_end_in_one_string_or_in_several() {
 }
 
 #[test]
-fn i18_a_prefix_in_the_middle_of_a_word_is_no_token() {
+fn i18_a_prefix_in_the_middle_of_a_word_is_not_a_token() {
     let tail = Dice::new(5).text(BASE62, 48);
-    assert_eq!(scan(&format!("task-{tail}")), None, "sk- ends the word task-");
+    assert_eq!(scan(&format!("task-{tail}")), None, "sk- is part of the word task-");
     assert_eq!(scan(&format!("ask sk-{tail}")).map(|(rule, _)| rule), Some("openai-api-key"));
     assert_eq!(
         scan(&format!(r"line\nsk-{tail}")).map(|(rule, _)| rule),
         Some("openai-api-key"),
-        "behind an escape"
+        "after an escape"
     );
     assert_eq!(
         scan(&format!("key%3Dsk-{tail}")).map(|(rule, _)| rule),
         Some("openai-api-key"),
-        "behind another"
+        "after a URL escape"
     );
 }
 
 #[test]
-fn i18_a_token_that_is_too_long_or_too_short_is_something_else() {
+fn i18_a_token_of_the_wrong_length_is_not_detected() {
     let mut dice = Dice::new(6);
     assert_eq!(scan(&format!("AKIA{}", dice.text("ABCDEFGHJK", 15))), None);
     assert_eq!(scan(&format!("AKIA{}", dice.text("ABCDEFGHJK", 17))), None);
@@ -121,7 +121,7 @@ fn i18_a_secret_at_the_very_start_or_end_is_found_at_every_length() {
 }
 
 #[test]
-fn i18_bytes_that_are_no_text_are_looked_at_too() {
+fn i18_binary_content_is_scanned_too() {
     let mut bytes = vec![0xff, 0x00, 0xfe];
     bytes.extend_from_slice(format!("gsk_{}", Dice::new(9).text(BASE62, 52)).as_bytes());
     bytes.extend_from_slice(&[0x00, 0xff]);
@@ -129,7 +129,7 @@ fn i18_bytes_that_are_no_text_are_looked_at_too() {
 }
 
 #[test]
-fn i18_a_secret_longer_than_the_window_is_cut_out_whole() {
+fn i18_a_secret_longer_than_the_window_is_redacted_completely() {
     let mut dice = Dice::new(11);
     let (header, claims, signature) =
         (dice.text(BASE62, 30), dice.text(BASE62, 3_000), dice.text(BASE62, 86));
@@ -139,7 +139,7 @@ fn i18_a_secret_longer_than_the_window_is_cut_out_whole() {
 }
 
 #[test]
-fn i18_a_name_that_repeats_itself_for_long_hides_nothing_behind_it() {
+fn i18_a_long_repetition_of_a_keyword_hides_nothing_after_it() {
     let token = format!("ghp_{}", Dice::new(12).text(BASE62, 36));
     let text = format!("{} {token}", "api_key=".repeat(2_000));
     assert_eq!(scan(&text), Some(("github-token", token)));
@@ -163,12 +163,12 @@ fn the_prefilter_finds_what_a_plain_search_finds() {
             }
         }
         let mut found = Vec::new();
-        prefilter.each(text.as_bytes(), |stands| {
-            found.push((stands.at, stands.keyword));
+        prefilter.each(text.as_bytes(), |occurrence| {
+            found.push((occurrence.at, occurrence.keyword));
             Go::On
         });
-        let small = text.to_ascii_lowercase();
-        let starts = |at: usize, keyword: &str| small[at..].starts_with(&keyword.to_ascii_lowercase());
+        let lowercase = text.to_ascii_lowercase();
+        let starts = |at: usize, keyword: &str| lowercase[at..].starts_with(&keyword.to_ascii_lowercase());
         let mut plain: Vec<_> = (0..text.len())
             .flat_map(|at| (0..keywords.len()).map(move |number| (at, number)))
             .filter(|(at, number)| starts(*at, keywords[*number]))
@@ -179,9 +179,9 @@ fn the_prefilter_finds_what_a_plain_search_finds() {
     }
 }
 
-// Fails under: characters in a row, or a word such as `abcdef`, that excuse what has the very shape of a token.
+// Fails under: sequential characters, or a word such as `abcdef`, that exempt text in the exact format of a token.
 #[test]
-fn i18_a_token_that_somebody_typed_is_one() {
+fn i18_an_obviously_typed_token_is_detected() {
     for (token, rule) in [
         ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "github-token"),
         ("ghp_aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789", "github-token"),

@@ -1,21 +1,21 @@
-//! True examples, made from what the vendors say of their credentials: prefixes, alphabets and lengths. None of them is
-//! alive, and none stands in the repository.
+//! True examples, generated from the documented formats of the vendors: prefixes, alphabets and lengths. None of them
+//! is valid, and none is stored in the repository.
 
 use super::dice::{BASE32, BASE62, BASE64, DIGITS, Dice, HEX, LETTERS, LOWER, UPPER, URL64};
 
-/// A text with a secret in it.
+/// Text that contains a secret.
 pub(super) struct Truth {
-    /// Which rule should name it.
+    /// Expected rule.
     pub(super) rule: &'static str,
-    /// As an agent would write it.
+    /// Text as an agent would write it.
     pub(super) text: String,
-    /// Without anything around it: a token, or a passage that names and holds the secret.
+    /// The token, or the passage with the name and the secret, without surrounding text.
     pub(super) bare: String,
-    /// What must not be left of it.
+    /// The part that must be redacted.
     pub(super) core: String,
 }
 
-/// Tokens that are known by themselves: prefix, alphabet, length.
+/// Tokens that are recognized by their format: prefix, alphabet, length.
 const PLAIN: &[(&str, &str, &str, usize)] = &[
     ("quorate-token", "qrt_", BASE62, 49),
     ("quorate-token", "qrt_", URL64, 48),
@@ -105,8 +105,8 @@ const PLAIN: &[(&str, &str, &str, usize)] = &[
     ("databricks-token", "dapi", HEX, 32),
 ];
 
-/// Tokens with an inner structure: each `%` is followed by the alphabet's letter and a length in two digits, or by `u`.
-/// h = hexadecimal, a = letters and digits, w = URL Base64, 6 = Base64, d = digits, l = small, U = large.
+/// Tokens with an inner structure: each `%` is followed by the letter of an alphabet and a two-digit length, or by `u`.
+/// h = hexadecimal, a = letters and digits, w = URL Base64, 6 = Base64, d = digits, l = lowercase, U = uppercase.
 const STRUCTURED: &[(&str, &str)] = &[
     ("github-fine-grained-token", "github_pat_%a22_%a59"),
     ("circleci-token", "CCIPAT_%a22_%h40"),
@@ -137,7 +137,7 @@ const STRUCTURED: &[(&str, &str)] = &[
     ("jwt", "eyJ0eXAiOiJK%w60.eyJpc3Mi%w99%w80.%w86"),
 ];
 
-/// Secrets that are known by what stands around them; the secret is what the braces hold.
+/// Secrets that are recognized by their context; the secret is the part in braces.
 const NAMED: &[(&str, &str)] = &[
     ("aws-secret-access-key", "aws_secret_access_key = {%640}"),
     ("aws-secret-access-key", "AWS_SECRET_ACCESS_KEY={%640}"),
@@ -238,7 +238,7 @@ const NAMED: &[(&str, &str)] = &[
     ),
 ];
 
-/// All true examples: `rounds` of each shape, each in another surrounding.
+/// Returns all true examples: `rounds` of each format, each in a different context.
 pub(super) fn all(dice: &mut Dice, rounds: usize) -> Vec<Truth> {
     let mut truths = Vec::new();
     for _ in 0..rounds {
@@ -260,14 +260,14 @@ pub(super) fn all(dice: &mut Dice, rounds: usize) -> Vec<Truth> {
     truths
 }
 
-/// Fills a shape; also gives what stands between its braces.
+/// Fills a format. Also returns the part between its braces.
 fn fill(dice: &mut Dice, shape: &str) -> (String, String) {
     let (mut text, mut secret) = (String::new(), None);
     let mut rest = shape;
     while let Some(letter) = rest.chars().next() {
         rest = &rest[letter.len_utf8()..];
         match (letter, rest.as_bytes()) {
-            // JSON has braces too; those of a secret hold a wildcard first or are followed by one.
+            // JSON has braces too; those of a secret start with a wildcard.
             ('{', [b'%', ..]) => secret = Some((text.len(), None)),
             ('}', _) if matches!(secret, Some((_, None))) => {
                 secret = secret.map(|(start, _)| (start, Some(text.len())));
@@ -304,7 +304,7 @@ fn alphabet(letter: u8) -> Option<&'static str> {
     })
 }
 
-/// A token as it turns up: in prose, in JSON, in JSON within JSON, in files and code.
+/// Embeds a token in prose, JSON, nested JSON, files or code.
 fn around_a_token(dice: &mut Dice, token: &str) -> String {
     match dice.below(12) {
         0 => format!("Here it is: {token} (valid until Friday)"),
@@ -328,7 +328,7 @@ fn around_a_token(dice: &mut Dice, token: &str) -> String {
     }
 }
 
-/// A passage as it turns up: bare, in JSON, in JSON within JSON, and as some writers escape it.
+/// Embeds a passage: plain, in JSON, in nested JSON, and with the escapes of some serializers.
 fn around_a_passage(dice: &mut Dice, passage: &str) -> String {
     let quoted = Dice::quoted(passage);
     match dice.below(6) {
