@@ -1,5 +1,5 @@
-//! Telling callers and consumers what a batch came to, beside the writer: waking hundreds of tasks takes longer than
-//! deciding their commits, and the writer has the next batch to do.
+//! Sends the outcomes of a batch to callers and consumers on a separate thread: waking hundreds of tasks takes longer
+//! than deciding their commits, and the writer should continue with the next batch.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,20 +10,21 @@ use quorate_core::SpaceNo;
 use quorate_store::{Handover, Outcome, Sink, StoreError};
 use tokio::sync::oneshot;
 
-/// A batch that is told where it was written: the way through the other thread would cost more.
-const TELL_AT_ONCE: usize = 4;
+/// Largest batch whose responses are sent from the writer thread itself: passing it to the other thread would cost more.
+const INLINE_RESPONSES_MAX: usize = 4;
 
-/// Batches that may wait to be told; then the writer waits, too.
-const UNTOLD_MAX: usize = 64;
+/// Capacity of the channel to the responder thread, in batches. When it is full, the writer blocks.
+const PENDING_BATCHES_MAX: usize = 64;
 
-/// What a job came to.
+/// Response to one job.
 pub(crate) enum Answer {
     Transact(oneshot::Sender<Result<Vec<Outcome>, StoreError>>, Vec<Outcome>),
     Space(oneshot::Sender<Result<SpaceNo, StoreError>>, SpaceNo),
 }
 
 impl Answer {
-    /// Tells the caller. One that no longer listens is fine: with a key it may ask again.
+    /// Sends the outcome, or `failure` if there is one. A caller that no longer waits is ignored: with an idempotency
+    /// key it can retry safely.
     pub(crate) fn tell(self, failure: Option<&StoreError>) {
         match (self, failure) {
             (Self::Transact(to, outcomes), None) => drop(to.send(Ok(outcomes))),
@@ -34,14 +35,15 @@ impl Answer {
     }
 }
 
-/// What there is to tell of a batch that is on disk.
+/// Responses and deliveries of a batch that is durable.
 pub(crate) struct Written {
     pub(crate) handovers: Vec<Handover>,
     pub(crate) answers: Vec<Answer>,
 }
 
 impl Written {
-    /// Consumers first: whoever reads the answer to a send may rely on the delivery being under way.
+    /// Notifies consumers before callers, so that a caller whose send was acknowledged can rely on the delivery being
+    /// on its way.
     fn tell(self, sink: &Sink) {
         for handover in self.handovers {
             sink(handover);
@@ -50,20 +52,21 @@ impl Written {
     }
 }
 
-/// The thread that tells.
+/// Thread that sends responses, and its channel.
 pub(crate) struct Answers {
     sink: Sink,
     sender: Option<SyncSender<Written>>,
-    /// Batches on their way through the thread. While there is one, none may overtake it.
-    under_way: Arc<AtomicUsize>,
+    /// Batches that the thread has not finished. While there are any, later batches must go through the thread too, to
+    /// keep the order.
+    in_flight: Arc<AtomicUsize>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Answers {
     pub(crate) fn start(sink: Sink) -> Self {
-        let (sender, receiver) = sync_channel::<Written>(UNTOLD_MAX);
-        let under_way = Arc::new(AtomicUsize::new(0));
-        let (count, to) = (Arc::clone(&under_way), Arc::clone(&sink));
+        let (sender, receiver) = sync_channel::<Written>(PENDING_BATCHES_MAX);
+        let in_flight = Arc::new(AtomicUsize::new(0));
+        let (count, to) = (Arc::clone(&in_flight), Arc::clone(&sink));
         let run = move || {
             while let Ok(written) = receiver.recv() {
                 written.tell(&to);
@@ -71,26 +74,26 @@ impl Answers {
             }
         };
         let thread = thread::Builder::new().name("quorate-answers".into()).spawn(run);
-        let thread = Some(thread.expect("the system gives us a thread"));
-        Self { sink, sender: Some(sender), under_way, thread }
+        let thread = Some(thread.expect("failed to spawn the responder thread"));
+        Self { sink, sender: Some(sender), in_flight, thread }
     }
 
     pub(crate) fn tell(&self, written: Written) {
-        if written.answers.len() <= TELL_AT_ONCE && self.under_way.load(Ordering::Acquire) == 0 {
+        if written.answers.len() <= INLINE_RESPONSES_MAX && self.in_flight.load(Ordering::Acquire) == 0 {
             return written.tell(&self.sink);
         }
-        self.under_way.fetch_add(1, Ordering::Release);
+        self.in_flight.fetch_add(1, Ordering::Release);
         if let Some(sender) = &self.sender
             && let Err(unsent) = sender.send(written)
         {
-            // The thread is gone only if it panicked; callers are still told.
+            // The thread is gone only if it panicked; callers still get their responses.
             unsent.0.tell(&self.sink);
         }
     }
 }
 
 impl Drop for Answers {
-    /// Everything is told before the writer ends.
+    /// Waits until all responses are sent.
     fn drop(&mut self) {
         drop(self.sender.take());
         if let Some(thread) = self.thread.take() {

@@ -1,10 +1,10 @@
-//! The disk as SQLite sees it: a thin layer (a VFS) over the one of the operating system.
+//! SQLite VFS shim: a thin layer over SQLite's default VFS.
 //!
-//! In production it only counts: syncs, how long they took, and bytes written, where they happen. With the
-//! feature `faults` the same layer can run out of space, fail, or lose its power, so that tests can prove what
-//! survives. Everything else, shared memory and mapped reads included, goes through untouched.
+//! In production it counts syncs, their duration and the bytes written, and preallocates the write-ahead log. With the
+//! feature `faults` it can also simulate a full disk, I/O errors and power loss, so that tests can check what survives.
+//! Everything else, including shared memory and memory-mapped reads, is forwarded unchanged.
 //!
-//! This is the one module of the workspace with unsafe code: a VFS is a table of C functions.
+//! This is the only module of the workspace with unsafe code: a VFS is a table of C functions.
 #![allow(unsafe_code)]
 
 pub(crate) mod clock;
@@ -31,13 +31,13 @@ use faults::{Faults as Gate, FileId};
 use no_faults::{FileId, NoFaults as Gate};
 use vfs::RealVfs;
 
-/// One disk under one or more connections.
+/// VFS that one or more connections are opened on.
 ///
 /// Open connections on it with `Connection::open_with_flags_and_vfs` and [`Disk::vfs_name`]. Each disk has its
 /// own counters and its own faults.
 ///
-/// SQLite keeps a pointer to the VFS in every connection, and does not tell when the last one has gone. So the
-/// few hundred bytes behind a disk stay registered until the process ends; make one disk per store, not one
+/// SQLite keeps a pointer to the VFS in every connection and does not report when the last one is closed. The few
+/// hundred bytes behind a disk therefore stay registered until the process ends: create one disk per store, not one
 /// per connection.
 pub struct Disk {
     name: String,
@@ -45,17 +45,17 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Registers a new disk over the default VFS, under a name of its own.
+    /// Registers a new disk over the default VFS, under a unique name.
     ///
     /// # Panics
     ///
-    /// If SQLite itself cannot start, which only happens without memory.
+    /// If SQLite cannot be initialised, which only happens when it is out of memory.
     pub fn new() -> Arc<Disk> {
-        // SQLite finds a VFS by its name in one list for the whole process, so the names are counted there too.
+        // SQLite has one list of VFS names per process, so the counter is per process too.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("quorate-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let core: &'static Core = Box::leak(Box::new(Core {
-            name: CString::new(name.as_str()).expect("a number holds no zero byte"),
+            name: CString::new(name.as_str()).expect("the name has no NUL byte"),
             real: RealVfs::find_default(),
             tally: Tally::default(),
             gate: Gate::default(),
@@ -64,17 +64,17 @@ impl Disk {
         Arc::new(Disk { name, core })
     }
 
-    /// The name under which SQLite knows this disk.
+    /// Name under which the disk is registered as a VFS.
     pub fn vfs_name(&self) -> &str {
         &self.name
     }
 
-    /// What has been written and synced so far.
+    /// Snapshot of the I/O counters.
     pub fn counters(&self) -> Counters {
         self.core.tally.read()
     }
 
-    /// The faults of this disk, for tests.
+    /// Fault injection for this disk.
     #[cfg(feature = "faults")]
     pub fn faults(&self) -> &faults::Faults {
         &self.core.gate
@@ -90,12 +90,12 @@ impl fmt::Debug for Disk {
 #[cfg(feature = "faults")]
 impl Drop for Disk {
     fn drop(&mut self) {
-        // The core stays for ever; the copies of file contents need not.
+        // The context is leaked; at least free the copies of file contents.
         self.core.gate.forget();
     }
 }
 
-/// What the C functions reach through the pointers that SQLite hands back to them.
+/// Context that the C functions reach through the pointers that SQLite passes back to them.
 struct Core {
     name: CString,
     real: RealVfs,
@@ -103,7 +103,7 @@ struct Core {
     gate: Gate,
 }
 
-/// What a file is for.
+/// Role of a file that SQLite opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// The database itself.

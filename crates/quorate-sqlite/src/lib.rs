@@ -1,7 +1,10 @@
-//! The [`Store`](quorate_store::Store) on SQLite: WAL, `synchronous=FULL`, one writer thread, one sync for many commits.
+//! SQLite backend of the [`Store`](quorate_store::Store): WAL mode, `synchronous=FULL`, one writer thread, group commit.
 //!
-//! The way of a commit: [`queue`] → [`writer`] (core decides, [`write`] carries the effects into tables, one COMMIT) →
-//! answer. The line where a message becomes durable is `commit_batch` in `writer.rs`.
+//! Path of a commit: it is pushed to the write queue; the writer thread takes a batch, lets quorate-core decide each
+//! commit, appends the records to the `log` table and runs one SQLite COMMIT for the whole batch; then it responds to
+//! the callers. A message becomes durable in `commit_batch` in `writer.rs`.
+//!
+//! All other tables are derived from the log. Changes to their rows are collected in a memtable and flushed in bulk.
 
 mod answers;
 mod backup;

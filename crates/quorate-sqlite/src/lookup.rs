@@ -1,4 +1,5 @@
-//! The look-ups of a decision, on the writer's own connection: they see what earlier commits of the batch wrote.
+//! Lookups of the decision logic. They run on the writer's connection, so they see what earlier commits of the same batch
+//! wrote.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -15,17 +16,17 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 use crate::tail::{Tail, Tails};
 use crate::{ends, load};
 
-/// Prepared look-ups. `space` is set before each decision.
+/// Prepared statements for lookups. `space` is set before each decision.
 pub(crate) struct Lookups<'c> {
     connection: &'c Connection,
     pub(crate) space: Cell<SpaceNo>,
-    /// Which table of idempotency keys is written to, and on which day it took over.
+    /// Current table of idempotency keys.
     pub(crate) key_turn: Cell<KeyTurn>,
-    /// What the tables do not know yet.
+    /// Changes that are not flushed to the tables yet.
     pub(crate) tails: Tails,
-    /// What this batch did so far, on top of that.
+    /// Changes of the current batch, on top of the memtables.
     pub(crate) staged: RefCell<BTreeMap<SpaceNo, Tail>>,
-    /// Rows and kilobytes that were read since this was last taken: what core's meter must not miss.
+    /// Rows plus kilobytes read since the last reset. The work meter of core must count at least as much.
     pub(crate) read: Cell<u64>,
     entry: RefCell<Statement<'c>>,
     ends: RefCell<Statement<'c>>,
@@ -35,13 +36,12 @@ pub(crate) struct Lookups<'c> {
     erased: RefCell<Statement<'c>>,
     item: RefCell<Statement<'c>>,
     keys: [RefCell<Statement<'c>>; 2],
-    /// The deliveries that the record which was read last for that ended: those of one record are often looked up
-    /// together.
-    last_ends: RefCell<Option<EndsOf>>,
+    /// Deliveries that the last record read has ended. Deliveries of one record are often looked up together.
+    last_ends: RefCell<Option<RecordEnds>>,
 }
 
-/// The deliveries that a record ended.
-type EndsOf = ((SpaceNo, Seq), HashMap<DeliveryNo, (EndState, Token)>);
+/// Deliveries that a record ended, with their end state and lease token.
+type RecordEnds = ((SpaceNo, Seq), HashMap<DeliveryNo, (EndState, Token)>);
 
 impl<'c> Lookups<'c> {
     pub(crate) fn prepare(connection: &'c Connection, tails: Tails) -> rusqlite::Result<Self> {
@@ -85,14 +85,15 @@ impl<'c> Lookups<'c> {
         self.read.set(self.read.get() + rows as u64 + bytes as u64 / 1024);
     }
 
-    /// What this batch or the records before it did, if the tables do not know it yet.
-    fn newer<T>(&self, find: impl Fn(&Tail) -> Option<T>) -> Option<T> {
+    /// Searches the changes of this batch, then the memtable. `None`: the tables are up to date.
+    fn find_in_memory<T>(&self, find: impl Fn(&Tail) -> Option<T>) -> Option<T> {
         let space = self.space.get();
         let staged = self.staged.borrow().get(&space).and_then(&find);
         staged.or_else(|| self.tails.look().get(&space).and_then(find))
     }
 
-    /// Entries of the table that begin so and changed after a record, and how many begin so; `None` if more than `max`.
+    /// Returns the entries in the table with this prefix that changed after `seq`, and the number of entries with this
+    /// prefix. `None` if there are more than `max`.
     fn stored_since(
         &self,
         prefix: &str,
@@ -107,7 +108,7 @@ impl<'c> Lookups<'c> {
         let mut seen = 0;
         while let Some(row) = rows.next()? {
             let key = row.get_ref(4)?.as_str()?;
-            // Keys are in order, so the first that does not begin so is the end.
+            // Keys are sorted, so the first one without the prefix ends the scan.
             if !key.starts_with(prefix) {
                 break;
             }
@@ -126,11 +127,11 @@ impl<'c> Lookups<'c> {
         Ok(Some((changed, seen)))
     }
 
-    /// Shows the tails of the space, the older one first.
-    fn each_tail(&self, mut show: impl FnMut(&Tail)) {
+    /// Visits the memtable of the space, then the changes of this batch.
+    fn each_memtable(&self, mut visit: impl FnMut(&Tail)) {
         let space = self.space.get();
-        self.tails.look().get(&space).into_iter().for_each(&mut show);
-        self.staged.borrow().get(&space).into_iter().for_each(&mut show);
+        self.tails.look().get(&space).into_iter().for_each(&mut visit);
+        self.staged.borrow().get(&space).into_iter().for_each(&mut visit);
     }
 
     fn body(&self, seq: Seq, what: &'static str) -> Result<Option<Vec<u8>>, LookupFailed> {
@@ -139,13 +140,14 @@ impl<'c> Lookups<'c> {
     }
 }
 
-/// Which of the two tables of idempotency keys is written to.
+/// Rotation state of the two tables of idempotency keys.
 #[derive(Clone, Copy)]
 pub(crate) struct KeyTurn {
+    /// Table that is written to, 0 or 1.
     pub(crate) turn: u64,
-    /// The day on which it took over.
+    /// Day since which it is the current table.
     pub(crate) day: u64,
-    /// Whether the other table is empty, so that nobody needs to look there.
+    /// Whether the other table is empty, so that lookups can skip it.
     pub(crate) alone: bool,
 }
 
@@ -159,7 +161,7 @@ impl KeyTurn {
     }
 }
 
-/// The day to which an idempotency key belongs.
+/// Day number that an idempotency key belongs to.
 pub(crate) fn day_of(at: Timestamp) -> u64 {
     at.0 / KEY_WINDOW_MS
 }
@@ -185,7 +187,7 @@ pub(crate) fn entry_head(row: &Row<'_>) -> rusqlite::Result<EntryHead> {
     })
 }
 
-/// Finds the message that bears a client's id.
+/// Selects the message with a client-assigned id.
 pub(crate) const SENT_BEFORE: &str = "SELECT seq, n, part, principal, fingerprint, first, count FROM client_ids WHERE space = ?1 AND client_id = ?2";
 
 pub(crate) fn sent_before(row: &Row<'_>) -> rusqlite::Result<SentBefore> {
@@ -231,7 +233,7 @@ impl Rows for Lookups<'_> {
     }
 
     fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupFailed> {
-        if let Some(head) = self.newer(|tail| tail.entries.get(key).map(|entry| entry.head)) {
+        if let Some(head) = self.find_in_memory(|tail| tail.entries.get(key).map(|entry| entry.head)) {
             return Ok(Some(head));
         }
         self.count(1, 0);
@@ -244,7 +246,7 @@ impl Rows for Lookups<'_> {
 
     fn ended(&self, delivery: DeliveryNo) -> Result<(Option<Ended>, usize), LookupFailed> {
         let what = "an ended delivery";
-        if let Some(changed) = self.newer(|tail| tail.deliveries.get(&delivery).copied()) {
+        if let Some(changed) = self.find_in_memory(|tail| tail.deliveries.get(&delivery).copied()) {
             return Ok((changed.ended(), 0));
         }
         self.count(1, 0);
@@ -254,21 +256,21 @@ impl Rows for Lookups<'_> {
             statement.query_row([row], |row| row.get(0)).optional().map_err(failed(what))?;
         let Some(seq) = seqs.and_then(|seqs| ends::get(&seqs, delivery)) else { return Ok((None, 0)) };
         let mut cached = self.last_ends.borrow_mut();
-        let place = (self.space.get(), seq);
+        let record_id = (self.space.get(), seq);
         let mut read_bytes = 0;
-        if cached.as_ref().is_none_or(|(known, _)| *known != place) {
+        if cached.as_ref().is_none_or(|(known, _)| *known != record_id) {
             let Some(body) = self.body(seq, what)? else { return Ok((None, 0)) };
             read_bytes = body.len();
             self.count(0, read_bytes);
             let ends = codec::ends_of(&body);
-            *cached = Some((place, ends.map_err(|source| LookupFailed { what, source: Box::new(source) })?));
+            *cached = Some((record_id, ends.map_err(|source| LookupFailed { what, source: Box::new(source) })?));
         }
         let found = cached.as_ref().and_then(|(_, ends)| ends.get(&delivery));
         Ok((found.map(|(state, token)| Ended { state: *state, token: *token, seq }), read_bytes))
     }
 
     fn dead(&self, delivery: DeliveryNo) -> Result<Option<Dead>, LookupFailed> {
-        if let Some(changed) = self.newer(|tail| tail.deliveries.get(&delivery).copied()) {
+        if let Some(changed) = self.find_in_memory(|tail| tail.deliveries.get(&delivery).copied()) {
             return Ok(changed.dead());
         }
         self.count(1, 0);
@@ -288,7 +290,7 @@ impl Rows for Lookups<'_> {
     }
 
     fn sent_before(&self, id: &ClientId) -> Result<Option<SentBefore>, LookupFailed> {
-        if let Some(sent) = self.newer(|tail| tail.client_ids.get(id).cloned()) {
+        if let Some(sent) = self.find_in_memory(|tail| tail.client_ids.get(id).cloned()) {
             return Ok(Some(sent));
         }
         self.count(1, 0);
@@ -319,7 +321,7 @@ impl Rows for Lookups<'_> {
     }
 
     fn is_erased(&self, seq: Seq, part: u32) -> Result<bool, LookupFailed> {
-        if self.newer(|tail| tail.erased.get(&(seq, part)).copied()).is_some() {
+        if self.find_in_memory(|tail| tail.erased.get(&(seq, part)).copied()).is_some() {
             return Ok(true);
         }
         self.count(1, 0);
@@ -332,7 +334,7 @@ impl Rows for Lookups<'_> {
             VersionAt::Version(version) => head.version == version,
             VersionAt::Seq(seq) => head.seq <= seq,
         };
-        if let Some(head) = self.newer(|tail| tail.versions_of(key).filter(is_it).last()) {
+        if let Some(head) = self.find_in_memory(|tail| tail.versions_of(key).filter(is_it).last()) {
             return Ok(Some(head));
         }
         self.count(1, 0);
@@ -354,7 +356,7 @@ impl Rows for Lookups<'_> {
     fn changed_since(&self, prefix: &str, seq: Seq, max: usize) -> Result<Option<Scan>, LookupFailed> {
         let stored = self.stored_since(prefix, seq, max).map_err(failed("entries"))?;
         let Some((mut changed, scanned)) = stored else { return Ok(None) };
-        self.each_tail(|tail| changed.extend(tail.entries_since(prefix, seq)));
+        self.each_memtable(|tail| changed.extend(tail.entries_since(prefix, seq)));
         Ok(Some(Scan { changed: changed.into_iter().collect(), scanned }))
     }
 
@@ -364,7 +366,7 @@ impl Rows for Lookups<'_> {
             return None;
         }
         let mut changed = BTreeMap::new();
-        self.each_tail(|tail| changed.extend(tail.entries_since(prefix, seq)));
+        self.each_memtable(|tail| changed.extend(tail.entries_since(prefix, seq)));
         Some(changed.into_iter().collect())
     }
 
@@ -380,7 +382,7 @@ impl Rows for Lookups<'_> {
 
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {
         let what = "an item";
-        if let Some(item) = self.newer(|tail| tail.items.get(key).map(|changed| changed.item.clone())) {
+        if let Some(item) = self.find_in_memory(|tail| tail.items.get(key).map(|changed| changed.item.clone())) {
             return Ok(item);
         }
         self.count(1, 0);
@@ -394,7 +396,7 @@ impl Rows for Lookups<'_> {
     }
 }
 
-/// A failure in words that outlive the error.
+/// Formats an error and its sources as text that can be shared between callers.
 pub(crate) fn in_words(error: &dyn std::error::Error) -> Arc<str> {
     quorate_core::error_chain(error).into()
 }

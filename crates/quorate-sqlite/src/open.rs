@@ -1,4 +1,4 @@
-//! Opening a data directory, and the handle that callers hold.
+//! Opens a data directory and implements the [`Store`] handle.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,18 +27,18 @@ use crate::tail::Tails;
 use crate::writer::Writer;
 use crate::{backup, read, schema};
 
-/// How to open a store.
+/// Options for opening a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The disk to use; a new one counts for this store alone.
+    /// Disk (VFS) to open the database on. By default a new one, with its own counters.
     pub disk: Option<Arc<Disk>>,
-    /// The length of the write-ahead log from which on it is carried over into the database. It gets four times as
-    /// long at most, give or take a batch.
+    /// Size of the write-ahead log, in bytes, that triggers a checkpoint. The log grows to at most four times this
+    /// size, plus one batch.
     pub carry_over_bytes: u64,
-    /// Rows that wait in memory before they are written to their tables: after a crash they are folded from the log. With
-    /// the highest number there is they are never written, not even on closing.
+    /// Number of rows in a memtable that triggers a flush to the tables. After a crash the memtable is rebuilt from the
+    /// log. `usize::MAX` disables flushing, including the flush on close.
     pub tail_rows: usize,
-    /// A deliberate bug, to see that a test finds it.
+    /// Deliberate bug to inject, to check that the tests detect it.
     #[cfg(feature = "sabotage")]
     pub sabotage: Option<crate::Sabotage>,
 }
@@ -55,10 +55,10 @@ impl Default for Options {
     }
 }
 
-/// What is published of each space.
+/// Published state of each space.
 type Spaces = BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<Published>>)>;
 
-/// What the writer and the callers share.
+/// State shared by the writer thread and the store handle.
 pub(crate) struct Shared {
     pub(crate) queue: Queue,
     pub(crate) tails: Tails,
@@ -78,9 +78,9 @@ impl Shared {
         self.lock_spaces().get(&space).map(|(_, sender)| sender.subscribe())
     }
 
-    /// The storage failed: from here on everything is answered with that.
+    /// Marks the storage as failed: this and every later request is answered with `error`.
     pub(crate) fn fail(&self, error: StoreError) {
-        tracing::error!(why = %error, "the storage failed: nothing is acknowledged until a restart");
+        tracing::error!(why = %error, "storage failed: no commit is acknowledged until the hub is restarted");
         self.failure.send_replace(Some(error.clone()));
         self.queue.close();
         while let Some(jobs) = self.queue.take(&mut Patience::default()) {
@@ -98,7 +98,7 @@ impl Shared {
     }
 }
 
-/// What the writer has done so far: two additions a batch.
+/// Counters of the writer thread.
 #[derive(Default)]
 pub(crate) struct Done {
     commits: AtomicU64,
@@ -108,25 +108,25 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// A batch carried so many commits, which cost so many units.
+    /// Adds the commits of a batch and the work units that they cost.
     pub(crate) fn worked(&self, commits: u64, units: u64) {
         self.commits.fetch_add(commits, Ordering::Relaxed);
         self.work_max.fetch_max(units, Ordering::Relaxed);
     }
 
-    /// A batch held the writer for so long.
+    /// Adds the time for which a batch occupied the writer.
     pub(crate) fn held(&self, time: Duration) {
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.holds.add(time);
     }
 }
 
-/// The store on SQLite. Dropping it waits until the writer has written what is queued.
+/// Store backed by SQLite. Dropping it waits until the writer has processed all queued commits.
 pub struct SqliteStore {
     shared: Arc<Shared>,
     readers: Arc<Readers>,
     disk: Arc<Disk>,
-    /// The write-ahead log.
+    /// Path of the write-ahead log.
     wal: PathBuf,
     threads: Mutex<Option<Threads>>,
 }
@@ -137,10 +137,11 @@ struct Threads {
 }
 
 impl SqliteStore {
-    /// Opens a data directory; makes it if there is none.
+    /// Opens a data directory; creates it if it does not exist.
     ///
     /// # Errors
-    /// When it is in use, not ours, newer, damaged, or cannot be written. Nothing is changed then.
+    /// Fails if the directory is in use, belongs to another program, has a newer format, is damaged or cannot be
+    /// written. In that case nothing is changed.
     pub fn open(path: &Path, options: Options, wiring: Wiring) -> Result<Arc<Self>, OpenError> {
         let disk = options.disk.clone().unwrap_or_else(Disk::new);
         let directory = Directory::hold(path, &disk)?;
@@ -187,7 +188,7 @@ impl SqliteStore {
         Ok(Arc::new(Self { shared, readers, disk, wal: wal_file, threads }))
     }
 
-    /// What the disk was asked to do so far.
+    /// I/O counters of the disk.
     #[must_use]
     pub fn disk_counters(&self) -> Counters {
         self.disk.counters()
@@ -200,8 +201,8 @@ impl SqliteStore {
     fn stop(&self) {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Threads { writer, checkpointer }) = threads {
-            // Readers and checkpointer first: the writer's connection is then the last one, and as such carries the
-            // write-ahead log over and removes it.
+            // Readers and checkpointer first: the writer's connection is then the last one, and closing the last
+            // connection checkpoints and deletes the write-ahead log.
             checkpointer.stop();
             self.readers.stop();
             self.shared.queue.close();
@@ -220,12 +221,13 @@ impl Drop for SqliteStore {
 pub(crate) fn connect(database: &Path, disk: &Disk, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags_and_vfs(database, flags, disk.vfs_name())?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
-    // Readers come and go; the pages that the writer needs again and again stay in memory.
+    // 2 MiB of page cache for readers and the checkpointer; `set_up_writer` gives the writer more.
     connection.pragma_update(None, "cache_size", -2_048)?;
     Ok(connection)
 }
 
-/// `FULL`: a commit is on disk before it is answered. `NORMAL` would lose acknowledged commits when the power fails.
+/// Configures the writer's connection. `synchronous=FULL` syncs the WAL on every commit, before it is acknowledged;
+/// `NORMAL` could lose acknowledged commits on power loss.
 pub(crate) fn set_up_writer(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -243,7 +245,7 @@ fn start_writer(
     (wal, tail_rows): (Wal, usize),
     directory: Directory,
 ) -> JoinHandle<()> {
-    // The writer reports to the subscriber of whoever opened the store.
+    // Log events of the writer go to the tracing subscriber of the thread that opened the store.
     let dispatch = tracing::dispatcher::get_default(Clone::clone);
     let run = move || {
         let _subscriber = tracing::dispatcher::set_default(&dispatch);
@@ -254,36 +256,36 @@ fn start_writer(
             Err(error) => shared.fail(StoreError::Failed(crate::lookup::in_words(&error))),
         }
         drop(connection);
-        // Others may have the directory only after the last connection is closed.
+        // Releases the lock on the directory, which must happen after the last connection is closed.
         drop(directory);
     };
-    thread::Builder::new().name("quorate-writer".into()).spawn(run).expect("the system gives us a thread")
+    thread::Builder::new().name("quorate-writer".into()).spawn(run).expect("failed to spawn the writer thread")
 }
 
-/// If the writer panics, nobody knows what was written: that is a failure of the storage like any other.
+/// Marks the storage as failed if the writer thread panics, because it is then unknown what was written.
 struct FailOnPanic(Arc<Shared>);
 
 impl Drop for FailOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.fail(StoreError::Failed("the writer panicked; this is a bug".into()));
+            self.0.fail(StoreError::Failed("the writer thread panicked; this is a bug".into()));
         }
     }
 }
 
-/// Queues commits at once; the future is their answer.
-fn queued(
+/// Queues commits immediately; the returned future resolves to their outcomes.
+fn enqueue(
     shared: Arc<Shared>,
     space: SpaceNo,
     commits: Vec<Commit>,
 ) -> impl Future<Output = Result<Vec<Outcome>, StoreError>> + Send + 'static {
-    let (answer, told) = oneshot::channel();
-    let pushed = shared.queue.push(Job::Transact { space, commits, answer });
+    let (answer, outcome) = oneshot::channel();
+    let enqueued = shared.queue.push(Job::Transact { space, commits, answer });
     async move {
-        if let Err((_, error)) = pushed {
+        if let Err((_, error)) = enqueued {
             return Err(shared.failed().unwrap_or(error));
         }
-        told.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
+        outcome.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
     }
 }
 
@@ -295,8 +297,8 @@ impl Store for SqliteStore {
             .values()
             .find(|(info, _)| info.name == name)
             .map(|(info, _)| info.number);
-        let (answer, told) = oneshot::channel();
-        let pushed = match known {
+        let (answer, outcome) = oneshot::channel();
+        let enqueued = match known {
             Some(number) => {
                 drop(answer.send(Ok(number)));
                 Ok(())
@@ -305,8 +307,8 @@ impl Store for SqliteStore {
         };
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
-            pushed.map_err(|error| shared.failed().unwrap_or(error))?;
-            told.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
+            enqueued.map_err(|error| shared.failed().unwrap_or(error))?;
+            outcome.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
         })
     }
 
@@ -324,10 +326,10 @@ impl Store for SqliteStore {
             let (planner, mut commits) = (self.planner(), commits);
             return Box::pin(async move {
                 planner.plan(space, &mut commits).await?;
-                queued(shared, space, commits).await
+                enqueue(shared, space, commits).await
             });
         }
-        Box::pin(queued(shared, space, commits))
+        Box::pin(enqueue(shared, space, commits))
     }
 
     fn prepare(&self, space: SpaceNo, commit: Commit) -> BoxFuture<'static, Result<Commit, StoreError>> {
@@ -386,7 +388,7 @@ impl Store for SqliteStore {
     fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<Position>, StoreError>> {
         let to = to.to_owned();
         let write = move |connection: &_| backup::write(connection, &to);
-        // It copies every space.
+        // A backup copies all spaces, so it is queued under none of them.
         Box::pin(self.readers.run(Lane::Backup, SpaceNo(0), write))
     }
 

@@ -1,4 +1,4 @@
-//! Answering reads from tables and log. All of one call comes from one snapshot.
+//! Executes reads against the tables, the log and the memtable. All reads of one call see the same snapshot.
 
 mod built;
 mod items;
@@ -25,7 +25,7 @@ use crate::tail::{Fate, Tail, Tails};
 use crate::{ends, load};
 pub(crate) use records::{bodies, lane_of, lane_of_records, log};
 
-/// Reads everything that was asked for.
+/// Executes reads in one transaction.
 pub(crate) fn rows(
     connection: &Connection,
     tails: &Tails,
@@ -33,7 +33,7 @@ pub(crate) fn rows(
     what: &[Read],
 ) -> Result<Vec<Rows>, ReadError> {
     let snapshot = connection.unchecked_transaction()?;
-    // A transaction has its snapshot from its first read on.
+    // A SQLite read transaction gets its snapshot with the first read.
     let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
     let tail = tails.pinned(space, what, pin)?;
     let (sent, last) = (RefCell::default(), RefCell::default());
@@ -41,17 +41,17 @@ pub(crate) fn rows(
     what.iter().map(|one| reading.one(one)).collect()
 }
 
-/// The largest number of a space.
+/// Largest number within a space that fits into a row id.
 const LAST: u64 = (1 << 47) - 1;
 
 struct Reading<'c> {
     connection: &'c Connection,
     space: SpaceNo,
-    /// What the tables do not know yet.
+    /// Changes that are not flushed to the tables yet.
     tail: Tail,
-    /// The messages of the record that was read last: those of one record are often asked for together.
+    /// Messages of the last record read. Messages of one record are often requested together.
     sent: RefCell<(Seq, Vec<StoredMessage>)>,
-    /// The record that was decoded last: entries that were written together are listed together.
+    /// Last record decoded. Entries that were written together are listed together.
     last: RefCell<Option<Rc<(Record, Body)>>>,
 }
 
@@ -102,7 +102,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Bytes of a payload part. Reads no more of the record than it must: a graph of tasks is one large record.
+    /// Reads bytes of a payload part without loading the whole record: a task graph is one large record.
     fn part(&self, seq: Seq, part: u32, (start, length): (u64, u64)) -> Result<Option<PartBytes>, ReadError> {
         let row = row_id(self.space, seq.0.min(LAST));
         let prefix: Option<Vec<u8>> = self
@@ -114,7 +114,7 @@ impl Reading<'_> {
         let Some((begin, whole, digest)) = codec::place_of_part(&prefix, part)? else { return Ok(None) };
         let start = start.min(whole);
         let length = length.min(whole - start);
-        // SQLite counts from 1.
+        // `substr` counts from 1.
         let (from, salt) = (begin + start + 1, u64::from(part) * 16 + 1);
         let (bytes, salt): (Vec<u8>, Vec<u8>) = self
             .connection
@@ -122,7 +122,7 @@ impl Reading<'_> {
             .query_row((row, from, length, salt), |row| Ok((row.get(0)?, row.get(1)?)))?;
         let salt = salt.try_into().map_err(|_| ReadError::Damaged(StoreError::damaged_payload(seq)))?;
         let payload = Payload { bytes: bytes.into(), salt, digest };
-        // The digest is of the whole: what is read in pieces is left to `quorate verify`.
+        // The digest covers the whole part, so partial reads are not checked here; `quorate verify` checks them.
         let payload = if length == whole { intact(seq, payload)? } else { payload };
         Ok(Some(PartBytes { erased: payload.is_erased(), bytes: payload.bytes }))
     }
@@ -187,13 +187,13 @@ impl Reading<'_> {
         )?;
         let mut found = statement.query((self.space.0, prefix, after, entry_type, author))?;
         let mut entries = Vec::new();
-        // Both are in order by key; where both have one, the tail is newer.
+        // Both are sorted by key; where both have a key, the memtable is newer.
         loop {
             let stored = match found.next()? {
                 Some(row) => Some((row.get::<_, String>(4)?, entry_head(row)?)),
                 None => None,
             };
-            // Keys are in order, so the first that does not begin so is the end.
+            // Keys are sorted, so the first one without the prefix ends the scan.
             let stored = stored.filter(|(key, _)| key.starts_with(prefix));
             let before =
                 |key: &Key| stored.as_ref().is_none_or(|(stored, _)| key.as_str() <= stored.as_str());
@@ -217,7 +217,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What the record says of a version, and its content.
+    /// Completes a version with its metadata and content from the record.
     fn with_content(&self, key: &Key, head: EntryHead) -> Result<Entry, ReadError> {
         let decoded = self.record(head.seq)?;
         let (record, body) = &*decoded;
@@ -253,7 +253,7 @@ impl Reading<'_> {
         }
         let content = match version.place {
             Some((seq, part)) if seq == record.seq => codec::part(record, part)?,
-            // Brought back: the content lies where it was written first.
+            // Written by a rollback: the content is in the record that wrote it originally.
             Some((seq, part)) => codec::part(&self.record(seq)?.0, part)?,
             None => None,
         };
@@ -267,7 +267,7 @@ impl Reading<'_> {
             return Ok(Rc::clone(last));
         }
         let record = load::record(self.connection, self.space, seq)?
-            .ok_or_else(|| ReadError::Other(format!("record {seq} is missing; run `quorate verify`")))?;
+            .ok_or_else(|| ReadError::Other(format!("record {seq} is missing from the log; run `quorate verify`")))?;
         let body = codec::read_body(&record)?;
         let decoded = Rc::new((record, body));
         *self.last.borrow_mut() = Some(Rc::clone(&decoded));
@@ -287,7 +287,7 @@ impl Reading<'_> {
         }
     }
 
-    /// All messages that a record sent.
+    /// Returns all messages that a record sent.
     fn messages_of(&self, seq: Seq) -> Result<Vec<StoredMessage>, ReadError> {
         if seq.0 > LAST {
             return Ok(Vec::new());
@@ -338,8 +338,8 @@ impl Reading<'_> {
         let Some(seq) = seqs.and_then(|seqs| ends::get(&seqs, number)) else { return Ok(None) };
         let record = load::record(self.connection, self.space, seq)?;
         let ends = record.map(|record| codec::ends_of(&record.body)).transpose()?;
-        let said = ends.and_then(|ends| ends.get(&number).copied());
-        Ok(said.map(|(state, _)| DeliveryState::Ended { state, seq }))
+        let end = ends.and_then(|ends| ends.get(&number).copied());
+        Ok(end.map(|(state, _)| DeliveryState::Ended { state, seq }))
     }
 
     fn dead(
@@ -393,7 +393,7 @@ impl Reading<'_> {
     }
 }
 
-/// A payload that is what was written.
+/// Checks a payload against its digest.
 fn intact(seq: Seq, payload: Payload) -> Result<Payload, ReadError> {
     match payload.is_intact() {
         true => Ok(payload),
@@ -401,25 +401,25 @@ fn intact(seq: Seq, payload: Payload) -> Result<Payload, ReadError> {
     }
 }
 
-/// Why a delivery was given up.
+/// Reason why a delivery was dead-lettered, for users.
 fn reason_of(delivery: DeliveryNo, effects: &[Effect]) -> String {
     let is_barred =
         |effect: &Effect| matches!(effect, Effect::Barred { delivery: one, .. } if *one == delivery);
     if effects.iter().any(is_barred) {
-        return "the policy does not let it through any more".into();
+        return "no longer allowed by policy".into();
     }
-    let given_up = effects.iter().rev().find_map(|effect| match effect {
+    let returned = effects.iter().rev().find_map(|effect| match effect {
         Effect::Returned { delivery: number, cause, reason, .. } if *number == delivery => {
             Some((cause, reason))
         }
         _ => None,
     });
-    match given_up {
+    match returned {
         Some((_, reason)) if !reason.is_empty() => reason.clone(),
-        Some((ReturnCause::Lapsed, _)) => "its last lease ran out".into(),
-        Some((ReturnCause::EpochEnded, _)) => "its holder was started again during the last try".into(),
-        Some((ReturnCause::Offline, _)) => "its holder went offline during the last try".into(),
-        Some((ReturnCause::Restored, _)) => "a backup was restored during the last try".into(),
-        Some((ReturnCause::Nacked | ReturnCause::Released, _)) | None => "given up by its holder".into(),
+        Some((ReturnCause::Lapsed, _)) => "its last lease expired".into(),
+        Some((ReturnCause::EpochEnded, _)) => "its holder registered again during the last attempt".into(),
+        Some((ReturnCause::Offline, _)) => "its holder went offline during the last attempt".into(),
+        Some((ReturnCause::Restored, _)) => "a backup was restored during the last attempt".into(),
+        Some((ReturnCause::Nacked | ReturnCause::Released, _)) | None => "dead-lettered by its holder".into(),
     }
 }

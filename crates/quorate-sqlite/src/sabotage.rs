@@ -1,24 +1,24 @@
-//! Deliberate bugs, compiled for tests only: each must turn a test red, or the tests prove nothing.
+//! Deliberate bugs, compiled for tests only. Each must make a test fail; otherwise the tests prove nothing.
 
 use quorate_core::{Commit, Op, Working};
 
 /// A deliberate bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sabotage {
-    /// Acknowledge before the sync.
+    /// Acknowledge commits before the fsync.
     AnswerBeforeSync,
-    /// `synchronous=NORMAL`: a commit is acknowledged while it is only in the page cache.
+    /// Use `synchronous=NORMAL`: a commit is acknowledged while it is only in the page cache.
     SyncNormal,
-    /// Keep the row of an acked delivery, so that it comes back after a restart.
+    /// Keep the row of an acked delivery, so that it is redelivered after a restart.
     RedeliverAfterAck,
-    /// Take any token for the current one.
+    /// Accept any lease token as the current one.
     AcceptStaleToken,
-    /// Do not look at the expected version.
+    /// Ignore the expected version of a compare-and-set.
     LoseUpdate,
 }
 
 impl Sabotage {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 5] = [
         Self::AnswerBeforeSync,
         Self::SyncNormal,
@@ -28,7 +28,7 @@ impl Sabotage {
     ];
 }
 
-/// Changes what a caller asked for.
+/// Modifies a commit before it is decided, for the bugs that are injected there.
 pub(crate) fn twist(sabotage: Option<Sabotage>, mut commit: Commit, working: &Working) -> Commit {
     for op in &mut commit.ops {
         match (sabotage, op) {

@@ -114,7 +114,7 @@ pub async fn i24_a_restore_counts_the_try_that_it_ended(mut bench: Bench) {
     let state = bench.state(sent.first).await;
     assert!(matches!(state, Some(DeliveryState::Ended { state: EndState::Dead, .. })), "{state:?}");
     let letters = bench.dead_letters().await;
-    assert_eq!(letters[0].reason, "a backup was restored during the last try");
+    assert_eq!(letters[0].reason, "a backup was restored during the last attempt");
 }
 
 // Fails under: a restore that begins the generation of the one before.

@@ -62,7 +62,7 @@ impl Step<'_> {
         if let (Some(number), true) = (known, starts) {
             self.dismiss(number);
             for delivery in self.space.held_by(number) {
-                self.come_back(delivery, "its holder was started again during the last try");
+                self.come_back(delivery, "its holder registered again during the last attempt");
             }
             self.let_go(number);
         }
@@ -117,7 +117,7 @@ impl Step<'_> {
         }
         self.dismiss(number);
         for delivery in self.space.held_by(number) {
-            self.come_back(delivery, "its holder was started again during the last try");
+            self.come_back(delivery, "its holder registered again during the last attempt");
         }
         self.let_go(number);
         self.unsubscribe_all(number);

@@ -46,7 +46,7 @@ impl Space {
         let mut step = Step::new(self, &nothing, now);
         for number in (1..=step.space.agents.len() as u64).map(AgentNo) {
             for delivery in step.space.held_by(number) {
-                step.come_back(delivery, "a backup was restored during the last try");
+                step.come_back(delivery, "a backup was restored during the last attempt");
             }
             step.let_go(number);
         }

@@ -131,7 +131,7 @@ impl Step<'_> {
             }
             if self.is_barred(number, agent) {
                 self.lost_with = Code::PolicyViolation;
-                self.end(number, EndState::Dead, "the policy does not let it through any more".into());
+                self.end(number, EndState::Dead, "no longer allowed by policy".into());
                 self.lost_with = Code::Cancelled;
                 continue;
             }
@@ -196,7 +196,7 @@ impl Step<'_> {
             self.space.deliveries_where(|one| deadline(&one.place).is_some_and(|at| at <= now.mono));
         lapsed.sort_by_key(|number| (self.space.delivery(*number).map(|one| deadline(&one.place)), *number));
         for number in lapsed.into_iter().take(limits::SWEEP_MAX) {
-            self.come_back(number, "its last lease ran out");
+            self.come_back(number, "its last lease expired");
         }
         let mut expired =
             self.space.deliveries_where(|one| one.is_open() && !one.is_leased() && one.is_expired(now.wall));

@@ -49,7 +49,7 @@ impl Step<'_> {
     pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, Refused> {
         let number = self.made(nack.lease)?;
         self.held(nack.lease, number)?;
-        let reason = if nack.reason.is_empty() { "given up by its holder" } else { &nack.reason };
+        let reason = if nack.reason.is_empty() { "dead-lettered by its holder" } else { &nack.reason };
         match nack.then {
             NackThen::Dead => self.end(number, EndState::Dead, reason.into()),
             NackThen::Release => {

@@ -131,7 +131,7 @@ impl Step<'_> {
         self.set_presence(number, Presence { status: Status::Offline, health, available: false });
         self.lost_with = Code::Unavailable;
         for delivery in self.space.held_by(number) {
-            self.come_back(delivery, "its holder went offline during the last try");
+            self.come_back(delivery, "its holder went offline during the last attempt");
         }
         self.lost_with = Code::Cancelled;
         self.let_go(number);

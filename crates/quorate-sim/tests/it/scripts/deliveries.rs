@@ -115,7 +115,7 @@ fn dead_after_the_last_try() {
             bob takes m1 (try 4, token 4)
             #11 m1 of bob lapsed: dead
             bob: nothing to claim
-            dead: m1 of bob after 4 (its last lease ran out)
+            dead: m1 of bob after 4 (its last lease expired)
             1 dead"#]],
     );
 }
@@ -150,7 +150,7 @@ fn a_redrive_grants_all_tries_again() {
             #8 m1 of bob nacked: ready
             bob takes m1 (try 2, token 3)
             #10 m1 of bob nacked: dead
-            dead: m1 of bob after 2 (given up by its holder)"#]],
+            dead: m1 of bob after 2 (dead-lettered by its holder)"#]],
     );
 }
 
@@ -199,7 +199,7 @@ fn a_redrive_is_for_the_hub() {
             bob takes m1 (try 1, token 1)
             #5 m1 of bob nacked: dead
             refused FORBIDDEN
-            dead: m1 of bob after 1 (given up by its holder)"#]],
+            dead: m1 of bob after 1 (dead-lettered by its holder)"#]],
     );
 }
 

@@ -140,7 +140,7 @@ fn a_release_counts_no_try() {
             #7 m1 of bob released: ready
             bob takes m1 (try 1, token 3)
             #9 m1 of bob nacked: dead
-            dead: m1 of bob after 1 (given up by its holder)"#]],
+            dead: m1 of bob after 1 (dead-lettered by its holder)"#]],
     );
 }
 

@@ -118,7 +118,7 @@ fn c1_what_waits_is_looked_at_when_it_goes_out() {
             #10 m1 of bob barred: dead
             bob takes m3 (try 1, token 1), m4 (try 1, token 2), m5 (try 1, token 3)
             carol takes m2 (try 1, token 4)
-            dead: m1 of bob after 0 (the policy does not let it through any more)
+            dead: m1 of bob after 0 (no longer allowed by policy)
             m1 of bob: dead by #10"#]],
     );
 }
@@ -138,7 +138,7 @@ fn c1_what_is_held_may_be_finished() {
             #8 m2 of bob nacked: ready
             #9 m2 of bob barred: dead
             bob: nothing to claim
-            dead: m2 of bob after 1 (the policy does not let it through any more)
+            dead: m2 of bob after 1 (no longer allowed by policy)
             bob: nothing to claim"#]],
     );
 }
@@ -178,7 +178,7 @@ fn c1_who_is_gone_is_not_the_hub() {
             #5 agent 1 leaves
             #6 m1 of bob barred: dead
             bob: nothing to claim
-            dead: m1 of bob after 0 (the policy does not let it through any more)
+            dead: m1 of bob after 0 (no longer allowed by policy)
             refused POLICY_VIOLATION by supervised at to
             #7 bob starts epoch 7
             m1 of bob: dead by #6"#]],

@@ -149,7 +149,7 @@ fn d3_what_lapses_goes_back_to_the_pool() {
             refused STALE_LEASE
             refused STALE_LEASE
             #9 m1 of can:review nacked: dead
-            dead: m1 of can:review after 2 (given up by its holder)"#]],
+            dead: m1 of can:review after 2 (dead-lettered by its holder)"#]],
     );
 }
 

@@ -70,7 +70,7 @@ fn attempts_are_remembered() {
             #5 m1 of bob lapsed: ready
             bob takes m1 (try 2, token 2)
             #7 m1 of bob lapsed: dead
-            dead: m1 of bob after 2 (its last lease ran out)"#]],
+            dead: m1 of bob after 2 (its last lease expired)"#]],
     );
 }
 

@@ -32,7 +32,7 @@ fn a_new_start_counts_the_try() {
             bob takes m1 (try 1, token 1)
             #5 m1 of bob epoch ended: dead
             #5 bob starts epoch 5
-            dead: m1 of bob after 1 (its holder was started again during the last try)"#]],
+            dead: m1 of bob after 1 (its holder registered again during the last attempt)"#]],
     );
 }
 
