@@ -1,4 +1,4 @@
-//! Backup while work goes on, and restore with a new generation.
+//! Online backup, and restore into a new generation.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,92 +23,93 @@ use crate::readers::ReadError;
 use crate::tail::{Tail, Tails};
 use crate::write::Writes;
 
-/// A database that is not all there yet.
+/// Name of a database that is still being written.
 const PARTIAL: &str = "quorate.db-partial";
 
-/// Why a backup was not made.
+/// Error of a backup.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// The data cannot be read.
+    /// The data directory cannot be read.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is something already where the copy would be.
+    /// The target directory is not empty.
     #[error("{} is not empty", .0.display())]
     NotEmpty(PathBuf),
-    /// The copy cannot be written.
-    #[error("{0}; nothing was changed in the data directory")]
+    /// The copy cannot be written, or the source cannot be read.
+    #[error("{0}; the data directory was not changed")]
     Copy(String),
 }
 
-/// Copies a data directory, whether a hub works in it or not. A hub that runs is not held up: this reads beside it, as of
-/// one moment, which the positions name.
+/// Copies a data directory, even while a hub is using it. A running hub is not blocked: the copy is one snapshot, and the
+/// returned positions are the heads of its spaces.
 ///
 /// # Errors
-/// When the data cannot be read, or the copy not written.
+/// Fails if the data cannot be read or the copy cannot be written.
 pub fn backup(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
-    check_free(to)?;
-    copy_both(from, to).inspect_err(|_| remove_what_was_begun(to))
+    check_target(to)?;
+    copy_with_private(from, to).inspect_err(|_| remove_partial_copy(to))
 }
 
-/// The database is what makes a directory one of data, so it comes last: a copy that was cut short is none.
-fn copy_both(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
+/// Copies the nested private directory first: a directory without a database is not a data directory, so an interrupted
+/// copy is not mistaken for a complete one.
+fn copy_with_private(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
     let (private, private_to) = (private_of(from), private_of(to));
     if private.exists() {
-        // Where that stands is for moderators to know.
-        read_beside(&private, |connection| write_into(connection, &private_to))?;
+        // The positions of the private data are only visible to moderators.
+        with_source(&private, |connection| write_into(connection, &private_to))?;
     }
-    read_beside(from, |connection| write_into(connection, to))
+    with_source(from, |connection| write_into(connection, to))
 }
 
-/// Looks what a backup made now would hold, and whether it could be made. Writes nothing.
+/// Dry run of [`backup`]: returns the positions that a backup would contain now. Writes nothing.
 ///
 /// # Errors
-/// As [`backup`].
+/// Like [`backup`].
 pub fn backup_dry(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
-    check_free(to)?;
+    check_target(to)?;
     let private = private_of(from);
     if private.exists() {
-        read_beside(&private, positions)?;
+        with_source(&private, positions)?;
     }
-    read_beside(from, positions)
+    with_source(from, positions)
 }
 
-fn check_free(to: &Path) -> Result<(), BackupError> {
-    match is_taken(to) {
+fn check_target(to: &Path) -> Result<(), BackupError> {
+    match is_not_empty(to) {
         Ok(false) => Ok(()),
         Ok(true) => Err(BackupError::NotEmpty(to.to_owned())),
         Err(error) => Err(BackupError::Copy(format!("cannot read {}: {error}", to.display()))),
     }
 }
 
-/// Takes away what was written into a directory that was empty before, so that it can be tried again. What cannot be
-/// taken away is seen by whoever tries.
-fn remove_what_was_begun(to: &Path) {
+/// Removes the files of a failed copy from a directory that was empty before, so that the command can be retried. Errors
+/// are ignored: a retry would report that the directory is not empty.
+fn remove_partial_copy(to: &Path) {
     let _ = fs::remove_dir_all(private_of(to));
-    for end in ["", "-journal", "-wal", "-shm"] {
-        let _ = fs::remove_file(to.join(format!("{PARTIAL}{end}")));
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        let _ = fs::remove_file(to.join(format!("{PARTIAL}{suffix}")));
     }
 }
 
-fn read_beside(
+fn with_source(
     from: &Path,
-    act: impl Fn(&Connection) -> Result<Vec<Position>, ReadError>,
+    operation: impl Fn(&Connection) -> Result<Vec<Position>, ReadError>,
 ) -> Result<Vec<Position>, BackupError> {
-    let done = match Offline::open(from) {
-        Ok(offline) => act(&offline.connection),
+    let result = match Offline::open(from) {
+        Ok(offline) => operation(&offline.connection),
         Err(OpenError::InUse { .. }) => {
             let sqlite =
                 |source| OpenError::Sqlite { what: "open the database", path: from.to_owned(), source };
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            act(&connect(&database_of(from), &Disk::new(), flags).map_err(sqlite)?)
+            operation(&connect(&database_of(from), &Disk::new(), flags).map_err(sqlite)?)
         }
         Err(error) => return Err(error.into()),
     };
-    done.map_err(|error| BackupError::Copy(error.to_string()))
+    result.map_err(|error| BackupError::Copy(error.to_string()))
 }
 
-/// Whether there is anything in a directory.
-fn is_taken(directory: &Path) -> std::io::Result<bool> {
+/// Whether a directory exists and is not empty.
+fn is_not_empty(directory: &Path) -> std::io::Result<bool> {
     match fs::read_dir(directory) {
         Ok(mut entries) => Ok(entries.next().is_some()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
@@ -116,12 +117,12 @@ fn is_taken(directory: &Path) -> std::io::Result<bool> {
     }
 }
 
-/// Writes a copy of the database into a directory, which is then itself a data directory, only not in use.
+/// Writes a copy of the database to a directory, which is a complete data directory afterwards.
 pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>, ReadError> {
     let other =
         |what: &str, error: std::io::Error| ReadError::Other(format!("{what} {}: {error}", to.display()));
-    if is_taken(to).map_err(|error| other("cannot read", error))? {
-        return Err(ReadError::Other(format!("{} is not empty; give a new directory", to.display())));
+    if is_not_empty(to).map_err(|error| other("cannot read", error))? {
+        return Err(ReadError::Other(format!("{} is not empty; choose a new directory", to.display())));
     }
     write_into(connection, to)
 }
@@ -129,23 +130,23 @@ pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>,
 fn write_into(connection: &Connection, to: &Path) -> Result<Vec<Position>, ReadError> {
     let other =
         |what: &str, error: std::io::Error| ReadError::Other(format!("{what} {}: {error}", to.display()));
-    make_private(to).map_err(|error| other("cannot make", error))?;
+    make_private(to).map_err(|error| other("cannot create", error))?;
     let database = database_of(to);
     let partial = to.join(PARTIAL);
     private_file(&partial).map_err(|error| other("cannot write to", error))?;
     {
         let mut copy = Connection::open(&partial)?;
-        // All pages in one step: one snapshot, whatever is written meanwhile.
+        // All pages in one step: one snapshot, even with concurrent writes.
         match Backup::new(connection, &mut copy)?.step(-1)? {
             StepResult::Done => {}
-            _ => return Err(ReadError::Other("the database was locked; try again".into())),
+            _ => return Err(ReadError::Other("the database is locked; try again".into())),
         }
-        // The copy is one file: no log beside it that could be forgotten.
+        // The copy is a single file, without a write-ahead log that could be left behind when it is moved.
         copy.pragma_update(None, "journal_mode", "DELETE")?;
     }
     let positions = positions(&Connection::open_with_flags(&partial, OpenFlags::SQLITE_OPEN_READ_ONLY)?)?;
     File::open(&partial).and_then(|file| file.sync_all()).map_err(|error| other("cannot sync", error))?;
-    fs::rename(&partial, &database).map_err(|error| other("cannot name", error))?;
+    fs::rename(&partial, &database).map_err(|error| other("cannot rename the database in", error))?;
     sync_directory(to).map_err(|error| other("cannot sync", error))?;
     Ok(positions)
 }
@@ -162,69 +163,69 @@ fn positions(connection: &Connection) -> Result<Vec<Position>, ReadError> {
     Ok(found)
 }
 
-/// Why a backup was not restored.
+/// Error of a restore.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// There is something already.
+    /// The target directory is not empty.
     #[error("{} is not empty", .0.display())]
     NotEmpty(PathBuf),
-    /// The backup cannot be used.
+    /// The backup cannot be read.
     #[error(transparent)]
     Backup(#[from] OpenError),
-    /// The system does not let us.
+    /// A file operation failed.
     #[error("failed to {what} {}", .path.display())]
     Io {
-        /// What was tried.
+        /// Action that failed, as a verb phrase.
         what: &'static str,
-        /// On what.
+        /// Path that the action was for.
         path: PathBuf,
-        /// Why it failed.
+        /// Underlying error.
         #[source]
         source: std::io::Error,
     },
-    /// SQLite does not let us.
-    #[error("failed to mark the restored data")]
+    /// SQLite returned an error.
+    #[error("failed to start a new generation in the restored data")]
     Sqlite(#[from] rusqlite::Error),
-    /// What was held cannot be given back.
-    #[error("failed to end what was held when the backup was made: {0}")]
+    /// Leases and locks of the backup could not be released.
+    #[error("failed to release the leases and locks of the backup: {0}")]
     Decide(String),
 }
 
-/// Copies a backup into a new data directory and begins a new generation in every space, so that tokens, fences and
-/// versions go up, never back. What was held when the backup was made is held by nobody any more.
+/// Copies a backup into a new data directory and starts a new generation in every space, so that lease tokens, fencing
+/// tokens and versions only increase. Leases and locks that were held at the time of the backup are released.
 ///
 /// # Errors
-/// When the backup is damaged or the directory is not empty. The backup itself is never changed.
+/// Fails if the backup is damaged or the target directory is not empty. The backup is never changed.
 pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
     check_restore(from, to)?;
-    restore_both(from, to, now).inspect_err(|_| remove_what_was_begun(to))
+    restore_with_private(from, to, now).inspect_err(|_| remove_partial_copy(to))
 }
 
-/// As for a copy, the database comes last.
-fn restore_both(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
+/// Restores the nested private directory first, like a backup.
+fn restore_with_private(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
     let private = private_of(from);
     if private.exists() {
-        restore_one(&private, &private_of(to), now)?;
+        restore_directory(&private, &private_of(to), now)?;
     }
-    restore_one(from, to, now)
+    restore_directory(from, to, now)
 }
 
-fn restore_one(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
+fn restore_directory(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
     let io = io_error;
-    make_private(to).map_err(io("make", to))?;
+    make_private(to).map_err(io("create", to))?;
     let partial = to.join(PARTIAL);
     copy_file(&database_of(from), &partial).map_err(io("copy to", &partial))?;
     let positions = begin_generation(&partial, from, now)?;
     File::open(&partial).and_then(|file| file.sync_all()).map_err(io("sync", &partial))?;
-    fs::rename(&partial, database_of(to)).map_err(io("name", to))?;
+    fs::rename(&partial, database_of(to)).map_err(io("rename the database in", to))?;
     sync_directory(to).map_err(io("sync", to))?;
     Ok(positions)
 }
 
-/// Looks what a backup holds, and whether it could be restored there. Writes nothing.
+/// Dry run of [`restore`]: returns the positions of the backup. Writes nothing.
 ///
 /// # Errors
-/// As [`restore`].
+/// Like [`restore`].
 pub fn restore_dry(from: &Path, to: &Path) -> Result<Vec<Position>, RestoreError> {
     check_restore(from, to)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
@@ -233,7 +234,7 @@ pub fn restore_dry(from: &Path, to: &Path) -> Result<Vec<Position>, RestoreError
 }
 
 fn check_restore(from: &Path, to: &Path) -> Result<(), RestoreError> {
-    if is_taken(to).map_err(io_error("read", to))? {
+    if is_not_empty(to).map_err(io_error("read", to))? {
         return Err(RestoreError::NotEmpty(to.to_owned()));
     }
     let private = Some(private_of(from)).filter(|private| private.exists());
@@ -251,7 +252,8 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> R
     move |source| RestoreError::Io { what, path, source }
 }
 
-/// Minutes since 2026 began: the lowest generation of a restore now, so that two restores of one backup differ.
+/// Minutes since the start of 2026: lower bound for the generation of a restore, so that two restores of the same backup
+/// get different generations.
 fn minutes_since_2026(now: Timestamp) -> u64 {
     const START_MS: u64 = 1_767_225_600_000;
     now.0.saturating_sub(START_MS) / 60_000
@@ -273,7 +275,7 @@ fn begin_generation(database: &Path, from: &Path, now: Timestamp) -> Result<Vec<
     let lookups = Lookups::prepare(&connection, Tails::new(BTreeMap::new()))?;
     for (number, space) in &mut spaces {
         let working = &mut space.working;
-        // The tables first reach the end of the backup: what the new record does is looked up in them.
+        // Flush first: the decision below looks up rows in the tables.
         carry.over(*number, working, &space.tail, space.first_new)?;
         let first_new = working.kept().next_delivery;
         let generation = Generation((working.head.generation.0 + 1).max(minutes_since_2026(now)));

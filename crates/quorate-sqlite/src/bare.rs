@@ -1,5 +1,5 @@
-//! The yardstick of the benchmarks: the statements that a durable cycle costs, in a bare loop, without the kernel. Those
-//! are two records, and now and then the row that says which records ended 256 deliveries.
+//! Baseline of the benchmarks: the SQL statements of a durable send/ack cycle in a plain loop, without any decision
+//! logic. These are two log records per cycle, and one row of the `ends` table per 256 cycles.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,37 +12,38 @@ use crate::directory::{Directory, OpenError};
 use crate::disk::{Counters, Disk};
 use crate::open::{connect, set_up_writer};
 
-/// What the bare loop did.
+/// Measurements of a baseline run.
 #[derive(Clone, Copy, Debug)]
 pub struct Bare {
     /// Cycles per second.
     pub per_second: f64,
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u64,
-    /// What the disk was asked to do.
+    /// I/O counters of the disk.
     pub disk: Counters,
 }
 
-/// Runs cycles of 256 bytes in a bare loop: in each transaction `batch` sends and the acks of the `batch` before them.
+/// Runs send/ack cycles with payloads of 256 bytes. Each transaction contains `batch` sends and the acks of the previous
+/// `batch`.
 ///
 /// # Errors
-/// When the directory cannot be used.
+/// Fails if the directory cannot be opened or written.
 pub fn bare_loop(path: &Path, cycles: u64, batch: u64) -> Result<Bare, OpenError> {
     let disk = Disk::new();
     let directory = Directory::hold(path, &disk)?;
-    let sqlite = |source| OpenError::Sqlite { what: "run the bare loop", path: path.to_owned(), source };
+    let sqlite = |source| OpenError::Sqlite { what: "run the baseline", path: path.to_owned(), source };
     let connection = connect(&directory.database(), &disk, OpenFlags::default()).map_err(sqlite)?;
     set_up_writer(&connection).map_err(sqlite)?;
     let checkpointer = Checkpointer::start(&directory.database(), &disk).map_err(sqlite)?;
     let mut wal = Wal::new(Arc::clone(&disk), checkpointer.bell(), CARRY_OVER_BYTES);
     let clock = SystemClock::new();
-    let transactions = cycle(&connection, &mut wal, cycles, batch).map_err(sqlite)?;
+    let transactions = run_cycles(&connection, &mut wal, cycles, batch).map_err(sqlite)?;
     let per_second = cycles as f64 * 1000.0 / clock.now().mono.0.max(1) as f64;
     checkpointer.stop();
     Ok(Bare { per_second, transactions, disk: disk.counters() })
 }
 
-fn cycle(connection: &Connection, wal: &mut Wal, cycles: u64, batch: u64) -> rusqlite::Result<u64> {
+fn run_cycles(connection: &Connection, wal: &mut Wal, cycles: u64, batch: u64) -> rusqlite::Result<u64> {
     let mut begin = connection.prepare("BEGIN IMMEDIATE")?;
     let mut commit = connection.prepare("COMMIT")?;
     let mut log = connection.prepare("INSERT INTO log VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?;

@@ -1,4 +1,4 @@
-//! Carrying the tail into the tables: every row that the newest records changed, as it is now.
+//! Flushes a memtable into the tables: writes the current version of every row that the newest records changed.
 
 use quorate_core::{
     AgentNo, Counts, DeliveryNo, EndState, ItemKey, Open, OpenState, SentBefore, Seq, SpaceNo, Version,
@@ -10,33 +10,33 @@ use crate::ends;
 use crate::lookup::stored_priority;
 use crate::tail::{ChangedAgent, ChangedDelivery, ChangedEntry, ChangedItem, Fate, Tail};
 
-/// Rows that the tail may hold before it is carried over: enough that most deliveries end before their row is written,
-/// few enough that nobody notices the time it takes.
+/// Default number of rows in a memtable that triggers a flush. Large enough that most deliveries end before their row is
+/// written; small enough that a flush causes no noticeable latency.
 pub(crate) const TAIL_ROWS: usize = 4096;
 
-/// Prepared statements.
+/// Prepared statements of a flush.
 pub(crate) struct Carry<'c> {
-    reach: Statement<'c>,
+    set_tables_at: Statement<'c>,
     delivery: Statement<'c>,
-    delivery_gone: Statement<'c>,
+    delete_delivery: Statement<'c>,
     ends: Statement<'c>,
-    ends_now: Statement<'c>,
+    select_ends: Statement<'c>,
     dead: Statement<'c>,
-    dead_gone: Statement<'c>,
-    extended_gone: Statement<'c>,
+    delete_dead: Statement<'c>,
+    delete_extended: Statement<'c>,
     agent: Statement<'c>,
-    agent_changed: Statement<'c>,
+    update_agent: Statement<'c>,
     entry: Statement<'c>,
     version: Statement<'c>,
     client_id: Statement<'c>,
     erased: Statement<'c>,
     item: Statement<'c>,
-    item_gone: Statement<'c>,
-    line: Statement<'c>,
-    /// The number from which on deliveries have no row yet.
+    delete_item: Statement<'c>,
+    timeline: Statement<'c>,
+    /// First delivery number that has no row yet.
     first_new: u64,
     space: SpaceNo,
-    /// A deliberate bug: an acked delivery keeps its row, so that it comes back after a restart.
+    /// Deliberate bug: an acked delivery keeps its row, so that it is redelivered after a restart.
     #[cfg(feature = "sabotage")]
     pub(crate) keep_acked: bool,
 }
@@ -45,32 +45,32 @@ impl<'c> Carry<'c> {
     pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
         let prepare = |sql: &str| connection.prepare(sql);
         Ok(Self {
-            reach: prepare(
+            set_tables_at: prepare(
                 "UPDATE spaces SET tables_at = ?2, next_delivery = ?3, last_token = ?4, acked = ?5, dead = ?6,
                         expired = ?7, purged = ?8 WHERE number = ?1",
             )?,
             delivery: prepare(
                 "INSERT OR REPLACE INTO deliveries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
             )?,
-            delivery_gone: prepare("DELETE FROM deliveries WHERE id = ?1")?,
+            delete_delivery: prepare("DELETE FROM deliveries WHERE id = ?1")?,
             ends: prepare("INSERT OR REPLACE INTO ends VALUES (?1, ?2)")?,
-            ends_now: prepare("SELECT seqs FROM ends WHERE id = ?1")?,
+            select_ends: prepare("SELECT seqs FROM ends WHERE id = ?1")?,
             dead: prepare("INSERT OR REPLACE INTO dead VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?,
-            dead_gone: prepare("DELETE FROM dead WHERE id = ?1")?,
-            extended_gone: prepare("DELETE FROM extended WHERE id BETWEEN ?1 AND ?2")?,
+            delete_dead: prepare("DELETE FROM dead WHERE id = ?1")?,
+            delete_extended: prepare("DELETE FROM extended WHERE id BETWEEN ?1 AND ?2")?,
             agent: prepare("INSERT OR REPLACE INTO agents VALUES (?1, ?2, ?3, ?4)")?,
-            agent_changed: prepare("UPDATE agents SET removed = ?2, presence = ?3 WHERE id = ?1")?,
+            update_agent: prepare("UPDATE agents SET removed = ?2, presence = ?3 WHERE id = ?1")?,
             entry: prepare("INSERT OR REPLACE INTO entries VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
             version: prepare("INSERT INTO versions VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?,
             client_id: prepare("INSERT OR REPLACE INTO client_ids VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")?,
             erased: prepare("INSERT INTO erased VALUES (?1, ?2, ?3)")?,
-            // What was there keeps its place: only the state is new, and the index by creation is left alone.
+            // An existing row keeps `created`: only the state changes, so the index by creation is not touched.
             item: prepare(
                 "INSERT INTO items VALUES (?1, ?2, ?3, ?4, ?5)
                  ON CONFLICT (space, kind, id) DO UPDATE SET state = excluded.state",
             )?,
-            item_gone: prepare("DELETE FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
-            line: prepare("INSERT INTO timeline VALUES (?1, ?2, ?3, ?4)")?,
+            delete_item: prepare("DELETE FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
+            timeline: prepare("INSERT INTO timeline VALUES (?1, ?2, ?3, ?4)")?,
             first_new: 0,
             space: SpaceNo::default(),
             #[cfg(feature = "sabotage")]
@@ -78,8 +78,8 @@ impl<'c> Carry<'c> {
         })
     }
 
-    /// Writes the rows of a tail. `working` is the state after its last record; `first_new` is the number of the next
-    /// delivery as the tables know it.
+    /// Writes the rows of a memtable. `working` is the state after its last record; `first_new` is the first delivery
+    /// number that has no row yet.
     pub(crate) fn over(
         &mut self,
         space: SpaceNo,
@@ -108,7 +108,7 @@ impl<'c> Carry<'c> {
         }
         for (ItemKey { kind, id }, ChangedItem { item, created, anew }) in &tail.items {
             if *anew || item.is_none() {
-                self.item_gone.execute((space.0, kind.number(), &**id))?;
+                self.delete_item.execute((space.0, kind.number(), &**id))?;
             }
             if let Some(item) = item {
                 let state = codec::write_item(item);
@@ -116,18 +116,18 @@ impl<'c> Carry<'c> {
             }
         }
         for (session, kind, Seq(seq)) in &tail.lines {
-            self.line.execute((space.0, &**session, kind.number(), seq))?;
+            self.timeline.execute((space.0, &**session, kind.number(), seq))?;
         }
-        self.reach(working)
+        self.set_tables_at(working)
     }
 
-    /// Says up to which record the tables reach from now on.
-    fn reach(&mut self, working: &Working) -> rusqlite::Result<()> {
+    /// Records up to which log record the tables are now complete.
+    fn set_tables_at(&mut self, working: &Working) -> rusqlite::Result<()> {
         let kept = working.kept();
         let Counts { acked, dead, expired, purged, .. } = kept.counts;
         let number = self.space.0;
         let seq = working.head.seq.0;
-        self.reach.execute((
+        self.set_tables_at.execute((
             number,
             seq,
             kept.next_delivery,
@@ -153,7 +153,7 @@ impl<'c> Carry<'c> {
                 Fate::Open { open, lease_ms } => {
                     self.open(number, open, *lease_ms)?;
                     if *redriven {
-                        self.dead_gone.execute([self.row(number.0)])?;
+                        self.delete_dead.execute([self.row(number.0)])?;
                         ends.push((number, Seq(0)));
                     }
                 }
@@ -164,23 +164,23 @@ impl<'c> Carry<'c> {
                         continue;
                     }
                     if number.0 < self.first_new {
-                        self.delivery_gone.execute([self.row(number.0)])?;
+                        self.delete_delivery.execute([self.row(number.0)])?;
                     }
                     if *state == EndState::Dead {
                         self.dead(number, open, *seq)?;
                     } else if *redriven {
-                        self.dead_gone.execute([self.row(number.0)])?;
+                        self.delete_dead.execute([self.row(number.0)])?;
                     }
                     ends.push((number, *seq));
                 }
             }
         }
         let chunk_of = |(number, _): &(DeliveryNo, Seq)| ends::chunk_of(*number);
-        for together in ends.chunk_by(|one, next| chunk_of(one) == chunk_of(next)) {
-            self.ends(chunk_of(&together[0]), together)?;
+        for chunk in ends.chunk_by(|one, next| chunk_of(one) == chunk_of(next)) {
+            self.ends(chunk_of(&chunk[0]), chunk)?;
         }
-        // How long leases are is in the rows of the deliveries now.
-        self.extended_gone.execute((self.row(0), self.row((1 << 47) - 1)))?;
+        // The rows of the deliveries contain the extended lease durations now.
+        self.delete_extended.execute((self.row(0), self.row((1 << 47) - 1)))?;
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl<'c> Carry<'c> {
         let row = self.row(chunk);
         let known = chunk <= ends::chunk_of(DeliveryNo(self.first_new));
         let stored: Option<Vec<u8>> = match known {
-            true => self.ends_now.query_row([row], |row| row.get(0)).optional()?,
+            true => self.select_ends.query_row([row], |row| row.get(0)).optional()?,
             false => None,
         };
         let mut seqs = stored.unwrap_or_default();
@@ -244,7 +244,7 @@ impl<'c> Carry<'c> {
         let presence = codec::write_presence(&agent.presence);
         match agent.described {
             Some(Seq(seq)) => self.agent.execute((row, seq, agent.removed, presence))?,
-            None => self.agent_changed.execute((row, agent.removed, presence))?,
+            None => self.update_agent.execute((row, agent.removed, presence))?,
         };
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! Keeping the write-ahead log short without making the writer wait.
+//! Keeps the write-ahead log short without blocking the writer for long.
 //!
-//! A thread of its own carries pages from the log into the database while the writer goes on. The log can start over
-//! only when all of it was carried over, which under steady load never happens by itself; so when the thread is done,
-//! the writer carries over the little that came meanwhile, between two batches, and its next commit starts the log anew.
+//! A background thread checkpoints the log into the database while the writer continues. SQLite can restart the log only
+//! when all of it is checkpointed, which never happens under steady load. So when the thread is done, the writer
+//! checkpoints the few remaining frames between two batches, and its next commit restarts the log.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,24 +14,23 @@ use rusqlite::{Connection, OpenFlags};
 use crate::disk::Disk;
 use crate::open::connect;
 
-/// Bytes in the log from which on it is carried over, if nothing else is said. The last part of that makes the writer
-/// wait for some milliseconds: more often would show in one answer of a hundred, and a longer log takes longer to read
-/// after a crash.
+/// Default size of the log that triggers a checkpoint. Its last step blocks the writer for some milliseconds: smaller
+/// values would show in the p99 latency, larger ones make recovery after a crash slower.
 pub(crate) const CARRY_OVER_BYTES: u64 = 64 * 1024 * 1024;
-/// At so many times that length the writer waits until it is carried over: the bound, give or take a batch.
-const WAIT_TIMES: u64 = 4;
+/// At this multiple of the size, the writer checkpoints the log itself, which bounds its size (plus one batch).
+const BLOCKING_MULTIPLE: u64 = 4;
 
-/// How the writer and the checkpointer tell each other.
+/// Signals between the writer and the checkpoint thread.
 #[derive(Default)]
 pub(crate) struct Bell {
-    wanted: Mutex<Wanted>,
-    rung: Condvar,
-    /// The thread has carried over all that there was when it looked.
+    request: Mutex<Request>,
+    sent: Condvar,
+    /// Whether the thread has finished the requested checkpoint.
     done: AtomicBool,
 }
 
 #[derive(Default, PartialEq, Clone, Copy)]
-enum Wanted {
+enum Request {
     #[default]
     Nothing,
     Checkpoint,
@@ -39,28 +38,28 @@ enum Wanted {
 }
 
 impl Bell {
-    fn ring(&self, wanted: Wanted) {
-        let mut current = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        if *current != Wanted::Stop {
-            *current = wanted;
+    fn send(&self, request: Request) {
+        let mut current = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        if *current != Request::Stop {
+            *current = request;
         }
-        self.rung.notify_all();
+        self.sent.notify_all();
     }
 
-    fn wait(&self) -> Wanted {
-        let mut current = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        while *current == Wanted::Nothing {
-            current = self.rung.wait(current).unwrap_or_else(PoisonError::into_inner);
+    fn wait(&self) -> Request {
+        let mut current = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        while *current == Request::Nothing {
+            current = self.sent.wait(current).unwrap_or_else(PoisonError::into_inner);
         }
-        let wanted = *current;
-        if wanted == Wanted::Checkpoint {
-            *current = Wanted::Nothing;
+        let request = *current;
+        if request == Request::Checkpoint {
+            *current = Request::Nothing;
         }
-        wanted
+        request
     }
 }
 
-/// The thread that carries pages over.
+/// Checkpoint thread.
 pub(crate) struct Checkpointer {
     bell: Arc<Bell>,
     thread: JoinHandle<()>,
@@ -71,16 +70,16 @@ impl Checkpointer {
         let connection = connect(database, disk, OpenFlags::default())?;
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         let bell = Arc::new(Bell::default());
-        let heard = Arc::clone(&bell);
+        let signal = Arc::clone(&bell);
         let run = move || {
-            while heard.wait() == Wanted::Checkpoint {
-                // A failure here is found by the writer: it tries the rest itself.
-                let _ = carry_over(&connection);
-                heard.done.store(true, Ordering::Release);
+            while signal.wait() == Request::Checkpoint {
+                // An error is ignored: the writer checkpoints the rest itself and reports a failure.
+                let _ = checkpoint_passive(&connection);
+                signal.done.store(true, Ordering::Release);
             }
         };
         let thread = thread::Builder::new().name("quorate-checkpoint".into()).spawn(run);
-        Ok(Self { bell, thread: thread.expect("the system gives us a thread") })
+        Ok(Self { bell, thread: thread.expect("failed to spawn the checkpoint thread") })
     }
 
     pub(crate) fn bell(&self) -> Arc<Bell> {
@@ -88,54 +87,54 @@ impl Checkpointer {
     }
 
     pub(crate) fn stop(self) {
-        self.bell.ring(Wanted::Stop);
+        self.bell.send(Request::Stop);
         // A panic of the thread was reported when it happened.
         let _ = self.thread.join();
     }
 }
 
-/// Carries over what it can without waiting for anybody; true if that was all.
-fn carry_over(connection: &Connection) -> rusqlite::Result<bool> {
+/// Checkpoints as many frames as possible without waiting for readers or the writer. Returns whether that was all.
+fn checkpoint_passive(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-        let (busy, pages, carried): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(busy == 0 && pages == carried)
+        let (busy, pages, checkpointed): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(busy == 0 && pages == checkpointed)
     })
 }
 
-/// The writer's side: how long the log is and what is being done about it.
+/// Writer's view of the write-ahead log: tracks its size and requests checkpoints.
 pub(crate) struct Wal {
     disk: Arc<Disk>,
     bell: Arc<Bell>,
-    /// Bytes from which on it is carried over.
-    carry_over: u64,
-    /// Bytes written to the log when it last started over.
+    /// Size of the log that triggers a checkpoint, in bytes.
+    checkpoint_bytes: u64,
+    /// Total bytes written to the log when it was last restarted.
     started_at: u64,
     running: bool,
 }
 
 impl Wal {
-    pub(crate) fn new(disk: Arc<Disk>, bell: Arc<Bell>, carry_over: u64) -> Self {
+    pub(crate) fn new(disk: Arc<Disk>, bell: Arc<Bell>, checkpoint_bytes: u64) -> Self {
         let started_at = disk.counters().wal.written_bytes;
-        Self { disk, bell, carry_over, started_at, running: false }
+        Self { disk, bell, checkpoint_bytes, started_at, running: false }
     }
 
-    /// Called between two batches.
+    /// Requests or finishes a checkpoint if needed. Called between two batches.
     pub(crate) fn after_batch(&mut self, connection: &Connection) {
         let written = self.disk.counters().wal.written_bytes;
         let length = written - self.started_at;
-        if !self.running && length >= self.carry_over {
+        if !self.running && length >= self.checkpoint_bytes {
             self.running = true;
             self.bell.done.store(false, Ordering::Release);
-            self.bell.ring(Wanted::Checkpoint);
+            self.bell.send(Request::Checkpoint);
         }
         let finish = self.running && self.bell.done.load(Ordering::Acquire);
-        if finish || length >= self.carry_over.saturating_mul(WAIT_TIMES) {
-            // An error is not the end: the log is whole, only longer, and the next commit shows whether the disk works.
-            match carry_over(connection) {
+        if finish || length >= self.checkpoint_bytes.saturating_mul(BLOCKING_MULTIPLE) {
+            // An error is not fatal: the log is intact, only longer. If the disk fails, the next commit fails too.
+            match checkpoint_passive(connection) {
                 Ok(true) => self.started_at = written,
                 Ok(false) => {}
                 Err(error) if finish => {
-                    tracing::warn!(why = %error, "a checkpoint failed: the log grows until the next one")
+                    tracing::warn!(why = %error, "checkpoint failed: the write-ahead log grows until the next one succeeds")
                 }
                 Err(_) => {}
             }

@@ -1,5 +1,5 @@
-//! The data directory: whose it is, whether it is whole, and that nobody else uses it. Nothing here repairs or deletes
-//! what it did not make itself.
+//! Data directory: ownership, completeness and locking. Nothing here repairs data, or deletes files that it did not
+//! create itself.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -15,78 +15,78 @@ const CREATING: &str = "quorate.db-creating";
 const LOCK: &str = "quorate.lock";
 const PRIVATE: &str = "quorate.private";
 
-/// Why a data directory was not opened. Nothing was changed in it.
+/// Error of opening a data directory. The directory was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process has locked the directory.
     #[error("the data directory {} is in use by process {holder}", .path.display())]
     InUse {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Who has it, as far as known.
+        /// Process id from the lock file, or `unknown`.
         holder: String,
     },
-    /// It is not ours.
-    #[error("{} is not a data directory of Quorate: {why}", .path.display())]
+    /// The directory does not belong to Quorate.
+    #[error("{} is not a Quorate data directory: {why}", .path.display())]
     Foreign {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// How that shows.
+        /// What is wrong, for users.
         why: String,
     },
-    /// It was written by a newer release.
+    /// The directory was written by a newer release.
     #[error(
-        "the data directory {} has format {found}, this release reads up to {known}: use a newer release",
+        "the data directory {} has format {found}, but this release supports formats up to {known}; use a newer release",
         .path.display()
     )]
     Newer {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Its format.
+        /// Format of the directory.
         found: i32,
-        /// The newest format that this release knows.
+        /// Newest format that this release supports.
         known: i32,
     },
-    /// It is not whole.
+    /// The data is incomplete or inconsistent.
     #[error("the data in {} is damaged: {why}", .path.display())]
     Damaged {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// How that shows.
+        /// What is wrong, for users.
         why: String,
     },
-    /// There is nothing there.
-    #[error("there is no data of Quorate in {}", .path.display())]
+    /// The directory does not exist or contains no database.
+    #[error("there is no Quorate data in {}", .path.display())]
     Missing {
-        /// The directory.
+        /// Path of the directory.
         path: PathBuf,
     },
-    /// The system does not let us.
+    /// A file operation failed.
     #[error("failed to {what} {}", .path.display())]
     Io {
-        /// What was tried.
+        /// Action that failed, as a verb phrase.
         what: &'static str,
-        /// On what.
+        /// Path that the action was for.
         path: PathBuf,
-        /// Why it failed.
+        /// Underlying error.
         #[source]
         source: io::Error,
     },
-    /// SQLite does not let us.
+    /// SQLite returned an error.
     #[error("failed to {what} in {}", .path.display())]
     Sqlite {
-        /// What was tried.
+        /// Action that failed, as a verb phrase.
         what: &'static str,
-        /// In which directory.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why it failed.
+        /// Underlying error.
         #[source]
         source: rusqlite::Error,
     },
 }
 
 impl OpenError {
-    /// Whether the data itself is wrong, as opposed to the machine or the caller.
+    /// Whether the data itself is damaged or unusable, as opposed to a problem of the machine or the call.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         match self {
@@ -100,7 +100,7 @@ impl OpenError {
     }
 }
 
-/// A data directory that this process holds until it drops it.
+/// Data directory that this process has locked. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
@@ -108,7 +108,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Takes hold of a directory and makes the database if there is none.
+    /// Locks a directory; creates it and the database if they do not exist.
     pub(crate) fn hold(path: &Path, disk: &Disk) -> Result<Self, OpenError> {
         let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
         if !path.exists() {
@@ -116,13 +116,13 @@ impl Directory {
         }
         refuse_foreign(path)?;
         if !database_of(path).exists() {
-            // Ours from now on: closed to others before the first byte is written.
-            close(path).map_err(io("close to others"))?;
+            // Restrict access before the first byte of data is written.
+            restrict_directory(path).map_err(io("restrict the permissions of"))?;
         }
         let lock = take_lock(path)?;
         let held = Self { path: path.to_owned(), _lock: lock };
         check_whole(path)?;
-        close_files(path).map_err(io("close to others the files of"))?;
+        restrict_files(path).map_err(io("restrict the permissions of the files in"))?;
         if !held.database().exists() {
             held.create(disk)?;
         }
@@ -133,17 +133,18 @@ impl Directory {
         database_of(&self.path)
     }
 
-    /// Makes the database under another name first, so that a crash leaves either none or a whole one.
+    /// Creates the database under a temporary name and renames it, so that a crash leaves either no database or a
+    /// complete one.
     fn create(&self, disk: &Disk) -> Result<(), OpenError> {
         let path = &self.path;
         let io = |what| move |source| OpenError::Io { what, path: path.clone(), source };
         let sqlite = |source| OpenError::Sqlite { what: "create the tables", path: path.clone(), source };
         let creating = path.join(CREATING);
-        // Left over from a crash before anything was ever acknowledged here, and made by nobody but us.
+        // Left behind by a crash during an earlier creation. Nothing was acknowledged from it, so it can be deleted.
         for leftover in [creating.clone(), path.join(format!("{CREATING}-journal"))] {
             match fs::remove_file(leftover) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(io("remove a half-made database in")(error));
+                    return Err(io("remove an incomplete database in")(error));
                 }
                 _ => {}
             }
@@ -155,19 +156,19 @@ impl Directory {
         connection.pragma_update(None, "synchronous", "FULL").map_err(sqlite)?;
         schema::migrate(&connection).map_err(sqlite)?;
         connection.close().map_err(|(_, source)| sqlite(source))?;
-        fs::rename(&creating, self.database()).map_err(io("name the new database in"))?;
+        fs::rename(&creating, self.database()).map_err(io("rename the new database in"))?;
         sync_directory(path).map_err(io("sync"))
     }
 }
 
-/// Where the conduct flags of a data directory are kept: a data directory of its own, inside.
+/// Returns the path of the nested data directory that stores conduct flags.
 #[must_use]
 pub fn private_of(directory: &Path) -> PathBuf {
     directory.join(PRIVATE)
 }
 
-/// How many bytes the database of a data directory has with its write-ahead log; `None` if there is none yet. What is
-/// private has a directory of its own, and does not count here.
+/// Returns the size of the database and its write-ahead log in bytes; `None` if there is no database. The nested private
+/// directory is not included.
 #[must_use]
 pub fn data_bytes(directory: &Path) -> Option<u64> {
     let length = |path: PathBuf| fs::metadata(path).ok().map(|file| file.len());
@@ -179,7 +180,7 @@ pub(crate) fn database_of(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }
 
-/// Makes names in a directory durable.
+/// Syncs a directory, which makes created and renamed files durable.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
@@ -193,12 +194,12 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => close(path),
+        _ => restrict_directory(path),
     }
 }
 
-/// Nobody else may look in.
-fn close(path: &Path) -> io::Result<()> {
+/// Restricts a directory to its owner.
+fn restrict_directory(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -208,7 +209,8 @@ fn close(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A new file that nobody else may look into, whatever the umask. What SQLite writes beside a database is as open as that.
+/// Creates a file that only its owner can access, whatever the umask. SQLite creates its WAL and journal files with the
+/// permissions of the database.
 pub(crate) fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -217,14 +219,15 @@ pub(crate) fn private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Files that were brought here, by hand or by an earlier release, may be open to others.
-fn close_files(path: &Path) -> io::Result<()> {
+/// Restricts the files of a directory to their owner: files that were copied here, or created by an earlier release, may
+/// be readable by others.
+fn restrict_files(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     for name in [DATABASE.to_owned(), format!("{DATABASE}-wal"), format!("{DATABASE}-shm"), LOCK.to_owned()] {
         use std::os::unix::fs::PermissionsExt as _;
         let name = path.join(name);
         match fs::metadata(&name) {
-            Ok(about) if about.permissions().mode() & 0o077 != 0 => {
+            Ok(metadata) if metadata.permissions().mode() & 0o077 != 0 => {
                 fs::set_permissions(&name, fs::Permissions::from_mode(0o600))?;
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -235,7 +238,7 @@ fn close_files(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A directory with files of others is not ours to write to.
+/// Rejects a path that is not a directory, or that contains files of other programs but no database.
 pub(crate) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
     let io = |source| OpenError::Io { what: "read", path: path.to_owned(), source };
     if !path.is_dir() {
@@ -248,7 +251,7 @@ pub(crate) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
         let name = entry.map_err(io)?.file_name();
         let name = name.to_string_lossy();
         if !name.starts_with("quorate.") {
-            let why = format!("it has no {DATABASE}, but it has {name}; give an empty or a new directory");
+            let why = format!("it contains {name}, but no {DATABASE}; choose an empty or a new directory");
             return Err(OpenError::Foreign { path: path.to_owned(), why });
         }
     }
@@ -274,8 +277,8 @@ fn take_lock(path: &Path) -> Result<File, OpenError> {
     Ok(lock)
 }
 
-/// Keeps hubs out while somebody only reads; several may read. Nothing is written, and where no hub has ever been (a
-/// backup has no lock file) there is nothing to hold.
+/// Takes a shared lock, which prevents a hub from starting but allows other readers. Nothing is written: without a lock
+/// file (a backup has none) no lock is taken.
 pub(crate) fn share_lock(path: &Path) -> Result<Option<File>, OpenError> {
     let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
     let lock = match File::open(path.join(LOCK)) {
@@ -290,8 +293,8 @@ pub(crate) fn share_lock(path: &Path) -> Result<Option<File>, OpenError> {
     }
 }
 
-/// The process that holds a data directory, as a hub that runs there does: it takes the right to write there. Nothing
-/// is changed.
+/// Returns the process id of the hub that has locked a data directory; `None` if it is not locked. Requires read access
+/// to the lock file; changes nothing.
 #[must_use]
 pub fn holder(path: &Path) -> Option<String> {
     match share_lock(path) {
@@ -302,13 +305,13 @@ pub fn holder(path: &Path) -> Option<String> {
 
 fn in_use(path: &Path, mut lock: File) -> OpenError {
     let mut holder = String::new();
-    // Only for the message: an unreadable lock file still means that somebody holds it.
+    // Only for the error message: the directory is locked even if the lock file cannot be read.
     let _ = lock.read_to_string(&mut holder);
     let holder = if holder.trim().is_empty() { "unknown".into() } else { holder.trim().to_owned() };
     OpenError::InUse { path: path.to_owned(), holder }
 }
 
-/// Finds copies that lack a part before SQLite would take them for something else.
+/// Detects incomplete copies before SQLite opens them and misinterprets them.
 pub(crate) fn check_whole(path: &Path) -> Result<(), OpenError> {
     let damaged = |why: String| Err(OpenError::Damaged { path: path.to_owned(), why });
     let database = database_of(path);
@@ -318,7 +321,7 @@ pub(crate) fn check_whole(path: &Path) -> Result<(), OpenError> {
             let wal = path.join(format!("{DATABASE}-wal"));
             if wal.exists() {
                 return damaged(format!(
-                    "{DATABASE} is missing, but its write-ahead log is there: half a copy"
+                    "{DATABASE} is missing, but its write-ahead log exists: the copy is incomplete"
                 ));
             }
             return Ok(());
@@ -329,7 +332,7 @@ pub(crate) fn check_whole(path: &Path) -> Result<(), OpenError> {
     let length = file.metadata().map_err(io)?.len();
     let mut header = [0u8; 100];
     if length < 100 {
-        return damaged(format!("{DATABASE} has only {length} bytes: half a copy"));
+        return damaged(format!("{DATABASE} has only {length} bytes: the copy is incomplete"));
     }
     file.read_exact(&mut header).map_err(io)?;
     if &header[..16] != b"SQLite format 3\0" {
@@ -338,7 +341,7 @@ pub(crate) fn check_whole(path: &Path) -> Result<(), OpenError> {
     }
     let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     if word(68) as i32 != schema::APPLICATION_ID {
-        let why = format!("{DATABASE} was made by another program (application id {:#x})", word(68));
+        let why = format!("{DATABASE} was created by another program (application id {:#x})", word(68));
         return Err(OpenError::Foreign { path: path.to_owned(), why });
     }
     let found = word(60) as i32;
@@ -351,9 +354,9 @@ pub(crate) fn check_whole(path: &Path) -> Result<(), OpenError> {
     };
     let wal_bytes = fs::metadata(path.join(format!("{DATABASE}-wal"))).map_or(0, |wal| wal.len());
     let expected = u64::from(word(28)) * page_size;
-    // With a write-ahead log the missing pages may be in there; SQLite finds out when it reads them.
+    // With a write-ahead log, the missing pages may be in it; SQLite reports an error if they are not.
     if length < expected && wal_bytes == 0 {
-        return damaged(format!("{DATABASE} has {length} bytes of {expected}: half a copy"));
+        return damaged(format!("{DATABASE} has {length} of {expected} bytes: the copy is incomplete"));
     }
     Ok(())
 }

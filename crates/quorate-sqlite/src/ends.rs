@@ -1,42 +1,42 @@
-//! Which record ended a delivery. There is one end for each delivery ever made, so they are kept 256 to a row, six bytes
-//! each: the record says the rest.
+//! Index from a delivery to the record that ended it. Every delivery ever created has an entry, so 256 of them share a
+//! row, with six bytes each. The record contains the details.
 
 use quorate_core::{DeliveryNo, Seq};
 
-/// How many deliveries share a row.
-const SHARED: u64 = 256;
-/// Bytes of one sequence number: they stay below 2^47.
-const WIDTH: usize = 6;
+/// Number of deliveries per row.
+const DELIVERIES_PER_CHUNK: u64 = 256;
+/// Bytes per sequence number, which is below 2^47.
+const SEQ_BYTES: usize = 6;
 
-/// The row of a delivery.
+/// Returns the chunk (row) that contains a delivery.
 pub(crate) fn chunk_of(number: DeliveryNo) -> u64 {
-    number.0 / SHARED
+    number.0 / DELIVERIES_PER_CHUNK
 }
 
-fn place(number: DeliveryNo) -> usize {
-    (number.0 % SHARED) as usize * WIDTH
+fn offset(number: DeliveryNo) -> usize {
+    (number.0 % DELIVERIES_PER_CHUNK) as usize * SEQ_BYTES
 }
 
-/// Notes which record ended a delivery; 0 takes it back.
+/// Stores the record that ended a delivery; 0 removes the entry.
 pub(crate) fn set(seqs: &mut Vec<u8>, number: DeliveryNo, seq: Seq) {
-    let place = place(number);
-    if seqs.len() < place + WIDTH {
-        seqs.resize(place + WIDTH, 0);
+    let offset = offset(number);
+    if seqs.len() < offset + SEQ_BYTES {
+        seqs.resize(offset + SEQ_BYTES, 0);
     }
-    seqs[place..place + WIDTH].copy_from_slice(&seq.0.to_be_bytes()[8 - WIDTH..]);
+    seqs[offset..offset + SEQ_BYTES].copy_from_slice(&seq.0.to_be_bytes()[8 - SEQ_BYTES..]);
 }
 
-/// The record that ended a delivery, if one did.
+/// Returns the record that ended a delivery; `None` if it has not ended.
 pub(crate) fn get(seqs: &[u8], number: DeliveryNo) -> Option<Seq> {
-    let place = place(number);
+    let offset = offset(number);
     let mut bytes = [0; 8];
-    bytes[8 - WIDTH..].copy_from_slice(seqs.get(place..place + WIDTH)?);
+    bytes[8 - SEQ_BYTES..].copy_from_slice(seqs.get(offset..offset + SEQ_BYTES)?);
     Some(Seq(u64::from_be_bytes(bytes))).filter(|seq| seq.0 > 0)
 }
 
-/// All deliveries of a row that ended, with the record that ended each.
+/// Iterates over the ended deliveries of a chunk, each with the record that ended it.
 pub(crate) fn all(chunk: u64, seqs: &[u8]) -> impl Iterator<Item = (DeliveryNo, Seq)> {
-    let numbers = (chunk * SHARED..(chunk + 1) * SHARED).map(DeliveryNo);
+    let numbers = (chunk * DELIVERIES_PER_CHUNK..(chunk + 1) * DELIVERIES_PER_CHUNK).map(DeliveryNo);
     numbers.filter_map(|number| Some((number, get(seqs, number)?)))
 }
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_set_is_found_and_nothing_else() {
+    fn get_returns_only_entries_that_were_set() {
         let mut seqs = Vec::new();
         set(&mut seqs, DeliveryNo(300), Seq((1 << 47) - 1));
         set(&mut seqs, DeliveryNo(257), Seq(7));

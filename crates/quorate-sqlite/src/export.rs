@@ -1,5 +1,5 @@
-//! The log for people and for other programs: record by record, offline and read-only, with everything that is needed
-//! to compute the hashes again. Payloads are not part of it; their digests are, inside the body.
+//! Exports the log record by record, offline and read-only, with everything that is needed to recompute the hash chain.
+//! Payloads are not exported; the record bodies contain their digests.
 
 #[cfg(test)]
 mod tests;
@@ -18,40 +18,41 @@ use crate::load;
 use crate::offline::Offline;
 use crate::verify::Checkpoint;
 
-/// Records that are read at a time.
+/// Records read per query.
 const PAGE: usize = 32;
 
-/// One record, and what is needed to render it.
+/// One record, with the context that is needed to render it.
 pub struct ExportLine<'a> {
-    /// The name of the space.
+    /// Name of the space.
     pub space: &'a str,
-    /// The record.
+    /// Record as stored.
     pub record: Record,
-    /// The hash that the record is chained to; on the first line of each space only, since the others follow on.
+    /// Hash of the previous record. Only set on the first line of each space: the other lines are chained to the line
+    /// before them.
     pub previous: Option<[u8; 32]>,
-    /// The ids behind the numbers of the record.
+    /// Resolves the agent numbers of the record to ids.
     pub ids: &'a SpaceIds<'a>,
 }
 
-/// Why an export stopped.
+/// Error of an export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The data cannot be read.
+    /// The data directory cannot be read.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// There is no such space.
+    /// The requested space does not exist.
     #[error("there is no space {0}")]
     NoSpace(SpaceName),
-    /// The line was not taken.
+    /// The callback returned an error.
     #[error("failed to write the export")]
     Write(#[from] io::Error),
 }
 
-/// Hands out the records of one space or of all, from a position on. The log is taken as it is: whether it is sound is
-/// the business of [`verify`](crate::verify()).
+/// Calls `each` for the records of one space, or of all spaces, starting at `from`. The log is not verified; see
+/// [`verify`](crate::verify()).
 ///
 /// # Errors
-/// When the directory cannot be read, there is no such space, or a line was not taken.
+/// Fails if the directory cannot be read, the space does not exist, or `each` returns an error.
 pub fn export(
     dir: &Path,
     space: Option<&SpaceName>,
@@ -72,11 +73,11 @@ pub fn export(
     Ok(())
 }
 
-/// Where each space stands: what to write down elsewhere, so that a later verification has something to go by. The
-/// heads are taken as they are; verify first.
+/// Returns the head of each space as a checkpoint. Stored elsewhere, checkpoints allow a later verification to detect
+/// rewritten history. The heads are not verified here; run [`verify`](crate::verify()) first.
 ///
 /// # Errors
-/// When the directory cannot be read.
+/// Fails if the directory cannot be read.
 pub fn checkpoints(dir: &Path) -> Result<Vec<Checkpoint>, OpenError> {
     let offline = Offline::open(dir)?;
     Ok(spaces(&offline)?
@@ -149,7 +150,8 @@ fn page(connection: &Connection, space: SpaceNo, from: u64) -> rusqlite::Result<
     rows.collect()
 }
 
-/// The ids of one space. A number never gets another id, so it may be looked up at any time.
+/// Resolves agent numbers of one space to ids. A number is never reused, so the answer does not depend on the position in
+/// the log.
 pub struct SpaceIds<'c> {
     connection: &'c Connection,
     space: SpaceNo,
@@ -158,14 +160,14 @@ pub struct SpaceIds<'c> {
 }
 
 impl SpaceIds<'_> {
-    /// The id of an agent; `None` if no record registers it.
+    /// Returns the id of an agent; `None` if no record registers it.
     #[must_use]
     pub fn agent(&self, agent: AgentNo) -> Option<AgentId> {
         let look_up = || self.look_up(agent).ok().flatten();
         self.known.borrow_mut().entry(agent).or_insert_with(look_up).clone()
     }
 
-    /// The generations of the space.
+    /// Generations of the space.
     #[must_use]
     pub fn eras(&self) -> &Eras {
         &self.eras

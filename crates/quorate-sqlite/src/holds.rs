@@ -1,13 +1,13 @@
-//! For how long batches held the writer, in buckets that grow by a fifth each. Nothing is decided by it; it is only counted.
+//! Histogram of the time that batches occupy the writer, with exponential buckets (about 19 % wide). For metrics only.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Buckets for each doubling of the time.
+/// Buckets per doubling of the time.
 const PER_DOUBLING: u32 = 4;
 const BUCKETS: usize = 160;
 
-/// The histogram. One thread adds, any may look.
+/// Lock-free histogram: one thread adds, any thread may read.
 pub(crate) struct Holds {
     counts: [AtomicU64; BUCKETS],
     max_ns: AtomicU64,
@@ -30,16 +30,16 @@ impl Holds {
         self.max_ns.load(Ordering::Relaxed)
     }
 
-    /// The time within which this share of the batches was done; 0 if there was none.
+    /// Returns the quantile `share` (0.99 for p99) in nanoseconds; 0 if nothing was recorded.
     pub(crate) fn quantile_ns(&self, share: f64) -> u64 {
         let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-        let wanted = (counts.iter().sum::<u64>() as f64 * share).ceil() as u64;
+        let rank = (counts.iter().sum::<u64>() as f64 * share).ceil() as u64;
         let mut seen = 0;
         let found = counts.iter().position(|count| {
             seen += count;
-            seen >= wanted && wanted > 0
+            seen >= rank && rank > 0
         });
-        found.map_or(0, |bucket| end_of(bucket).min(self.max_ns()))
+        found.map_or(0, |bucket| upper_bound(bucket).min(self.max_ns()))
     }
 }
 
@@ -48,7 +48,7 @@ fn bucket_of(ns: u64) -> usize {
     (bucket as usize).min(BUCKETS - 1)
 }
 
-fn end_of(bucket: usize) -> u64 {
+fn upper_bound(bucket: usize) -> u64 {
     ((bucket + 1) as f64 / f64::from(PER_DOUBLING)).exp2() as u64
 }
 
@@ -56,7 +56,7 @@ fn end_of(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    // Fails under: a bucket that is off by one, or a share that is rounded down.
+    // Fails under: a bucket index that is off by one, or a rank that is rounded down.
     #[test]
     fn quantiles_are_rounded_up_by_a_fifth_at_most() {
         let holds = Holds::default();

@@ -1,4 +1,4 @@
-//! Taking up a space at start: the open rows, and the records that the tables do not know yet; never the whole log.
+//! Loads the spaces at start: the current rows of the tables, and the records after `tables_at`. Never the whole log.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use crate::lookup::{SENT_BEFORE, priority_of, sent_before};
 use crate::tail::{Tail, ids_of_part};
 
-/// A space as it was loaded.
+/// Loaded space.
 pub(crate) struct Loaded {
     pub(crate) name: SpaceName,
     pub(crate) working: Working,
-    /// The number of the next delivery when the tables were written: from there on deliveries have no row.
+    /// First delivery number that has no row yet: the next number as of the last flush.
     pub(crate) first_new: u64,
-    /// What the tables do not know yet; taken out once it is shared with the readers.
+    /// Changes that the tables do not contain yet. Moved out once it is shared with the readers.
     pub(crate) tail: Tail,
 }
 
-/// The stored state does not fit together.
+/// Error of loading the stored state.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error(transparent)]
@@ -69,20 +69,20 @@ fn space(
         ..Counts::default()
     };
     let kept = Kept { next_delivery: row.get(8)?, last_token: row.get(9)?, counts };
-    check_tail(connection, number, &name, &head)?;
+    check_log_end(connection, number, &name, &head)?;
     let tables_at = Seq(row.get(7)?);
-    let damaged = |why: String| LoadError::Damaged(format!("in space {name} {why}; run `quorate verify`"));
-    let Some(reached) = record(connection, number, tables_at)? else {
-        return Err(damaged(format!("the tables reach up to record {tables_at}, which is missing")));
+    let damaged = |why: String| LoadError::Damaged(format!("in space {name}: {why}; run `quorate verify`"));
+    let Some(last_flushed) = record(connection, number, tables_at)? else {
+        return Err(damaged(format!("the tables refer to record {tables_at}, which is missing")));
     };
-    let head_of_tables = Head { seq: reached.seq, hash: reached.hash, at: reached.at, generation };
+    let head_of_tables = Head { seq: last_flushed.seq, hash: last_flushed.hash, at: last_flushed.at, generation };
     let eras = eras(connection, number)?;
     let agents = agents(connection, number)?;
     let mut working = Working::restore(SpaceId(row.get(2)?), head_of_tables, eras, agents, kept);
-    // Items first: deliveries lie in pools, and a paused session holds those that are its own.
+    // Items first: deliveries refer to pools and to sessions, which may be paused.
     items(connection, number, &mut working, now)?;
     deliveries(connection, number, &mut working, now)?;
-    let tail = tail(connection, number, &mut working, now).map_err(|error| match error {
+    let tail = replay_unflushed(connection, number, &mut working, now).map_err(|error| match error {
         LoadError::Damaged(why) => damaged(why),
         LoadError::Sqlite(error) => error.into(),
     })?;
@@ -92,8 +92,8 @@ fn space(
     Ok(Loaded { name, working, first_new: kept.next_delivery, tail })
 }
 
-/// Folds the records that the tables do not know yet.
-fn tail(
+/// Replays the records that the tables do not contain yet.
+fn replay_unflushed(
     connection: &Connection,
     number: SpaceNo,
     working: &mut Working,
@@ -111,7 +111,7 @@ fn tail(
         let Record { at, format, kind, ref principal, ref body, .. } = record;
         let header = chain::Header { seq, at, format, kind, principal };
         if chain::record_hash(&working.head.hash, &header, body) != record.hash {
-            return Err(LoadError::Damaged(format!("record {seq} is not what was written")));
+            return Err(LoadError::Damaged(format!("the hash of record {seq} does not match its content")));
         }
         let replayed = working.replay(&record, now.mono);
         let Replayed { effects, ended } =
@@ -120,15 +120,15 @@ fn tail(
         tail.take_in(working, &record, (&effects, &ended), fingerprint);
         for effect in &effects {
             if let Effect::Erased { seq, part } = effect {
-                forget_fingerprints(connection, number, (*seq, *part), &mut tail)?;
+                clear_fingerprints(connection, number, (*seq, *part), &mut tail)?;
             }
         }
     }
     Ok(tail)
 }
 
-/// The fingerprint of a message whose payload was erased says nothing any more: it would confirm a guess.
-fn forget_fingerprints(
+/// Clears the fingerprints of messages whose payload was erased: a fingerprint would allow a guess to be confirmed.
+fn clear_fingerprints(
     connection: &Connection,
     number: SpaceNo,
     (seq, part): (Seq, u32),
@@ -151,7 +151,7 @@ fn forget_fingerprints(
     Ok(())
 }
 
-/// Leases that were made longer since the tables were written.
+/// Applies lease extensions since the last flush.
 fn extended(
     connection: &Connection,
     number: SpaceNo,
@@ -168,8 +168,9 @@ fn extended(
     Ok(())
 }
 
-/// The head and the end of the log must agree: a log that was cut off or goes on beyond the head is not ours to extend.
-fn check_tail(
+/// Checks that the log ends at the head. A log that was truncated, or that continues after the head, must not be
+/// appended to.
+fn check_log_end(
     connection: &Connection,
     number: SpaceNo,
     name: &SpaceName,
@@ -186,7 +187,7 @@ fn check_tail(
     if last != Some(expected) {
         let end = last.map_or(0, |(id, _)| id - row_id(number, 0));
         return Err(LoadError::Damaged(format!(
-            "in space {name} the log ends at {end}, its head is {}; run `quorate verify`",
+            "in space {name} the log ends at record {end}, but the head is record {}; run `quorate verify`",
             head.seq
         )));
     }
@@ -207,7 +208,7 @@ pub(crate) fn eras(connection: &Connection, number: SpaceNo) -> rusqlite::Result
     Ok(Eras(rows.collect::<Result<_, _>>()?))
 }
 
-/// Agents are described by the record that registered them; the table says which.
+/// Loads the agents from the records of their last registration, which the table refers to.
 fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadError> {
     let mut statement = connection
         .prepare("SELECT id, seq, removed, presence FROM agents WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
@@ -218,12 +219,12 @@ fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadEr
         let seq = Seq(row.get(1)?);
         let removed = row.get(2)?;
         let presence = codec::read_presence(&row.get::<_, Vec<u8>>(3)?).map_err(|error| {
-            LoadError::Damaged(format!("the presence of agent number {agent_number}: {error}"))
+            LoadError::Damaged(format!("invalid presence of agent number {agent_number}: {error}"))
         })?;
         let record = record(connection, number, seq)?;
         let body = record.as_ref().map(codec::read_body).transpose();
         let body = body.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
-        // The last one counts: a commit may register an agent more than once.
+        // A commit may register an agent more than once: the last one wins.
         let effects = body.map_or_else(Vec::new, |body| body.effects).into_iter().rev();
         let described = { effects }.find_map(|effect| match effect {
             Effect::AgentRegistered { number, agent } if number == agent_number => Some(agent),
@@ -264,7 +265,7 @@ fn deliveries(
         let pool = open.to.pool_no().is_none_or(|pool| pool.0 <= working.pool_count() as u64);
         if !agent || !pool {
             return Err(LoadError::Damaged(format!(
-                "delivery {delivery} is for an agent that does not exist"
+                "delivery {delivery} is for an agent or a pool that does not exist"
             )));
         }
         working.load(delivery, open, row.get(9)?, now);
@@ -272,7 +273,7 @@ fn deliveries(
     Ok(())
 }
 
-/// Takes up the items that decisions need at hand, and counts those that are over.
+/// Loads items into the working state, which keeps those that decisions need and counts the finished ones.
 fn items(connection: &Connection, number: SpaceNo, working: &mut Working, now: Now) -> Result<(), LoadError> {
     let mut statement = connection.prepare("SELECT kind, id, state FROM items WHERE space = ?1")?;
     let mut rows = statement.query([number.0])?;
@@ -283,20 +284,20 @@ fn items(connection: &Connection, number: SpaceNo, working: &mut Working, now: N
             item => working.load_item(item, now),
         }
     }
-    // Their numbers are dense, and so is the list that they are put in.
+    // In the order of their numbers: the working state appends them to a dense list.
     pools.into_values().for_each(|pool| working.load_item(Item::Pool(pool), now));
     Ok(())
 }
 
-/// Reads an item from kind, id and state.
+/// Decodes an item from the columns kind, id and state.
 pub(crate) fn item_of(row: &Row<'_>) -> Result<Item, LoadError> {
     let (kind, id, state): (u8, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let damaged = |why: String| LoadError::Damaged(format!("item {id} of kind {kind}: {why}"));
-    let kind = ItemKind::from_number(kind).ok_or_else(|| damaged("there is no such kind".into()))?;
+    let kind = ItemKind::from_number(kind).ok_or_else(|| damaged("unknown kind".into()))?;
     codec::read_item(kind, &state).map_err(|error| damaged(error.to_string()))
 }
 
-/// Reads an open delivery from a row of `deliveries`, all columns in their order.
+/// Decodes an open delivery from a row of `deliveries` with all columns in order.
 pub(crate) fn open(row: &Row<'_>) -> rusqlite::Result<Open> {
     let to = recipient(row.get(1)?)?;
     let value: u64 = row.get(8)?;
@@ -317,13 +318,13 @@ pub(crate) fn open(row: &Row<'_>) -> rusqlite::Result<Open> {
     Ok(open.of_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
 }
 
-/// Whom a delivery is for, from its number.
+/// Decodes the recipient of a delivery from its stored number.
 pub(crate) fn recipient(number: i64) -> rusqlite::Result<Recipient> {
     let found = u64::try_from(number).ok().and_then(Recipient::from_number);
     found.ok_or(rusqlite::Error::IntegralValueOutOfRange(1, number))
 }
 
-/// One record of the log.
+/// Reads one record of the log.
 pub(crate) fn record(connection: &Connection, number: SpaceNo, seq: Seq) -> rusqlite::Result<Option<Record>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log WHERE id = ?1",
@@ -331,7 +332,7 @@ pub(crate) fn record(connection: &Connection, number: SpaceNo, seq: Seq) -> rusq
     statement.query_row([row_id(number, seq.0)], |row| record_of(row, number)).optional()
 }
 
-/// Reads a record from a row of `log`, all columns in their order.
+/// Decodes a record from a row of `log` with all columns in order.
 pub(crate) fn record_of(row: &Row<'_>, number: SpaceNo) -> rusqlite::Result<Record> {
     Ok(Record {
         seq: Seq((row.get::<_, i64>(0)? - row_id(number, 0)) as u64),
@@ -346,7 +347,7 @@ pub(crate) fn record_of(row: &Row<'_>, number: SpaceNo) -> rusqlite::Result<Reco
     })
 }
 
-/// The newest record at a time. Times never go back within a space, so a binary search finds it.
+/// Returns the newest record as of `time`. Times never decrease within a space, so a binary search finds it.
 pub(crate) fn seq_at(connection: &Connection, number: SpaceNo, time: Timestamp) -> rusqlite::Result<Seq> {
     let last: Option<i64> = connection.query_row(
         "SELECT max(id) FROM log WHERE id BETWEEN ?1 AND ?2",

@@ -1,9 +1,9 @@
-//! Reading a data directory that no hub uses, without a trace: nothing in it is created, changed or deleted.
+//! Read-only access to a data directory that no hub uses. Nothing in it is created, changed or deleted.
 //!
-//! A hub that runs is refused, since it holds the lock; this side holds the lock shared, so that none starts meanwhile.
-//! The database is read where it lies, as a file that does not change (`immutable`), so SQLite makes no files beside it.
-//! That is not possible when a write-ahead log or a rollback journal was left behind by a crash, or when the format is
-//! an older one: then the files are copied into a temporary directory, where SQLite may do with them what it must.
+//! Opening fails if a hub is running, because the hub holds the lock exclusively. The lock is held shared meanwhile, so
+//! that no hub can start. The database is opened in place with `immutable=1`, so that SQLite creates no files next to it.
+//! That is not possible if a crash left a write-ahead log or a rollback journal behind, or if the schema is older: then
+//! the files are copied to a temporary directory, where SQLite can recover or migrate them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::directory::{OpenError, check_whole, database_of, private_file, refuse_foreign, share_lock};
 use crate::schema;
 
-/// A database that is only read. The order of the fields is the order in which they are let go.
+/// Read-only database. The order of the fields is the drop order: the connection, then the copy, then the lock.
 pub(crate) struct Offline {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
@@ -49,18 +49,18 @@ impl Offline {
     }
 }
 
-/// Files beside the database that hold a part of the data.
-const BESIDE: [&str; 2] = ["-wal", "-journal"];
+/// Suffixes of files next to the database that may contain a part of the data.
+const SIDECAR_SUFFIXES: [&str; 2] = ["-wal", "-journal"];
 
-fn beside(database: &Path, suffix: &str) -> PathBuf {
+fn sidecar(database: &Path, suffix: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(suffix);
     name.into()
 }
 
 fn has_leftovers(path: &Path) -> bool {
-    let length = |suffix| fs::metadata(beside(&database_of(path), suffix)).map_or(0, |found| found.len());
-    BESIDE.into_iter().any(|suffix| length(suffix) > 0)
+    let length = |suffix| fs::metadata(sidecar(&database_of(path), suffix)).map_or(0, |found| found.len());
+    SIDECAR_SUFFIXES.into_iter().any(|suffix| length(suffix) > 0)
 }
 
 fn open_or_copy_older(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
@@ -81,12 +81,12 @@ fn open_copy(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
     let sqlite =
         |source| OpenError::Sqlite { what: "open a copy of the database", path: path.to_owned(), source };
     let copy = tempfile::Builder::new().prefix("quorate-").tempdir();
-    let copy = copy.map_err(io("make a temporary directory for a copy of"))?;
+    let copy = copy.map_err(io("create a temporary directory for a copy of"))?;
     let copied = database_of(copy.path());
     copy_file(&database, &copied).map_err(io("copy the database in"))?;
-    for suffix in BESIDE {
-        if beside(&database, suffix).exists() {
-            copy_file(&beside(&database, suffix), &beside(&copied, suffix))
+    for suffix in SIDECAR_SUFFIXES {
+        if sidecar(&database, suffix).exists() {
+            copy_file(&sidecar(&database, suffix), &sidecar(&copied, suffix))
                 .map_err(io("copy the write-ahead log in"))?;
         }
     }
@@ -99,13 +99,13 @@ fn open_copy(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
     Ok((connection, Some(copy)))
 }
 
-/// The bytes alone: the copy of a file that is read-only must be writable, and that of one that is open to others closed.
+/// Copies the content of a file but not its permissions: the copy must be writable, and accessible to its owner only.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     let (mut from, mut to) = (File::open(from)?, private_file(to)?);
     std::io::copy(&mut from, &mut to).map(drop)
 }
 
-/// What the header says may be out of date: with a write-ahead log the newest version is in there.
+/// Checks the schema version through SQLite: with a write-ahead log, the file header may be outdated.
 fn check_version(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     let sqlite = |source| OpenError::Sqlite { what: "read the format", path: path.to_owned(), source };
     let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
@@ -114,11 +114,11 @@ fn check_version(connection: &Connection, path: &Path) -> Result<(), OpenError> 
         _ if found > schema::VERSION => {
             Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION })
         }
-        _ => Err(OpenError::Damaged { path: path.to_owned(), why: format!("it has no format {found}") }),
+        _ => Err(OpenError::Damaged { path: path.to_owned(), why: format!("unknown format {found}") }),
     }
 }
 
-/// The name under which SQLite takes a file for one that nobody changes: it then neither locks nor makes files beside.
+/// Returns a URI that opens a database as immutable: SQLite then neither locks it nor creates files next to it.
 fn immutable_uri(database: &Path) -> String {
     let mut uri = String::from("file:");
     for byte in database.as_os_str().as_encoded_bytes() {

@@ -1,6 +1,7 @@
-//! Planning rollbacks on the threads that read, before a commit is queued: the writer only brings the plan up to date.
+//! Plans rollbacks on the reader threads before a commit is queued, so that the writer only has to bring the plan up to
+//! date.
 //!
-//! The work is cut into slices, each a read of its own, so that a large plan does not hold up the reads of others.
+//! The work is split into slices, each a separate read, so that a large plan does not block other reads.
 
 use std::sync::Arc;
 
@@ -17,14 +18,15 @@ use crate::read;
 use crate::readers::{Lane, ReadError, Readers};
 use crate::tail::Tails;
 
-/// Entries that are looked up in one slice.
+/// Entries looked up per slice.
 const SLICE_KEYS: usize = 1024;
-/// Records that are read in one slice to catch up with what was written meanwhile.
+/// Records read per slice to catch up with concurrent writes.
 const SLICE_RECORDS: usize = 1024;
-/// Slices in which a plan may catch up. Whatever is left after them is too much for the writer, which then refuses.
+/// Maximum number of catch-up slices. If there are still too many concurrent writes after them, the writer rejects the
+/// rollback.
 const CATCH_UP_MAX: usize = 64;
 
-/// Where plans are made.
+/// Plans rollbacks on the bulk lane of the readers.
 #[derive(Clone)]
 pub(crate) struct Planner {
     pub(crate) readers: Arc<Readers>,
@@ -32,29 +34,29 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// Plans every rollback of the commits that needs it. A refusal is left to the writer, since the commit may turn out to be
-    /// a repetition.
+    /// Plans every rollback of the commits that has no plan yet. A refusal is stored in the plan and left to the writer,
+    /// because the commit may turn out to be an idempotent replay.
     pub(crate) async fn plan(self, space: SpaceNo, commits: &mut [Commit]) -> Result<(), StoreError> {
         for commit in commits {
             let unplanned: Vec<_> = commit.unplanned().map(|(op, rollback)| (op, rollback.clone())).collect();
             let mut scan_max = ROLLBACK_SCAN_MAX;
             for (op, rollback) in unplanned {
-                let planned = self.one(space, Arc::new(rollback), &mut scan_max).await?;
+                let planned = self.plan_rollback(space, Arc::new(rollback), &mut scan_max).await?;
                 commit.plans.insert(op, Arc::new(planned));
             }
         }
         Ok(())
     }
 
-    async fn one(
+    async fn plan_rollback(
         &self,
         space: SpaceNo,
         rollback: Arc<Rollback>,
         scan_max: &mut usize,
     ) -> Result<Result<RollbackPlan, Refused>, StoreError> {
-        let (asked, max) = (Arc::clone(&rollback), *scan_max);
+        let (request, max) = (Arc::clone(&rollback), *scan_max);
         let begun = self
-            .slice(space, move |rows, at, _| RollbackPlan::begin(rows, at, &asked, max).map_err(Stop::from))
+            .slice(space, move |rows, at, _| RollbackPlan::begin(rows, at, &request, max).map_err(Stop::from))
             .await?;
         let (mut plan, scan) = match begun {
             Ok(begun) => begun,
@@ -63,9 +65,9 @@ impl Planner {
         *scan_max -= scan.scanned.min(*scan_max);
         let mut changed = scan.changed.into_iter();
         while changed.len() > 0 {
-            let some: Vec<(Key, EntryHead)> = changed.by_ref().take(SLICE_KEYS).collect();
+            let slice_keys: Vec<(Key, EntryHead)> = changed.by_ref().take(SLICE_KEYS).collect();
             let added = self.slice(space, move |rows, _, _| {
-                plan.add(rows, some.into_iter())?;
+                plan.add(rows, slice_keys.into_iter())?;
                 Ok(plan)
             });
             plan = match added.await? {
@@ -76,7 +78,7 @@ impl Planner {
         self.catch_up(space, rollback, plan).await
     }
 
-    /// Looks again at entries that were written since the plan was begun.
+    /// Updates the plan for entries that were written since it was started.
     async fn catch_up(
         &self,
         space: SpaceNo,
@@ -84,10 +86,10 @@ impl Planner {
         mut plan: RollbackPlan,
     ) -> Result<Result<RollbackPlan, Refused>, StoreError> {
         for _ in 0..CATCH_UP_MAX {
-            let asked = Arc::clone(&rollback);
+            let request = Arc::clone(&rollback);
             let caught_up = self.slice(space, move |rows, through, connection| {
-                let (written, at) = written(connection, space, (plan.at(), through), &asked)?;
-                plan.catch_up(rows, at, written)?;
+                let (written_keys, at) = written_keys(connection, space, (plan.at(), through), &request)?;
+                plan.catch_up(rows, at, written_keys)?;
                 Ok((plan, at == through))
             });
             let is_done;
@@ -102,7 +104,7 @@ impl Planner {
         Ok(Ok(plan))
     }
 
-    /// Runs one slice against the state of the space, of which it is told the newest record.
+    /// Runs one slice against a snapshot of the space. `work` also gets the last record of that snapshot.
     async fn slice<T: Send + 'static>(
         &self,
         space: SpaceNo,
@@ -111,7 +113,7 @@ impl Planner {
         let tails = self.tails.clone();
         let read = self.readers.run(Lane::Bulk, space, move |connection| {
             let snapshot = connection.unchecked_transaction()?;
-            // A transaction has its snapshot from its first read on.
+            // A SQLite read transaction gets its snapshot with the first read.
             let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
             let tail = tails.pinned_for_plan(space, pin)?;
             let through = tail.through();
@@ -128,7 +130,7 @@ impl Planner {
     }
 }
 
-/// Why a slice came to nothing.
+/// Reason why a slice stopped early.
 enum Stop {
     No(No),
     Read(ReadError),
@@ -146,9 +148,9 @@ impl From<ReadError> for Stop {
     }
 }
 
-/// The entries in question that were written by the records after one, up to another or as far as one slice goes, and the
-/// last of those records.
-fn written(
+/// Returns the keys covered by the rollback that the records after `after`, up to `through`, have written, and the last
+/// record that was read. Reads at most [`SLICE_RECORDS`] records.
+fn written_keys(
     connection: &Connection,
     space: SpaceNo,
     (after, through): (Seq, Seq),
@@ -156,7 +158,7 @@ fn written(
 ) -> Result<(Vec<Key>, Seq), ReadError> {
     let RollbackWhat::Prefix(prefix) = &rollback.what else { return Ok((Vec::new(), through)) };
     let count = ((through.0 - after.0) as usize).min(SLICE_RECORDS);
-    let mut written = Vec::new();
+    let mut written_keys = Vec::new();
     let mut at = after;
     for record in read::bodies(connection, space, Seq(after.0 + 1), count)? {
         at = record.seq;
@@ -164,11 +166,11 @@ fn written(
             if let Effect::Written { key, .. } | Effect::Deleted { key, .. } = effect
                 && key.as_str().starts_with(prefix.as_str())
             {
-                written.push(key);
+                written_keys.push(key);
             }
         }
     }
-    written.sort();
-    written.dedup();
-    Ok((written, at))
+    written_keys.sort();
+    written_keys.dedup();
+    Ok((written_keys, at))
 }

@@ -1,4 +1,4 @@
-//! What waits to be written: a bounded queue that is fair between spaces.
+//! Write queue: bounded per space, and fair between spaces.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +8,17 @@ use quorate_core::{Commit, SpaceName, SpaceNo};
 use quorate_store::{Outcome, StoreError};
 use tokio::sync::oneshot;
 
-/// Operations that may wait in one space.
+/// Maximum number of queued operations per space.
 const WAITING_MAX: usize = 16_384;
-/// Operations that one transaction carries: more would only add latency.
+/// Maximum number of operations per batch: more would only add latency.
 const BATCH_OPS_MAX: usize = 512;
-/// Rows that the operations of one transaction name. What they cost beyond that is found out when they are decided.
+/// Maximum weight of a batch: the number of rows that its operations name. Further cost is only known once they are
+/// decided.
 const BATCH_WEIGHT_MAX: usize = 4096;
-/// Spaces without anything waiting of which it is remembered until when they have paid, before those are dropped that owe
-/// nothing.
-const PAID_MAX: usize = 1024;
+/// Number of idle spaces whose virtual finish time is remembered before the expired ones are dropped.
+const FINISH_TIMES_MAX: usize = 1024;
 
-/// Work for the writer.
+/// Job for the writer thread.
 pub(crate) enum Job {
     /// Commits of one caller, decided in order.
     Transact {
@@ -26,7 +26,7 @@ pub(crate) enum Job {
         commits: Vec<Commit>,
         answer: oneshot::Sender<Result<Vec<Outcome>, StoreError>>,
     },
-    /// Make a space, or find it.
+    /// Creates a space, or finds it by name.
     Space { name: SpaceName, answer: oneshot::Sender<Result<SpaceNo, StoreError>> },
 }
 
@@ -38,7 +38,7 @@ impl Job {
         }
     }
 
-    /// Commits that it asks for.
+    /// Number of commits.
     pub(crate) fn commits(&self) -> usize {
         match self {
             Self::Transact { commits, .. } => commits.len(),
@@ -53,7 +53,7 @@ impl Job {
         }
     }
 
-    /// About how many rows it names.
+    /// Approximate number of rows that the job names.
     pub(crate) fn weight(&self) -> usize {
         match self {
             Self::Transact { commits, .. } => commits.iter().map(Commit::weight).sum(),
@@ -62,128 +62,129 @@ impl Job {
     }
 }
 
-/// How the writer waits. A caller that sends one commit after the other comes back a moment after its answer: to look
-/// out for it is a third faster than to sleep and be woken. Where nobody comes back so soon, looking out would only
-/// burn the processor; so it is done again only while it paid the last time, and tried now and then.
+/// Adaptive spinning of the writer. A caller that sends one commit after the other is back shortly after the response;
+/// spinning for it is a third faster than blocking on the condition variable. Without such callers, spinning would waste
+/// CPU time, so the writer only spins if that succeeded the last time, and tries again every 64 batches.
 #[derive(Default)]
 pub(crate) struct Patience {
-    paid: bool,
+    succeeded: bool,
     batches: u32,
 }
 
 impl Patience {
-    /// Looks, about 80 µs long: to wake a caller takes half of that.
-    const LOOKS: u32 = 6_000;
-    const TRY_EVERY: u32 = 64;
+    /// Iterations, about 80 µs in total: waking a caller takes half of that.
+    const SPINS: u32 = 6_000;
+    const TRY_EVERY_BATCHES: u32 = 64;
 
-    fn look_out(&mut self, is_filled: &AtomicBool) {
+    fn spin(&mut self, is_filled: &AtomicBool) {
         self.batches = self.batches.wrapping_add(1);
-        if is_filled.load(Ordering::Relaxed) || !(self.paid || self.batches.is_multiple_of(Self::TRY_EVERY)) {
+        if is_filled.load(Ordering::Relaxed) || !(self.succeeded || self.batches.is_multiple_of(Self::TRY_EVERY_BATCHES)) {
             return;
         }
-        self.paid = (0..Self::LOOKS).any(|_| {
+        self.succeeded = (0..Self::SPINS).any(|_| {
             std::hint::spin_loop();
             is_filled.load(Ordering::Relaxed)
         });
     }
 }
 
-/// What waits in one space.
+/// Queued jobs of one space.
 #[derive(Default)]
-struct Waiting {
+struct SpaceQueue {
     jobs: VecDeque<Job>,
     ops: usize,
-    /// The virtual time at which its first job is due.
-    due: u64,
+    /// Virtual start time of the first job.
+    start: u64,
 }
 
-/// Start-time fair queueing: a space pays for its jobs with virtual time, and the space that is due first is served first.
-/// So a space that asks for much work waits while others are served, however its work is cut into jobs.
+/// Start-time fair queueing: the virtual time of a space advances by the cost of its jobs, and the space with the
+/// earliest virtual start time is served first. A space that causes much work therefore waits while others are served,
+/// no matter how the work is split into jobs.
 #[derive(Default)]
 struct State {
-    spaces: BTreeMap<SpaceNo, Waiting>,
-    /// The spaces of `spaces`, in the order in which they are due.
+    spaces: BTreeMap<SpaceNo, SpaceQueue>,
+    /// Spaces with queued jobs, ordered by virtual start time.
     order: BTreeSet<(u64, SpaceNo)>,
-    /// When the space that was served last was due.
+    /// Current virtual time: the start time of the space that was served last.
     now: u64,
-    /// Until when spaces that have nothing waiting have paid, if that is later than `now`.
-    paid: HashMap<SpaceNo, u64, foldhash::fast::RandomState>,
+    /// Virtual finish times of idle spaces. Only those later than `now` matter.
+    finish_times: HashMap<SpaceNo, u64, foldhash::fast::RandomState>,
     closed: bool,
 }
 
 impl State {
-    /// Adds a job; the first of a space is due when the space has paid for those before it.
+    /// Adds a job. If the space was idle, it starts at its last virtual finish time.
     fn push(&mut self, space: SpaceNo, job: Job) {
-        let Self { spaces, order, now, paid, .. } = self;
+        let Self { spaces, order, now, finish_times, .. } = self;
         let waiting = spaces.entry(space).or_insert_with(|| {
-            let due = paid.remove(&space).unwrap_or(0).max(*now);
-            order.insert((due, space));
-            Waiting { due, ..Waiting::default() }
+            let start = finish_times.remove(&space).unwrap_or(0).max(*now);
+            order.insert((start, space));
+            SpaceQueue { start, ..SpaceQueue::default() }
         });
         waiting.ops += job.ops();
         waiting.jobs.push_back(job);
     }
 
-    /// Jobs for a batch, from the spaces that are due first. A space pays what each job looks like it costs, and is served
-    /// until another one is due.
+    /// Takes the jobs of a batch. Each job advances the virtual time of its space by the weight of the job; the space is
+    /// served until another one has an earlier start time.
     fn take(&mut self) -> Vec<Job> {
         let mut batch = Vec::new();
         let (mut ops, mut weight) = (0, 0);
         while ops < BATCH_OPS_MAX
             && weight < BATCH_WEIGHT_MAX
-            && let Some((due, space)) = self.order.pop_first()
+            && let Some((start, space)) = self.order.pop_first()
         {
-            self.now = self.now.max(due);
+            self.now = self.now.max(start);
             let next = self.order.first().copied();
             let Some(waiting) = self.spaces.get_mut(&space) else { continue };
             while ops < BATCH_OPS_MAX
                 && weight < BATCH_WEIGHT_MAX
-                && next.is_none_or(|next| (waiting.due, space) < next)
+                && next.is_none_or(|next| (waiting.start, space) < next)
                 && let Some(job) = waiting.jobs.pop_front()
             {
                 let (job_ops, job_weight) = (job.ops(), job.weight());
                 waiting.ops -= job_ops;
-                waiting.due += job_weight as u64;
+                waiting.start += job_weight as u64;
                 ops += job_ops;
                 weight += job_weight;
                 batch.push(job);
             }
             if waiting.jobs.is_empty() {
-                self.paid.insert(space, waiting.due);
+                self.finish_times.insert(space, waiting.start);
                 self.spaces.remove(&space);
             } else {
-                self.order.insert((waiting.due, space));
+                self.order.insert((waiting.start, space));
             }
         }
-        if self.paid.len() > PAID_MAX {
+        if self.finish_times.len() > FINISH_TIMES_MAX {
             let now = self.now;
-            self.paid.retain(|_, until| *until > now);
+            self.finish_times.retain(|_, finish| *finish > now);
         }
         batch
     }
 
-    /// Moves the time until which a space has paid.
-    fn pay(&mut self, space: SpaceNo, pay: impl FnOnce(u64) -> u64) {
+    /// Adjusts the virtual time of a space.
+    fn adjust(&mut self, space: SpaceNo, adjust: impl FnOnce(u64) -> u64) {
         match self.spaces.get_mut(&space) {
             Some(waiting) => {
-                self.order.remove(&(waiting.due, space));
-                waiting.due = pay(waiting.due);
-                self.order.insert((waiting.due, space));
+                self.order.remove(&(waiting.start, space));
+                waiting.start = adjust(waiting.start);
+                self.order.insert((waiting.start, space));
             }
             None => {
-                let until = self.paid.entry(space).or_insert(self.now);
-                *until = pay((*until).max(self.now));
+                let finish = self.finish_times.entry(space).or_insert(self.now);
+                *finish = adjust((*finish).max(self.now));
             }
         }
     }
 }
 
-/// The queue. Callers push, the one writer takes.
+/// Queue between the callers and the writer thread.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
     filled: Condvar,
-    /// Whether anything waits, to be looked at without the lock.
+    /// Whether there are jobs. Readable without the lock, for spinning.
     is_filled: AtomicBool,
 }
 
@@ -192,7 +193,7 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds work, or says why not and gives it back.
+    /// Adds a job. On error, returns the job together with the reason.
     pub(crate) fn push(&self, job: Job) -> Result<(), (Job, StoreError)> {
         let mut state = self.lock();
         if state.closed {
@@ -200,7 +201,7 @@ impl Queue {
         }
         let was_empty = state.spaces.is_empty();
         let waiting = state.spaces.get(&job.space()).map_or(0, |waiting| waiting.ops);
-        // A caller that is alone gets in, however much it brings: it is bounded at the door.
+        // A job for an empty queue is always accepted: its size is limited when the request is validated.
         if waiting > 0 && waiting + job.ops() > WAITING_MAX {
             return Err((job, StoreError::Busy));
         }
@@ -213,9 +214,9 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes all that waits, at most a batch. Waits for the first; `None` once closed and empty.
+    /// Takes the next batch; blocks until there is a job. Returns `None` once the queue is closed and empty.
     pub(crate) fn take(&self, patience: &mut Patience) -> Option<Vec<Job>> {
-        patience.look_out(&self.is_filled);
+        patience.spin(&self.is_filled);
         let mut state = self.lock();
         while state.spaces.is_empty() {
             if state.closed {
@@ -228,19 +229,19 @@ impl Queue {
         Some(batch)
     }
 
-    /// Lets spaces pay for work that their jobs did not look like, and puts jobs that were taken and not begun back in front,
-    /// with what their spaces paid for them.
+    /// Charges spaces for work beyond the weight of their jobs. Puts jobs that were taken but not started back to the
+    /// front of the queue and refunds their weight.
     pub(crate) fn settle(&self, charges: impl IntoIterator<Item = (SpaceNo, u64)>, jobs: Vec<Job>) {
         let mut state = self.lock();
         for (space, units) in charges {
-            state.pay(space, |until| until.saturating_add(units));
+            state.adjust(space, |finish| finish.saturating_add(units));
         }
         if jobs.is_empty() {
             return;
         }
         for job in jobs.into_iter().rev() {
             let (space, ops, weight) = (job.space(), job.ops(), job.weight() as u64);
-            state.pay(space, |until| until.saturating_sub(weight));
+            state.adjust(space, |finish| finish.saturating_sub(weight));
             if state.spaces.contains_key(&space) {
                 if let Some(waiting) = state.spaces.get_mut(&space) {
                     waiting.ops += ops;
@@ -253,12 +254,12 @@ impl Queue {
         self.is_filled.store(true, Ordering::Relaxed);
     }
 
-    /// Operations that wait.
+    /// Number of queued operations.
     pub(crate) fn waiting_ops(&self) -> usize {
         self.lock().spaces.values().map(|waiting| waiting.ops).sum()
     }
 
-    /// Lets nothing more in. What waits is still taken.
+    /// Rejects further jobs. Queued jobs are still taken.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_all();

@@ -1,7 +1,7 @@
-//! Threads that read. SQLite blocks, so it is kept off the callers' threads.
+//! Reader threads. SQLite calls block, so they must not run on the async threads of the callers.
 //!
-//! Reads go through lanes with threads of their own, so that a short read never waits behind a long one. Each lane has a
-//! bounded queue for every space and serves the spaces in turn, so that no space waits behind the backlog of another.
+//! Reads are dispatched to lanes with their own threads, so that a short read never waits behind a long one. Each lane
+//! has a bounded queue per space and serves the spaces round-robin, so that no space waits behind the backlog of another.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,19 +18,19 @@ use crate::disk::Disk;
 use crate::lookup::in_words;
 use crate::open::connect;
 
-/// Reads of one space that may wait in one lane.
+/// Maximum number of queued reads per space and lane.
 const WAITING_MAX: usize = 4096;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
-/// Which threads serve a read.
+/// Group of reader threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lane {
-    /// Rows and records by their keys.
+    /// Single rows and records, by key.
     Point,
-    /// Lists, scans, and records in order.
+    /// Lists, scans and ranges of records.
     Bulk,
-    /// The copy that a backup makes, which takes as long as the database is large.
+    /// Backups, whose duration depends on the size of the database.
     Backup,
 }
 
@@ -45,7 +45,7 @@ impl Lane {
     }
 }
 
-/// A read that could not be answered.
+/// Error of a read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
     #[error(transparent)]
@@ -59,22 +59,22 @@ pub(crate) enum ReadError {
 }
 
 pub(crate) struct Readers {
-    lanes: [Arc<Queue>; Lane::ALL.len()],
+    lanes: [Arc<LaneQueue>; Lane::ALL.len()],
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Readers {
     pub(crate) fn start(database: &Path, disk: &Disk) -> rusqlite::Result<Self> {
-        let lanes = Lane::ALL.map(|_| Arc::<Queue>::default());
+        let lanes = Lane::ALL.map(|_| Arc::<LaneQueue>::default());
         let mut threads = Vec::new();
         for lane in Lane::ALL {
             for _ in 0..lane.threads() {
                 let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
                 let connection = connect(database, disk, flags)?;
                 let queue = Arc::clone(&lanes[lane as usize]);
-                let run = move || work(&connection, &queue);
+                let run = move || serve(&connection, &queue);
                 let thread = thread::Builder::new().name("quorate-reader".into()).spawn(run);
-                threads.push(thread.expect("the system gives us a thread"));
+                threads.push(thread.expect("failed to spawn a reader thread"));
             }
         }
         Ok(Self { lanes, threads: Mutex::new(threads) })
@@ -89,7 +89,7 @@ impl Readers {
     ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            // The caller may have gone while the read waited, or while it ran.
+            // Skip the read if the caller no longer waits.
             if answer.is_closed() {
                 return;
             }
@@ -106,7 +106,7 @@ impl Readers {
         }
     }
 
-    /// Lets nothing more in, and returns when what waits is read.
+    /// Rejects further reads and waits until the queued ones are done.
     pub(crate) fn stop(&self) {
         self.lanes.iter().for_each(|lane| lane.close());
         for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -118,28 +118,28 @@ impl Readers {
 
 impl Drop for Readers {
     fn drop(&mut self) {
-        // The threads end; nobody waits for them here.
+        // The threads end on their own; they are not joined here.
         self.lanes.iter().for_each(|lane| lane.close());
     }
 }
 
-/// What waits in a lane.
+/// Queue of a lane.
 #[derive(Default)]
-struct Queue {
-    state: Mutex<Waiting>,
+struct LaneQueue {
+    state: Mutex<LaneState>,
     filled: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct LaneState {
     spaces: BTreeMap<SpaceNo, VecDeque<Job>>,
-    /// The space that is served next, or the first one after it.
-    turn: SpaceNo,
+    /// Round-robin position: the next read is of this space, or of the first one after it.
+    next_space: SpaceNo,
     closed: bool,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+impl LaneQueue {
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,7 +158,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The next read; waits for it. `None` once closed and empty.
+    /// Takes the next read; blocks until there is one. `None` once the queue is closed and empty.
     fn take(&self) -> Option<Job> {
         let mut waiting = self.lock();
         loop {
@@ -178,24 +178,24 @@ impl Queue {
     }
 }
 
-impl Waiting {
-    /// The oldest read of the space whose turn it is.
+impl LaneState {
+    /// Takes the oldest read of the next space.
     fn next(&mut self) -> Option<Job> {
-        let next = self.spaces.range(self.turn..).next().or_else(|| self.spaces.iter().next());
+        let next = self.spaces.range(self.next_space..).next().or_else(|| self.spaces.iter().next());
         let space = next.map(|(space, _)| *space)?;
         let jobs = self.spaces.get_mut(&space)?;
         let job = jobs.pop_front();
         if jobs.is_empty() {
             self.spaces.remove(&space);
         }
-        self.turn = SpaceNo(space.0.wrapping_add(1));
+        self.next_space = SpaceNo(space.0.wrapping_add(1));
         job
     }
 }
 
-fn work(connection: &Connection, queue: &Queue) {
+fn serve(connection: &Connection, queue: &LaneQueue) {
     while let Some(job) = queue.take() {
-        // A panic is a bug and was reported when it happened; it costs one answer, not the thread.
+        // A panic is a bug and was reported by the panic hook; it fails one read and keeps the thread.
         drop(catch_unwind(AssertUnwindSafe(|| job(connection))));
     }
 }
@@ -224,7 +224,7 @@ mod tests {
         (Readers::start(&path, &disk).expect("readers"), directory)
     }
 
-    /// Keeps the thread of a lane busy until the sender is dropped.
+    /// Blocks a thread of a lane until the sender is dropped.
     fn block(readers: &Readers, lane: Lane) -> mpsc::Sender<()> {
         let (release, blocked) = mpsc::channel();
         let (started, begun) = mpsc::channel();
@@ -233,14 +233,14 @@ mod tests {
             let _ = blocked.recv();
             Ok::<_, ReadError>(())
         });
-        // A read whose caller has gone is not begun.
+        // The read is skipped if its caller no longer waits.
         tokio::spawn(reading);
         begun.recv().expect("it runs");
         release
     }
 
     #[tokio::test]
-    async fn i16_a_lane_serves_spaces_in_turn() {
+    async fn i16_a_lane_serves_spaces_round_robin() {
         let (readers, _directory) = readers();
         let release = block(&readers, Lane::Bulk);
         let (log, done) = mpsc::channel();
@@ -254,11 +254,11 @@ mod tests {
         let busy: Vec<_> = (0..50).map(|_| note(BUSY)).collect();
         let other = note(OTHER);
         drop(release);
-        other.await.expect("it is read");
+        other.await.expect("the read succeeds");
         for reading in busy {
-            reading.await.expect("it is read");
+            reading.await.expect("the read succeeds");
         }
-        assert!(done.try_iter().take(2).any(|space| space == OTHER), "it waited for one read at most");
+        assert!(done.try_iter().take(2).any(|space| space == OTHER), "it waited for more than one read");
     }
 
     #[tokio::test]
@@ -268,11 +268,11 @@ mod tests {
         let one = readers.run(Lane::Point, BUSY, |connection| {
             Ok(connection.query_row("SELECT count(*) FROM one", [], |row| row.get::<_, u64>(0))?)
         });
-        assert_eq!(one.await.expect("it is read"), 0);
+        assert_eq!(one.await.expect("the read succeeds"), 0);
     }
 
     #[tokio::test]
-    async fn i21_the_backlog_of_a_space_is_bounded_and_costs_no_other_space() {
+    async fn i21_the_backlog_of_a_space_is_bounded_and_does_not_affect_others() {
         let (readers, _directory) = readers();
         let release = block(&readers, Lane::Bulk);
         let read = |space| readers.run(Lane::Bulk, space, |_| Ok::<_, ReadError>(()));
@@ -280,6 +280,6 @@ mod tests {
         assert!(matches!(read(BUSY).await, Err(StoreError::Busy)));
         let other = read(OTHER);
         drop((release, waiting));
-        other.await.expect("there is room for another space");
+        other.await.expect("the queue of another space has capacity");
     }
 }

@@ -1,7 +1,8 @@
-//! The tables. The log is the truth; the tables beside it can be derived from it, and reach up to the record that
-//! `spaces.tables_at` names. Idempotency keys and extended leases alone are in no record: they are written at once.
+//! Database schema and migrations. The log is the source of truth. The other tables are derived from it and are complete
+//! up to the record `spaces.tables_at`. Only idempotency keys and extended leases are in no record: they are written
+//! with the commit.
 //!
-//! Keys are `space number << 47 | number`, so rows are appended and ids lead to them without an index.
+//! Row ids are `space number << 47 | number`, so rows are appended and can be found by number without an index.
 
 use quorate_core::{Creations, Seq, SpaceNo, codec, row_id};
 use rusqlite::types::Type;
@@ -9,13 +10,13 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::load;
 
-/// Says in the file's header that it is ours: "QUOR".
+/// Application id in the header of the database file: "QUOR".
 pub(crate) const APPLICATION_ID: i32 = 0x5155_4f52;
 
-/// Each entry brings the schema from its index to the next version, in one transaction with the version number.
+/// Migrations: each migrates the schema from the version of its index to the next one.
 const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
-/// The version that this release writes.
+/// Schema version that this release writes.
 pub(crate) const VERSION: i32 = MIGRATIONS.len() as i32;
 
 const VERSION_1: &str = "
@@ -46,7 +47,7 @@ CREATE TABLE eras (
     PRIMARY KEY (space, first_seq)
 ) STRICT, WITHOUT ROWID;
 
--- The truth: one row per commit.
+-- Source of truth: one row per commit.
 CREATE TABLE log (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -59,7 +60,7 @@ CREATE TABLE log (
     payload BLOB NOT NULL
 ) STRICT;
 
--- The record that last described each agent, and its presence in the bytes of the log.
+-- The record of each agent's last registration, and its presence in the encoding of the log.
 CREATE TABLE agents (
     id INTEGER PRIMARY KEY,
     seq INTEGER NOT NULL,
@@ -68,7 +69,7 @@ CREATE TABLE agents (
 ) STRICT;
 
 -- Open deliveries only. `state` is 0 ready, 1 scheduled, 2 leased; `value` is since when, until when, or the token.
--- What a paused session holds is not told apart here: it is held because the session of that number is paused.
+-- A delivery held by a paused session has no state of its own: it is ready, and its session is paused.
 CREATE TABLE deliveries (
     id INTEGER PRIMARY KEY,
     agent INTEGER NOT NULL,
@@ -85,14 +86,14 @@ CREATE TABLE deliveries (
     if_unavailable INTEGER NOT NULL
 ) STRICT;
 
--- Leases that are longer than the log and the row of their delivery say.
+-- Leases that were extended since the last flush. Neither the log nor the row of the delivery contains that.
 CREATE TABLE extended (
     id INTEGER PRIMARY KEY,
     token INTEGER NOT NULL,
     lease_ms INTEGER NOT NULL
 ) STRICT;
 
--- Which record ended each delivery, 256 of them in a row, so that a repeated ack finds its answer.
+-- The record that ended each delivery, 256 deliveries per row. Answers repeated acks.
 CREATE TABLE ends (
     id INTEGER PRIMARY KEY,
     seqs BLOB NOT NULL
@@ -128,7 +129,7 @@ CREATE TABLE entries (
     PRIMARY KEY (space, key)
 ) STRICT, WITHOUT ROWID;
 
--- Every version: which record holds it.
+-- The record that contains each version of an entry.
 CREATE TABLE versions (
     space INTEGER NOT NULL,
     key TEXT NOT NULL,
@@ -139,7 +140,7 @@ CREATE TABLE versions (
     PRIMARY KEY (space, key, version)
 ) STRICT, WITHOUT ROWID;
 
--- Ids that clients gave their messages, for ever.
+-- Client-assigned message ids. Never deleted.
 CREATE TABLE client_ids (
     space INTEGER NOT NULL,
     client_id TEXT NOT NULL,
@@ -153,8 +154,8 @@ CREATE TABLE client_ids (
     PRIMARY KEY (space, client_id)
 ) STRICT, WITHOUT ROWID;
 
--- Idempotency keys, in two tables that take turns. On a new day the older table is emptied and takes over, so that a
--- key is remembered for a day at least, whatever the wall clock does, and forgetting costs nothing until it is due.
+-- Idempotency keys, in two rotating tables. On a new day the older table is emptied and becomes the current one. A key
+-- is thus stored for at least a day, and expiry needs no scan.
 CREATE TABLE keys_0 (
     space INTEGER NOT NULL,
     principal TEXT NOT NULL,
@@ -178,7 +179,7 @@ CREATE TABLE keys_1 (
 CREATE TABLE key_turn (one INTEGER PRIMARY KEY CHECK (one = 1), turn INTEGER NOT NULL, day INTEGER NOT NULL) STRICT;
 INSERT INTO key_turn VALUES (1, 0, 0);
 
--- Every other noun: its newest state, in the bytes of the log.
+-- All other resources: the current state, in the encoding of the log.
 CREATE TABLE items (
     space INTEGER NOT NULL,
     kind INTEGER NOT NULL,
@@ -187,7 +188,7 @@ CREATE TABLE items (
     PRIMARY KEY (space, kind, id)
 ) STRICT, WITHOUT ROWID;
 
--- Which records belong to the timeline of a session: one row for each kind of line in each.
+-- The records of a session's timeline: one row per record and kind of entry.
 CREATE TABLE timeline (
     space INTEGER NOT NULL,
     session TEXT NOT NULL,
@@ -204,14 +205,14 @@ CREATE TABLE erased (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Items in the order of their creation.
+/// Adds the position of creation to items, for lists by age.
 const VERSION_2: &str = "
--- Where it was created: `record << 16 | which item change of the record`. An update keeps it.
+-- Position of creation: `record << 16 | index of the item change in the record`. Updates keep it.
 ALTER TABLE items ADD COLUMN created INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX items_by_creation ON items (space, kind, created);
 ";
 
-/// Brings the schema up to date. Each step is one transaction: it is there whole or not at all.
+/// Migrates the schema to the newest version. Each step is one transaction, together with its version number.
 pub(crate) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
     let found: i32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     for (step, statements) in MIGRATIONS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
@@ -227,7 +228,7 @@ pub(crate) fn migrate(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Says of the items of an older directory where they were created: the records that the tables know are read once.
+/// Fills the positions of creation of existing items by reading the log up to `tables_at` once.
 fn fill_created(connection: &Connection) -> rusqlite::Result<()> {
     let with_items = "SELECT number, tables_at FROM spaces WHERE number IN (SELECT space FROM items)";
     let mut spaces = connection.prepare(with_items)?;

@@ -1,9 +1,9 @@
-//! The tail: what the newest records did to rows that are not written to their tables yet.
+//! Memtable: changes of the newest records to rows that are not written to their tables yet.
 //!
-//! The log is the truth, so the tables beside it may lag behind: a commit writes its record, and its rows wait here, in
-//! memory, until there are enough of them to be worth a walk through the tables ([`crate::carry`]). Most never get
-//! there: a delivery that is acked soon after it was sent leaves no row to write. Until then look-ups and reads look
-//! here first. After a crash the tail is folded again from the records that the tables do not know yet.
+//! The log is the source of truth, so the derived tables may lag behind. A commit writes only its record; its row
+//! changes are collected here and flushed in bulk once there are enough of them. Most are never written: a delivery
+//! that is acked soon after it was sent leaves no row. Lookups and reads check the memtable before the tables. After a
+//! crash it is rebuilt from the log records after `spaces.tables_at`.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
@@ -18,37 +18,37 @@ use quorate_core::{
 };
 use quorate_store::Read;
 
-/// What became of a delivery.
+/// Latest state of a delivery.
 #[derive(Clone, Copy)]
 pub(crate) enum Fate {
-    /// It is open.
+    /// The delivery is open.
     Open { open: Open, lease_ms: u64 },
-    /// It ended, and this is what it was before.
+    /// The delivery has ended; `open` is its last open state.
     Ended { open: Open, state: EndState, token: Token, seq: Seq },
 }
 
-/// A delivery that changed.
+/// Delivery that changed since the last flush.
 #[derive(Clone, Copy)]
 pub(crate) struct ChangedDelivery {
     pub(crate) fate: Fate,
-    /// It was a dead letter in the tables, and is none any more.
+    /// It was redriven: the row in `dead`, if any, must be deleted.
     pub(crate) redriven: bool,
-    /// It was made by a record of this tail: the tables have no row of it.
-    born: bool,
+    /// It was created since the last flush, so the tables have no row for it.
+    is_new: bool,
 }
 
 impl ChangedDelivery {
-    /// Whether there will be a row to write or to take away. There is none for what is made and ends before the tail is
-    /// carried over, and what is in somebody's hands mostly ends soon.
-    fn costs_a_row(&self) -> bool {
+    /// Whether a flush will probably write or delete a row. A delivery that is created and ends between two flushes
+    /// needs none, and a leased one is expected to end soon.
+    fn needs_row_write(&self) -> bool {
         let waits = match &self.fate {
             Fate::Open { open, .. } => open.token().is_none(),
             Fate::Ended { .. } => false,
         };
-        waits || self.redriven || !self.born
+        waits || self.redriven || !self.is_new
     }
 
-    /// How it ended, if it did.
+    /// Returns how the delivery ended; `None` if it is open.
     pub(crate) fn ended(&self) -> Option<Ended> {
         match self.fate {
             Fate::Ended { state, token, seq, .. } => Some(Ended { state, token, seq }),
@@ -56,7 +56,7 @@ impl ChangedDelivery {
         }
     }
 
-    /// The dead letter that it is, if it is one.
+    /// Returns the dead letter; `None` if the delivery is not one.
     pub(crate) fn dead(&self) -> Option<Dead> {
         match &self.fate {
             Fate::Ended { open, state: EndState::Dead, .. } => Some(Dead::of(open)),
@@ -65,18 +65,18 @@ impl ChangedDelivery {
     }
 }
 
-/// The newest version of an entry.
+/// Newest version of an entry that changed since the last flush.
 #[derive(Clone)]
 pub(crate) struct ChangedEntry {
     pub(crate) head: EntryHead,
     pub(crate) entry_type: String,
     pub(crate) author: String,
-    /// How many entries it was built on.
+    /// Number of entries that it depends on.
     pub(crate) depends: usize,
 }
 
 impl ChangedEntry {
-    /// Whether a list by these filters shows it.
+    /// Whether a list with these filters contains the entry.
     pub(crate) fn is_listed(&self, entry_type: Option<&str>, author: Option<&str>) -> bool {
         !self.head.deleted
             && entry_type.is_none_or(|wanted| wanted == self.entry_type)
@@ -84,10 +84,10 @@ impl ChangedEntry {
     }
 }
 
-/// The record that last described an agent, and its presence.
+/// Agent that changed since the last flush.
 #[derive(Clone)]
 pub(crate) struct ChangedAgent {
-    /// `None`: described by a record that the tables know.
+    /// Record of the last registration. `None`: it is before the last flush, so the row has it.
     pub(crate) described: Option<Seq>,
     pub(crate) removed: bool,
     pub(crate) presence: Presence,
@@ -97,19 +97,20 @@ fn presence_of(working: &Working, number: AgentNo) -> Presence {
     working.agents().get(number).map(|agent| agent.presence.clone()).unwrap_or_default()
 }
 
-/// An item that changed.
+/// Item that changed since the last flush.
 #[derive(Clone)]
 pub(crate) struct ChangedItem {
-    /// `None`: removed.
+    /// Current state; `None` if the item was removed.
     pub(crate) item: Option<Item>,
-    /// Its first change in this tail, or since it was removed in it. Where it was created, unless the table has its row.
+    /// Position of its first change in the memtable, or of its recreation. If the table has no row for the item, this is
+    /// its position of creation.
     pub(crate) created: Created,
-    /// It was removed in this tail and created again: a row in the table is of the one before.
+    /// The item was removed and created again since the last flush: a row in the table belongs to the old one.
     pub(crate) anew: bool,
 }
 
 impl ChangedItem {
-    /// Takes in what happened to it later.
+    /// Merges a later change.
     fn absorb(&mut self, later: Self) {
         if later.anew || (self.item.is_none() && later.item.is_some()) {
             self.created = later.created;
@@ -119,64 +120,65 @@ impl ChangedItem {
     }
 }
 
-/// What the newest records of one space did to rows.
+/// Unflushed row changes of one space.
 #[derive(Clone, Default)]
 pub(crate) struct Tail {
     pub(crate) deliveries: HashMap<DeliveryNo, ChangedDelivery, foldhash::fast::RandomState>,
-    /// How many of them cost a row.
-    costly: usize,
+    /// Number of deliveries for which a flush will write or delete a row.
+    row_writes: usize,
     pub(crate) entries: BTreeMap<Key, ChangedEntry>,
     pub(crate) versions: BTreeMap<(Key, Version), EntryHead>,
     pub(crate) client_ids: BTreeMap<ClientId, SentBefore>,
     pub(crate) agents: BTreeMap<AgentNo, ChangedAgent>,
     pub(crate) erased: BTreeMap<(Seq, u32), ()>,
     pub(crate) items: BTreeMap<ItemKey, ChangedItem>,
-    /// Lines of the timelines of sessions.
+    /// Entries of session timelines.
     pub(crate) lines: BTreeSet<(Arc<str>, LineKind, Seq)>,
-    /// Which sessions are paused, and which are not any more. No row says so by itself.
+    /// Sessions whose pause state changed, and whether they are paused. Rows of deliveries do not contain it.
     pub(crate) paused: BTreeMap<SessionNo, bool>,
-    /// The records from the one after `base` up to `through` are part of it; the tables know those up to `base`.
+    /// Last record that the tables contain.
     base: Seq,
+    /// Last record that the memtable contains.
     through: Seq,
 }
 
 impl Tail {
-    /// Whether the tables know everything.
+    /// Whether there is nothing to flush.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows() == 0
     }
 
-    /// Forgets everything. The memory for deliveries is kept: it is needed again at once, and giving it back makes the
-    /// system clear page after page.
+    /// Empties the memtable after a flush. The allocation for deliveries is reused: freeing it would make the operating
+    /// system zero new pages for the next batch.
     pub(crate) fn clear(&mut self) {
         let mut deliveries = std::mem::take(&mut self.deliveries);
         deliveries.clear();
         *self = Self { deliveries, base: self.through, through: self.through, ..Self::default() };
     }
 
-    /// A tail after this record, which the tables know.
+    /// Creates an empty memtable for tables that contain all records up to `base`.
     pub(crate) fn after(base: Seq) -> Self {
         Self { base, through: base, ..Self::default() }
     }
 
-    /// The newest record that the tables know.
+    /// Last record that the tables contain.
     pub(crate) fn base(&self) -> Seq {
         self.base
     }
 
-    /// The newest record that is part of it, or that the tables know.
+    /// Last record that the memtable or the tables contain.
     pub(crate) fn through(&self) -> Seq {
         self.through
     }
 
-    /// The entries that begin so and were written after a record, by key.
+    /// Iterates over the entries with this prefix that were written after `seq`, by key.
     pub(crate) fn entries_since(&self, prefix: &str, seq: Seq) -> impl Iterator<Item = (Key, EntryHead)> {
         let from = self.entries.iter().skip_while(move |(key, _)| key.as_str() < prefix);
-        let begin_so = from.take_while(move |(key, _)| key.as_str().starts_with(prefix));
-        begin_so.filter(move |(_, entry)| entry.head.seq > seq).map(|(key, entry)| (key.clone(), entry.head))
+        let with_prefix = from.take_while(move |(key, _)| key.as_str().starts_with(prefix));
+        with_prefix.filter(move |(_, entry)| entry.head.seq > seq).map(|(key, entry)| (key.clone(), entry.head))
     }
 
-    /// What the plan of a rollback needs of it.
+    /// Copies the parts that planning a rollback needs.
     fn for_plan(&self) -> Self {
         let Self { entries, versions, items, base, through, .. } = self;
         Self {
@@ -189,17 +191,17 @@ impl Tail {
         }
     }
 
-    /// The number after the highest delivery in it; 0 if there is none.
+    /// Number after the highest delivery in the memtable; 0 if there is none.
     pub(crate) fn next_delivery(&self) -> u64 {
         self.deliveries.keys().map(|number| number.0 + 1).max().unwrap_or(0)
     }
 
-    /// About how many rows there are to write. Deliveries that mostly leave none count an eighth: so a fan-out has the
-    /// time to be acked.
+    /// Approximate number of rows to write. Deliveries that will probably need no row count one eighth, so that a
+    /// fan-out has time to be acked before it triggers a flush.
     pub(crate) fn rows(&self) -> usize {
-        let fleeting = self.deliveries.len() - self.costly;
-        self.costly
-            + fleeting.div_ceil(8)
+        let probably_rowless = self.deliveries.len() - self.row_writes;
+        self.row_writes
+            + probably_rowless.div_ceil(8)
             + self.entries.len()
             + self.versions.len()
             + self.client_ids.len()
@@ -209,8 +211,8 @@ impl Tail {
             + self.lines.len()
     }
 
-    /// Takes in what a record did. `working` is the state after it; `fingerprint` is that of a message with an id of its
-    /// sender's own, and may be known by the place of the message in the record.
+    /// Applies the effects of a record. `working` is the state after the record; `fingerprint` returns the fingerprint
+    /// of a message with a client-assigned id, given the message and its index in the record.
     pub(crate) fn take_in(
         &mut self,
         working: &Working,
@@ -254,7 +256,7 @@ impl Tail {
         ended: &mut std::slice::Iter<'_, EndedOpen>,
     ) {
         match effect {
-            // Eras are written at once: there is one a restore.
+            // Generations are written immediately: there is one per restore.
             Effect::SpaceCreated { .. } | Effect::Restored { .. } => {}
             Effect::AgentRegistered { number, .. } => {
                 let presence = presence_of(working, *number);
@@ -274,7 +276,7 @@ impl Tail {
                 self.agents.insert(*number, ChangedAgent { described, removed, presence });
             }
             Effect::Sent { first, deliveries, .. } => {
-                self.born(working, *first, deliveries.len());
+                self.add_new(working, *first, deliveries.len());
             }
             Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
                 deliveries.iter().for_each(|held| self.open(working, held.delivery));
@@ -299,12 +301,12 @@ impl Tail {
                     self.set(held.delivery, Fate::Ended { open, state: EndState::Acked, token, seq });
                 }
             }
-            Effect::Brought { first, letters, .. } => self.born(working, *first, letters.len()),
+            Effect::Brought { first, letters, .. } => self.add_new(working, *first, letters.len()),
             Effect::Redriven { delivery, to, seq, n, .. } => {
-                // One that ended again in the same record is noted there, as one that is no dead letter any more.
+                // If it ended again in the same record, that effect updates the state and keeps `redriven`.
                 let open = Open::new(*to, *seq, *n, OpenState::Ready { since: record.at });
                 let fate = Fate::Open { open, lease_ms: 0 };
-                self.put(*delivery, ChangedDelivery { fate, redriven: true, born: false });
+                self.put(*delivery, ChangedDelivery { fate, redriven: true, is_new: false });
                 self.open(working, *delivery);
             }
             Effect::Written { key, version, entry_type, depends_on, .. } => {
@@ -313,13 +315,14 @@ impl Tail {
             Effect::Deleted { key, version } => self.entry(working, record, (key, *version), None),
             Effect::Erased { seq, part } => drop(self.erased.insert((*seq, *part), ())),
             Effect::SessionAdded { session, .. } => {
-                // A session that was closed later in the same record is noted there. It has been created before.
+                // If the session was closed later in the same record, that effect updates it. The position passed here
+                // is not used: the session was created before.
                 let key = ItemKey::new(ItemKind::Session, session.as_str());
                 if let Some(item) = working.item(&key) {
                     self.put_item(key, Some(item), Created::new(record.seq, 0));
                 }
             }
-            // Items are noted with their position in the record.
+            // `Changed` is handled by the caller, which knows its position in the record.
             Effect::Changed { .. } | Effect::WaitAborted { .. } => {}
         }
     }
@@ -344,40 +347,40 @@ impl Tail {
     }
 
     fn set(&mut self, number: DeliveryNo, fate: Fate) {
-        self.put(number, ChangedDelivery { fate, redriven: false, born: false });
+        self.put(number, ChangedDelivery { fate, redriven: false, is_new: false });
     }
 
-    /// Notes what became of a delivery. Where it comes from stays true.
+    /// Updates the state of a delivery. `redriven` and the creation flag are sticky.
     fn put(&mut self, number: DeliveryNo, changed: ChangedDelivery) {
         let known = match self.deliveries.entry(number) {
             Entry::Occupied(entry) => {
                 let known = entry.into_mut();
-                self.costly -= usize::from(known.costs_a_row());
+                self.row_writes -= usize::from(known.needs_row_write());
                 known.fate = changed.fate;
                 known.redriven |= changed.redriven;
                 known
             }
             Entry::Vacant(entry) => entry.insert(changed),
         };
-        self.costly += usize::from(known.costs_a_row());
+        self.row_writes += usize::from(known.needs_row_write());
     }
 
-    /// A delivery as it is after the record. One that ended later in the same record is noted there.
+    /// Stores the state of a delivery after the record. If it ended later in the same record, that effect stores it.
     pub(crate) fn open(&mut self, working: &Working, number: DeliveryNo) {
         self.set_open(working, number, false);
     }
 
-    /// Deliveries that the record made.
-    fn born(&mut self, working: &Working, first: DeliveryNo, count: usize) {
+    /// Stores deliveries that the record created.
+    fn add_new(&mut self, working: &Working, first: DeliveryNo, count: usize) {
         for number in (first.0..first.0 + count as u64).map(DeliveryNo) {
             self.set_open(working, number, true);
         }
     }
 
-    fn set_open(&mut self, working: &Working, number: DeliveryNo, born: bool) {
+    fn set_open(&mut self, working: &Working, number: DeliveryNo, is_new: bool) {
         if let Some(open) = working.open(number) {
             let fate = Fate::Open { open: *open, lease_ms: working.lease_ms(number).unwrap_or(0) };
-            self.put(number, ChangedDelivery { fate, redriven: false, born });
+            self.put(number, ChangedDelivery { fate, redriven: false, is_new });
         }
     }
 
@@ -396,7 +399,7 @@ impl Tail {
         self.entries.insert(key.clone(), ChangedEntry { head, entry_type, author, depends });
     }
 
-    /// Takes in what came after, and leaves that empty, but with its memory for deliveries.
+    /// Merges the changes of a later memtable and empties that one, keeping its allocation for deliveries.
     pub(crate) fn absorb(&mut self, later: &mut Self) {
         for (number, changed) in later.deliveries.drain() {
             self.put(number, changed);
@@ -418,13 +421,13 @@ impl Tail {
         self.paused.extend(paused);
     }
 
-    /// The versions of a key, oldest first.
+    /// Iterates over the versions of a key, oldest first.
     pub(crate) fn versions_of(&self, key: &Key) -> impl Iterator<Item = EntryHead> {
         let range = (key.clone(), Version(0))..=(key.clone(), Version(u64::MAX));
         self.versions.range(range).map(|(_, head)| *head)
     }
 
-    /// The entries whose key begins so, after one of them, by key.
+    /// Iterates over the entries with this prefix after the key `after`, by key.
     fn entries_after<'t>(
         &'t self,
         prefix: &str,
@@ -437,17 +440,17 @@ impl Tail {
             (_, None) => Bound::Unbounded,
         };
         let later = self.entries.range((from, Bound::Unbounded));
-        // A prefix that is no key itself is searched for.
+        // If the prefix is not a valid key, the range cannot start at it: skip to the first match.
         let later = later.skip_while(move |(key, _)| key.as_str() < prefix);
         later.take_while(move |(key, _)| key.as_str().starts_with(prefix))
     }
 
-    /// The items of a kind, by id.
+    /// Iterates over the items of a kind, by id.
     pub(crate) fn items_of(&self, kind: ItemKind) -> impl Iterator<Item = (&ItemKey, &ChangedItem)> {
         self.items.range(ItemKey::new(kind, "")..).take_while(move |(key, _)| key.kind == kind)
     }
 
-    /// What a read needs of it, so that it is held on to no longer than it takes to copy that.
+    /// Copies the parts that reads need, so that the lock is only held for the copy.
     fn for_reads(&self, what: &[Read]) -> Self {
         let mut part = Self::default();
         for read in what {
@@ -461,7 +464,7 @@ impl Tail {
                     for (key, entry) in self.entries_after(prefix, after.as_ref()) {
                         part.entries.insert(key.clone(), entry.clone());
                         listed += usize::from(entry.is_listed(entry_type.as_deref(), author.as_deref()));
-                        // What comes later is on a later page, whatever the tables hold.
+                        // Later entries belong to a later page, whatever the tables contain.
                         if listed >= *limit {
                             break;
                         }
@@ -503,7 +506,7 @@ impl Tail {
     }
 }
 
-/// The ids that clients gave to the messages of a record which brought this payload part.
+/// Returns the client-assigned ids of the messages of a record whose payload is this part.
 pub(crate) fn ids_of_part(record: &Record, part: u32) -> Result<Vec<ClientId>, codec::Unreadable> {
     let effects = codec::read_body(record)?.effects.into_iter();
     Ok({ effects }
@@ -514,7 +517,7 @@ pub(crate) fn ids_of_part(record: &Record, part: u32) -> Result<Vec<ClientId>, c
         .collect())
 }
 
-/// The tails of all spaces. The writer changes them after a sync; readers look at them.
+/// Memtables of all spaces. The writer changes them after an fsync; readers copy from them.
 #[derive(Clone, Default)]
 pub(crate) struct Tails(Arc<RwLock<BTreeMap<SpaceNo, Tail>>>);
 
@@ -531,7 +534,7 @@ impl Tails {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Tails::pinned`], for the plan of a rollback.
+    /// Like the method for reads below, with the parts that planning a rollback needs.
     pub(crate) fn pinned_for_plan<E>(
         &self,
         space: SpaceNo,
@@ -542,7 +545,8 @@ impl Tails {
         Ok(tails.get(&space).map(Tail::for_plan).unwrap_or_default())
     }
 
-    /// What reads of a space need, together with a snapshot that is not older: `pin` takes it.
+    /// Copies the parts of a memtable that reads need, consistent with a database snapshot: `pin` starts the snapshot
+    /// under the lock, so that no flush can happen in between.
     pub(crate) fn pinned<E>(
         &self,
         space: SpaceNo,

@@ -1,5 +1,5 @@
-//! What is written with every commit: its record, its idempotency key, and where the space stands. Everything else can
-//! be derived from the records and waits in the [`crate::tail`].
+//! Statements that write the state of each commit immediately: the record, the idempotency key and the head of the
+//! space. Everything else can be derived from the records and is collected in the memtable.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 
@@ -10,7 +10,7 @@ use rusqlite::{Connection, Statement};
 
 use crate::lookup::{KeyTurn, Lookups, day_of};
 
-/// Prepared statements of the writer.
+/// Prepared statements of the writer thread.
 pub(crate) struct Writes<'c> {
     connection: &'c Connection,
     log: Statement<'c>,
@@ -42,7 +42,7 @@ impl<'c> Writes<'c> {
         self.connection
     }
 
-    /// Writes what a commit leaves behind at once.
+    /// Writes the record, the extended leases and the idempotency key of a commit.
     pub(crate) fn commit(
         &mut self,
         space: SpaceNo,
@@ -63,7 +63,7 @@ impl<'c> Writes<'c> {
         Ok(())
     }
 
-    /// Writes the record itself.
+    /// Appends a record to the log.
     pub(crate) fn record(&mut self, space: SpaceNo, record: &Record) -> rusqlite::Result<()> {
         self.log.execute((
             row_id(space, record.seq.0),
@@ -79,14 +79,14 @@ impl<'c> Writes<'c> {
         Ok(())
     }
 
-    /// Writes where a space stands after the batch.
+    /// Writes the head of a space after a batch.
     pub(crate) fn head(&mut self, space: SpaceNo, working: &Working) -> rusqlite::Result<()> {
         let head = working.head;
         self.head.execute((space.0, head.seq.0, head.hash, head.at.0, head.generation.0))?;
         Ok(())
     }
 
-    /// Writes the era that begins with the newest record.
+    /// Writes the generation that begins with the newest record.
     pub(crate) fn new_era(&mut self, space: SpaceNo, working: &Working) -> rusqlite::Result<()> {
         if let Some(era) = working.eras().0.last() {
             self.era.execute((space.0, era.first_seq.0, era.generation.0, era.first_delivery.0))?;
@@ -94,7 +94,7 @@ impl<'c> Writes<'c> {
         Ok(())
     }
 
-    /// A lease that is longer now than the log says: extending leaves no record, but a restart must know.
+    /// Writes the new duration of an extended lease: an extension creates no record, but must survive a restart.
     fn extended(&mut self, space: SpaceNo, working: &Working, number: DeliveryNo) -> rusqlite::Result<()> {
         let token = working.open(number).and_then(quorate_core::Open::token).unwrap_or(Token(0));
         let lease_ms = working.lease_ms(number).unwrap_or(0);
@@ -120,26 +120,26 @@ impl<'c> Writes<'c> {
             lookups.key_turn.set(KeyTurn { turn, day, alone: false });
         }
         let results = codec::write_results(&receipt.results);
-        // There is no record 0: what changed nothing has none.
+        // 0 means no record: the commit was a no-op.
         let seq = receipt.seq.map_or(0, |seq| seq.0);
         let table = &mut self.keys[turn as usize];
         table.execute((space.0, principal.to_text(), key, fingerprint, seq, receipt.at.0, results))?;
         Ok(())
     }
 
-    /// Blanks salt and bytes of a part where they lie. Written in place, so that no freed page keeps them; the
-    /// write-ahead log is emptied by the next checkpoint.
+    /// Overwrites the salt and the bytes of a payload part with zeros, in place, so that no freed page keeps them. Copies
+    /// in the write-ahead log are gone once it is overwritten after the next checkpoint.
     pub(crate) fn erase(&mut self, space: SpaceNo, record: &Record, part: u32) -> rusqlite::Result<()> {
         let unreadable = |source: codec::Unreadable| rusqlite::Error::ToSqlConversionFailure(source.into());
         let parts = codec::parts_of(&record.body).map_err(unreadable)?;
         let start: u64 = parts.iter().take(part as usize).map(|(length, _)| length).sum();
         let length = parts.get(part as usize).map_or(0, |(length, _)| *length);
         let Seq(seq) = record.seq;
-        self.blank(row_id(space, seq), "salts", u64::from(part) * 16, 16)?;
-        self.blank(row_id(space, seq), "payload", start, length)
+        self.overwrite_with_zeros(row_id(space, seq), "salts", u64::from(part) * 16, 16)?;
+        self.overwrite_with_zeros(row_id(space, seq), "payload", start, length)
     }
 
-    fn blank(&self, row: i64, column: &str, start: u64, length: u64) -> rusqlite::Result<()> {
+    fn overwrite_with_zeros(&self, row: i64, column: &str, start: u64, length: u64) -> rusqlite::Result<()> {
         let io = |source: std::io::Error| rusqlite::Error::ToSqlConversionFailure(source.into());
         let mut blob = self.connection.blob_open("main", "log", column, row, false)?;
         blob.seek(SeekFrom::Start(start)).map_err(io)?;

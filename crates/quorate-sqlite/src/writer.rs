@@ -1,5 +1,5 @@
-//! The writer: the one thread that decides and writes. It takes all that waits, lets core decide each commit at the head
-//! of its space, carries the effects into tables, syncs once, and only then answers.
+//! Writer thread: the only thread that decides and writes commits. It takes a batch from the queue, lets core decide each
+//! commit at the head of its space, writes the records, commits once (one fsync) and only then responds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -25,11 +25,11 @@ use crate::queue::{Job, Patience};
 use crate::tail::{Tail, ids_of_part};
 use crate::write::Writes;
 
-/// Units of work after which a batch takes no further commit. With what one commit may cost, it bounds for how long the
-/// writer is held.
+/// Work units after which a batch takes no further commit. Together with the limit per commit, it bounds how long a
+/// batch occupies the writer.
 const BATCH_WORK_MAX: u64 = 8_192;
 
-/// Units that the meter may miss: what is rounded down.
+/// Tolerance for rounding when the meter of core is checked, in work units.
 const UNMETERED: u64 = 16;
 
 pub(crate) struct Writer<'c> {
@@ -44,7 +44,7 @@ pub(crate) struct Writer<'c> {
     shared: Arc<Shared>,
     answers: Answers,
     wal: Wal,
-    /// Rows from which on a tail is carried over.
+    /// Number of rows in a memtable that triggers a flush.
     tail_rows: usize,
     #[cfg(feature = "sabotage")]
     sabotage: Option<crate::Sabotage>,
@@ -86,65 +86,65 @@ impl<'c> Writer<'c> {
         })
     }
 
-    /// Works until the queue is closed and empty, or the storage fails.
+    /// Processes batches until the queue is closed and empty, or the storage fails.
     pub(crate) fn run(mut self) {
         let mut patience = Patience::default();
         while let Some(batch) = self.shared.queue.take(&mut patience) {
-            let (went, held) = clock::timed(|| self.batch(batch));
-            if went.is_break() {
+            let (flow, held) = clock::timed(|| self.batch(batch));
+            if flow.is_break() {
                 return;
             }
             self.shared.done.held(held);
             self.wal.after_batch(self.connection);
         }
-        // For whoever looks at the tables while no hub runs.
-        if let Err(error) = self.carry_all() {
+        // Flush on close, so that the tables are complete for tools that read them while no hub runs.
+        if let Err(error) = self.flush_all() {
             let why = error.to_store_error(false);
-            tracing::warn!(%why, "the tables are behind the log: the next start replays its end");
+            tracing::warn!(%why, "the memtables were not flushed: the next start replays the end of the log");
         }
     }
 
-    /// Carries every tail over, in a transaction of its own.
-    fn carry_all(&mut self) -> Result<(), BatchError> {
+    /// Flushes all memtables in a transaction of their own.
+    fn flush_all(&mut self) -> Result<(), BatchError> {
         if self.tail_rows == usize::MAX || self.shared.tails.look().values().all(Tail::is_empty) {
             return Ok(());
         }
         self.begin.execute([])?;
-        self.carry_over(1)?;
+        self.flush_memtables(1)?;
         self.commit.execute([])?;
         Ok(())
     }
 
-    /// Carries over the tails that have grown long, and says of which spaces.
-    fn carry_over(&mut self, rows: usize) -> Result<Vec<SpaceNo>, BatchError> {
-        let mut carried = Vec::new();
+    /// Flushes the memtables with at least `rows` rows and returns their spaces.
+    fn flush_memtables(&mut self, rows: usize) -> Result<Vec<SpaceNo>, BatchError> {
+        let mut flushed = Vec::new();
         for (space, tail) in self.shared.tails.look().iter().filter(|(_, tail)| tail.rows() >= rows) {
             if let Some(loaded) = self.spaces.get(space) {
                 self.carry.over(*space, &loaded.working, tail, loaded.first_new)?;
-                carried.push(*space);
+                flushed.push(*space);
             }
         }
-        Ok(carried)
+        Ok(flushed)
     }
 
-    /// One transaction: many commits, one sync. A break means that nothing more may be acknowledged.
+    /// Runs one transaction: many commits, one fsync. `Break` means that nothing more may be acknowledged.
     fn batch(&mut self, jobs: Vec<Job>) -> ControlFlow<()> {
         let mut answers = Vec::with_capacity(jobs.len());
         let mut touched = BTreeSet::new();
         let mut handovers: BTreeMap<SpaceNo, Handover> = BTreeMap::new();
-        let mut carried = Vec::new();
-        // The first error ends the batch, but every caller is told.
-        let begun = self.begin.execute([]).map_err(BatchError::from);
-        // Before anything is decided: memory is then what the last record left.
-        let begun = begun.and_then(|_| self.carry_over(self.tail_rows)).map(|spaces| carried = spaces);
-        let written = self.decide_and_write(begun, jobs, &mut answers, &mut touched, &mut handovers);
+        let mut flushed = Vec::new();
+        // The first error aborts the batch, but every caller gets a response.
+        let prepared = self.begin.execute([]).map_err(BatchError::from);
+        // Before anything is decided: the working state is then exactly the state after the last record.
+        let prepared = prepared.and_then(|_| self.flush_memtables(self.tail_rows)).map(|spaces| flushed = spaces);
+        let written = self.decide_and_write(prepared, jobs, &mut answers, &mut touched, &mut handovers);
         #[cfg(feature = "sabotage")]
         if self.sabotage == Some(crate::Sabotage::AnswerBeforeSync) {
             answers.drain(..).for_each(|answer| answer.tell(None));
         }
         match written.and_then(|()| self.commit_batch(&touched)) {
             Ok(()) => {
-                self.grow_tails(&carried);
+                self.update_memtables(&flushed);
                 self.publish(&touched);
                 for handover in handovers.values_mut() {
                     let loaded = self.spaces.get(&handover.space);
@@ -154,14 +154,14 @@ impl<'c> Writer<'c> {
                 ControlFlow::Continue(())
             }
             Err(error) => {
-                let error = self.give_up(&error, &touched);
-                let go_on = matches!(error, StoreError::Full);
-                if !go_on {
-                    // Known to everybody before anybody is told of it.
+                let error = self.abort_batch(&error, &touched);
+                let can_continue = matches!(error, StoreError::Full);
+                if !can_continue {
+                    // Before responding, so that a caller that retries already sees the failure.
                     self.shared.fail(error.clone());
                 }
                 answers.into_iter().for_each(|answer| answer.tell(Some(&error)));
-                if go_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                if can_continue { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             }
         }
     }
@@ -203,7 +203,7 @@ impl<'c> Writer<'c> {
                         if result.is_ok() {
                             let handover = handovers.entry(space).or_insert_with(|| Handover::new(space));
                             result =
-                                self.one(space, commit, now, handover).map(|outcome| outcomes.push(outcome));
+                                self.commit_one(space, commit, now, handover).map(|outcome| outcomes.push(outcome));
                             spent += self.spaces.get(&space).map_or(0, |loaded| loaded.working.spent);
                         }
                     }
@@ -214,13 +214,13 @@ impl<'c> Writer<'c> {
             }
         }
         self.shared.done.worked(commits, batch_work);
-        // What is left would hold up all others for too long: it goes into the next batch.
+        // The remaining jobs would delay the batch for too long: they go back to the queue.
         self.shared.queue.settle(charges, jobs.collect());
         result
     }
 
-    /// Decides one commit and writes what it did.
-    fn one(
+    /// Decides one commit and writes its record.
+    fn commit_one(
         &mut self,
         space: SpaceNo,
         commit: Commit,
@@ -228,7 +228,7 @@ impl<'c> Writer<'c> {
         handover: &mut Handover,
     ) -> Result<Outcome, BatchError> {
         let Some(loaded) = self.spaces.get_mut(&space) else {
-            return Err(BatchError::Lookup("a space is missing that was there a moment ago".into()));
+            return Err(BatchError::Lookup("the working state of the space is missing; this is a bug".into()));
         };
         #[cfg(feature = "sabotage")]
         let commit = crate::sabotage::twist(self.sabotage, commit, &loaded.working);
@@ -272,8 +272,8 @@ impl<'c> Writer<'c> {
         Ok(number)
     }
 
-    /// THE line where a batch becomes durable: before COMMIT returns, a power failure loses all of it and nobody was
-    /// told otherwise; after it returns, it is on disk and every caller is told so.
+    /// Makes the batch durable. Until COMMIT returns, a power loss discards the whole batch, and no caller has been
+    /// acknowledged; once it has returned, the batch is on disk and callers may be acknowledged.
     fn commit_batch(&mut self, touched: &BTreeSet<SpaceNo>) -> Result<(), BatchError> {
         for number in touched {
             if let Some(loaded) = self.spaces.get(number)
@@ -291,15 +291,15 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
-    /// What the batch did joins the tails; those that were carried over begin anew.
-    fn grow_tails(&mut self, carried: &[SpaceNo]) {
+    /// Clears the memtables that were flushed, then merges the changes of the batch.
+    fn update_memtables(&mut self, flushed: &[SpaceNo]) {
         let mut staged = self.lookups.staged.borrow_mut();
-        // Those of this batch keep their memory for the next one.
+        // Spaces without changes in this batch are dropped; the others keep their allocation for the next batch.
         staged.retain(|_, tail| !tail.is_empty());
         let mut tails = self.shared.tails.change();
-        for space in carried {
+        for space in flushed {
             if let (Some(tail), Some(loaded)) = (tails.get_mut(space), self.spaces.get_mut(space)) {
-                // Its deliveries have rows now.
+                // All deliveries below this number are in the tables now.
                 loaded.first_new = loaded.first_new.max(tail.next_delivery());
                 tail.clear();
             }
@@ -309,7 +309,7 @@ impl<'c> Writer<'c> {
         }
     }
 
-    /// Makes the new state visible, before anybody is told of it.
+    /// Publishes the new state of the spaces, before callers are acknowledged.
     fn publish(&self, touched: &BTreeSet<SpaceNo>) {
         for number in touched {
             if let Some(loaded) = self.spaces.get(number) {
@@ -318,16 +318,16 @@ impl<'c> Writer<'c> {
         }
     }
 
-    /// Puts memory back to what the disk holds, and says whether it is worth going on.
-    fn give_up(&mut self, error: &BatchError, touched: &BTreeSet<SpaceNo>) -> StoreError {
+    /// Rolls back the transaction and the working state. The returned error is `Full` if the writer can continue.
+    fn abort_batch(&mut self, error: &BatchError, touched: &BTreeSet<SpaceNo>) -> StoreError {
         if !self.connection.is_autocommit() {
-            // If even this fails, the connection is of no more use; then the error below is fatal anyway.
+            // If this fails too, the connection is unusable, and the error returned below is fatal anyway.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
         self.lookups.staged.take();
         for number in touched {
             if self.shared.published(*number).is_none() {
-                // A space that was to be made by this very batch.
+                // Created by this batch, so it does not exist.
                 self.spaces.remove(number);
             } else if let Some(loaded) = self.spaces.get_mut(number) {
                 loaded.working.revert();
@@ -341,18 +341,19 @@ impl<'c> Writer<'c> {
     }
 }
 
-/// What a decision read and wrote must not be more than what core counted, or a space could hold the writer unpaid.
+/// Asserts that a decision read and wrote no more than core metered; otherwise a space could occupy the writer without
+/// being charged for it.
 fn check_metered(working: &Working, read: u64, decided: Option<&Decided>) {
     let record = decided.and_then(|decided| decided.record.as_ref());
     let written = record.map_or(0, |record| (record.body.len() + record.payload.len()) as u64 / 1024);
     debug_assert!(
         read + written <= working.spent + UNMETERED,
-        "read {read}, wrote {written}, counted {}",
+        "read {read}, wrote {written}, metered {}",
         working.spent
     );
 }
 
-/// Notes what a commit did to rows that are not written yet; an erasure is written at once.
+/// Adds the changes of a commit to the staged memtable. Erasures are written immediately.
 fn stage(
     writes: &mut Writes<'_>,
     lookups: &Lookups<'_>,
@@ -378,17 +379,17 @@ fn stage(
     Ok(())
 }
 
-/// The fingerprint that the caller's thread made of a message.
+/// Returns the fingerprint of a message that the caller's thread computed.
 fn fingerprint_in(commit: &Commit, sent: &Arc<Message>) -> Option<[u8; 32]> {
     commit.ops.iter().find_map(|op| match op {
         Op::Send { message, fingerprint } if Arc::ptr_eq(message, sent) => Some(fingerprint.written),
-        // A question goes out with its expiry, so it is another message; its id is still its own.
+        // A request is sent with its expiry filled in, so it is a different `Message`; its client id is the same.
         Op::Request(ask) if ask.message.client_id == sent.client_id => Some(ask.fingerprint.written),
         _ => None,
     })
 }
 
-/// Blanks a payload part, and the fingerprints that would confirm a guess at it.
+/// Overwrites a payload part with zeros, and clears the fingerprints that would allow guesses at it to be confirmed.
 fn erase(
     writes: &mut Writes<'_>,
     lookups: &Lookups<'_>,
@@ -408,7 +409,7 @@ fn erase(
     Ok(())
 }
 
-/// Why a batch was not written.
+/// Reason why a batch was not committed.
 enum BatchError {
     Sqlite(rusqlite::Error),
     Lookup(Arc<str>),
@@ -421,15 +422,16 @@ impl From<rusqlite::Error> for BatchError {
 }
 
 impl BatchError {
-    /// A full disk is the one failure after which we go on: the write was refused, so it is certain that nothing was
-    /// applied. After any other the disk may hold what memory does not know, so nothing more is acknowledged.
+    /// Maps the error to the one that callers get. A full disk is the only recoverable failure: the write was rejected,
+    /// so it is certain that nothing was applied. After any other failure the state on disk is uncertain, so nothing
+    /// more is acknowledged.
     fn to_store_error(&self, rolled_back: bool) -> StoreError {
         match self {
             Self::Sqlite(error) => match error.sqlite_error_code() {
                 Some(rusqlite::ErrorCode::DiskFull) if rolled_back => StoreError::Full,
                 _ => StoreError::Failed(in_words(error)),
             },
-            Self::Lookup(words) => StoreError::Failed(Arc::clone(words)),
+            Self::Lookup(text) => StoreError::Failed(Arc::clone(text)),
         }
     }
 }
@@ -460,7 +462,7 @@ impl Shared {
         }
     }
 
-    /// Makes the loaded spaces visible at start.
+    /// Publishes all loaded spaces at start.
     pub(crate) fn publish_all(&self, spaces: &BTreeMap<SpaceNo, Loaded>) {
         for (number, loaded) in spaces {
             self.publish(*number, loaded);

@@ -1,4 +1,4 @@
-//! What an export holds, and that it holds enough to compute every hash again.
+//! An export is complete: every hash can be recomputed from it.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use quorate_core::{AgentId, AgentNo, Effect, Record, Seq, SpaceName, codec};
 use super::{ExportError, checkpoints, export};
 use crate::verify::tests::worked;
 
-/// A line without its borrowed parts.
+/// Owned copy of an export line.
 #[derive(Clone, PartialEq, Debug)]
 struct Line {
     space: String,
     record: Record,
     previous: Option<[u8; 32]>,
-    /// The id of agent 2, as the line can look it up.
+    /// Id of agent 2, resolved through the line.
     second_agent: Option<AgentId>,
 }
 
@@ -67,7 +67,7 @@ fn the_first_line_is_chained_to_the_identity_in_its_effects() {
 }
 
 #[test]
-fn an_export_from_the_middle_says_what_it_is_chained_to() {
+fn an_export_from_the_middle_contains_the_previous_hash() {
     let (all, some) = (lines(Some("default"), 1), lines(Some("default"), 10));
     assert_eq!(some[0].previous, Some(all[8].record.hash));
     assert_eq!(some[0].record.seq, Seq(10));
@@ -76,14 +76,14 @@ fn an_export_from_the_middle_says_what_it_is_chained_to() {
 }
 
 #[test]
-fn agents_are_named_also_in_an_excerpt_that_does_not_register_them() {
+fn agent_ids_are_resolved_without_their_registration() {
     for line in lines(Some("default"), 6) {
         assert_eq!(line.second_agent.as_ref().map(AgentId::as_str), Some("bob"));
     }
 }
 
 #[test]
-fn an_unknown_space_and_a_full_pipe_are_said() {
+fn an_unknown_space_and_a_failed_write_are_reported() {
     let dir = worked();
     let other = SpaceName::new("other").unwrap();
     assert!(matches!(export(dir.path(), Some(&other), Seq(1), |_| Ok(())), Err(ExportError::NoSpace(_))));

@@ -1,4 +1,4 @@
-//! The queue is fair by cost, keeps the order of each space, and loses nothing.
+//! The queue is fair by cost, keeps the order within each space, and loses no job.
 
 use quorate_core::{Commit, Op, Principal, SpaceNo};
 use tokio::sync::oneshot;
@@ -15,15 +15,15 @@ fn push(queue: &Queue, space: u64, ops: usize) {
     assert!(queue.push(job(space, ops)).is_ok());
 }
 
-/// The spaces of the jobs of the next batch, in order, each with how many operations.
+/// Takes the next batch and returns the space and the number of operations of each job.
 fn batch(queue: &Queue) -> Vec<(u64, usize)> {
-    let jobs = queue.take(&mut Patience::default()).expect("something waits");
+    let jobs = queue.take(&mut Patience::default()).expect("a batch");
     jobs.iter().map(|job| (job.space().0, job.ops())).collect()
 }
 
-// Fails under: a turn by jobs, so that whoever brings larger jobs gets more.
+// Fails under: round-robin by job, which favours spaces with larger jobs.
 #[test]
-fn i16_spaces_are_served_by_what_their_jobs_cost() {
+fn i16_spaces_are_served_by_the_cost_of_their_jobs() {
     let queue = Queue::default();
     for _ in 0..8 {
         push(&queue, 1, 256);
@@ -35,13 +35,13 @@ fn i16_spaces_are_served_by_what_their_jobs_cost() {
     assert_eq!(small.len(), 8, "{served:?}");
     assert!(
         small.iter().all(|(at, _)| *at <= first_large + 8),
-        "one large job is as many small ones: {served:?}"
+        "one large job counts as many small ones: {served:?}"
     );
 }
 
-// Fails under: work that only shows when it is decided, and is not charged.
+// Fails under: work that is only known after the decision and is not charged.
 #[test]
-fn i16_a_space_pays_for_work_that_was_not_expected() {
+fn i16_a_space_is_charged_for_unexpected_work() {
     let queue = Queue::default();
     push(&queue, 1, 1);
     assert_eq!(batch(&queue), [(1, 1)]);
@@ -54,15 +54,15 @@ fn i16_a_space_pays_for_work_that_was_not_expected() {
     assert_eq!(batch(&queue), [(2, 300), (1, 1), (1, 1), (1, 1)]);
 }
 
-// Fails under: jobs that were not begun and are lost, or overtaken by later ones of their space.
+// Fails under: jobs that were not started and are lost, or are overtaken by later ones of their space.
 #[test]
-fn what_is_put_back_keeps_its_place() {
+fn returned_jobs_keep_their_position() {
     let queue = Queue::default();
     for ops in 1..=4 {
         push(&queue, 1, ops);
     }
     push(&queue, 2, 9);
-    let mut taken = queue.take(&mut Patience::default()).expect("something waits");
+    let mut taken = queue.take(&mut Patience::default()).expect("a batch");
     let rest = taken.split_off(1);
     push(&queue, 1, 5);
     queue.settle([], rest);

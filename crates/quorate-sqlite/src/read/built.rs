@@ -1,4 +1,4 @@
-//! What entries were built on.
+//! Entries that depend on others, with the current versions of their dependencies.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::Reading;
 use crate::lookup::entry_head;
 use crate::readers::ReadError;
 
-/// The live entries that were built on others, by key.
+/// Lists the live entries that depend on others, by key.
 pub(super) fn entries(
     reading: &Reading<'_>,
     after: Option<&Key>,
     limit: usize,
 ) -> Result<Vec<Built>, ReadError> {
     let newer = reading.tail.entries.iter().filter(|(key, _)| after.is_none_or(|after| *key > after));
-    // Of those that are stored some may be gone or built on nothing in the tail.
-    let enough = limit.saturating_add(reading.tail.entries.len());
-    let stored = stored(reading, after, enough)?;
-    let complete = stored.len() < enough;
+    // Some of the stored entries may be deleted, or have no dependencies any more, in the memtable.
+    let limit_with_reserve = limit.saturating_add(reading.tail.entries.len());
+    let stored = stored(reading, after, limit_with_reserve)?;
+    let complete = stored.len() < limit_with_reserve;
     let last = stored.last().map(|(key, _)| key.clone());
     let mut all: BTreeMap<Key, EntryHead> = stored.into_iter().collect();
     for (key, entry) in newer {
@@ -30,7 +30,7 @@ pub(super) fn entries(
             all.insert(key.clone(), entry.head);
         }
     }
-    all.into_iter().take(limit).map(|(key, head)| one(reading, key, head)).collect()
+    all.into_iter().take(limit).map(|(key, head)| with_dependencies(reading, key, head)).collect()
 }
 
 fn stored(
@@ -52,24 +52,24 @@ fn stored(
     Ok(found)
 }
 
-fn one(reading: &Reading<'_>, key: Key, head: EntryHead) -> Result<Built, ReadError> {
+fn with_dependencies(reading: &Reading<'_>, key: Key, head: EntryHead) -> Result<Built, ReadError> {
     let decoded = reading.record(head.seq)?;
     let (_, body) = &*decoded;
     let mut depends_on = Vec::new();
     for effect in &body.effects {
-        if let Effect::Written { key: of, version, depends_on: ons, .. } = effect
-            && (of, *version) == (&key, head.version)
+        if let Effect::Written { key: written, version, depends_on: dependencies, .. } = effect
+            && (written, *version) == (&key, head.version)
         {
-            for (on, version) in ons {
-                let now = newest(reading, on)?;
-                depends_on.push((on.clone(), *version, now));
+            for (dependency, version) in dependencies {
+                let now = newest(reading, dependency)?;
+                depends_on.push((dependency.clone(), *version, now));
             }
         }
     }
     Ok(Built { key, version: head.version, depends_on })
 }
 
-/// The newest version of an entry, tombstones included.
+/// Returns the newest version of an entry, including tombstones.
 fn newest(reading: &Reading<'_>, key: &Key) -> Result<Option<EntryHead>, ReadError> {
     if let Some(entry) = reading.tail.entries.get(key) {
         return Ok(Some(entry.head));

@@ -1,4 +1,4 @@
-//! Reading items: one, or a list in any of its orders, from the table and the tail together.
+//! Reads of items: single items, and lists in any order, merged from the table and the memtable.
 
 use quorate_core::{Created, Item, ItemKey, ItemKind, ItemRange};
 use quorate_store::ListedItem;
@@ -9,7 +9,7 @@ use super::Reading;
 use crate::load;
 use crate::readers::ReadError;
 
-/// An item as the table has it.
+/// Reads an item from the table.
 pub(super) fn stored(reading: &Reading<'_>, key: &ItemKey) -> Result<Option<Item>, ReadError> {
     let sql = "SELECT kind, id, state FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3";
     let mut statement = reading.connection.prepare_cached(sql)?;
@@ -18,14 +18,14 @@ pub(super) fn stored(reading: &Reading<'_>, key: &ItemKey) -> Result<Option<Item
     load::item_of(row).map(Some).map_err(|error| ReadError::Other(error.to_string()))
 }
 
-/// The first items of a list.
+/// Lists the first `limit` items of a range.
 pub(super) fn list(
     reading: &Reading<'_>,
     kind: ItemKind,
     range: &ItemRange,
     limit: usize,
 ) -> Result<Vec<ListedItem>, ReadError> {
-    let mut found = only_in_tail(reading, kind, range, limit)?;
+    let mut found = only_in_memtable(reading, kind, range, limit)?;
     found.extend(in_table(reading, kind, range, limit)?);
     found.sort_by(|(one_id, one), (other_id, other)| {
         range.compare((one.created, one_id), (other.created, other_id))
@@ -36,9 +36,9 @@ pub(super) fn list(
 
 type Found = Vec<(String, ListedItem)>;
 
-/// Items that the table has no row of yet. Only these have the position that the tail knows: the others were created
-/// before, and are found where their rows are.
-fn only_in_tail(
+/// Returns the items that have no row in the table yet. Only for these the memtable contains the position of creation;
+/// the others are listed from the table.
+fn only_in_memtable(
     reading: &Reading<'_>,
     kind: ItemKind,
     range: &ItemRange,
@@ -47,8 +47,8 @@ fn only_in_tail(
     let mut newer: Vec<_> = { reading.tail.items_of(kind) }
         .filter(|(key, changed)| range.contains(changed.created, &key.id))
         .collect();
-    newer.sort_by(|(one, changed), (other, changed_too)| {
-        range.compare((changed.created, &one.id), (changed_too.created, &other.id))
+    newer.sort_by(|(one, changed), (other, other_changed)| {
+        range.compare((changed.created, &one.id), (other_changed.created, &other.id))
     });
     let sql = "SELECT 1 FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3";
     let mut row = reading.connection.prepare_cached(sql)?;
@@ -66,7 +66,7 @@ fn only_in_tail(
     Ok(found)
 }
 
-/// Items that have a row, as they are now.
+/// Returns the items that have a row in the table, in their current state.
 fn in_table(
     reading: &Reading<'_>,
     kind: ItemKind,

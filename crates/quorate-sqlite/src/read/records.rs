@@ -1,4 +1,4 @@
-//! Records in the order of the log, and which threads read what.
+//! Reads of log records, and the choice of the reader lane.
 
 use quorate_core::{Record, Seq, SpaceNo, row_id};
 use quorate_store::Read;
@@ -8,7 +8,7 @@ use super::LAST;
 use crate::load;
 use crate::readers::{Lane, ReadError};
 
-/// Reads records.
+/// Reads up to `max` records, starting at `from`.
 pub(crate) fn log(
     connection: &Connection,
     space: SpaceNo,
@@ -25,11 +25,11 @@ pub(crate) fn log(
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// Bytes of bodies that one read returns, give or take the last record: a record may hold thousands of effects.
+/// Maximum size of the bodies that one read returns, plus the last record: a record may contain thousands of effects.
 const BODIES_BYTES_MAX: usize = 128 * 1024;
 
-/// As [`log`], without salts and payloads: they lie behind the rest of a row, so their pages are not even read. Stops with
-/// the record that brings it to [`BODIES_BYTES_MAX`].
+/// Like [`log`], without salts and payloads. They are stored at the end of a row, so their pages are not even read. Stops
+/// after the record that reaches [`BODIES_BYTES_MAX`].
 pub(crate) fn bodies(
     connection: &Connection,
     space: SpaceNo,
@@ -55,7 +55,7 @@ pub(crate) fn bodies(
     Ok(records)
 }
 
-/// Which threads answer these reads.
+/// Returns the lane for these reads.
 pub(crate) fn lane_of(what: &[Read]) -> Lane {
     let is_bulk = |read: &Read| match read {
         Read::History { .. }
@@ -76,7 +76,7 @@ pub(crate) fn lane_of(what: &[Read]) -> Lane {
     if what.iter().any(is_bulk) { Lane::Bulk } else { Lane::Point }
 }
 
-/// Which threads read so many records of the log.
+/// Returns the lane for reading up to `max` records of the log.
 pub(crate) fn lane_of_records(max: usize) -> Lane {
     if max > 1 { Lane::Bulk } else { Lane::Point }
 }

@@ -1,4 +1,4 @@
-//! Reads about sessions: their timeline, and whether one holds a delivery.
+//! Reads about sessions: the timeline, and whether a paused session holds a delivery.
 
 use quorate_core::{
     Effect, Item, ItemKey, ItemKind, LineKind, Open, OpenState, Seq, SessionNo, SessionStatus, Verb,
@@ -8,8 +8,8 @@ use quorate_store::Page;
 use super::{LAST, Reading, items};
 use crate::readers::ReadError;
 
-/// The records of a timeline. Each kind of line lies together in the order of the records, so as many as are wanted are
-/// taken of each and put in order: nothing is read beyond that, however long the timeline is.
+/// Returns the records of a timeline. Rows of each kind are stored in the order of the records, so `limit` rows of each
+/// kind are read and merged. The cost does not depend on the length of the timeline.
 pub(super) fn timeline(
     reading: &Reading<'_>,
     session: &str,
@@ -31,7 +31,7 @@ pub(super) fn timeline(
         let rows = statement.query_map(bounds, |row| Ok(Seq(row.get(0)?)))?;
         found.extend(rows.collect::<Result<Vec<_>, _>>()?);
     }
-    // The tail is of this session alone, and short.
+    // The copy of the memtable only contains sessions of this read.
     let newer = reading
         .tail
         .lines
@@ -50,7 +50,7 @@ pub(super) fn timeline(
     Ok(found)
 }
 
-/// Where an open delivery is: what is kept of it, unless its session holds it by now or holds it no longer.
+/// Returns the state of an open delivery. Whether it is ready or held depends on the current state of its session.
 pub(super) fn state_of(reading: &Reading<'_>, open: &Open) -> Result<OpenState, ReadError> {
     match (open.state, open.session()) {
         (OpenState::Ready { since } | OpenState::Held { since }, Some(session)) => {
@@ -61,7 +61,7 @@ pub(super) fn state_of(reading: &Reading<'_>, open: &Open) -> Result<OpenState, 
     }
 }
 
-/// The number of a session leads to the record that opened it, and that to its row.
+/// Whether a session is paused. Its number contains the record that opened it; that record contains its id.
 fn is_paused(reading: &Reading<'_>, number: SessionNo) -> Result<bool, ReadError> {
     if let Some(paused) = reading.tail.paused.get(&number) {
         return Ok(*paused);

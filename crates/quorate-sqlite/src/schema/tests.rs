@@ -1,4 +1,4 @@
-//! Opening a data directory of an older schema.
+//! Migration of data directories with an older schema.
 
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -9,8 +9,8 @@ use crate::verify;
 use crate::verify::tests::work::Hub;
 use crate::verify::tests::worked;
 
-/// A data directory with the tables of schema 1, in which all kinds of work were done.
-fn of_schema_1() -> TempDir {
+/// Creates a populated data directory with schema version 1.
+fn schema_1_directory() -> TempDir {
     let (newer, old) = (worked(), tempfile::tempdir().unwrap());
     let connection = Connection::open(database_of(old.path())).unwrap();
     connection.execute_batch(VERSION_1).unwrap();
@@ -38,8 +38,8 @@ const DUMP: &str = "SELECT group_concat(space || ' ' || kind || ' ' || id || ' '
                     FROM (SELECT * FROM items ORDER BY space, kind, id)";
 
 #[test]
-fn an_older_directory_is_opened_with_its_items_in_the_order_of_the_log() {
-    let (old, newer) = (of_schema_1(), worked());
+fn opening_an_older_directory_fills_the_positions_of_creation() {
+    let (old, newer) = (schema_1_directory(), worked());
     assert_eq!(read::<String>(&old, COLUMNS), "space,kind,id,state");
     Hub::open(old.path()).close();
     assert_eq!(read::<i32>(&old, "PRAGMA user_version"), VERSION);
@@ -49,8 +49,8 @@ fn an_older_directory_is_opened_with_its_items_in_the_order_of_the_log() {
 }
 
 #[test]
-fn an_older_directory_is_verified_without_a_change() {
-    let old = of_schema_1();
+fn verifying_an_older_directory_does_not_migrate_it() {
+    let old = schema_1_directory();
     let report = verify(old.path(), None).unwrap();
     assert!(report.ok, "{report:?}");
     assert_eq!(read::<i32>(&old, "PRAGMA user_version"), 1);
@@ -58,8 +58,8 @@ fn an_older_directory_is_verified_without_a_change() {
 }
 
 #[test]
-fn an_older_directory_with_an_unreadable_record_is_left_as_it_is() {
-    let old = of_schema_1();
+fn a_failed_migration_changes_nothing() {
+    let old = schema_1_directory();
     let connection = Connection::open(database_of(old.path())).unwrap();
     connection.execute_batch("UPDATE log SET body = x'ff' WHERE id = (SELECT min(id) + 3 FROM log)").unwrap();
     super::migrate(&connection).unwrap_err();
