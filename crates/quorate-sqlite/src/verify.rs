@@ -1,10 +1,10 @@
-//! Whether the log is what was written, and whether the tables are what the log says. Offline and read-only.
+//! Verifies that the log is unchanged and that the tables match it. Offline and read-only.
 //!
-//! The log of each space is walked once, record by record ([`walk`]): the chain of hashes, the payloads, the times, and
-//! that every effect fits the ones before it. What the records fold to is then compared with the tables ([`tables`]).
-//! Damage to the log has a name of its own for each way in which it comes about ([`mismatch`]).
+//! The log of each space is read once, record by record: the hash chain, the payload digests, the timestamps, and that
+//! every effect is possible in the state before it. The state that results from replaying the records is then compared
+//! with the tables. Damage to the log is classified by its cause (edited, deleted, reordered, truncated, forked).
 //!
-//! What is not here: repair, and the idempotency keys, which are in no record and cannot be derived from any.
+//! Out of scope: repair, and the idempotency keys, which are in no record and cannot be derived.
 
 mod ended;
 mod fits;
@@ -30,36 +30,37 @@ use crate::directory::{OpenError, private_of};
 use crate::offline::Offline;
 use rows::SpaceRow;
 
-/// A position in the log that somebody wrote down elsewhere. It proves that everything up to there is unchanged.
+/// Position in the log, with its hash, that was stored outside the data directory. A matching checkpoint proves that
+/// everything up to it is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Checkpoint {
-    /// The space.
+    /// Name of the space.
     pub space: String,
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// The chain up to it.
+    /// Chain hash of the record.
     pub hash: [u8; 32],
 }
 
-/// What happened to the data.
+/// Kind of damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Damage {
-    /// Stored bytes do not give the stored hash, or a payload not its digest.
+    /// The content of a record does not match its hash, or a payload does not match its digest.
     Edited,
     /// A record is missing.
     Deleted,
-    /// The record that belongs here is at another place.
+    /// The record is stored at another position.
     Reordered,
-    /// The log ends too early: before its head, or before a checkpoint.
+    /// The log ends before its head, or before a checkpoint.
     Truncated,
-    /// The log is another one: the chain is whole, but not the one that a checkpoint or the head knows.
+    /// The chain is intact, but differs from the head or a checkpoint, or contains a record that no hub writes.
     Forked,
-    /// The log is whole, but a table beside it does not say what the log says.
+    /// The log is intact, but a derived table does not match it.
     Tables,
 }
 
 impl Damage {
-    /// The word in reports.
+    /// Name of the damage in reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -79,79 +80,81 @@ impl fmt::Display for Damage {
     }
 }
 
-/// The first thing that is wrong.
+/// Defect found by a verification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bad {
-    /// The space; empty when it is the file as a whole.
+    /// Name of the space; empty if the defect concerns the whole file.
     pub space: String,
-    /// The record. For a table: the record that the row is derived from.
+    /// Sequence number of the record. For a table: of the record that the row is derived from.
     pub seq: Seq,
-    /// What happened.
+    /// Kind of damage.
     pub damage: Damage,
-    /// How that shows and how far it goes, for a person.
+    /// Human-readable description: what differs, and whether later records are affected.
     pub detail: String,
 }
 
-/// What was found in one space.
+/// Result for one space.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpaceReport {
-    /// Its name.
+    /// Name of the space.
     pub name: String,
-    /// Records that are as they were written, from the first on without a break.
+    /// Number of valid records, counted from the first up to the first invalid one.
     pub records: u64,
-    /// The newest record, as the head row says.
+    /// Sequence number of the newest record, from the row of the space.
     pub head_seq: Seq,
-    /// The chain up to it, as the head row says: a checkpoint, if nothing is bad.
+    /// Chain hash of the newest record, from the row of the space. If there is no defect, it can be used as a checkpoint.
     pub head_hash: [u8; 32],
-    /// When the newest record was decided, as the head row says.
+    /// Time of the newest record, from the row of the space.
     pub head_at: Timestamp,
-    /// Payload parts that were erased, each by a record.
+    /// Number of erased payload parts.
     pub erased: u64,
-    /// Checkpoints of this space that the log agrees with.
+    /// Number of checkpoints of this space that match the log.
     pub checkpoints: u64,
-    /// The first thing that is wrong in this space.
+    /// First defect of this space.
     pub bad: Option<Bad>,
 }
 
-/// What was found.
+/// Result of a verification.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
-    /// Whether all is well.
+    /// Whether there is no defect.
     pub ok: bool,
-    /// Each space, in the order in which they were made.
+    /// Result of each space, in the order of creation.
     pub spaces: Vec<SpaceReport>,
-    /// The first thing that is wrong.
+    /// First defect.
     pub first_bad: Option<Bad>,
-    /// How long it took.
+    /// Duration of the verification.
     pub seconds: f64,
 }
 
-/// Verifies the data in a directory that no hub uses, against itself and against checkpoints if there are any. The
-/// directory is left exactly as it is. When a write-ahead log was left behind by a crash, a temporary copy is verified,
-/// because SQLite cannot read one without writing beside it.
+/// Verifies a data directory that no hub uses, for consistency and against checkpoints, if given. The directory is not
+/// changed. If a crash left a write-ahead log behind, a temporary copy is verified, because SQLite cannot recover a log
+/// without writing.
 ///
-/// Without a checkpoint a history that was rewritten as a whole, or cut off together with its head, is not found out.
+/// Without a checkpoint, a history that was rewritten completely, or truncated together with its head, is not detected.
 ///
 /// # Errors
-/// When the directory is in use, missing, not ours, newer, or so damaged that there is no log to walk.
+/// Fails if the directory is in use, missing, not a Quorate data directory, has a newer format, or is so damaged that
+/// the log cannot be read.
 pub fn verify(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, OpenError> {
     let mut report = verify_one(dir, checkpoint)?;
     let private = private_of(dir);
     if private.exists() {
-        // Where that stands is for moderators to know, who verify it by itself; here it only must be whole.
-        let hidden = verify_one(&private, None)?;
-        report.ok &= hidden.ok;
-        report.seconds += hidden.seconds;
-        let inside = |bad: Bad| Bad { space: format!("quorate.private/{}", bad.space), ..bad };
-        report.first_bad = report.first_bad.or_else(|| hidden.first_bad.map(inside));
+        // Details of the private data are only visible to moderators, who verify that directory separately. Here it
+        // only has to be intact.
+        let private_report = verify_one(&private, None)?;
+        report.ok &= private_report.ok;
+        report.seconds += private_report.seconds;
+        let in_private = |bad: Bad| Bad { space: format!("quorate.private/{}", bad.space), ..bad };
+        report.first_bad = report.first_bad.or_else(|| private_report.first_bad.map(in_private));
     }
     Ok(report)
 }
 
-/// As [`verify`], of this directory alone, without what is private beside it.
+/// Like [`verify`], without the nested private directory.
 ///
 /// # Errors
-/// As [`verify`].
+/// Like [`verify`].
 pub fn verify_one(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, OpenError> {
     let clock = SystemClock::new();
     let offline = Offline::open(dir)?;
@@ -160,20 +163,20 @@ pub fn verify_one(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Repor
     let mut spaces = Vec::new();
     let mut first_bad = None;
     for row in rows::spaces(&offline.connection).map_err(failed)? {
-        // Numbers are dense: a space that is missing in between was taken out.
+        // Space numbers are dense, so a gap means that a space was deleted.
         let expected = SpaceNo(spaces.len() as u64 + 1);
         if row.number != expected && first_bad.is_none() {
             first_bad = Some(missing_space(expected));
         }
         let none = Vec::new();
         let known = checkpoints.get(row.name.as_str()).unwrap_or(&none);
-        let report = one_space(&offline, &row, known)?;
+        let report = verify_space(&offline, &row, known)?;
         first_bad = first_bad.or_else(|| report.bad.clone());
         spaces.push(report);
     }
     for (name, known) in &checkpoints {
         if first_bad.is_none() && !spaces.iter().any(|space| space.name == *name) {
-            let detail = format!("there is no such space, but a checkpoint of its record {}", known[0].seq);
+            let detail = format!("the space does not exist, but there is a checkpoint of its record {}", known[0].seq);
             first_bad = Some(Bad { space: (*name).into(), seq: Seq(1), damage: Damage::Truncated, detail });
         }
     }
@@ -195,12 +198,12 @@ fn by_space(checkpoints: &[Checkpoint]) -> BTreeMap<&str, Vec<&Checkpoint>> {
 }
 
 fn missing_space(number: SpaceNo) -> Bad {
-    let detail = format!("space number {number} is missing, but later ones are there");
+    let detail = format!("space number {number} is missing, but later ones exist");
     Bad { space: String::new(), seq: Seq(1), damage: Damage::Deleted, detail }
 }
 
-/// Walks the log of a space and, if it is whole, compares the tables with it.
-fn one_space(
+/// Verifies the log of a space and, if it is intact, the tables.
+fn verify_space(
     offline: &Offline,
     row: &SpaceRow,
     checkpoints: &[&Checkpoint],
@@ -235,7 +238,7 @@ fn one_space(
     Ok(report)
 }
 
-/// A page that SQLite cannot read is damage to the data and is reported as such; any other failure ends the run.
+/// Reports a page that SQLite cannot read as a defect; any other error aborts the verification.
 fn unreadable(
     offline: &Offline,
     space: &str,

@@ -1,4 +1,4 @@
-//! How long something took. Nothing is decided by it; it is only counted.
+//! Measures durations, for metrics only: no decision depends on them.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What a disk has done, in numbers that cost one atomic addition each.
+//! I/O counters of a disk. Each update costs one atomic addition.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use super::FileKind;
 
-/// What a disk has done since it was made, by what the file is for.
+/// I/O counters of a disk since its creation, by kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// The database itself; it is written by checkpoints.
+    /// Database file, which is written by checkpoints.
     pub database: FileCounters,
-    /// The write-ahead log; its syncs are the ones that commits wait for.
+    /// Write-ahead log. Commits wait for its syncs.
     pub wal: FileCounters,
     /// Rollback journals and temporary files.
     pub other: FileCounters,
 }
 
-/// What has been done to the files of one kind.
+/// I/O counters of the files of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileCounters {
-    /// Syncs that the operating system was asked for, failed ones included.
+    /// Number of syncs, including failed ones.
     pub syncs: u64,
-    /// Time spent in all of them.
+    /// Total duration of all syncs, in nanoseconds.
     pub sync_ns_total: u64,
-    /// The longest of them.
+    /// Duration of the longest sync, in nanoseconds.
     pub sync_ns_max: u64,
-    /// Bytes that SQLite wrote with success.
+    /// Bytes that SQLite wrote successfully.
     pub written_bytes: u64,
-    /// Zeros written ahead of them, so that a file grows rarely.
+    /// Zero bytes written to preallocate the file.
     pub ahead_bytes: u64,
 }
 
-/// The counters while they count.
+/// Live counters.
 #[derive(Default)]
 pub(super) struct Tally {
     database: FileTally,
@@ -54,7 +54,7 @@ impl Tally {
     }
 }
 
-// Nothing is ordered by these numbers, so relaxed operations are enough.
+// The counters synchronize nothing, so relaxed ordering is sufficient.
 #[derive(Default)]
 pub(super) struct FileTally {
     syncs: AtomicU64,

@@ -1,8 +1,8 @@
-//! A disk that can run out of space, fail, and lose its power: for tests only.
+//! Fault injection for tests: disk full, I/O errors and power loss.
 //!
-//! The C functions of the VFS ask here before they do anything. One mutex makes every operation one instant,
-//! so that an image of the disk is what a power failure at one instant leaves. Only the sync of the operating
-//! system runs outside it: other threads may write meanwhile, and a power failure may come before it ends.
+//! The C functions of the VFS call [`Faults`] for every operation. One mutex makes each operation atomic, so that an
+//! image of the disk is the state after a power loss at one point in time. Only the real sync runs outside the mutex:
+//! other threads may write meanwhile, and the power may be cut before it returns.
 #![forbid(unsafe_code)]
 
 mod chance;
@@ -25,9 +25,9 @@ pub use self::plan::Repeat;
 use self::plan::{Plan, Power, Supply};
 use super::FileKind;
 
-/// What can go wrong with one disk.
+/// Injected faults of one disk.
 ///
-/// Operations are counted: each write, truncation, sync and deletion is one, starting with 1.
+/// Operations are numbered, starting at 1: each write, truncation, sync and deletion is one.
 #[derive(Default)]
 pub struct Faults {
     state: Mutex<State>,
@@ -37,39 +37,39 @@ pub struct Faults {
 struct State {
     plan: Plan,
     supply: Supply,
-    /// There is one once `track` was called.
+    /// Set once `track` was called.
     model: Option<Model>,
     never_grow_ahead: bool,
 }
 
 impl Faults {
-    /// Starts to remember what would survive a power failure.
+    /// Starts to track what would survive a power loss.
     ///
-    /// Call it before the first connection is opened: what is in a file at its first opening counts as
-    /// durable, and files that are open already are not followed.
+    /// Call it before the first connection is opened: the content of a file when it is first opened counts as
+    /// durable, and files that are already open are not tracked.
     pub fn track(&self) {
         self.lock().model.get_or_insert_default();
     }
 
-    /// Lets a write-ahead log grow only as far as it is written: then a full disk refuses the very next commit.
+    /// Disables the preallocation of the write-ahead log, so that a full disk fails the next commit.
     pub fn never_grow_ahead(&self) {
         self.lock().never_grow_ahead = true;
     }
 
-    /// How many operations there were so far.
+    /// Number of operations so far.
     pub fn ops(&self) -> u64 {
         self.lock().supply.ops()
     }
 
-    /// Cuts the power during the operation with this number, or during the next one if that is past.
+    /// Cuts the power during the operation with this number, or during the next one if that number has passed.
     ///
-    /// The operation fails and its effect is uncertain, like that of all that was not synced. From then on
-    /// everything fails with an I/O error.
+    /// The operation fails and its effect is uncertain, like everything that was not synced. All later operations
+    /// fail with an I/O error.
     pub fn cut_at(&self, op: u64) {
         self.lock().supply.cut_at(op);
     }
 
-    /// Cuts the power now: from here on everything fails with an I/O error, so nothing more is acknowledged.
+    /// Cuts the power now: all later operations fail with an I/O error, so nothing more is acknowledged.
     pub fn freeze(&self) {
         self.lock().supply.cut();
     }
@@ -79,67 +79,66 @@ impl Faults {
         self.lock().supply.is_cut()
     }
 
-    /// Cuts the power and writes the image of this very instant: [`Faults::freeze`] and [`Faults::image`] with
-    /// nothing in between.
+    /// Cuts the power and writes the image of the disk atomically, with no operation in between.
     pub fn cut(&self, seed: u64, into: &Path, how: How) -> io::Result<()> {
         let mut state = self.lock();
         state.supply.cut();
         state.image(seed, into, how)
     }
 
-    /// Writes the files as the disk could hold them after a power failure now, or at the cut if there was one.
+    /// Writes the files as they could be on disk after a power loss now, or at the cut if there was one.
     ///
-    /// The files go into the directory `into`, which is made if need be, under their own names, whatever
-    /// directories they came from. Shared memory is never among them. The same seed gives the same choices.
-    /// Fails if one of the files is there already, or if nothing was tracked.
+    /// The files are written to the directory `into`, which is created if necessary, with their paths relative to
+    /// their outermost common directory. Shared memory is not included. The same seed gives the same choices.
+    /// Fails if one of the files exists already, or if the disk is not tracked.
     pub fn image(&self, seed: u64, into: &Path, how: How) -> io::Result<()> {
         self.lock().image(seed, into, how)
     }
 
-    /// Lets the disk be full once files have grown by this many bytes more: then writes that would make a file
-    /// grow get `SQLITE_FULL`, while bytes that are there can still be overwritten.
+    /// Makes the disk full once files have grown by this many more bytes: writes that would grow a file then fail
+    /// with `SQLITE_FULL`, while existing bytes can still be overwritten.
     pub fn fail_writes_full(&self, after_bytes: u64) {
         self.lock().plan.space = Some(after_bytes);
     }
 
-    /// Ends what [`Faults::fail_writes_full`] began.
+    /// Ends the effect of [`Faults::fail_writes_full`].
     pub fn free_space(&self) {
         self.lock().plan.space = None;
     }
 
-    /// Lets the `nth` write from now on, the next one being 1, fail with `SQLITE_IOERR_WRITE`, on files of one
-    /// kind or on any. It replaces an earlier plan for writes.
+    /// Makes the `nth` write from now on (the next one is 1) fail with `SQLITE_IOERR_WRITE`, on files of one kind or
+    /// on any file. Replaces an earlier plan for writes.
     pub fn fail_write(&self, on: Option<FileKind>, nth: u64, repeat: Repeat) {
         self.lock().plan.fail_write(on, nth, repeat);
     }
 
-    /// Lets the `nth` sync from now on fail with `SQLITE_IOERR_FSYNC`, as [`Faults::fail_write`] does.
+    /// Makes the `nth` sync from now on fail with `SQLITE_IOERR_FSYNC`, like [`Faults::fail_write`].
     ///
-    /// What was to be synced stays uncertain, and a later sync that succeeds does not save it: it is lost, for
-    /// that is what Linux does with pages that it could not write.
+    /// The unsynced changes stay uncertain, and a later successful sync does not make them durable: Linux marks pages
+    /// that it failed to write as clean.
     pub fn fail_sync(&self, on: Option<FileKind>, nth: u64, repeat: Repeat) {
         self.lock().plan.fail_sync(on, nth, repeat);
     }
 
-    /// Ends what [`Faults::fail_write`] and [`Faults::fail_sync`] began.
+    /// Ends the effects of [`Faults::fail_write`] and [`Faults::fail_sync`].
     pub fn heal(&self) {
         self.lock().plan.heal();
     }
 
-    /// Drops what was tracked.
+    /// Stops tracking and frees the model.
     pub(super) fn forget(&self) {
         self.lock().model = None;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A test that panics has said what it had to say; the others go on.
+        // A panic in one test thread is reported there; the other threads continue.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The contents of all files would drown whatever is to be read.
+        // Without the model: the contents of all files would make the output unreadable.
         let state = self.lock();
         f.debug_struct("Faults")
             .field("supply", &state.supply)
@@ -150,12 +149,12 @@ impl fmt::Debug for Faults {
 
 impl State {
     fn image(&self, seed: u64, into: &Path, how: How) -> io::Result<()> {
-        let model = self.model.as_ref().ok_or_else(|| io::Error::other("the disk was not tracked"))?;
+        let model = self.model.as_ref().ok_or_else(|| io::Error::other("the disk is not tracked"))?;
         image::write(model, seed, into, how)
     }
 }
 
-/// What the C functions of the VFS call, each with the real operation to be done.
+/// Hooks of the C functions. Each gets the real operation as a closure.
 impl Faults {
     pub(super) fn open(
         &self,
@@ -241,7 +240,7 @@ impl Faults {
         if let Some(model) = model
             && power.reaches_disk(code)
         {
-            // The real VFS may round up, so the size is asked for, if it was done at all.
+            // The real VFS may round up, so the actual size is queried, if the truncation was done at all.
             model.resize(file, if power == Power::On { size() } else { to });
         }
         code
@@ -266,7 +265,7 @@ impl Faults {
         let code = sync();
         let mut state = self.lock();
         if state.supply.is_cut() {
-            // The power went before the sync came back, so nobody may rely on it.
+            // The power was cut before the sync returned, so it must not be relied on.
             return ffi::SQLITE_IOERR_FSYNC;
         }
         if let Some(model) = &mut state.model {
@@ -279,7 +278,7 @@ impl Faults {
         code
     }
 
-    /// A file may have another size now, without a write.
+    /// Updates the size of a file that may have changed without a write.
     pub(super) fn resized(&self, file: FileId, size: impl FnOnce() -> u64) {
         let mut state = self.lock();
         if state.supply.is_cut() {

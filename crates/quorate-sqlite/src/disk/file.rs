@@ -1,6 +1,6 @@
-//! The table of functions that SQLite calls on an open file: ours first, then those that hand on.
+//! File methods of the VFS (`sqlite3_io_methods`): first those with logic of their own, then those that forward.
 //!
-//! The memory that SQLite gives for a file holds our `File` and, behind it, the real one.
+//! The memory that SQLite allocates for a file contains our `File`, followed by the file of the real VFS.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -12,41 +12,41 @@ use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods};
 use super::clock::timed;
 use super::{Core, FileId, FileKind};
 
-/// An open file. The real one follows at `REAL_AT`.
+/// Open file. The real file follows at `REAL_AT`.
 #[repr(C)]
 struct File {
-    /// What SQLite sees. It must be the first field.
+    /// Header that SQLite accesses. Must be the first field.
     head: sqlite3_file,
-    /// The table of this very file: it has an entry where the real file has one.
+    /// Method table of this file, with an entry wherever the real file has one.
     methods: sqlite3_io_methods,
     core: &'static Core,
     kind: FileKind,
     id: FileId,
-    /// For a write-ahead log: how far the file is known to reach.
-    reaches: AtomicU64,
+    /// For a write-ahead log: end of the preallocated range, in bytes.
+    allocated_end: AtomicU64,
 }
 
-/// How far a write-ahead log is filled with zeros ahead of what SQLite appends. To sync a file that has grown means to
-/// write its size to the disk as well, and takes twice as long; so it grows rarely, in large steps. Zeros are no valid
-/// frame: recovery ends at the first one, as it does at the end of the file.
+/// Number of zero bytes that are preallocated after the end of the write-ahead log. Syncing a file that has grown also
+/// writes its size and takes twice as long, so the file grows rarely and in large steps. Zeros are not a valid frame:
+/// recovery stops at the first one, as it does at the end of the file.
 ///
-/// Not before the header of a new log is synced, which SQLite does before it writes the first frame: until then the old
-/// header may come back after a power failure, and zeros over old frames would make recovery end among them, at a state
-/// that is older than the database.
-const AHEAD: u64 = 1 << 20;
-/// Written at once: the real VFS takes less than 128 KiB.
+/// Preallocation starts only after the header of a new log is synced, which SQLite does before it writes the first
+/// frame. Until then a power loss may bring back the old header, and zeros over old frames would make recovery stop
+/// among them, at a state older than the database.
+const PREALLOCATE_BYTES: u64 = 1 << 20;
+/// Zeros for one write: the real VFS accepts less than 128 KiB.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// SQLite aligns files to eight bytes and expects no more from us.
+/// Offset of the real file. SQLite aligns files to eight bytes.
 const REAL_AT: usize = size_of::<File>().next_multiple_of(8);
 const _: () = assert!(align_of::<File>() <= 8);
 
-/// How much memory a file takes when the real one takes `real`.
+/// Returns the memory that a file needs if the real one needs `real` bytes.
 pub(super) fn size_with(real: c_int) -> c_int {
     c_int::try_from(REAL_AT).expect("a small struct") + real
 }
 
-/// Opens the real file with `open` and puts our own before it.
+/// Opens the real file with `open` and initialises our own in front of it.
 ///
 /// # Safety
 ///
@@ -60,13 +60,13 @@ pub(super) unsafe fn open(
     open: impl FnOnce(*mut sqlite3_file) -> c_int,
 ) -> c_int {
     let real = real_of(file);
-    // SAFETY: both lie within the memory for this file. Without methods SQLite takes a file as not open, which
+    // SAFETY: both are within the memory for this file. SQLite treats a file without methods as not open, which
     // stays true if `open` is never called.
     unsafe {
         (*file).pMethods = ptr::null();
         (*real).pMethods = ptr::null();
     }
-    // SAFETY: the content is asked for only after `open` has succeeded, and before any other use of the file.
+    // SAFETY: the content is read only after `open` has succeeded, and before any other use of the file.
     let (code, id) = core.gate.open(name, || open(real), || unsafe { content(real) });
     // SAFETY: `open` has set the methods of the real file, or has left them null. If they are set, SQLite
     // will call `close`, even when `code` is an error, and then ours must be set too.
@@ -75,7 +75,7 @@ pub(super) unsafe fn open(
             let methods = methods_over(&*(*real).pMethods);
             let ours = file.cast::<File>();
             let head = sqlite3_file { pMethods: &raw const (*ours).methods };
-            ours.write(File { head, methods, core, kind: kind_of(flags), id, reaches: AtomicU64::new(0) });
+            ours.write(File { head, methods, core, kind: kind_of(flags), id, allocated_end: AtomicU64::new(0) });
         }
     }
     code
@@ -91,8 +91,8 @@ fn kind_of(flags: c_int) -> FileKind {
     }
 }
 
-/// What the real file lacks must be lacking in ours, because SQLite asks by looking: without `xShmMap` there
-/// is no write-ahead log.
+/// Returns our method table for a real file. A method that the real file lacks must be missing in ours too, because
+/// SQLite checks for its presence: without `xShmMap` there is no WAL mode.
 fn methods_over(real: &sqlite3_io_methods) -> sqlite3_io_methods {
     let second = real.iVersion >= 2;
     let third = real.iVersion >= 3;
@@ -131,7 +131,7 @@ unsafe fn ours<'a>(file: *mut sqlite3_file) -> &'a File {
     unsafe { &*file.cast::<File>() }
 }
 
-/// Calls a method of the real file behind `$file`. To be used in an unsafe block, for an open file.
+/// Calls a method of the real file of `$file`. Must be used in an unsafe block, with an open file.
 macro_rules! real {
     ($file:ident.$field:ident($($arg:expr),*), or $missing:expr) => {{
         let real = real_of($file);
@@ -147,22 +147,22 @@ macro_rules! real {
 /// `file` is open.
 unsafe fn real_size(file: *mut sqlite3_file) -> u64 {
     let mut size = 0;
-    // SAFETY: the real file is open, and `size` is there to be written to.
+    // SAFETY: the real file is open, and `size` is writable.
     let code = unsafe { real!(file.xFileSize(&raw mut size), or ffi::SQLITE_IOERR_FSTAT) };
     if code == ffi::SQLITE_OK { u64::try_from(size).unwrap_or(0) } else { 0 }
 }
 
-/// The whole content of the real file.
+/// Reads the whole content of the real file.
 ///
-/// It is read through the file itself: to open it a second time and close it again would drop every lock that
-/// this process holds on it.
+/// It is read through the open file: opening and closing it a second time would drop all POSIX locks that this
+/// process holds on it.
 ///
 /// # Safety
 ///
 /// `real` is an open file of the real VFS.
 unsafe fn content(real: *mut sqlite3_file) -> Vec<u8> {
     let mut size = 0;
-    // SAFETY: the file is open, the methods are those of the real VFS, and the buffer is as long as it says.
+    // SAFETY: the file is open, the methods are those of the real VFS, and the buffer has the given length.
     unsafe {
         let methods = &*(*real).pMethods;
         let (Some(file_size), Some(read)) = (methods.xFileSize, methods.xRead) else { return Vec::new() };
@@ -181,7 +181,7 @@ unsafe extern "C" fn read(
     amount: c_int,
     at: sqlite3_int64,
 ) -> c_int {
-    // SAFETY: SQLite calls this on an open file, and gives `amount` bytes to read into.
+    // SAFETY: SQLite calls this on an open file, with a buffer of `amount` bytes.
     unsafe { ours(file).core.gate.read(|| real!(file.xRead(out, amount, at), or ffi::SQLITE_IOERR_READ)) }
 }
 
@@ -191,7 +191,7 @@ unsafe extern "C" fn write(
     amount: c_int,
     at: sqlite3_int64,
 ) -> c_int {
-    // SAFETY: SQLite calls this on an open file, and gives `amount` bytes to write, at least one.
+    // SAFETY: SQLite calls this on an open file, with `amount` bytes to write, at least one.
     let (this, bytes) = unsafe { (ours(file), slice::from_raw_parts(data.cast::<u8>(), amount as usize)) };
     let code = this.core.gate.write(
         this.id,
@@ -200,62 +200,62 @@ unsafe extern "C" fn write(
         at as u64,
         // SAFETY: the file is open.
         || unsafe { real_size(file) },
-        // SAFETY: the arguments of this call, handed on.
+        // SAFETY: forwards the arguments of this call.
         || unsafe { real!(file.xWrite(data, amount, at), or ffi::SQLITE_IOERR_WRITE) },
     );
     if code == ffi::SQLITE_OK {
         this.core.tally.of(this.kind).wrote(bytes.len() as u64);
         let end = at as u64 + bytes.len() as u64;
-        if this.kind == FileKind::Wal && at > 0 && end > this.reaches.load(Ordering::Relaxed) {
+        if this.kind == FileKind::Wal && at > 0 && end > this.allocated_end.load(Ordering::Relaxed) {
             // SAFETY: the file is open.
-            unsafe { grow_ahead(file, this, end) };
+            unsafe { preallocate(file, this, end) };
         }
     }
     code
 }
 
-/// Fills a write-ahead log with zeros behind what was just appended. If that fails, nothing is lost: the log grows
-/// write by write, as it would have.
+/// Preallocates the write-ahead log after the frame that was just appended. A failure is harmless: the log then grows
+/// with each write.
 ///
 /// # Safety
 ///
 /// `file` is open, and `this` is ours.
-unsafe fn grow_ahead(file: *mut sqlite3_file, this: &File, end: u64) {
+unsafe fn preallocate(file: *mut sqlite3_file, this: &File, end: u64) {
     // SAFETY: the file is open.
     let size = unsafe { real_size(file) };
-    let mut reaches = size.max(end);
-    while this.core.gate.grows_ahead() && end >= size && reaches < end + AHEAD {
+    let mut allocated_end = size.max(end);
+    while this.core.gate.grows_ahead() && end >= size && allocated_end < end + PREALLOCATE_BYTES {
         let code = this.core.gate.write(
             this.id,
             this.kind,
             &ZEROS,
-            reaches,
-            || reaches,
-            // SAFETY: the file is open, and the zeros are as many as is said.
+            allocated_end,
+            || allocated_end,
+            // SAFETY: the file is open, and `amount` is the length of `zeros`.
             || unsafe {
                 let (zeros, amount) = (ZEROS.as_ptr().cast(), ZEROS.len() as c_int);
-                real!(file.xWrite(zeros, amount, reaches as sqlite3_int64), or ffi::SQLITE_IOERR_WRITE)
+                real!(file.xWrite(zeros, amount, allocated_end as sqlite3_int64), or ffi::SQLITE_IOERR_WRITE)
             },
         );
         if code != ffi::SQLITE_OK {
             break;
         }
         this.core.tally.of(this.kind).grew(ZEROS.len() as u64);
-        reaches += ZEROS.len() as u64;
+        allocated_end += ZEROS.len() as u64;
     }
-    this.reaches.store(reaches, Ordering::Relaxed);
+    this.allocated_end.store(allocated_end, Ordering::Relaxed);
 }
 
 unsafe extern "C" fn truncate(file: *mut sqlite3_file, to: sqlite3_int64) -> c_int {
     // SAFETY: SQLite calls this on an open file.
     let this = unsafe { ours(file) };
-    this.reaches.store(0, Ordering::Relaxed);
+    this.allocated_end.store(0, Ordering::Relaxed);
     this.core.gate.truncate(
         this.id,
         to as u64,
         // SAFETY: the file is open.
         || unsafe { real_size(file) },
-        // SAFETY: the arguments of this call, handed on.
+        // SAFETY: forwards the arguments of this call.
         || unsafe { real!(file.xTruncate(to), or ffi::SQLITE_IOERR_TRUNCATE) },
     )
 }
@@ -264,7 +264,7 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: SQLite calls this on an open file.
     let this = unsafe { ours(file) };
     this.core.gate.sync(this.id, this.kind, || {
-        // SAFETY: the arguments of this call, handed on.
+        // SAFETY: forwards the arguments of this call.
         let (code, took) = timed(|| unsafe { real!(file.xSync(flags), or ffi::SQLITE_IOERR_FSYNC) });
         this.core.tally.of(this.kind).synced(took);
         code
@@ -272,28 +272,28 @@ unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
 }
 
 unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: SQLite calls this on an open file, and the argument is what `op` says.
+    // SAFETY: SQLite calls this on an open file, and the argument has the type that `op` requires.
     let (this, code) = unsafe { (ours(file), real!(file.xFileControl(op, arg), or ffi::SQLITE_NOTFOUND)) };
     if op == ffi::SQLITE_FCNTL_SIZE_HINT {
-        // The one control that can make a file grow without a write.
+        // The only control that can grow a file without a write.
         // SAFETY: the file is open.
         this.core.gate.resized(this.id, || unsafe { real_size(file) });
     }
     code
 }
 
-/// Declares functions that only hand their arguments to the real file.
-macro_rules! hand_on {
+/// Declares functions that forward their arguments to the real file.
+macro_rules! forward {
     ($($name:ident => $field:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?, or $missing:expr;)*) => {$(
         unsafe extern "C" fn $name(file: *mut sqlite3_file, $($arg: $kind),*) $(-> $out)? {
-            // SAFETY: SQLite calls this on an open file, and the arguments are meant for this very function of
-            // the real one.
+            // SAFETY: SQLite calls this on an open file, and the arguments are valid for the same method of the real
+            // file.
             unsafe { real!(file.$field($($arg),*), or $missing) }
         }
     )*};
 }
 
-hand_on! {
+forward! {
     close => xClose() -> c_int, or ffi::SQLITE_IOERR_CLOSE;
     file_size => xFileSize(out: *mut sqlite3_int64) -> c_int, or ffi::SQLITE_IOERR_FSTAT;
     lock => xLock(level: c_int) -> c_int, or ffi::SQLITE_IOERR_LOCK;

@@ -1,15 +1,15 @@
-//! The gate of a production build: every operation goes straight to the operating system.
+//! Replacement of `Faults` in production builds: every operation is forwarded directly.
 #![forbid(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
 
 use super::FileKind;
 
-/// Nothing to remember about a file.
+/// Empty: files are not tracked.
 #[derive(Clone, Copy)]
 pub(super) struct FileId;
 
-/// Has the same methods as `Faults`, so that the C functions have no second version.
+/// Has the same methods as `Faults`, so that the C functions need only one version.
 #[derive(Default)]
 pub(super) struct NoFaults {}
 

@@ -1,4 +1,4 @@
-//! The disk under real connections.
+//! Tests of the VFS with real connections.
 #![allow(clippy::unwrap_used)]
 
 mod counting;
@@ -20,14 +20,14 @@ use rusqlite::{Connection, OpenFlags, Result};
 
 use super::Disk;
 
-/// The setting that decides whether a commit waits for the disk.
+/// `PRAGMA synchronous`: whether a commit waits for the fsync.
 #[derive(Clone, Copy)]
 enum Synchronous {
     Normal,
     Full,
 }
 
-/// Opens the database in `dir` on this disk, with a write-ahead log and no checkpoints but those asked for.
+/// Opens the database in `dir` on this disk, in WAL mode and without automatic checkpoints.
 fn open(disk: &Disk, dir: &Path, synchronous: Synchronous) -> Result<Connection> {
     let path = dir.join("test.db");
     let connection = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), disk.vfs_name())?;
@@ -45,7 +45,7 @@ fn open(disk: &Disk, dir: &Path, synchronous: Synchronous) -> Result<Connection>
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS row (batch INTEGER, part INTEGER, body BLOB)";
 const PARTS: i64 = 3;
 
-/// Commits one batch: several rows on several pages, so that half a batch would show.
+/// Commits one batch: several rows on several pages, so that a partial batch would be detected.
 fn insert(connection: &mut Connection, batch: i64) -> Result<()> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     for part in 0..PARTS {

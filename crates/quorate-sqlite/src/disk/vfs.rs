@@ -1,6 +1,6 @@
-//! The table of functions that makes a disk known to SQLite: opening and deleting files, paths, time.
+//! VFS methods (`sqlite3_vfs`) and the registration of a disk with SQLite.
 //!
-//! Only `open` and `delete` do anything here; the others hand their arguments to the real VFS.
+//! Only `open` and `delete` have logic of their own; the others forward their arguments to the real VFS.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -9,11 +9,11 @@ use rusqlite::ffi::{self, sqlite3_file, sqlite3_vfs};
 
 use super::{Core, file};
 
-/// The VFS underneath, which does the work.
+/// Underlying VFS that performs the operations.
 #[derive(Clone, Copy)]
 pub(super) struct RealVfs(*mut sqlite3_vfs);
 
-// SAFETY: SQLite calls the functions of a VFS from any thread, so they are made for that. The pointer itself
+// SAFETY: SQLite calls the functions of a VFS from any thread, so they are thread-safe. The pointer itself
 // never changes, and the default VFS is a static of SQLite that lives as long as the process.
 unsafe impl Send for RealVfs {}
 // SAFETY: as above.
@@ -21,14 +21,14 @@ unsafe impl Sync for RealVfs {}
 
 impl RealVfs {
     pub(super) fn find_default() -> RealVfs {
-        // SAFETY: a null name asks for the default VFS. SQLite initialises itself in this call if it has to.
+        // SAFETY: a null name returns the default VFS. SQLite initialises itself in this call if necessary.
         let vfs = unsafe { ffi::sqlite3_vfs_find(ptr::null()) };
-        assert!(!vfs.is_null(), "SQLite has no VFS");
+        assert!(!vfs.is_null(), "SQLite has no default VFS");
         RealVfs(vfs)
     }
 }
 
-/// Makes `core` known to SQLite under its name, until the process ends.
+/// Registers `core` with SQLite under its name, until the process ends.
 pub(super) fn register(core: &'static Core) {
     let real = core.real.0;
     // SAFETY: the default VFS is never freed. Only fields that never change are read, one by one: SQLite may
@@ -43,7 +43,7 @@ pub(super) fn register(core: &'static Core) {
             pAppData: ptr::from_ref(core).cast_mut().cast(),
             xOpen: Some(open),
             xDelete: Some(delete),
-            // What the real VFS lacks must be lacking here, because SQLite asks by looking.
+            // A method that the real VFS lacks must be missing here too, because SQLite checks for its presence.
             xAccess: (*real).xAccess.and(Some(access)),
             xFullPathname: (*real).xFullPathname.and(Some(full_pathname)),
             xDlOpen: (*real).xDlOpen.and(Some(dl_open)),
@@ -60,16 +60,16 @@ pub(super) fn register(core: &'static Core) {
             xNextSystemCall: (*real).xNextSystemCall.and(Some(next_system_call)),
         }
     };
-    // SAFETY: the table is leaked, and so is the core that it points to: SQLite may keep both for ever.
+    // SAFETY: the table and the context that it points to are leaked, so SQLite may keep both forever.
     let code = unsafe { ffi::sqlite3_vfs_register(Box::leak(Box::new(vfs)), 0) };
-    assert_eq!(code, ffi::SQLITE_OK, "SQLite does not take the VFS");
+    assert_eq!(code, ffi::SQLITE_OK, "SQLite rejected the VFS");
 }
 
 /// # Safety
 ///
-/// `vfs` is one that `register` made.
+/// `vfs` was created by `register`.
 unsafe fn core_of(vfs: *mut sqlite3_vfs) -> &'static Core {
-    // SAFETY: `register` put a `&'static Core` there, and nobody writes to the field.
+    // SAFETY: `register` stored a `&'static` context there, and the field is never written again.
     unsafe { &*(*vfs).pAppData.cast::<Core>() }
 }
 
@@ -84,14 +84,14 @@ unsafe extern "C" fn open(
     let (core, named) = unsafe { (core_of(vfs), (!name.is_null()).then(|| CStr::from_ptr(name))) };
     let real_open = |real_file| {
         let real = core.real.0;
-        // SAFETY: these are the arguments that SQLite gave for exactly this call, but for the VFS and the
-        // file, which are the real ones. The name must be the same pointer: URI parameters lie behind it.
+        // SAFETY: these are the arguments of this call, except for the VFS and the file, which are the real ones.
+        // The name must be the same pointer: URI parameters are stored after it.
         unsafe { (*real).xOpen.map_or(ffi::SQLITE_CANTOPEN, |f| f(real, name, real_file, flags, flags_out)) }
     };
-    // A file that is deleted when it is closed is of no interest to the faults: it never survives.
-    let kept = named.filter(|_| flags & ffi::SQLITE_OPEN_DELETEONCLOSE == 0);
-    // SAFETY: SQLite gives `szOsFile` bytes for the file, and that is what `file::size_with` asked for.
-    unsafe { file::open(core, kept, file, flags, real_open) }
+    // A file that is deleted on close never survives a power loss, so it is not tracked.
+    let tracked = named.filter(|_| flags & ffi::SQLITE_OPEN_DELETEONCLOSE == 0);
+    // SAFETY: SQLite allocates `szOsFile` bytes for the file, which is the size from `file::size_with`.
+    unsafe { file::open(core, tracked, file, flags, real_open) }
 }
 
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync_dir: c_int) -> c_int {
@@ -99,17 +99,17 @@ unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync_dir
     let (core, named) = unsafe { (core_of(vfs), CStr::from_ptr(name)) };
     core.gate.delete(named, sync_dir != 0, || {
         let real = core.real.0;
-        // SAFETY: the arguments of this call, handed on.
+        // SAFETY: forwards the arguments of this call.
         unsafe { (*real).xDelete.map_or(ffi::SQLITE_IOERR_DELETE, |f| f(real, name, sync_dir)) }
     })
 }
 
-/// Declares functions that only hand their arguments to the real VFS.
-macro_rules! hand_on {
+/// Declares functions that forward their arguments to the real VFS.
+macro_rules! forward {
     ($($name:ident => $field:ident($($arg:ident: $kind:ty),*) $(-> $out:ty)?, or $missing:expr;)*) => {$(
         unsafe extern "C" fn $name(vfs: *mut sqlite3_vfs, $($arg: $kind),*) $(-> $out)? {
-            // SAFETY: SQLite calls this with our own table, and the arguments are meant for this very function
-            // of the real one.
+            // SAFETY: SQLite calls this with our own table, and the arguments are valid for the same method of the
+            // real VFS.
             unsafe {
                 let real = core_of(vfs).real.0;
                 match (*real).$field {
@@ -123,7 +123,7 @@ macro_rules! hand_on {
 
 type Symbol = unsafe extern "C" fn(*mut sqlite3_vfs, *mut c_void, *const c_char);
 
-hand_on! {
+forward! {
     access => xAccess(name: *const c_char, flags: c_int, out: *mut c_int) -> c_int, or ffi::SQLITE_IOERR_ACCESS;
     full_pathname => xFullPathname(name: *const c_char, size: c_int, out: *mut c_char) -> c_int,
         or ffi::SQLITE_CANTOPEN;

@@ -1,5 +1,6 @@
-//! The ends of deliveries grow with the log, so each is looked up when its record goes by. One that does not fit yet may
-//! still be right: a dead letter that was redriven ended once more, later on.
+//! Compares the table `ends` with the log. It grows with the log, so each entry is looked up while its record is read,
+//! instead of being kept in memory. An entry that does not match yet may still be correct: a redriven dead letter ends
+//! again in a later record.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ const COLUMNS: [&str; 1] = ["seq"];
 pub(super) struct EndedRows<'a> {
     connection: &'a Connection,
     space: SpaceNo,
-    /// Ends that the table does not hold, so far.
+    /// Ended deliveries for which the table has another record, so far.
     unsettled: BTreeMap<DeliveryNo, Ended>,
     redriven: BTreeSet<DeliveryNo>,
 }
@@ -40,7 +41,7 @@ impl<'a> EndedRows<'a> {
         Ok(())
     }
 
-    /// The record that ended a delivery, as the table says.
+    /// Returns the record that ended a delivery according to the table.
     fn stored(&self, delivery: DeliveryNo) -> rusqlite::Result<Option<Seq>> {
         let mut statement = self.connection.prepare_cached("SELECT seqs FROM ends WHERE id = ?1")?;
         let row = row_id(self.space, ends::chunk_of(delivery));
@@ -48,24 +49,24 @@ impl<'a> EndedRows<'a> {
         Ok(seqs.and_then(|seqs| ends::get(&seqs, delivery)))
     }
 
-    /// After the last record that the tables reach: what does not fit now is wrong.
+    /// Returns the first difference. Called after the last record that the tables contain.
     pub(super) fn difference(&self, world: &World) -> rusqlite::Result<Option<Difference>> {
         if let Some((delivery, end)) = self.unsettled.first_key_value() {
-            let stored = self.stored(*delivery)?.map(shown);
+            let stored = self.stored(*delivery)?.map(seq_value);
             let found = stored.as_ref().map(std::slice::from_ref);
-            return Ok(Some(different(*delivery, end.seq, Some(&[shown(end.seq)]), found)));
+            return Ok(Some(difference_of(*delivery, end.seq, Some(&[seq_value(end.seq)]), found)));
         }
         for delivery in &self.redriven {
             if world.working.open(*delivery).is_some()
                 && let Some(seq) = self.stored(*delivery)?
             {
-                return Ok(Some(different(*delivery, seq, None, Some(&[shown(seq)]))));
+                return Ok(Some(difference_of(*delivery, seq, None, Some(&[seq_value(seq)]))));
             }
         }
         self.stray(world)
     }
 
-    /// An end that no record made: of a delivery that is open, or was never made; or rows that are not ours.
+    /// Returns the first entry without a matching record: of an open or nonexistent delivery.
     fn stray(&self, world: &World) -> rusqlite::Result<Option<Difference>> {
         let mut statement =
             self.connection.prepare("SELECT id, seqs FROM ends WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
@@ -78,7 +79,7 @@ impl<'a> EndedRows<'a> {
             for (delivery, seq) in ends::all(chunk, &seqs) {
                 found += 1;
                 if delivery.0 == 0 || delivery.0 >= next || world.working.open(delivery).is_some() {
-                    return Ok(Some(different(delivery, seq, None, Some(&[shown(seq)]))));
+                    return Ok(Some(difference_of(delivery, seq, None, Some(&[seq_value(seq)]))));
                 }
             }
         }
@@ -88,11 +89,11 @@ impl<'a> EndedRows<'a> {
     }
 }
 
-fn shown(seq: Seq) -> Value {
+fn seq_value(seq: Seq) -> Value {
     Value::Integer(seq.0 as i64)
 }
 
-fn different(
+fn difference_of(
     delivery: DeliveryNo,
     seq: Seq,
     expected: Option<&[Value]>,

@@ -1,5 +1,5 @@
-//! Whether a record could follow on the ones before it. A hub writes only what its state allows; whoever forges a
-//! history with a whole chain may not know all the rules, and folding takes them for granted.
+//! Checks that the effects of a record are possible in the state before it. A hub only writes records that its state
+//! allows. A forged history may have an intact hash chain but violate these rules, and replaying relies on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use quorate_core::{
 
 use super::rows::LAST;
 
-/// Deliveries that became dead letters, with the tries they had.
+/// Deliveries that became dead letters, with their number of attempts.
 pub(super) type Died = Vec<(DeliveryNo, u16)>;
 
-/// Checks the effects of a record against the world before it, one after the other.
+/// Checks the effects of a record, in order, against the state before it. Returns the deliveries that were dead-lettered.
 pub(super) fn check(world: &World, record: &Record, body: &Body) -> Result<Died, String> {
-    let makes = |effect: &Effect| matches!(effect, Effect::SpaceCreated { .. });
+    let creates = |effect: &Effect| matches!(effect, Effect::SpaceCreated { .. });
     let genesis = match body.effects.as_slice() {
         [Effect::SpaceCreated { id, .. }] => record.seq == Seq(1) && *id == world.working.id,
-        effects => record.seq != Seq(1) && !effects.iter().any(makes),
+        effects => record.seq != Seq(1) && !effects.iter().any(creates),
     };
-    require(genesis, "the first record, and only that, makes the space")?;
+    require(genesis, "only the first record creates the space")?;
     let mut draft = Draft {
         world,
         seq: record.seq,
@@ -41,16 +41,16 @@ pub(super) fn check(world: &World, record: &Record, body: &Body) -> Result<Died,
     Ok(draft.died)
 }
 
-/// Where a delivery stands.
+/// State of a delivery.
 #[derive(Clone, Copy)]
-enum Standing {
+enum DeliveryStage {
     Waiting { attempt: u16 },
-    Held { token: Token, attempt: u16 },
+    Leased { token: Token, attempt: u16 },
     Dead,
-    Over,
+    Ended,
 }
 
-/// The world, with what the record did so far.
+/// State before the record, with the effects of the record that were checked so far.
 struct Draft<'w> {
     world: &'w World,
     seq: Seq,
@@ -58,10 +58,10 @@ struct Draft<'w> {
     agents: u64,
     pools: u64,
     next_delivery: u64,
-    deliveries: BTreeMap<DeliveryNo, Standing>,
+    deliveries: BTreeMap<DeliveryNo, DeliveryStage>,
     versions: BTreeMap<&'w Key, Version>,
     erased: BTreeSet<(Seq, u32)>,
-    /// Which token a secret is known to be of, where the record changed that.
+    /// Access token of each secret, where the record changed it; `None` if it was revoked or expired.
     secrets: BTreeMap<TokenDigest, Option<TokenId>>,
     died: Died,
 }
@@ -72,37 +72,37 @@ impl<'w> Draft<'w> {
             Effect::SpaceCreated { .. } => Ok(()),
             Effect::Restored { generation } => {
                 let before = self.world.working.head.generation;
-                require(*generation > before && generation.0 <= NUMBER_MAX >> 24, "a generation goes up")
+                require(*generation > before && generation.0 <= NUMBER_MAX >> 24, "a generation must increase")
             }
             Effect::AgentRegistered { number, .. } => {
-                require((1..=self.agents + 1).contains(&number.0), "numbers of agents are dense")?;
+                require((1..=self.agents + 1).contains(&number.0), "agent numbers must be dense")?;
                 self.agents = self.agents.max(number.0);
-                require(self.agents <= AGENTS_MAX as u64, "there are too many agents")
+                require(self.agents <= AGENTS_MAX as u64, "too many agents")
             }
-            Effect::AgentRemoved { number } => self.known(*number),
+            Effect::AgentRemoved { number } => self.agent_exists(*number),
             Effect::Sent { first, deliveries, .. } => self.sent(*first, deliveries),
             Effect::Leased { deliveries, .. } => {
                 deliveries.iter().try_for_each(|held| self.leased(held.delivery, held.token))
             }
             Effect::Acked { delivery, token, .. } => {
-                self.held(*delivery, *token).map(|_| self.over(*delivery))
+                self.held(*delivery, *token).map(|_| self.end(*delivery))
             }
             Effect::Returned { delivery, token, cause, next, .. } => {
                 self.returned(*delivery, *token, *cause, *next)
             }
-            Effect::Expired { delivery, .. } => self.waiting(*delivery).map(|_| self.over(*delivery)),
-            Effect::Purged { delivery, .. } => match self.standing(*delivery) {
-                Some(Standing::Waiting { .. } | Standing::Held { .. }) => {
-                    self.over(*delivery);
+            Effect::Expired { delivery, .. } => self.waiting(*delivery).map(|_| self.end(*delivery)),
+            Effect::Purged { delivery, .. } => match self.stage(*delivery) {
+                Some(DeliveryStage::Waiting { .. } | DeliveryStage::Leased { .. }) => {
+                    self.end(*delivery);
                     Ok(())
                 }
                 _ => Err(format!("delivery {delivery} is not open")),
             },
             Effect::Redriven { delivery, to, .. } => {
-                self.reachable(*to)?;
-                let dead = matches!(self.standing(*delivery), Some(Standing::Dead));
+                self.recipient_exists(*to)?;
+                let dead = matches!(self.stage(*delivery), Some(DeliveryStage::Dead));
                 require(dead, "the delivery is not a dead letter")?;
-                self.deliveries.insert(*delivery, Standing::Waiting { attempt: 0 });
+                self.deliveries.insert(*delivery, DeliveryStage::Waiting { attempt: 0 });
                 Ok(())
             }
             Effect::Written { key, version, part, restores, .. } => {
@@ -110,83 +110,83 @@ impl<'w> Draft<'w> {
                 let own = earlier.is_some() || u64::from(*part) < self.parts;
                 require(own, "the record has no such part")?;
                 let before = restores.is_none_or(|one| one.seq <= self.seq && one.version < *version);
-                require(before, "only an earlier version is brought back")?;
+                require(before, "only an earlier version can be restored")?;
                 self.version(key, *version)
             }
             Effect::Deleted { key, version } => self.version(key, *version),
             Effect::Erased { seq, part } => {
                 let target = (*seq, *part);
                 let new = self.erased.insert(target) && !self.world.erased.contains(&target);
-                require(new && *seq < self.seq, "the part is not one that can be erased")
+                require(new && *seq < self.seq, "the part cannot be erased")
             }
             Effect::Changed { item: Item::Pool(pool), .. } => {
                 self.pools += 1;
-                require(pool.number.0 == self.pools, "numbers of pools are dense")
+                require(pool.number.0 == self.pools, "pool numbers must be dense")
             }
-            Effect::Changed { item: Item::Subscription(subscription), .. } => self.known(subscription.number),
+            Effect::Changed { item: Item::Subscription(subscription), .. } => self.agent_exists(subscription.number),
             Effect::Changed { item: Item::Token(token), .. } => self.token(token),
-            // The effect holds the whole new state, so it fits whatever came before.
+            // The effect contains the complete new state, so it is possible in any state.
             Effect::Changed { .. } | Effect::WaitAborted { .. } => Ok(()),
             Effect::SessionAdded { part, .. } => {
                 require(u64::from(*part) < self.parts, "the record has no such part")
             }
             Effect::AckedMany { deliveries } => deliveries
                 .iter()
-                .try_for_each(|held| self.held(held.delivery, held.token).map(|_| self.over(held.delivery))),
+                .try_for_each(|held| self.held(held.delivery, held.token).map(|_| self.end(held.delivery))),
             Effect::Taken { agent, deliveries, .. } => {
-                self.known(*agent)?;
+                self.agent_exists(*agent)?;
                 deliveries.iter().try_for_each(|held| self.leased(held.delivery, held.token))
             }
             Effect::Brought { agent, first, letters } => {
-                self.known(*agent)?;
+                self.agent_exists(*agent)?;
                 let to = NewDelivery { to: (*agent).into(), lease: None };
                 self.sent(*first, &vec![to; letters.len()])
             }
             Effect::Barred { delivery, .. } => {
-                let tried = self.waiting(*delivery)?;
-                self.died.push((*delivery, tried));
-                self.deliveries.insert(*delivery, Standing::Dead);
+                let attempts = self.waiting(*delivery)?;
+                self.died.push((*delivery, attempts));
+                self.deliveries.insert(*delivery, DeliveryStage::Dead);
                 Ok(())
             }
-            Effect::AgentStatus { number, .. } => self.known(*number),
+            Effect::AgentStatus { number, .. } => self.agent_exists(*number),
         }
     }
 
-    /// A secret lets one bearer in. Were it known twice, who comes in would be a matter of chance.
+    /// Checks that a secret belongs to one access token only. Otherwise its principal would be ambiguous.
     fn token(&mut self, token: &AccessToken) -> Result<(), String> {
-        let known = self.secrets.get(&token.digest).copied();
-        let before = known.unwrap_or_else(|| {
-            // At the beginning of time nothing has expired.
+        let changed = self.secrets.get(&token.digest).copied();
+        let before = changed.unwrap_or_else(|| {
+            // At time 0 no token has expired.
             match self.world.working.tokens().find(&token.digest, Timestamp(0)) {
                 Found::Active(token) | Found::Expired(token) => Some(token.id),
                 Found::Unknown => None,
             }
         });
-        require(before.is_none_or(|id| id == token.id), "the secret is that of another token")?;
+        require(before.is_none_or(|id| id == token.id), "the secret belongs to another token")?;
         let after = (token.state == TokenState::Active).then_some(token.id);
         self.secrets.insert(token.digest, after);
         Ok(())
     }
 
     fn sent(&mut self, first: DeliveryNo, deliveries: &[NewDelivery]) -> Result<(), String> {
-        require(first.0 == self.next_delivery, "numbers of deliveries are dense")?;
-        require(deliveries.len() <= DELIVERIES_PER_COMMIT_MAX, "there are too many deliveries")?;
+        require(first.0 == self.next_delivery, "delivery numbers must be dense")?;
+        require(deliveries.len() <= DELIVERIES_PER_COMMIT_MAX, "too many deliveries")?;
         for delivery in deliveries {
-            self.reachable(delivery.to)?;
-            let standing = match delivery.lease {
-                Some((token, _)) => Standing::Held { token, attempt: 1 },
-                None => Standing::Waiting { attempt: 0 },
+            self.recipient_exists(delivery.to)?;
+            let stage = match delivery.lease {
+                Some((token, _)) => DeliveryStage::Leased { token, attempt: 1 },
+                None => DeliveryStage::Waiting { attempt: 0 },
             };
-            self.deliveries.insert(DeliveryNo(self.next_delivery), standing);
+            self.deliveries.insert(DeliveryNo(self.next_delivery), stage);
             self.next_delivery += 1;
         }
-        require(self.next_delivery <= LAST, "there are too many deliveries")
+        require(self.next_delivery <= LAST, "too many deliveries")
     }
 
     fn leased(&mut self, number: DeliveryNo, token: Token) -> Result<(), String> {
-        let tried = self.waiting(number)?;
-        let attempt = tried.checked_add(1).ok_or("the delivery was tried too often")?;
-        self.deliveries.insert(number, Standing::Held { token, attempt });
+        let attempts = self.waiting(number)?;
+        let attempt = attempts.checked_add(1).ok_or("the delivery has too many attempts")?;
+        self.deliveries.insert(number, DeliveryStage::Leased { token, attempt });
         Ok(())
     }
 
@@ -197,66 +197,66 @@ impl<'w> Draft<'w> {
         cause: ReturnCause,
         next: Next,
     ) -> Result<(), String> {
-        // Somebody offline gives back what it holds, and also what only waits for it.
-        let tried = match (cause, token) {
+        // When an agent goes offline, its leased deliveries are returned, and also those that wait for it.
+        let attempts = match (cause, token) {
             (ReturnCause::Offline, Token(0)) => self.waiting(number)?,
             _ => self.held(number, token)?,
         };
-        let attempt = if cause == ReturnCause::Released { tried.saturating_sub(1) } else { tried };
-        let standing = match next {
-            Next::Ready | Next::Scheduled(_) => Standing::Waiting { attempt },
+        let attempt = if cause == ReturnCause::Released { attempts.saturating_sub(1) } else { attempts };
+        let stage = match next {
+            Next::Ready | Next::Scheduled(_) => DeliveryStage::Waiting { attempt },
             Next::Redirected(agent) => {
-                self.known(agent)?;
-                Standing::Waiting { attempt }
+                self.agent_exists(agent)?;
+                DeliveryStage::Waiting { attempt }
             }
             Next::Dead => {
-                self.died.push((number, tried));
-                Standing::Dead
+                self.died.push((number, attempts));
+                DeliveryStage::Dead
             }
-            Next::Expired => Standing::Over,
+            Next::Expired => DeliveryStage::Ended,
         };
-        self.deliveries.insert(number, standing);
+        self.deliveries.insert(number, stage);
         Ok(())
     }
 
-    fn over(&mut self, number: DeliveryNo) {
-        self.deliveries.insert(number, Standing::Over);
+    fn end(&mut self, number: DeliveryNo) {
+        self.deliveries.insert(number, DeliveryStage::Ended);
     }
 
-    fn standing(&self, number: DeliveryNo) -> Option<Standing> {
-        if let Some(standing) = self.deliveries.get(&number) {
-            return Some(*standing);
+    fn stage(&self, number: DeliveryNo) -> Option<DeliveryStage> {
+        if let Some(stage) = self.deliveries.get(&number) {
+            return Some(*stage);
         }
         if let Some(open) = self.world.working.open(number) {
             let attempt = open.attempt;
             return Some(match open.token() {
-                Some(token) => Standing::Held { token, attempt },
-                None => Standing::Waiting { attempt },
+                Some(token) => DeliveryStage::Leased { token, attempt },
+                None => DeliveryStage::Waiting { attempt },
             });
         }
-        self.world.dead.contains_key(&number).then_some(Standing::Dead)
+        self.world.dead.contains_key(&number).then_some(DeliveryStage::Dead)
     }
 
     fn waiting(&self, number: DeliveryNo) -> Result<u16, String> {
-        match self.standing(number) {
-            Some(Standing::Waiting { attempt }) => Ok(attempt),
+        match self.stage(number) {
+            Some(DeliveryStage::Waiting { attempt }) => Ok(attempt),
             _ => Err(format!("delivery {number} is not waiting")),
         }
     }
 
     fn held(&self, number: DeliveryNo, token: Token) -> Result<u16, String> {
-        match self.standing(number) {
-            Some(Standing::Held { token: current, attempt }) if current == token => Ok(attempt),
-            _ => Err(format!("delivery {number} is not held under token {token}")),
+        match self.stage(number) {
+            Some(DeliveryStage::Leased { token: current, attempt }) if current == token => Ok(attempt),
+            _ => Err(format!("delivery {number} is not leased with token {token}")),
         }
     }
 
-    fn known(&self, agent: AgentNo) -> Result<(), String> {
+    fn agent_exists(&self, agent: AgentNo) -> Result<(), String> {
         require((1..=self.agents).contains(&agent.0), "there is no such agent")
     }
 
-    fn reachable(&self, to: Recipient) -> Result<(), String> {
-        to.agent_no().map_or(Ok(()), |agent| self.known(agent))?;
+    fn recipient_exists(&self, to: Recipient) -> Result<(), String> {
+        to.agent_no().map_or(Ok(()), |agent| self.agent_exists(agent))?;
         let pool = to.pool_no().is_none_or(|pool| (1..=self.pools).contains(&pool.0));
         require(pool, "there is no such pool")
     }
@@ -264,13 +264,13 @@ impl<'w> Draft<'w> {
     fn version(&mut self, key: &'w Key, version: Version) -> Result<(), String> {
         let stored = || self.world.entries.get(key).and_then(|versions| versions.last());
         let before = self.versions.get(key).copied().or_else(|| stored().map(|newest| newest.head.version));
-        require(before.is_none_or(|before| version > before), "a version goes up")?;
-        require(version.0 <= NUMBER_MAX, "a version is at most 2^53 - 1")?;
+        require(before.is_none_or(|before| version > before), "a version must increase")?;
+        require(version.0 <= NUMBER_MAX, "a version must be at most 2^53 - 1")?;
         self.versions.insert(key, version);
         Ok(())
     }
 }
 
-fn require(true_enough: bool, rule: &str) -> Result<(), String> {
-    if true_enough { Ok(()) } else { Err(rule.into()) }
+fn require(condition: bool, rule: &str) -> Result<(), String> {
+    if condition { Ok(()) } else { Err(rule.into()) }
 }

@@ -1,5 +1,6 @@
-//! What the records come to. The fold of core holds what is current; what only ever grows (ends, versions, ids of
-//! clients) is held against its table at once and then let go, so that memory does not grow with the log.
+//! State replayed from the log. `World` of core keeps the current state. Data that only grows (ended deliveries,
+//! versions, client ids) is compared with its table immediately and then dropped, so that memory use does not grow with
+//! the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,17 +17,18 @@ use super::said_once::SaidOnce;
 
 pub(super) struct Folded<'a> {
     pub(super) world: World,
-    /// The name in the first record.
+    /// Name of the space in the first record.
     pub(super) name: String,
-    /// The record that last described each agent, in the order of their numbers.
+    /// Record of the last registration of each agent, by agent number.
     pub(super) described: Vec<Seq>,
-    /// Deliveries that wait for their time or did until it came: falling due leaves no record, and no trace in the row.
+    /// Deliveries that were scheduled, whether they are due by now or not: becoming due creates no record and does not
+    /// change the row.
     pub(super) scheduled: BTreeSet<DeliveryNo>,
-    /// How often each dead letter was tried, and the record that gave it up.
+    /// Number of attempts of each dead letter, and the record that dead-lettered it.
     pub(super) tries_of_dead: BTreeMap<DeliveryNo, (u16, Seq)>,
     pub(super) ended: EndedRows<'a>,
     pub(super) said_once: SaidOnce<'a>,
-    /// Up to which record the tables reach: what follows is in none of them yet.
+    /// Last record that the tables contain.
     tables_at: Seq,
 }
 
@@ -44,14 +46,14 @@ impl<'a> Folded<'a> {
         }
     }
 
-    /// Takes in a record that is sound and fits.
+    /// Applies a record that was checked.
     pub(super) fn take_in(
         &mut self,
         record: &Record,
         effects: &[Effect],
         died: Died,
     ) -> rusqlite::Result<()> {
-        self.world.apply(record).expect("the body was read a moment ago");
+        self.world.apply(record).expect("the body was decoded before");
         if record.seq > self.tables_at {
             self.world.ended.clear();
             return Ok(());
@@ -66,14 +68,14 @@ impl<'a> Folded<'a> {
         for effect in effects {
             match effect {
                 Effect::SpaceCreated { name, .. } => self.name = name.to_string(),
-                Effect::AgentRegistered { number, .. } => self.describe(number.0, record.seq),
+                Effect::AgentRegistered { number, .. } => self.set_registration(number.0, record.seq),
                 Effect::Sent { message, part, first, deliveries } => {
                     let fingerprint = fingerprint::of_logged(message, n, effects);
                     let counted = (*first, deliveries.len());
                     self.said_once.sent(record, (n, *part), message, counted, fingerprint)?;
                     n += 1;
                     if message.deliver_at.is_some_and(|due| due > record.at) {
-                        self.wait_for_time(*first, deliveries);
+                        self.add_scheduled(*first, deliveries);
                     }
                 }
                 Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
@@ -89,13 +91,13 @@ impl<'a> Folded<'a> {
                 | Effect::Barred { delivery, .. } => {
                     self.scheduled.remove(delivery);
                 }
-                // What was due by then is written as ready; the rest goes on waiting for its time.
+                // If it was due, its row is written as ready; otherwise it remains scheduled.
                 Effect::Returned { delivery, next: Next::Redirected(_), .. } if self.is_ready(*delivery) => {
                     self.scheduled.remove(delivery);
                 }
                 Effect::Redriven { delivery, .. } => self.ended.redriven(*delivery),
                 Effect::Written { key, version, .. } | Effect::Deleted { key, version } => {
-                    self.wrote(key, *version, record.seq)?;
+                    self.check_version(key, *version, record.seq)?;
                 }
                 Effect::Restored { .. }
                 | Effect::AgentRemoved { .. }
@@ -121,25 +123,25 @@ impl<'a> Folded<'a> {
         open.is_some_and(|open| matches!(open.state, OpenState::Ready { .. }))
     }
 
-    fn wait_for_time(&mut self, first: DeliveryNo, deliveries: &[NewDelivery]) {
+    fn add_scheduled(&mut self, first: DeliveryNo, deliveries: &[NewDelivery]) {
         let numbers = (first.0..).map(DeliveryNo).zip(deliveries);
         let waiting = numbers.filter(|(_, delivery)| delivery.lease.is_none());
         self.scheduled.extend(waiting.map(|(number, _)| number));
     }
 
-    fn wrote(&mut self, key: &Key, version: Version, seq: Seq) -> rusqlite::Result<()> {
+    fn check_version(&mut self, key: &Key, version: Version, seq: Seq) -> rusqlite::Result<()> {
         let versions = self.world.entries.get_mut(key).expect("the record wrote it");
         let written = versions.iter().find(|one| one.head.version == version);
         let head = written.expect("the record wrote this version").head;
         self.said_once.version(key, &head)?;
-        // Only the newest is current. Later effects of this record may still need theirs.
+        // Keep only the newest version, and those of this record, which its later effects may refer to.
         let newest = versions.len() - 1;
         let keep = versions.iter().position(|one| one.head.seq == seq).unwrap_or(newest);
         versions.drain(..keep);
         Ok(())
     }
 
-    fn describe(&mut self, number: u64, seq: Seq) {
+    fn set_registration(&mut self, number: u64, seq: Seq) {
         let index = number as usize - 1;
         if index == self.described.len() {
             self.described.push(seq);

@@ -1,25 +1,26 @@
-//! Payload parts: each has the length and the digest that the body says, or was blanked by a later record.
+//! Checks payload parts: each matches the length and the digest in the body, or was erased (overwritten with zeros) by a
+//! later record.
 
 use std::collections::BTreeSet;
 
 use quorate_core::chain::check_parts;
 use quorate_core::{Effect, Record, Seq};
 
-/// Parts that are blank and for which no record was found yet that erased them.
+/// Blank parts for which no erasing record has been read yet.
 #[derive(Default)]
 pub(super) struct Parts {
     blank: BTreeSet<(Seq, u32)>,
 }
 
 impl Parts {
-    /// Holds the stored bytes of a record against its body. A body that cannot be read is not the business of this.
+    /// Compares the stored payload of a record with the digests in its body.
     pub(super) fn see(&mut self, record: &Record) -> Result<(), String> {
         let blank = check_parts(record)?;
         self.blank.extend(blank.into_iter().map(|part| (record.seq, part)));
         Ok(())
     }
 
-    /// Notes what a record erased. Gives back a part that is not blank although it was erased.
+    /// Applies the erasures of a record. Returns a part that was erased but is not blank.
     pub(super) fn erase(&mut self, effects: &[Effect]) -> Option<(Seq, u32)> {
         effects.iter().find_map(|effect| match effect {
             Effect::Erased { seq, part } if !self.blank.remove(&(*seq, *part)) => Some((*seq, *part)),
@@ -27,7 +28,7 @@ impl Parts {
         })
     }
 
-    /// The first part that is blank and that no record erased.
+    /// Returns the first blank part that no record erased.
     pub(super) fn unexplained(&self) -> Option<(Seq, u32)> {
         self.blank.first().copied()
     }

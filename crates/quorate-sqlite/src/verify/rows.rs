@@ -1,29 +1,29 @@
-//! Rows as they are stored, whatever they hold: what does not fit is a finding, not an error.
+//! Reads rows without assumptions about their content: an invalid value is a defect to report, not an error.
 
 use bytes::Bytes;
 use quorate_core::{Record, Seq, SpaceNo, Timestamp, row_id};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Row};
 
-/// The largest number of a space.
+/// Largest number within a space that fits into a row id.
 pub(super) const LAST: u64 = (1 << 47) - 1;
 
-/// A row of `spaces`.
+/// Row of `spaces`.
 pub(super) struct SpaceRow {
     pub(super) number: SpaceNo,
     pub(super) name: String,
-    /// As stored: 16 bytes, if nobody changed it.
+    /// As stored; 16 bytes unless it was changed.
     pub(super) id: Vec<u8>,
     pub(super) head_seq: Seq,
     pub(super) head_hash: [u8; 32],
     pub(super) head_at: Timestamp,
-    /// Up to which record the tables reach.
+    /// Last record that the tables contain.
     pub(super) tables_at: Seq,
-    /// All columns, in their order.
+    /// All columns, in the order of [`SPACE_COLUMNS`].
     pub(super) columns: Vec<Value>,
 }
 
-/// The columns of `spaces`, in their order.
+/// Columns of `spaces`, in table order.
 pub(super) const SPACE_COLUMNS: [&str; 14] = [
     "number",
     "name",
@@ -55,7 +55,7 @@ pub(super) fn spaces(connection: &Connection) -> rusqlite::Result<Vec<SpaceRow>>
             name: text(row, 1)?.unwrap_or_default(),
             id: blob(2)?,
             head_seq: Seq(number(row, 3)?.unwrap_or(0)),
-            // A hash of another length equals no real one, and neither do zeros.
+            // A hash of the wrong length is read as zeros, which match no real hash.
             head_hash: blob(4)?.try_into().unwrap_or([0; 32]),
             head_at: Timestamp(number(row, 5)?.unwrap_or(0)),
             tables_at: Seq(number(row, 7)?.unwrap_or(0)),
@@ -65,13 +65,13 @@ pub(super) fn spaces(connection: &Connection) -> rusqlite::Result<Vec<SpaceRow>>
     rows.collect()
 }
 
-/// A row of the log: where it lies, and the record in it or why there is none.
+/// Row of the log: its position, and the record or why it is invalid.
 pub(super) struct LogRow {
     pub(super) place: u64,
     pub(super) record: Result<Record, String>,
 }
 
-/// Reads rows of the log of a space from a place on, in order, until told to stop.
+/// Calls `each` for the rows of the log of a space, starting at `from`, until it returns `Stop`.
 pub(super) fn log(
     connection: &Connection,
     space: SpaceNo,
@@ -92,7 +92,7 @@ pub(super) fn log(
     Ok(())
 }
 
-/// Whether there is more to see.
+/// Whether to continue with the next row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Go {
     On,
@@ -106,15 +106,15 @@ fn record(row: &Row<'_>, place: u64) -> rusqlite::Result<Result<Record, String>>
     };
     let small =
         |index| Ok::<_, rusqlite::Error>(number(row, index)?.and_then(|found| u8::try_from(found).ok()));
-    let Some(at) = number(row, 1)? else { return Ok(Err("its time is no time".into())) };
+    let Some(at) = number(row, 1)? else { return Ok(Err("its time is not a valid integer".into())) };
     let (Some(format), Some(kind)) = (small(2)?, small(3)?) else {
-        return Ok(Err("its format or kind is no small number".into()));
+        return Ok(Err("its format or kind is not a byte".into()));
     };
-    // The length of the principal is chained in two bytes.
+    // The length of the principal is hashed as two bytes.
     let Some(principal) = text(row, 4)?.filter(|text| text.len() <= usize::from(u16::MAX)) else {
-        return Ok(Err("its principal is no text, or too long".into()));
+        return Ok(Err("its principal is not valid text, or is too long".into()));
     };
-    let Ok(hash) = blob(5)?.try_into() else { return Ok(Err("its hash has not 32 bytes".into())) };
+    let Ok(hash) = blob(5)?.try_into() else { return Ok(Err("its hash does not have 32 bytes".into())) };
     Ok(Ok(Record {
         seq: Seq(place),
         at: Timestamp(at),
@@ -128,7 +128,7 @@ fn record(row: &Row<'_>, place: u64) -> rusqlite::Result<Result<Record, String>>
     }))
 }
 
-/// The first columns of a row. Text that is none is shown as well as it can be: it equals nothing that we write.
+/// Returns the first columns of a row. Invalid UTF-8 is replaced: it matches no expected value anyway.
 pub(super) fn values(row: &Row<'_>, count: usize) -> rusqlite::Result<Vec<Value>> {
     (0..count)
         .map(|index| {

@@ -1,5 +1,5 @@
-//! Rows that are written once and never change: every version of an entry, every id that a client gave. They grow with
-//! the log, so each is looked up when its record goes by, and counted in the end.
+//! Compares the append-only tables with the log: versions of entries, client-assigned message ids and session timelines.
+//! They grow with the log, so each row is looked up while its record is read, and the rows are counted at the end.
 
 use quorate_core::codec;
 use quorate_core::{DeliveryNo, Effect, EntryHead, Key, LineKind, Message, Record, Seq, SpaceNo};
@@ -41,12 +41,12 @@ impl<'a> SaidOnce<'a> {
             Value::Integer(i64::from(head.deleted)),
         ];
         let row = || format!("of version {} of {key}", head.version);
-        self.hold("versions", row, head.seq, &VERSION_COLUMNS, &expected, found);
+        self.compare("versions", row, head.seq, &VERSION_COLUMNS, &expected, found);
         Ok(())
     }
 
-    /// A message that bears an id of its sender's own. The fingerprint covers the payload, and is blank once that was
-    /// erased.
+    /// Checks the row of a message with a client-assigned id. The fingerprint covers the payload and is zero once the
+    /// payload was erased.
     pub(super) fn sent(
         &mut self,
         record: &Record,
@@ -72,22 +72,22 @@ impl<'a> SaidOnce<'a> {
             Value::Integer(count as i64),
         ];
         expected.push(Value::Blob(fingerprint.to_vec()));
-        self.hold("client_ids", || format!("of {id}"), record.seq, &CLIENT_ID_COLUMNS, &expected, found);
+        self.compare("client_ids", || format!("of {id}"), record.seq, &CLIENT_ID_COLUMNS, &expected, found);
         Ok(())
     }
 
-    /// A line in the timeline of a session.
+    /// Checks the row of an entry in the timeline of a session.
     pub(super) fn line(&mut self, session: &str, kind: LineKind, seq: Seq) -> rusqlite::Result<()> {
         self.lines += 1;
         let sql = "SELECT 1 FROM timeline WHERE space = ?1 AND session = ?2 AND kind = ?3 AND seq = ?4";
         let mut statement = self.connection.prepare_cached(sql)?;
-        let there = statement.exists((self.space.0, session, kind.number(), seq.0))?;
+        let exists = statement.exists((self.space.0, session, kind.number(), seq.0))?;
         let row = || format!("of {session}, kind {}", kind.number());
-        self.hold("timeline", row, seq, &[], &[], there.then(Vec::new));
+        self.compare("timeline", row, seq, &[], &[], exists.then(Vec::new));
         Ok(())
     }
 
-    fn hold(
+    fn compare(
         &mut self,
         table: &'static str,
         row: impl Fn() -> String,
@@ -102,7 +102,7 @@ impl<'a> SaidOnce<'a> {
         }
     }
 
-    /// After the last record: the first row that was wrong, or one too many.
+    /// Returns the first difference, or an unexpected row. Called after the last record that the tables contain.
     pub(super) fn difference(&self, last: Seq) -> rusqlite::Result<Option<Difference>> {
         if let Some(difference) = &self.difference {
             return Ok(Some(difference.clone()));
@@ -117,24 +117,24 @@ impl<'a> SaidOnce<'a> {
             let found: u64 = self.connection.query_row(&sql, [self.space.0], |row| row.get(0))?;
             if found != expected {
                 let sql = format!("SELECT {columns} FROM {table} WHERE space = ?1");
-                let stray = self.stray(table, &sql)?;
-                return Ok(Some(stray.unwrap_or_else(|| Difference::count(table, last))));
+                let unexpected = self.find_unexpected(table, &sql)?;
+                return Ok(Some(unexpected.unwrap_or_else(|| Difference::count(table, last))));
             }
         }
         Ok(None)
     }
 
-    /// The first row whose record does not say what it says. Slow, and only gone through when there is one.
-    fn stray(&self, table: &str, sql: &str) -> rusqlite::Result<Option<Difference>> {
+    /// Returns the first row without a matching record. Slow, so it is only called if the count is wrong.
+    fn find_unexpected(&self, table: &str, sql: &str) -> rusqlite::Result<Option<Difference>> {
         let mut statement = self.connection.prepare(sql)?;
         let mut rows = statement.query([self.space.0])?;
         while let Some(row) = rows.next()? {
             let row = values(row, 3)?;
             let [Value::Text(name), Value::Integer(number), Value::Integer(seq)] = &row[..] else {
-                return Ok(Some(Difference::new(table, "of no name".into(), Seq(0), &[], None, None)));
+                return Ok(Some(Difference::new(table, "with an invalid key".into(), Seq(0), &[], None, None)));
             };
             let seq = Seq(u64::try_from(*seq).unwrap_or(0));
-            if !self.says(table, seq, name, *number)? {
+            if !self.record_matches(table, seq, name, *number)? {
                 let which = match table {
                     "versions" => format!("of version {number} of {name}"),
                     _ => format!("of {name}"),
@@ -145,16 +145,16 @@ impl<'a> SaidOnce<'a> {
         Ok(None)
     }
 
-    /// Whether a record wrote this version of this key, sent a message under this id, or is of this timeline.
-    fn says(&self, table: &str, seq: Seq, name: &str, number: i64) -> rusqlite::Result<bool> {
-        let mut said = false;
+    /// Whether a record wrote this version of the key, sent a message with this id, or belongs to this timeline.
+    fn record_matches(&self, table: &str, seq: Seq, name: &str, number: i64) -> rusqlite::Result<bool> {
+        let mut matches = false;
         rows::log(self.connection, self.space, seq.0, |row| {
             let body = row
                 .record
                 .ok()
                 .filter(|_| row.place == seq.0)
                 .and_then(|record| codec::read_body(&record).ok());
-            said = body.is_some_and(|body| {
+            matches = body.is_some_and(|body| {
                 body.effects.iter().any(|effect| match effect {
                     effect if table == "timeline" => effect
                         .line()
@@ -170,6 +170,6 @@ impl<'a> SaidOnce<'a> {
             });
             Ok(Go::Stop)
         })?;
-        Ok(said)
+        Ok(matches)
     }
 }

@@ -1,5 +1,5 @@
-//! Holding the tables against what the records come to, up to the one that the tables reach. The log is the truth: a
-//! table that differs is wrong.
+//! Compares the tables with the state replayed from the log, as of the record `tables_at`. The log is the source of
+//! truth: a table that differs is wrong.
 
 mod expected;
 mod merge;
@@ -13,7 +13,7 @@ use super::rows::{SPACE_COLUMNS, SpaceRow};
 use super::{Bad, Damage};
 use quorate_core::hex;
 
-/// A row that is not what the log says.
+/// Row that does not match the log.
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
     seq: Seq,
@@ -21,7 +21,7 @@ pub(super) struct Difference {
 }
 
 impl Difference {
-    /// `row` says which; `expected` is what the log says of it and `found` what the table has, if anything.
+    /// `row` identifies the row; `expected` is the row according to the log, `found` the stored one.
     pub(super) fn new(
         table: &str,
         row: String,
@@ -32,12 +32,12 @@ impl Difference {
     ) -> Self {
         let how = match (expected, found) {
             (Some(_), None) => "is missing".to_owned(),
-            (None, _) => "is there, but the log has nothing of it".to_owned(),
+            (None, _) => "is not in the log".to_owned(),
             (Some(expected), Some(found)) => {
                 let pairs = columns.iter().zip(expected.iter().zip(found));
                 let wrong = pairs.filter(|(_, (expected, found))| expected != found).map(
                     |(column, (expected, found))| {
-                        format!("{column} is {}, the log says {}", shown(found), shown(expected))
+                        format!("{column} is {}, expected {}", shown(found), shown(expected))
                     },
                 );
                 wrong.collect::<Vec<_>>().join("; ")
@@ -46,18 +46,18 @@ impl Difference {
         Self { seq, detail: format!("table `{table}`, row {row}: {how}; the log is intact") }
     }
 
-    /// There are more or fewer rows than the log says, and each one by itself looks right.
+    /// The number of rows does not match the log, although each single row does.
     pub(super) fn count(table: &str, seq: Seq) -> Self {
         Self {
             seq,
-            detail: format!("table `{table}` has rows of which the log has nothing; the log is intact"),
+            detail: format!("table `{table}` has rows that are not in the log; the log is intact"),
         }
     }
 }
 
 fn shown(value: &Value) -> String {
     match value {
-        Value::Null => "nothing".into(),
+        Value::Null => "NULL".into(),
         Value::Integer(number) => number.to_string(),
         Value::Real(number) => number.to_string(),
         Value::Text(text) => format!("{text:?}"),
@@ -65,7 +65,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Compares every table that can be derived from the log of a space.
+/// Compares every table that is derived from the log of a space.
 pub(super) fn compare(
     connection: &Connection,
     row: &SpaceRow,
@@ -89,7 +89,7 @@ pub(super) fn compare(
     }))
 }
 
-/// The row of the space itself, as far as the walk has not looked at it already.
+/// Compares the row of the space, except for the head, which is checked at the end of the log.
 fn head(row: &SpaceRow, folded: &Folded<'_>) -> Option<Difference> {
     let working = &folded.world.working;
     let kept = working.kept();
@@ -98,7 +98,7 @@ fn head(row: &SpaceRow, folded: &Folded<'_>) -> Option<Difference> {
         number(row.number.0),
         Value::Text(folded.name.clone()),
         Value::Blob(working.id.0.to_vec()),
-        // The walk holds the head against the end of the log.
+        // Checked at the end of the log.
         row.columns[3].clone(),
         row.columns[4].clone(),
         row.columns[5].clone(),
@@ -117,11 +117,11 @@ fn head(row: &SpaceRow, folded: &Folded<'_>) -> Option<Difference> {
     })
 }
 
-/// The head bears the time of the last record, and the tables reach up to a record that exists.
+/// Checks that the head has the time of the last record, and that `tables_at` is an existing record.
 pub(super) fn reach(row: &SpaceRow, last_at: Timestamp) -> Option<Bad> {
     if row.head_at != last_at {
         let detail = format!(
-            "table `spaces`: the time of the head is {}, the log says {}; the log is intact",
+            "table `spaces`: the time of the head is {}, expected {}; the log is intact",
             row.head_at.0, last_at.0
         );
         return Some(Bad { space: row.name.clone(), seq: row.head_seq, damage: Damage::Tables, detail });
@@ -132,13 +132,13 @@ pub(super) fn reach(row: &SpaceRow, last_at: Timestamp) -> Option<Bad> {
         seq: row.tables_at,
         damage: Damage::Tables,
         detail: format!(
-            "table `spaces`: the tables reach up to record {}, the log ends at {}; the log is intact",
+            "table `spaces`: tables_at is record {}, but the log ends at record {}; the log is intact",
             row.tables_at, row.head_seq
         ),
     })
 }
 
-/// What belongs to no space: rows of spaces that do not exist, and the order of the pages themselves.
+/// Checks the file as a whole: rows of nonexistent spaces, and SQLite's integrity check.
 pub(super) fn whole_file(connection: &Connection, spaces: u64) -> rusqlite::Result<Option<Bad>> {
     let bad = |detail| Bad { space: String::new(), seq: Seq(0), damage: Damage::Tables, detail };
     let (first, after) = (row_id(quorate_core::SpaceNo(1), 0), row_id(quorate_core::SpaceNo(spaces + 1), 0));
@@ -146,7 +146,7 @@ pub(super) fn whole_file(connection: &Connection, spaces: u64) -> rusqlite::Resu
         let sql = format!("SELECT id FROM {table} WHERE id < ?1 OR id >= ?2 LIMIT 1");
         let stray: Option<i64> = connection.query_row(&sql, (first, after), |row| row.get(0)).optional()?;
         if let Some(id) = stray {
-            return Ok(Some(bad(format!("table `{table}`, row {id}: it is of a space that does not exist"))));
+            return Ok(Some(bad(format!("table `{table}`, row {id}: its space does not exist"))));
         }
     }
     for table in ["eras", "entries", "versions", "client_ids", "items", "erased"] {
@@ -159,5 +159,5 @@ pub(super) fn whole_file(connection: &Connection, spaces: u64) -> rusqlite::Resu
         }
     }
     let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    Ok((verdict != "ok").then(|| bad(format!("SQLite's own check of the file says: {verdict}"))))
+    Ok((verdict != "ok").then(|| bad(format!("SQLite integrity check failed: {verdict}"))))
 }

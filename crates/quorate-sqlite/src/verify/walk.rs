@@ -1,5 +1,5 @@
-//! One walk over the log of a space, from its first record to its last. Only what is current is held in memory, never
-//! the log.
+//! Verifies the log of a space in one pass, from the first record to the last. Only the current state is kept in memory,
+//! never the log.
 
 use quorate_core::chain::{Header, first_previous, record_hash};
 use quorate_core::{Record, RecordKind, Seq, SpaceId, Timestamp, codec};
@@ -12,7 +12,7 @@ use super::rows::{self, Go, LogRow, SpaceRow};
 use super::{Bad, Checkpoint, Damage, fits, tables};
 use quorate_core::hex;
 
-/// The hash that a record has when it stands at this place after this one.
+/// Computes the hash of a record at this position after a record with the hash `previous`.
 pub(super) fn hash_at(previous: &[u8; 32], place: u64, record: &Record) -> [u8; 32] {
     let Record { at, format, kind, ref principal, ref body, .. } = *record;
     record_hash(previous, &Header { seq: Seq(place), at, format, kind, principal }, body)
@@ -22,15 +22,15 @@ pub(super) struct Walk<'a> {
     connection: &'a Connection,
     row: &'a SpaceRow,
     checkpoints: std::iter::Peekable<std::slice::Iter<'a, &'a Checkpoint>>,
-    last_met: Option<Seq>,
+    last_matched: Option<Seq>,
     previous: [u8; 32],
     pub(super) last_at: Timestamp,
     parts: Parts,
-    /// Records found sound so far.
+    /// Number of valid records so far.
     pub(super) sound: u64,
     pub(super) checkpoints_met: u64,
     pub(super) folded: Folded<'a>,
-    /// The first row of a table that was wrong, as of the record that the tables reach.
+    /// First difference in a table, as of the record `tables_at`.
     pub(super) bad_table: Option<Bad>,
 }
 
@@ -41,14 +41,14 @@ impl<'a> Walk<'a> {
         checkpoints: &'a [&'a Checkpoint],
     ) -> Result<Self, Bad> {
         let Ok(id) = <[u8; 16]>::try_from(row.id.as_slice()) else {
-            let detail = format!("table `spaces`: the id of the space has {} bytes, not 16", row.id.len());
+            let detail = format!("table `spaces`: the id of the space has {} bytes, expected 16", row.id.len());
             return Err(Bad { space: row.name.clone(), seq: Seq(1), damage: Damage::Tables, detail });
         };
         Ok(Self {
             connection,
             row,
             checkpoints: checkpoints.iter().peekable(),
-            last_met: None,
+            last_matched: None,
             previous: first_previous(SpaceId(id)),
             last_at: Timestamp(0),
             parts: Parts::default(),
@@ -59,39 +59,39 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Walks to the end. After the first bad record it only looks how far the damage goes.
+    /// Reads the log to the end. After the first defect it only determines whether the remaining records are intact.
     pub(super) fn run(&mut self) -> rusqlite::Result<Option<Bad>> {
         let start = self.previous;
-        let mut bad = self.meet_checkpoints(0, &start);
-        let mut rest = Rest::default();
+        let mut bad = self.check_checkpoints(0, &start);
+        let mut remainder = Remainder::default();
         let walked = rows::log(self.connection, self.row.number, 0, |row| {
             if bad.is_some() {
-                rest.see(row);
+                remainder.see(row);
                 return Ok(Go::On);
             }
             let at = (row.place, row.record.as_ref().ok().map(|record| record.hash));
             bad = self.next(row)?;
-            rest.last = Some(at);
-            // When the bad record is an earlier one or a missing one, this row already comes after it.
-            rest.total = u64::from(bad.as_ref().is_some_and(|bad| bad.seq.0 < at.0));
+            remainder.last = Some(at);
+            // If the defect is in an earlier or a missing record, this row already comes after it.
+            remainder.total = u64::from(bad.as_ref().is_some_and(|bad| bad.seq.0 < at.0));
             Ok(Go::On)
         });
         match bad {
-            Some(bad) => Ok(Some(Bad { detail: format!("{}; {}", bad.detail, rest.in_words()), ..bad })),
+            Some(bad) => Ok(Some(Bad { detail: format!("{}; {}", bad.detail, remainder.describe()), ..bad })),
             None => {
                 walked?;
-                Ok(self.end())
+                Ok(self.check_end())
             }
         }
     }
 
-    /// Takes in the next row, if it is the next record and sound.
+    /// Checks the next row and applies its record.
     fn next(&mut self, row: LogRow) -> rusqlite::Result<Option<Bad>> {
         let place = self.sound + 1;
         let mismatch =
             Mismatch { connection: self.connection, row: self.row, previous: self.previous, place };
         if row.place < place {
-            return Ok(self.bad(row.place, Damage::Forked, "no hub writes a record at this place".into()));
+            return Ok(self.bad(row.place, Damage::Forked, "no hub writes a record at this position".into()));
         }
         if row.place > place {
             let (damage, detail) = mismatch.gap(row.place)?;
@@ -109,26 +109,26 @@ impl<'a> Walk<'a> {
             let (damage, detail) = mismatch.name(&record, &computed)?;
             return Ok(self.bad(place, damage, detail));
         }
-        if let Some(bad) = self.meet_checkpoints(place, &record.hash) {
+        if let Some(bad) = self.check_checkpoints(place, &record.hash) {
             return Ok(Some(bad));
         }
-        self.content(&record)
+        self.check_content(&record)
     }
 
-    /// The record is the one that was chained; what does it say?
-    fn content(&mut self, record: &Record) -> rusqlite::Result<Option<Bad>> {
+    /// Checks the content of a record whose hash is valid.
+    fn check_content(&mut self, record: &Record) -> rusqlite::Result<Option<Bad>> {
         let place = record.seq.0;
         if let Err(why) = self.parts.see(record) {
             return Ok(self.bad(place, Damage::Edited, why));
         }
-        let forged = |why: String| format!("the chain is whole, but no hub wrote this record: {why}");
+        let forged = |why: String| format!("the chain is intact, but no hub wrote this record: {why}");
         if record.at < self.last_at {
             let why =
-                format!("its time {} is before {}, the time of the one before", record.at.0, self.last_at.0);
+                format!("its time {} is before {}, the time of the previous record", record.at.0, self.last_at.0);
             return Ok(self.bad(place, Damage::Forked, forged(why)));
         }
         if RecordKind::from_number(record.kind).is_none() {
-            return Ok(self.bad(place, Damage::Forked, forged(format!("it has no kind {}", record.kind))));
+            return Ok(self.bad(place, Damage::Forked, forged(format!("unknown kind {}", record.kind))));
         }
         let body = match codec::read_body(record) {
             Ok(body) => body,
@@ -152,15 +152,15 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// Compares with what was written down elsewhere about this record.
-    fn meet_checkpoints(&mut self, place: u64, hash: &[u8; 32]) -> Option<Bad> {
+    /// Compares the record with the checkpoints for its position.
+    fn check_checkpoints(&mut self, place: u64, hash: &[u8; 32]) -> Option<Bad> {
         while let Some(checkpoint) = self.checkpoints.next_if(|checkpoint| checkpoint.seq.0 == place) {
             if checkpoint.hash != *hash {
-                let since = self.last_met.map_or(String::new(), |seq| {
-                    format!(", after record {seq}, which agrees with its checkpoint")
+                let since = self.last_matched.map_or(String::new(), |seq| {
+                    format!(", after record {seq}, which matches its checkpoint")
                 });
                 let detail = format!(
-                    "the chain is whole, but the checkpoint says {} and the log has {}: history was rewritten at or \
+                    "the chain is intact, but the checkpoint has hash {} and the log has {}: history was rewritten at or \
                      before this record{since}",
                     hex::encode(&checkpoint.hash),
                     hex::encode(hash)
@@ -173,17 +173,17 @@ impl<'a> Walk<'a> {
         None
     }
 
-    /// Every row was sound: does the log end where it should?
+    /// Checks the end of the log, after all rows were valid.
     fn end(&mut self) -> Option<Bad> {
         let (last, head) = (self.sound, self.row.head_seq.0);
         if last < head.max(1) {
             let detail =
-                format!("the log ends at record {last}, its head is {head}; what is there is intact");
+                format!("the log ends at record {last}, but the head is record {head}; the existing records are intact");
             return self.bad(last + 1, Damage::Truncated, detail);
         }
         if self.previous != self.row.head_hash {
             let detail = format!(
-                "the chain is whole, but ends in {} and the head says {}: the last record was rewritten, or the head",
+                "the chain is intact, but ends with hash {} and the head has {}: the last record or the head was rewritten",
                 hex::encode(&self.previous),
                 hex::encode(&self.row.head_hash)
             );
@@ -191,7 +191,7 @@ impl<'a> Walk<'a> {
         }
         if let Some(checkpoint) = self.checkpoints.next() {
             let detail = format!(
-                "the log ends at record {last}, but there is a checkpoint of record {}; what is there is intact",
+                "the log ends at record {last}, but there is a checkpoint of record {}; the existing records are intact",
                 checkpoint.seq
             );
             return self.bad(last + 1, Damage::Truncated, detail);
@@ -204,7 +204,7 @@ impl<'a> Walk<'a> {
 
     fn beyond_head(&self) -> String {
         format!(
-            "the head is {}, but the log goes on: records were added, or the head was changed",
+            "the head is record {}, but the log continues: records were added, or the head was changed",
             self.row.head_seq
         )
     }
@@ -214,7 +214,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What comes after the first bad record: whether it is of a piece, so that one knows how far the damage goes.
+/// Records after the first defect: how many there are, and how many are not intact.
 #[derive(Default)]
 struct Rest {
     last: Option<(u64, Option<[u8; 32]>)>,
@@ -238,10 +238,10 @@ impl Rest {
 
     fn in_words(&self) -> String {
         match (self.total, self.bad) {
-            (0, _) => "no record comes after it".into(),
+            (0, _) => "there are no records after it".into(),
             (1, 0) => "the one record after it is intact".into(),
             (total, 0) => format!("the {total} records after it are intact"),
-            (total, bad) => format!("of the {total} records after it {bad} are damaged or do not follow on"),
+            (total, bad) => format!("of the {total} records after it, {bad} are damaged or not chained to their predecessor"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Chance that repeats: a small generator of numbers from a seed (splitmix64).
+//! Seeded pseudo-random number generator (splitmix64).
 
 pub(super) struct Chance(u64);
 
@@ -7,7 +7,7 @@ impl Chance {
         Chance(seed)
     }
 
-    /// A number below `limit`, which is not 0. The bias of the remainder does not matter here.
+    /// Returns a number below `limit`, which must not be 0. The modulo bias does not matter here.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }

@@ -1,4 +1,4 @@
-//! What is left after a power failure: one of the states that the model allows.
+//! Writes an image of the disk after a power loss: one of the states that the model allows.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -7,78 +7,78 @@ use std::path::Path;
 use super::chance::Chance;
 use super::model::{FileId, FileModel, Model, NameModel, What, overwrite};
 
-/// A disk writes whole sectors, so this is where a write can be torn.
+/// Sector size. Disks write whole sectors, so a write can be torn at these boundaries.
 const SECTOR: u64 = 512;
 
-/// What becomes of all that was not synced.
+/// Fate of unsynced changes in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// All of it is lost.
+    /// All unsynced changes are lost.
     LoseAll,
-    /// All of it is kept.
+    /// All unsynced changes are kept.
     KeepAll,
-    /// Each write is kept, lost or torn on its own; each truncation and each name is the old or the new one.
+    /// Each write is independently kept, lost or torn; each truncation and each rename or deletion is kept or lost.
     Random,
 }
 
 pub(super) fn write(model: &Model, seed: u64, into: &Path, how: How) -> io::Result<()> {
-    let mut chance = Chance::new(seed);
+    let mut rng = Chance::new(seed);
     fs::create_dir_all(into)?;
-    // Files may lie in directories below the outermost one; they do so in the image, too.
+    // Paths are relative to the outermost directory, so that subdirectories are preserved.
     let parents = model.names().filter_map(|(path, _)| path.parent());
     let outermost = parents.min_by_key(|parent| parent.components().count()).map(Path::to_owned);
     for (path, name) in model.names() {
-        let found = led_to(name, how, &mut chance).and_then(|id| model.file(id));
-        let below = outermost.as_deref().and_then(|outermost| path.strip_prefix(outermost).ok());
-        let (Some(file), Some(below)) = (found, below) else { continue };
-        let content = content(file, how, &mut chance);
-        let path = into.join(below);
+        let found = resolve_name(name, how, &mut rng).and_then(|id| model.file(id));
+        let relative = outermost.as_deref().and_then(|outermost| path.strip_prefix(outermost).ok());
+        let (Some(file), Some(relative)) = (found, relative) else { continue };
+        let content = content(file, how, &mut rng);
+        let path = into.join(relative);
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::File::create_new(path)?.write_all(&content)?;
     }
     Ok(())
 }
 
-fn led_to(name: &NameModel, how: How, chance: &mut Chance) -> Option<FileId> {
+fn resolve_name(name: &NameModel, how: How, rng: &mut Chance) -> Option<FileId> {
     match how {
         How::LoseAll => name.durable,
         How::KeepAll => name.current(),
-        How::Random => match chance.below(name.unsynced.len() as u64 + 1) {
+        How::Random => match rng.below(name.unsynced.len() as u64 + 1) {
             0 => name.durable,
             later => name.unsynced[later as usize - 1],
         },
     }
 }
 
-fn content(file: &FileModel, how: How, chance: &mut Chance) -> Vec<u8> {
+fn content(file: &FileModel, how: How, rng: &mut Chance) -> Vec<u8> {
     let mut content = file.durable.clone();
-    // With many writes, fair coins would never show a disk that kept nearly all or nearly nothing.
-    let kept_of_8 = [1, 4, 7][chance.below(3) as usize];
+    // With many writes, probability 1/2 would never produce an image that keeps nearly all or nearly nothing.
+    let kept_of_8 = [1, 4, 7][rng.below(3) as usize];
     for change in &file.unsynced {
         let whole = match how {
             How::LoseAll => false,
             How::KeepAll => true,
-            How::Random => chance.below(8) < kept_of_8,
+            How::Random => rng.below(8) < kept_of_8,
         };
         if whole {
             change.what.apply(&mut content);
         } else if how == How::Random
-            && chance.coin()
+            && rng.coin()
             && let What::Write { offset, bytes } = &change.what
         {
-            tear(&mut content, *offset, bytes, chance);
+            tear(&mut content, *offset, bytes, rng);
         }
     }
     content
 }
 
-/// Keeps some sectors of a write: the first ones, or any.
-fn tear(content: &mut Vec<u8>, offset: u64, bytes: &[u8], chance: &mut Chance) {
+/// Applies some sectors of a write: a prefix, or a random subset.
+fn tear(content: &mut Vec<u8>, offset: u64, bytes: &[u8], rng: &mut Chance) {
     let sectors = sectors(offset, bytes.len() as u64);
-    let in_order = chance.coin();
-    let first_lost = chance.below(sectors.len().max(1) as u64) as usize;
+    let in_order = rng.coin();
+    let first_lost = rng.below(sectors.len().max(1) as u64) as usize;
     for (index, (from, to)) in sectors.into_iter().enumerate() {
-        let kept = if in_order { index < first_lost } else { chance.coin() };
+        let kept = if in_order { index < first_lost } else { rng.coin() };
         if kept {
             let part = &bytes[(from - offset) as usize..(to - offset) as usize];
             overwrite(content, from as usize, part);
@@ -86,7 +86,7 @@ fn tear(content: &mut Vec<u8>, offset: u64, bytes: &[u8], chance: &mut Chance) {
     }
 }
 
-/// Cuts a range at the sector boundaries of the file.
+/// Splits a range at the sector boundaries of the file.
 fn sectors(offset: u64, length: u64) -> Vec<(u64, u64)> {
     let end = offset + length;
     let mut sectors = Vec::new();

@@ -1,12 +1,11 @@
-//! What a disk holds for certain, and what it may hold: the durable content of each file, and all that was done
-//! since its last sync.
+//! Model of a disk: the durable content of each file, and the changes since its last sync.
 //!
-//! Names and contents are apart, as on a real disk: a file can be synced under a name that is not, and a name
-//! can lead to a deleted file again after a power failure. The rules are those that SQLite relies on:
-//! - A sync makes the writes of one file durable, and the name under which it was made.
-//! - The first sync of a journal or a write-ahead log syncs its directory too, with all names in it.
+//! Names and contents are separate, as in a real file system: a file can be synced while its name is not, and a name
+//! can refer to a deleted file again after a power loss. The rules are those that SQLite relies on:
+//! - A sync makes the writes of one file durable, and the name under which it was created.
+//! - The first sync of a journal or a write-ahead log also syncs its directory, with all names in it.
 //! - A deletion is durable once its directory was synced.
-//! - A write never harms bytes beside it (SQLite calls this powersafe overwrite).
+//! - A write never damages adjacent bytes (SQLite calls this powersafe overwrite).
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr};
@@ -15,12 +14,12 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::FileKind;
 
-/// Which file an open handle leads to.
+/// Identifies the file of an open handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::disk) struct FileId(u64);
 
 impl FileId {
-    /// A file that does not survive anyway, or was open before tracking began.
+    /// File that never survives, or that was opened before tracking started.
     pub(in crate::disk) const UNTRACKED: FileId = FileId(0);
 }
 
@@ -33,14 +32,14 @@ pub(super) struct Model {
     files: BTreeMap<FileId, FileModel>,
     names: BTreeMap<PathBuf, NameModel>,
     files_made: u64,
-    /// The number of the newest change of any file.
+    /// Number of the newest change of any file.
     now: u64,
 }
 
-/// What a name leads to: a file, or nothing.
+/// File that a name refers to, if any.
 pub(super) struct NameModel {
     pub(super) durable: Option<FileId>,
-    /// What it led to since, in order; each of them may be what a power failure leaves.
+    /// Later values, in order. Any of them may be the state after a power loss.
     pub(super) unsynced: Vec<Option<FileId>>,
 }
 
@@ -57,15 +56,15 @@ impl NameModel {
 
 pub(super) struct FileModel {
     pub(super) durable: Vec<u8>,
-    /// In order.
+    /// Changes since the last sync, in order.
     pub(super) unsynced: Vec<Change>,
-    /// With all changes.
+    /// Size with all changes applied.
     size: u64,
 }
 
 pub(super) struct Change {
     number: u64,
-    /// A sync of it has failed. It may have reached the disk or not, but no later sync will bring it there.
+    /// A sync of it has failed. It may or may not be on disk, and no later sync makes it durable.
     doomed: bool,
     pub(super) what: What,
 }
@@ -76,7 +75,7 @@ pub(super) enum What {
 }
 
 impl Model {
-    /// The number of the newest change, by which a sync knows what it covers.
+    /// Number of the newest change. A sync covers all changes up to it.
     pub(super) fn now(&self) -> u64 {
         self.now
     }
@@ -89,7 +88,7 @@ impl Model {
         self.files.get(&id)
     }
 
-    /// A file was opened or made; its content is asked for if it was not known.
+    /// Tracks a file that was opened or created. `content` is called if it was not tracked before.
     pub(super) fn open(&mut self, path: &Path, content: impl FnOnce() -> Vec<u8>) -> FileId {
         if let Some(id) = self.names.get(path).and_then(NameModel::current) {
             return id;
@@ -99,7 +98,7 @@ impl Model {
         let durable = content();
         match self.names.get_mut(path) {
             Some(name) => name.unsynced.push(Some(id)),
-            // What has a content was there before we looked. What is empty was made just now.
+            // A file with content existed before. An empty file was just created.
             None if durable.is_empty() => {
                 self.names.insert(path.to_owned(), NameModel { durable: None, unsynced: vec![Some(id)] });
             }
@@ -137,10 +136,10 @@ impl Model {
         file.unsynced.push(Change { number: self.now, doomed: false, what });
     }
 
-    /// A sync of a file has succeeded that began when `begun` was the newest change.
-    pub(super) fn synced(&mut self, id: FileId, kind: FileKind, begun: u64) {
+    /// Applies a successful sync that started when `started` was the newest change.
+    pub(super) fn synced(&mut self, id: FileId, kind: FileKind, started: u64) {
         let Some(file) = self.files.get_mut(&id) else { return };
-        let covered = file.unsynced.partition_point(|change| change.number <= begun);
+        let covered = file.unsynced.partition_point(|change| change.number <= started);
         for change in file.unsynced.drain(..covered).filter(|change| !change.doomed) {
             change.what.apply(&mut file.durable);
         }
@@ -154,18 +153,18 @@ impl Model {
         }
     }
 
-    /// A sync of a file has failed that began when `begun` was the newest change.
-    pub(super) fn sync_failed(&mut self, id: FileId, begun: u64) {
+    /// Applies a failed sync that started when `started` was the newest change.
+    pub(super) fn sync_failed(&mut self, id: FileId, started: u64) {
         let Some(file) = self.files.get_mut(&id) else { return };
-        for change in file.unsynced.iter_mut().filter(|change| change.number <= begun) {
+        for change in file.unsynced.iter_mut().filter(|change| change.number <= started) {
             change.doomed = true;
         }
     }
 
-    /// Makes all names durable that stand beside this one.
+    /// Makes all names in the directory of this one durable.
     pub(super) fn sync_directory_of(&mut self, path: &Path) {
-        let beside = self.names.iter_mut().filter(|(other, _)| other.parent() == path.parent());
-        beside.for_each(|(_, name)| name.sync());
+        let siblings = self.names.iter_mut().filter(|(other, _)| other.parent() == path.parent());
+        siblings.for_each(|(_, name)| name.sync());
         let Model { files, names, .. } = self;
         names.retain(|_, name| name.durable.is_some() || !name.unsynced.is_empty());
         files.retain(|id, _| {
@@ -183,7 +182,7 @@ impl What {
     }
 }
 
-/// Bytes that were skipped read as zero, as in any file.
+/// Writes bytes at an offset. A gap is filled with zeros, as in a sparse file.
 pub(super) fn overwrite(content: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     let end = offset + bytes.len();
     if content.len() < end {

@@ -1,4 +1,4 @@
-//! What is to go wrong, and when: power, space, errors.
+//! Schedule of injected faults: power loss, disk full, I/O errors.
 
 use std::ffi::c_int;
 
@@ -6,16 +6,16 @@ use rusqlite::ffi;
 
 use crate::disk::FileKind;
 
-/// How long a fault lasts.
+/// Duration of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Only one operation fails.
+    /// One operation fails.
     Once,
-    /// All that follow fail too.
+    /// The operation and all later ones fail.
     Forever,
 }
 
-/// The power, and the count of operations by which it can be cut.
+/// Power supply, with the operation counter that determines when it is cut.
 #[derive(Debug, Default)]
 pub(super) struct Supply {
     ops: u64,
@@ -23,17 +23,17 @@ pub(super) struct Supply {
     cut: bool,
 }
 
-/// The power during one operation.
+/// Power during one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Power {
     On,
-    /// It goes while the operation is under way.
+    /// Cut during the operation.
     Going,
     Off,
 }
 
 impl Power {
-    /// Whether an operation with this outcome may have changed what is on the disk.
+    /// Whether an operation with this result code may have changed the disk.
     pub(super) fn reaches_disk(self, code: c_int) -> bool {
         match self {
             Power::On => code == ffi::SQLITE_OK,
@@ -70,22 +70,22 @@ impl Supply {
     }
 }
 
-/// The errors to come.
+/// Scheduled errors.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// By how much files may still grow; nothing is no limit.
+    /// Free space in bytes; `None` means unlimited.
     pub(super) space: Option<u64>,
     write: Option<Failure>,
     sync: Option<Failure>,
 }
 
 impl Plan {
-    pub(super) fn fail_write(&mut self, on: Option<FileKind>, nth: u64, repeat: Repeat) {
-        self.write = Some(Failure { on, left: nth, repeat });
+    pub(super) fn fail_write(&mut self, kind_filter: Option<FileKind>, nth: u64, repeat: Repeat) {
+        self.write = Some(Failure { kind_filter, remaining: nth, repeat });
     }
 
-    pub(super) fn fail_sync(&mut self, on: Option<FileKind>, nth: u64, repeat: Repeat) {
-        self.sync = Some(Failure { on, left: nth, repeat });
+    pub(super) fn fail_sync(&mut self, kind_filter: Option<FileKind>, nth: u64, repeat: Repeat) {
+        self.sync = Some(Failure { kind_filter, remaining: nth, repeat });
     }
 
     pub(super) fn heal(&mut self) {
@@ -94,14 +94,14 @@ impl Plan {
     }
 
     pub(super) fn write_fails(&mut self, kind: FileKind) -> bool {
-        strikes(&mut self.write, kind)
+        should_fail(&mut self.write, kind)
     }
 
     pub(super) fn sync_fails(&mut self, kind: FileKind) -> bool {
-        strikes(&mut self.sync, kind)
+        should_fail(&mut self.sync, kind)
     }
 
-    /// Takes the space for a write, if there is enough.
+    /// Reserves the space for a write. Returns whether there is enough.
     pub(super) fn has_space_for(&mut self, offset: u64, length: u64, size: impl FnOnce() -> u64) -> bool {
         let Some(space) = &mut self.space else { return true };
         let growth = (offset + length).saturating_sub(size().max(offset));
@@ -115,17 +115,17 @@ impl Plan {
 
 #[derive(Debug)]
 struct Failure {
-    on: Option<FileKind>,
-    left: u64,
+    kind_filter: Option<FileKind>,
+    remaining: u64,
     repeat: Repeat,
 }
 
-fn strikes(failure: &mut Option<Failure>, kind: FileKind) -> bool {
-    let Some(plan) = failure.as_mut().filter(|plan| plan.on.is_none_or(|on| on == kind)) else {
+fn should_fail(failure: &mut Option<Failure>, kind: FileKind) -> bool {
+    let Some(plan) = failure.as_mut().filter(|plan| plan.kind_filter.is_none_or(|only| only == kind)) else {
         return false;
     };
-    plan.left = plan.left.saturating_sub(1);
-    if plan.left > 0 {
+    plan.remaining = plan.remaining.saturating_sub(1);
+    if plan.remaining > 0 {
         return false;
     }
     if plan.repeat == Repeat::Once {

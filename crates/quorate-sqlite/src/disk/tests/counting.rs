@@ -1,4 +1,4 @@
-//! What the counters say, and that nothing else changes.
+//! The counters are correct, and the VFS changes nothing else.
 
 use std::ptr;
 
@@ -43,7 +43,7 @@ fn normal_commits_do_not_sync_until_the_checkpoint() {
 }
 
 #[test]
-fn the_wal_grows_ahead_of_what_is_written() {
+fn the_wal_is_preallocated() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     let mut connection = open(&disk, dir.path(), Synchronous::Full).unwrap();
@@ -51,14 +51,14 @@ fn the_wal_grows_ahead_of_what_is_written() {
     insert(&mut connection, 1).unwrap();
     let size = std::fs::metadata(dir.path().join("test.db-wal")).unwrap().len();
     let wal = disk.counters().wal;
-    // The zeros ahead begin where the first frame's header ended, and what follows is written over them.
+    // Preallocation starts after the header of the first frame; the rest of the frame overwrites it.
     let first_frame = 32 + 24;
     assert_eq!(wal.ahead_bytes + first_frame, size);
     assert!(wal.written_bytes < size, "{wal:?}");
 }
 
 #[test]
-fn disks_count_apart() {
+fn disks_have_separate_counters() {
     let dir = tempfile::tempdir().unwrap();
     let (busy, idle) = (Disk::new(), Disk::new());
     assert_ne!(busy.vfs_name(), idle.vfs_name());
@@ -100,15 +100,15 @@ fn mapped_reads_temporary_files_and_rollback_journals_work() {
 }
 
 #[test]
-fn the_device_looks_as_it_does_without_us() {
+fn device_characteristics_are_forwarded() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::new();
-    let over_us = open(&disk, dir.path(), Synchronous::Full).unwrap();
+    let on_disk = open(&disk, dir.path(), Synchronous::Full).unwrap();
     let plain = rusqlite::Connection::open(dir.path().join("test.db")).unwrap();
-    assert_eq!(device(&over_us), device(&plain));
+    assert_eq!(device(&on_disk), device(&plain));
 }
 
-/// The version of the file's functions, the size of a sector, and what the device promises.
+/// Returns the version of the method table, the sector size and the device characteristics.
 fn device(connection: &rusqlite::Connection) -> (i32, i32, i32) {
     let mut file: *mut ffi::sqlite3_file = ptr::null_mut();
     // SAFETY: the connection is open; SQLite writes the pointer of its main file, which stays open with it.

@@ -1,4 +1,4 @@
-//! A full disk and a failing one.
+//! Full disk and I/O errors.
 
 use rusqlite::{Error, ffi};
 
@@ -11,7 +11,7 @@ fn code(error: &Error) -> i32 {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_and_goes_on_when_space_is_freed() {
+fn a_full_disk_rejects_writes_until_space_is_freed() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     let mut connection = open(&disk, dir.path(), Synchronous::Full).unwrap();
@@ -26,9 +26,9 @@ fn a_full_disk_refuses_writes_and_goes_on_when_space_is_freed() {
         }
     };
     assert_eq!(code(&error), ffi::SQLITE_FULL);
-    assert!(last > 1, "there was room for a few");
-    assert_eq!(batches(&connection).unwrap(), last, "reads go on");
-    assert!(insert(&mut connection, last + 1).is_err(), "it is full still");
+    assert!(last > 1, "some commits fit");
+    assert_eq!(batches(&connection).unwrap(), last, "reads still work");
+    assert!(insert(&mut connection, last + 1).is_err(), "the disk is still full");
     disk.faults().free_space();
     insert(&mut connection, last + 1).unwrap();
     assert_eq!(batches(&connection).unwrap(), last + 1);
@@ -45,13 +45,13 @@ fn a_full_disk_can_be_overwritten() {
     }
     checkpoint(&connection, "RESTART").unwrap();
     disk.faults().fail_writes_full(0);
-    // The log starts again from its beginning, where there are bytes already.
+    // The log restarts from its beginning, where it is already allocated.
     insert(&mut connection, 5).unwrap();
     assert_eq!(batches(&connection).unwrap(), 5);
 }
 
 #[test]
-fn a_write_error_surfaces_once_or_for_ever() {
+fn a_write_error_is_returned_once_or_forever() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     let mut connection = open(&disk, dir.path(), Synchronous::Full).unwrap();
@@ -71,7 +71,7 @@ fn a_write_error_surfaces_once_or_for_ever() {
 }
 
 #[test]
-fn a_failed_sync_of_the_wal_fails_the_commit_and_saves_nothing() {
+fn a_failed_wal_sync_fails_the_commit() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     disk.faults().track();
@@ -85,7 +85,7 @@ fn a_failed_sync_of_the_wal_fails_the_commit_and_saves_nothing() {
     let (lost, kept) = (dir.path().join("lost"), dir.path().join("kept"));
     disk.faults().image(0, &lost, How::LoseAll).unwrap();
     assert_eq!(recover(&lost), 1);
-    // Nobody knows what a failed sync did: the commit may even be there.
+    // The result of a failed sync is uncertain: the commit may even be durable.
     disk.faults().image(0, &kept, How::KeepAll).unwrap();
     assert_eq!(recover(&kept), 2);
     insert(&mut connection, 2).unwrap();
@@ -93,7 +93,7 @@ fn a_failed_sync_of_the_wal_fails_the_commit_and_saves_nothing() {
 }
 
 #[test]
-fn a_later_sync_does_not_save_what_an_earlier_one_lost() {
+fn a_later_sync_does_not_recover_a_failed_one() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     disk.faults().track();
@@ -105,8 +105,8 @@ fn a_later_sync_does_not_save_what_an_earlier_one_lost() {
     assert_eq!(code(&checkpoint(&connection, "PASSIVE").unwrap_err()), ffi::SQLITE_IOERR_FSYNC);
     connection.pragma_update(None, "synchronous", "full").unwrap();
     insert(&mut connection, 2).unwrap();
-    // SQLite believes in both commits, but the disk has a hole where the first one was. This is why the store
-    // must stop after a failed sync.
+    // SQLite sees both commits, but the disk has a hole where the first one was. This is why the store must stop
+    // after a failed sync.
     assert_eq!(batches(&connection).unwrap(), 2);
     let image = dir.path().join("image");
     disk.faults().image(0, &image, How::KeepAll).unwrap();
@@ -114,7 +114,7 @@ fn a_later_sync_does_not_save_what_an_earlier_one_lost() {
 }
 
 #[test]
-fn a_failed_sync_of_the_database_fails_the_checkpoint_only() {
+fn a_failed_database_sync_only_fails_the_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     disk.faults().track();

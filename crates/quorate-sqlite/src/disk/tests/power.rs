@@ -1,4 +1,4 @@
-//! Power failures: what was acknowledged is there, and what was never finished is not.
+//! Power loss: acknowledged commits survive, and unfinished ones do not.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::How;
 
 const COMMITS: i64 = 20;
 
-/// Runs until the end or the first error, and says how many commits were acknowledged.
+/// Runs until the end or the first error, and returns the number of acknowledged commits.
 fn run(disk: &Disk, dir: &Path, synchronous: Synchronous) -> i64 {
     let mut acknowledged = 0;
     let mut work = || -> Result<()> {
@@ -21,23 +21,23 @@ fn run(disk: &Disk, dir: &Path, synchronous: Synchronous) -> i64 {
             insert(&mut connection, batch)?;
             acknowledged = batch;
             match batch {
-                // The log starts again from its beginning, over old frames.
+                // The log restarts from its beginning, over old frames.
                 6 => checkpoint(&connection, "RESTART")?,
-                // It is cut off, and the database has grown.
+                // The log is truncated, and the database has grown.
                 12 => checkpoint(&connection, "TRUNCATE")?,
                 _ => {}
             }
         }
-        // To close the last connection is a checkpoint too, and deletes the log.
+        // Closing the last connection checkpoints and deletes the log.
         Ok(())
     };
     let _ = work();
     acknowledged
 }
 
-/// Cuts the power during every operation of the run, one after the other. Gives for each cut what was
-/// acknowledged and what came back, for each way to lose it.
-fn cut_everywhere(synchronous: Synchronous, ways: &[(u64, How)]) -> Vec<(i64, i64)> {
+/// Cuts the power during every operation of the run, one after the other. Returns for each cut and each mode how many
+/// commits were acknowledged and how many were recovered.
+fn cut_everywhere(synchronous: Synchronous, modes: &[(u64, How)]) -> Vec<(i64, i64)> {
     let ops = {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::new();
@@ -53,11 +53,11 @@ fn cut_everywhere(synchronous: Synchronous, ways: &[(u64, How)]) -> Vec<(i64, i6
         disk.faults().cut_at(op);
         let acknowledged = run(&disk, dir.path(), synchronous);
         assert!(disk.faults().is_cut());
-        for (index, (seed, how)) in ways.iter().enumerate() {
+        for (index, (seed, how)) in modes.iter().enumerate() {
             let image = dir.path().join(format!("image-{index}"));
             disk.faults().image(seed + op, &image, *how).unwrap();
             let found = recover(&image);
-            // Only the commit that was under way may be there or not.
+            // Only the commit in progress may or may not be recovered.
             assert!(
                 found <= acknowledged + 1,
                 "op {op}, {how:?}, seed {}: {found} of {acknowledged}",
@@ -70,22 +70,22 @@ fn cut_everywhere(synchronous: Synchronous, ways: &[(u64, How)]) -> Vec<(i64, i6
 }
 
 #[test]
-fn full_keeps_every_acknowledged_commit_wherever_the_power_goes() {
-    let ways =
+fn full_keeps_every_acknowledged_commit_wherever_the_power_is_cut() {
+    let modes =
         [(0, How::LoseAll), (0, How::KeepAll), (1000, How::Random), (2000, How::Random), (3000, How::Random)];
-    let outcomes = cut_everywhere(Synchronous::Full, &ways);
+    let outcomes = cut_everywhere(Synchronous::Full, &modes);
     for (acknowledged, found) in &outcomes {
-        assert!(found >= acknowledged, "{found} of {acknowledged} came back");
+        assert!(found >= acknowledged, "{found} of {acknowledged} were recovered");
     }
-    assert!(outcomes.iter().any(|(acknowledged, found)| found > acknowledged), "no cut fell into a commit");
+    assert!(outcomes.iter().any(|(acknowledged, found)| found > acknowledged), "no cut happened during a commit");
 }
 
 #[test]
 fn normal_loses_acknowledged_commits_but_is_never_damaged() {
-    for way in [(0, How::LoseAll), (1000, How::Random)] {
-        let outcomes = cut_everywhere(Synchronous::Normal, &[way]);
+    for mode in [(0, How::LoseAll), (1000, How::Random)] {
+        let outcomes = cut_everywhere(Synchronous::Normal, &[mode]);
         let lost = outcomes.iter().filter(|(acknowledged, found)| found < acknowledged).count();
-        assert!(lost > 10, "{way:?} lost only {lost} times: the power failure does not bite");
+        assert!(lost > 10, "{mode:?} lost only {lost} times: the simulated power loss has no effect");
     }
 }
 
@@ -107,7 +107,7 @@ fn the_same_seed_gives_the_same_image() {
 }
 
 #[test]
-fn a_disk_that_loses_nothing_holds_what_the_files_hold() {
+fn an_image_that_keeps_all_changes_equals_the_files() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     disk.faults().track();
@@ -119,12 +119,12 @@ fn a_disk_that_loses_nothing_holds_what_the_files_hold() {
             checkpoint(&connection, "TRUNCATE").unwrap();
         }
     }
-    // A connection that comes later must not be mistaken for a new file.
+    // A later connection must not be mistaken for a new file.
     let second = open(&disk, dir.path(), Synchronous::Normal).unwrap();
     let image = dir.path().join("image");
     disk.faults().image(0, &image, How::KeepAll).unwrap();
     for name in ["test.db", "test.db-wal"] {
-        // This drops SQLite's locks on the file, which nobody here needs any more.
+        // This drops SQLite's locks on the file, which are no longer needed.
         let real = fs::read(dir.path().join(name)).unwrap();
         assert_eq!(fs::read(image.join(name)).unwrap(), real, "{name}");
     }
@@ -134,7 +134,7 @@ fn a_disk_that_loses_nothing_holds_what_the_files_hold() {
 }
 
 #[test]
-fn what_was_there_before_is_durable() {
+fn existing_content_is_durable() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(run(&Disk::new(), dir.path(), Synchronous::Normal), COMMITS);
     let disk = Disk::new();
@@ -144,7 +144,7 @@ fn what_was_there_before_is_durable() {
     let image = dir.path().join("image");
     disk.faults().image(0, &image, How::LoseAll).unwrap();
     assert_eq!(recover(&image), COMMITS);
-    // An image may be taken while work goes on, and does not disturb it.
+    // Taking an image does not affect later operations.
     insert(&mut connection, COMMITS + 2).unwrap();
     checkpoint(&connection, "PASSIVE").unwrap();
     let later = dir.path().join("later");
@@ -154,7 +154,7 @@ fn what_was_there_before_is_durable() {
 }
 
 #[test]
-fn a_disk_that_was_not_tracked_has_no_image() {
+fn an_untracked_disk_has_no_image() {
     let dir = tempfile::tempdir().unwrap();
     assert!(Disk::new().faults().image(0, dir.path(), How::KeepAll).is_err());
 }

@@ -1,4 +1,4 @@
-//! What can be read back from an image after a power failure.
+//! Recovers the database from an image after a power loss.
 
 use std::path::Path;
 
@@ -6,11 +6,11 @@ use rusqlite::Connection;
 
 use super::PARTS;
 
-/// Opens the image as the next process would, without our disk, and counts the batches in it. There must be
-/// no damage, no gap, and no half of a batch. Without a table there is no batch.
+/// Opens the image like the next process would, without our VFS, and returns the number of batches in it. There must
+/// be no damage, no gap and no partial batch. Returns 0 if the table does not exist.
 pub(super) fn recover(image: &Path) -> i64 {
     let connection = Connection::open(image.join("test.db")).unwrap();
-    // The image itself need not survive anything.
+    // The image itself does not need to be durable.
     connection.pragma_update(None, "synchronous", "off").unwrap();
     let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
@@ -26,6 +26,6 @@ pub(super) fn recover(image: &Path) -> i64 {
         })
         .unwrap();
     assert_eq!(batches, last, "a batch is missing before the last one");
-    assert_eq!(parts, batches * PARTS, "half a batch came back");
+    assert_eq!(parts, batches * PARTS, "a partial batch was recovered");
     batches
 }

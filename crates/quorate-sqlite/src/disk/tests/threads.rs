@@ -1,4 +1,4 @@
-//! Several connections on one disk, and a power failure in the middle of their work.
+//! Several concurrent connections on one disk, and power loss while they are working.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -11,20 +11,20 @@ use crate::How;
 
 const COMMITS: i64 = 200;
 
-/// A writer, a reader and a checkpointer at once. `at_commit` is called from outside with each commit that was
-/// acknowledged. Gives the number of commits that were.
+/// Runs a writer, a reader and a checkpointer concurrently. `at_commit` is called on this thread for each acknowledged
+/// commit. Returns the number of acknowledged commits.
 fn work_together(disk: &Disk, dir: &Path, mut at_commit: impl FnMut(i64)) -> i64 {
     let mut writer = open(disk, dir, Synchronous::Full).unwrap();
     writer.execute(TABLE, []).unwrap();
     let reader = open(disk, dir, Synchronous::Full).unwrap();
     let checkpointer = open(disk, dir, Synchronous::Full).unwrap();
     let acknowledged = AtomicI64::new(0);
-    // The writer can be one commit ahead of `at_commit`, no more.
+    // The writer can be at most one commit ahead of `at_commit`.
     let (sender, commits) = mpsc::sync_channel(0);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let (acknowledged, done) = (&acknowledged, &done);
-        // Each thread ends when the power is off, or with the writer.
+        // Each thread ends when the power is cut, or with the writer.
         scope.spawn(move || {
             for batch in 1..=COMMITS {
                 if insert(&mut writer, batch).is_err() {
@@ -66,7 +66,7 @@ fn connections_share_a_disk() {
 }
 
 #[test]
-fn a_cut_in_the_middle_keeps_all_that_was_acknowledged() {
+fn a_power_cut_keeps_all_acknowledged_commits() {
     for (at, how) in [(20, How::LoseAll), (30, How::Random), (40, How::Random), (50, How::KeepAll)] {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::new();
@@ -85,7 +85,7 @@ fn a_cut_in_the_middle_keeps_all_that_was_acknowledged() {
 }
 
 #[test]
-fn images_can_be_taken_while_work_goes_on() {
+fn images_can_be_taken_concurrently() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     disk.faults().track();

@@ -1,4 +1,4 @@
-//! Torn writes and uncertain names, on files that exist only in the model.
+//! Torn writes and unsynced names, with files that exist only in the model.
 
 use std::collections::BTreeSet;
 use std::ffi::CStr;
@@ -12,7 +12,7 @@ use crate::FileKind;
 const NAME: &CStr = c"/data/test.db";
 const SECTOR: usize = 512;
 
-fn made(faults: &Faults, name: &CStr, content: &[u8]) -> FileId {
+fn open_file(faults: &Faults, name: &CStr, content: &[u8]) -> FileId {
     let (code, id) = faults.open(Some(name), || SQLITE_OK, || content.to_vec());
     assert_eq!(code, SQLITE_OK);
     id
@@ -27,7 +27,7 @@ fn sync(faults: &Faults, file: FileId, kind: FileKind) {
     assert_eq!(faults.sync(file, kind, || SQLITE_OK), SQLITE_OK);
 }
 
-/// The content of a file in the image, if it is there.
+/// Returns the content of a file in the image, if it exists.
 fn image(faults: &Faults, seed: u64, how: How, name: &str) -> Option<Vec<u8>> {
     let dir = tempfile::tempdir().unwrap();
     faults.image(seed, dir.path(), how).unwrap();
@@ -35,10 +35,10 @@ fn image(faults: &Faults, seed: u64, how: How, name: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_write_is_torn_at_sectors_and_harms_nothing_beside_it() {
+fn a_write_is_torn_at_sectors_and_leaves_adjacent_bytes_intact() {
     let faults = Faults::default();
     faults.track();
-    let file = made(&faults, NAME, &[1; 8192]);
+    let file = open_file(&faults, NAME, &[1; 8192]);
     write(&faults, file, &[2; 4096], 100);
     let mut prefixes = 0;
     let mut scattered = 0;
@@ -65,10 +65,10 @@ fn a_write_is_torn_at_sectors_and_harms_nothing_beside_it() {
 }
 
 #[test]
-fn only_what_was_written_before_a_sync_began_is_durable() {
+fn a_sync_covers_only_writes_before_it_started() {
     let faults = Faults::default();
     faults.track();
-    let file = made(&faults, NAME, b"");
+    let file = open_file(&faults, NAME, b"");
     write(&faults, file, b"aa", 0);
     let code = faults.sync(file, FileKind::Database, || {
         write(&faults, file, b"bb", 2);
@@ -80,10 +80,10 @@ fn only_what_was_written_before_a_sync_began_is_durable() {
 }
 
 #[test]
-fn a_sync_that_ends_after_the_cut_has_failed() {
+fn a_sync_that_returns_after_the_power_cut_fails() {
     let faults = Faults::default();
     faults.track();
-    let file = made(&faults, NAME, b"old");
+    let file = open_file(&faults, NAME, b"old");
     write(&faults, file, b"new", 0);
     let code = faults.sync(file, FileKind::Database, || {
         faults.freeze();
@@ -97,7 +97,7 @@ fn a_sync_that_ends_after_the_cut_has_failed() {
 fn without_power_everything_fails_and_nothing_changes() {
     let faults = Faults::default();
     faults.track();
-    let file = made(&faults, NAME, b"old");
+    let file = open_file(&faults, NAME, b"old");
     faults.freeze();
     assert!(faults.is_cut());
     let kind = FileKind::Database;
@@ -111,10 +111,10 @@ fn without_power_everything_fails_and_nothing_changes() {
 }
 
 #[test]
-fn the_operation_during_which_the_power_goes_may_reach_the_disk() {
+fn the_operation_during_the_power_cut_may_reach_the_disk() {
     let faults = Faults::default();
     faults.track();
-    let file = made(&faults, NAME, b"old");
+    let file = open_file(&faults, NAME, b"old");
     faults.cut_at(1);
     let code = faults.write(file, FileKind::Database, b"new", 0, || 3, || SQLITE_OK);
     assert_eq!(code, ffi::SQLITE_IOERR_WRITE);
@@ -126,7 +126,7 @@ fn the_operation_during_which_the_power_goes_may_reach_the_disk() {
 fn a_truncation_is_kept_or_lost() {
     let faults = Faults::default();
     faults.track();
-    let file = made(&faults, NAME, b"content");
+    let file = open_file(&faults, NAME, b"content");
     assert_eq!(faults.truncate(file, 3, || 3, || SQLITE_OK), SQLITE_OK);
     let seen: BTreeSet<_> =
         (0..50).map(|seed| image(&faults, seed, How::Random, "test.db").unwrap()).collect();
@@ -139,7 +139,7 @@ fn a_truncation_is_kept_or_lost() {
 fn a_file_that_was_never_synced_may_be_absent_or_empty() {
     let faults = Faults::default();
     faults.track();
-    let file = made(&faults, NAME, b"");
+    let file = open_file(&faults, NAME, b"");
     write(&faults, file, b"x", 0);
     let seen: BTreeSet<_> = (0..50).map(|seed| image(&faults, seed, How::Random, "test.db")).collect();
     assert_eq!(seen, BTreeSet::from([None, Some(b"".to_vec()), Some(b"x".to_vec())]));
@@ -151,15 +151,15 @@ fn a_deleted_file_may_come_back_until_its_directory_is_synced() {
     let faults = Faults::default();
     faults.track();
     let journal = c"/data/test.db-journal";
-    made(&faults, journal, b"old");
+    open_file(&faults, journal, b"old");
     assert_eq!(faults.delete(journal, false, || SQLITE_OK), SQLITE_OK);
     assert_eq!(image(&faults, 0, How::LoseAll, "test.db-journal").unwrap(), b"old");
     assert_eq!(image(&faults, 0, How::KeepAll, "test.db-journal"), None);
-    // A new log syncs the directory with its first sync; a new database does not.
-    let database = made(&faults, NAME, b"");
+    // The first sync of a new write-ahead log also syncs the directory; that of a new database does not.
+    let database = open_file(&faults, NAME, b"");
     sync(&faults, database, FileKind::Database);
     assert!(image(&faults, 0, How::LoseAll, "test.db-journal").is_some());
-    let wal = made(&faults, c"/data/test.db-wal", b"");
+    let wal = open_file(&faults, c"/data/test.db-wal", b"");
     sync(&faults, wal, FileKind::Wal);
     assert_eq!(image(&faults, 0, How::LoseAll, "test.db-journal"), None);
     assert_eq!(image(&faults, 0, How::LoseAll, "test.db-wal").unwrap(), b"");
@@ -169,7 +169,7 @@ fn a_deleted_file_may_come_back_until_its_directory_is_synced() {
 fn a_deletion_that_syncs_its_directory_is_durable() {
     let faults = Faults::default();
     faults.track();
-    made(&faults, NAME, b"old");
+    open_file(&faults, NAME, b"old");
     assert_eq!(faults.delete(NAME, true, || SQLITE_OK), SQLITE_OK);
     assert_eq!(image(&faults, 0, How::LoseAll, "test.db"), None);
 }

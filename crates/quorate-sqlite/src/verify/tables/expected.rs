@@ -1,4 +1,4 @@
-//! What each table should hold, from what the records come to.
+//! Expected rows of each table, computed from the replayed state.
 
 use quorate_core::limits::LEASE_MS_MAX;
 use quorate_core::{
@@ -24,45 +24,45 @@ fn optional(value: Option<Timestamp>) -> Value {
     value.map_or(Value::Null, |at| number(at.0))
 }
 
-fn as_stored(_: &mut [Value], _: &[Value]) {}
+fn unchanged(_: &mut [Value], _: &[Value]) {}
 
-/// The first row of any table that differs.
+/// Returns the first row of any table that differs.
 pub(super) fn first_difference(
     connection: &Connection,
     space: SpaceNo,
     folded: &Folded<'_>,
 ) -> rusqlite::Result<Option<Difference>> {
-    let comparing = Comparing { connection, space, folded };
+    let comparison = Comparison { connection, space, folded };
     let tables = [
-        Comparing::eras,
-        Comparing::agents,
-        Comparing::deliveries,
-        Comparing::dead,
-        Comparing::entries,
-        Comparing::erased,
-        Comparing::items,
+        Comparison::eras,
+        Comparison::agents,
+        Comparison::deliveries,
+        Comparison::dead,
+        Comparison::entries,
+        Comparison::erased,
+        Comparison::items,
     ];
     for table in tables {
-        if let Some(difference) = table(&comparing)? {
+        if let Some(difference) = table(&comparison)? {
             return Ok(Some(difference));
         }
     }
     Ok(None)
 }
 
-struct Comparing<'a> {
+struct Comparison<'a> {
     connection: &'a Connection,
     space: SpaceNo,
     folded: &'a Folded<'a>,
 }
 
-impl Comparing<'_> {
+impl Comparison<'_> {
     fn range(&self) -> (i64, i64) {
         (row_id(self.space, 0), row_id(self.space, LAST))
     }
 
-    /// The number within the space, from the key of a row.
-    fn numbered(&self, row: &[Value]) -> u64 {
+    /// Returns the number within the space from the id of a row.
+    fn number_of(&self, row: &[Value]) -> u64 {
         match row.first() {
             Some(Value::Integer(id)) => (id - row_id(self.space, 0)) as u64,
             _ => 0,
@@ -72,7 +72,7 @@ impl Comparing<'_> {
     fn eras(&self) -> rusqlite::Result<Option<Difference>> {
         let columns = ["first_seq", "generation", "first_delivery"];
         let which = "space = ?1 ORDER BY first_seq";
-        let table = Table { name: "eras", columns: &columns, key: 1, which, settle: as_stored };
+        let table = Table { name: "eras", columns: &columns, key: 1, which, settle: unchanged };
         let expected = self.folded.world.working.eras().0.iter();
         let expected = expected.map(|Era { generation, first_seq, first_delivery }| Expected {
             columns: vec![number(first_seq.0), number(generation.0), number(first_delivery.0)],
@@ -84,7 +84,7 @@ impl Comparing<'_> {
 
     fn agents(&self) -> rusqlite::Result<Option<Difference>> {
         let columns = ["id", "seq", "removed", "presence"];
-        let table = Table { name: "agents", columns: &columns, key: 1, which: BY_ID, settle: as_stored };
+        let table = Table { name: "agents", columns: &columns, key: 1, which: BY_ID, settle: unchanged };
         let agents = self.folded.world.working.agents().iter().zip(&self.folded.described);
         let expected = agents.map(|((AgentNo(agent), described), seq)| {
             let id = Value::Integer(row_id(self.space, agent));
@@ -92,7 +92,7 @@ impl Comparing<'_> {
             let removed = number(u64::from(described.removed));
             Expected { columns: vec![id, number(seq.0), removed, presence], seq: *seq }
         });
-        let name = |row: &[Value]| format!("of agent number {}", self.numbered(row));
+        let name = |row: &[Value]| format!("of agent number {}", self.number_of(row));
         table.difference(self.connection, self.range(), expected, name)
     }
 
@@ -112,7 +112,7 @@ impl Comparing<'_> {
             "session",
             "if_unavailable",
         ];
-        let settle = settle_delivery;
+        let settle = normalize_delivery;
         let table = Table { name: "deliveries", columns: &columns, key: 1, which: BY_ID, settle };
         let working = &self.folded.world.working;
         let open = working.all_open().into_iter();
@@ -120,13 +120,13 @@ impl Comparing<'_> {
             let lease_ms = working.lease_ms(delivery).unwrap_or(0);
             Expected { seq: open.seq, columns: self.delivery(delivery, &open, lease_ms) }
         });
-        let name = |row: &[Value]| format!("of delivery {}", self.numbered(row));
+        let name = |row: &[Value]| format!("of delivery {}", self.number_of(row));
         table.difference(self.connection, self.range(), expected, name)
     }
 
     fn delivery(&self, delivery: DeliveryNo, open: &Open, lease_ms: u64) -> Vec<Value> {
         let (state, value) = match open.state {
-            // It fell due since its row was written, and the row says until when it waited.
+            // It became due after its row was written, so the row still contains the scheduled time.
             OpenState::Ready { since } | OpenState::Held { since }
                 if self.folded.scheduled.contains(&delivery) =>
             {
@@ -156,9 +156,9 @@ impl Comparing<'_> {
     fn dead(&self) -> rusqlite::Result<Option<Difference>> {
         let columns =
             ["id", "agent", "seq", "n", "priority", "attempt", "attempts_max", "expires", "ended", "session"];
-        let table = Table { name: "dead", columns: &columns, key: 1, which: BY_ID, settle: as_stored };
-        let letters = self.folded.world.dead.iter();
-        let expected = letters.map(|(delivery, dead)| {
+        let table = Table { name: "dead", columns: &columns, key: 1, which: BY_ID, settle: unchanged };
+        let dead_letters = self.folded.world.dead.iter();
+        let expected = dead_letters.map(|(delivery, dead)| {
             let Dead { to, seq, n, priority, attempts_max, expires_at, session } = dead;
             let (tries, ended) = self.folded.tries_of_dead.get(delivery).copied().unwrap_or_default();
             let columns = vec![
@@ -175,14 +175,14 @@ impl Comparing<'_> {
             ];
             Expected { columns, seq: *seq }
         });
-        let name = |row: &[Value]| format!("of delivery {}", self.numbered(row));
+        let name = |row: &[Value]| format!("of delivery {}", self.number_of(row));
         table.difference(self.connection, self.range(), expected, name)
     }
 
     fn entries(&self) -> rusqlite::Result<Option<Difference>> {
         let columns = ["key", "version", "generation", "seq", "deleted", "entry_type", "author", "depends"];
         let which = "space = ?1 ORDER BY key";
-        let table = Table { name: "entries", columns: &columns, key: 1, which, settle: as_stored };
+        let table = Table { name: "entries", columns: &columns, key: 1, which, settle: unchanged };
         let entries = self.folded.world.entries.iter();
         let newest = entries.filter_map(|(key, versions)| Some((key, versions.last()?)));
         let expected = newest.map(|(key, version): (&Key, &EntryVersion)| {
@@ -205,7 +205,7 @@ impl Comparing<'_> {
 
     fn erased(&self) -> rusqlite::Result<Option<Difference>> {
         let which = "space = ?1 ORDER BY seq, part";
-        let table = Table { name: "erased", columns: &["seq", "part"], key: 2, which, settle: as_stored };
+        let table = Table { name: "erased", columns: &["seq", "part"], key: 2, which, settle: unchanged };
         let expected = self.folded.world.erased.iter().map(|(Seq(seq), part)| Expected {
             columns: vec![number(*seq), number(u64::from(*part))],
             seq: Seq(*seq),
@@ -218,7 +218,7 @@ impl Comparing<'_> {
     fn items(&self) -> rusqlite::Result<Option<Difference>> {
         let which = "space = ?1 ORDER BY kind, id";
         let columns = ["kind", "id", "state", "created"];
-        let table = Table { name: "items", columns: &columns, key: 2, which, settle: as_stored };
+        let table = Table { name: "items", columns: &columns, key: 2, which, settle: unchanged };
         let expected = self.folded.world.items.iter().map(|(key, item)| Expected {
             columns: vec![
                 number(u64::from(key.kind.number())),
@@ -237,19 +237,19 @@ const READY: i64 = 0;
 const SCHEDULED: i64 = 1;
 const LEASED: i64 = 2;
 
-/// Extending a lease leaves no record, but makes the lease in the row longer; nor does falling due, which a row that was
-/// written later knows of.
-fn settle_delivery(found: &mut [Value], expected: &[Value]) {
+/// Accepts differences that leave no record: an extended lease makes `lease_ms` of the row larger, and a scheduled
+/// delivery that became due before its row was written is stored as ready.
+fn normalize_delivery(found: &mut [Value], expected: &[Value]) {
     const STATE: usize = 7;
     if expected[STATE] == Value::Integer(SCHEDULED) && found[STATE] == Value::Integer(READY) {
         found[STATE] = Value::Integer(SCHEDULED);
     }
     const LEASE_MS: usize = 9;
-    if let (Value::Integer(stored), Value::Integer(said)) = (&found[LEASE_MS], &expected[LEASE_MS])
+    if let (Value::Integer(stored), Value::Integer(replayed)) = (&found[LEASE_MS], &expected[LEASE_MS])
         && expected[STATE] == Value::Integer(LEASED)
-        && stored > said
+        && stored > replayed
         && *stored <= LEASE_MS_MAX as i64
     {
-        found[LEASE_MS] = Value::Integer(*said);
+        found[LEASE_MS] = Value::Integer(*replayed);
     }
 }

@@ -1,4 +1,4 @@
-//! Two sorted lists of rows, what should be there and what is there, gone through side by side.
+//! Merge comparison of two sorted lists of rows: the expected ones and the stored ones.
 
 use std::cmp::Ordering;
 
@@ -9,27 +9,28 @@ use rusqlite::{Connection, Params};
 use super::super::rows::values;
 use super::Difference;
 
-/// A row as the log says it should be: all columns, the key first.
+/// Expected row: all columns, the key first.
 pub(super) struct Expected {
     pub(super) columns: Vec<Value>,
-    /// The record it is derived from.
+    /// Record that the row is derived from.
     pub(super) seq: Seq,
 }
 
-/// A table and how to read its rows of one space, in the order of the key.
+/// Table, and how to read the rows of one space in the order of the key.
 pub(super) struct Table<'t> {
     pub(super) name: &'static str,
     pub(super) columns: &'t [&'static str],
-    /// How many of the columns are the key.
+    /// Number of leading columns that form the key.
     pub(super) key: usize,
-    /// What comes after FROM and the name.
+    /// SQL condition and order, after `WHERE`.
     pub(super) which: &'static str,
-    /// Makes the stored row say what the log can know, where it rightly says more. Given what is expected.
+    /// Normalizes a stored row where it may legitimately differ from the log. Called with the stored and the expected
+    /// row.
     pub(super) settle: fn(&mut [Value], &[Value]),
 }
 
 impl Table<'_> {
-    /// The first row that differs.
+    /// Returns the first row that differs.
     pub(super) fn difference(
         &self,
         connection: &Connection,
@@ -71,7 +72,7 @@ impl Table<'_> {
         let orders = pairs.map(|(found, expected)| match (found, expected) {
             (Value::Integer(found), Value::Integer(expected)) => found.cmp(expected),
             (Value::Text(found), Value::Text(expected)) => found.cmp(expected),
-            // A key of another type belongs to no row that we write.
+            // No row has a key of another type: treat it as unexpected.
             _ => Ordering::Less,
         });
         { orders }.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
