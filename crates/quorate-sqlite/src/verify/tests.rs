@@ -1,4 +1,4 @@
-//! Damage of every kind, done to a real store with plain SQL: the right record and the right word each time.
+//! Damages a real store with plain SQL, and checks that verification reports the right record and kind of damage.
 
 mod bad_input;
 mod damaged_log;
@@ -19,14 +19,14 @@ use tempfile::TempDir;
 use super::{Bad, Checkpoint, Damage, Report, verify};
 use crate::directory::database_of;
 
-/// A data directory in which all kinds of work were done, closed.
+/// Creates a closed data directory that contains the results of all kinds of operations.
 pub(crate) fn worked() -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     fs::write(database_of(copy.path()), work::database()).unwrap();
     copy
 }
 
-/// Such a directory after something was done to its database.
+/// Creates a populated directory and applies `damage` to its database.
 fn after(damage: impl FnOnce(&Connection)) -> TempDir {
     let copy = worked();
     let connection = Connection::open(database_of(copy.path())).unwrap();
@@ -38,7 +38,7 @@ fn after(damage: impl FnOnce(&Connection)) -> TempDir {
 fn after_sql(sql: &str) -> TempDir {
     after(|connection| {
         connection.execute_batch(sql).unwrap();
-        assert_ne!(connection.changes(), 0, "nothing was damaged by {sql}");
+        assert_ne!(connection.changes(), 0, "no row was changed by {sql}");
     })
 }
 
@@ -46,18 +46,18 @@ fn report(dir: &Path) -> Report {
     verify(dir, None).unwrap()
 }
 
-/// Asserts what is found first, and gives it back.
+/// Asserts the record and the kind of the first defect, and returns it.
 #[track_caller]
 fn assert_bad(dir: &Path, checkpoints: Option<&[Checkpoint]>, seq: u64, damage: Damage) -> Bad {
     let report = verify(dir, checkpoints).unwrap();
-    let bad = report.first_bad.clone().unwrap_or_else(|| panic!("nothing is bad: {report:?}"));
+    let bad = report.first_bad.clone().unwrap_or_else(|| panic!("no defect found: {report:?}"));
     assert_eq!((bad.seq, bad.damage), (Seq(seq), damage), "{bad:?}");
     assert!(!report.ok);
     assert_eq!(bad.space, "default");
     bad
 }
 
-/// The key of a row of the first space.
+/// Returns a row id of the first space.
 fn row(number: u64) -> i64 {
     quorate_core::row_id(quorate_core::SpaceNo(1), number)
 }
@@ -66,7 +66,7 @@ fn head(connection: &Connection) -> u64 {
     connection.query_row("SELECT seq FROM spaces WHERE number = 1", [], |row| row.get(0)).unwrap()
 }
 
-/// What a forger does: makes every hash right again, from a record on, and the head too.
+/// Recomputes all hashes from a record on, and the head, like a forger would.
 fn rechain(connection: &Connection, from: u64) {
     let id: [u8; 16] =
         connection.query_row("SELECT id FROM spaces WHERE number = 1", [], |row| row.get(0)).unwrap();
@@ -100,7 +100,7 @@ fn rechain(connection: &Connection, from: u64) {
 }
 
 #[test]
-fn a_store_that_nobody_touched_verifies() {
+fn an_undamaged_store_verifies() {
     let dir = worked();
     let report = report(dir.path());
     assert_eq!(report.first_bad, None);
@@ -114,7 +114,7 @@ fn a_store_that_nobody_touched_verifies() {
 }
 
 #[test]
-fn it_agrees_with_its_own_checkpoints() {
+fn a_store_matches_its_own_checkpoints() {
     let dir = worked();
     let now = crate::checkpoints(dir.path()).unwrap();
     let report = verify(dir.path(), Some(&now)).unwrap();
@@ -123,7 +123,7 @@ fn it_agrees_with_its_own_checkpoints() {
 }
 
 #[test]
-fn a_restored_backup_verifies_and_goes_on() {
+fn a_restored_backup_verifies_and_can_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let [live, backup, restored] = ["live", "backup", "restored"].map(|name| dir.path().join(name));
     let hub = work::Hub::open(&live);

@@ -1,4 +1,4 @@
-//! The store on SQLite keeps the contract, and whatever a case did to it, its data verifies afterwards.
+//! Runs the store contract suite against SQLite, and verifies the data after each case.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -8,18 +8,18 @@ use quorate_sqlite::{Options, SqliteStore, backup, restore, verify};
 use quorate_store::contract::{From, Open};
 use tempfile::TempDir;
 
-/// A data directory in memory where the system has one: the contract is about behaviour, not about disks.
+/// Creates a data directory, in memory if the system supports it: the contract does not test durability.
 fn data_directory() -> TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a directory")
 }
 
-/// A data directory that is looked at again when the case is over and its store is closed. A restore makes another one.
+/// Data directory that is verified when the case is over and its store is closed. A restore replaces it.
 struct Verified(RefCell<TempDir>);
 
 impl Drop for Verified {
     fn drop(&mut self) {
-        // A case that failed has said enough.
+        // A failed case is reported already.
         if !std::thread::panicking() {
             let report = verify(self.0.borrow().path(), None).expect("the data can be read");
             assert!(report.ok, "{:?}", report.first_bad);
@@ -28,7 +28,7 @@ impl Drop for Verified {
 }
 
 impl Verified {
-    /// Brings a backup of the data back, and goes on with that.
+    /// Backs up the data, restores it to a new directory and switches to that.
     fn restore(&self, now: Timestamp) {
         let (copy, new) = (data_directory(), data_directory());
         backup(self.0.borrow().path(), copy.path()).expect("a backup can be made");
@@ -48,29 +48,29 @@ fn store(tail_rows: usize) -> Open {
     })
 }
 
-/// The rows of each commit are written before the next one is decided.
-fn at_once() -> Open {
+/// The memtable is flushed before each batch.
+fn flush_every_batch() -> Open {
     store(1)
 }
 
-/// The tables lag behind by a few rows: what is read comes from both.
-fn now_and_then() -> Open {
+/// The memtable is flushed every few rows: reads merge it with the tables.
+fn flush_sometimes() -> Open {
     store(3)
 }
 
-/// The tables know nothing: every start folds the whole log.
-fn never() -> Open {
+/// The memtable is never flushed: every start replays the whole log.
+fn flush_never() -> Open {
     store(usize::MAX)
 }
 
-mod tables_at_once {
-    quorate_store::contract_tests!(crate::contract::at_once);
+mod flushing_every_batch {
+    quorate_store::contract_tests!(crate::contract::flush_every_batch);
 }
 
-mod tables_now_and_then {
-    quorate_store::contract_tests!(@lists crate::contract::now_and_then);
+mod flushing_sometimes {
+    quorate_store::contract_tests!(@lists crate::contract::flush_sometimes);
 }
 
-mod tables_never {
-    quorate_store::contract_tests!(crate::contract::never, limits);
+mod flushing_never {
+    quorate_store::contract_tests!(crate::contract::flush_never, limits);
 }

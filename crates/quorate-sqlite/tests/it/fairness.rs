@@ -1,4 +1,4 @@
-//! One busy space does not keep another one waiting: the writer takes a job of each in turn.
+//! Fairness of the write queue: a busy space does not delay the commits of another one.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,8 +11,8 @@ use quorate_core::{Commit, Mono, Now, Op, Principal, SpaceName, SpaceNo, Timesta
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{BoxFuture, Chance, Clock, Outcome, Store, StoreError, Wiring};
 
-/// A clock that is read once for each batch, so that every answer says in which batch it was written. While it is
-/// closed, whoever reads it waits.
+/// Clock that is read once per batch, so that the time of each receipt identifies its batch. While it is closed, reading
+/// it blocks.
 #[derive(Default)]
 struct Turnstile {
     closed: Mutex<bool>,
@@ -22,15 +22,15 @@ struct Turnstile {
 
 impl Turnstile {
     fn set_closed(&self, closed: bool) {
-        *self.closed.lock().expect("nobody panicked") = closed;
+        *self.closed.lock().expect("the lock is not poisoned") = closed;
         self.opened.notify_all();
     }
 }
 
 impl Clock for Turnstile {
     fn now(&self) -> Now {
-        let closed = self.closed.lock().expect("nobody panicked");
-        drop(self.opened.wait_while(closed, |closed| *closed).expect("nobody panicked"));
+        let closed = self.closed.lock().expect("the lock is not poisoned");
+        drop(self.opened.wait_while(closed, |closed| *closed).expect("the lock is not poisoned"));
         let reading = self.reads.fetch_add(1, Ordering::Relaxed) + 1;
         Now { wall: Timestamp(reading), mono: Mono(reading) }
     }
@@ -42,7 +42,7 @@ impl Clock for Turnstile {
 
 type Answer = BoxFuture<'static, Result<Vec<Outcome>, StoreError>>;
 
-/// As much as one commit may hold.
+/// Returns a commit with the maximum number of operations.
 fn large() -> Commit {
     Commit::new(Principal::System, vec![Op::Sweep; limits::OPS_MAX])
 }
@@ -51,7 +51,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future)
 }
 
-/// In which batch a commit was written.
+/// Returns the number of the batch in which a commit was written.
 fn batch(answer: Answer) -> u64 {
     let outcomes = block_on(answer).expect("the storage works");
     outcomes[0].as_ref().expect("it is accepted").at.0
@@ -62,7 +62,7 @@ fn is_refused(answer: &mut Answer) -> bool {
     matches!(pin!(answer).poll(&mut context), Poll::Ready(Err(StoreError::Busy)))
 }
 
-// Fails under: a queue in the order of arrival, or a turn that stays with the space that had it.
+// Fails under: a FIFO queue, or a scheduler that keeps serving the same space.
 #[test]
 fn i16_a_busy_space_does_not_starve_another() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -88,16 +88,16 @@ fn i16_a_busy_space_does_not_starve_another() {
         many.push(answer);
     }
     assert!(many.len() > 50, "{} commits are enough to be busy", many.len());
-    // The queue of the busy space is full; that of the other one is not.
+    // The queue of the busy space is full; that of the other space is not.
     let few: Vec<Answer> = (0..3).map(|_| store.transact(quiet, vec![large()])).collect();
     clock.set_closed(false);
 
     let few: Vec<u64> = few.into_iter().map(batch).collect();
     let many: Vec<u64> = many.into_iter().map(batch).collect();
     let first = many[0];
-    // One batch may have been on its way; each one after it takes turns.
+    // One batch may have been taken already; each later one serves both spaces.
     for (index, batch) in few.iter().enumerate() {
-        assert!(*batch <= first + 2 + index as u64, "the {index}. is in batch {batch}, after {first}");
+        assert!(*batch <= first + 2 + index as u64, "commit {index} is in batch {batch}, the first of the busy space in {first}");
     }
     let behind = many.iter().filter(|batch| **batch > few[0]).count();
     assert!(behind > many.len() / 2, "most of the busy space is written later: {behind} of {}", many.len());

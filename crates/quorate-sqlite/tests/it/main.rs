@@ -1,4 +1,4 @@
-//! The integration tests of quorate-sqlite as one target: every further target would link the whole workspace again.
+//! Integration tests of quorate-sqlite, in one target: every further target would link all dependencies again.
 
 mod contract;
 mod fairness;

@@ -1,6 +1,6 @@
-//! What one commit or one batch may cost the writer: every operation is tried at its limits, many times in one commit and
-//! in one batch. What is asserted on is counted work, not time; the writer itself checks (in a build with debug
-//! assertions) that nothing it read or wrote was missed by the count.
+//! Bounds on the work of one commit and one batch: every operation is executed at its limits, many times in one commit
+//! and in one batch. The tests assert on metered work units, not on time. With debug assertions, the writer itself checks
+//! that the meter covers everything it read or wrote.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use quorate_core::*;
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{Chance, SetClock, Store as _, Wiring};
 
-/// What the writer adds to a batch at most before it stops taking commits.
+/// Work units after which a batch takes no further commit (`BATCH_WORK_MAX` of the writer).
 const BATCH_WORK_MAX: u64 = 8_192;
-/// What a record itself adds after its operations were counted: its bytes.
+/// Work units for the bytes of a record, which are added after its operations.
 const RECORD_UNITS: u64 = 4_096;
-/// Entries that the rollbacks look through.
+/// Number of entries that the rollbacks scan.
 const ENTRIES: usize = 5_000;
 
 fn id(name: &str) -> AgentId {
@@ -58,7 +58,7 @@ fn task_id(number: usize) -> TaskId {
     TaskId::new(format!("t{number}")).expect("a good id")
 }
 
-/// A task that all others need.
+/// Creates a task graph in which all tasks depend on the first one.
 fn graph() -> Op {
     let one = |number: usize| {
         let depends_on = if number == 0 { vec![] } else { vec![Dependency::Task(task_id(0))] };
@@ -82,7 +82,7 @@ impl Hub {
             chance: Chance::seeded(1),
             sink: Arc::new(|_| {}),
         };
-        // Nothing waits in memory, so that every look-up goes to the tables.
+        // Flush before every batch, so that every lookup goes to the tables.
         let options = Options { tail_rows: 1, ..Options::default() };
         let store = SqliteStore::open(directory.path(), options, wiring).expect("it opens");
         let space = |name: &str| store.space(SpaceName::new(name).expect("a good name"));
@@ -100,7 +100,7 @@ impl Hub {
         self.commit(ops).await.unwrap_or_else(|refused| panic!("{refused:?}"))
     }
 
-    /// Everything that an operation can be about, as much of it as its limits allow.
+    /// Creates the data that the operations refer to, up to their limits.
     async fn fill(&self) {
         let agents: Vec<_> = ["alice".to_owned(), "bob".to_owned()]
             .into_iter()
@@ -140,7 +140,7 @@ impl Hub {
         self.ok(vec![Op::OpenSession(session_of_all())]).await;
     }
 
-    /// The leases of the first 4,096 deliveries, from the records of the claims.
+    /// Returns the leases of the first 4,096 deliveries, from the records of the claims.
     async fn leases(&self) -> Vec<LeaseRef> {
         let records = self.store.log(self.space, Seq(1), 100_000).await.expect("the storage works");
         let effects =
@@ -161,7 +161,7 @@ fn rollback(what: RollbackWhat, seq: u64) -> Op {
     Op::Rollback(Rollback { what, to: RollbackTo::Seq(Seq(seq)), fence: None })
 }
 
-/// Every operation, as costly as a caller can make it.
+/// Returns every operation with the most expensive arguments.
 fn costly(leases: &[LeaseRef], big: Seq) -> Vec<Op> {
     [of_deliveries(leases), of_memory(big), of_sessions(), of_tasks(), of_agents(big), of_procedures()]
         .concat()
@@ -281,7 +281,7 @@ fn of_tasks() -> Vec<Op> {
     ]
 }
 
-/// Agents, tokens, the policy, and looks at the state.
+/// Agents, access tokens, the policy, and inspection of the state.
 fn of_agents(big: Seq) -> Vec<Op> {
     vec![
         Op::RegisterAgent(RegisterAgent::named(bob())),
@@ -345,7 +345,7 @@ fn of_procedures() -> Vec<Op> {
     ]
 }
 
-/// A session of nearly as many agents as one may have.
+/// Session with nearly the maximum number of participants.
 fn session_of_all() -> OpenSession {
     OpenSession {
         id: Some(session_id()),
@@ -356,7 +356,8 @@ fn session_of_all() -> OpenSession {
     }
 }
 
-/// A number for each operation. A new one does not compile until it stands here, and the test fails until it is tried.
+/// Number of an operation. A new operation does not compile until it is listed here, and the test fails until it is
+/// covered.
 fn number_of(op: &Op) -> usize {
     match op {
         Op::RegisterAgent(_) => 0,
@@ -415,8 +416,8 @@ fn number_of(op: &Op) -> usize {
 
 const OPERATIONS: usize = 51;
 
-// Fails under: an operation that reads before its limits are checked, work that is not counted, a bound per operation
-// instead of per commit, a batch that goes on whatever its commits cost.
+// Fails under: an operation that reads before its limits are checked, unmetered work, a limit per operation instead of per
+// commit, a batch that takes commits regardless of their cost.
 #[tokio::test]
 async fn s1_no_commit_and_no_batch_costs_more_than_its_bound() {
     let hub = Hub::new().await;
@@ -424,29 +425,29 @@ async fn s1_no_commit_and_no_batch_costs_more_than_its_bound() {
     let leases = hub.leases().await.into_iter().take(ACKS_MAX).collect::<Vec<_>>();
     let big = Seq(1 + 4 + 1);
     let tried: BTreeSet<_> = costly(&leases, big).iter().map(number_of).collect();
-    assert_eq!(tried, (0..OPERATIONS).collect(), "every operation is tried");
-    let mut over = 0;
+    assert_eq!(tried, (0..OPERATIONS).collect(), "an operation is not covered");
+    let mut over_limit = 0;
     for op in costly(&leases, big) {
         let times = match &op {
             // Alone in its commit.
             Op::Inspect(_) => 1,
-            // Two of them are beyond the bound already, and as many as fit take long to make.
+            // Two of them already exceed the limit, and larger commits take long to create.
             Op::CreateTasks(_) | Op::AckMany(_) => 8,
-            // Planned before it is queued, which takes long enough with a few.
+            // Planned before it is queued, which is slow even for a few.
             Op::Rollback(rollback) if rollback.what.is_prefix() => 8,
             _ => OPS_MAX,
         };
         let commit = || Commit::new(Principal::System, vec![op.clone(); times]);
         let several = (0..4).map(|_| hub.store.transact(hub.space, vec![commit()])).collect::<Vec<_>>();
-        let beside = hub.store.transact(hub.other, vec![Commit::new(Principal::System, vec![Op::Sweep])]);
+        let other_space = hub.store.transact(hub.other, vec![Commit::new(Principal::System, vec![Op::Sweep])]);
         for outcomes in several {
             let outcomes = outcomes.await.expect("the storage works");
-            over += outcomes
+            over_limit += outcomes
                 .iter()
                 .filter(|one| matches!(one, Err(no) if no.code == Code::LimitExceeded))
                 .count();
         }
-        beside.await.expect("the storage works")[0].as_ref().expect("others are served");
+        other_space.await.expect("the storage works")[0].as_ref().expect("other spaces are served");
         let spent = hub.store.figures().work_max;
         let number = number_of(&op);
         assert!(
@@ -454,11 +455,11 @@ async fn s1_no_commit_and_no_batch_costs_more_than_its_bound() {
             "{spent} units after operation {number}"
         );
     }
-    assert!(over >= 12, "the bound was reached: {over} commits were refused");
+    assert!(over_limit >= 12, "only {over_limit} commits exceeded the limit");
     hub.store.close().await;
 }
 
-// Fails under: a rollback that looks through its entries on the writer, or a bound that is per operation.
+// Fails under: a rollback that scans its entries on the writer, or a limit per operation.
 #[tokio::test]
 async fn s1_a_rollback_of_many_entries_is_planned_before_it_is_queued() {
     let hub = Hub::new().await;
@@ -470,21 +471,21 @@ async fn s1_a_rollback_of_many_entries_is_planned_before_it_is_queued() {
     let to_nothing = rollback(RollbackWhat::Prefix("p/".into()), 1);
     let refused = hub.commit(vec![to_nothing]).await.expect_err("too many entries");
     assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(4096)));
-    assert_eq!(hub.store.figures().work_max, written, "nothing was looked through on the writer");
+    assert_eq!(hub.store.figures().work_max, written, "the writer scanned entries");
     let some = rollback(RollbackWhat::Prefix("p/00".into()), 1);
     let receipt = hub.ok(vec![some]).await;
     assert_eq!(receipt.results, [OpResult::RolledBack { to: Seq(1), written: 0, deleted: 1000 }]);
     hub.store.close().await;
 }
 
-// Fails under: a plan that is applied as it was made, whatever was written since.
+// Fails under: a plan that is applied without the writes since it was made.
 #[tokio::test]
 async fn c11_a_planned_rollback_sees_what_was_written_since() {
     let hub = Hub::new().await;
     hub.ok(vec![put("p/a", 1), put("p/b", 1)]).await;
     let back = hub.ok(vec![put("other", 1)]).await.seq.expect("a record");
     hub.ok(vec![put("p/a", 2)]).await;
-    // Enough that the plan is needed: memory does not reach back to the record.
+    // A plan is needed: the memtable does not reach back to the record.
     hub.ok(vec![put("other", 2)]).await;
     let op = rollback(RollbackWhat::Prefix("p/".into()), back.0);
     let planned =

@@ -17,7 +17,8 @@ pub enum How {
     LoseAll,
     /// All unsynced changes are kept.
     KeepAll,
-    /// Each write is independently kept, lost or torn; each truncation and each rename or deletion is kept or lost.
+    /// Each write is independently kept, lost or torn; each truncation and each
+    /// creation or deletion of a name is kept or lost.
     Random,
 }
 

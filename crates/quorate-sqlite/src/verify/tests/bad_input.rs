@@ -1,4 +1,4 @@
-//! Directories that are no data directories, or not whole ones: a clear refusal each, and nothing is changed.
+//! Invalid or incomplete data directories: each is rejected with a clear error, and nothing is changed.
 
 use super::untouched::untouched;
 use super::*;
@@ -60,7 +60,7 @@ fn no_version_at_all() {
 }
 
 #[test]
-fn half_a_copy() {
+fn an_incomplete_copy() {
     let dir = worked();
     let path = database_of(dir.path());
     for length in [0, 50, 99, 100, 5000, work::database().len() - 1] {
@@ -72,18 +72,19 @@ fn half_a_copy() {
 }
 
 #[test]
-fn a_log_of_writes_without_its_database() {
+fn a_write_ahead_log_without_its_database() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("quorate.db-wal"), [1; 5000]).unwrap();
     assert!(matches!(refused(dir.path()), OpenError::Damaged { .. }));
 }
 
 #[test]
-fn half_a_database_beside_a_log_of_writes() {
+fn an_incomplete_database_with_a_write_ahead_log() {
     let dir = worked();
     fs::write(dir.path().join("quorate.db-wal"), [1; 5000]).unwrap();
     fs::write(database_of(dir.path()), &work::database()[..9000]).unwrap();
-    // Whether the log of writes holds the rest is found out by reading: a refusal or a finding, never a clean bill.
+    // Whether the write-ahead log contains the missing pages is only known after reading it: the result must be an error
+    // or a defect, never success.
     untouched(dir.path(), || match verify(dir.path(), None) {
         Ok(report) => assert!(!report.ok),
         Err(refused) => assert!(refused.is_damage(), "{refused:?}"),

@@ -1,11 +1,11 @@
-//! Edited, deleted, reordered, truncated, forked.
+//! Damage to the log: edited, deleted, reordered, truncated and forked records.
 
 use quorate_core::{Record, Seq};
 use rusqlite::Connection;
 
 use super::*;
 
-/// A record in the middle that has a payload.
+/// Record in the middle of the log that has a payload.
 const MIDDLE: u64 = 10;
 
 fn last() -> u64 {
@@ -14,7 +14,7 @@ fn last() -> u64 {
 }
 
 #[test]
-fn any_edited_column_of_a_record_is_found() {
+fn any_edited_column_of_a_record_is_detected() {
     let edits = [
         "body = CAST(substr(body, 1, length(body) - 1) || x'ff' AS BLOB)",
         "body = x''",
@@ -33,7 +33,7 @@ fn any_edited_column_of_a_record_is_found() {
         "payload = x''",
         "salts = CAST(x'01' || substr(salts, 2) AS BLOB)",
         "salts = x''",
-        // Blanked by hand, as an erasure would: but no record says so.
+        // Zeroed like by an erasure, but without the record of one.
         "salts = zeroblob(length(salts)), payload = zeroblob(length(payload))",
     ];
     for edit in edits {
@@ -43,7 +43,7 @@ fn any_edited_column_of_a_record_is_found() {
 }
 
 #[test]
-fn an_edit_says_both_hashes_and_how_far_it_goes() {
+fn an_edit_is_reported_with_both_hashes_and_the_state_of_later_records() {
     let dir = after_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(MIDDLE)));
     let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
     assert!(bad.detail.contains("stored hash ") && bad.detail.contains("computed "), "{}", bad.detail);
@@ -55,7 +55,7 @@ fn an_edit_says_both_hashes_and_how_far_it_goes() {
 }
 
 #[test]
-fn the_first_and_the_last_record_are_no_exception() {
+fn edits_of_the_first_and_last_record_are_detected() {
     for seq in [1, last()] {
         let dir = after_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(seq)));
         assert_bad(dir.path(), None, seq, Damage::Edited);
@@ -75,7 +75,7 @@ fn a_missing_record_is_deleted() {
     assert!(bad.detail.contains("3 records are missing"), "{}", bad.detail);
 }
 
-fn move_up(connection: &Connection, seq: u64) {
+fn delete_and_renumber(connection: &Connection, seq: u64) {
     connection.execute("DELETE FROM log WHERE id = ?1", [row(seq)]).unwrap();
     for later in seq + 1..=head(connection) {
         connection.execute("UPDATE log SET id = id - 1 WHERE id = ?1", [row(later)]).unwrap();
@@ -83,16 +83,16 @@ fn move_up(connection: &Connection, seq: u64) {
 }
 
 #[test]
-fn a_deleted_record_is_found_also_when_the_others_move_up() {
-    let dir = after(|connection| move_up(connection, MIDDLE));
+fn a_deleted_record_is_detected_even_if_later_ones_are_renumbered() {
+    let dir = after(|connection| delete_and_renumber(connection, MIDDLE));
     assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
     let dir = after(|connection| {
-        move_up(connection, MIDDLE);
+        delete_and_renumber(connection, MIDDLE);
         connection.execute("UPDATE spaces SET seq = seq - 1 WHERE number = 1", []).unwrap();
     });
     assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
     let before_last = last() - 1;
-    let dir = after(|connection| move_up(connection, before_last));
+    let dir = after(|connection| delete_and_renumber(connection, before_last));
     assert_bad(dir.path(), None, before_last, Damage::Deleted);
 }
 
@@ -106,7 +106,7 @@ fn swapped_records_are_reordered() {
              UPDATE log SET id = {other_row} WHERE id = -1"
         ));
         let bad = assert_bad(dir.path(), None, one, Damage::Reordered);
-        assert!(bad.detail.contains(&format!("found as number {other}")), "{}", bad.detail);
+        assert!(bad.detail.contains(&format!("stored as number {other}")), "{}", bad.detail);
     }
 }
 
@@ -119,15 +119,15 @@ fn a_record_moved_to_the_end_is_reordered() {
 
 #[test]
 fn a_log_without_its_end_is_truncated() {
-    let cut = last() - 2;
-    let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(cut), row(last())));
-    assert_bad(dir.path(), None, cut, Damage::Truncated);
+    let first_deleted = last() - 2;
+    let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(first_deleted), row(last())));
+    assert_bad(dir.path(), None, first_deleted, Damage::Truncated);
     let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(1), row(last())));
     assert_bad(dir.path(), None, 1, Damage::Truncated);
 }
 
-/// Cuts the log and takes the head back with it.
-fn cut_with_head(connection: &Connection, to: u64) {
+/// Truncates the log and resets the head accordingly.
+fn truncate_with_head(connection: &Connection, to: u64) {
     connection
         .execute("DELETE FROM log WHERE id BETWEEN ?1 AND ?2", (row(to + 1), row(head(connection))))
         .unwrap();
@@ -140,25 +140,25 @@ fn cut_with_head(connection: &Connection, to: u64) {
 }
 
 #[test]
-fn a_log_cut_off_with_its_head_is_found_by_a_checkpoint() {
+fn a_log_truncated_with_its_head_is_detected_by_a_checkpoint() {
     let checkpoints = crate::checkpoints(worked().path()).unwrap();
-    let cut = last() - 3;
-    let dir = after(|connection| cut_with_head(connection, cut));
-    assert_bad(dir.path(), Some(&checkpoints), cut + 1, Damage::Truncated);
-    // Whoever forgets the tables is found without one.
+    let last_kept = last() - 3;
+    let dir = after(|connection| truncate_with_head(connection, last_kept));
+    assert_bad(dir.path(), Some(&checkpoints), last_kept + 1, Damage::Truncated);
+    // Without a checkpoint, the tables still reveal it.
     let found = report(dir.path()).first_bad.unwrap();
     assert_eq!(found.damage, Damage::Tables, "{found:?}");
 }
 
 #[test]
-fn an_older_copy_of_everything_is_found_by_a_checkpoint_only() {
+fn an_older_copy_of_the_directory_is_detected_only_by_a_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
     let hub = work::Hub::open(dir.path());
     hub.register();
     hub.close_into_one_file(dir.path());
     let older = fs::read(database_of(dir.path())).unwrap();
     let hub = work::Hub::open(dir.path());
-    let sent = hub.send("bob", "what was never said");
+    let sent = hub.send("bob", "a later message");
     hub.close_into_one_file(dir.path());
     let checkpoints = crate::checkpoints(dir.path()).unwrap();
     assert!(verify(dir.path(), Some(&checkpoints)).unwrap().ok);
@@ -168,11 +168,11 @@ fn an_older_copy_of_everything_is_found_by_a_checkpoint_only() {
 }
 
 #[test]
-fn rewritten_history_is_forked_and_found_by_a_checkpoint_only() {
+fn rewritten_history_is_forked_and_detected_only_by_a_checkpoint() {
     let known = worked();
     let whole = crate::checkpoints(known.path()).unwrap();
     let early = Checkpoint { seq: Seq(5), hash: record(known.path(), 5).hash, ..whole[0].clone() };
-    // The last record only ends deliveries, so that no table shows who did it.
+    // The last record only ends deliveries, so no table contains its principal.
     let end = last();
     let dir = after(|connection| {
         connection.execute("UPDATE log SET principal = 'agent:mallory' WHERE id = ?1", [row(end)]).unwrap();
@@ -191,7 +191,7 @@ fn record(dir: &Path, seq: u64) -> Record {
 }
 
 #[test]
-fn a_checkpoint_of_the_identity_holds_too() {
+fn a_checkpoint_of_record_0_is_compared_with_the_space_id() {
     let dir = worked();
     let other = Checkpoint { space: "default".into(), seq: Seq(0), hash: [7; 32] };
     assert_bad(dir.path(), Some(&[other]), 0, Damage::Forked);
@@ -223,7 +223,7 @@ fn a_last_record_that_is_not_the_head_is_forked() {
 }
 
 #[test]
-fn a_space_that_is_gone_is_found() {
+fn a_deleted_space_is_detected() {
     let checkpoints = crate::checkpoints(worked().path()).unwrap();
     let second = quorate_core::row_id(quorate_core::SpaceNo(2), 0);
     let everything = format!(
@@ -241,7 +241,7 @@ fn a_space_that_is_gone_is_found() {
 }
 
 #[test]
-fn damage_in_the_second_space_is_named_as_such() {
+fn damage_in_the_second_space_is_reported_for_that_space() {
     let second = quorate_core::row_id(quorate_core::SpaceNo(2), 2);
     let dir = after_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {second}"));
     let found = report(dir.path());
@@ -253,16 +253,16 @@ fn damage_in_the_second_space_is_named_as_such() {
 }
 
 #[test]
-fn an_erased_part_whose_bytes_came_back_is_edited() {
+fn an_erased_part_with_restored_bytes_is_edited() {
     let before = worked();
     let erased: u64 = Connection::open(database_of(before.path()))
         .unwrap()
         .query_row("SELECT max(seq) FROM erased WHERE space = 1", [], |row| row.get(0))
         .unwrap();
     let dir = after(|connection| {
-        // The second of two parts: its old salt and bytes are known to whoever kept a copy.
-        let chance = quorate_store::Chance::seeded(7);
-        let salts: Vec<[u8; 16]> = (0..200).map(|_| chance.sixteen()).collect();
+        // The second of two parts. A forger with an old copy knows its salt and bytes.
+        let entropy = quorate_store::Chance::seeded(7);
+        let salts: Vec<[u8; 16]> = (0..200).map(|_| entropy.sixteen()).collect();
         let record = crate::load::record(connection, quorate_core::SpaceNo(1), Seq(erased)).unwrap().unwrap();
         let parts = quorate_core::codec::parts_of(&record.body).unwrap();
         let digest = |salt: &[u8; 16]| quorate_core::chain::part_digest(salt, b"secret");

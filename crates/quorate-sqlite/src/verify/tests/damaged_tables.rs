@@ -1,18 +1,18 @@
-//! A table that does not say what the log says.
+//! Tables that do not match the log.
 
 use super::*;
 
 #[track_caller]
 fn assert_tables(sql: &str, table: &str) {
     let dir = after_sql(sql);
-    let bad = report(dir.path()).first_bad.unwrap_or_else(|| panic!("not found: {sql}"));
+    let bad = report(dir.path()).first_bad.unwrap_or_else(|| panic!("not detected: {sql}"));
     assert_eq!(bad.damage, Damage::Tables, "{sql}: {bad:?}");
     assert!(bad.detail.contains(&format!("`{table}`")), "{sql}: {bad:?}");
 }
 
-/// Every column of every derived table, changed in one row.
+/// Changes every column of every derived table in one row.
 #[test]
-fn a_changed_column_is_found() {
+fn a_changed_column_is_detected() {
     let tables = [
         ("agents", "id, seq, removed"),
         (
@@ -42,7 +42,7 @@ fn a_changed_column_is_found() {
                 "items" => "(space, kind, id)",
                 _ => "(space, seq, part)",
             };
-            // The largest of the first space, so that a changed key meets no other.
+            // The last row of the first space, so that a changed key does not conflict with another row.
             let which = match table {
                 "agents" | "deliveries" | "ends" | "dead" => {
                     format!("max(id) FROM {table} WHERE id < {}", row(u64::MAX))
@@ -63,7 +63,7 @@ fn a_changed_column_is_found() {
 }
 
 #[test]
-fn changed_words_are_found() {
+fn changed_text_is_detected() {
     assert_tables("UPDATE agents SET presence = x'00000100'", "agents");
     assert_tables("UPDATE items SET state = x'00' WHERE kind = 3", "items");
     assert_tables("UPDATE entries SET entry_type = 'x' WHERE key = 'plan/a'", "entries");
@@ -83,7 +83,7 @@ fn changed_words_are_found() {
 }
 
 #[test]
-fn a_changed_head_is_found() {
+fn a_changed_head_is_detected() {
     let columns = [
         "at",
         "generation",
@@ -101,7 +101,7 @@ fn a_changed_head_is_found() {
 }
 
 #[test]
-fn a_changed_end_is_found() {
+fn a_changed_end_is_detected() {
     let other = "UPDATE ends SET seqs = CAST(substr(seqs, 1, 11) || x'05' || substr(seqs, 13) AS BLOB) WHERE id = (SELECT min(id) FROM ends)";
     assert_tables(other, "ends");
     assert_tables(
@@ -111,7 +111,7 @@ fn a_changed_end_is_found() {
 }
 
 #[test]
-fn a_missing_row_is_found() {
+fn a_missing_row_is_detected() {
     for table in ["agents", "deliveries", "ends", "dead"] {
         assert_tables(&format!("DELETE FROM {table} WHERE id = (SELECT min(id) FROM {table})"), table);
         assert_tables(&format!("DELETE FROM {table} WHERE id BETWEEN 0 AND {}", row(u64::MAX)), table);
@@ -123,7 +123,7 @@ fn a_missing_row_is_found() {
 }
 
 #[test]
-fn a_row_too_many_is_found_and_named() {
+fn an_unexpected_row_is_detected_and_named() {
     let additions = [
         ("agents", format!("SELECT {}, 2, 0, x'00000100'", row(9))),
         ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL, 0", row(900))),
@@ -149,10 +149,10 @@ fn a_row_too_many_is_found_and_named() {
 }
 
 #[test]
-fn a_difference_says_which_row_and_what_the_log_says() {
+fn a_difference_contains_the_row_and_the_expected_value() {
     let dir = after_sql("UPDATE deliveries SET attempt = 9 WHERE id = (SELECT min(id) FROM deliveries)");
     let detail = report(dir.path()).first_bad.unwrap().detail;
     assert!(detail.contains("table `deliveries`, row of delivery "), "{detail}");
-    assert!(detail.contains("attempt is 9, the log says "), "{detail}");
+    assert!(detail.contains("attempt is 9, expected "), "{detail}");
     assert!(detail.contains("the log is intact"), "{detail}");
 }

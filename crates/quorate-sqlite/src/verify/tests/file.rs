@@ -1,8 +1,8 @@
-//! Damage below SQL: single bytes of the file.
+//! Corrupts bytes of the database file.
 
 use super::*;
 
-/// Everything that verification promises to cover, as text.
+/// Returns the content of all tables that verification covers, as text.
 fn content(path: &Path) -> Option<Vec<String>> {
     let connection = Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
     let tables = [
@@ -31,14 +31,14 @@ fn content(path: &Path) -> Option<Vec<String>> {
 }
 
 #[test]
-fn a_flipped_byte_is_found_or_does_no_harm() {
+fn a_flipped_byte_is_detected_or_harmless() {
     let whole = work::database();
     let dir = worked();
     let path = database_of(dir.path());
     let before = content(&path).unwrap();
     let mut found = 0;
     let flips = 400;
-    // Pages are half empty: bytes that are used are mostly not zero.
+    // Pages are partly empty: only flip bytes that are not zero, which are mostly in use.
     let used: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
     for flip in 0..flips {
         let mut bytes = whole.to_vec();
@@ -50,12 +50,12 @@ fn a_flipped_byte_is_found_or_does_no_harm() {
             Ok(_) | Err(_) => found += 1,
         }
     }
-    // A run in which hardly any flip hit something says nothing.
+    // If hardly any flip is detected, the test proves nothing.
     assert!(found > flips / 2, "{found} of {flips}");
 }
 
 #[test]
-fn a_page_that_sqlite_cannot_read_is_reported_in_its_words() {
+fn a_page_that_sqlite_cannot_read_is_reported() {
     let dir = worked();
     let path = database_of(dir.path());
     let root: usize = Connection::open(&path)

@@ -1,4 +1,4 @@
-//! Histories with a whole chain that no hub could have written. They are found, and nothing panics.
+//! Forged histories with an intact hash chain that no hub could have written. They are detected without a panic.
 
 use quorate_core::{
     AccessToken, Agent, AgentNo, Bearer, DeliveryNo, Destination, Effect, Epoch, Generation, Holding, Item,
@@ -9,7 +9,7 @@ use quorate_core::{
 
 use super::*;
 
-/// Replaces the effects of the last record and makes the chain right.
+/// Replaces the effects of the last record and recomputes the chain.
 fn with_last(effects: &[Effect]) -> TempDir {
     after(|connection| {
         let payload = Payload::seal(bytes::Bytes::from_static(b"{}"), [1; 16]);
@@ -75,8 +75,8 @@ fn subscribed(number: u64) -> Effect {
     Effect::Changed { verb: Verb::Subscribed, item: Item::Subscription(Box::new(subscription)) }
 }
 
-/// A token that is known by a secret.
-fn admitted(n: u32, digest: [u8; 32]) -> Effect {
+/// Creates an access token with this digest.
+fn token_created(n: u32, digest: [u8; 32]) -> Effect {
     let token = AccessToken {
         id: TokenId { generation: Generation(0), seq: Seq(900), n },
         digest: TokenDigest(digest),
@@ -92,18 +92,18 @@ fn admitted(n: u32, digest: [u8; 32]) -> Effect {
 
 #[test]
 fn i19_two_tokens_with_one_secret_are_forked() {
-    for effects in [vec![admitted(0, work::tokens::DIGEST)], vec![admitted(0, [9; 32]), admitted(1, [9; 32])]]
+    for effects in [vec![token_created(0, work::tokens::DIGEST)], vec![token_created(0, [9; 32]), token_created(1, [9; 32])]]
     {
         let bad = report(with_last(&effects).path()).first_bad.unwrap();
         assert_eq!(bad.damage, Damage::Forked, "{bad:?}");
-        assert!(bad.detail.contains("the secret is that of another token"), "{bad:?}");
+        assert!(bad.detail.contains("the secret belongs to another token"), "{bad:?}");
     }
-    // Another secret fits; only the tables know better.
-    let bad = report(with_last(&[admitted(0, [9; 32])]).path()).first_bad.unwrap();
+    // A different secret is allowed; only the tables reveal the forgery.
+    let bad = report(with_last(&[token_created(0, [9; 32])]).path()).first_bad.unwrap();
     assert_eq!(bad.damage, Damage::Tables, "{bad:?}");
 }
 
-/// A lease that nobody gave.
+/// Lease that was never granted.
 fn lease() -> Holding {
     let origin = Origin { to: recipient(1), seq: Seq(1), n: 0 };
     Holding { delivery: DeliveryNo(900), token: Token(1), origin }
@@ -115,7 +115,7 @@ fn returned(cause: ReturnCause, next: Next) -> Effect {
 }
 
 #[test]
-fn effects_that_do_not_fit_are_forked() {
+fn impossible_effects_are_forked() {
     let Holding { delivery, token, origin } = lease();
     let deliveries = vec![lease()];
     let written = |version, part| Effect::Written {
@@ -185,8 +185,8 @@ fn effects_that_do_not_fit_are_forked() {
 }
 
 #[test]
-fn a_record_that_fits_needs_a_checkpoint_or_the_tables() {
-    // What would be next fits, so the chain alone does not give the forger away; the tables do.
+fn a_plausible_record_is_only_detected_by_a_checkpoint_or_the_tables() {
+    // The next delivery number is plausible, so the log alone does not reveal the forgery; the tables do.
     let next: u64 = Connection::open(database_of(worked().path()))
         .unwrap()
         .query_row("SELECT next_delivery FROM spaces WHERE number = 1", [], |row| row.get(0))
@@ -196,7 +196,7 @@ fn a_record_that_fits_needs_a_checkpoint_or_the_tables() {
 }
 
 #[test]
-fn a_body_that_is_no_body_is_forked() {
+fn an_undecodable_body_is_forked() {
     let dir = after(|connection| {
         let end = head(connection);
         connection.execute("UPDATE log SET body = x'ffffff' WHERE id = ?1", [row(end)]).unwrap();
@@ -207,7 +207,7 @@ fn a_body_that_is_no_body_is_forked() {
 }
 
 #[test]
-fn time_that_goes_back_and_unknown_kinds_are_forked() {
+fn decreasing_times_and_unknown_kinds_are_forked() {
     for edit in ["at = 5", "kind = 9", "format = 9"] {
         let dir = after(|connection| {
             connection.execute(&format!("UPDATE log SET {edit} WHERE id = ?1"), [row(10)]).unwrap();

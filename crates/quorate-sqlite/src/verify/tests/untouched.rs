@@ -1,4 +1,4 @@
-//! Verifying leaves no trace in the directory.
+//! Verification does not change the directory.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -21,7 +21,7 @@ fn snapshot(dir: &Path) -> Snapshot {
         .collect()
 }
 
-/// Does something with a directory and asserts that nothing in it changed, the directory itself included.
+/// Runs `work` and asserts that neither the directory nor any file in it has changed.
 #[track_caller]
 pub(super) fn untouched<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
     let before = (fs::metadata(dir).unwrap().modified().unwrap(), snapshot(dir));
@@ -30,7 +30,7 @@ pub(super) fn untouched<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Copies the files of a store that is open: what a crash leaves behind.
+/// Copies the files of an open store, which is the state that a crash leaves behind.
 fn crashed(records: usize) -> TempDir {
     let (live, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let hub = work::Hub::open(live.path());
@@ -46,7 +46,7 @@ fn crashed(records: usize) -> TempDir {
 }
 
 #[test]
-fn a_closed_directory_is_left_as_it_is() {
+fn a_closed_directory_is_not_changed() {
     let dir = worked();
     untouched(dir.path(), || {
         assert!(report(dir.path()).ok);
@@ -56,14 +56,14 @@ fn a_closed_directory_is_left_as_it_is() {
 }
 
 #[test]
-fn a_directory_that_a_hub_closed_is_left_as_it_is() {
+fn a_directory_closed_by_a_hub_is_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     work::Hub::open(dir.path()).close();
     untouched(dir.path(), || assert!(report(dir.path()).ok));
 }
 
 #[test]
-fn what_a_crash_left_behind_is_verified_and_left_as_it_is() {
+fn a_directory_after_a_crash_is_verified_and_not_changed() {
     let dir = crashed(20);
     let wal = dir.path().join("quorate.db-wal");
     assert!(fs::metadata(&wal).unwrap().len() > 0);
@@ -73,12 +73,12 @@ fn what_a_crash_left_behind_is_verified_and_left_as_it_is() {
         found.spaces[0].records
     });
     assert_eq!(records, 1 + 3 + 20);
-    // Without the file that SQLite can make again it is the same.
+    // Without the shared-memory file, which SQLite can recreate, the result is the same.
     fs::remove_file(dir.path().join("quorate.db-shm")).unwrap();
     untouched(dir.path(), || assert_eq!(report(dir.path()).spaces[0].records, records));
-    // With half of the log of writes the log ends earlier, but is whole up to there.
+    // With half of the write-ahead log, the log ends earlier but is intact up to there.
     let whole = fs::read(&wal).unwrap();
-    // Behind what was written there are zeros, taken ahead.
+    // The end of the file is preallocated with zeros.
     let written = whole.iter().rposition(|byte| *byte != 0).unwrap();
     fs::write(&wal, &whole[..written / 2]).unwrap();
     let checkpoint = Checkpoint { space: "default".into(), seq: Seq(24), hash: [0; 32] };
@@ -89,7 +89,7 @@ fn what_a_crash_left_behind_is_verified_and_left_as_it_is() {
 }
 
 #[test]
-fn files_that_may_not_be_written_are_no_obstacle() {
+fn read_only_files_can_be_verified() {
     for dir in [worked(), crashed(3)] {
         for entry in fs::read_dir(dir.path()).unwrap().map(Result::unwrap) {
             let mut permissions = entry.metadata().unwrap().permissions();
@@ -101,13 +101,13 @@ fn files_that_may_not_be_written_are_no_obstacle() {
 }
 
 #[test]
-fn damage_is_left_as_it_is() {
+fn a_damaged_directory_is_not_changed() {
     let dir = after_sql(&format!("DELETE FROM log WHERE id = {}", row(9)));
     untouched(dir.path(), || assert!(!report(dir.path()).ok));
 }
 
 #[test]
-fn a_directory_in_use_is_refused_and_free_afterwards() {
+fn a_directory_in_use_is_rejected_and_released_afterwards() {
     let dir = tempfile::tempdir().unwrap();
     let hub = work::Hub::open(dir.path());
     let refused = untouched(dir.path(), || verify(dir.path(), None).unwrap_err());
@@ -119,13 +119,13 @@ fn a_directory_in_use_is_refused_and_free_afterwards() {
     work::Hub::open(dir.path()).close();
 }
 
-// Fails under: a reader of the log that wants more of a payload than its digest.
+// Fails under: a log reader that validates more of a payload than its digest.
 #[test]
-fn i17_what_no_door_lets_in_any_more_still_verifies() {
+fn i17_payloads_that_validation_now_rejects_still_verify() {
     let dir = tempfile::tempdir().unwrap();
     let hub = work::Hub::open(dir.path());
     hub.register();
-    // Below the door: as an older log may hold it.
+    // Bypasses the validation of requests: an older log may contain such a payload.
     let seq = hub.send("bob", r#"{"half a letter":"\ud800"}"#);
     hub.close();
     assert!(report(dir.path()).ok);
@@ -139,7 +139,7 @@ fn i17_what_no_door_lets_in_any_more_still_verifies() {
 }
 
 #[test]
-fn a_strange_path_is_just_a_path() {
+fn special_characters_in_the_path_are_escaped() {
     let outer = tempfile::tempdir().unwrap();
     let dir = outer.path().join("a b?c#d%20e&immutable=0 ü");
     fs::create_dir(&dir).unwrap();

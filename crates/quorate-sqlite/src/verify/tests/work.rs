@@ -1,4 +1,4 @@
-//! A store in which everything happened at least once that leaves a trace in the log or in a table.
+//! Test fixture: a store in which every kind of operation that writes to the log or a table was executed.
 
 mod requests;
 mod sessions;
@@ -22,10 +22,10 @@ use crate::{Options, SqliteStore};
 
 pub(crate) const START: u64 = 1_800_000_000_000;
 
-/// The bytes of the database after all the work; made once, since every test needs it.
+/// Returns the bytes of the populated database, which is created once and shared by all tests.
 pub(super) fn database() -> &'static [u8] {
-    static MADE: OnceLock<Vec<u8>> = OnceLock::new();
-    MADE.get_or_init(|| {
+    static DATABASE: OnceLock<Vec<u8>> = OnceLock::new();
+    DATABASE.get_or_init(|| {
         let dir = tempfile::tempdir().unwrap();
         let hub = Hub::open(dir.path());
         hub.everything();
@@ -75,7 +75,7 @@ impl Hub {
         self.runtime.block_on(self.store.close());
     }
 
-    /// Closes it and leaves one file that holds everything.
+    /// Closes the store and truncates the write-ahead log, so that one file contains everything.
     pub(crate) fn close_into_one_file(self, dir: &Path) {
         self.close();
         let connection = rusqlite::Connection::open(database_of(dir)).unwrap();
@@ -144,18 +144,18 @@ impl Hub {
         self.runtime.block_on(self.store.backup(to)).unwrap();
     }
 
-    /// All the work there is.
+    /// Executes every kind of operation.
     pub(crate) fn everything(&self) {
         self.register();
         self.messages();
-        self.ends();
-        self.deaths();
+        self.claims_and_acks();
+        self.dead_letters();
         self.memory();
         self.sessions();
         self.going_back();
         self.requests();
         self.tokens();
-        self.last_things();
+        self.keyed_sends_and_acks();
         let second = self.runtime.block_on(self.store.space(SpaceName::new("second").unwrap())).unwrap();
         let register = Op::RegisterAgent(RegisterAgent::named(agent("dave")));
         let commit = Commit::new(by("dave"), vec![register]);
@@ -180,16 +180,16 @@ impl Hub {
         later.deliver_at = Some(Timestamp(START + 60_000));
         let mut soon = self.message("carol", "soon");
         soon.deliver_at = Some(Timestamp(START + 2_000));
-        let mut fleeting = self.message("alice", "fleeting");
-        fleeting.expires_at = Some(Timestamp(START + 1_000));
-        // Falls due, and nobody takes it.
+        let mut short_lived = self.message("alice", "fleeting");
+        short_lived.expires_at = Some(Timestamp(START + 1_000));
+        // Becomes due but is never claimed.
         let mut due = self.message("alice", "due");
         due.deliver_at = Some(Timestamp(START + 500));
-        let all = [later, soon, fleeting, due];
+        let all = [later, soon, short_lived, due];
         self.commit(by("alice"), all.into_iter().map(Op::send).collect());
     }
 
-    fn ends(&self) {
+    fn claims_and_acks(&self) {
         let taken = self.claim("bob", 5);
         self.commit(by("bob"), vec![Op::Ack(lease(&taken[0]))]);
         self.commit(by("bob"), vec![Op::Ack(lease(&taken[1])), Op::send(self.message_by("bob", "alice"))]);
@@ -197,10 +197,10 @@ impl Hub {
         self.nack("bob", &taken[3], NackThen::Release);
         self.commit(by("bob"), vec![Op::Extend(Extend { lease: lease(&taken[4]), lease_ms: 40_000 })]);
         self.pass(3_000);
-        // What was to be delivered soon is due now, and what was fleeting is gone.
+        // The scheduled message is due now, and the short-lived one has expired.
         self.commit(Principal::System, vec![Op::Sweep]);
-        let lapsing = self.claim("carol", 1);
-        assert_eq!(lapsing.len(), 1);
+        let expiring = self.claim("carol", 1);
+        assert_eq!(expiring.len(), 1);
         self.pass(6_000);
         self.commit(Principal::System, vec![Op::Sweep]);
         self.commit(by("carol"), vec![Op::Purge { agent: agent("carol") }]);
@@ -213,7 +213,7 @@ impl Hub {
         message
     }
 
-    fn deaths(&self) {
+    fn dead_letters(&self) {
         let taken = self.claim("bob", 3);
         for handed in &taken {
             self.nack("bob", handed, NackThen::Dead);
@@ -222,10 +222,10 @@ impl Hub {
             let delivery = lease(handed).delivery;
             self.commit(Principal::System, vec![Op::Redrive { delivery }]);
         }
-        // One of them dies again, one is open again, one was never redriven.
+        // One is dead-lettered again, one is open again, one was never redriven.
         let again = self.claim("bob", 1);
         self.nack("bob", &again[0], NackThen::Dead);
-        // Started again: what bob holds comes back.
+        // A new registration of bob returns the deliveries that he has leased.
         self.claim("bob", 1);
         self.commit(by("bob"), vec![Op::RegisterAgent(RegisterAgent::named(agent("bob")))]);
         self.claim("bob", 1);
@@ -241,11 +241,11 @@ impl Hub {
             vec![Op::Delete(DeleteEntry { key: key("plan/b"), expect: None, fence: None })],
         );
         let erase = |seq, part| Op::Erase(ErasePayload { seq, part });
-        // One part of two, and one of a message with an id of its own.
+        // One of two parts, and the payload of a message with a client-assigned id.
         self.commit(Principal::System, vec![erase(seq, 1), erase(Seq(5), 0)]);
     }
 
-    fn last_things(&self) {
+    fn keyed_sends_and_acks(&self) {
         let keyed = Commit::new(by("alice"), vec![Op::send(self.message("bob", "keyed"))]);
         let keyed = keyed.keyed(quorate_core::IdempotencyKey::new("k1").unwrap());
         self.runtime.block_on(self.store.transact(self.space, vec![keyed])).unwrap().remove(0).unwrap();

@@ -1,4 +1,4 @@
-//! Requests and presence, in all their states.
+//! Requests and presence, in all states.
 
 use quorate_core::{
     Ask, ClientId, Health, Heartbeat, IfUnavailable, Message, MessageId, MessageType, Op, OpResult,
@@ -22,7 +22,8 @@ impl Hub {
         Op::send(Message { kind: MessageType::Response, in_reply_to, ..self.message_by(from, "alice") })
     }
 
-    /// Erin is asked four times: answers once in time and once late, is cancelled once, and falls silent over the rest.
+    /// Erin gets several requests: one is answered (twice, the second time too late), one is cancelled, and the others
+    /// are pending when she goes offline.
     pub(super) fn requests(&self) {
         for (id, heartbeat_ms) in [("erin", 1_000), ("frank", 0)] {
             let capabilities = vec!["cooking".into()];
@@ -47,7 +48,7 @@ impl Hub {
         assert_eq!(held.len(), 1);
         self.pass(3_500);
         self.commit(Principal::System, vec![Op::Sweep]);
-        // One more waits, and frank is away since it did not answer.
+        // Another request is pending, and frank counts as unavailable because he did not answer.
         self.ask("frank", None);
         self.pass(2_000);
         self.commit(Principal::System, vec![Op::Sweep]);

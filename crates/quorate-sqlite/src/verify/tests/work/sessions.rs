@@ -1,4 +1,4 @@
-//! Sessions: one is paused with deliveries in every state, one is over. And memory that went back.
+//! Sessions: one is paused with deliveries in every state, one has failed. Also snapshots and a rollback.
 
 use quorate_core::{
     AddKind, AddToSession, ChangeSession, MakeSnapshot, NackThen, Op, OpenSession, Principal, Rollback,
@@ -45,11 +45,11 @@ impl Hub {
         self.nack("bob", of_session[1], NackThen::Release);
         self.commit(by("alice"), vec![change("paused", SessionChange::Pause)]);
         self.commit(Principal::System, vec![change("over", SessionChange::Fail)]);
-        // Whatever bob holds comes back; what is of the paused session is held.
+        // Bob's leased deliveries are returned; those of the paused session are held.
         self.commit(by("bob"), vec![Op::RegisterAgent(quorate_core::RegisterAgent::named(agent("bob")))]);
     }
 
-    /// Snapshots and a rollback: contents that lie in an earlier record.
+    /// Snapshots and a rollback: the restored versions refer to content in earlier records.
     pub(super) fn going_back(&self) {
         let name = quorate_core::SnapshotName::new("before").unwrap();
         let make = MakeSnapshot { name: name.clone(), prefix: "back/".into() };

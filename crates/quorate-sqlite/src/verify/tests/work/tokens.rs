@@ -1,4 +1,4 @@
-//! Tokens: one of an agent, one of each role, one that was revoked, one that expired, one whose agent is gone.
+//! Access tokens: one of an agent, one per role, a revoked one, an expired one, and one of a removed agent.
 
 use quorate_core::{
     Bearer, CreateToken, Op, OpResult, Principal, RegisterAgent, Timestamp, TokenDigest, TokenRole,
@@ -7,7 +7,7 @@ use quorate_store::Clock as _;
 
 use super::{Hub, agent};
 
-/// What the secret of the agent's token is known by.
+/// Digest of the secret of the agent's token.
 pub(crate) const DIGEST: [u8; 32] = [0x11; 32];
 
 fn create(secret: u8, bearer: Bearer, expires_at: Option<Timestamp>) -> Op {
