@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: the workloads of `quorate bench`, built with the profile of shipped binaries.
+//! `cargo xtask bench`: runs the workloads of `quorate bench`, built with the release profile `dist`.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::step::{call, cargo};
 
-/// Hands all arguments on to `quorate bench`.
+/// Runs `quorate bench` with these arguments.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let build = ["run", "--profile", "dist", "--locked", "-p", "quorate-cli", "--", "bench"];
     call(cargo(root, &build).args(args))

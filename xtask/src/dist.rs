@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the binary to ship, with checksums and the licences of everything that is linked into it.
+//! `cargo xtask dist`: builds the release binary, with checksums and the licenses of all linked crates.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,16 +9,16 @@ use sha2::{Digest as _, Sha256};
 
 use crate::step::{call, cargo, output, target};
 
-/// The folder in the target directory. Not `dist`, which is cargo's own folder of the profile.
+/// Output directory in the target directory. Not `dist`, which is cargo's directory for the profile.
 const FOLDER: &str = "artifacts";
 const CHECKSUMS: &str = "SHA256SUMS";
-const LICENCES: &str = "licenses.tsv";
+const LICENSES: &str = "licenses.tsv";
 
-/// The largest binary that is shipped.
+/// Maximum size of the binary.
 const BINARY_BYTES_MAX: usize = 40_000_000;
 
-// The dependencies of the binary on this platform, with the features that it is built with, without build scripts, tests
-// and procedural macros. `cargo metadata` would unify features over the workspace and list crates that are not linked.
+// Lists the dependencies of the binary on this platform with its features, without build scripts, tests and procedural
+// macros. `cargo metadata` would unify features across the workspace and list crates that are not linked.
 const TREE: [&str; 10] = [
     "tree",
     "--locked",
@@ -36,8 +36,8 @@ const BUILD: [&str; 8] =
 
 /// Builds the binary and writes all files.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    // Before the build: it takes minutes, this a second.
-    let licences = table(&licences(&output(&mut cargo(root, &TREE))?)?);
+    // Before the build, because it takes seconds instead of minutes.
+    let licenses = license_table(&licenses(&output(&mut cargo(root, &TREE))?)?);
     call(&mut cargo(root, &BUILD))?;
     let name = format!("quorate{}", std::env::consts::EXE_SUFFIX);
     let built = target(root).join("dist").join(&name);
@@ -46,47 +46,47 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
     let folder = target(root).join(FOLDER);
     if folder.exists() {
-        fs::remove_dir_all(&folder).context("cannot remove the files of the last build")?;
+        fs::remove_dir_all(&folder).context("cannot delete the files of the last build")?;
     }
     fs::create_dir_all(&folder)?;
-    // Copied, not written: the copy is executable too.
+    // `copy` preserves the executable bit.
     fs::copy(&built, folder.join(&name))?;
-    fs::write(folder.join(LICENCES), &licences)?;
-    let sums = [checksum(&binary, &name), checksum(licences.as_bytes(), LICENCES)].concat();
+    fs::write(folder.join(LICENSES), &licenses)?;
+    let sums = [checksum(&binary, &name), checksum(licenses.as_bytes(), LICENSES)].concat();
     fs::write(folder.join(CHECKSUMS), sums)?;
-    println!("{}: {name} ({:.1} MB), {LICENCES}, {CHECKSUMS}", folder.display(), megabytes(binary.len()));
+    println!("{}: {name} ({:.1} MB), {LICENSES}, {CHECKSUMS}", folder.display(), megabytes(binary.len()));
     Ok(())
 }
 
-/// A crate that is linked into the binary.
+/// License of a crate that is linked into the binary.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Licence {
+struct License {
     name: String,
     version: String,
     /// An SPDX expression.
     expression: String,
 }
 
-/// Reads the lines of `cargo tree`: `serde v1.0.229|MIT OR Apache-2.0`, or `quorate-core v0.1.0 (PATH)|… (*)`.
-fn licences(tree: &str) -> Result<BTreeSet<Licence>> {
+/// Parses the output of `cargo tree`: `serde v1.0.229|MIT OR Apache-2.0`, or `quorate-core v0.1.0 (PATH)|… (*)`.
+fn licenses(tree: &str) -> Result<BTreeSet<License>> {
     let mut found = BTreeSet::new();
     for line in tree.lines().filter(|line| !line.trim().is_empty()) {
         let unexpected = || format!("unexpected line of `cargo tree`: `{line}`");
-        // The mark of a crate whose dependencies were listed before.
+        // Marks a crate whose dependencies were listed before.
         let line = line.strip_suffix(" (*)").unwrap_or(line);
         let (package, expression) = line.split_once('|').with_context(unexpected)?;
         let (name, rest) = package.split_once(" v").with_context(unexpected)?;
         let version = rest.split(' ').next().unwrap_or(rest);
         if expression.trim().is_empty() {
             bail!(
-                "{name} {version} is linked into the binary and has no licence in its Cargo.toml: replace the crate, or \
-                 state its licence upstream"
+                "{name} {version} is linked into the binary and has no license in its Cargo.toml: replace the crate, or \
+                 add a license upstream"
             );
         }
         found.insert(Licence {
             name: name.to_owned(),
             version: version.to_owned(),
-            // Older manifests separate alternatives with a slash, which SPDX does not know.
+            // Older manifests separate alternatives with a slash, which is not valid SPDX.
             expression: expression.replace('/', " OR "),
         });
     }
@@ -102,7 +102,7 @@ fn table(licences: &BTreeSet<Licence>) -> String {
     text
 }
 
-/// A line that `sha256sum --check` reads.
+/// Formats a line for `sha256sum --check`.
 fn checksum(bytes: &[u8], name: &str) -> String {
     let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{hash}  {name}\n")

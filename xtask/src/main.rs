@@ -1,9 +1,9 @@
-//! The one door for all chores: `cargo xtask <command>`.
+//! Development tasks of the workspace: `cargo xtask <command>`.
 //!
-//! This file reads the command line and nothing else; each command has a file of its own. No product code lives here,
-//! and nothing here is a dependency of the product.
+//! This file parses the command line; each command has its own module. Nothing here is part of the product or a
+//! dependency of it.
 
-// A command-line tool talks to its user by printing.
+// A command-line tool prints to the terminal.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
@@ -24,20 +24,22 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 const HELP: &str = "\
-The chores of Quorate.
+Development tasks of Quorate.
 
-  cargo xtask test [--fast]   format, tidy, lints, tests, doc tests: exactly what CI runs
-                              --fast: fewer crash cycles, power cuts and random cases
-  cargo xtask tidy            the rules of the house over all tracked files
-  cargo xtask bench [ARGS]    quorate bench ARGS, built with the profile of shipped binaries
-  cargo xtask dist            the binary to ship, with checksums and licences, in target/artifacts
-  cargo xtask peers           questions and answers over NATS, and over Quorate in the same minute
-  cargo xtask sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
-                              the crash, power-loss and broken-input tests, longer; ARGS go to the test binaries
-  cargo xtask openapi         writes openapi/quorate.json anew, from the code
-  cargo xtask generators      generates Python and TypeScript clients from that description, and type-checks them
-  cargo xtask schemathesis    calls a real hub by nothing but that description, and checks every answer
-  cargo xtask help            this text
+Usage: cargo xtask <command>
+
+  test [--fast]   Run everything that CI runs: formatting, tidy, lints, tests, doc tests, API checks.
+                  --fast: fewer crash cycles, power cuts and random cases
+  tidy            Check the project rules on all tracked files.
+  bench [ARGS]    Run `quorate bench ARGS`, built with the release profile `dist`.
+  dist            Build the release binary with checksums and licenses into target/artifacts.
+  peers           Compare request/reply throughput with NATS on the same machine.
+  sim [--cycles N] [--cuts N] [--fuzz SECONDS] [--seed S] [-- ARGS]
+                  Run the crash, power-loss and fuzz tests for longer. ARGS are passed to the test binaries.
+  openapi         Regenerate openapi/quorate.json from the code.
+  generators      Generate Python and TypeScript clients from openapi/quorate.json and type-check them.
+  schemathesis    Test a running hub against openapi/quorate.json.
+  help            Print this help.
 ";
 
 fn main() -> ExitCode {
@@ -75,14 +77,14 @@ fn run(args: &[String]) -> Result<()> {
     }
 }
 
-/// The top folder of the workspace. Cargo says at run time where this package lies; the value from compile time would
-/// be wrong when several checkouts share one target folder.
+/// Returns the workspace root. `CARGO_MANIFEST_DIR` is read at run time: the value from compile time would be wrong if
+/// several checkouts share one target directory.
 fn root() -> Result<PathBuf> {
     let Some(package) = std::env::var_os("CARGO_MANIFEST_DIR") else {
-        bail!("start this program with `cargo xtask`");
+        bail!("CARGO_MANIFEST_DIR is not set; run this program with `cargo xtask`");
     };
     match Path::new(&package).parent() {
         Some(root) => Ok(root.to_path_buf()),
-        None => bail!("{} has no parent folder", package.display()),
+        None => bail!("{} has no parent directory", package.display()),
     }
 }

@@ -1,6 +1,7 @@
-//! What the tests need beside a Rust toolchain: checked first, installed where that is plainly wanted, else named.
+//! Prerequisites of the tests besides a Rust toolchain. They are checked first; missing tools are installed if possible
+//! (rustup components; apt packages as root on Debian), otherwise the error contains the command to install them.
 //!
-//! A missing tool is never a reason to leave a test out.
+//! Tests are never skipped because of a missing tool.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,12 +10,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::step;
 
-/// Checks for every tool; the run ends here, with a sentence to act on, if one is missing and cannot be installed.
+/// Checks that every tool is available. Fails with an installation hint if one is missing and cannot be installed.
 pub(crate) fn check(root: &Path) -> Result<()> {
     component(root, "fmt", "rustfmt")?;
     component(root, "clippy", "clippy")?;
     if !step::works(Command::new("git").arg("-C").arg(root).args(["rev-parse", "--git-dir"])) {
-        bail!("tidy reads the list of files from git: install git and work in a clone of the repository");
+        bail!("git does not work in {}: install git and use a clone of the repository (tidy lists files with git)",
+            root.display());
     }
     python()?;
     node()?;
@@ -28,27 +30,27 @@ fn component(root: &Path, subcommand: &str, name: &str) -> Result<()> {
     if step::works(Command::new("rustup").arg("--version")) {
         return step::call(Command::new("rustup").current_dir(root).args(["component", "add", name]));
     }
-    bail!("`cargo {subcommand}` is missing: install the component {name} of your Rust toolchain")
+    bail!("`cargo {subcommand}` is missing: install the component `{name}` of your Rust toolchain")
 }
 
-/// One test runs the Python script of docs/audit.md, so that the recipe for verifying an export stays true; schemathesis
-/// is a Python program, and is installed with pip into a folder of its own.
+/// Checks for Python: a test runs the script of docs/audit.md that verifies an export, and schemathesis is installed
+/// with pip into a virtual environment.
 fn python() -> Result<()> {
     if step::works(Command::new("python3").args(["-c", "import ensurepip, venv"])) {
         return Ok(());
     }
     if can_install() {
         return install(&["python3", "python3-venv"])
-            .context("python3 is missing and could not be installed: install it by hand");
+            .context("python3 is missing and could not be installed; install it manually");
     }
     bail!(
-        "python3 with venv and pip is missing: a test runs the documented Python script that verifies an audit export, \
-         and schemathesis checks the HTTP interface.\n\
-         Install it (Debian and Ubuntu: `sudo apt-get install python3 python3-venv`; others: python.org) and run this again"
+        "python3 with venv and pip is missing: tests run the documented script that verifies an audit export, and \
+         schemathesis checks the HTTP API.\n\
+         Install it (Debian and Ubuntu: `sudo apt-get install python3 python3-venv`; others: python.org) and retry"
     )
 }
 
-/// A TypeScript client is generated from the description of the interface, and type-checked.
+/// Checks for Node.js: a TypeScript client is generated from the OpenAPI document and type-checked.
 fn node() -> Result<()> {
     let works = |program: &str| step::works(Command::new(program).arg("--version"));
     if works("node") && works("npm") {
@@ -56,25 +58,25 @@ fn node() -> Result<()> {
     }
     if can_install() {
         return install(&["nodejs", "npm"])
-            .context("node and npm are missing and could not be installed: install them by hand");
+            .context("node and npm are missing and could not be installed; install them manually");
     }
     bail!(
-        "node or npm is missing: a TypeScript client is generated from the description of the interface.\n\
-         Install them (Debian and Ubuntu: `sudo apt-get install nodejs npm`; others: nodejs.org) and run this again"
+        "node or npm is missing: tests generate a TypeScript client from the OpenAPI document.\n\
+         Install them (Debian and Ubuntu: `sudo apt-get install nodejs npm`; others: nodejs.org) and retry"
     )
 }
 
-/// The guides speak to the hub with curl, and tests run them as they are written.
+/// Checks for curl: tests run the commands of the guides, which use curl.
 fn curl() -> Result<()> {
     if step::works(Command::new("curl").arg("--version")) {
         return Ok(());
     }
     if can_install() {
-        return install(&["curl"]).context("curl is missing and could not be installed: install it by hand");
+        return install(&["curl"]).context("curl is missing and could not be installed; install it manually");
     }
     bail!(
         "curl is missing: tests run the commands of the guides.\n\
-         Install it (Debian and Ubuntu: `sudo apt-get install curl`) and run this again"
+         Install it (Debian and Ubuntu: `sudo apt-get install curl`) and retry"
     )
 }
 

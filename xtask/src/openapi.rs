@@ -1,5 +1,5 @@
-//! `cargo xtask openapi`: writes the description of the interface anew. The test that compares it does the writing, so that
-//! there is one way in which it is made.
+//! `cargo xtask openapi`: regenerates the OpenAPI document. It runs the test that compares the document with the code, in
+//! write mode, so that there is only one way to generate it.
 
 use std::path::Path;
 

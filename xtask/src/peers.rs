@@ -1,6 +1,6 @@
-//! `cargo xtask peers`: a broker that users would pick instead, in the same minute on the same machine. Absolute figures move
-//! from machine to machine; the ratio is what counts. NATS asks and answers in memory, as W3 does; its client here is bare
-//! sockets and threads, so that it is measured at its best.
+//! `cargo xtask peers`: compares the request/reply throughput with NATS on the same machine. Absolute numbers depend on
+//! the machine; the ratio is what matters. NATS handles requests in memory, like workload W3. The NATS client here uses
+//! plain sockets and threads, so that client overhead is minimal.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,25 +11,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// Bytes of a question and of its answer.
+/// Payload size of a request and of its reply.
 const BYTES: usize = 256;
-/// How long a broker may take to start.
+/// Timeout for the start of the NATS server.
 const READY_WITHIN: Duration = Duration::from_secs(5);
 
-/// Runs W3 over WebSocket and the same over NATS, one after the other.
+/// Measures NATS, then runs workload W3.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let Ok(broker) = Nats::start() else {
-        bail!("there is no nats-server here; on Debian: apt install nats-server");
+        bail!("nats-server is not installed (Debian and Ubuntu: `sudo apt-get install nats-server`)");
     };
-    let one = broker.asks(1, 1, 20_000)?;
-    let many = broker.asks(4, 16, 400_000)?;
+    let one = broker.measure(1, 1, 20_000)?;
+    let many = broker.measure(4, 16, 400_000)?;
     drop(broker);
-    println!("NATS, one caller: {one:.0}/s; 64 callers: {many:.0}/s");
-    println!("Quorate, in the same minute (the lines of W3 over WebSocket):");
+    println!("NATS: {one:.0} requests/s with 1 caller, {many:.0} requests/s with 64 callers");
+    println!("Quorate (compare with the lines of W3 over WebSocket):");
     super::bench::run(root, &["W3".to_owned()])
 }
 
-/// A broker of our own, ended with the value.
+/// NATS server, stopped on drop.
 struct Nats {
     child: Child,
     port: u16,
@@ -37,7 +37,7 @@ struct Nats {
 
 impl Nats {
     fn start() -> Result<Self> {
-        // Free a moment ago; whoever takes it in between makes the start fail, and that is said.
+        // Race: if another process takes the port in between, the start fails with an error.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let child = Command::new("nats-server")
             .args(["--addr", "127.0.0.1", "--port", &port.to_string()])
@@ -45,51 +45,51 @@ impl Nats {
             .stderr(Stdio::null())
             .spawn()?;
         let broker = Self { child, port };
-        let begun = Instant::now();
+        let start_time = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            ensure!(begun.elapsed() < READY_WITHIN, "nats-server did not start");
+            ensure!(start_time.elapsed() < READY_WITHIN, "nats-server did not start");
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(broker)
     }
 
-    /// Questions and answers a second: so many pairs of connections, with so many questions of each on their way.
-    fn asks(&self, pairs: usize, at_once: usize, count: usize) -> Result<f64> {
+    /// Returns requests per second, with `pairs` pairs of connections and `concurrency` concurrent requests per pair.
+    fn measure(&self, pairs: usize, concurrency: usize, count: usize) -> Result<f64> {
         let share = count / pairs;
-        let (ready, readies) = channel();
-        let mut askers = Vec::new();
+        let (ready, ready_signals) = channel();
+        let mut requesters = Vec::new();
         for pair in 0..pairs {
-            let mut answers = Line::connect(self.port)?;
-            answers.say(&format!("SUB ask.{pair} 1\r\n"))?;
-            let mut asks = Line::connect(self.port)?;
-            asks.say(&format!("SUB inbox.{pair} 1\r\n"))?;
+            let mut responder = NatsConnection::connect(self.port)?;
+            responder.send(&format!("SUB ask.{pair} 1\r\n"))?;
+            let mut inbox = NatsConnection::connect(self.port)?;
+            inbox.send(&format!("SUB inbox.{pair} 1\r\n"))?;
             let reply = format!("PUB inbox.{pair} {BYTES}\r\n");
-            // Ends when the broker does.
+            // The thread ends when the server stops.
             std::thread::spawn(
-                move || while answers.hear().and_then(|()| answers.publish(&reply)).is_ok() {},
+                move || while responder.receive().and_then(|()| responder.publish(&reply)).is_ok() {},
             );
             let ready = ready.clone();
-            askers.push(std::thread::spawn(move || -> Result<()> {
-                let question = format!("PUB ask.{pair} inbox.{pair} {BYTES}\r\n");
+            requesters.push(std::thread::spawn(move || -> Result<()> {
+                let request = format!("PUB ask.{pair} inbox.{pair} {BYTES}\r\n");
                 ready.send(())?;
-                for _ in 0..at_once {
-                    asks.publish(&question)?;
+                for _ in 0..concurrency {
+                    inbox.publish(&request)?;
                 }
-                for heard in 0..share {
-                    asks.hear()?;
-                    if heard + at_once < share {
-                        asks.publish(&question)?;
+                for received in 0..share {
+                    inbox.receive()?;
+                    if received + concurrency < share {
+                        inbox.publish(&request)?;
                     }
                 }
                 Ok(())
             }));
         }
-        (0..pairs).try_for_each(|_| readies.recv())?;
-        let begun = Instant::now();
-        for asker in askers {
-            asker.join().map_err(|_| anyhow::anyhow!("an asker panicked"))??;
+        (0..pairs).try_for_each(|_| ready_signals.recv())?;
+        let start_time = Instant::now();
+        for requester in requesters {
+            requester.join().map_err(|_| anyhow::anyhow!("a requester thread panicked"))??;
         }
-        Ok(count as f64 / begun.elapsed().as_secs_f64())
+        Ok(count as f64 / start_time.elapsed().as_secs_f64())
     }
 }
 
@@ -100,27 +100,27 @@ impl Drop for Nats {
     }
 }
 
-/// One connection, in the broker's own words.
-struct Line {
+/// Connection that speaks the NATS protocol.
+struct NatsConnection {
     read: BufReader<TcpStream>,
     write: TcpStream,
     text: String,
     payload: Vec<u8>,
 }
 
-impl Line {
+impl NatsConnection {
     fn connect(port: u16) -> Result<Self> {
         let write = TcpStream::connect(("127.0.0.1", port))?;
         write.set_nodelay(true)?;
         let read = BufReader::new(write.try_clone()?);
         let mut line = Self { read, write, text: String::new(), payload: vec![b'x'; BYTES + 2] };
-        line.say("CONNECT {\"verbose\":false,\"pedantic\":false}\r\n")?;
+        line.send("CONNECT {\"verbose\":false,\"pedantic\":false}\r\n")?;
         Ok(line)
     }
 
-    /// Says something, and waits until it was heard.
-    fn say(&mut self, words: &str) -> Result<()> {
-        self.write.write_all(format!("{words}PING\r\n").as_bytes())?;
+    /// Sends a protocol line and waits until the server has processed it.
+    fn send(&mut self, command: &str) -> Result<()> {
+        self.write.write_all(format!("{command}PING\r\n").as_bytes())?;
         while self.line()? != "PONG" {}
         Ok(())
     }
@@ -132,8 +132,8 @@ impl Line {
         Ok(())
     }
 
-    /// The next message.
-    fn hear(&mut self) -> Result<()> {
+    /// Receives the next message.
+    fn receive(&mut self) -> Result<()> {
         while !self.line()?.starts_with("MSG") {}
         self.read.read_exact(&mut self.payload)?;
         Ok(())
@@ -142,10 +142,10 @@ impl Line {
     fn line(&mut self) -> Result<&str> {
         self.text.clear();
         let read = self.read.read_line(&mut self.text)?;
-        ensure!(read > 0, "the broker has gone");
+        ensure!(read > 0, "nats-server closed the connection");
         let line = self.text.trim_end();
         if line == "PING" {
-            self.write.write_all(b"PONG\r\n").context("the broker has gone")?;
+            self.write.write_all(b"PONG\r\n").context("nats-server closed the connection")?;
         }
         Ok(line)
     }

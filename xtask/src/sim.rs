@@ -1,6 +1,6 @@
-//! `cargo xtask sim`: the crash, power-loss and broken-input tests of quorate-sim, for as long as one likes.
+//! `cargo xtask sim`: runs the crash, power-loss and fuzz tests of quorate-sim with more repetitions.
 //!
-//! The tests read their numbers from the environment and have their own defaults; this only passes on what was asked.
+//! The tests read the numbers from environment variables and have their own defaults; this only sets the variables.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 
 use crate::step::{call, cargo};
 
-/// What was asked for; `None` leaves the tests' own default.
+/// Parsed arguments; `None` uses the default of the tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     cycles: Option<u64>,
     cuts: Option<u64>,
-    /// Seconds for each target of broken input.
+    /// Seconds per fuzz target.
     fuzz: Option<u64>,
     seed: Option<u64>,
     rest: Vec<String>,
@@ -24,7 +24,7 @@ impl Plan {
         let mut plan = Self::default();
         let mut args = args.iter();
         while let Some(flag) = args.next() {
-            let place = match flag.as_str() {
+            let target = match flag.as_str() {
                 "--cycles" => &mut plan.cycles,
                 "--cuts" => &mut plan.cuts,
                 "--fuzz" => &mut plan.fuzz,
@@ -34,12 +34,12 @@ impl Plan {
                     break;
                 }
                 _ => bail!(
-                    "unknown argument `{flag}`: sim takes --cycles N, --cuts N, --fuzz SECONDS, --seed S and -- ARGS"
+                    "unknown argument `{flag}`: sim accepts --cycles N, --cuts N, --fuzz SECONDS, --seed S and -- ARGS"
                 ),
             };
-            let value = args.next().with_context(|| format!("{flag} needs a number"))?;
-            let number = value.parse().with_context(|| format!("{flag} needs a number, not `{value}`"))?;
-            *place = Some(number);
+            let value = args.next().with_context(|| format!("{flag} requires a number"))?;
+            let number = value.parse().with_context(|| format!("{flag} requires a number, not `{value}`"))?;
+            *target = Some(number);
         }
         Ok(plan)
     }
@@ -60,7 +60,7 @@ impl Plan {
 /// Runs the tests of quorate-sim in a release build.
 pub(crate) fn run(root: &Path, plan: &Plan) -> Result<()> {
     if !root.join("crates/quorate-sim/Cargo.toml").exists() {
-        bail!("there is no crate quorate-sim yet, so there is nothing to run");
+        bail!("the crate quorate-sim does not exist");
     }
     let variables = plan.variables();
     for (name, value) in &variables {

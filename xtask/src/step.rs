@@ -1,6 +1,7 @@
-//! A step: a command that prints its name before and its duration after, and ends the run when it fails.
+//! Runs steps and external commands. A step prints its name before it starts and its duration afterwards; a failure aborts
+//! the run.
 //!
-//! What the command itself prints goes to the terminal as it is; nothing is captured or reworded.
+//! The output of commands is not captured: it goes to the terminal unchanged.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,7 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-/// The cargo that started us, so that a toolchain named on the command line (`cargo +beta xtask`) holds for every step.
+/// Returns a cargo command. It uses the cargo that started this program, so that `cargo +beta xtask` applies to every
+/// step.
 pub(crate) fn cargo(root: &Path, args: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
@@ -16,12 +18,12 @@ pub(crate) fn cargo(root: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// Where cargo puts what it builds.
+/// Returns the target directory of cargo.
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
-/// Runs one step and prints a line before and after it.
+/// Runs a step and prints a line before and after it.
 pub(crate) fn run(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     eprintln!("── {name}");
     let start = Instant::now();
@@ -34,35 +36,35 @@ pub(crate) fn run(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     result.with_context(|| format!("step `{name}` failed"))
 }
 
-/// Runs a command to its end with our own standard streams.
+/// Runs a command with inherited standard streams and fails if it does not succeed.
 pub(crate) fn call(command: &mut Command) -> Result<()> {
-    let shown = shown(command);
-    eprintln!("   $ {shown}");
-    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
+    let command_line = command_line(command);
+    eprintln!("   $ {command_line}");
+    let status = command.status().with_context(|| format!("cannot start `{command_line}`"))?;
     if !status.success() {
-        bail!("`{shown}`: {status}");
+        bail!("`{command_line}`: {status}");
     }
     Ok(())
 }
 
-/// Runs a command to its end and returns what it printed; its errors go to our own.
+/// Runs a command and returns its stdout; stderr is inherited.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let shown = shown(command);
+    let command_line = command_line(command);
     let output =
-        command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{shown}`"))?;
+        command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{command_line}`"))?;
     if !output.status.success() {
-        bail!("`{shown}`: {}", output.status);
+        bail!("`{command_line}`: {}", output.status);
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed text that is not UTF-8"))
+    String::from_utf8(output.stdout).with_context(|| format!("`{command_line}` printed text that is not UTF-8"))
 }
 
-/// Whether a command starts and succeeds; its output is dropped.
+/// Whether a command starts and succeeds. Its output is discarded.
 pub(crate) fn works(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// The command as a person would type it: program name without its folder, then the arguments.
-fn shown(command: &Command) -> String {
+/// Formats a command as typed in a shell: program name without its directory, then the arguments.
+fn command_line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_stem().unwrap_or(program.as_os_str());
     let mut words = vec![name.to_string_lossy().into_owned()];

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that CI runs, in the same order, up to the first failure.
+//! `cargo xtask test`: runs the steps of CI in the same order, up to the first failure.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use anyhow::{Result, bail};
 use crate::step::{self, call, cargo};
 use crate::{generators, needs, schemathesis, tidy};
 
-/// How long the repeating tests go on.
+/// Number of repetitions of randomized tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// What CI runs.
+    /// As in CI.
     Full,
-    /// The same steps and the same tests, with fewer repetitions.
+    /// The same steps and tests with fewer repetitions.
     Fast,
 }
 
-/// What `--fast` lowers. A variable that the caller has set already stays as it is.
+/// Environment variables that `--fast` sets, unless they are set already.
 const FAST: [(&str, &str); 3] =
     [("QUORATE_CRASH_CYCLES", "5"), ("QUORATE_POWER_CUTS", "10"), ("PROPTEST_CASES", "64")];
 
@@ -25,7 +25,7 @@ impl Scope {
         match args {
             [] => Ok(Self::Full),
             [flag] if flag == "--fast" => Ok(Self::Fast),
-            _ => bail!("`cargo xtask test` takes --fast and nothing else, not `{}`", args.join(" ")),
+            _ => bail!("unexpected argument `{}`: `cargo xtask test` only accepts --fast", args.join(" ")),
         }
     }
 
@@ -39,56 +39,57 @@ impl Scope {
 
 /// Runs all steps.
 pub(crate) fn run(root: &Path, scope: Scope) -> Result<()> {
-    step::run("needs", || needs::check(root))?;
+    step::run("prerequisites", || needs::check(root))?;
     step::run("fmt", || call(&mut cargo(root, &["fmt", "--all", "--check"])))?;
     step::run("tidy", || tidy::run(root))?;
-    step::run("clippy", || call(&mut cargo(root, &words(CLIPPY))))?;
-    step::run("clippy, as shipped", || call(&mut cargo(root, &words(CLIPPY_SHIPPED))))?;
-    step::run("tests", || call(cargo(root, &words(runner(root))).envs(scope.variables())))?;
-    step::run("doc tests", || call(&mut cargo(root, &words(DOC_TESTS))))?;
+    step::run("clippy", || call(&mut cargo(root, &split_args(CLIPPY))))?;
+    step::run("clippy, release features", || call(&mut cargo(root, &split_args(CLIPPY_SHIPPED))))?;
+    step::run("tests", || call(cargo(root, &split_args(test_command(root))).envs(scope.variables())))?;
+    step::run("doc tests", || call(&mut cargo(root, &split_args(DOC_TESTS))))?;
     step::run("schemathesis", || schemathesis::run(root, schemathesis::Binary::IsThere))?;
     step::run("generators", || generators::run(root))?;
-    licences(root)?;
+    check_licenses(root)?;
     if scope == Scope::Fast {
-        eprintln!("fast: the repeating tests were shortened; CI runs `cargo xtask test`");
+        eprintln!("fast: randomized tests ran with fewer repetitions; CI runs `cargo xtask test`");
     }
     Ok(())
 }
 
 const CLIPPY: &str = "clippy --workspace --all-targets --all-features --locked -- -D warnings";
 
-// The test-only features of quorate-sqlite (faults, sabotage) are on in the step before. This one compiles what people
-// get, so that code which only works with a test feature on is found.
+// The previous step enables the test-only features of quorate-sqlite (faults, sabotage). This one checks the features of
+// the released binary, to find code that only compiles with a test feature.
 const CLIPPY_SHIPPED: &str = "clippy --locked -p quorate-cli -- -D warnings";
 
 // All features: the fault and sabotage tests need the test-only features of quorate-sqlite.
 const NEXTEST: &str = "nextest run --locked --workspace --all-features";
 const CARGO_TEST: &str = "test --locked --workspace --all-features --all-targets";
 
-// nextest runs no doc tests, and neither does --all-targets. With the features of the step before: what it compiled is used.
+// Neither nextest nor --all-targets runs doc tests. The same features as in the previous step, to reuse its build.
 const DOC_TESTS: &str = "test --doc --locked --workspace --all-features";
 
-fn runner(root: &Path) -> &'static str {
+fn test_command(root: &Path) -> &'static str {
     if step::works(&mut cargo(root, &["nextest", "--version"])) {
         return NEXTEST;
     }
-    eprintln!("   cargo-nextest is not installed: the same tests run with cargo test");
+    eprintln!("   cargo-nextest is not installed: using cargo test instead");
     CARGO_TEST
 }
 
-/// Licences and sources of all dependencies. The tool is large, so it is used where it is and never built here.
-fn licences(root: &Path) -> Result<()> {
+/// Checks licenses and sources of all dependencies with cargo-deny, if it is installed. It takes long to build, so it is
+/// not installed automatically.
+fn check_licenses(root: &Path) -> Result<()> {
     if !step::works(&mut cargo(root, &["deny", "--version"])) {
         eprintln!(
-            "── licences: NOT CHECKED, cargo-deny is not installed (`cargo install cargo-deny` adds it)"
+            "── licenses: SKIPPED, cargo-deny is not installed (run `cargo install cargo-deny`)"
         );
         return Ok(());
     }
     let check = "deny --all-features --locked check licenses bans sources";
-    step::run("licences", || call(&mut cargo(root, &words(check))))
+    step::run("licenses", || call(&mut cargo(root, &split_args(check))))
 }
 
-fn words(line: &str) -> Vec<&str> {
+fn split_args(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 

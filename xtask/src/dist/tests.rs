@@ -1,9 +1,9 @@
-//! The files beside the shipped binary, and what keeps it from being shipped.
+//! License table, checksums and the size limit.
 
-use super::{BINARY_BYTES_MAX, check_size, checksum, licences, table};
+use super::{BINARY_BYTES_MAX, check_size, checksum, licenses, license_table};
 
 #[test]
-fn every_linked_crate_is_listed_once_with_its_licence() {
+fn every_linked_crate_is_listed_once_with_its_license() {
     let tree = "quorate-cli v0.1.0 (/some where/quorate-cli)|MIT OR Apache-2.0\n\
                 serde v1.0.229|MIT OR Apache-2.0\n\
                 memchr v2.8.3|Unlicense/MIT\n\n\
@@ -16,23 +16,23 @@ fn every_linked_crate_is_listed_once_with_its_licence() {
 }
 
 #[test]
-fn a_crate_without_a_licence_is_not_shipped() {
+fn a_crate_without_a_license_is_rejected() {
     for line in ["hidden v0.3.0|", "hidden v0.3.0| (*)"] {
-        let error = licences(&format!("serde v1.0.229|MIT\n{line}\n")).expect_err("no licence").to_string();
-        assert!(error.starts_with("hidden 0.3.0 is linked into the binary and has no licence"), "{error}");
+        let error = licences(&format!("serde v1.0.229|MIT\n{line}\n")).expect_err("no license").to_string();
+        assert!(error.starts_with("hidden 0.3.0 is linked into the binary and has no license"), "{error}");
     }
     assert!(licences("").is_err());
     assert!(licences("error: something else\n").is_err());
 }
 
 #[test]
-fn a_checksum_is_a_line_of_sha256sum() {
+fn a_checksum_line_has_the_sha256sum_format() {
     let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  quorate\n";
     assert_eq!(checksum(b"abc", "quorate"), expected);
 }
 
 #[test]
-fn a_binary_over_the_limit_is_not_shipped() {
+fn a_binary_over_the_limit_is_rejected() {
     assert!(check_size(BINARY_BYTES_MAX).is_ok());
     let error = check_size(41_234_567).expect_err("too large").to_string();
     assert!(error.starts_with("the binary has 41.2 MB, more than 40 MB"), "{error}");

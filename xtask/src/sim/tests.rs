@@ -1,4 +1,4 @@
-//! The command line of `cargo xtask sim`.
+//! Argument parsing of `cargo xtask sim`.
 
 use super::Plan;
 
@@ -8,8 +8,8 @@ fn parse(line: &str) -> Result<Plan, String> {
 }
 
 #[test]
-fn numbers_become_variables() {
-    let plan = parse("--cycles 500 --cuts 1000 --seed 42 -- --nocapture power").expect("a good line");
+fn numbers_become_environment_variables() {
+    let plan = parse("--cycles 500 --cuts 1000 --seed 42 -- --nocapture power").expect("valid arguments");
     let variables = plan.variables();
     let lines: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(lines, ["QUORATE_CRASH_CYCLES=500", "QUORATE_POWER_CUTS=1000", "QUORATE_SEED=42"]);
@@ -17,14 +17,14 @@ fn numbers_become_variables() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_not_set() {
-    assert!(parse("").expect("an empty line").variables().is_empty());
-    assert_eq!(parse("--seed 7").expect("a good line").variables(), [("QUORATE_SEED", "7".to_owned())]);
+fn omitted_arguments_set_no_variables() {
+    assert!(parse("").expect("no arguments").variables().is_empty());
+    assert_eq!(parse("--seed 7").expect("valid arguments").variables(), [("QUORATE_SEED", "7".to_owned())]);
 }
 
 #[test]
-fn a_wrong_line_is_refused() {
-    assert_eq!(parse("--cycles"), Err("--cycles needs a number".to_owned()));
-    assert_eq!(parse("--cycles many"), Err("--cycles needs a number, not `many`".to_owned()));
+fn invalid_arguments_are_rejected() {
+    assert_eq!(parse("--cycles"), Err("--cycles requires a number".to_owned()));
+    assert_eq!(parse("--cycles many"), Err("--cycles requires a number, not `many`".to_owned()));
     assert!(parse("--cycle 5").is_err());
 }

@@ -1,4 +1,4 @@
-//! The command line of `cargo xtask test`.
+//! Argument parsing of `cargo xtask test`.
 
 use super::Scope;
 
@@ -8,7 +8,7 @@ fn parse(line: &str) -> Result<Scope, String> {
 }
 
 #[test]
-fn without_a_flag_the_run_is_the_one_of_ci() {
+fn without_a_flag_the_scope_is_full() {
     assert_eq!(parse(""), Ok(Scope::Full));
     assert!(Scope::Full.variables().is_empty());
 }
