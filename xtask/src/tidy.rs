@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house as a test over all tracked files.
+//! `cargo xtask tidy`: checks the project rules on all tracked files.
 //!
-//! Each rule has a file of its own and says, for each violation, where it is, what it is and what to do instead. What
-//! rustfmt, clippy or rustc can check is not checked here. Every rule has a test that shows it firing.
+//! Each rule has its own module and reports, for each violation, the location, the problem and a fix. Rules that rustfmt,
+//! clippy or rustc can check are not duplicated here. Every rule has a test with a violation.
 
 mod arrows;
 mod exempt;
@@ -25,21 +25,21 @@ use anyhow::{Context, Result, bail};
 
 use source::Source;
 
-/// A tracked text file: its path from the root, with `/`, and its content.
+/// Tracked text file: its path relative to the root, with `/`, and its content.
 pub(crate) struct File {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-/// One breach of one rule.
+/// Violation of one rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
-    /// The rule's name, as `exempt.rs` writes it.
+    /// Name of the rule, as used by exemptions.
     pub(crate) rule: &'static str,
     pub(crate) path: String,
-    /// From 1 on.
+    /// Line number, starting at 1.
     pub(crate) line: usize,
-    /// What an exemption names: the path, or `path::function`.
+    /// Subject for exemptions: the path, or `path::function`.
     pub(crate) subject: String,
     pub(crate) what: String,
     pub(crate) instead: String,
@@ -59,11 +59,11 @@ impl Violation {
 impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { rule, path, line, what, instead, .. } = self;
-        write!(f, "{path}:{line}: {what} [{rule}]\n    instead: {instead}")
+        write!(f, "{path}:{line}: {what} [{rule}]\n    help: {instead}")
     }
 }
 
-/// Checks the whole tree; prints every violation, not only the first.
+/// Checks all tracked files and prints every violation.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let files = tracked(root)?;
     let violations = exempt::apply(check(&files), exempt::LIST);
@@ -72,14 +72,14 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     match violations.len() {
         0 => {
-            eprintln!("   tidy: {} files, all rules hold", files.len());
+            eprintln!("   tidy: {} files, no violations", files.len());
             Ok(())
         }
         count => bail!("tidy found {count} violation{}", if count == 1 { "" } else { "s" }),
     }
 }
 
-/// All rules over all files, in the order of paths and lines.
+/// Applies all rules to all files. Returns the violations sorted by path and line.
 fn check(files: &[File]) -> Vec<Violation> {
     let rust: Vec<Source> = source::all(files);
     let mut found = Vec::new();
@@ -102,8 +102,8 @@ fn check(files: &[File]) -> Vec<Violation> {
     found
 }
 
-/// The tracked text files. One that is deleted in the work tree but not yet in the index is left out, and so is
-/// everything that is not UTF-8.
+/// Returns the tracked text files. Files that are deleted in the work tree but not in the index are skipped, and so are
+/// files that are not UTF-8.
 fn tracked(root: &Path) -> Result<Vec<File>> {
     let output = Command::new("git")
         .arg("-C")
@@ -130,7 +130,7 @@ fn tracked(root: &Path) -> Result<Vec<File>> {
     Ok(files)
 }
 
-/// The folders in `crates/`, in order, each once.
+/// Returns the directories in `crates/`, sorted and without duplicates.
 fn crates(files: &[File]) -> Vec<&str> {
     let mut found: Vec<&str> = files
         .iter()

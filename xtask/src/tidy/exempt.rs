@@ -1,8 +1,8 @@
-//! What may break a rule, each with its reason. The list only gets shorter: an entry that is not needed is a violation.
+//! Exemptions from rules, each with a reason. An exemption that is no longer needed is a violation itself.
 
 use super::Violation;
 
-/// One exemption.
+/// Exemption from a rule.
 pub(crate) struct Exempt {
     pub(crate) rule: &'static str,
     /// A path, or `path::function` for the length of a function.
@@ -13,7 +13,7 @@ pub(crate) struct Exempt {
 /// All exemptions.
 pub(crate) const LIST: &[Exempt] = &[];
 
-/// Takes out what is exempt, and adds a violation for each exemption that took out nothing.
+/// Removes exempted violations, and adds a violation for each exemption that matched nothing.
 pub(crate) fn apply(found: Vec<Violation>, list: &[Exempt]) -> Vec<Violation> {
     let matches = |exempt: &Exempt, violation: &Violation| {
         exempt.rule == violation.rule && exempt.subject == violation.subject
@@ -23,7 +23,7 @@ pub(crate) fn apply(found: Vec<Violation>, list: &[Exempt]) -> Vec<Violation> {
         .filter(|exempt| !found.iter().any(|violation| matches(exempt, violation)))
         .map(|exempt| {
             let Exempt { rule, subject, reason } = exempt;
-            let what = format!("{subject} no longer breaks the rule `{rule}` ({reason})");
+            let what = format!("{subject} no longer violates the rule `{rule}` ({reason})");
             let instead = "delete the exemption";
             Violation::new("exemption", "xtask/src/tidy/exempt.rs", 1, what, instead)
         })

@@ -1,14 +1,14 @@
-//! A function fits a screen, except a flat `match` with one short arm for each variant.
+//! Limits the length of functions, except for a flat `match` with short arms.
 
 use super::Violation;
 use super::source::{Source, body_or_end, closing, is_word};
 
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// In a flat `match` no arm is longer than this.
+/// Maximum length of an arm in a flat `match`.
 const ARM_LINES_MAX: usize = 10;
 
-/// All functions of one file that are too long.
+/// Reports all functions of a file that are too long.
 pub(crate) fn check(source: &Source) -> Vec<Violation> {
     let mut found = Vec::new();
     for function in all(source) {
@@ -17,7 +17,7 @@ pub(crate) fn check(source: &Source) -> Vec<Violation> {
             let Function { name, .. } = &function;
             let lines = function.lines();
             let what = format!("function `{name}` has {lines} lines, more than {FUNCTION_LINES_MAX}");
-            let instead = "split it by step; only a flat match with short arms may be longer";
+            let instead = "split it into steps; only a flat match with short arms may be longer";
             let violation =
                 Violation::new("function-length", &source.path, function.first_line, what, instead);
             found.push(violation.about(name));
@@ -26,7 +26,7 @@ pub(crate) fn check(source: &Source) -> Vec<Violation> {
     found
 }
 
-/// A function with a body: where its braces are, and its first and last line.
+/// Function with a body: the positions of its braces, and its first and last line.
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) open: usize,
@@ -41,7 +41,7 @@ impl Function {
     }
 }
 
-/// All functions of a file, those inside others too.
+/// Returns all functions of a file, including nested ones.
 pub(crate) fn all(source: &Source) -> Vec<Function> {
     let code = &source.code;
     let mut found = Vec::new();
@@ -62,21 +62,21 @@ pub(crate) fn all(source: &Source) -> Vec<Function> {
     found
 }
 
-/// Whether one `match` directly in the body takes three quarters of its lines, with no long arm. Nested functions and
-/// blocks do not count as directly in the body.
+/// Whether one top-level `match` makes up three quarters of the body, with no long arm. A `match` in a nested function or
+/// block does not count.
 fn is_flat_match(body: &str) -> bool {
     let lines = body.lines().count();
     let mut at = 1;
-    while let Some(place) = body[at..].find(['{', 'm']).map(|place| at + place) {
-        if body.as_bytes()[place] == b'{' {
-            at = closing(body, place).map_or(body.len(), |end| end + 1);
+    while let Some(position) = body[at..].find(['{', 'm']).map(|position| at + position) {
+        if body.as_bytes()[position] == b'{' {
+            at = closing(body, position).map_or(body.len(), |end| end + 1);
             continue;
         }
-        at = place + 1;
-        if !body[place..].starts_with("match ") || is_word(body.as_bytes()[place - 1]) {
+        at = position + 1;
+        if !body[position..].starts_with("match ") || is_word(body.as_bytes()[position - 1]) {
             continue;
         }
-        let Some(open) = body_or_end(body, place) else { return false };
+        let Some(open) = body_or_end(body, position) else { return false };
         let Some(close) = closing(body, open) else { return false };
         let arms = &body[open..=close];
         if arms.lines().count() * 4 >= lines * 3 && longest_arm(arms) <= ARM_LINES_MAX {
@@ -87,7 +87,7 @@ fn is_flat_match(body: &str) -> bool {
     false
 }
 
-/// The lines from one `=>` directly in the match to the next, at most.
+/// Returns the maximum number of lines between two `=>` at the top level of the match.
 fn longest_arm(arms: &str) -> usize {
     let mut depth = 0_usize;
     let (mut line, mut arm_line, mut longest) = (0, 0, 0);

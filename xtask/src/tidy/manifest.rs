@@ -1,31 +1,32 @@
-//! As much of a Cargo.toml as the rules need: its name and its dependencies, with their lines.
+//! Minimal reader for Cargo.toml: the package name and the dependencies, with their line numbers.
 //!
-//! Not a TOML parser: it knows tables, keys, and values that go on over several lines until their brackets are closed.
+//! Not a TOML parser: it understands tables, keys, and values in brackets that span several lines.
 
-/// One crate's Cargo.toml.
+/// Cargo.toml of a crate.
 #[derive(Debug, Default)]
 pub(crate) struct Manifest {
     pub(crate) name: String,
     pub(crate) dependencies: Vec<Dependency>,
-    /// The line and the value of the feature `default`.
+    /// Line number and value of the feature `default`.
     pub(crate) default_features: Option<(usize, String)>,
 }
 
-/// A crate that this one names.
+/// Dependency of a crate.
 #[derive(Debug)]
 pub(crate) struct Dependency {
-    /// The package's own name, also when it is renamed here.
+    /// Name of the package, even if the dependency is renamed.
     pub(crate) name: String,
     pub(crate) use_for: Use,
-    /// Everything that the manifest says about it.
+    /// Value of the dependency in the manifest, as text.
     pub(crate) text: String,
     pub(crate) line: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// `[dependencies]` and `[build-dependencies]`: part of what is shipped or of how it is built.
+    /// `[dependencies]` and `[build-dependencies]`.
     Product,
+    /// `[dev-dependencies]`.
     Tests,
 }
 
@@ -38,36 +39,36 @@ pub(crate) fn read(text: &str) -> Manifest {
         let mut entry = without_comment(first).trim().to_owned();
         if entry.starts_with('[') {
             table = entry.trim_matches(['[', ']']).trim().to_owned();
-            if let Some((use_for, name)) = own_table(&table) {
+            if let Some((use_for, name)) = dependency_table(&table) {
                 let (name, text) = (name.to_owned(), String::new());
                 manifest.dependencies.push(Dependency { name, use_for, text, line: index + 1 });
             }
             continue;
         }
-        while is_open(&entry) {
+        while has_open_bracket(&entry) {
             let Some((_, next)) = lines.next() else { break };
             entry.push_str(without_comment(next).trim());
         }
         if let Some((key, value)) = entry.split_once('=') {
-            manifest.enter(&table, key.trim(), value.trim(), index + 1);
+            manifest.add(&table, key.trim(), value.trim(), index + 1);
         }
     }
     manifest
 }
 
 impl Manifest {
-    fn enter(&mut self, table: &str, key: &str, value: &str, line: usize) {
-        if own_table(table).is_some() {
+    fn add(&mut self, table: &str, key: &str, value: &str, line: usize) {
+        if dependency_table(table).is_some() {
             if let Some(last) = self.dependencies.last_mut() {
                 last.text.push_str(&format!("{key} = {value}\n"));
-                last.rename();
+                last.resolve_rename();
             }
         } else if let Some(use_for) = use_of(table) {
-            let (name, tail) = key.split_once('.').unwrap_or((key, ""));
-            let text = if tail.is_empty() { value.to_owned() } else { format!("{tail} = {value}") };
+            let (name, rest_of_key) = key.split_once('.').unwrap_or((key, ""));
+            let text = if rest_of_key.is_empty() { value.to_owned() } else { format!("{rest_of_key} = {value}") };
             let name = name.trim_matches('"').to_owned();
             let mut dependency = Dependency { name, use_for, text, line };
-            dependency.rename();
+            dependency.resolve_rename();
             self.dependencies.push(dependency);
         } else if table == "package" && key == "name" {
             self.name = value.trim_matches('"').to_owned();
@@ -79,7 +80,7 @@ impl Manifest {
 
 impl Dependency {
     /// `hub = { package = "quorate" }` is a dependency on quorate.
-    fn rename(&mut self) {
+    fn resolve_rename(&mut self) {
         let Some((_, rest)) = self.text.split_once("package = \"") else { return };
         if let Some((name, _)) = rest.split_once('"') {
             self.name = name.to_owned();
@@ -87,7 +88,7 @@ impl Dependency {
     }
 }
 
-/// What the dependencies of this table are for; the table may be one for a target.
+/// Returns the use of the dependencies in a table, which may be target-specific.
 fn use_of(table: &str) -> Option<Use> {
     let last = if table.starts_with("target.") { table.rsplit('.').next()? } else { table };
     match last {
@@ -97,14 +98,14 @@ fn use_of(table: &str) -> Option<Use> {
     }
 }
 
-/// `[dependencies.tokio]`: a table for one dependency.
-fn own_table(table: &str) -> Option<(Use, &str)> {
+/// Returns the use and the name for a table of a single dependency, such as `[dependencies.tokio]`.
+fn dependency_table(table: &str) -> Option<(Use, &str)> {
     let (before, name) = table.rsplit_once('.')?;
     let use_for = use_of(before)?;
     Some((use_for, name.trim_matches('"')))
 }
 
-fn is_open(entry: &str) -> bool {
+fn has_open_bracket(entry: &str) -> bool {
     let count = |marks: [char; 2]| entry.matches(marks).count();
     count(['[', '{']) > count([']', '}'])
 }

@@ -1,4 +1,4 @@
-//! Names that say nothing: as a file, a folder or the end of a type.
+//! Meaningless names of files, directories and types.
 
 use super::Violation;
 use super::source::{Source, is_word};
@@ -9,7 +9,7 @@ const EMPTY_NAMES: [&str; 8] =
 const INSTEAD: &str =
     "name the thing that it does: LeaseSweep, not TaskManager; task/claim.rs, not task_utils.rs";
 
-/// A path of which a folder or the file is, or ends in, an empty name.
+/// Reports a path in which a directory or the file has a meaningless last word.
 pub(crate) fn path(path: &str) -> Vec<Violation> {
     let stem_of = |part: &str| part.split('.').next().unwrap_or_default().to_lowercase();
     let last_word = |stem: String| stem.rsplit(['_', '-']).next().unwrap_or_default().to_owned();
@@ -18,7 +18,7 @@ pub(crate) fn path(path: &str) -> Vec<Violation> {
     word.map(|word| Violation::new("name", path, 1, what(word), INSTEAD)).into_iter().collect()
 }
 
-/// Types whose last word is an empty name.
+/// Reports types with a meaningless last word.
 pub(crate) fn types(source: &Source) -> Vec<Violation> {
     let mut found = Vec::new();
     for keyword in ["struct ", "enum ", "trait ", "union ", "type "] {
@@ -41,7 +41,7 @@ fn is_empty_name(word: &str) -> bool {
     EMPTY_NAMES.contains(&word)
 }
 
-/// `TaskManager` has the last hump `manager`.
+/// Returns the last word of a camel-case name: `manager` for `TaskManager`.
 fn last_hump(name: &str) -> String {
     let start = name.rfind(|char: char| char.is_ascii_uppercase()).unwrap_or(0);
     name[start..].to_lowercase()

@@ -1,4 +1,4 @@
-//! Pages that must keep up with the code: one for each error code, and ARCHITECTURE.md for the crates.
+//! Documentation that must match the code: a page per error code, and every crate in ARCHITECTURE.md.
 
 use super::functions;
 use super::source::Source;
@@ -6,7 +6,7 @@ use super::{File, Violation, crates};
 
 const CODES: &str = "crates/quorate-core/src/refused.rs";
 
-/// Each error code has a page, and each page a code. Passes as long as core has no codes file.
+/// Checks that each error code has a page, and each page a code. Passes if core has no file with codes.
 pub(crate) fn errors(files: &[File]) -> Vec<Violation> {
     let Some(file) = files.iter().find(|file| file.path == CODES) else { return Vec::new() };
     let codes = codes(&Source::new(CODES, &file.text));
@@ -20,7 +20,7 @@ pub(crate) fn errors(files: &[File]) -> Vec<Violation> {
         if !files.iter().any(|file| file.path == page) {
             let what = format!("the error code {code} has no page");
             let instead =
-                format!("write {page}: what happened, why, what to do next, whether retrying helps");
+                format!("write {page}: the cause, how to fix it, and whether to retry");
             found.push(Violation::new("error-page", CODES, *line, what, &instead));
         }
     }
@@ -30,14 +30,14 @@ pub(crate) fn errors(files: &[File]) -> Vec<Violation> {
             continue;
         };
         if !codes.iter().any(|(known, _)| known == code) {
-            let what = format!("no error has the code {code}");
+            let what = format!("there is no error code {code}");
             found.push(Violation::new("error-page", &file.path, 1, what, "delete the page, or add the code"));
         }
     }
     found
 }
 
-/// The codes in `fn as_str`, with their lines.
+/// Returns the codes in `fn as_str`, with their line numbers.
 fn codes(source: &Source) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for function in functions::all(source).into_iter().filter(|function| function.name == "as_str") {
@@ -52,24 +52,24 @@ fn codes(source: &Source) -> Vec<(String, usize)> {
     found
 }
 
-/// ARCHITECTURE.md exists and names every crate.
+/// Checks that ARCHITECTURE.md exists and mentions every crate.
 pub(crate) fn architecture(files: &[File]) -> Vec<Violation> {
     const PAGE: &str = "ARCHITECTURE.md";
     let Some(page) = files.iter().find(|file| file.path == PAGE) else {
-        let instead = "write it: bird's eye, the path of a message, code map, invariants, glossary";
+        let instead = "write it: overview, path of a message, code map, invariants, glossary";
         return vec![Violation::new("architecture", PAGE, 1, "the page is missing", instead)];
     };
     let mut found = Vec::new();
     for folder in crates(files) {
         if !names_crate(&page.text, folder) {
-            let what = format!("the page does not name the crate `{folder}`");
+            let what = format!("the page does not mention the crate `{folder}`");
             found.push(Violation::new("architecture", PAGE, 1, what, "add it to the code map"));
         }
     }
     found
 }
 
-/// The name as a word of its own, so that `quorate-core` does not stand for `quorate`.
+/// Whether the text contains the name as a separate word: `quorate-core` does not count for `quorate`.
 fn names_crate(text: &str, name: &str) -> bool {
     let part_of_name = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_');
     text.split(|char| !part_of_name(char)).any(|word| word == name)

@@ -1,7 +1,7 @@
-//! Nothing in the tree may depend on one machine: no absolute paths of a machine, no package hosts.
+//! Rejects machine-specific content: absolute paths of a machine, and hosts of package registries.
 //!
-//! This rule reads every tracked text file, comments and strings included. The needles are written in halves so that
-//! this file does not break its own rule.
+//! The rule applies to every tracked text file, including comments and strings. The search strings are written in halves
+//! so that this file does not violate its own rule.
 
 use super::{File, Violation};
 
@@ -17,10 +17,10 @@ const HOSTS: [&str; 6] = [
     concat!("artif", "actory"),
 ];
 
-/// The one source that the lock file may name.
+/// Only source that is allowed in the lock file.
 const CRATES_IO: &str = concat!("registry+https://github.com/rust-lang/crates.io", "-index");
 
-/// Checks one file.
+/// Checks a file.
 pub(crate) fn check(file: &File) -> Vec<Violation> {
     if file.path.ends_with("Cargo.lock") {
         return lock(file);
@@ -28,24 +28,24 @@ pub(crate) fn check(file: &File) -> Vec<Violation> {
     let is_cargo = file.path.ends_with(".toml") && !file.path.ends_with("deny.toml");
     let mut found = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
-        let at = |what: String, instead| Violation::new("place", &file.path, index + 1, what, instead);
+        let at = |what: String, instead| Violation::new("machine-specific", &file.path, index + 1, what, instead);
         if let Some(path) = PATHS.iter().find(|path| has_path(line, path)) {
-            let instead = "use a path from the root of the repository, a temporary folder or an argument";
-            found.push(at(format!("an absolute path of one machine: `{path}`"), instead));
+            let instead = "use a path relative to the repository root, a temporary directory or an argument";
+            found.push(at(format!("machine-specific absolute path `{path}`"), instead));
         }
         if let Some(host) = HOSTS.iter().find(|host| line.contains(**host)) {
-            let instead = "leave the host to the configuration of the machine";
-            found.push(at(format!("the host of a package registry: `{host}`"), instead));
+            let instead = "configure the host on the machine, not in the repository";
+            found.push(at(format!("host of a package registry: `{host}`"), instead));
         }
         if is_cargo && names_a_registry(line) {
-            let instead = "leave registries and mirrors to the configuration of the machine";
-            found.push(at("a registry of one machine".to_owned(), instead));
+            let instead = "configure registries and mirrors on the machine, not in the repository";
+            found.push(at("machine-specific registry".to_owned(), instead));
         }
     }
     found
 }
 
-/// The path begins here, not in the middle of a longer one such as `docs/work/`.
+/// Whether the line contains the path, but not in the middle of a longer one such as `docs/work/`.
 fn has_path(line: &str, path: &str) -> bool {
     let bytes = line.as_bytes();
     let begins =
@@ -64,9 +64,9 @@ fn lock(file: &File) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
         if line.starts_with("source = ") && !line.contains(CRATES_IO) {
-            let instead = "take the crate from crates.io, and lock without a mirror configured";
-            let what = "a crate from somewhere else than crates.io";
-            found.push(Violation::new("place", &file.path, index + 1, what, instead));
+            let instead = "use the crate from crates.io, and update the lock file without a configured mirror";
+            let what = "crate from a source other than crates.io";
+            found.push(Violation::new("machine-specific", &file.path, index + 1, what, instead));
         }
     }
     found

@@ -1,26 +1,26 @@
-//! A Rust file as the rules see it: the raw text, and the same text with comments and literals blanked out.
+//! Rust source file for the rules: the raw text, and the same text with comments and literals blanked out.
 //!
-//! Blanking keeps every byte's place, so a position in one text is a position in the other. This is no parser: it knows
-//! where comments, strings and characters begin and end, and which braces belong together, and no more.
+//! Blanking preserves all byte positions, so a position in one text is valid in the other. This is not a parser: it only
+//! finds comments, string and character literals, and matching brackets.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use super::File;
 
-/// One Rust file.
+/// Rust source file.
 pub(crate) struct Source {
     pub(crate) path: String,
     pub(crate) raw: String,
     /// `raw` with the inside of comments, strings and characters replaced by spaces.
     pub(crate) code: String,
-    /// The whole file is test code.
+    /// Whether the whole file is test code.
     pub(crate) is_test: bool,
-    /// The bytes of modules and items under `#[cfg(test)]`.
+    /// Byte ranges of modules and items under `#[cfg(test)]`.
     test_parts: Vec<Range<usize>>,
 }
 
-/// All Rust files among the given ones; a module declared under `#[cfg(test)]` is test code wherever it lies.
+/// Parses all Rust files. A module declared under `#[cfg(test)]` is test code, whatever its path.
 pub(crate) fn all(files: &[File]) -> Vec<Source> {
     let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
     let mut sources: Vec<Source> = rust.map(|file| Source::new(&file.path, &file.text)).collect();
@@ -40,17 +40,17 @@ impl Source {
         Self { path: path.to_owned(), raw: raw.to_owned(), code, is_test, test_parts }
     }
 
-    /// Whether the byte at this place is test code.
+    /// Whether the byte at this position is test code.
     pub(crate) fn tests_at(&self, at: usize) -> bool {
         self.is_test || self.test_parts.iter().any(|part| part.contains(&at))
     }
 
-    /// The line number, from 1 on, of the byte at this place.
+    /// Returns the line number, starting at 1, of the byte at this position.
     pub(crate) fn line_at(&self, at: usize) -> usize {
         1 + self.code.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// The paths that files of `#[cfg(test)] mod name;` can have.
+    /// Returns the possible paths of modules declared as `#[cfg(test)] mod name;`.
     fn test_modules(&self) -> Vec<String> {
         let stem = self.path.strip_suffix(".rs").unwrap_or(&self.path);
         let (folder, name) = stem.rsplit_once('/').unwrap_or(("", stem));
@@ -63,15 +63,15 @@ impl Source {
 
 struct TestItem {
     range: Range<usize>,
-    /// The name in `mod name;`.
+    /// Module name in `mod name;`.
     file_module: Option<String>,
 }
 
 fn cfg_test_items(code: &str) -> Vec<TestItem> {
     let mut found = Vec::new();
-    for mark in ["#[cfg(test)]", "#[cfg(all(test"] {
-        for (start, _) in code.match_indices(mark) {
-            let attribute_end = closing(code, start + 1).map_or(start + mark.len(), |end| end + 1);
+    for attribute in ["#[cfg(test)]", "#[cfg(all(test"] {
+        for (start, _) in code.match_indices(attribute) {
+            let attribute_end = closing(code, start + 1).map_or(start + attribute.len(), |end| end + 1);
             let Some(body) = body_or_end(code, attribute_end) else { continue };
             let item = code[attribute_end..body].trim();
             let name = item.rsplit_once("mod ").map(|(_, name)| name.trim().to_owned());
@@ -83,7 +83,7 @@ fn cfg_test_items(code: &str) -> Vec<TestItem> {
     found
 }
 
-/// The place of the first `{` or `;` from here on that is in no parentheses or brackets.
+/// Returns the position of the first `{` or `;` after `from` that is outside parentheses and brackets.
 pub(crate) fn body_or_end(code: &str, from: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, byte) in code.bytes().enumerate().skip(from) {
@@ -97,7 +97,7 @@ pub(crate) fn body_or_end(code: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// The place of the bracket that closes the one at `open`.
+/// Returns the position of the bracket that closes the one at `open`.
 pub(crate) fn closing(code: &str, open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, byte) in code.bytes().enumerate().skip(open) {
@@ -115,31 +115,31 @@ pub(crate) fn closing(code: &str, open: usize) -> Option<usize> {
     None
 }
 
-/// Whether this byte can be part of a name.
+/// Whether the byte can be part of an identifier.
 pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Replaces comments and the inside of literals by spaces; line ends and all places stay.
+/// Replaces comments and the content of literals with spaces. Newlines and all positions are preserved.
 pub(crate) fn blank(raw: &str) -> String {
     let bytes = raw.as_bytes();
     let mut out = bytes.to_vec();
     let mut at = 0;
     while at < bytes.len() {
-        let (hidden, next) = hidden_at(bytes, at);
-        for byte in &mut out[hidden] {
+        let (blanked, next) = blank_at(bytes, at);
+        for byte in &mut out[blanked] {
             if *byte != b'\n' {
                 *byte = b' ';
             }
         }
         at = next;
     }
-    // Whole literals and comments become ASCII, so what is left is valid text.
+    // Literals and comments are replaced completely, so the result is valid UTF-8.
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// What is to be hidden from here on (maybe nothing), and where to go on.
-fn hidden_at(bytes: &[u8], at: usize) -> (Range<usize>, usize) {
+/// Returns the range to blank at this position (possibly empty), and the position to continue at.
+fn blank_at(bytes: &[u8], at: usize) -> (Range<usize>, usize) {
     let rest = &bytes[at..];
     let starts_word = at == 0 || !is_word(bytes[at - 1]);
     if rest.starts_with(b"//") {
@@ -166,7 +166,7 @@ fn hidden_at(bytes: &[u8], at: usize) -> (Range<usize>, usize) {
     }
 }
 
-/// A character literal, not a lifetime: an escape, or one character and then the closing mark.
+/// Whether a character literal starts here, not a lifetime: an escape, or one character and a closing quote.
 fn is_character(rest: &[u8]) -> bool {
     match rest.get(1) {
         Some(b'\\') => true,
@@ -183,15 +183,15 @@ fn is_character(rest: &[u8]) -> bool {
     }
 }
 
-fn quoted_end(bytes: &[u8], open: usize, mark: u8) -> usize {
+fn quoted_end(bytes: &[u8], open: usize, quote: u8) -> usize {
     let mut at = open + 1;
-    while at < bytes.len() && bytes[at] != mark {
+    while at < bytes.len() && bytes[at] != quote {
         at += if bytes[at] == b'\\' { 2 } else { 1 };
     }
     at.min(bytes.len())
 }
 
-/// The inside of `r"…"`, `r#"…"#`, `br"…"` or `cr"…"` that begins here, with its closing mark.
+/// Returns the range of a raw string (`r"…"`, `r#"…"#`, `br"…"` or `cr"…"`) that starts here.
 fn raw_string(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     let r = if matches!(bytes[at], b'b' | b'c') { at + 1 } else { at };
     if bytes.get(r) != Some(&b'r') {
@@ -204,7 +204,7 @@ fn raw_string(bytes: &[u8], at: usize) -> Option<Range<usize>> {
     }
     let mut end_mark = vec![b'"'];
     end_mark.resize(1 + hashes, b'#');
-    let end = find(bytes, open + 1, &end_mark).map_or(bytes.len(), |place| place + end_mark.len());
+    let end = find(bytes, open + 1, &end_mark).map_or(bytes.len(), |position| position + end_mark.len());
     Some(at..end)
 }
 
@@ -227,7 +227,7 @@ fn comment_end(bytes: &[u8], open: usize) -> usize {
     bytes.len()
 }
 
-fn find(bytes: &[u8], from: usize, what: &[u8]) -> Option<usize> {
+fn find(bytes: &[u8], from: usize, needle: &[u8]) -> Option<usize> {
     let rest = bytes.get(from..)?;
-    rest.windows(what.len()).position(|window| window == what).map(|place| from + place)
+    rest.windows(needle.len()).position(|window| window == needle).map(|position| from + position)
 }

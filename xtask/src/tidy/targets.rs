@@ -1,15 +1,15 @@
-//! The integration tests of a package are one target, `tests/it/main.rs`: every target links the whole workspace.
+//! Requires one integration-test target per package, `tests/it/main.rs`, because every target links all dependencies.
 //!
-//! Another target is refused unless it gives its reason in its opening comment: `//! Own target: REASON`. For a target
-//! that the manifest declares, the reason stands in the line above: `# Own target: REASON`. And since a file below
-//! `tests/it` that no module declares is never compiled, such a file is refused as well.
+//! Another target needs a reason in its opening comment: `//! Own target: REASON`. For a target declared in the manifest,
+//! the reason is in the line above: `# Own target: REASON`. A file below `tests/it` that no module declares would never
+//! be compiled, so it is a violation too.
 
 use super::source::Source;
 use super::{File, Violation};
 
 const RULE: &str = "test-target";
 const INSTEAD: &str =
-    "make it a module of tests/it/main.rs, or give the reason in its opening comment: `//! Own target: …`";
+    "make it a module of tests/it/main.rs, or state the reason in its opening comment: `//! Own target: …`";
 
 /// Checks the test targets of all packages.
 pub(crate) fn check(rust: &[Source], files: &[File]) -> Vec<Violation> {
@@ -19,7 +19,7 @@ pub(crate) fn check(rust: &[Source], files: &[File]) -> Vec<Violation> {
         if inside.starts_with("it/") {
             found.extend(undeclared(source, package, inside, rust));
         } else if is_target(inside) && !source.raw.lines().take_while(is_opening).any(has_reason) {
-            let what = "a target of its own for integration tests, without a reason";
+            let what = "separate integration-test target without a reason";
             found.push(Violation::new(RULE, &source.path, 1, what, INSTEAD));
         }
     }
@@ -29,13 +29,14 @@ pub(crate) fn check(rust: &[Source], files: &[File]) -> Vec<Violation> {
     found
 }
 
-/// The package, and the path inside its folder `tests`. A folder `tests` below `src` holds unit tests.
+/// Splits a path into the package and the path inside its directory `tests`. A directory `tests` below `src` contains unit
+/// tests.
 fn split(path: &str) -> Option<(&str, &str)> {
     let (package, inside) = path.split_once("/tests/")?;
     (!package.contains("/src")).then_some((package, inside))
 }
 
-/// What cargo takes for a target: each file in `tests`, and each `main.rs` in a folder of it.
+/// Whether cargo treats the file as a target: a file in `tests`, or a `main.rs` in a subdirectory.
 fn is_target(inside: &str) -> bool {
     match inside.split_once('/') {
         None => true,
@@ -52,7 +53,7 @@ fn has_reason(line: &str) -> bool {
     reason.is_some_and(|reason| !reason.trim().is_empty())
 }
 
-/// A file below `tests/it` whose parent module does not declare it.
+/// Reports a file below `tests/it` that its parent module does not declare.
 fn undeclared(source: &Source, package: &str, inside: &str, rust: &[Source]) -> Option<Violation> {
     let module = inside.strip_suffix("/mod.rs").or_else(|| inside.strip_suffix(".rs"))?;
     let (folder, name) = module.rsplit_once('/')?;
@@ -81,9 +82,9 @@ fn declared_in_manifest(file: &File) -> Vec<Violation> {
     let mut before = "";
     for (index, line) in file.text.lines().enumerate() {
         if line.trim() == "[[test]]" && !(before.starts_with('#') && has_reason(before)) {
-            let what = "a target for integration tests that the manifest declares, without a reason";
+            let what = "integration-test target in the manifest without a reason";
             let instead =
-                "let cargo find tests/it/main.rs, or give the reason in the line above: `# Own target: …`";
+                "let cargo discover tests/it/main.rs, or state the reason in the line above: `# Own target: …`";
             found.push(Violation::new(RULE, &file.path, index + 1, what, instead));
         }
         before = line;

@@ -1,4 +1,4 @@
-//! Every rule of tidy is shown firing, and shown to leave good code alone.
+//! Every rule has tests with violations and with valid code.
 
 mod arrows;
 mod code;
@@ -7,7 +7,8 @@ mod text;
 
 use super::{File, Violation, check};
 
-/// Checks the given files beside an ARCHITECTURE.md that names their crates; answers `path:line: what`.
+/// Checks the given files together with an ARCHITECTURE.md that mentions their crates. Returns `path:line: problem` for
+/// each violation.
 fn found(files: &[(&str, &str)]) -> Vec<String> {
     let mut files: Vec<File> = files
         .iter()
@@ -17,11 +18,11 @@ fn found(files: &[(&str, &str)]) -> Vec<String> {
         let text = super::crates(&files).join(" ");
         files.push(File { path: "ARCHITECTURE.md".to_owned(), text });
     }
-    let shown = |found: &Violation| format!("{}:{}: {}", found.path, found.line, found.what);
-    check(&files).iter().map(shown).collect()
+    let describe = |found: &Violation| format!("{}:{}: {}", found.path, found.line, found.what);
+    check(&files).iter().map(describe).collect()
 }
 
-/// Checks one Rust file of a crate that is otherwise in order; `path` is inside `crates/quorate-engine/`.
+/// Checks one Rust file of an otherwise valid crate; `path` is relative to `crates/quorate-engine/`.
 fn found_in(path: &str, code: &str) -> Vec<String> {
     let path = format!("crates/quorate-engine/{path}");
     let text = format!("//! A file.\n{code}");
@@ -34,7 +35,7 @@ fn found_in(path: &str, code: &str) -> Vec<String> {
     found(&files)
 }
 
-/// One violation, with this text in it.
+/// Asserts that there is one violation, which contains this text.
 #[track_caller]
 fn assert_one(found: &[String], text: &str) {
     assert_eq!(found.len(), 1, "one violation expected: {found:#?}");
@@ -47,13 +48,13 @@ fn assert_none(found: &[String]) {
 }
 
 #[test]
-fn a_violation_says_where_what_and_what_instead() {
+fn a_violation_is_printed_with_location_problem_and_help() {
     let violation = Violation::new("word", "a/b.rs", 7, "`x` is a banned word here", "use y");
-    assert_eq!(violation.to_string(), "a/b.rs:7: `x` is a banned word here [word]\n    instead: use y");
+    assert_eq!(violation.to_string(), "a/b.rs:7: `x` is a banned word here [word]\n    help: use y");
 }
 
 #[test]
-fn a_crate_without_code_is_an_empty_room() {
+fn a_crate_without_code_is_a_violation() {
     let manifest = ("crates/quorate-store/Cargo.toml", "[package]\nname = \"quorate-store\"\n");
     let lib = "crates/quorate-store/src/lib.rs";
     assert_one(&found(&[manifest]), "no code");
@@ -73,7 +74,7 @@ mod exemptions {
     }
 
     #[test]
-    fn an_exemption_takes_out_what_it_names_and_nothing_else() {
+    fn an_exemption_removes_only_its_subject() {
         assert_eq!(apply(vec![long("decide"), long("apply")], &[LONG]), [long("apply")]);
     }
 

@@ -1,6 +1,6 @@
-//! Words that Rust code must not use, each with what to use instead.
+//! Banned words in Rust code, each with a replacement.
 //!
-//! Comments and strings are free: only code is looked at.
+//! Only code is checked, not comments and strings.
 
 use super::Violation;
 use super::source::{Source, is_word};
@@ -11,11 +11,11 @@ struct Word {
     instead: &'static str,
 }
 
-/// Where a word is banned.
+/// Scope of a ban.
 #[derive(Clone, Copy)]
 enum Place {
     Everywhere,
-    /// Not in the files through which time and chance come in, nor in tests, benches and xtask.
+    /// Everywhere except in the sources of time and randomness, tests, benches and xtask.
     Product,
     /// In tests, and everywhere in core.
     TestsAndCore,
@@ -45,7 +45,7 @@ const WORDS: &[Word] = &[
     Word { word: "#[ignore", place: Place::Everywhere, instead: "mend the test or delete it" },
 ];
 
-/// All banned words in the code of one file.
+/// Reports all banned words in the code of a file.
 pub(crate) fn check(source: &Source) -> Vec<Violation> {
     let mut found = Vec::new();
     for Word { word, place, instead } in WORDS {
@@ -73,7 +73,7 @@ impl Place {
     }
 }
 
-/// The files that may ask for time and chance: the two doors, the benches, and the chores.
+/// Whether a file may read the clock or generate random bytes: their source files, benches and xtask.
 fn is_door_or_bench(path: &str) -> bool {
     let mut parts: Vec<&str> = path.split('/').collect();
     let file = parts.pop().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The rules over manifests: who may depend on whom.
+//! Tests of the dependency rules for manifests.
 
 use super::{assert_none, assert_one, found};
 
-/// Checks a crate with this text after its `[package]` table, which has two lines.
+/// Checks a crate whose manifest has this text after the two lines of its `[package]` table.
 fn found_in_manifest(name: &str, rest: &str) -> Vec<String> {
     let manifest = format!("[package]\nname = \"{name}\"\n{rest}");
     let (path, lib) = (format!("crates/{name}/Cargo.toml"), format!("crates/{name}/src/lib.rs"));
@@ -10,7 +10,7 @@ fn found_in_manifest(name: &str, rest: &str) -> Vec<String> {
 }
 
 #[test]
-fn dependencies_flow_one_way() {
+fn dependencies_go_one_way() {
     let on = |name: &str| format!("[dependencies]\n{name} = {{ workspace = true }}\n");
     assert_one(
         &found_in_manifest("quorate-core", &on("quorate-store")),
@@ -31,17 +31,17 @@ fn dependencies_flow_one_way() {
 }
 
 #[test]
-fn the_library_needs_the_engine_for_an_embedded_hub_only() {
+fn the_library_needs_the_engine_only_for_an_embedded_hub() {
     let on = |name: &str, more: &str| format!("[dependencies]\n{name} = {{ workspace = true{more} }}\n");
     for name in ["quorate-engine", "quorate-store", "quorate-sqlite", "quorate-procedures"] {
-        assert_one(&found_in_manifest("quorate", &on(name, "")), "must not always depend on");
+        assert_one(&found_in_manifest("quorate", &on(name, "")), "unconditionally");
         assert_none(&found_in_manifest("quorate", &on(name, ", optional = true")));
     }
     assert_none(&found_in_manifest("quorate", &on("quorate-env", "")));
 }
 
 #[test]
-fn every_way_to_write_a_dependency_is_seen() {
+fn every_dependency_syntax_is_recognized() {
     for rest in [
         "[dependencies]\nquorate-store.workspace = true\n",
         "[dependencies.quorate-store]\nworkspace = true\n",
@@ -55,7 +55,7 @@ fn every_way_to_write_a_dependency_is_seen() {
 }
 
 #[test]
-fn tests_may_use_what_stands_before_and_the_simulation() {
+fn dev_dependencies_may_be_lower_crates_and_the_simulation() {
     let on = |name: &str| format!("[dev-dependencies]\n{name} = {{ workspace = true }}\n");
     assert_none(&found_in_manifest("quorate-engine", &on("quorate-sqlite")));
     assert_none(&found_in_manifest("quorate-engine", &on("quorate-sim")));
@@ -69,7 +69,7 @@ fn tests_may_use_what_stands_before_and_the_simulation() {
 fn core_stays_pure() {
     for name in ["tokio", "rusqlite", "jiff", "getrandom"] {
         let rest = format!("[dependencies]\n{name} = {{ workspace = true }}\n");
-        assert_one(&found_in_manifest("quorate-core", &rest), &format!("must stay without `{name}`"));
+        assert_one(&found_in_manifest("quorate-core", &rest), &format!("must not depend on the external crate `{name}`"));
     }
     assert_none(&found_in_manifest("quorate-core", "[dependencies]\nserde = { workspace = true }\n"));
 }
@@ -77,10 +77,10 @@ fn core_stays_pure() {
 #[test]
 fn sql_stays_in_the_backend_and_anyhow_in_the_binary() {
     let on = |name: &str| format!("[dependencies]\n{name} = {{ workspace = true }}\n");
-    assert_one(&found_in_manifest("quorate-engine", &on("rusqlite")), "must stay without `rusqlite`");
-    assert_one(&found_in_manifest("quorate-sqlite", &on("anyhow")), "must stay without `anyhow`");
+    assert_one(&found_in_manifest("quorate-engine", &on("rusqlite")), "must not depend on the external crate `rusqlite`");
+    assert_one(&found_in_manifest("quorate-sqlite", &on("anyhow")), "must not depend on the external crate `anyhow`");
     assert_none(&found_in_manifest("quorate-sqlite", &on("rusqlite")));
-    assert_one(&found_in_manifest("quorate-bench", &on("rusqlite")), "must stay without `rusqlite`");
+    assert_one(&found_in_manifest("quorate-bench", &on("rusqlite")), "must not depend on the external crate `rusqlite`");
     assert_none(&found_in_manifest("quorate-bench", &on("anyhow")));
     assert_none(&found_in_manifest("quorate-cli", &on("anyhow")));
 }
@@ -96,20 +96,20 @@ fn test_features_stay_out_of_the_product() {
     let default = "[features]\ndefault = [\"sabotage\"]\nsabotage = []\n";
     assert_one(
         &found_in_manifest("quorate-sqlite", default),
-        "Cargo.toml:4: a test-only feature is on by default",
+        "Cargo.toml:4: a test-only feature is enabled by default",
     );
 }
 
 #[test]
-fn versions_stand_in_the_root() {
-    assert_one(&found_in_manifest("quorate-core", "[dependencies]\nserde = \"1\"\n"), "a version of its own");
+fn versions_are_specified_in_the_root() {
+    assert_one(&found_in_manifest("quorate-core", "[dependencies]\nserde = \"1\"\n"), "not inherited from the workspace");
 }
 
 #[test]
-fn a_crate_has_its_place_in_the_list_and_its_folder_has_its_name() {
+fn a_crate_is_in_the_list_and_its_directory_has_its_name() {
     assert_one(&found_in_manifest("quorate-shed", ""), "not in the list of crates");
     let lib = ("crates/quorate-core/src/lib.rs", "//! A crate.\npub struct Head;\n");
     assert_one(&found(&[lib]), "has no Cargo.toml");
     let manifest = ("crates/quorate-core/Cargo.toml", "[package]\nname = \"core\"\n");
-    assert_one(&found(&[lib, manifest]), "holds the crate `core`");
+    assert_one(&found(&[lib, manifest]), "contains the crate `core`");
 }

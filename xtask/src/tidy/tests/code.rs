@@ -1,4 +1,4 @@
-//! The rules over Rust code: length, opening, words and names.
+//! Tests of the rules for Rust code: length, opening comment, banned words and names.
 
 use super::{assert_none, assert_one, found, found_in};
 use crate::tidy::source::blank;
@@ -14,9 +14,9 @@ fn a_file_of_more_than_800_lines_is_too_long() {
 }
 
 #[test]
-fn a_file_opens_with_what_it_is_for() {
-    assert_one(&found(&[("xtask/src/a.rs", "const A: u8 = 1;\n")]), "a.rs:1: the file does not open");
-    assert_one(&found(&[("xtask/tests/a/b.rs", "/// Not the file.\n")]), "b.rs:1: the file does not open");
+fn a_file_starts_with_an_inner_doc_comment() {
+    assert_one(&found(&[("xtask/src/a.rs", "const A: u8 = 1;\n")]), "a.rs:1: the file does not start");
+    assert_one(&found(&[("xtask/tests/a/b.rs", "/// Not the file.\n")]), "b.rs:1: the file does not start");
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn braces_in_text_do_not_end_a_function() {
 }
 
 #[test]
-fn a_declaration_without_body_is_no_function() {
+fn a_declaration_without_a_body_is_ignored() {
     let code =
         format!("trait A {{\n    fn go(&self);\n}}\nconst B: [fn(); 1] = [\n{}];\n", lines(80, "    b,"));
     assert_none(&found_in("src/a.rs", &code));
@@ -56,7 +56,7 @@ fn a_flat_match_may_be_longer() {
 }
 
 #[test]
-fn time_and_chance_come_in_as_arguments() {
+fn time_and_randomness_are_passed_as_arguments() {
     for word in ["SystemTime::now()", "Instant::now()", "Timestamp::now()"] {
         let code = format!("fn a() {{\n    std::time::{word};\n}}\n");
         assert_one(&found_in("src/a.rs", &code), "a.rs:3:");
@@ -70,7 +70,7 @@ fn time_and_chance_come_in_as_arguments() {
 }
 
 #[test]
-fn tests_and_benches_may_ask_for_the_time() {
+fn tests_and_benches_may_read_the_clock() {
     let code = "fn a() {\n    Instant::now();\n}\n";
     for path in ["tests/a/b.rs", "src/a/tests.rs", "benches/a.rs", "examples/a/bench.rs"] {
         assert_none(&found_in(path, code));
@@ -97,7 +97,7 @@ fn a_module_declared_for_tests_is_test_code() {
 }
 
 #[test]
-fn nobody_sleeps_in_tests_or_in_core() {
+fn sleeping_is_banned_in_tests_and_core() {
     for word in ["std::thread::sleep(d)", "tokio::time::sleep(d).await"] {
         let code = format!("fn a() {{\n    {word};\n}}\n");
         assert_one(&found_in("tests/a/b.rs", &code), "sleep");
@@ -109,7 +109,7 @@ fn nobody_sleeps_in_tests_or_in_core() {
 }
 
 #[test]
-fn unfinished_code_is_refused_everywhere() {
+fn unfinished_code_is_banned_everywhere() {
     for word in ["todo!()", "unimplemented!()", "dbg!(x)"] {
         let code = format!("fn a() {{\n    {word};\n}}\n");
         assert_one(&found_in("src/a.rs", &code), "a.rs:3:");
@@ -119,14 +119,14 @@ fn unfinished_code_is_refused_everywhere() {
 }
 
 #[test]
-fn words_in_comments_and_strings_are_free() {
+fn words_in_comments_and_strings_are_allowed() {
     let code = "// Instant::now() /* todo!()\nconst A: &str = \"dbg!(x) \\\" todo!()\";\n/* todo!() /* */ dbg!() */\n";
     assert_none(&found_in("src/a.rs", code));
     assert_none(&found_in("src/a.rs", "macro_rules! my_todo { () => {} }\nmy_todo!();\n"));
 }
 
 #[test]
-fn blanking_keeps_every_place() {
+fn blanking_preserves_positions() {
     let raw = "a('\"'); b(\"x\\\"y\"); c::<'a>(br#\"q\"#, 'é', '\\''); // end é\nd";
     let code = blank(raw);
     assert_eq!(code.len(), raw.len());
@@ -134,7 +134,7 @@ fn blanking_keeps_every_place() {
 }
 
 #[test]
-fn empty_names_are_refused() {
+fn meaningless_names_are_rejected() {
     for path in ["src/util.rs", "src/task_utils.rs", "src/helpers/claim.rs", "src/common.rs"] {
         assert_one(&found_in(path, ""), "empty name");
     }

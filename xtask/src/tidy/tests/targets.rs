@@ -1,4 +1,4 @@
-//! The rule over integration tests: one target for each package.
+//! Tests of the rule for integration tests: one target per package.
 
 use super::{assert_none, assert_one, found, found_in};
 
@@ -7,27 +7,27 @@ const MAIN: (&str, &str) = ("xtask/tests/it/main.rs", "//! All tests.\nmod a;\np
 #[test]
 fn another_test_target_needs_a_reason_in_its_opening_comment() {
     for path in ["tests/a.rs", "tests/a/main.rs"] {
-        assert_one(&found_in(path, ""), "a target of its own");
-        assert_one(&found_in(path, "//! Own target:\n"), "a target of its own");
-        assert_one(&found_in(path, "use a::b;\n// Own target: too late.\n"), "a target of its own");
+        assert_one(&found_in(path, ""), "separate integration-test target");
+        assert_one(&found_in(path, "//! Own target:\n"), "separate integration-test target");
+        assert_one(&found_in(path, "use a::b;\n// Own target: too late.\n"), "separate integration-test target");
         assert_none(&found_in(path, "//! Own target: it sets the umask of the process.\n"));
     }
     assert_none(&found_in("tests/it/main.rs", ""));
     assert_none(&found_in("tests/a/stage.rs", ""));
     assert_none(&found_in("src/a/tests/b.rs", ""));
-    assert_one(&found(&[("xtask/tests/a.rs", "//! A file.\n")]), "xtask/tests/a.rs:1: a target of its own");
+    assert_one(&found(&[("xtask/tests/a.rs", "//! A file.\n")]), "xtask/tests/a.rs:1: separate integration-test target");
 }
 
 #[test]
 fn a_test_target_in_the_manifest_needs_a_reason_above_it() {
     let manifest = |rest: &str| format!("[package]\nname = \"xtask\"\n{rest}[[test]]\nname = \"a\"\n");
     let check = |rest: &str| found(&[("xtask/Cargo.toml", &manifest(rest))]);
-    assert_one(&check(""), "xtask/Cargo.toml:3: a target for integration tests");
+    assert_one(&check(""), "xtask/Cargo.toml:3: integration-test target");
     assert_none(&check("# Own target: it has no harness.\n"));
 }
 
 #[test]
-fn a_file_of_tests_that_no_module_declares_is_refused() {
+fn a_test_file_that_no_module_declares_is_a_violation() {
     let file = "//! A file.\n";
     let nested = "//! A file.\nmod c;\n";
     assert_none(&found(&[

@@ -1,15 +1,15 @@
-//! The rules over texts: machine paths, package hosts, error pages and ARCHITECTURE.md.
+//! Tests of the rules for text files: machine-specific paths, package hosts, error pages and ARCHITECTURE.md.
 
 use super::{assert_none, assert_one, found};
 
 #[test]
-fn paths_of_one_machine_are_refused_in_every_file() {
+fn machine_specific_paths_are_rejected_in_every_file() {
     for path in
         [concat!("/ho", "me/ann"), concat!("/ro", "ot/x"), concat!("/wo", "rk/x"), concat!("/Us", "ers/x")]
     {
         assert_one(
             &found(&[("docs/a.md", &format!("One.\nSee `{path}`.\n"))]),
-            "docs/a.md:2: an absolute path",
+            "docs/a.md:2: machine-specific absolute path",
         );
         assert_one(&found(&[("xtask/a.rs", &format!("//! A file.\n// {path}\n"))]), "xtask/a.rs:2:");
     }
@@ -17,15 +17,15 @@ fn paths_of_one_machine_are_refused_in_every_file() {
 }
 
 #[test]
-fn package_hosts_and_mirrors_are_refused() {
+fn package_hosts_and_mirrors_are_rejected() {
     assert_one(
         &found(&[("docs/a.md", concat!("From index.", "crates.io.\n"))]),
-        "the host of a package registry",
+        "host of a package registry",
     );
-    assert_one(&found(&[(".cargo/config.toml", "[source.mirror]\n")]), "a registry of one machine");
+    assert_one(&found(&[(".cargo/config.toml", "[source.mirror]\n")]), "machine-specific registry");
     assert_one(&found(&[(".cargo/config.toml", "[a]\nreplace-with = \"mirror\"\n")]), "config.toml:2:");
     let line = "source = \"registry+https://mirror.example/index\"\n";
-    assert_one(&found(&[("Cargo.lock", line)]), "somewhere else than crates.io");
+    assert_one(&found(&[("Cargo.lock", line)]), "other than crates.io");
     let line = "source = \"registry+https://github.com/rust-lang/crates.io-index\"\n";
     assert_none(&found(&[("Cargo.lock", line)]));
 }
@@ -48,23 +48,23 @@ fn every_code_has_a_page_and_every_page_a_code() {
     assert_none(&found_with_codes(code, &both));
     assert_one(&found_with_codes(code, &both[..1]), "refused.rs:6: the error code NOT_FOUND has no page");
     let more = [both[0], both[1], "docs/errors/GONE.md"];
-    assert_one(&found_with_codes(code, &more), "docs/errors/GONE.md:1: no error has the code GONE");
+    assert_one(&found_with_codes(code, &more), "docs/errors/GONE.md:1: there is no error code GONE");
 }
 
 #[test]
-fn a_codes_file_without_codes_is_found() {
+fn a_codes_file_without_codes_is_a_violation() {
     assert_one(&found_with_codes("//! Codes.\npub struct Refused;\n", &[]), "no error codes found");
     assert_none(&found(&[("docs/errors/INVALID.md", "The codes come later.\n")]));
 }
 
 #[test]
-fn the_architecture_names_every_crate() {
+fn the_architecture_mentions_every_crate() {
     let manifest = ("crates/quorate/Cargo.toml", "[package]\nname = \"quorate\"\n");
     let lib = ("crates/quorate/src/lib.rs", "//! A crate.\npub struct Hub;\n");
     let page = |text| ("ARCHITECTURE.md", text);
     assert_one(
         &found(&[manifest, lib, page("Only quorate-core and Quorate.\n")]),
-        "does not name the crate `quorate`",
+        "does not mention the crate `quorate`",
     );
     assert_none(&found(&[manifest, lib, page("The crate `quorate` is the library.\n")]));
     assert_one(
