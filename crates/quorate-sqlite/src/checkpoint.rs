@@ -61,7 +61,7 @@ impl Bell {
 
 /// Checkpoint thread.
 pub(crate) struct Checkpointer {
-    bell: Arc<Bell>,
+    signal: Arc<Bell>,
     thread: JoinHandle<()>,
 }
 
@@ -69,25 +69,25 @@ impl Checkpointer {
     pub(crate) fn start(database: &Path, disk: &Disk) -> rusqlite::Result<Self> {
         let connection = connect(database, disk, OpenFlags::default())?;
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-        let bell = Arc::new(Bell::default());
-        let signal = Arc::clone(&bell);
+        let signal = Arc::new(Bell::default());
+        let thread_signal = Arc::clone(&signal);
         let run = move || {
-            while signal.wait() == Request::Checkpoint {
+            while thread_signal.wait() == Request::Checkpoint {
                 // An error is ignored: the writer checkpoints the rest itself and reports a failure.
                 let _ = checkpoint_passive(&connection);
-                signal.done.store(true, Ordering::Release);
+                thread_signal.done.store(true, Ordering::Release);
             }
         };
         let thread = thread::Builder::new().name("quorate-checkpoint".into()).spawn(run);
-        Ok(Self { bell, thread: thread.expect("failed to spawn the checkpoint thread") })
+        Ok(Self { signal, thread: thread.expect("failed to spawn the checkpoint thread") })
     }
 
     pub(crate) fn bell(&self) -> Arc<Bell> {
-        Arc::clone(&self.bell)
+        Arc::clone(&self.signal)
     }
 
     pub(crate) fn stop(self) {
-        self.bell.send(Request::Stop);
+        self.signal.send(Request::Stop);
         // A panic of the thread was reported when it happened.
         let _ = self.thread.join();
     }
@@ -104,7 +104,7 @@ fn checkpoint_passive(connection: &Connection) -> rusqlite::Result<bool> {
 /// Writer's view of the write-ahead log: tracks its size and requests checkpoints.
 pub(crate) struct Wal {
     disk: Arc<Disk>,
-    bell: Arc<Bell>,
+    signal: Arc<Bell>,
     /// Size of the log that triggers a checkpoint, in bytes.
     checkpoint_bytes: u64,
     /// Total bytes written to the log when it was last restarted.
@@ -113,9 +113,9 @@ pub(crate) struct Wal {
 }
 
 impl Wal {
-    pub(crate) fn new(disk: Arc<Disk>, bell: Arc<Bell>, checkpoint_bytes: u64) -> Self {
+    pub(crate) fn new(disk: Arc<Disk>, signal: Arc<Bell>, checkpoint_bytes: u64) -> Self {
         let started_at = disk.counters().wal.written_bytes;
-        Self { disk, bell, checkpoint_bytes, started_at, running: false }
+        Self { disk, signal, checkpoint_bytes, started_at, running: false }
     }
 
     /// Requests or finishes a checkpoint if needed. Called between two batches.
@@ -124,10 +124,10 @@ impl Wal {
         let length = written - self.started_at;
         if !self.running && length >= self.checkpoint_bytes {
             self.running = true;
-            self.bell.done.store(false, Ordering::Release);
-            self.bell.send(Request::Checkpoint);
+            self.signal.done.store(false, Ordering::Release);
+            self.signal.send(Request::Checkpoint);
         }
-        let finish = self.running && self.bell.done.load(Ordering::Acquire);
+        let finish = self.running && self.signal.done.load(Ordering::Acquire);
         if finish || length >= self.checkpoint_bytes.saturating_mul(BLOCKING_MULTIPLE) {
             // An error is not fatal: the log is intact, only longer. If the disk fails, the next commit fails too.
             match checkpoint_passive(connection) {

@@ -31,7 +31,7 @@ pub enum OpenError {
     Foreign {
         /// Path of the directory.
         path: PathBuf,
-        /// What is wrong, for users.
+        /// Description of the problem, for users.
         why: String,
     },
     /// The directory was written by a newer release.
@@ -52,7 +52,7 @@ pub enum OpenError {
     Damaged {
         /// Path of the directory.
         path: PathBuf,
-        /// What is wrong, for users.
+        /// Description of the problem, for users.
         why: String,
     },
     /// The directory does not exist or contains no database.

@@ -41,7 +41,7 @@ use vfs::RealVfs;
 /// per connection.
 pub struct Disk {
     name: String,
-    core: &'static Core,
+    context: &'static Core,
 }
 
 impl Disk {
@@ -54,14 +54,14 @@ impl Disk {
         // SQLite has one list of VFS names per process, so the counter is per process too.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("quorate-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let core: &'static Core = Box::leak(Box::new(Core {
+        let context: &'static Core = Box::leak(Box::new(Core {
             name: CString::new(name.as_str()).expect("the name has no NUL byte"),
             real: RealVfs::find_default(),
             tally: Tally::default(),
             gate: Gate::default(),
         }));
-        vfs::register(core);
-        Arc::new(Disk { name, core })
+        vfs::register(context);
+        Arc::new(Disk { name, context })
     }
 
     /// Name under which the disk is registered as a VFS.
@@ -71,13 +71,13 @@ impl Disk {
 
     /// Snapshot of the I/O counters.
     pub fn counters(&self) -> Counters {
-        self.core.tally.read()
+        self.context.tally.read()
     }
 
     /// Fault injection for this disk.
     #[cfg(feature = "faults")]
     pub fn faults(&self) -> &faults::Faults {
-        &self.core.gate
+        &self.context.gate
     }
 }
 
@@ -91,7 +91,7 @@ impl fmt::Debug for Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // The context is leaked; at least free the copies of file contents.
-        self.core.gate.forget();
+        self.context.gate.forget();
     }
 }
 

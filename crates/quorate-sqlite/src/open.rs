@@ -262,7 +262,7 @@ fn start_writer(
     thread::Builder::new().name("quorate-writer".into()).spawn(run).expect("failed to spawn the writer thread")
 }
 
-/// Marks the storage as failed if the writer thread panics, because it is then unknown what was written.
+/// Marks the storage as failed if the writer thread panics, because the state on disk is then uncertain.
 struct FailOnPanic(Arc<Shared>);
 
 impl Drop for FailOnPanic {

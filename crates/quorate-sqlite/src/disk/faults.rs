@@ -101,7 +101,7 @@ impl Faults {
         self.lock().plan.space = Some(after_bytes);
     }
 
-    /// Ends the effect of [`Faults::fail_writes_full`].
+    /// Ends the simulation of a full disk.
     pub fn free_space(&self) {
         self.lock().plan.space = None;
     }

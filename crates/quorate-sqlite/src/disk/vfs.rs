@@ -28,9 +28,9 @@ impl RealVfs {
     }
 }
 
-/// Registers `core` with SQLite under its name, until the process ends.
-pub(super) fn register(core: &'static Core) {
-    let real = core.real.0;
+/// Registers `context` with SQLite under its name, until the process ends.
+pub(super) fn register(context: &'static Core) {
+    let real = context.real.0;
     // SAFETY: the default VFS is never freed. Only fields that never change are read, one by one: SQLite may
     // change `pNext` at this moment.
     let vfs = unsafe {
@@ -39,8 +39,8 @@ pub(super) fn register(core: &'static Core) {
             szOsFile: file::size_with((*real).szOsFile),
             mxPathname: (*real).mxPathname,
             pNext: ptr::null_mut(),
-            zName: core.name.as_ptr(),
-            pAppData: ptr::from_ref(core).cast_mut().cast(),
+            zName: context.name.as_ptr(),
+            pAppData: ptr::from_ref(context).cast_mut().cast(),
             xOpen: Some(open),
             xDelete: Some(delete),
             // A method that the real VFS lacks must be missing here too, because SQLite checks for its presence.
@@ -68,7 +68,7 @@ pub(super) fn register(core: &'static Core) {
 /// # Safety
 ///
 /// `vfs` was created by `register`.
-unsafe fn core_of(vfs: *mut sqlite3_vfs) -> &'static Core {
+unsafe fn context_of(vfs: *mut sqlite3_vfs) -> &'static Core {
     // SAFETY: `register` stored a `&'static` context there, and the field is never written again.
     unsafe { &*(*vfs).pAppData.cast::<Core>() }
 }
@@ -81,9 +81,9 @@ unsafe extern "C" fn open(
     flags_out: *mut c_int,
 ) -> c_int {
     // SAFETY: SQLite calls this with our own table; a name that is not null is a C string.
-    let (core, named) = unsafe { (core_of(vfs), (!name.is_null()).then(|| CStr::from_ptr(name))) };
+    let (context, named) = unsafe { (context_of(vfs), (!name.is_null()).then(|| CStr::from_ptr(name))) };
     let real_open = |real_file| {
-        let real = core.real.0;
+        let real = context.real.0;
         // SAFETY: these are the arguments of this call, except for the VFS and the file, which are the real ones.
         // The name must be the same pointer: URI parameters are stored after it.
         unsafe { (*real).xOpen.map_or(ffi::SQLITE_CANTOPEN, |f| f(real, name, real_file, flags, flags_out)) }
@@ -91,14 +91,14 @@ unsafe extern "C" fn open(
     // A file that is deleted on close never survives a power loss, so it is not tracked.
     let tracked = named.filter(|_| flags & ffi::SQLITE_OPEN_DELETEONCLOSE == 0);
     // SAFETY: SQLite allocates `szOsFile` bytes for the file, which is the size from `file::size_with`.
-    unsafe { file::open(core, tracked, file, flags, real_open) }
+    unsafe { file::open(context, tracked, file, flags, real_open) }
 }
 
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync_dir: c_int) -> c_int {
     // SAFETY: SQLite calls this with our own table and a C string.
-    let (core, named) = unsafe { (core_of(vfs), CStr::from_ptr(name)) };
-    core.gate.delete(named, sync_dir != 0, || {
-        let real = core.real.0;
+    let (context, named) = unsafe { (context_of(vfs), CStr::from_ptr(name)) };
+    context.gate.delete(named, sync_dir != 0, || {
+        let real = context.real.0;
         // SAFETY: forwards the arguments of this call.
         unsafe { (*real).xDelete.map_or(ffi::SQLITE_IOERR_DELETE, |f| f(real, name, sync_dir)) }
     })
@@ -111,7 +111,7 @@ macro_rules! forward {
             // SAFETY: SQLite calls this with our own table, and the arguments are valid for the same method of the
             // real VFS.
             unsafe {
-                let real = core_of(vfs).real.0;
+                let real = context_of(vfs).real.0;
                 match (*real).$field {
                     Some(f) => f(real, $($arg),*),
                     None => $missing,

@@ -17,7 +17,7 @@ pub(super) fn entries(
     limit: usize,
 ) -> Result<Vec<Built>, ReadError> {
     let newer = reading.tail.entries.iter().filter(|(key, _)| after.is_none_or(|after| *key > after));
-    // Some of the stored entries may be deleted, or have no dependencies any more, in the memtable.
+    // In the memtable, some of the stored entries may be deleted or no longer have dependencies.
     let limit_with_reserve = limit.saturating_add(reading.tail.entries.len());
     let stored = stored(reading, after, limit_with_reserve)?;
     let complete = stored.len() < limit_with_reserve;

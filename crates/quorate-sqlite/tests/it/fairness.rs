@@ -74,7 +74,7 @@ fn i16_a_busy_space_does_not_starve_another() {
     };
     let store = SqliteStore::open(directory.path(), Options::default(), wiring).expect("it opens");
     let space = |name: &str| -> SpaceNo {
-        block_on(store.space(SpaceName::new(name).expect("a good name"))).expect("the storage works")
+        block_on(store.space(SpaceName::new(name).expect("a valid name"))).expect("the storage works")
     };
     let (busy, quiet) = (space("busy"), space("quiet"));
 

@@ -21,7 +21,7 @@ const RECORD_UNITS: u64 = 4_096;
 const ENTRIES: usize = 5_000;
 
 fn id(name: &str) -> AgentId {
-    AgentId::new(name).expect("a good id")
+    AgentId::new(name).expect("a valid id")
 }
 
 fn payload(bytes: usize) -> Payload {
@@ -30,7 +30,7 @@ fn payload(bytes: usize) -> Payload {
 }
 
 fn key(name: &str) -> Key {
-    Key::new(name).expect("a good key")
+    Key::new(name).expect("a valid key")
 }
 
 fn put(name: &str, bytes: usize) -> Op {
@@ -55,7 +55,7 @@ fn lease(number: u64) -> LeaseRef {
 }
 
 fn task_id(number: usize) -> TaskId {
-    TaskId::new(format!("t{number}")).expect("a good id")
+    TaskId::new(format!("t{number}")).expect("a valid id")
 }
 
 /// Creates a task graph in which all tasks depend on the first one.
@@ -85,7 +85,7 @@ impl Hub {
         // Flush before every batch, so that every lookup goes to the tables.
         let options = Options { tail_rows: 1, ..Options::default() };
         let store = SqliteStore::open(directory.path(), options, wiring).expect("it opens");
-        let space = |name: &str| store.space(SpaceName::new(name).expect("a good name"));
+        let space = |name: &str| store.space(SpaceName::new(name).expect("a valid name"));
         let (space, other) = (space("busy").await.expect("a space"), space("other").await.expect("a space"));
         Self { store, space, other, _directory: directory }
     }
@@ -172,7 +172,7 @@ fn bob() -> AgentId {
 }
 
 fn session_id() -> SessionId {
-    SessionId::new("s").expect("a good id")
+    SessionId::new("s").expect("a valid id")
 }
 
 /// Messages, deliveries and requests.
@@ -180,7 +180,7 @@ fn of_deliveries(leases: &[LeaseRef]) -> Vec<Op> {
     let consumer = ConsumerId(1);
     let request = MessageId { generation: Generation(0), seq: Seq(6), n: 0 };
     let several = Destination::Agents((0..16).map(|number| id(&format!("agent-{number}"))).collect());
-    let pattern = || Pattern::new(">").expect("a good pattern");
+    let pattern = || Pattern::new(">").expect("a valid pattern");
     let wanted = History::Last(4096);
     vec![
         Op::send(message(Destination::Everybody)),
@@ -212,7 +212,7 @@ fn of_deliveries(leases: &[LeaseRef]) -> Vec<Op> {
 
 /// Entries, and payloads of a record of 2 MB.
 fn of_memory(big: Seq) -> Vec<Op> {
-    let snapshot = || SnapshotName::new("s").expect("a good name");
+    let snapshot = || SnapshotName::new("s").expect("a valid name");
     vec![
         put("big/0", 8_000),
         Op::Delete(DeleteEntry { key: key("p/00000"), expect: None, fence: None }),
@@ -227,8 +227,8 @@ fn of_memory(big: Seq) -> Vec<Op> {
 
 /// Sessions, locks and budgets.
 fn of_sessions() -> Vec<Op> {
-    let fences = || vec![FenceRef { lock: LockName::new("l").expect("a good name"), fence: Fence(1) }];
-    let names = (0..16).map(|number| LockName::new(format!("l{number}")).expect("a good name")).collect();
+    let fences = || vec![FenceRef { lock: LockName::new("l").expect("a valid name"), fence: Fence(1) }];
+    let names = (0..16).map(|number| LockName::new(format!("l{number}")).expect("a valid name")).collect();
     let change = SessionChange::Join(bob());
     vec![
         Op::OpenSession(session_of_all()),
@@ -252,7 +252,7 @@ fn of_sessions() -> Vec<Op> {
         Op::RenewLocks(RenewLocks::again(fences())),
         Op::ReleaseLocks(fences()),
         Op::SetBudget(SetBudget {
-            id: BudgetId::new("b").expect("a good id"),
+            id: BudgetId::new("b").expect("a valid id"),
             messages_max: 9,
             tokens_max: None,
             money_max: None,
@@ -285,7 +285,7 @@ fn of_tasks() -> Vec<Op> {
 fn of_agents(big: Seq) -> Vec<Op> {
     vec![
         Op::RegisterAgent(RegisterAgent::named(bob())),
-        Op::RemoveAgent { agent: id("nobody") },
+        Op::RemoveAgent { agent: id("unknown") },
         Op::Heartbeat(Heartbeat {
             agent: bob(),
             status: Status::Working,
@@ -297,7 +297,7 @@ fn of_agents(big: Seq) -> Vec<Op> {
         Op::CreateToken(CreateToken {
             digest: TokenDigest([1; 32]),
             bearer: Bearer::Agent(bob()),
-            name: "laptop".parse().expect("a good name"),
+            name: "laptop".parse().expect("a valid name"),
             expires_at: None,
         }),
         Op::RevokeToken { token: TokenId { generation: Generation(0), seq: big, n: 0 } },
@@ -306,8 +306,8 @@ fn of_agents(big: Seq) -> Vec<Op> {
 
 /// Procedures and approvals.
 fn of_procedures() -> Vec<Op> {
-    let procedure = || ProcedureId::new("p").expect("a good id");
-    let approval = || ApprovalId::new("a").expect("a good id");
+    let procedure = || ProcedureId::new("p").expect("a valid id");
+    let approval = || ApprovalId::new("a").expect("a valid id");
     vec![
         Op::StartProcedure(StartProcedure {
             id: Some(procedure()),

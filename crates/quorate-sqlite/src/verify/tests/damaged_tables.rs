@@ -137,7 +137,7 @@ fn an_unexpected_row_is_detected_and_named() {
         ("entries", "SELECT 9, 'zzz', 1, 0, 5, 0, '', 'agent:bob', 0".into()),
         ("deliveries", format!("SELECT {}, 1, 5, 0, 256, 0, 4, 0, 0, 0, NULL, NULL, 0", 1_i64 << 60)),
         ("timeline", "SELECT 1, 'paused', 0, 5".into()),
-        ("timeline", "SELECT 1, 'nobody', 1, 5".into()),
+        ("timeline", "SELECT 1, 'unknown', 1, 5".into()),
         ("items", "SELECT 1, 6, 'zzz', x'00', 0".into()),
     ];
     for (table, row) in additions {
