@@ -24,8 +24,9 @@ fn python(root: &Path, own: &Path, folder: &Path) -> Result<()> {
     install_once(&[&requirements], &folder.join("python.installed"), || {
         call(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
         let mut pip = Command::new(venv.join("bin").join("pip"));
-        call(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements))
-            .context("the generator could not be installed: pip needs access to the package index or a mirror")
+        call(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements)).context(
+            "the generator could not be installed: pip needs access to the package index or a mirror",
+        )
     })?;
     let output = folder.join("python");
     recreate(&output)?;
@@ -62,7 +63,14 @@ fn typescript(root: &Path, own: &Path, folder: &Path) -> Result<()> {
     call(&mut generate)?;
     fs::copy(own.join("usage.ts"), output.join("usage.ts"))?;
     let mut check = Command::new(tool("tsc"));
-    check.current_dir(&output).args(["--noEmit", "--strict", "--target", "es2022", "quorate.d.ts", "usage.ts"]);
+    check.current_dir(&output).args([
+        "--noEmit",
+        "--strict",
+        "--target",
+        "es2022",
+        "quorate.d.ts",
+        "usage.ts",
+    ]);
     call(&mut check)
 }
 

@@ -15,8 +15,10 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     component(root, "fmt", "rustfmt")?;
     component(root, "clippy", "clippy")?;
     if !step::works(Command::new("git").arg("-C").arg(root).args(["rev-parse", "--git-dir"])) {
-        bail!("git does not work in {}: install git and use a clone of the repository (tidy lists files with git)",
-            root.display());
+        bail!(
+            "git does not work in {}: install git and use a clone of the repository (tidy lists files with git)",
+            root.display()
+        );
     }
     python()?;
     node()?;

@@ -105,7 +105,8 @@ impl Hub {
 
     /// Creates some resources that requests can refer to, and returns an agent token.
     fn prepare(&self) -> Result<String> {
-        let made = self.request("PUT", "/v1/agents/alice", r#"{"role":"coordinator","capabilities":["sum"]}"#)?;
+        let made =
+            self.request("PUT", "/v1/agents/alice", r#"{"role":"coordinator","capabilities":["sum"]}"#)?;
         let token = field(&made, "token").with_context(|| format!("no token in {made:?}"))?;
         self.request("PUT", "/v1/agents/bob", "{}")?;
         self.request("PUT", "/v1/context/plan", r#"{"content":1}"#)?;

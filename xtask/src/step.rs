@@ -50,12 +50,15 @@ pub(crate) fn call(command: &mut Command) -> Result<()> {
 /// Runs a command and returns its stdout; stderr is inherited.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let command_line = command_line(command);
-    let output =
-        command.stderr(Stdio::inherit()).output().with_context(|| format!("cannot start `{command_line}`"))?;
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("cannot start `{command_line}`"))?;
     if !output.status.success() {
         bail!("`{command_line}`: {}", output.status);
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{command_line}` printed text that is not UTF-8"))
+    String::from_utf8(output.stdout)
+        .with_context(|| format!("`{command_line}` printed text that is not UTF-8"))
 }
 
 /// Whether a command starts and succeeds. Its output is discarded.

@@ -80,9 +80,7 @@ fn test_command(root: &Path) -> &'static str {
 /// not installed automatically.
 fn check_licenses(root: &Path) -> Result<()> {
     if !step::works(&mut cargo(root, &["deny", "--version"])) {
-        eprintln!(
-            "── licenses: SKIPPED, cargo-deny is not installed (run `cargo install cargo-deny`)"
-        );
+        eprintln!("── licenses: SKIPPED, cargo-deny is not installed (run `cargo install cargo-deny`)");
         return Ok(());
     }
     let check = "deny --all-features --locked check licenses bans sources";

@@ -97,7 +97,7 @@ impl Drop for Answers {
     fn drop(&mut self) {
         drop(self.sender.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was reported when it happened.
+            // The panic hook has already reported a panic of the thread.
             let _ = thread.join();
         }
     }

@@ -23,14 +23,14 @@ const BLOCKING_MULTIPLE: u64 = 4;
 /// Signals between the writer and the checkpoint thread.
 #[derive(Default)]
 pub(crate) struct Bell {
-    request: Mutex<Request>,
+    request: Mutex<CheckpointRequest>,
     sent: Condvar,
     /// Whether the thread has finished the requested checkpoint.
     done: AtomicBool,
 }
 
 #[derive(Default, PartialEq, Clone, Copy)]
-enum Request {
+enum CheckpointRequest {
     #[default]
     Nothing,
     Checkpoint,
@@ -38,22 +38,22 @@ enum Request {
 }
 
 impl Bell {
-    fn send(&self, request: Request) {
+    fn send(&self, request: CheckpointRequest) {
         let mut current = self.request.lock().unwrap_or_else(PoisonError::into_inner);
-        if *current != Request::Stop {
+        if *current != CheckpointRequest::Stop {
             *current = request;
         }
         self.sent.notify_all();
     }
 
-    fn wait(&self) -> Request {
+    fn wait(&self) -> CheckpointRequest {
         let mut current = self.request.lock().unwrap_or_else(PoisonError::into_inner);
-        while *current == Request::Nothing {
+        while *current == CheckpointRequest::Nothing {
             current = self.sent.wait(current).unwrap_or_else(PoisonError::into_inner);
         }
         let request = *current;
-        if request == Request::Checkpoint {
-            *current = Request::Nothing;
+        if request == CheckpointRequest::Checkpoint {
+            *current = CheckpointRequest::Nothing;
         }
         request
     }
@@ -72,7 +72,7 @@ impl Checkpointer {
         let signal = Arc::new(Bell::default());
         let thread_signal = Arc::clone(&signal);
         let run = move || {
-            while thread_signal.wait() == Request::Checkpoint {
+            while thread_signal.wait() == CheckpointRequest::Checkpoint {
                 // An error is ignored: the writer checkpoints the rest itself and reports a failure.
                 let _ = checkpoint_passive(&connection);
                 thread_signal.done.store(true, Ordering::Release);
@@ -87,8 +87,8 @@ impl Checkpointer {
     }
 
     pub(crate) fn stop(self) {
-        self.signal.send(Request::Stop);
-        // A panic of the thread was reported when it happened.
+        self.signal.send(CheckpointRequest::Stop);
+        // The panic hook has already reported a panic of the thread.
         let _ = self.thread.join();
     }
 }
@@ -125,7 +125,7 @@ impl Wal {
         if !self.running && length >= self.checkpoint_bytes {
             self.running = true;
             self.signal.done.store(false, Ordering::Release);
-            self.signal.send(Request::Checkpoint);
+            self.signal.send(CheckpointRequest::Checkpoint);
         }
         let finish = self.running && self.signal.done.load(Ordering::Acquire);
         if finish || length >= self.checkpoint_bytes.saturating_mul(BLOCKING_MULTIPLE) {
@@ -134,7 +134,7 @@ impl Wal {
                 Ok(true) => self.started_at = written,
                 Ok(false) => {}
                 Err(error) if finish => {
-                    tracing::warn!(why = %error, "checkpoint failed: the write-ahead log grows until the next one succeeds")
+                    tracing::warn!(why = %error, "checkpoint failed: the WAL grows until the next one succeeds")
                 }
                 Err(_) => {}
             }

@@ -75,7 +75,8 @@ fn space(
     let Some(last_flushed) = record(connection, number, tables_at)? else {
         return Err(damaged(format!("the tables refer to record {tables_at}, which is missing")));
     };
-    let head_of_tables = Head { seq: last_flushed.seq, hash: last_flushed.hash, at: last_flushed.at, generation };
+    let head_of_tables =
+        Head { seq: last_flushed.seq, hash: last_flushed.hash, at: last_flushed.at, generation };
     let eras = eras(connection, number)?;
     let agents = agents(connection, number)?;
     let mut working = Working::restore(SpaceId(row.get(2)?), head_of_tables, eras, agents, kept);

@@ -263,7 +263,8 @@ impl Rows for Lookups<'_> {
             read_bytes = body.len();
             self.count(0, read_bytes);
             let ends = codec::ends_of(&body);
-            *cached = Some((record_id, ends.map_err(|source| LookupFailed { what, source: Box::new(source) })?));
+            *cached =
+                Some((record_id, ends.map_err(|source| LookupFailed { what, source: Box::new(source) })?));
         }
         let found = cached.as_ref().and_then(|(_, ends)| ends.get(&delivery));
         Ok((found.map(|(state, token)| Ended { state: *state, token: *token, seq }), read_bytes))
@@ -382,7 +383,9 @@ impl Rows for Lookups<'_> {
 
     fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {
         let what = "an item";
-        if let Some(item) = self.find_in_memory(|tail| tail.items.get(key).map(|changed| changed.item.clone())) {
+        if let Some(item) =
+            self.find_in_memory(|tail| tail.items.get(key).map(|changed| changed.item.clone()))
+        {
             return Ok(item);
         }
         self.count(1, 0);

@@ -206,7 +206,7 @@ impl SqliteStore {
             checkpointer.stop();
             self.readers.stop();
             self.shared.queue.close();
-            // A panic of the writer was reported when it happened.
+            // The panic hook has already reported a panic of the writer.
             let _ = writer.join();
         }
     }
@@ -259,7 +259,10 @@ fn start_writer(
         // Releases the lock on the directory, which must happen after the last connection is closed.
         drop(directory);
     };
-    thread::Builder::new().name("quorate-writer".into()).spawn(run).expect("failed to spawn the writer thread")
+    thread::Builder::new()
+        .name("quorate-writer".into())
+        .spawn(run)
+        .expect("failed to spawn the writer thread")
 }
 
 /// Marks the storage as failed if the writer thread panics, because the state on disk is then uncertain.

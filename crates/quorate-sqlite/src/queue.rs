@@ -78,7 +78,9 @@ impl Patience {
 
     fn spin(&mut self, is_filled: &AtomicBool) {
         self.batches = self.batches.wrapping_add(1);
-        if is_filled.load(Ordering::Relaxed) || !(self.succeeded || self.batches.is_multiple_of(Self::TRY_EVERY_BATCHES)) {
+        if is_filled.load(Ordering::Relaxed)
+            || !(self.succeeded || self.batches.is_multiple_of(Self::TRY_EVERY_BATCHES))
+        {
             return;
         }
         self.succeeded = (0..Self::SPINS).any(|_| {

@@ -266,8 +266,9 @@ impl Reading<'_> {
         if let Some(last) = self.last.borrow().as_ref().filter(|last| last.0.seq == seq) {
             return Ok(Rc::clone(last));
         }
-        let record = load::record(self.connection, self.space, seq)?
-            .ok_or_else(|| ReadError::Other(format!("record {seq} is missing from the log; run `quorate verify`")))?;
+        let record = load::record(self.connection, self.space, seq)?.ok_or_else(|| {
+            ReadError::Other(format!("record {seq} is missing from the log; run `quorate verify`"))
+        })?;
         let body = codec::read_body(&record)?;
         let decoded = Rc::new((record, body));
         *self.last.borrow_mut() = Some(Rc::clone(&decoded));

@@ -110,7 +110,7 @@ impl Readers {
     pub(crate) fn stop(&self) {
         self.lanes.iter().for_each(|lane| lane.close());
         for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A panic of a reader was reported when it happened.
+            // The panic hook has already reported a panic of a reader.
             let _ = thread.join();
         }
     }

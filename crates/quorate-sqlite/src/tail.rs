@@ -175,7 +175,9 @@ impl Tail {
     pub(crate) fn entries_since(&self, prefix: &str, seq: Seq) -> impl Iterator<Item = (Key, EntryHead)> {
         let from = self.entries.iter().skip_while(move |(key, _)| key.as_str() < prefix);
         let with_prefix = from.take_while(move |(key, _)| key.as_str().starts_with(prefix));
-        with_prefix.filter(move |(_, entry)| entry.head.seq > seq).map(|(key, entry)| (key.clone(), entry.head))
+        with_prefix
+            .filter(move |(_, entry)| entry.head.seq > seq)
+            .map(|(key, entry)| (key.clone(), entry.head))
     }
 
     /// Copies the parts that planning a rollback needs.

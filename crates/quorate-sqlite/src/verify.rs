@@ -176,7 +176,8 @@ pub fn verify_one(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Repor
     }
     for (name, known) in &checkpoints {
         if first_bad.is_none() && !spaces.iter().any(|space| space.name == *name) {
-            let detail = format!("the space does not exist, but there is a checkpoint of its record {}", known[0].seq);
+            let detail =
+                format!("the space does not exist, but there is a checkpoint of its record {}", known[0].seq);
             first_bad = Some(Bad { space: (*name).into(), seq: Seq(1), damage: Damage::Truncated, detail });
         }
     }

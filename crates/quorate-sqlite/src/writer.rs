@@ -136,7 +136,8 @@ impl<'c> Writer<'c> {
         // The first error aborts the batch, but every caller gets a response.
         let prepared = self.begin.execute([]).map_err(BatchError::from);
         // Before anything is decided: the working state is then exactly the state after the last record.
-        let prepared = prepared.and_then(|_| self.flush_memtables(self.tail_rows)).map(|spaces| flushed = spaces);
+        let prepared =
+            prepared.and_then(|_| self.flush_memtables(self.tail_rows)).map(|spaces| flushed = spaces);
         let written = self.decide_and_write(prepared, jobs, &mut answers, &mut touched, &mut handovers);
         #[cfg(feature = "sabotage")]
         if self.sabotage == Some(crate::Sabotage::AnswerBeforeSync) {
@@ -202,8 +203,9 @@ impl<'c> Writer<'c> {
                     for commit in commits {
                         if result.is_ok() {
                             let handover = handovers.entry(space).or_insert_with(|| Handover::new(space));
-                            result =
-                                self.commit_one(space, commit, now, handover).map(|outcome| outcomes.push(outcome));
+                            result = self
+                                .commit_one(space, commit, now, handover)
+                                .map(|outcome| outcomes.push(outcome));
                             spent += self.spaces.get(&space).map_or(0, |loaded| loaded.working.spent);
                         }
                     }
@@ -228,7 +230,9 @@ impl<'c> Writer<'c> {
         handover: &mut Handover,
     ) -> Result<Outcome, BatchError> {
         let Some(loaded) = self.spaces.get_mut(&space) else {
-            return Err(BatchError::Lookup("the working state of the space is missing; this is a bug".into()));
+            return Err(BatchError::Lookup(
+                "the working state of the space is missing; this is a bug".into(),
+            ));
         };
         #[cfg(feature = "sabotage")]
         let commit = crate::sabotage::twist(self.sabotage, commit, &loaded.working);

@@ -1,6 +1,6 @@
 //! License table, checksums and the size limit.
 
-use super::{BINARY_BYTES_MAX, check_size, checksum, licenses, license_table};
+use super::{BINARY_BYTES_MAX, check_size, checksum, license_table, licenses};
 
 #[test]
 fn every_linked_crate_is_listed_once_with_its_license() {

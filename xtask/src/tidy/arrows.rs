@@ -219,7 +219,13 @@ fn check_crate(known: &Crate, manifest: &Manifest, path: &str) -> Vec<Violation>
         && TEST_FEATURES.iter().any(|feature| value.contains(feature))
     {
         let instead = "remove it from the default features";
-        found.push(Violation::new("dependency", path, *line, "a test-only feature is enabled by default", instead));
+        found.push(Violation::new(
+            "dependency",
+            path,
+            *line,
+            "a test-only feature is enabled by default",
+            instead,
+        ));
     }
     found
 }
@@ -227,7 +233,8 @@ fn check_crate(known: &Crate, manifest: &Manifest, path: &str) -> Vec<Violation>
 /// Whether a dependency is allowed. Dev-dependencies may be any crate before this one in the list, and quorate-sim.
 fn is_allowed(known: &Crate, dependency: &Dependency) -> bool {
     let name = dependency.name.as_str();
-    let before = || CRATES.iter().take_while(|other| other.name != known.name).any(|other| other.name == name);
+    let before =
+        || CRATES.iter().take_while(|other| other.name != known.name).any(|other| other.name == name);
     match dependency.use_for {
         Use::Product => known.may_use.contains(&name),
         Use::Tests => name == SIM || before(),

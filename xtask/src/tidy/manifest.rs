@@ -65,7 +65,8 @@ impl Manifest {
             }
         } else if let Some(use_for) = use_of(table) {
             let (name, rest_of_key) = key.split_once('.').unwrap_or((key, ""));
-            let text = if rest_of_key.is_empty() { value.to_owned() } else { format!("{rest_of_key} = {value}") };
+            let text =
+                if rest_of_key.is_empty() { value.to_owned() } else { format!("{rest_of_key} = {value}") };
             let name = name.trim_matches('"').to_owned();
             let mut dependency = Dependency { name, use_for, text, line };
             dependency.resolve_rename();

@@ -19,8 +19,7 @@ pub(crate) fn errors(files: &[File]) -> Vec<Violation> {
         let page = format!("docs/errors/{code}.md");
         if !files.iter().any(|file| file.path == page) {
             let what = format!("the error code {code} has no page");
-            let instead =
-                format!("write {page}: the cause, how to fix it, and whether to retry");
+            let instead = format!("write {page}: the cause, how to fix it, and whether to retry");
             found.push(Violation::new("error-page", CODES, *line, what, &instead));
         }
     }

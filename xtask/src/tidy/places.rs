@@ -28,7 +28,8 @@ pub(crate) fn check(file: &File) -> Vec<Violation> {
     let is_cargo = file.path.ends_with(".toml") && !file.path.ends_with("deny.toml");
     let mut found = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
-        let at = |what: String, instead| Violation::new("machine-specific", &file.path, index + 1, what, instead);
+        let at =
+            |what: String, instead| Violation::new("machine-specific", &file.path, index + 1, what, instead);
         if let Some(path) = PATHS.iter().find(|path| has_path(line, path)) {
             let instead = "use a path relative to the repository root, a temporary directory or an argument";
             found.push(at(format!("machine-specific absolute path `{path}`"), instead));
@@ -64,7 +65,8 @@ fn lock(file: &File) -> Vec<Violation> {
     let mut found = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
         if line.starts_with("source = ") && !line.contains(CRATES_IO) {
-            let instead = "use the crate from crates.io, and update the lock file without a configured mirror";
+            let instead =
+                "use the crate from crates.io, and update the lock file without a configured mirror";
             let what = "crate from a source other than crates.io";
             found.push(Violation::new("machine-specific", &file.path, index + 1, what, instead));
         }

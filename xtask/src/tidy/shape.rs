@@ -11,8 +11,7 @@ pub(crate) fn check(source: &Source) -> Vec<Violation> {
     let lines = source.raw.lines().count();
     if lines > FILE_LINES_MAX {
         let what = format!("the file has {lines} lines, more than {FILE_LINES_MAX}");
-        let instead =
-            "split it, with one topic per file: task.rs becomes task/claim.rs and task/complete.rs";
+        let instead = "split it, with one topic per file: task.rs becomes task/claim.rs and task/complete.rs";
         found.push(Violation::new("file-length", &source.path, FILE_LINES_MAX + 1, what, instead));
     }
     if !source.raw.starts_with("//!") {

@@ -83,8 +83,7 @@ fn declared_in_manifest(file: &File) -> Vec<Violation> {
     for (index, line) in file.text.lines().enumerate() {
         if line.trim() == "[[test]]" && !(before.starts_with('#') && has_reason(before)) {
             let what = "integration-test target in the manifest without a reason";
-            let instead =
-                "let cargo discover tests/it/main.rs, or state the reason in the line above: `# Own target: …`";
+            let instead = "let cargo discover tests/it/main.rs, or state the reason in the line above: `# Own target: …`";
             found.push(Violation::new(RULE, &file.path, index + 1, what, instead));
         }
         before = line;

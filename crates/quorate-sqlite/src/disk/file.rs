@@ -75,7 +75,14 @@ pub(super) unsafe fn open(
             let methods = methods_over(&*(*real).pMethods);
             let ours = file.cast::<File>();
             let head = sqlite3_file { pMethods: &raw const (*ours).methods };
-            ours.write(File { head, methods, context, kind: kind_of(flags), id, allocated_end: AtomicU64::new(0) });
+            ours.write(File {
+                head,
+                methods,
+                context,
+                kind: kind_of(flags),
+                id,
+                allocated_end: AtomicU64::new(0),
+            });
         }
     }
     code

@@ -72,7 +72,10 @@ impl<'w> Draft<'w> {
             Effect::SpaceCreated { .. } => Ok(()),
             Effect::Restored { generation } => {
                 let before = self.world.working.head.generation;
-                require(*generation > before && generation.0 <= NUMBER_MAX >> 24, "a generation must increase")
+                require(
+                    *generation > before && generation.0 <= NUMBER_MAX >> 24,
+                    "a generation must increase",
+                )
             }
             Effect::AgentRegistered { number, .. } => {
                 require((1..=self.agents + 1).contains(&number.0), "agent numbers must be dense")?;
@@ -123,7 +126,9 @@ impl<'w> Draft<'w> {
                 self.pools += 1;
                 require(pool.number.0 == self.pools, "pool numbers must be dense")
             }
-            Effect::Changed { item: Item::Subscription(subscription), .. } => self.agent_exists(subscription.number),
+            Effect::Changed { item: Item::Subscription(subscription), .. } => {
+                self.agent_exists(subscription.number)
+            }
             Effect::Changed { item: Item::Token(token), .. } => self.token(token),
             // The effect contains the complete new state, so it is possible in any state.
             Effect::Changed { .. } | Effect::WaitAborted { .. } => Ok(()),

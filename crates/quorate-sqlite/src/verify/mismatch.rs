@@ -109,6 +109,7 @@ fn other_id(record: &Record) -> Option<String> {
     let body = codec::read_body(record).ok()?;
     let Some(Effect::SpaceCreated { id, .. }) = body.effects.first() else { return None };
     let valid = hash_at(&first_previous(*id), 1, record) == record.hash;
-    valid
-        .then(|| format!("table `spaces`: the id is not {}, which is the id in the first record", hex::encode(&id.0)))
+    valid.then(|| {
+        format!("table `spaces`: the id is not {}, which is the id in the first record", hex::encode(&id.0))
+    })
 }

@@ -131,7 +131,14 @@ impl<'a> SaidOnce<'a> {
         while let Some(row) = rows.next()? {
             let row = values(row, 3)?;
             let [Value::Text(name), Value::Integer(number), Value::Integer(seq)] = &row[..] else {
-                return Ok(Some(Difference::new(table, "with an invalid key".into(), Seq(0), &[], None, None)));
+                return Ok(Some(Difference::new(
+                    table,
+                    "with an invalid key".into(),
+                    Seq(0),
+                    &[],
+                    None,
+                    None,
+                )));
             };
             let seq = Seq(u64::try_from(*seq).unwrap_or(0));
             if !self.record_matches(table, seq, name, *number)? {

@@ -48,10 +48,7 @@ impl Difference {
 
     /// The number of rows does not match the log, although each single row does.
     pub(super) fn count(table: &str, seq: Seq) -> Self {
-        Self {
-            seq,
-            detail: format!("table `{table}` has rows that are not in the log; the log is intact"),
-        }
+        Self { seq, detail: format!("table `{table}` has rows that are not in the log; the log is intact") }
     }
 }
 

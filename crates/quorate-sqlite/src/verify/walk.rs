@@ -41,7 +41,8 @@ impl<'a> Walk<'a> {
         checkpoints: &'a [&'a Checkpoint],
     ) -> Result<Self, Bad> {
         let Ok(id) = <[u8; 16]>::try_from(row.id.as_slice()) else {
-            let detail = format!("table `spaces`: the id of the space has {} bytes, expected 16", row.id.len());
+            let detail =
+                format!("table `spaces`: the id of the space has {} bytes, expected 16", row.id.len());
             return Err(Bad { space: row.name.clone(), seq: Seq(1), damage: Damage::Tables, detail });
         };
         Ok(Self {
@@ -123,8 +124,10 @@ impl<'a> Walk<'a> {
         }
         let forged = |why: String| format!("the chain is intact, but no hub wrote this record: {why}");
         if record.at < self.last_at {
-            let why =
-                format!("its time {} is before {}, the time of the previous record", record.at.0, self.last_at.0);
+            let why = format!(
+                "its time {} is before {}, the time of the previous record",
+                record.at.0, self.last_at.0
+            );
             return Ok(self.bad(place, Damage::Forked, forged(why)));
         }
         if RecordKind::from_number(record.kind).is_none() {
@@ -177,8 +180,9 @@ impl<'a> Walk<'a> {
     fn end(&mut self) -> Option<Bad> {
         let (last, head) = (self.sound, self.row.head_seq.0);
         if last < head.max(1) {
-            let detail =
-                format!("the log ends at record {last}, but the head is record {head}; the existing records are intact");
+            let detail = format!(
+                "the log ends at record {last}, but the head is record {head}; the existing records are intact"
+            );
             return self.bad(last + 1, Damage::Truncated, detail);
         }
         if self.previous != self.row.head_hash {
@@ -241,7 +245,9 @@ impl Rest {
             (0, _) => "there are no records after it".into(),
             (1, 0) => "the one record after it is intact".into(),
             (total, 0) => format!("the {total} records after it are intact"),
-            (total, bad) => format!("of the {total} records after it, {bad} are damaged or not chained to their predecessor"),
+            (total, bad) => format!(
+                "of the {total} records after it, {bad} are damaged or not chained to their predecessor"
+            ),
         }
     }
 }

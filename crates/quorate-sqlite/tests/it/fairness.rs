@@ -97,7 +97,10 @@ fn i16_a_busy_space_does_not_starve_another() {
     let first = many[0];
     // One batch may have been taken already; each later one serves both spaces.
     for (index, batch) in few.iter().enumerate() {
-        assert!(*batch <= first + 2 + index as u64, "commit {index} is in batch {batch}, the first of the busy space in {first}");
+        assert!(
+            *batch <= first + 2 + index as u64,
+            "commit {index} is in batch {batch}, the first of the busy space in {first}"
+        );
     }
     let behind = many.iter().filter(|batch| **batch > few[0]).count();
     assert!(behind > many.len() / 2, "most of the busy space is written later: {behind} of {}", many.len());

@@ -429,7 +429,7 @@ async fn s1_no_commit_and_no_batch_costs_more_than_its_bound() {
     let mut over_limit = 0;
     for op in costly(&leases, big) {
         let times = match &op {
-            // Alone in its commit.
+            // Must be the only operation of its commit.
             Op::Inspect(_) => 1,
             // Two of them already exceed the limit, and larger commits take long to create.
             Op::CreateTasks(_) | Op::AckMany(_) => 8,
@@ -439,7 +439,8 @@ async fn s1_no_commit_and_no_batch_costs_more_than_its_bound() {
         };
         let commit = || Commit::new(Principal::System, vec![op.clone(); times]);
         let several = (0..4).map(|_| hub.store.transact(hub.space, vec![commit()])).collect::<Vec<_>>();
-        let other_space = hub.store.transact(hub.other, vec![Commit::new(Principal::System, vec![Op::Sweep])]);
+        let other_space =
+            hub.store.transact(hub.other, vec![Commit::new(Principal::System, vec![Op::Sweep])]);
         for outcomes in several {
             let outcomes = outcomes.await.expect("the storage works");
             over_limit += outcomes

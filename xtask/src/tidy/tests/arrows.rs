@@ -69,7 +69,10 @@ fn dev_dependencies_may_be_lower_crates_and_the_simulation() {
 fn core_stays_pure() {
     for name in ["tokio", "rusqlite", "jiff", "getrandom"] {
         let rest = format!("[dependencies]\n{name} = {{ workspace = true }}\n");
-        assert_one(&found_in_manifest("quorate-core", &rest), &format!("must not depend on the external crate `{name}`"));
+        assert_one(
+            &found_in_manifest("quorate-core", &rest),
+            &format!("must not depend on the external crate `{name}`"),
+        );
     }
     assert_none(&found_in_manifest("quorate-core", "[dependencies]\nserde = { workspace = true }\n"));
 }
@@ -77,10 +80,19 @@ fn core_stays_pure() {
 #[test]
 fn sql_stays_in_the_backend_and_anyhow_in_the_binary() {
     let on = |name: &str| format!("[dependencies]\n{name} = {{ workspace = true }}\n");
-    assert_one(&found_in_manifest("quorate-engine", &on("rusqlite")), "must not depend on the external crate `rusqlite`");
-    assert_one(&found_in_manifest("quorate-sqlite", &on("anyhow")), "must not depend on the external crate `anyhow`");
+    assert_one(
+        &found_in_manifest("quorate-engine", &on("rusqlite")),
+        "must not depend on the external crate `rusqlite`",
+    );
+    assert_one(
+        &found_in_manifest("quorate-sqlite", &on("anyhow")),
+        "must not depend on the external crate `anyhow`",
+    );
     assert_none(&found_in_manifest("quorate-sqlite", &on("rusqlite")));
-    assert_one(&found_in_manifest("quorate-bench", &on("rusqlite")), "must not depend on the external crate `rusqlite`");
+    assert_one(
+        &found_in_manifest("quorate-bench", &on("rusqlite")),
+        "must not depend on the external crate `rusqlite`",
+    );
     assert_none(&found_in_manifest("quorate-bench", &on("anyhow")));
     assert_none(&found_in_manifest("quorate-cli", &on("anyhow")));
 }
@@ -102,7 +114,10 @@ fn test_features_stay_out_of_the_product() {
 
 #[test]
 fn versions_are_specified_in_the_root() {
-    assert_one(&found_in_manifest("quorate-core", "[dependencies]\nserde = \"1\"\n"), "not inherited from the workspace");
+    assert_one(
+        &found_in_manifest("quorate-core", "[dependencies]\nserde = \"1\"\n"),
+        "not inherited from the workspace",
+    );
 }
 
 #[test]

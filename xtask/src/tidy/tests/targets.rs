@@ -9,13 +9,19 @@ fn another_test_target_needs_a_reason_in_its_opening_comment() {
     for path in ["tests/a.rs", "tests/a/main.rs"] {
         assert_one(&found_in(path, ""), "separate integration-test target");
         assert_one(&found_in(path, "//! Own target:\n"), "separate integration-test target");
-        assert_one(&found_in(path, "use a::b;\n// Own target: too late.\n"), "separate integration-test target");
+        assert_one(
+            &found_in(path, "use a::b;\n// Own target: too late.\n"),
+            "separate integration-test target",
+        );
         assert_none(&found_in(path, "//! Own target: it sets the umask of the process.\n"));
     }
     assert_none(&found_in("tests/it/main.rs", ""));
     assert_none(&found_in("tests/a/stage.rs", ""));
     assert_none(&found_in("src/a/tests/b.rs", ""));
-    assert_one(&found(&[("xtask/tests/a.rs", "//! A file.\n")]), "xtask/tests/a.rs:1: separate integration-test target");
+    assert_one(
+        &found(&[("xtask/tests/a.rs", "//! A file.\n")]),
+        "xtask/tests/a.rs:1: separate integration-test target",
+    );
 }
 
 #[test]

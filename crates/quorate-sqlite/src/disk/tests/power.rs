@@ -77,7 +77,10 @@ fn full_keeps_every_acknowledged_commit_wherever_the_power_is_cut() {
     for (acknowledged, found) in &outcomes {
         assert!(found >= acknowledged, "{found} of {acknowledged} were recovered");
     }
-    assert!(outcomes.iter().any(|(acknowledged, found)| found > acknowledged), "no cut happened during a commit");
+    assert!(
+        outcomes.iter().any(|(acknowledged, found)| found > acknowledged),
+        "no cut happened during a commit"
+    );
 }
 
 #[test]

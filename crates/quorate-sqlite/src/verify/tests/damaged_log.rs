@@ -120,7 +120,8 @@ fn a_record_moved_to_the_end_is_reordered() {
 #[test]
 fn a_log_without_its_end_is_truncated() {
     let first_deleted = last() - 2;
-    let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(first_deleted), row(last())));
+    let dir =
+        after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(first_deleted), row(last())));
     assert_bad(dir.path(), None, first_deleted, Damage::Truncated);
     let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(1), row(last())));
     assert_bad(dir.path(), None, 1, Damage::Truncated);

@@ -92,8 +92,10 @@ fn token_created(n: u32, digest: [u8; 32]) -> Effect {
 
 #[test]
 fn i19_two_tokens_with_one_secret_are_forked() {
-    for effects in [vec![token_created(0, work::tokens::DIGEST)], vec![token_created(0, [9; 32]), token_created(1, [9; 32])]]
-    {
+    for effects in [
+        vec![token_created(0, work::tokens::DIGEST)],
+        vec![token_created(0, [9; 32]), token_created(1, [9; 32])],
+    ] {
         let bad = report(with_last(&effects).path()).first_bad.unwrap();
         assert_eq!(bad.damage, Damage::Forked, "{bad:?}");
         assert!(bad.detail.contains("the secret belongs to another token"), "{bad:?}");
