@@ -83,7 +83,7 @@ fn licenses(tree: &str) -> Result<BTreeSet<License>> {
                  add a license upstream"
             );
         }
-        found.insert(Licence {
+        found.insert(License {
             name: name.to_owned(),
             version: version.to_owned(),
             // Older manifests separate alternatives with a slash, which is not valid SPDX.
@@ -94,9 +94,9 @@ fn licenses(tree: &str) -> Result<BTreeSet<License>> {
     Ok(found)
 }
 
-fn table(licences: &BTreeSet<Licence>) -> String {
+fn license_table(licenses: &BTreeSet<License>) -> String {
     let mut text = String::from("name\tversion\tlicense\n");
-    for Licence { name, version, expression } in licences {
+    for License { name, version, expression } in licenses {
         text.push_str(&format!("{name}\t{version}\t{expression}\n"));
     }
     text

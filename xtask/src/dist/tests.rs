@@ -12,17 +12,17 @@ fn every_linked_crate_is_listed_once_with_its_license() {
                     memchr\t2.8.3\tUnlicense OR MIT\n\
                     quorate-cli\t0.1.0\tMIT OR Apache-2.0\n\
                     serde\t1.0.229\tMIT OR Apache-2.0\n";
-    assert_eq!(table(&licences(tree).expect("a tree")), expected);
+    assert_eq!(license_table(&licenses(tree).expect("a tree")), expected);
 }
 
 #[test]
 fn a_crate_without_a_license_is_rejected() {
     for line in ["hidden v0.3.0|", "hidden v0.3.0| (*)"] {
-        let error = licences(&format!("serde v1.0.229|MIT\n{line}\n")).expect_err("no license").to_string();
+        let error = licenses(&format!("serde v1.0.229|MIT\n{line}\n")).expect_err("no license").to_string();
         assert!(error.starts_with("hidden 0.3.0 is linked into the binary and has no license"), "{error}");
     }
-    assert!(licences("").is_err());
-    assert!(licences("error: something else\n").is_err());
+    assert!(licenses("").is_err());
+    assert!(licenses("error: something else\n").is_err());
 }
 
 #[test]

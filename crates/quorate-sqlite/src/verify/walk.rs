@@ -171,13 +171,13 @@ impl<'a> Walk<'a> {
                 return self.bad(place, Damage::Forked, detail);
             }
             self.checkpoints_met += 1;
-            self.last_met = Some(checkpoint.seq);
+            self.last_matched = Some(checkpoint.seq);
         }
         None
     }
 
     /// Checks the end of the log, after all rows were valid.
-    fn end(&mut self) -> Option<Bad> {
+    fn check_end(&mut self) -> Option<Bad> {
         let (last, head) = (self.sound, self.row.head_seq.0);
         if last < head.max(1) {
             let detail = format!(
@@ -220,13 +220,13 @@ impl<'a> Walk<'a> {
 
 /// Records after the first defect: how many there are, and how many are not intact.
 #[derive(Default)]
-struct Rest {
+struct Remainder {
     last: Option<(u64, Option<[u8; 32]>)>,
     total: u64,
     bad: u64,
 }
 
-impl Rest {
+impl Remainder {
     fn see(&mut self, row: LogRow) {
         self.total += 1;
         let hash = row.record.as_ref().ok().map(|record| record.hash);
@@ -240,7 +240,7 @@ impl Rest {
         self.last = Some((row.place, hash));
     }
 
-    fn in_words(&self) -> String {
+    fn describe(&self) -> String {
         match (self.total, self.bad) {
             (0, _) => "there are no records after it".into(),
             (1, 0) => "the one record after it is intact".into(),
