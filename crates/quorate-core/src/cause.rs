@@ -1,14 +1,14 @@
-//! What a message hands on to the messages that it leads to: how long their chain is, which chain it is, and of which
-//! budget it spends. Where a cause is found is not said here.
+//! Causation: the hop count, correlation id and budget that a message propagates to the messages it causes. Looking up
+//! the causing message is up to the caller.
 
 use crate::destination::Destination;
 use crate::ids::{AgentId, ClientId, MessageId};
 use crate::message::{Durability, Message};
 
-/// A message as the cause of others.
+/// The properties of a message that messages caused by it inherit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cause {
-    /// Its id; `None` while it is in the same commit as what it leads to, and has none yet.
+    /// `None` while it is in the same commit as the message it causes and has no id yet.
     id: Option<MessageId>,
     client_id: Option<ClientId>,
     from: Option<AgentId>,
@@ -20,7 +20,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// What a message hands on.
+    /// Extracts the inherited properties of a message.
     #[must_use]
     pub fn of(id: Option<MessageId>, message: &Message) -> Self {
         Self {
@@ -35,37 +35,37 @@ impl Cause {
         }
     }
 
-    /// The message that it leads to, with what it takes over; `None` if it says all of that itself. Said twice, it is the
-    /// same: what is taken over follows from the two messages alone, so that whoever repeats a message repeats it whole.
+    /// Returns the caused message with the inherited properties filled in; `None` if it already has all of them. Idempotent:
+    /// the result depends on the two messages only, so a retried message is identical to the first one.
     #[must_use]
     pub fn led_to(&self, message: &Message) -> Option<Message> {
         let hops = self.hops.saturating_add(1);
-        let theirs = self.is_between(message.from.as_ref());
-        let chain = Some(message).filter(|message| theirs && message.correlation_id.is_none());
+        let visible = self.is_visible_to(message.from.as_ref());
+        let chain = Some(message).filter(|message| visible && message.correlation_id.is_none());
         let chain = chain.and_then(|_| self.correlation.clone().or_else(|| self.name()));
-        let spends = theirs && message.budget.is_none() && message.durability == Durability::Durable;
+        let spends = visible && message.budget.is_none() && message.durability == Durability::Durable;
         let budget = self.budget.clone().filter(|_| spends);
         if hops <= message.hops && chain.is_none() && budget.is_none() {
             return None;
         }
-        let mut led = message.clone();
-        led.hops = led.hops.max(hops);
-        led.correlation_id = led.correlation_id.or(chain);
-        led.budget = led.budget.or(budget);
-        Some(led)
+        let mut caused = message.clone();
+        caused.hops = caused.hops.max(hops);
+        caused.correlation_id = caused.correlation_id.or(chain);
+        caused.budget = caused.budget.or(budget);
+        Some(caused)
     }
 
-    /// What the chain is called that it begins: as its client calls it, so that the name is the same in the commit that
-    /// sends it and later, else by the hub's id.
+    /// The correlation id of a chain that starts with this message: the client's id, which is the same within the sending
+    /// commit and afterwards; otherwise the hub's id.
     fn name(&self) -> Option<String> {
-        let theirs = self.client_id.as_ref().map(ToString::to_string);
-        theirs.or_else(|| self.id.map(|id| id.to_string()))
+        let client_id = self.client_id.as_ref().map(ToString::to_string);
+        client_id.or_else(|| self.id.map(|id| id.to_string()))
     }
 
-    /// Whether it was said by or to somebody. What others call their conversation, and what it spends of, is theirs: a
-    /// stranger who names their message is told nothing of it, and is counted all the same.
-    fn is_between(&self, agent: Option<&AgentId>) -> bool {
-        // The hub, and those who run it, see everything.
+    /// Whether the agent is the sender or a recipient. Correlation id and budget are visible to those only: an agent that
+    /// names someone else's message as its cause inherits just the hop count.
+    fn is_visible_to(&self, agent: Option<&AgentId>) -> bool {
+        // The hub and its operators see everything.
         let Some(agent) = agent else { return true };
         self.from.as_ref() == Some(agent)
             || self.reply_to.as_ref() == Some(agent)
@@ -75,10 +75,10 @@ impl Cause {
 }
 
 impl Message {
-    /// The names of the message that led to this one, the likelier first: what caused it, and what it answers.
+    /// Ids of the message that may have caused this one: `causationId`, then `inReplyTo`.
     pub fn causes(&self) -> impl Iterator<Item = &str> {
-        let answered = self.in_reply_to.as_deref().filter(|id| Some(*id) != self.causation_id.as_deref());
-        self.causation_id.as_deref().into_iter().chain(answered)
+        let replied_to = self.in_reply_to.as_deref().filter(|id| Some(*id) != self.causation_id.as_deref());
+        self.causation_id.as_deref().into_iter().chain(replied_to)
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
     use crate::message::Payload;
 
     fn agent(name: &str) -> AgentId {
-        AgentId::new(name).expect("a good id")
+        AgentId::new(name).expect("a valid id")
     }
 
     fn message(from: &str, to: &str) -> Message {
@@ -105,12 +105,12 @@ mod tests {
         Cause::of(Some(MessageId { generation: Generation(0), seq: Seq(5), n: 0 }), &message)
     }
 
-    // Fails under: hops that the sender may say lower, or not higher; a chain or a budget of its own not kept.
+    // Fails under: a sender that lowers the hop count, or cannot raise it; an explicit correlation id or budget overwritten.
     #[test]
-    fn d8_a_message_takes_over_what_it_does_not_say_itself() {
-        let began = cause(|_| {});
-        let led = began.led_to(&message("bob", "alice")).expect("it takes something over");
-        assert_eq!((led.hops, led.correlation_id.as_deref(), led.budget), (1, Some("msg_0-5-0"), None));
+    fn d8_a_message_inherits_what_it_does_not_set() {
+        let first = cause(|_| {});
+        let caused = first.led_to(&message("bob", "alice")).expect("it inherits something");
+        assert_eq!((caused.hops, caused.correlation_id.as_deref(), caused.budget), (1, Some("msg_0-5-0"), None));
         let cause = cause(|message| {
             message.hops = 4;
             message.correlation_id = Some("c1".into());
@@ -119,32 +119,32 @@ mod tests {
         let mut own = message("bob", "carol");
         own.hops = 9;
         own.correlation_id = Some("c2".into());
-        let led = cause.led_to(&own).expect("it takes the budget over");
+        let caused = cause.led_to(&own).expect("it inherits the budget");
         assert_eq!(
-            (led.hops, led.correlation_id.as_deref(), led.budget.as_deref()),
+            (caused.hops, caused.correlation_id.as_deref(), caused.budget.as_deref()),
             (9, Some("c2"), Some("b1"))
         );
-        assert_eq!(cause.led_to(&led), None, "said twice, it is the same");
+        assert_eq!(cause.led_to(&caused), None, "idempotent");
         own.hops = 0;
         own.budget = Some("b2".into());
-        let led = cause.led_to(&own).expect("it takes the hops over");
-        assert_eq!((led.hops, led.budget.as_deref()), (5, Some("b2")));
+        let caused = cause.led_to(&own).expect("it inherits the hop count");
+        assert_eq!((caused.hops, caused.budget.as_deref()), (5, Some("b2")));
     }
 
-    // Fails under: a stranger who learns what others call their conversation; one who is not counted.
+    // Fails under: a third party that learns a correlation id; one whose hops are not counted.
     #[test]
-    fn d8_a_stranger_takes_over_the_hops_only() {
+    fn d8_a_third_party_inherits_only_the_hop_count() {
         let named = |message: &mut Message| {
             message.correlation_id = Some("secret plan".into());
             message.budget = Some("b1".into());
         };
-        let led = cause(named).led_to(&message("mallory", "alice")).expect("it is counted");
-        assert_eq!((led.hops, led.correlation_id, led.budget), (1, None, None));
+        let caused = cause(named).led_to(&message("mallory", "alice")).expect("its hops are counted");
+        assert_eq!((caused.hops, caused.correlation_id, caused.budget), (1, None, None));
         let asked = cause(|message| {
             named(message);
             message.to = Destination::Everybody;
         });
-        let led = asked.led_to(&message("carol", "alice")).expect("it takes something over");
-        assert_eq!(led.correlation_id.as_deref(), Some("secret plan"));
+        let caused = asked.led_to(&message("carol", "alice")).expect("it inherits something");
+        assert_eq!(caused.correlation_id.as_deref(), Some("secret plan"));
     }
 }

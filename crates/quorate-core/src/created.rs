@@ -16,7 +16,7 @@ use crate::item::{Item, ItemKey, Keep};
 pub struct Created(u64);
 
 impl Created {
-    /// `COMMIT_WORK_MAX` keeps the item changes of a record below what these bits can count.
+    /// `COMMIT_WORK_MAX` limits the item changes of a record to fewer than `1 << INDEX_BITS`.
     const INDEX_BITS: u32 = 16;
 
     /// The position of an item change in a record.
@@ -26,7 +26,7 @@ impl Created {
         Self(seq.0 << Self::INDEX_BITS | (index as u64).min(last))
     }
 
-    /// The record.
+    /// The record that created it.
     #[must_use]
     pub fn seq(self) -> Seq {
         Seq(self.0 >> Self::INDEX_BITS)
@@ -51,7 +51,7 @@ impl fmt::Display for Created {
     }
 }
 
-/// The text is not a position.
+/// The text is not a valid position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoPosition;
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_position_is_read_as_it_is_written() {
+    fn a_position_parses_as_printed() {
         let position = Created::new(Seq(12), 3);
         assert_eq!(position.to_string(), "12-3");
         assert_eq!("12-3".parse(), Ok(position));

@@ -1,4 +1,4 @@
-//! Where a message goes, in words and in text. The one place that reads and prints destinations.
+//! Destinations of messages, with their text and JSON forms.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,25 +13,25 @@ use crate::registry::Role;
 use crate::text_serde;
 use crate::topic::Topic;
 
-/// Where a message goes.
+/// The destination of a message.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Destination {
     /// One agent.
     Agent(AgentId),
     /// Each agent of a list, once.
     Agents(Vec<AgentId>),
-    /// `topic:findings.high`: each agent that subscribes to it but the sender, once; nobody is fine.
+    /// `topic:findings.high`: each subscriber except the sender, once. May have no recipients.
     Topic(Topic),
-    /// `*`: all agents but the sender.
+    /// `*`: all agents except the sender.
     Everybody,
-    /// `role:NAME`: all agents with that role but the sender.
+    /// `role:NAME`: all agents with this role except the sender.
     Role(Role),
-    /// `can:CAPABILITY`: exactly one agent that can do it; whoever is free takes it.
+    /// `can:CAPABILITY`: exactly one agent with this capability, the first to claim it.
     Can(Capability),
 }
 
 impl Destination {
-    /// The agents named, in order; none where they are not named one by one.
+    /// The agents addressed by name, in order; empty for other destinations.
     #[must_use]
     pub fn agents(&self) -> &[AgentId] {
         match self {
@@ -41,16 +41,16 @@ impl Destination {
         }
     }
 
-    /// Whether it names agents one by one.
+    /// Whether it addresses agents by name.
     #[must_use]
     pub fn is_by_name(&self) -> bool {
         matches!(self, Self::Agent(_) | Self::Agents(_))
     }
 
-    /// Several texts: a list of agents. A single one may be any destination.
+    /// Parses one text as any destination, several as a list of agents.
     ///
     /// # Errors
-    /// `INVALID` when a text is none, or a list holds something else than agents.
+    /// `INVALID` if a text is not a destination, or a list contains anything but agents.
     pub fn of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Refused> {
         let mut all = texts.into_iter().map(|text| text.as_ref().parse()).collect::<Result<Vec<_>, _>>()?;
         if all.len() == 1
@@ -60,8 +60,8 @@ impl Destination {
         }
         let agents = all.into_iter().map(|one| match one {
             Self::Agent(agent) => Ok(agent),
-            other => Err(Refused::new(Code::Invalid, format!("{other} is in a list of agents"))
-                .hint("a list names agents; send to anything else by itself")),
+            other => Err(Refused::new(Code::Invalid, format!("invalid list of recipients: {other} is not an agent id"))
+                .hint("use only agent ids in a list; send to topics, roles, capabilities and * separately")),
         });
         Ok(Self::Agents(agents.collect::<Result<_, _>>()?))
     }
@@ -84,7 +84,7 @@ impl FromStr for Destination {
 }
 
 impl fmt::Display for Destination {
-    /// As it is read; the agents of a list stand one after the other, for people.
+    /// The form that `FromStr` parses, except that lists of agents are joined with commas for display.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Agent(agent) => agent.fmt(f),
@@ -100,7 +100,7 @@ impl fmt::Display for Destination {
     }
 }
 
-/// A string, or a list of agents.
+/// Serializes as a string, or as an array of agent ids.
 impl Serialize for Destination {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -148,7 +148,7 @@ impl schemars::JsonSchema for Destination {
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let id = AgentId::json_schema(generator);
         schemars::json_schema!({
-            "description": "An agent, a list of agents, `topic:NAME`, `role:ROLE`, `can:CAPABILITY`, or `*` for everybody.",
+            "description": "An agent, a list of agents, `topic:NAME`, `role:ROLE`, `can:CAPABILITY`, or `*` for all agents.",
             "anyOf": [id, {"type": "array", "items": id, "minItems": 1}],
         })
     }
@@ -158,13 +158,13 @@ impl schemars::JsonSchema for Destination {
 mod tests {
     use super::*;
 
-    // Fails under: a prefix that is printed but not read, or the other way round.
+    // Fails under: a prefix that is printed but not parsed, or vice versa.
     #[test]
-    fn d3_every_destination_is_read_as_it_is_printed() {
+    fn d3_every_destination_parses_as_printed() {
         for text in ["bob", "a:b", "topic:findings.high", "*", "role:worker", "can:review code"] {
-            let read: Destination = text.parse().expect("a good destination");
-            assert_eq!(read.to_string(), text);
-            assert_eq!(matches!(read, Destination::Agent(_)), text == "bob" || text == "a:b");
+            let parsed: Destination = text.parse().expect("a valid destination");
+            assert_eq!(parsed.to_string(), text);
+            assert_eq!(matches!(parsed, Destination::Agent(_)), text == "bob" || text == "a:b");
         }
         for text in ["", "topic:", "topic:a.*", "role:boss", "role:", "can:", "can:\n"] {
             let refused = text.parse::<Destination>().expect_err(text);

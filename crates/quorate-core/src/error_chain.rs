@@ -1,8 +1,8 @@
-//! An error with all of its causes, for a log or a person: an error's own text does not repeat its source.
+//! Formatting of an error together with its sources, for logs and users: `Display` of an error omits its source.
 
 use std::error::Error;
 
-/// The texts of an error and of its sources, joined by colons.
+/// Joins the messages of an error and its sources with colons.
 #[must_use]
 pub fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
@@ -23,7 +23,7 @@ mod tests {
     #[error("{0}")]
     struct Layer(&'static str, #[source] Option<Box<Layer>>);
 
-    // Fails under: a chain that ends with the first source.
+    // Fails under: a chain that stops at the first source.
     #[test]
     fn every_cause_is_named_once() {
         let error =

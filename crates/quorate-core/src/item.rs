@@ -1,8 +1,8 @@
-//! Items: the nouns that are kept as one row each. An item changes by one effect, `Changed`, which holds its whole new
-//! state and a verb that says what happened to it; folding it is putting it in its place.
+//! Items: resources that are stored as one row each. An item changes by a single effect, `Changed`, which contains its
+//! complete new state and a verb for the kind of change; applying it replaces the stored state.
 //!
-//! A noun is: a struct with its state, its bytes in `codec/item/`, its indexes in `working/`, its rules in `decide/`.
-//! A store knows none of that: it keeps bytes under a kind and an id.
+//! A kind of item consists of a struct with its state, its encoding in `codec/item/`, its indexes in `working/` and its
+//! rules in `decide/`. Stores know none of that: they store bytes under a kind and an id.
 
 use std::sync::Arc;
 
@@ -20,32 +20,32 @@ use crate::task::Task;
 use crate::time::Timestamp;
 use crate::token::{AccessToken, TokenState};
 
-/// What kind of noun an item is. The numbers are frozen: they are in the log and in keys.
+/// The kind of an item. The numbers never change: they are part of the log and of row keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ItemKind {
-    /// The rules of the space.
+    /// Policy of the space.
     Policy,
-    /// A message whose sender waits for the answer.
+    /// Request: a message whose sender waits for replies.
     Request,
-    /// Work for an agent or a capability.
+    /// Task for an agent or a capability.
     Task,
-    /// A lock.
+    /// Lock with fencing tokens.
     Lock,
-    /// A piece of common work.
+    /// Session.
     Session,
-    /// What a chain may spend.
+    /// Budget of a chain of messages.
     Budget,
-    /// Which agent wants the messages of which topics.
+    /// Subscription of an agent to topics.
     Subscription,
-    /// Where messages for whoever can do something wait.
+    /// Pool: the shared queue of a capability.
     Pool,
-    /// A named position in the history of the shared memory.
+    /// Named position in the history of the shared memory.
     Snapshot,
-    /// What lets somebody in.
+    /// Access token.
     Token,
-    /// A protocol of several steps.
+    /// Procedure: a protocol of several steps.
     Procedure,
-    /// A proposed action.
+    /// Approval of a proposed action.
     Approval,
 }
 
@@ -66,7 +66,7 @@ impl ItemKind {
         Self::Approval,
     ];
 
-    /// The frozen number.
+    /// The stored number. Never changes.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -91,7 +91,7 @@ impl ItemKind {
         Self::ALL.iter().copied().find(|kind| kind.number() == number)
     }
 
-    /// The word in exports.
+    /// The name in exports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -111,7 +111,7 @@ impl ItemKind {
     }
 }
 
-// By number, as in the keys of a store.
+// By number, the order of row keys.
 impl Ord for ItemKind {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.number().cmp(&other.number())
@@ -124,17 +124,17 @@ impl PartialOrd for ItemKind {
     }
 }
 
-/// Which item. Ids are unique within a kind.
+/// Key of an item. Ids are unique within a kind.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ItemKey {
-    /// What kind of noun.
+    /// Kind of the item.
     pub kind: ItemKind,
-    /// Its id.
+    /// Id within the kind.
     pub id: Arc<str>,
 }
 
 impl ItemKey {
-    /// The key of an item.
+    /// Creates a key.
     #[must_use]
     pub fn new(kind: ItemKind, id: impl Into<Arc<str>>) -> Self {
         Self { kind, id: id.into() }
@@ -144,64 +144,64 @@ impl ItemKey {
 /// The state of an item.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
-    /// The rules of the space.
+    /// Policy of the space.
     Policy(InForce),
-    /// A lock.
+    /// Lock with fencing tokens.
     Lock(Lock),
-    /// A piece of common work.
+    /// Session.
     Session(Session),
-    /// Work for an agent or a capability.
+    /// Task for an agent or a capability.
     Task(Task),
-    /// A named position in the history of the shared memory.
+    /// Named position in the history of the shared memory.
     Snapshot(Snapshot),
-    /// What a chain may spend.
+    /// Budget of a chain of messages.
     Budget(Budget),
-    /// Which agent wants the messages of which topics.
+    /// Subscription of an agent to topics.
     Subscription(Box<Subscription>),
-    /// Where messages for whoever can do something wait.
+    /// Pool: the shared queue of a capability.
     Pool(Pool),
-    /// A message whose sender waits for the answer.
+    /// Request: a message whose sender waits for replies.
     Request(Request),
-    /// What lets somebody in.
+    /// Access token.
     Token(Arc<AccessToken>),
-    /// A protocol of several steps.
+    /// Procedure: a protocol of several steps.
     Procedure(Procedure),
-    /// A proposed action.
+    /// Approval of a proposed action.
     Approval(Box<Approval>),
 }
 
-/// Where an item is kept.
+/// Where the state of an item is retained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// In memory and in its row: decisions need it.
+    /// In memory and in its row, because decisions need it.
     AtHand,
-    /// In its row only: it is over, and looked up when somebody names it.
+    /// In its row only: it has ended and is looked up on demand.
     Stored,
-    /// Nowhere: the log alone remembers it.
+    /// In the log only; its row is deleted.
     Gone,
 }
 
-/// When time alone will change an item. `part` tells several alarms of one item apart.
+/// A timer after which an item changes by itself. `part` distinguishes several timers of one item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Alarm {
-    /// At a time of day.
+    /// Fires at a wall-clock time.
     At {
-        /// Which part of the item.
+        /// Identifies the timer within the item.
         part: u64,
-        /// When.
+        /// Time at which it fires.
         time: Timestamp,
     },
-    /// So long after this part of the item began, by the monotonic clock; after a restart it runs its full length again.
+    /// Fires a fixed duration after it was started, by the monotonic clock; a restart of the hub restarts it in full.
     After {
-        /// Which part of the item: a token or a fence, so that a new one starts anew.
+        /// Lease or fencing token; a new token starts a new timer.
         part: u64,
-        /// How long.
+        /// Duration.
         length_ms: u64,
     },
 }
 
 impl Item {
-    /// Its key.
+    /// Returns its key.
     #[must_use]
     pub fn key(&self) -> ItemKey {
         match self {
@@ -220,7 +220,7 @@ impl Item {
         }
     }
 
-    /// Where it is kept.
+    /// Returns where it is retained.
     #[must_use]
     pub fn keep(&self) -> Keep {
         match self {
@@ -233,7 +233,7 @@ impl Item {
             Self::Task(_) => Keep::AtHand,
             Self::Snapshot(snapshot) if snapshot.state == SnapshotState::Dropped => Keep::Gone,
             Self::Snapshot(_) => Keep::Stored,
-            // There may be one for each chain: looked up when a message names it.
+            // There may be one per chain, so it is looked up when a message names it.
             Self::Budget(_) => Keep::Stored,
             Self::Subscription(subscription) => match subscription.state {
                 SubscriptionState::Active | SubscriptionState::CatchingUp(_) => Keep::AtHand,
@@ -251,7 +251,7 @@ impl Item {
         }
     }
 
-    /// When time alone will change it.
+    /// Returns its timers.
     #[must_use]
     pub fn alarms(&self) -> Vec<Alarm> {
         match self {
@@ -271,108 +271,108 @@ impl Item {
     }
 }
 
-/// What happened to an item. The numbers are frozen: they are hashed.
+/// The kind of change to an item. The numbers never change: they are hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// The rules of the space are these from now on.
+    /// The policy was replaced.
     PolicySet,
-    /// Somebody holds the lock.
+    /// The lock was granted.
     LockGranted,
-    /// Its holder gave the lock back.
+    /// Its holder released the lock.
     LockReleased,
-    /// The time of a hold is over.
+    /// A grant of the lock expired.
     LockExpired,
-    /// Its holder is gone: started again, removed or offline.
+    /// A grant ended because its holder re-registered, was removed or went offline.
     LockReturned,
-    /// A session began.
+    /// The session was opened.
     SessionOpened,
-    /// The last participant takes part.
+    /// An agent joined: the last participant in the list.
     SessionJoined,
-    /// The last participant takes part no longer.
+    /// An agent left: the last participant in the list.
     SessionLeft,
-    /// The messages of a session are held.
+    /// The session was paused; its deliveries are held.
     SessionPaused,
-    /// The messages of a session go out again.
+    /// The session was resumed; its deliveries continue.
     SessionResumed,
-    /// A session is over, with a result.
+    /// The session ended successfully.
     SessionCompleted,
-    /// A session is over, without one.
+    /// The session failed.
     SessionFailed,
-    /// A task was made.
+    /// The task was created.
     TaskCreated,
-    /// A task can be taken: all it needs is done, or its time has come.
+    /// The task became ready: its dependencies are done, or its scheduled time has come.
     TaskReady,
-    /// A task was taken.
+    /// The task was claimed.
     TaskLeased,
-    /// The holder of a task said how far it got.
+    /// The holder reported a partial result.
     TaskProgressed,
-    /// A task ended with a result, whole or partial.
+    /// The task ended with a full or partial result.
     TaskCompleted,
-    /// A try came to nothing, and another one follows.
+    /// An attempt failed, and another one follows.
     TaskRetried,
-    /// A task was given back untouched.
+    /// The task was released without counting as an attempt.
     TaskReleased,
-    /// A task waits for a dependency that was given up.
+    /// The task stays blocked on a failed dependency.
     TaskHeld,
-    /// A task was given up.
+    /// The task failed.
     TaskFailed,
-    /// A task was given up, and somebody was told.
+    /// The task failed and was escalated.
     TaskEscalated,
-    /// A task was called off.
+    /// The task was cancelled.
     TaskCancelled,
-    /// A position has a name.
+    /// The snapshot was created.
     SnapshotMade,
-    /// The name is free again.
+    /// The snapshot was dropped; its name can be reused.
     SnapshotDropped,
-    /// What may be spent on the budget is this from now on.
+    /// The limits of the budget were set.
     BudgetSet,
-    /// A message was sent on the budget.
+    /// A message was charged to the budget.
     BudgetSpent,
-    /// A message was sent on the budget, and four fifths of it are spent.
+    /// A message was charged to the budget, which reached 80 %.
     BudgetWarned,
-    /// An agent wants the messages of some topics from now on.
+    /// An agent subscribed.
     Subscribed,
-    /// An agent wants them no more.
+    /// An agent unsubscribed.
     Unsubscribed,
-    /// Earlier messages were brought to a subscriber.
+    /// Earlier messages were delivered to a subscriber.
     HistoryBrought,
-    /// A pool came into being.
+    /// The pool was created.
     PoolOpened,
-    /// Somebody asks and waits.
+    /// The request was sent.
     RequestMade,
-    /// An answer was accepted.
+    /// A reply was accepted.
     RequestAnswered,
-    /// The time for answers is over.
+    /// The request timed out.
     RequestTimedOut,
-    /// Whoever asked wants no answer any more.
+    /// The requester cancelled it.
     RequestCancelled,
-    /// An answer that was waited for cannot come any more.
+    /// The request failed: no further reply can arrive.
     RequestFailed,
-    /// Somebody else is asked instead.
+    /// The request was redirected to another agent.
     RequestRedirected,
-    /// A token lets somebody in.
+    /// The access token was created.
     TokenCreated,
-    /// A token lets nobody in any more.
+    /// The access token was revoked.
     TokenRevoked,
-    /// The time of a token is over.
+    /// The access token expired.
     TokenExpired,
-    /// A procedure began.
+    /// The procedure was started.
     ProcedureStarted,
-    /// Its driver took a step.
+    /// The driver committed a step.
     ProcedureStepped,
-    /// A procedure is over, with a result.
+    /// The procedure ended with a result.
     ProcedureDone,
-    /// A procedure is over, without one.
+    /// The procedure failed.
     ProcedureFailed,
-    /// Somebody proposes an action.
+    /// The approval was requested.
     ApprovalRequested,
-    /// A person lets it happen.
+    /// The action was approved.
     ApprovalApproved,
-    /// A person does not.
+    /// The action was rejected.
     ApprovalRejected,
-    /// A person lets it happen with a change.
+    /// The action was approved with a modification.
     ApprovalModified,
-    /// Nobody decided in time.
+    /// The approval expired undecided.
     ApprovalExpired,
 }
 
@@ -431,7 +431,7 @@ impl Verb {
         Self::ApprovalExpired,
     ];
 
-    /// The frozen number. Each noun has a range of its own, in tens.
+    /// The stored number. Never changes. Each kind has its own range, in steps of ten.
     #[must_use]
     pub fn number(self) -> u64 {
         match self {
@@ -494,7 +494,7 @@ impl Verb {
         Self::ALL.iter().copied().find(|verb| verb.number() == number)
     }
 
-    /// The word in exports.
+    /// The name in exports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,10 +1,10 @@
-//! Quorate's words and decisions.
+//! Quorate's domain model and decision logic.
 //!
-//! Everything that changes in Quorate is changed by a [`Commit`]: a list of operations that takes effect all at
-//! once or not at all. This crate says what a commit may do ([`decide`]), what it did ([`Effect`]), how that is
-//! written down for ever ([`codec`], [`chain`]) and what the world looks like afterwards ([`Working`], [`World`]).
+//! Every state change is a [`Commit`]: a list of operations that is applied atomically. This crate defines which commits
+//! are accepted ([`decide`]), what they do ([`Effect`]), how records are encoded and hash-chained ([`codec`], [`chain`]),
+//! and the resulting state ([`Working`], [`World`]).
 //!
-//! It is pure: no I/O, no async, no clock, no SQL, no randomness. Time and chance come in as arguments.
+//! It is pure: no I/O, no async, no clock, no SQL, no randomness. Time and entropy are passed in as arguments.
 
 mod approval;
 mod budget;

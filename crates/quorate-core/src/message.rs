@@ -1,4 +1,4 @@
-//! The message: seed D's envelope, with the payload as opaque bytes.
+//! Messages: the envelope, with the payload as opaque bytes.
 
 use bytes::Bytes;
 
@@ -12,33 +12,33 @@ use crate::limits::{
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 
-/// Bytes that an agent handed over, with the salt and digest that bind them to the log. They come out byte for byte as
-/// they went in, and they can be erased without breaking the chain, because only the digest is chained.
+/// Bytes supplied by an agent, with the salt and digest that bind them to the log. They are returned unchanged, and can
+/// be erased without breaking the hash chain, because only the digest is chained.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Payload {
-    /// The bytes themselves.
+    /// The content.
     pub bytes: Bytes,
-    /// Random, so that the digest of an erased payload says nothing about it.
+    /// Random, so that the digest of an erased payload reveals nothing about its content.
     pub salt: [u8; 16],
     /// `SHA-256(salt ‖ bytes)`.
     pub digest: [u8; 32],
 }
 
 impl Payload {
-    /// Seals bytes with a fresh random salt. Done on the caller's thread, away from the writer.
+    /// Computes the digest of the bytes with a fresh random salt. Runs on the caller's thread, not in the writer.
     #[must_use]
     pub fn seal(bytes: Bytes, salt: [u8; 16]) -> Self {
         let digest = chain::part_digest(&salt, &bytes);
         Self { bytes, salt, digest }
     }
 
-    /// Whether the bytes were blanked: then they say nothing, and neither does their digest.
+    /// Whether the content was erased (bytes and salt zeroed).
     #[must_use]
     pub fn is_erased(&self) -> bool {
         self.salt == [0; 16]
     }
 
-    /// Whether the bytes, as they came from the log, are those that were sealed, or were blanked since.
+    /// Whether the bytes match the digest, or were erased.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         match self.is_erased() {
@@ -47,34 +47,34 @@ impl Payload {
         }
     }
 
-    /// Bytes that will never reach the log, without salt and digest: an ephemeral message needs none.
+    /// Wraps bytes without a digest. For ephemeral messages, which are never written to the log.
     #[must_use]
     pub fn unsealed(bytes: Bytes) -> Self {
         Self { bytes, salt: [0xff; 16], digest: [0; 32] }
     }
 
-    /// Whether it has a digest, and so may be written down.
+    /// Whether it has a digest, so that it can be written to the log.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.digest != [0; 32]
     }
 
-    /// Refuses what must not reach the log.
+    /// Refuses a payload without a digest.
     pub(crate) fn check_sealed(&self) -> Result<(), Refused> {
         if self.is_sealed() {
             return Ok(());
         }
-        Err(Refused::new(Code::Invalid, "the payload was not sealed, so it cannot be written down")
-            .hint("seal it, or send the message as an ephemeral one"))
+        Err(Refused::new(Code::Invalid, "the payload is not sealed, so it cannot be written to the log")
+            .hint("seal the payload, or send the message as ephemeral"))
     }
 
-    /// Refuses what is over the limit.
+    /// Refuses a payload over the size limit.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         if self.bytes.len() > PAYLOAD_BYTES_MAX {
-            return Err(Refused::new(Code::TooLarge, format!("the payload has {} bytes", self.bytes.len()))
+            return Err(Refused::new(Code::TooLarge, format!("the payload is too large: {} bytes", self.bytes.len()))
                 .limit(PAYLOAD_BYTES_MAX as u64)
                 .hint(format!(
-                    "send at most {PAYLOAD_BYTES_MAX} bytes, or put the data elsewhere and send a reference"
+                    "send at most {PAYLOAD_BYTES_MAX} bytes, or store the data elsewhere and send a reference"
                 )));
         }
         Ok(())
@@ -82,33 +82,33 @@ impl Payload {
 }
 
 impl std::fmt::Debug for Payload {
-    /// Never the content: debug output ends up in logs.
+    /// Omits the content, because debug output ends up in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Payload({} bytes)", self.bytes.len())
     }
 }
 
-/// What a message is.
+/// The type of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum MessageType {
-    /// Do something.
+    /// Asks the recipient to do something.
     #[default]
     Command,
-    /// Tell me something.
+    /// Asks the recipient for information.
     Query,
-    /// Something happened.
+    /// Reports that something happened.
     Event,
-    /// The answer to a command or a query.
+    /// The reply to a command or query.
     Response,
 }
 
 crate::text_serde::serde_words!(MessageType);
 
 impl MessageType {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::Command, Self::Query, Self::Event, Self::Response];
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -120,23 +120,23 @@ impl MessageType {
     }
 }
 
-/// Whether acknowledged means on disk.
+/// Whether a message survives a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Durability {
-    /// Acknowledged means on disk.
+    /// Written to the log and synced to disk before it is acknowledged.
     #[default]
     Durable,
-    /// In memory only, at most once, no record.
+    /// Kept in memory only, delivered at most once, not recorded.
     Ephemeral,
 }
 
 crate::text_serde::serde_words!(Durability);
 
 impl Durability {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 2] = [Self::Durable, Self::Ephemeral];
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -146,32 +146,32 @@ impl Durability {
     }
 }
 
-/// Which of two waiting deliveries goes first: the higher level, then the higher rank, then the older.
+/// Priority of a delivery. Deliveries are ordered by level, then rank, then age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Priority {
     /// 0 low, 1 normal, 2 high, 3 urgent.
     pub level: u8,
-    /// Finer steps within a level; scales of 1 to 10 map onto level and rank.
+    /// Order within a level; scales of 1 to 10 map to level and rank.
     pub rank: u8,
 }
 
 impl Priority {
     /// Background work.
     pub const LOW: Self = Self { level: 0, rank: 0 };
-    /// The usual.
+    /// The default.
     pub const NORMAL: Self = Self { level: 1, rank: 0 };
     /// Time-sensitive.
     pub const HIGH: Self = Self { level: 2, rank: 0 };
     /// Failures and alerts.
     pub const URGENT: Self = Self { level: 3, rank: 0 };
 
-    /// The word for its level.
+    /// The name of its level.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         ["low", "normal", "high", "urgent"][usize::from(self.level.min(3))]
     }
 
-    /// From a scale of 1 to 10. 1 to 3 are low, 4 to 6 normal, 7 to 8 high, 9 to 10 urgent; order is kept.
+    /// Converts from a scale of 1 to 10: 1 to 3 are low, 4 to 6 normal, 7 to 8 high, 9 to 10 urgent. The order is preserved.
     ///
     /// # Errors
     /// `INVALID` for anything else.
@@ -181,8 +181,8 @@ impl Priority {
             4..=6 => Ok(Self { level: 1, rank: value }),
             7..=8 => Ok(Self { level: 2, rank: value }),
             9..=10 => Ok(Self { level: 3, rank: value }),
-            _ => Err(Refused::new(Code::Invalid, format!("the priority {value} is not between 1 and 10"))
-                .hint("use 1 to 10, or low, normal, high, urgent")),
+            _ => Err(Refused::new(Code::Invalid, format!("invalid priority {value}: not between 1 and 10"))
+                .hint("use 1 to 10, or one of low, normal, high, urgent")),
         }
     }
 }
@@ -193,25 +193,25 @@ impl Default for Priority {
     }
 }
 
-/// What to do with a message whose recipient is offline or did not answer in time. The sender's choice.
+/// Handling of a message whose recipient is unavailable: offline, or a request to it timed out. Chosen by the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum IfUnavailable {
-    /// It waits in the inbox until the recipient is back.
+    /// Queue it until the recipient is available.
     #[default]
     Queue,
-    /// It goes to another agent that answers the action or shares a capability; if there is none, it is refused.
+    /// Redirect it to another agent that supports the action or shares a capability; refuse it if there is none.
     Redirect,
-    /// It is refused.
+    /// Refuse it.
     Fail,
 }
 
 crate::text_serde::serde_words!(IfUnavailable);
 
 impl IfUnavailable {
-    /// All of them, in the order of their frozen numbers.
+    /// All values, in the order of their stored numbers.
     pub const ALL: [Self; 3] = [Self::Queue, Self::Redirect, Self::Fail];
 
-    /// The frozen number.
+    /// The stored number. Never changes.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -221,13 +221,13 @@ impl IfUnavailable {
         }
     }
 
-    /// The choice with this number.
+    /// The value with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|choice| choice.number() == number)
     }
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -243,81 +243,81 @@ impl IfUnavailable {
 pub struct Message {
     /// The sender: the authenticated principal; `None` is the hub itself.
     pub from: Option<AgentId>,
-    /// The id that the client chose; the same id with the same content is the same message.
+    /// Client-chosen id. Sending the same content again under the same id is an idempotent replay.
     pub client_id: Option<ClientId>,
-    /// Where it goes.
+    /// The recipients.
     pub to: Destination,
-    /// What it is.
+    /// Type of the message.
     pub kind: MessageType,
-    /// What it asks for or tells, as a word.
+    /// Short name of the requested action or of the event.
     pub action: String,
     /// The content.
     pub payload: Payload,
-    /// What the bytes of the payload are; `None` is JSON.
+    /// Media type of the payload; `None` is JSON.
     pub content_type: Option<String>,
-    /// Which goes first.
+    /// Delivery order.
     pub priority: Priority,
-    /// Whether acknowledged means on disk.
+    /// Whether it is written to the log.
     pub durability: Durability,
-    /// Not to be handed out from then on.
+    /// Time from which it is no longer delivered.
     pub expires_at: Option<Timestamp>,
-    /// Not to be handed out before.
+    /// Time before which it is not delivered.
     pub deliver_at: Option<Timestamp>,
-    /// Tries before it becomes a dead letter.
+    /// Delivery attempts before it is dead-lettered.
     pub attempts_max: u16,
-    /// The agent that wants the answer.
+    /// The agent that receives the reply.
     pub reply_to: Option<AgentId>,
-    /// The message that this one answers.
+    /// Id of the message that this one replies to.
     pub in_reply_to: Option<String>,
-    /// The conversation.
+    /// Correlation id of the chain.
     pub correlation_id: Option<String>,
-    /// The message that led to this one.
+    /// Id of the message that caused this one.
     pub causation_id: Option<String>,
-    /// The session it belongs to.
+    /// Session that it belongs to.
     pub session_id: Option<String>,
-    /// The chain's budget.
+    /// Budget of the chain.
     pub budget: Option<String>,
-    /// How many messages led to this one.
+    /// Hop count: the number of messages in the chain before this one.
     pub hops: u16,
     /// W3C trace context.
     pub traceparent: Option<String>,
-    /// Where it entered: a dialect, a webhook, another hub.
+    /// Entry point: a dialect, a webhook, another hub.
     pub origin: Option<String>,
-    /// How sure the sender is, 0 to 1.
+    /// Confidence of the sender, 0 to 1.
     pub confidence: Option<f64>,
-    /// Why the sender says so.
+    /// Rationale of the sender.
     pub rationale: Option<String>,
-    /// What a dialect could not say otherwise, as JSON text.
+    /// Fields of a dialect without a native counterpart, as JSON text.
     pub metadata: Option<String>,
-    /// What to do when the recipient cannot be reached.
+    /// Handling if the recipient is unavailable.
     pub if_unavailable: IfUnavailable,
 }
 
 impl Message {
-    /// The chain that it belongs to, if another message led to it. Answers end something and lead nowhere.
+    /// The chain that it belongs to, if it was caused by another message. Responses end a chain, so they belong to none.
     #[must_use]
     pub fn chain(&self) -> Option<&str> {
-        let led_to = self.hops > 0 || self.causation_id.is_some();
+        let caused = self.hops > 0 || self.causation_id.is_some();
         let chain = self.correlation_id.as_deref().or(self.causation_id.as_deref());
-        chain.filter(|_| led_to && self.kind != MessageType::Response)
+        chain.filter(|_| caused && self.kind != MessageType::Response)
     }
 
-    /// Refuses a message that too many others led to. A response may be one hop further, so that what was asked at the
-    /// limit can be answered.
+    /// Refuses a message over the hop limit. A response may be one hop further, so that a request at the limit can still be
+    /// answered.
     ///
     /// # Errors
     /// `LOOP_REFUSED` with the limit.
     pub fn check_hops(&self) -> Result<(), Refused> {
-        let answers = u16::from(self.kind == MessageType::Response);
-        if self.hops <= HOPS_MAX + answers {
+        let response = u16::from(self.kind == MessageType::Response);
+        if self.hops <= HOPS_MAX + response {
             return Ok(());
         }
-        Err(Refused::new(Code::LoopRefused, format!("{} messages led to this one", self.hops))
+        Err(Refused::new(Code::LoopRefused, format!("hop count {} exceeds the limit", self.hops))
             .limit(u64::from(HOPS_MAX))
-            .hint("the chain is too long, or goes round in a circle: stop it, or begin a new one"))
+            .hint("the chain is too long or loops: stop it, or start a new chain"))
     }
 
-    /// A message with everything else at its default.
+    /// Creates a message with default values for everything else.
     #[must_use]
     pub fn new(to: Destination, action: impl Into<String>, payload: Payload) -> Self {
         Self {
@@ -349,8 +349,8 @@ impl Message {
         }
     }
 
-    /// What to do when a recipient cannot be reached. The sender has a say only about those that it named: who listens
-    /// to a topic or has a role gets the message when it is back.
+    /// Effective handling of an unavailable recipient. The sender's choice applies only to recipients addressed by name;
+    /// for topics, roles and broadcasts the message is queued.
     #[must_use]
     pub fn otherwise(&self) -> IfUnavailable {
         if self.to.is_by_name() { self.if_unavailable } else { IfUnavailable::Queue }
@@ -362,14 +362,14 @@ impl Message {
         is_json(self.content_type.as_deref())
     }
 
-    /// Refuses what no message may be, whatever the state of the world.
+    /// Validates the message independently of the state.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         self.payload.check()?;
         if self.durability == Durability::Durable {
             self.payload.check_sealed()?;
         }
-        let invalid = |what: String| Err(Refused::new(Code::Invalid, what));
-        let words = [
+        let invalid = |detail: String| Err(Refused::new(Code::Invalid, detail));
+        let labels = [
             ("action", Some(&self.action)),
             ("contentType", self.content_type.as_ref()),
             ("inReplyTo", self.in_reply_to.as_ref()),
@@ -380,24 +380,24 @@ impl Message {
             ("traceparent", self.traceparent.as_ref()),
             ("origin", self.origin.as_ref()),
         ];
-        for (name, word) in words {
-            check_word(name, word.map_or("", String::as_str))?;
+        for (name, label) in labels {
+            check_word(name, label.map_or("", String::as_str))?;
         }
         if self.priority.level > 3 {
-            return invalid(format!("priority {} is not between 0 and 3", self.priority.level));
+            return invalid(format!("invalid priority level {}: not between 0 and 3", self.priority.level));
         }
         if !(1..=ATTEMPTS_MAX).contains(&self.attempts_max) {
-            return invalid(format!("maxAttempts {} is not between 1 and {ATTEMPTS_MAX}", self.attempts_max));
+            return invalid(format!("invalid maxAttempts {}: not between 1 and {ATTEMPTS_MAX}", self.attempts_max));
         }
         if self.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
-            return invalid("the confidence is not between 0 and 1".into());
+            return invalid("invalid confidence: not between 0 and 1".into());
         }
         let named = self.to.agents().len();
         if self.to == Destination::Agents(Vec::new()) {
             return invalid("the message has no recipient".into());
         }
         if named > DELIVERIES_PER_COMMIT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("the message names {named} recipients"))
+            return Err(Refused::new(Code::LimitExceeded, format!("too many recipients: {named}"))
                 .limit(DELIVERIES_PER_COMMIT_MAX as u64));
         }
         for (name, time) in [("expiresAt", self.expires_at), ("deliverAt", self.deliver_at)] {
@@ -408,45 +408,46 @@ impl Message {
         check_reason("rationale", self.rationale.as_deref().unwrap_or(""))?;
         let metadata = self.metadata.as_ref().map_or(0, String::len);
         if metadata > METADATA_BYTES_MAX {
-            return Err(Refused::new(Code::TooLarge, format!("the metadata has {metadata} bytes"))
+            return Err(Refused::new(Code::TooLarge, format!("metadata is too large: {metadata} bytes"))
                 .limit(METADATA_BYTES_MAX as u64));
         }
         if let (Some(deliver_at), Some(expires_at)) = (self.deliver_at, self.expires_at)
             && expires_at <= deliver_at
         {
-            return invalid("the message expires before it may be delivered".into());
+            return invalid("expiresAt is not after deliverAt, so the message could never be delivered".into());
         }
         Ok(())
     }
 }
 
-/// Whether a content type means JSON; saying nothing means it.
+/// Whether a content type denotes JSON; `None` does.
 #[must_use]
 pub fn is_json(content_type: Option<&str>) -> bool {
     content_type.is_none_or(|kind| kind == "application/json" || kind.ends_with("+json"))
 }
 
-/// A short word such as an action: bounded, without control characters. Empty is fine.
-pub(crate) fn check_word(name: &str, word: &str) -> Result<(), Refused> {
+/// Validates a short label such as an action: bounded, without control characters. May be empty.
+pub(crate) fn check_word(name: &str, label: &str) -> Result<(), Refused> {
     let max = crate::limits::ID_BYTES_MAX;
-    if word.len() > max {
-        return Err(Refused::new(Code::Invalid, format!("{name} has {} bytes", word.len()))
+    if label.len() > max {
+        return Err(Refused::new(Code::Invalid, format!("{name} is too long: {} bytes", label.len()))
             .limit(max as u64)
-            .hint(format!("give at most {max} bytes")));
+            .hint(format!("use at most {max} bytes")));
     }
-    if word.chars().any(char::is_control) {
-        return Err(Refused::new(Code::Invalid, format!("{name} has a control character")));
+    if label.chars().any(char::is_control) {
+        return Err(Refused::new(Code::Invalid, format!("{name} contains a control character"))
+            .hint("use printable characters only"));
     }
     Ok(())
 }
 
-/// A sentence by a person or an agent: bounded in characters.
+/// Validates a free-text reason: bounded in characters.
 pub(crate) fn check_reason(name: &str, text: &str) -> Result<(), Refused> {
     let count = text.chars().count();
     if count > REASON_CHARS_MAX {
-        return Err(Refused::new(Code::TooLarge, format!("the {name} has {count} characters"))
+        return Err(Refused::new(Code::TooLarge, format!("the {name} is too long: {count} characters"))
             .limit(REASON_CHARS_MAX as u64)
-            .hint(format!("give at most {REASON_CHARS_MAX} characters")));
+            .hint(format!("use at most {REASON_CHARS_MAX} characters")));
     }
     Ok(())
 }

@@ -1,55 +1,57 @@
-//! What a reader of JSON says of something that has another shape than it should, in words that need no knowledge of the
-//! language this is written in.
+//! Rewrites serde's error messages for users: without Rust types, backquotes or `struct`.
 
-/// In plain words. What is said in none of the known ways stays as it is.
+/// Rewrites a serde error message. Unrecognised messages are returned unchanged.
 #[must_use]
-pub fn misread(said: &str) -> String {
-    let (what, place) = split_place(said);
-    format!("{}{place}", in_words(what).unwrap_or_else(|| what.to_owned()))
+pub fn misread(message: &str) -> String {
+    let (problem, position) = split_position(message);
+    format!("{}{position}", rewrite(problem).unwrap_or_else(|| problem.to_owned()))
 }
 
 /// ` at line 1 column 8` → ` (line 1, column 8)`.
-fn split_place(said: &str) -> (&str, String) {
-    let place = said.rsplit_once(" at line ").and_then(|(what, place)| {
-        let (line, column) = place.split_once(" column ")?;
+fn split_position(message: &str) -> (&str, String) {
+    let split = message.rsplit_once(" at line ").and_then(|(problem, position)| {
+        let (line, column) = position.split_once(" column ")?;
         let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        (is_number(line) && is_number(column)).then(|| (what, format!(" (line {line}, column {column})")))
+        (is_number(line) && is_number(column)).then(|| (problem, format!(" (line {line}, column {column})")))
     });
-    place.unwrap_or((said, String::new()))
+    split.unwrap_or((message, String::new()))
 }
 
-fn in_words(what: &str) -> Option<String> {
-    if let Some(name) = what.strip_prefix("missing field ") {
-        return Some(format!("{} is missing", name.trim_matches('`')));
+fn rewrite(problem: &str) -> Option<String> {
+    if let Some(name) = problem.strip_prefix("missing field ") {
+        return Some(format!("missing field {}", name.trim_matches('`')));
     }
-    if let Some(rest) = what.strip_prefix("unknown field ") {
+    if let Some(rest) = problem.strip_prefix("unknown field ") {
         let (name, known) = rest.split_once(", ")?;
-        let known = known.strip_prefix("expected ").map_or_else(|| "none".to_owned(), names);
-        return Some(format!("there is no field {}; there are {known}", name.trim_matches('`')));
+        let name = name.trim_matches('`');
+        return Some(match known.strip_prefix("expected ") {
+            Some(known) => format!("unknown field {name}, expected {}", names(known)),
+            None => format!("unknown field {name}, expected no fields"),
+        });
     }
-    if let Some(rest) = what.strip_prefix("unknown variant ") {
+    if let Some(rest) = problem.strip_prefix("unknown variant ") {
         let (word, known) = rest.split_once(", expected ")?;
-        return Some(format!("is {}, not {}", quoted(word), names(known)));
+        return Some(format!("expected {}, found {}", names(known), quoted(word)));
     }
-    let rest = what.strip_prefix("invalid type: ").or_else(|| what.strip_prefix("invalid value: "))?;
-    let (found, wanted) = rest.rsplit_once(", expected ")?;
-    Some(format!("is {}, not {}", of_found(found), of_wanted(wanted)))
+    let rest = problem.strip_prefix("invalid type: ").or_else(|| problem.strip_prefix("invalid value: "))?;
+    let (found, expected) = rest.rsplit_once(", expected ")?;
+    Some(format!("expected {}, found {}", describe_expected(expected), describe_found(found)))
 }
 
-/// `one of `a`, `b`` → `a, b`.
+/// `one of `a`, `b`` → `one of a, b`.
 fn names(known: &str) -> String {
-    known.trim_start_matches("one of ").replace('`', "")
+    known.replace('`', "")
 }
 
 fn quoted(word: &str) -> String {
     format!("\"{}\"", word.trim_matches('`'))
 }
 
-fn of_found(found: &str) -> &str {
+fn describe_found(found: &str) -> &str {
     match found {
-        "sequence" => "a list",
+        "sequence" => "an array",
         "map" => "an object",
-        "unit value" => "nothing",
+        "unit value" => "null",
         _ => ["string ", "integer ", "floating point ", "boolean ", "number "]
             .iter()
             .find_map(|kind| found.strip_prefix(kind))
@@ -57,21 +59,21 @@ fn of_found(found: &str) -> &str {
     }
 }
 
-fn of_wanted(wanted: &str) -> &str {
-    match wanted {
-        "u8" => "a whole number from 0 to 255",
-        "u16" => "a whole number from 0 to 65535",
-        "u32" => "a whole number from 0 to 4294967295",
-        "u64" | "usize" => "a whole number from 0 on",
-        "a nonzero u64" | "a nonzero u32" | "a nonzero u16" => "a whole number from 1 on",
-        "i32" | "i64" => "a whole number",
+fn describe_expected(expected: &str) -> &str {
+    match expected {
+        "u8" => "an integer from 0 to 255",
+        "u16" => "an integer from 0 to 65535",
+        "u32" => "an integer from 0 to 4294967295",
+        "u64" | "usize" => "an integer of at least 0",
+        "a nonzero u64" | "a nonzero u32" | "a nonzero u16" => "an integer of at least 1",
+        "i32" | "i64" => "an integer",
         "f32" | "f64" => "a number",
-        "a string" | "str" | "a borrowed string" => "a text",
+        "a string" | "str" | "a borrowed string" => "a string",
         "a boolean" => "true or false",
-        "a sequence" => "a list",
+        "a sequence" => "an array",
         "a map" | "any value" => "an object",
-        _ if wanted.starts_with("struct ") || wanted.starts_with("internally tagged enum ") => "an object",
-        _ => wanted,
+        _ if expected.starts_with("struct ") || expected.starts_with("internally tagged enum ") => "an object",
+        _ => expected,
     }
 }
 
@@ -79,31 +81,31 @@ fn of_wanted(wanted: &str) -> &str {
 mod tests {
     use super::misread;
 
-    // Fails under: a type of Rust, a backquote, or `struct` in what a caller reads.
+    // Fails under: a Rust type, a backquote, or `struct` in the message for the caller.
     #[test]
-    fn what_was_misread_is_said_in_plain_words() {
-        for (said, words) in [
+    fn serde_errors_are_rewritten_for_users() {
+        for (message, expected) in [
             (
                 "invalid type: string \"x\", expected u16 at line 1 column 41",
-                "is \"x\", not a whole number from 0 to 65535 (line 1, column 41)",
+                "expected an integer from 0 to 65535, found \"x\" (line 1, column 41)",
             ),
-            ("invalid type: string \"a, expected b\", expected f64", "is \"a, expected b\", not a number"),
-            ("invalid value: integer `-1`, expected u16", "is -1, not a whole number from 0 to 65535"),
+            ("invalid type: string \"a, expected b\", expected f64", "expected a number, found \"a, expected b\""),
+            ("invalid value: integer `-1`, expected u16", "expected an integer from 0 to 65535, found -1"),
             (
                 "invalid type: floating point `1000.0`, expected u16",
-                "is 1000.0, not a whole number from 0 to 65535",
+                "expected an integer from 0 to 65535, found 1000.0",
             ),
-            ("invalid type: sequence, expected struct MessageIn", "is a list, not an object"),
-            ("invalid type: null, expected a string", "is null, not a text"),
-            ("unknown variant `x`, expected `durable` or `ephemeral`", "is \"x\", not durable or ephemeral"),
-            ("unknown variant `x`, expected one of `a`, `b`", "is \"x\", not a, b"),
-            ("unknown field `n`, expected one of `id`, `to`", "there is no field n; there are id, to"),
-            ("unknown field `n`, there are no fields", "there is no field n; there are none"),
-            ("missing field `to` at line 1 column 2", "to is missing (line 1, column 2)"),
+            ("invalid type: sequence, expected struct MessageIn", "expected an object, found an array"),
+            ("invalid type: null, expected a string", "expected a string, found null"),
+            ("unknown variant `x`, expected `durable` or `ephemeral`", "expected durable or ephemeral, found \"x\""),
+            ("unknown variant `x`, expected one of `a`, `b`", "expected one of a, b, found \"x\""),
+            ("unknown field `n`, expected one of `id`, `to`", "unknown field n, expected one of id, to"),
+            ("unknown field `n`, there are no fields", "unknown field n, expected no fields"),
+            ("missing field `to` at line 1 column 2", "missing field to (line 1, column 2)"),
             ("trailing comma at line 1 column 13", "trailing comma (line 1, column 13)"),
             ("an agent, a list of agents or *", "an agent, a list of agents or *"),
         ] {
-            assert_eq!(misread(said), words);
+            assert_eq!(misread(message), expected);
         }
     }
 }

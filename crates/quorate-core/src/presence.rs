@@ -1,4 +1,4 @@
-//! Presence: whether an agent can be reached, and what it says of itself.
+//! Presence: whether an agent is available, and its self-reported status and health.
 
 use crate::commit::RegisterAgent;
 use crate::ids::AgentId;
@@ -6,27 +6,27 @@ use crate::limits::{HEARTBEAT_MS_MAX, HEARTBEAT_MS_MIN};
 use crate::message::check_reason;
 use crate::refused::{Code, Refused};
 
-/// What an agent is doing.
+/// The activity of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Status {
-    /// Nothing; it takes what comes.
+    /// Ready for work.
     #[default]
     Idle,
-    /// It works on something.
+    /// Working on something.
     Working,
-    /// It waits for somebody else.
+    /// Waiting for another agent.
     Waiting,
-    /// It gave no sign of life for three heartbeats. Only the hub says so.
+    /// No activity for three heartbeat intervals. Set by the hub only.
     Offline,
 }
 
 crate::text_serde::serde_words!(Status);
 
 impl Status {
-    /// All of them, in the order of their frozen numbers.
+    /// All values, in the order of their stored numbers.
     pub const ALL: [Self; 4] = [Self::Idle, Self::Working, Self::Waiting, Self::Offline];
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,20 +38,20 @@ impl Status {
     }
 }
 
-/// How well an agent is. What is wrong is said in a sentence.
+/// The health of an agent, with a description of the problem.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Health {
-    /// All is well.
+    /// No problems.
     #[default]
     Healthy,
-    /// It works, but not as it should.
+    /// Works with restrictions.
     Degraded(String),
-    /// It cannot do its work.
+    /// Cannot work.
     Error(String),
 }
 
 impl Health {
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Health {
         }
     }
 
-    /// What is wrong; empty if all is well.
+    /// The description of the problem; empty if healthy.
     #[must_use]
     pub fn note(&self) -> &str {
         match self {
@@ -71,14 +71,14 @@ impl Health {
     }
 }
 
-/// Whether an agent can be reached, and what it says of itself.
+/// Availability of an agent, with its reported status and health.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Presence {
-    /// What it is doing.
+    /// Current activity.
     pub status: Status,
-    /// How well it is.
+    /// Reported health.
     pub health: Health,
-    /// Not so from the moment at which a request to it timed out, until its next sign of life.
+    /// Becomes false when a request to it times out, and true with its next activity.
     pub available: bool,
 }
 
@@ -89,13 +89,13 @@ impl Default for Presence {
 }
 
 impl Presence {
-    /// Whether a message had better go to somebody else.
+    /// Whether it is offline or did not answer a request in time.
     #[must_use]
     pub fn is_away(&self) -> bool {
         !self.available || self.status == Status::Offline
     }
 
-    /// The same agent after a sign of life.
+    /// The presence after activity: available, and no longer offline.
     #[must_use]
     pub(crate) fn back(self) -> Self {
         let status = if self.status == Status::Offline { Status::Idle } else { self.status };
@@ -103,22 +103,22 @@ impl Presence {
     }
 }
 
-/// A sign of life: `agent.heartbeat`.
+/// `agent.heartbeat`: reports that an agent is alive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Heartbeat {
-    /// Whose.
+    /// The agent.
     pub agent: AgentId,
-    /// What it is doing.
+    /// Current activity.
     pub status: Status,
-    /// How well it is.
+    /// Reported health.
     pub health: Health,
 }
 
 impl Heartbeat {
     pub(crate) fn check(&self) -> Result<(), Refused> {
         if self.status == Status::Offline {
-            return Err(Refused::new(Code::Invalid, "a heartbeat cannot say `offline`")
-                .hint("say idle, working or waiting; who says nothing goes offline by itself"));
+            return Err(Refused::new(Code::Invalid, "invalid status `offline` in a heartbeat")
+                .hint("use idle, working or waiting; an agent without heartbeats goes offline by itself"));
         }
         check_health_note(self.health.note())
     }
@@ -137,8 +137,8 @@ impl RegisterAgent {
         if self.heartbeat_ms == 0 || (HEARTBEAT_MS_MIN..=HEARTBEAT_MS_MAX).contains(&self.heartbeat_ms) {
             return Ok(());
         }
-        Err(Refused::new(Code::Invalid, format!("a heartbeat every {} ms", self.heartbeat_ms)).hint(format!(
-            "a heartbeat comes every {HEARTBEAT_MS_MIN} to {HEARTBEAT_MS_MAX} ms; 0 = nobody looks"
+        Err(Refused::new(Code::Invalid, format!("invalid heartbeat interval: {} ms", self.heartbeat_ms)).hint(format!(
+            "use {HEARTBEAT_MS_MIN} to {HEARTBEAT_MS_MAX} ms, or 0 to disable the check"
         )))
     }
 }

@@ -1,4 +1,4 @@
-//! Who gets a message: destinations are resolved and the policy is asked here, for durable and ephemeral messages alike.
+//! Routing: resolves destinations to recipients and applies the policy, for durable and ephemeral messages alike.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -12,42 +12,42 @@ use crate::registry::{Agent, Agents, Role};
 use crate::topic::Topic;
 use crate::working::Topics;
 
-/// Unknown recipients that a refusal names.
+/// Maximum number of unknown recipients that a refusal names.
 const UNKNOWN_NAMED: usize = 16;
 
-/// Who gets a message.
+/// The recipients of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Each of these, once.
+    /// Each of these agents, once.
     Agents(Vec<AgentNo>),
-    /// One who can do it.
+    /// Exactly one agent with a capability.
     One {
-        /// What it must be able to do.
+        /// The required capability.
         capability: Capability,
-        /// Who may take it.
+        /// The agents that may claim it.
         takers: Takers,
     },
 }
 
-/// What is asked to find out who gets a message.
+/// The state that routing decisions are based on.
 #[derive(Clone, Copy, Debug)]
 pub struct Map<'a> {
     /// The agents of the space.
     pub agents: &'a Agents,
-    /// Who subscribes to what.
+    /// Subscriptions by topic.
     pub topics: &'a Topics,
-    /// The rules of the space.
+    /// Policy of the space.
     pub policy: &'a Policy,
 }
 
-/// Who sends.
+/// The sender of a message.
 #[derive(Clone, Copy)]
 struct Sender<'a> {
     /// `None` is the hub.
     id: Option<&'a AgentId>,
-    /// `None` for the hub, and for an agent that is gone.
+    /// `None` for the hub and for a removed agent.
     number: Option<AgentNo>,
-    /// What it is; `None` is the hub. An agent that is gone leads nobody.
+    /// `None` is the hub. A removed agent has the default role, not coordinator.
     role: Option<Role>,
 }
 
@@ -61,30 +61,30 @@ impl fmt::Display for Sender<'_> {
 }
 
 impl Map<'_> {
-    /// Who gets a message of this sender; `None` is the hub.
+    /// Returns the recipients of a message from this sender; `None` is the hub.
     ///
     /// # Errors
-    /// `UNKNOWN_RECIPIENT` for agents, roles and capabilities that nobody has; `POLICY_VIOLATION` for whom the sender may
-    /// not reach. To a topic of which the sender may not reach every subscriber, it reaches those whom it may.
+    /// `UNKNOWN_RECIPIENT` for unregistered agents and for roles and capabilities without an agent; `POLICY_VIOLATION` for
+    /// recipients that the sender may not reach. Subscribers of a topic that the sender may not reach are skipped.
     pub fn reach(&self, from: Option<&AgentId>, to: &Destination) -> Result<Reach, Refused> {
         let sender = self.sender(from);
         match to {
             Destination::Agent(agent) => self.named(sender, std::slice::from_ref(agent)),
             Destination::Agents(agents) => self.named(sender, agents),
             Destination::Topic(topic) => Ok(Reach::Agents(self.subscribers(sender, topic))),
-            Destination::Everybody => self.everybody(sender),
+            Destination::Everybody => self.broadcast(sender),
             Destination::Role(role) => self.with_role(sender, *role),
-            Destination::Can(capability) => self.able(sender, capability),
+            Destination::Can(capability) => self.with_capability(sender, capability),
         }
     }
 
-    /// Whether a sender may reach an agent now; `None` is the hub. An agent may always reach itself.
+    /// Whether the policy allows a sender to reach an agent; `None` is the hub. An agent may always reach itself.
     #[must_use]
     pub fn may_reach(&self, from: Option<&AgentId>, to: AgentNo) -> bool {
-        self.lets(self.sender(from), to)
+        self.is_allowed(self.sender(from), to)
     }
 
-    /// Whether a sender may reach nobody but the coordinators now; `None` is the hub.
+    /// Whether the policy restricts a sender to the coordinators; `None` is the hub.
     #[must_use]
     pub fn is_confined(&self, from: Option<&AgentId>) -> bool {
         self.policy.confines(self.sender(from).role)
@@ -96,7 +96,7 @@ impl Map<'_> {
         Sender { id: from, number, role }
     }
 
-    fn lets(&self, sender: Sender<'_>, to: AgentNo) -> bool {
+    fn is_allowed(&self, sender: Sender<'_>, to: AgentNo) -> bool {
         if self.policy.preset == Preset::Mesh || sender.number == Some(to) {
             return true;
         }
@@ -107,7 +107,7 @@ impl Map<'_> {
         agent.and_then(|number| self.agents.get(number)).map(|agent| agent.role)
     }
 
-    /// Each agent named, once, in the order named. Unknown ones are refused, never swallowed.
+    /// Resolves named agents without duplicates, in the given order. Unknown agents are refused, never ignored.
     fn named(&self, sender: Sender<'_>, named: &[AgentId]) -> Result<Reach, Refused> {
         let mut recipients = Vec::with_capacity(named.len());
         let mut seen = HashSet::new();
@@ -122,12 +122,12 @@ impl Map<'_> {
         if !unknown.is_empty() {
             let more = if unknown.len() > UNKNOWN_NAMED { " and others" } else { "" };
             let names = unknown[..unknown.len().min(UNKNOWN_NAMED)].join(", ");
-            return Err(Refused::new(Code::UnknownRecipient, format!("there is no agent {names}{more}"))
-                .hint("register the recipient first, or check the spelling; nothing was sent to anybody"));
+            return Err(Refused::new(Code::UnknownRecipient, format!("unknown recipient: {names}{more}"))
+                .hint("register the agent first, or check the spelling; the message was not sent to any recipient"));
         }
-        match recipients.iter().find(|number| !self.lets(sender, **number)) {
-            Some(barred) => {
-                let to = self.agents.get(*barred).map_or("", |agent| agent.id.as_str());
+        match recipients.iter().find(|number| !self.is_allowed(sender, **number)) {
+            Some(forbidden) => {
+                let to = self.agents.get(*forbidden).map_or("", |agent| agent.id.as_str());
                 Err(out_of_reach(&sender.to_string(), &format!("agent {to}")))
             }
             None => Ok(Reach::Agents(recipients)),
@@ -136,56 +136,56 @@ impl Map<'_> {
 
     fn subscribers(&self, sender: Sender<'_>, topic: &Topic) -> Vec<AgentNo> {
         let mut subscribers = self.topics.subscribers(topic);
-        subscribers.retain(|number| Some(*number) != sender.number && self.lets(sender, *number));
+        subscribers.retain(|number| Some(*number) != sender.number && self.is_allowed(sender, *number));
         subscribers
     }
 
-    fn everybody(&self, sender: Sender<'_>) -> Result<Reach, Refused> {
+    fn broadcast(&self, sender: Sender<'_>) -> Result<Reach, Refused> {
         if self.policy.confines(sender.role) {
             return Err(Refused::new(
                 Code::PolicyViolation,
-                format!("{sender} may not send to everybody in this space"),
+                format!("{sender} may not broadcast in this space"),
             )
             .rule("broadcast", "to")
-            .hint("send it to role:coordinator; a coordinator may pass it on"));
+            .hint("send it to role:coordinator; a coordinator may forward it"));
         }
-        Ok(Reach::Agents(self.all_but(sender, |_| true)))
+        Ok(Reach::Agents(self.others(sender, |_| true)))
     }
 
     fn with_role(&self, sender: Sender<'_>, role: Role) -> Result<Reach, Refused> {
-        let word = role.as_str();
+        let name = role.as_str();
         if !self.policy.lets_reach(sender.role, role) {
-            return Err(out_of_reach(&sender.to_string(), &format!("role:{word}")));
+            return Err(out_of_reach(&sender.to_string(), &format!("role:{name}")));
         }
-        let found = self.all_but(sender, |agent| agent.role == role);
+        let found = self.others(sender, |agent| agent.role == role);
         if found.is_empty() {
             return Err(Refused::new(
                 Code::UnknownRecipient,
-                format!("there is no agent with the role {word} but the sender"),
+                format!("no agent other than the sender has role {name}"),
             )
-            .hint("register one first; nothing was sent to anybody"));
+            .hint("register an agent with this role first; the message was not sent"));
         }
         Ok(Reach::Agents(found))
     }
 
-    fn all_but(&self, sender: Sender<'_>, wanted: impl Fn(&Agent) -> bool) -> Vec<AgentNo> {
-        let all = self.agents.iter().filter(|(_, agent)| !agent.removed && wanted(agent));
+    fn others(&self, sender: Sender<'_>, filter: impl Fn(&Agent) -> bool) -> Vec<AgentNo> {
+        let all = self.agents.iter().filter(|(_, agent)| !agent.removed && filter(agent));
         all.map(|(number, _)| number).filter(|number| Some(*number) != sender.number).collect()
     }
 
-    fn able(&self, sender: Sender<'_>, capability: &Capability) -> Result<Reach, Refused> {
-        let able = self.agents.capable(capability.as_str());
-        if able.is_empty() {
+    fn with_capability(&self, sender: Sender<'_>, capability: &Capability) -> Result<Reach, Refused> {
+        let capable = self.agents.capable(capability.as_str());
+        if capable.is_empty() {
             return Err(Refused::new(
                 Code::UnknownRecipient,
-                format!("there is no agent that can {capability}"),
+                format!("no agent has capability {capability}"),
             )
-            .hint("register an agent with this capability first; nothing was sent to anybody"));
+            .hint("register an agent with this capability first; the message was not sent"));
         }
-        let leads = |number: &AgentNo| self.role(Some(*number)) == Some(Role::Coordinator);
+        let is_coordinator = |number: &AgentNo| self.role(Some(*number)) == Some(Role::Coordinator);
         let takers = match self.policy.confines(sender.role) {
             false => Takers::Anybody,
-            true if able.iter().any(leads) => Takers::Coordinators,
+            true if capable.iter().any(is_coordinator) => Takers::Coordinators,
             true => return Err(out_of_reach(&sender.to_string(), &format!("can:{capability}"))),
         };
         Ok(Reach::One { capability: capability.clone(), takers })

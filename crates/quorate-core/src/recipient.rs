@@ -1,49 +1,49 @@
-//! Whom a delivery is for: an agent, or a pool from which one of several agents takes it.
+//! The recipient of a delivery: an agent, or a pool from which one of several agents claims it.
 
 use crate::ids::{AgentNo, PoolNo};
 use crate::limits::{AGENTS_MAX, POOLS_MAX};
 
-/// Whom a delivery is for. A delivery from a pool has both while an agent holds it: the pool is where it goes back to.
-/// Kept in four bytes, because there may be a million open deliveries; written down as [`Recipient::number`].
+/// The recipient of a delivery. A pool delivery has both pool and agent while an agent holds it; it returns to the pool.
+/// Four bytes in memory, because there may be a million open deliveries; stored as [`Recipient::number`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Recipient(u32);
 
-/// Bits of the agent's number; 0 = nobody yet. Above it is the pool's; 0 = no pool.
+/// Bits of the agent number (0: no agent). The bits above are the pool number (0: no pool).
 const AGENT_BITS: u32 = 17;
 const AGENT_MASK: u32 = (1 << AGENT_BITS) - 1;
 
 const _: () = assert!(AGENTS_MAX < 1 << AGENT_BITS && POOLS_MAX < 1 << (32 - AGENT_BITS));
 
-/// Where a delivery waits.
+/// The queue that a delivery waits in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Home {
-    /// In the inbox of an agent.
+    /// The inbox of an agent.
     Agent(AgentNo),
-    /// In a pool.
+    /// The queue of a pool.
     Pool(PoolNo),
 }
 
 impl Recipient {
-    /// This very agent.
+    /// Creates a recipient for a single agent.
     #[must_use]
     pub fn agent(agent: AgentNo) -> Self {
         Self(0).held_by(agent)
     }
 
-    /// Whoever takes it from this pool.
+    /// Creates a recipient for a pool.
     #[must_use]
     pub fn pool(pool: PoolNo) -> Self {
         Self::from_number(pool.0 << 32).expect("pools are limited")
     }
 
-    /// The same, in the hands of this agent.
+    /// Sets the agent that holds it.
     #[must_use]
     pub fn held_by(self, agent: AgentNo) -> Self {
         let agent = u32::try_from(agent.0).ok().filter(|agent| *agent <= AGENT_MASK);
         Self(self.0 & !AGENT_MASK | agent.expect("agents are limited"))
     }
 
-    /// The same, in nobody's hands.
+    /// Removes the holder of a pool delivery. A direct delivery is unchanged.
     #[must_use]
     pub fn back_home(self) -> Self {
         match self.pool_no() {
@@ -52,7 +52,7 @@ impl Recipient {
         }
     }
 
-    /// Where it waits.
+    /// Returns the queue it waits in.
     #[must_use]
     pub fn home(self) -> Home {
         match self.pool_no() {
@@ -61,25 +61,25 @@ impl Recipient {
         }
     }
 
-    /// The agent: its recipient, or who took it from its pool; `None` while it lies in a pool.
+    /// The agent: the recipient, or the holder of a pool delivery; `None` while it waits in a pool.
     #[must_use]
     pub fn agent_no(self) -> Option<AgentNo> {
         Some(self.0 & AGENT_MASK).filter(|agent| *agent != 0).map(|agent| AgentNo(u64::from(agent)))
     }
 
-    /// The pool that it is from, if any.
+    /// The pool that it belongs to, if any.
     #[must_use]
     pub fn pool_no(self) -> Option<PoolNo> {
         Some(self.0 >> AGENT_BITS).filter(|pool| *pool != 0).map(|pool| PoolNo(u64::from(pool)))
     }
 
-    /// As one number, frozen: an agent's own number, and the pool's in the upper half.
+    /// The stored number: the agent's number in the lower, the pool's in the upper 32 bits. Never changes.
     #[must_use]
     pub fn number(self) -> u64 {
         u64::from(self.0 >> AGENT_BITS) << 32 | u64::from(self.0 & AGENT_MASK)
     }
 
-    /// The recipient with this number; `None` for 0, which is nobody, and for what is beyond all limits.
+    /// The recipient with this number; `None` for 0 and for numbers beyond the limits.
     #[must_use]
     pub fn from_number(number: u64) -> Option<Self> {
         let (pool, agent) = ((number >> 32) as u32, number as u32);
@@ -108,7 +108,7 @@ impl From<AgentNo> for Recipient {
 mod tests {
     use super::*;
 
-    // Fails under: fewer bits than the limits need, or a pool that forgets who holds what.
+    // Fails under: fewer bits than the limits need, or a lost holder or pool.
     #[test]
     fn d3_a_recipient_keeps_pool_and_holder_apart() {
         let (agent, pool) = (AgentNo(AGENTS_MAX as u64), PoolNo(POOLS_MAX as u64));

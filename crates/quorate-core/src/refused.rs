@@ -1,4 +1,5 @@
-//! The domain says no. A refusal is definite: nothing was changed, or the one thing that was is named.
+//! Refusals: domain errors with a stable code, a detail and a hint. Unless [`Facts::asked`] is set, a refused commit
+//! changed nothing.
 
 use std::fmt;
 
@@ -9,62 +10,62 @@ use crate::ids::{Seq, Token};
 pub enum Code {
     /// The request is not well formed.
     Invalid,
-    /// Nobody knows who asks.
+    /// The request carries no valid credential.
     Unauthenticated,
-    /// The principal may not do this.
+    /// The principal lacks the permission.
     Forbidden,
-    /// The rules of the space do not let this through.
+    /// The policy of the space rejects the request.
     PolicyViolation,
-    /// What the request names does not exist.
+    /// The named resource does not exist.
     NotFound,
     /// A message is addressed to an agent that is not registered.
     UnknownRecipient,
-    /// Nothing came in time.
+    /// The wait ended before a result arrived.
     Timeout,
-    /// The state of the thing does not allow this.
+    /// The current state of the resource does not allow the operation.
     Conflict,
-    /// The entry is at another version than expected.
+    /// The entry has a different version than expected (compare-and-set failed).
     VersionConflict,
-    /// The lease token is not the current one.
+    /// The lease token is not the current one: the lease expired or the work has ended.
     StaleLease,
-    /// The agent was started again since.
+    /// The agent has registered again since; its epoch is newer.
     StaleEpoch,
-    /// The id or key was used for something else.
+    /// The id or idempotency key was already used with different content.
     Duplicate,
-    /// The session is over and takes nothing more.
+    /// The session is completed or failed and accepts no further changes.
     SessionClosed,
-    /// The work was called off.
+    /// The work was cancelled.
     Cancelled,
-    /// It is past its time.
+    /// The deadline has passed.
     Expired,
-    /// Larger than allowed.
+    /// A payload or text exceeds its size limit.
     TooLarge,
-    /// A text holds what looks like a secret.
+    /// A text contains something that looks like a secret.
     SecretDetected,
-    /// More than allowed.
+    /// A count or rate limit is exceeded.
     LimitExceeded,
     /// The recipient's inbox is full.
     QueueFull,
-    /// The hub could not store it and stopped; the outcome is unknown.
+    /// The hub failed to write to storage and stopped; whether the request was applied is unknown.
     StorageFailed,
-    /// The hub cannot serve this now.
+    /// The hub or the recipient is temporarily unavailable.
     Unavailable,
-    /// Too much work is waiting; nothing was changed.
+    /// The hub's queue is full (backpressure); nothing was changed.
     Overloaded,
     /// The disk is full; nothing was changed.
     StorageFull,
-    /// The lock was given to somebody else since.
+    /// The fencing token is outdated: the lock was granted to another holder since.
     StaleFence,
-    /// The wait could never have ended: those it waits for wait for it.
+    /// The wait is part of a cycle in the wait-for graph and was broken.
     Deadlock,
-    /// The messages of this chain go round in a circle.
+    /// The chain of messages exceeds the hop limit or repeats itself.
     LoopRefused,
-    /// The chain has used up what it may.
+    /// The budget of the chain is exhausted.
     BudgetExceeded,
 }
 
 impl Code {
-    /// All codes, in the order of their status.
+    /// All codes.
     pub const ALL: &[Code] = &[
         Self::Invalid,
         Self::Unauthenticated,
@@ -95,7 +96,7 @@ impl Code {
         Self::BudgetExceeded,
     ];
 
-    /// The code as users see it.
+    /// The code as it appears in responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -129,41 +130,41 @@ impl Code {
         }
     }
 
-    /// What to do next where nobody knows better: no refusal is without.
+    /// The default hint, used where no more specific one is set.
     #[must_use]
     pub fn next_step(self) -> &'static str {
         match self {
-            Self::Invalid => "mend what the detail names, and send it again",
-            Self::Unauthenticated => "show a token of this hub that is good",
-            Self::Forbidden => "ask with a token that may, or let somebody do it who may",
-            Self::PolicyViolation => "keep to the rules of the space; an admin can change them",
-            Self::NotFound => "check the name; the list of its kind shows what there is",
-            Self::UnknownRecipient => "register the agent first, or send to one that is there",
-            Self::Timeout => "ask again, or wait for longer",
-            Self::Conflict => "look at how it stands now, and decide again",
-            Self::VersionConflict => "read the entry again, and write with its version",
-            Self::StaleLease => "drop this work: somebody else has it, or it is over",
-            Self::StaleEpoch => "stop this one: a newer start of the agent is at work",
-            Self::Duplicate => "use a new key or id for something new",
+            Self::Invalid => "fix the field named in the detail and send the request again",
+            Self::Unauthenticated => "send a valid access token of this hub: `Authorization: Bearer qrt_…`",
+            Self::Forbidden => "use an access token whose role has this permission",
+            Self::PolicyViolation => "follow the policy of the space, or ask an admin to change it",
+            Self::NotFound => "check the id; list the resources of this kind to see which exist",
+            Self::UnknownRecipient => "register the agent first, or send to a registered agent",
+            Self::Timeout => "retry, or use a longer timeout",
+            Self::Conflict => "read the current state, then decide whether to retry",
+            Self::VersionConflict => "read the entry again and retry with its current version",
+            Self::StaleLease => "stop this work: its lease has expired, or it has already ended",
+            Self::StaleEpoch => "stop this process: the agent has registered again with a newer epoch",
+            Self::Duplicate => "use a new id or idempotency key for new content",
             Self::SessionClosed => "open a new session",
-            Self::Cancelled => "ask anew if it is still wanted",
-            Self::Expired => "ask anew",
-            Self::TooLarge => "send less, or in parts",
-            Self::SecretDetected => "keep the secret where it belongs, and send its name",
-            Self::LimitExceeded => "stay within the limit: split it, or ask for less",
-            Self::QueueFull => "send again later, when the recipient has caught up",
-            Self::StorageFailed => "start the hub again, and repeat the call under the same key",
-            Self::Unavailable => "try again in a moment",
-            Self::Overloaded => "try again in a moment, and more slowly",
-            Self::StorageFull => "make room on the disk of the hub, and try again",
-            Self::StaleFence => "drop what the lock was for, and take it again",
-            Self::Deadlock => "let go of what the others wait for, and try again",
-            Self::LoopRefused => "stop the circle, or begin a new chain",
-            Self::BudgetExceeded => "raise the budget of the chain, or begin a new one",
+            Self::Cancelled => "submit it again if it is still needed",
+            Self::Expired => "submit it again with a later deadline",
+            Self::TooLarge => "send less data, or split it into several requests",
+            Self::SecretDetected => "remove the secret and send a reference to it instead",
+            Self::LimitExceeded => "stay within the limit: split the request, or ask for less",
+            Self::QueueFull => "retry later, when the recipient has drained its inbox",
+            Self::StorageFailed => "restart the hub, then repeat the request with the same idempotency key",
+            Self::Unavailable => "retry in a moment",
+            Self::Overloaded => "retry with backoff, at a lower rate",
+            Self::StorageFull => "free disk space on the hub's machine, then retry",
+            Self::StaleFence => "abandon the work done under this lock and acquire the lock again",
+            Self::Deadlock => "release what the other agents wait for, then retry",
+            Self::LoopRefused => "stop the loop, or start a new chain",
+            Self::BudgetExceeded => "raise the budget, or start a new chain",
         }
     }
 
-    /// Whether the same request may succeed later without a change.
+    /// Whether the unchanged request may succeed later.
     #[must_use]
     pub fn retryable(self) -> bool {
         matches!(
@@ -179,118 +180,118 @@ impl fmt::Display for Code {
     }
 }
 
-/// One of several items that a commit named and that was not as expected.
+/// An item that a commit names under a lease or version that is no longer current.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stale {
-    /// The operation that named it, counted from 0.
+    /// Index of the operation that names it, starting at 0.
     pub op: usize,
-    /// Which item.
+    /// Id of the item.
     pub item: String,
-    /// Why it was refused.
+    /// Reason of the refusal.
     pub code: Code,
-    /// The token of the lease that is over, if the item is held under one.
+    /// Token of the expired or ended lease, if the item is held under one.
     pub token: Option<Token>,
-    /// The record in which this very lease ended with success; see [`Facts::ended_by`].
+    /// The record in which this lease ended successfully; see [`Facts::ended_by`].
     pub ended_by: Option<Seq>,
 }
 
-/// The facts of the case, for programs.
+/// Machine-readable details of a refusal.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Facts {
-    /// The operation that was refused, counted from 0.
+    /// Index of the refused operation, starting at 0.
     pub op: Option<usize>,
-    /// The version that the entry has now; 0 if there is none.
+    /// Current version of the entry; 0 if it does not exist.
     pub current_version: Option<u64>,
-    /// The limit that was passed.
+    /// The limit that was exceeded.
     pub limit: Option<u64>,
-    /// The current epoch of the agent.
+    /// Current epoch of the agent.
     pub current_epoch: Option<u64>,
-    /// The record that acked the delivery, or accepted the end of the task, under the token that the refused operation
-    /// names. A caller that lost the answer to its commit learns from it that its own step was applied.
+    /// The record that acked the delivery, or accepted the end of the task, under the token of the refused operation. A
+    /// caller that lost the response to its commit can tell from it that the commit was applied.
     pub ended_by: Option<Seq>,
-    /// Every item of the commit that is stale, not only the first.
+    /// All stale items of the commit, not only the first.
     pub stale: Vec<Stale>,
-    /// The highest fence that was given out for the lock.
+    /// Highest fencing token issued for the lock.
     pub current_fence: Option<u64>,
-    /// Who waits for whom, in a circle.
+    /// The cycle in the wait-for graph.
     pub cycle: Vec<Waits>,
-    /// The rule of the space that said no.
+    /// The policy rule that was violated.
     pub rule: Option<String>,
-    /// What the rule is about: a field of the message or of the agent.
+    /// The field of the message or agent that violates the rule.
     pub place: Option<String>,
-    /// Where in that field, in bytes.
+    /// Byte offset within that field.
     pub offset: Option<usize>,
-    /// After how many milliseconds the same request may be let through.
+    /// Milliseconds after which the same request may be accepted.
     pub retry_after_ms: Option<u64>,
-    /// The question that was asked nevertheless: it stands, only the wait for its answer is over.
+    /// Id of the request that was sent nevertheless: only the wait for its reply ended.
     pub asked: Option<String>,
-    /// Whether the limit is on what is there at the same time, so that the same request may be let through later. If not, it is
-    /// on the request itself.
+    /// Whether the limit applies to concurrent work or to a rate, so that the same request may be accepted later. Otherwise
+    /// the request itself is over the limit.
     pub passes: bool,
-    /// Whether it is about what only moderators may know of: no metric, journal line or list of violations mentions it.
+    /// Whether only moderators may learn of it: no metric, log event or list of violations mentions it.
     pub private: bool,
 }
 
-/// One who waits in a circle: for something that the next one has.
+/// An edge of a cycle in the wait-for graph: the agent waits for something that the agent of the next edge holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waits {
-    /// Who waits.
+    /// The waiting agent.
     pub agent: String,
-    /// For what.
+    /// The resource it waits for.
     pub waits_for: String,
 }
 
-/// A definite refusal: what, why, and what to do next. Nothing was changed, unless it is the wait for an answer that ended:
-/// then [`Facts::asked`] names the question, which stands.
+/// A refusal: the request was not applied. If only the wait for a reply failed, [`Facts::asked`] names the request, which
+/// remains sent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{detail}")]
 pub struct Refused {
-    /// The stable code.
+    /// Stable error code.
     pub code: Code,
-    /// What is wrong, for people.
+    /// Human-readable description of the problem.
     pub detail: String,
-    /// What to do next.
+    /// The suggested next step.
     pub hint: String,
-    /// The facts of the case, for programs.
+    /// Machine-readable details.
     pub facts: Box<Facts>,
 }
 
 impl Refused {
-    /// A refusal with its code and detail; what to do next is said for the code, until somebody says it better.
+    /// Creates a refusal with the default hint of its code.
     #[must_use]
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), hint: code.next_step().to_owned(), facts: Box::default() }
     }
 
-    /// Says what to do next.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
-    /// Names the limit that was passed.
+    /// Sets the limit that was exceeded.
     #[must_use]
     pub fn limit(mut self, limit: u64) -> Self {
         self.facts.limit = Some(limit);
         self
     }
 
-    /// Says that the limit is on what is there at the same time: what ends makes room.
+    /// Marks the limit as one on concurrent work or a rate: capacity frees up over time, so the caller may retry.
     #[must_use]
     pub fn passes(mut self) -> Self {
         self.facts.passes = true;
         self
     }
 
-    /// Says that nobody but the caller may learn of the refusal.
+    /// Marks the refusal as visible to the caller only.
     #[must_use]
     pub fn private(mut self) -> Self {
         self.facts.private = true;
         self
     }
 
-    /// Names the rule of the space that said no, and what it is about.
+    /// Sets the violated policy rule and the field that violates it.
     #[must_use]
     pub fn rule(mut self, rule: impl Into<String>, place: impl Into<String>) -> Self {
         self.facts.rule = Some(rule.into());
@@ -298,28 +299,28 @@ impl Refused {
         self
     }
 
-    /// Names the current version.
+    /// Sets the current version of the entry.
     #[must_use]
     pub fn current_version(mut self, version: u64) -> Self {
         self.facts.current_version = Some(version);
         self
     }
 
-    /// Names the record in which the same lease ended with success.
+    /// Sets the record in which the same lease ended successfully.
     #[must_use]
     pub fn ended_by(mut self, seq: Seq) -> Self {
         self.facts.ended_by = Some(seq);
         self
     }
 
-    /// Names the question that stands: it was asked, and may have been heard.
+    /// Sets the id of the request that remains sent and may have been delivered.
     #[must_use]
     pub fn asked(mut self, question: impl fmt::Display) -> Self {
         self.facts.asked = Some(question.to_string());
         self
     }
 
-    /// Names the operation, unless a nearer place did.
+    /// Sets the index of the operation, unless it is already set.
     #[must_use]
     pub fn at_op(mut self, op: usize) -> Self {
         self.facts.op.get_or_insert(op);

@@ -1,5 +1,5 @@
-//! Who may do what: the one place where that is decided. What an agent may do to others is refused by each operation; here
-//! is what kind of thing an operation is, and for whom that kind is.
+//! Permissions: which permission an operation needs, and which principals have it. Whether an agent may touch another
+//! agent's resources is checked by each operation.
 
 use std::fmt;
 
@@ -8,51 +8,51 @@ use crate::destination::Destination;
 use crate::refused::{Code, Refused};
 use crate::token::TokenRole;
 
-/// What an operation or a call amounts to.
+/// A permission that an operation or call requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
-    /// Reading what a space shows to everybody in it; agents see less of what is others'.
+    /// Read data of the space; agents see only part of what belongs to others.
     Read,
-    /// Looking at the state of others. Changes nothing.
+    /// Inspect the state of other agents, read-only.
     Look,
-    /// Reading what the rules refused, and to whom.
+    /// Read policy violations.
     Review,
-    /// What agents do for themselves, and operators for any agent.
+    /// Act as an agent: agents for themselves, operators for any agent.
     Work,
-    /// Deciding what others propose.
+    /// Decide approvals.
     Approve,
-    /// Telling the moderators of a concern.
+    /// Raise a flag for the moderators.
     Report,
-    /// Reading and settling what the moderators were told.
+    /// Read and resolve flags.
     Moderate,
-    /// Making a commit, for whoever may change anything; what each of its operations needs is asked for each.
+    /// Submit a commit; each of its operations needs its own permission as well.
     Commit,
-    /// Keeping the hub's work going.
+    /// Operate the hub: redrive dead letters, purge pools, issue agent tokens.
     Run,
-    /// Laying down what holds for everybody.
+    /// Administer the space: policy, tokens, erasure.
     Rule,
-    /// What the hub does by itself.
+    /// Internal operations of the hub itself.
     Hub,
 }
 
 use Deed::{Approve, Hub, Look, Moderate, Read, Report, Review, Rule, Run, Work};
 
-/// The table.
-fn deeds_of(principal: &Principal) -> &'static [Deed] {
+/// The permissions of each principal.
+fn permissions_of(principal: &Principal) -> &'static [Deed] {
     match principal {
         Principal::System => {
             &[Read, Look, Review, Work, Approve, Report, Moderate, Deed::Commit, Run, Rule, Hub]
         }
-        Principal::Agent(_) => OF_AGENTS,
-        Principal::Holder { role, .. } => deeds_of_role(*role),
+        Principal::Agent(_) => AGENT_PERMISSIONS,
+        Principal::Holder { role, .. } => permissions_of_role(*role),
     }
 }
 
-const OF_AGENTS: &[Deed] = &[Read, Work, Report, Deed::Commit];
+const AGENT_PERMISSIONS: &[Deed] = &[Read, Work, Report, Deed::Commit];
 
-fn deeds_of_role(role: TokenRole) -> &'static [Deed] {
+fn permissions_of_role(role: TokenRole) -> &'static [Deed] {
     match role {
-        // Not even an admin reads flags: whoever shall makes a token of a moderator, and that is on record.
+        // Admins cannot read flags. They can create a moderator token, which leaves a record.
         TokenRole::Admin => &[Read, Look, Review, Work, Approve, Report, Deed::Commit, Run, Rule],
         TokenRole::Operator => &[Read, Look, Review, Work, Report, Deed::Commit, Run],
         TokenRole::Moderator => &[Read, Look, Review, Report, Moderate],
@@ -62,56 +62,57 @@ fn deeds_of_role(role: TokenRole) -> &'static [Deed] {
 }
 
 impl Deed {
-    /// The roles of the tokens with which it may be done, agents first.
+    /// The token roles that have this permission, `agent` first.
     pub fn roles(self) -> impl Iterator<Item = &'static str> {
-        let agent = OF_AGENTS.contains(&self).then_some("agent");
-        let others = TokenRole::ALL.iter().filter(move |role| deeds_of_role(**role).contains(&self));
+        let agent = AGENT_PERMISSIONS.contains(&self).then_some("agent");
+        let others = TokenRole::ALL.iter().filter(move |role| permissions_of_role(**role).contains(&self));
         agent.into_iter().chain(others.map(|role| role.as_str()))
     }
 }
 
-/// What an operation amounts to, and how a refusal says it. An operation that is added has to be put in its place here.
-fn deed_of(op: &Op) -> (Deed, &'static str) {
+/// The permission that an operation needs, and the verb phrase for a refusal ("… may not {phrase}"). New operations must
+/// be added here.
+fn required(op: &Op) -> (Deed, &'static str) {
     match op {
-        Op::Inspect(_) => (Look, "look at the state of others"),
+        Op::Inspect(_) => (Look, "inspect the state of other agents"),
 
         Op::Redrive { .. } => (Run, "redrive dead letters"),
         Op::Purge { agent } if is_pool(agent.as_str()) => (Run, "purge a pool"),
 
         Op::SetPolicy(_) => (Rule, "set the policy"),
         Op::Erase(_) => (Rule, "erase payloads"),
-        // Whoever registers an agent lets it in.
-        Op::CreateToken(new) if new.bearer.agent().is_some() => (Run, "create tokens of agents"),
+        // Operators register agents, so they also issue their tokens.
+        Op::CreateToken(new) if new.bearer.agent().is_some() => (Run, "create tokens for agents"),
         Op::CreateToken(_) => (Rule, "create tokens"),
         Op::RevokeToken { .. } => (Rule, "revoke tokens"),
         Op::Send { message, .. } if message.from.is_none() => (Rule, "send as the hub"),
         Op::Request(ask) if ask.message.from.is_none() => (Rule, "send as the hub"),
 
         Op::Sweep => (Hub, "sweep"),
-        Op::BringHistory(_) => (Hub, "bring a history"),
-        Op::Heard { .. } => (Hub, "give signs of life of others"),
+        Op::BringHistory(_) => (Hub, "deliver message history"),
+        Op::Heard { .. } => (Hub, "report heartbeats of other agents"),
 
-        Op::RegisterAgent(_) | Op::RemoveAgent { .. } | Op::Heartbeat(_) => (Work, "act for agents"),
-        Op::Subscribe(_) | Op::Unsubscribe { .. } => (Work, "act for agents"),
+        Op::RegisterAgent(_) | Op::RemoveAgent { .. } | Op::Heartbeat(_) => (Work, "act as an agent"),
+        Op::Subscribe(_) | Op::Unsubscribe { .. } => (Work, "act as an agent"),
         Op::Send { .. } | Op::Request(_) => (Work, "send messages"),
-        Op::AwaitRequest { .. } | Op::CancelRequest { .. } => (Work, "wait for answers"),
-        Op::Claim { .. } | Op::Grant { .. } | Op::Close { .. } => (Work, "take messages"),
-        Op::Ack(_) | Op::AckMany(_) | Op::Nack(_) | Op::Extend(_) => (Work, "take messages"),
+        Op::AwaitRequest { .. } | Op::CancelRequest { .. } => (Work, "wait for replies"),
+        Op::Claim { .. } | Op::Grant { .. } | Op::Close { .. } => (Work, "consume messages"),
+        Op::Ack(_) | Op::AckMany(_) | Op::Nack(_) | Op::Extend(_) => (Work, "consume messages"),
         Op::Purge { .. } => (Work, "purge an inbox"),
         Op::Put(_) | Op::Delete(_) => (Work, "change the shared memory"),
         Op::MakeSnapshot(_) | Op::DropSnapshot { .. } => (Work, "change the shared memory"),
         Op::Rollback(_) => (Work, "change the shared memory"),
-        Op::AcquireLocks(_) | Op::RenewLocks(_) | Op::ReleaseLocks(_) => (Work, "take locks"),
+        Op::AcquireLocks(_) | Op::RenewLocks(_) | Op::ReleaseLocks(_) => (Work, "use locks"),
         Op::SetBudget(_) => (Work, "set a budget"),
         Op::OpenSession(_) | Op::ChangeSession(_) | Op::AddToSession(_) => (Work, "change sessions"),
         Op::CreateTasks(_) | Op::CancelTask(_) => (Work, "change tasks"),
         Op::ClaimTasks(_) | Op::HeartbeatTask(_) | Op::CompleteTask(_) => (Work, "work on tasks"),
         Op::FailTask(_) | Op::ReleaseTask(_) => (Work, "work on tasks"),
         Op::AwaitTask(_) => (Work, "wait for tasks"),
-        Op::RequestApproval(_) => (Work, "ask for approvals"),
+        Op::RequestApproval(_) => (Work, "request approvals"),
         Op::DecideApproval(_) => (Approve, "decide approvals"),
         Op::StartProcedure(_) | Op::StepProcedure(_) => (Work, "change procedures"),
-        Op::Resume { .. } => (Work, "take messages"),
+        Op::Resume { .. } => (Work, "consume messages"),
     }
 }
 
@@ -120,41 +121,42 @@ fn is_pool(name: &str) -> bool {
 }
 
 impl Principal {
-    /// Refuses an operation that is not for whoever acts. Runs at the top of every decision, and wherever something is
-    /// decided without the writer.
+    /// Refuses an operation that the principal has no permission for. Runs first in every decision, including those made
+    /// outside the writer.
     ///
     /// # Errors
-    /// `FORBIDDEN`, with the role that is needed.
+    /// `FORBIDDEN`, with the required role.
     pub fn check_right(&self, op: &Op) -> Result<(), Refused> {
-        let (deed, words) = deed_of(op);
-        self.check_deed(deed, words)
+        let (permission, phrase) = required(op);
+        self.check_deed(permission, phrase)
     }
 
-    /// Refuses a call that is not for whoever acts, whatever is asked for with it.
+    /// Refuses a call that the principal has no permission for; `phrase` completes "… may not".
     ///
     /// # Errors
-    /// `FORBIDDEN`, with the role that is needed.
-    pub fn check_deed(&self, deed: Deed, words: &str) -> Result<(), Refused> {
-        if deeds_of(self).contains(&deed) {
+    /// `FORBIDDEN`, with the required role.
+    pub fn check_deed(&self, permission: Deed, phrase: &str) -> Result<(), Refused> {
+        if permissions_of(self).contains(&permission) {
             return Ok(());
         }
-        Err(Refused::new(Code::Forbidden, format!("{} may not {words}", Named(self))).hint(needed(deed)))
+        Err(Refused::new(Code::Forbidden, format!("{} may not {phrase}", Named(self)))
+            .hint(required_role(permission)))
     }
 }
 
-/// Who may, in words.
-fn needed(deed: Deed) -> String {
+/// The hint that names the roles with this permission.
+fn required_role(permission: Deed) -> String {
     let roles: Vec<_> = { TokenRole::ALL.iter() }
-        .filter(|role| deeds_of_role(**role).contains(&deed))
+        .filter(|role| permissions_of_role(**role).contains(&permission))
         .map(|role| role.as_str())
         .collect();
     match roles.as_slice() {
-        [] => "the hub does this by itself".to_owned(),
-        roles => format!("this needs a token of role {}", roles.join(" or ")),
+        [] => "only the hub itself performs this operation".to_owned(),
+        roles => format!("use an access token with role {}", roles.join(" or ")),
     }
 }
 
-/// A principal as a refusal names it.
+/// Formats a principal for a refusal.
 struct Named<'a>(&'a Principal);
 
 impl fmt::Display for Named<'_> {

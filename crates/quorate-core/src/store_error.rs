@@ -1,43 +1,43 @@
-//! Failures of the storage. They are part of the public error, so they are declared without the store.
+//! Storage errors. Part of the public error type, so they are defined here and not in the store crate.
 
 use std::sync::Arc;
 
 use crate::ids::Seq;
 
-/// The storage failed, not the domain.
+/// A storage error.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Too much waits already. Nothing was changed.
+    /// The write queue is full (backpressure). Nothing was changed.
     #[error("the write queue is full")]
     Busy,
-    /// The disk is full. Nothing was changed; reads go on, and writes once there is room.
+    /// The disk is full. Nothing was changed; reads continue, and writes resume once space is available.
     #[error("the disk is full")]
     Full,
-    /// A write or a sync failed. Whether it was applied is unknown; nothing more is accepted until a restart.
-    #[error("the storage failed and accepts nothing more until the hub is started again: {0}")]
+    /// A write or fsync failed. Whether it was applied is unknown; all further writes are refused until a restart.
+    #[error("storage failed; no writes are accepted until the hub is restarted: {0}")]
     Failed(Arc<str>),
     /// The store was closed. Nothing was changed.
     #[error("the store is closed")]
     Closed,
-    /// The data is not what this release wrote.
-    #[error("the data is damaged: {0}")]
+    /// Stored data is corrupt.
+    #[error("corrupt data: {0}")]
     Damaged(Arc<str>),
-    /// There is no such space. Nothing was changed.
-    #[error("there is no such space")]
+    /// The space does not exist. Nothing was changed.
+    #[error("the space does not exist")]
     NoSpace,
     /// A read failed.
-    #[error("a read failed: {0}")]
+    #[error("read failed: {0}")]
     Read(Arc<str>),
 }
 
 impl StoreError {
-    /// A payload of this record is not what was written: nobody may take it for what was sent.
+    /// Creates the error for a payload that does not match the digest in its record.
     #[must_use]
     pub fn damaged_payload(seq: Seq) -> Self {
-        Self::Damaged(format!("a payload of record {seq} is not what was written").into())
+        Self::Damaged(format!("a payload of record {seq} does not match its digest").into())
     }
 
-    /// Whether it is certain that nothing was changed.
+    /// Whether the write is guaranteed not to have been applied.
     #[must_use]
     pub fn nothing_applied(&self) -> bool {
         match self {

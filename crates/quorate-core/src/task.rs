@@ -1,8 +1,8 @@
-//! Tasks: work for one agent, or for whoever has a capability.
+//! Tasks: work for one agent, or for any agent with a capability.
 //!
-//! A task is open (blocked, ready, scheduled, leased, awaiting approval) or over (done, partial, failed, cancelled,
-//! escalated). It is worked on under a lease whose token is above every earlier one, so at most one end of it is ever
-//! accepted. What was asked for never changes and is shared; what became of it is one of [`TaskState`].
+//! A task is open (blocked, ready, scheduled, leased, awaiting approval) or ended (done, partial, failed, cancelled,
+//! escalated). Work on it requires a lease whose token is higher than every earlier one, so at most one completion is
+//! accepted. The specification is immutable and shared; the progress is a [`TaskState`].
 
 mod counts;
 mod ops;
@@ -26,43 +26,43 @@ pub use ops::{
 };
 pub use why::{TaskNext, TaskWaitsFor, TaskWhy};
 
-/// The place of a task in the order in which tasks were made: its record, and which task of that record it is.
+/// The position of a task in creation order: its record, and its index within the record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TaskNo {
-    /// The record that made it.
+    /// The record that created it.
     pub seq: Seq,
-    /// Which task of that record, counted from 0.
+    /// Index within the record, starting at 0.
     pub n: u32,
 }
 
-/// Who may take a task.
+/// The agents that may claim a task.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TaskTarget {
-    /// Whoever has this capability.
+    /// Any agent with this capability.
     Can(Arc<str>),
     /// This agent only.
     Agent(AgentNo),
 }
 
-/// What a task does when one that it needs ends other than done.
+/// Behaviour of a task when one of its dependencies ends in a state other than done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnDependencyFailure {
-    /// It fails at once, naming the dependency, and so do those that need it.
+    /// Fail immediately, naming the dependency; its own dependents fail likewise.
     #[default]
     Fail,
-    /// The dependency counts no longer: the task starts when all the others have ended, and says what is missing.
+    /// Ignore the dependency: start when all others have ended, and list it as missing.
     Skip,
-    /// It stays blocked, and says on what, until somebody cancels it.
+    /// Stay blocked until cancelled.
     Wait,
 }
 
 crate::text_serde::serde_words!(OnDependencyFailure);
 
 impl OnDependencyFailure {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 3] = [Self::Fail, Self::Skip, Self::Wait];
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -73,79 +73,79 @@ impl OnDependencyFailure {
     }
 }
 
-/// Who is told when a task is given up.
+/// The recipients of an escalation when a task fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Escalate {
-    /// Nobody: the task fails.
+    /// No escalation: the task fails.
     Nobody,
-    /// Every agent whose role is coordinator. Without one, the task fails.
+    /// Every agent with role coordinator. If there is none, the task fails.
     #[default]
     Coordinators,
-    /// This agent; the coordinators if it was removed meanwhile.
+    /// This agent; the coordinators if it has been removed.
     To(AgentNo),
 }
 
-/// Where the input of a task lies within the record that made the task.
+/// Location of a task's input within the record that created the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskInput {
-    /// Which payload part. One part holds the inputs of all tasks that were made by one operation.
+    /// Index of the payload part. One part contains the inputs of all tasks created by one operation.
     pub part: u32,
-    /// The first byte of the part.
+    /// Offset of the first byte.
     pub start: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub length: u64,
 }
 
-/// A payload part of a record.
+/// Reference to a payload part of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PartRef {
-    /// The record.
+    /// Sequence number of the record.
     pub seq: Seq,
-    /// Which part of it.
+    /// Index of the part.
     pub part: u32,
 }
 
-/// What was asked for. Never changes.
+/// The immutable specification of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskSpec {
-    /// Its id, unique in the space for ever.
+    /// Id, unique in the space forever.
     pub id: TaskId,
-    /// Its place in the order in which tasks were made.
+    /// Position in creation order.
     pub no: TaskNo,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Who made it; `None` is the hub.
+    /// The creating agent; `None` is the hub.
     pub creator: Option<AgentNo>,
-    /// What it is about: the capability that it needs. May be empty if an agent is named.
+    /// Task type: the capability that it requires. May be empty if an agent is named.
     pub task_type: Arc<str>,
-    /// The only agent that may take it.
+    /// The only agent that may claim it.
     pub agent: Option<AgentNo>,
-    /// Where its input lies; `None` if it has none.
+    /// Location of its input, if it has one.
     pub input: Option<TaskInput>,
-    /// What the bytes of the input are; `None` is JSON.
+    /// Media type of the input; `None` is JSON.
     pub content_type: Option<String>,
-    /// Which goes first.
+    /// Order among ready tasks.
     pub priority: Priority,
-    /// What must be done before, each once, in the order named.
+    /// Tasks that must be done first, without duplicates, in the given order.
     pub depends_on: Vec<TaskId>,
-    /// How long one try may take in all, however often its holder says that it is alive.
+    /// Maximum duration of one attempt, regardless of heartbeats.
     pub timeout_ms: Option<NonZeroU64>,
-    /// How long a lease lasts if the claim says nothing.
+    /// Default lease duration, unless the claim specifies one.
     pub lease_ms: NonZeroU64,
-    /// How often it is tried.
+    /// Maximum number of attempts.
     pub attempts_max: u16,
-    /// How long to wait after the first failed try; twice as long after each further one, 16 times at most.
+    /// Backoff after the first failed attempt; doubles with each further one, up to 16 times.
     pub backoff_ms: u64,
-    /// What happens when a dependency ends other than done.
+    /// Behaviour when a dependency ends in a state other than done.
     pub on_dependency_failure: OnDependencyFailure,
-    /// Who is told when it is given up.
+    /// Recipients of the escalation when it fails.
     pub escalate: Escalate,
-    /// The session it belongs to.
+    /// Session that it belongs to.
     pub session: Option<String>,
 }
 
 impl TaskSpec {
-    /// Who may take it.
+    /// Returns the agents that may claim it.
     #[must_use]
     pub fn target(&self) -> TaskTarget {
         match self.agent {
@@ -154,155 +154,155 @@ impl TaskSpec {
         }
     }
 
-    /// How long to wait after so many tries: 1, 2, 4, 8, 16 times the first wait.
+    /// Returns the backoff after this many attempts: 1, 2, 4, 8, 16 times the first.
     #[must_use]
     pub fn backoff_after(&self, attempt: u16) -> u64 {
         self.backoff_ms << attempt.saturating_sub(1).min(4)
     }
 }
 
-/// A task: what was asked for, and what became of it.
+/// A task: its specification and its progress.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Task {
-    /// What was asked for.
+    /// The immutable specification.
     pub spec: Arc<TaskSpec>,
-    /// How often it was taken, without those who gave it back untouched.
+    /// Number of attempts so far; releases do not count.
     pub attempt: u16,
-    /// Where it is.
+    /// Current state.
     pub state: TaskState,
-    /// How the last try ended that came to nothing.
+    /// The last failed attempt.
     pub setback: Option<Box<Setback>>,
-    /// What its holders had so far, oldest first; the newest few.
+    /// The most recent partial results, oldest first.
     pub partials: Vec<TaskPartial>,
-    /// Dependencies that it had to do without.
+    /// Dependencies that were skipped because they failed.
     pub missing: Vec<TaskId>,
 }
 
-/// Where a task is. A task that is worked on always has a lease that ends.
+/// The state of a task. Work on a task always has a lease, which expires.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TaskState {
-    /// Waits for others.
+    /// Waits for its dependencies.
     Blocked {
-        /// Dependencies that ended other than done and that it waits for nevertheless. Empty while one is still open.
+        /// Failed dependencies that it keeps waiting for. Empty while a dependency is still open.
         held_by: Vec<TaskId>,
     },
-    /// Waiting to be taken.
+    /// Can be claimed.
     Ready {
-        /// Since when.
+        /// Start of this state.
         since: Timestamp,
     },
-    /// Waiting for its time.
+    /// Waits for its scheduled time.
     Scheduled {
-        /// Until when.
+        /// Time at which it becomes ready.
         due: Timestamp,
     },
-    /// Worked on.
+    /// Claimed by an agent.
     Leased(TaskLease),
-    /// Waits for a person. Nothing leads here yet.
+    /// Waits for an approval. Not reachable yet.
     AwaitingApproval {
-        /// The approval that it waits for.
+        /// Id of the approval.
         approval: String,
     },
-    /// Done.
+    /// Ended with a result.
     Done(Box<Completion>),
-    /// Ended with a part of the result. For those that need it, it is not done.
+    /// Ended with a partial result. Dependents do not count it as done.
     Partial(Box<Completion>),
-    /// Given up.
+    /// Failed: all attempts were used, or a dependency failed.
     Failed(GivenUp),
-    /// Called off.
+    /// Cancelled.
     Cancelled(Box<Cancellation>),
-    /// Given up, and somebody was told.
+    /// Failed, and a coordinator or agent was notified.
     Escalated(Escalation),
 }
 
-/// The right to end a task, for a time.
+/// The exclusive, time-limited right to work on a task and to end it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskLease {
-    /// Who holds it.
+    /// The holder.
     pub by: AgentNo,
-    /// Its token: above every earlier one of the space.
+    /// Lease token, higher than every earlier one of the space.
     pub token: Token,
-    /// How long it lasts, and each heartbeat anew. The deadline itself is kept in memory.
+    /// Duration, restarted by each heartbeat. The deadline itself is held in memory.
     pub length_ms: NonZeroU64,
-    /// Since when the task had been ready.
+    /// Time at which the task had become ready.
     pub ready_since: Timestamp,
-    /// Since when it is held.
+    /// Time of the claim.
     pub since: Timestamp,
 }
 
-/// An accepted end with a result.
+/// An accepted completion.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Completion {
-    /// Who ended it.
+    /// The agent that completed it.
     pub by: AgentNo,
-    /// Under which lease: the one token that was accepted.
+    /// Token of the lease under which it was completed.
     pub token: Token,
-    /// By which record.
+    /// The record of this change.
     pub seq: Seq,
-    /// When.
+    /// Time of this change.
     pub at: Timestamp,
-    /// The result.
+    /// Result, if any.
     pub result: Option<PartRef>,
-    /// What the bytes of the result are; `None` is JSON.
+    /// Media type of the result; `None` is JSON.
     pub content_type: Option<String>,
-    /// How sure its author is, 0 to 1.
+    /// Confidence of the author, 0 to 1.
     pub confidence: Option<f64>,
-    /// Why its author says so.
+    /// Rationale of the author.
     pub rationale: Option<String>,
 }
 
-/// The end of a task that came to nothing.
+/// The failed end of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GivenUp {
-    /// By which record.
+    /// The record of this change.
     pub seq: Seq,
-    /// When.
+    /// Time of this change.
     pub at: Timestamp,
-    /// The dependency because of which; `None` if its own tries came to nothing.
+    /// The failed dependency that caused it; `None` if its own attempts failed.
     pub because_of: Option<TaskId>,
 }
 
-/// A task that somebody called off.
+/// The cancellation of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cancellation {
-    /// By which record.
+    /// The record of this change.
     pub seq: Seq,
-    /// When.
+    /// Time of this change.
     pub at: Timestamp,
-    /// Who called it off; `None` is the hub.
+    /// The cancelling agent; `None` is the hub.
     pub by: Option<AgentNo>,
-    /// Why.
+    /// Reason given; may be empty.
     pub reason: String,
-    /// The lease that it ended, so that its holder is told what happened.
+    /// Token of the lease that it ended, so that the former holder gets a specific error.
     pub token: Option<Token>,
 }
 
-/// A task that was handed to a coordinator or a person, as a message.
+/// The escalation of a failed task to a coordinator or agent by a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Escalation {
-    /// When.
+    /// Time of this change.
     pub at: Timestamp,
-    /// The message, in the record that gave the task up.
+    /// The escalation message, in the record that failed the task.
     pub message: MessageId,
 }
 
-/// Why a try came to nothing.
+/// The cause of a failed attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetbackKind {
-    /// Its holder failed; another try may help.
+    /// The holder reported a recoverable failure.
     Failed,
-    /// Its holder failed, and another try would not help.
+    /// The holder reported a permanent failure; it is not retried.
     Hopeless,
-    /// It took longer than a try may take.
+    /// The attempt exceeded its timeout.
     TimedOut,
-    /// Its lease ran out.
+    /// The lease expired.
     Lapsed,
-    /// Its holder was started again, removed, or went offline.
+    /// The holder re-registered, was removed, or went offline.
     HolderGone,
 }
 
 impl SetbackKind {
-    /// The word in exports.
+    /// The name in exports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -315,71 +315,71 @@ impl SetbackKind {
     }
 }
 
-/// A try that came to nothing.
+/// A failed attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setback {
-    /// Why.
+    /// Cause of the failure.
     pub kind: SetbackKind,
-    /// Whose try it was: the next one should be somebody else's.
+    /// The agent that attempted it; another agent is preferred for the next attempt.
     pub by: AgentNo,
-    /// Under which lease; 0 once a later one was given back untouched: then nobody may say the same again.
+    /// Token of its lease; 0 once a later lease was released, so that the report can no longer be replayed.
     pub token: Token,
-    /// The how many-th try it was.
+    /// Attempt number, starting at 1.
     pub attempt: u16,
-    /// By which record.
+    /// The record of this change.
     pub seq: Seq,
-    /// When.
+    /// Time of this change.
     pub at: Timestamp,
-    /// What its holder said.
+    /// Reason reported by the holder.
     pub reason: String,
-    /// What its holder left for whoever looks into it.
+    /// Diagnostic details from the holder.
     pub details: Option<PartRef>,
 }
 
-/// What the holder of a task had at some point of its try.
+/// A partial result reported during an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskPartial {
-    /// Whose try: the how many-th.
+    /// Attempt number, starting at 1.
     pub attempt: u16,
-    /// When.
+    /// Time of this change.
     pub at: Timestamp,
-    /// Where it lies.
+    /// Location of the bytes.
     pub part: PartRef,
 }
 
-/// A task as it is handed over, leased.
+/// A task as delivered to its holder, leased.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TaskHanded {
-    /// The task. Its state is the lease.
+    /// The task, in state [`TaskState::Leased`].
     pub task: Task,
-    /// Its input, if it is at hand; else it is read from the log.
+    /// Its input if it is in memory; otherwise it is read from the log.
     pub input: Option<Bytes>,
 }
 
-/// Why the holder of a task holds it no longer, without having ended it.
+/// The reason why a holder lost its lease without ending the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskLoss {
-    /// The task was called off.
+    /// The task was cancelled.
     Cancelled,
-    /// The try took too long.
+    /// The attempt exceeded its timeout.
     TimedOut,
-    /// The lease ran out.
+    /// The lease expired.
     Lapsed,
-    /// The holder was started again, removed, or went offline.
+    /// The holder re-registered, was removed, or went offline.
     HolderGone,
 }
 
-/// Tells the alarm of a whole try from the alarm of its lease, both of which belong to one token.
+/// Flag that distinguishes the attempt's timer from the lease's timer; both belong to one token.
 pub(crate) const TRY_ALARM: u64 = 1 << 63;
 
 impl Task {
-    /// Where it is, as a word.
+    /// The status of its current state.
     #[must_use]
     pub fn status(&self) -> TaskStatus {
         self.state.status()
     }
 
-    /// The lease under which it is held.
+    /// The current lease.
     #[must_use]
     pub fn lease(&self) -> Option<&TaskLease> {
         match &self.state {
@@ -388,7 +388,7 @@ impl Task {
         }
     }
 
-    /// The one token under which its end was accepted.
+    /// The lease token of the accepted completion.
     #[must_use]
     pub fn accepted_token(&self) -> Option<Token> {
         match &self.state {
@@ -397,25 +397,25 @@ impl Task {
         }
     }
 
-    /// Why it got no further: why it was called off, what it needs and will not get, or what became of its last try.
+    /// The reason why it did not succeed: cancellation, a failed dependency, or the last failed attempt.
     #[must_use]
     pub fn reason(&self) -> Option<Cow<'_, str>> {
-        let said = match &self.state {
+        let reason = match &self.state {
             TaskState::Cancelled(end) => &end.reason,
             TaskState::Failed(GivenUp { because_of: Some(id), .. }) => {
-                return Some(format!("it needs {id}, which came to nothing").into());
+                return Some(format!("its dependency {id} failed").into());
             }
             _ => &self.setback.as_ref()?.reason,
         };
-        (!said.is_empty()).then_some(Cow::Borrowed(said))
+        (!reason.is_empty()).then_some(Cow::Borrowed(reason))
     }
 
-    /// Who should not be the next to try, if there is anybody else.
+    /// The agent that should not make the next attempt if another is available.
     pub(crate) fn avoids(&self) -> Option<AgentNo> {
         self.setback.as_ref().map(|setback| setback.by)
     }
 
-    /// When time alone will change it.
+    /// Its timers.
     pub(crate) fn alarms(&self) -> Vec<Alarm> {
         match &self.state {
             TaskState::Scheduled { due } => vec![Alarm::At { part: 0, time: *due }],
@@ -442,7 +442,7 @@ impl Task {
 }
 
 impl TaskState {
-    /// The word for it.
+    /// The status without its data.
     #[must_use]
     pub fn status(&self) -> TaskStatus {
         match self {
@@ -461,7 +461,7 @@ impl TaskState {
 }
 
 impl TaskHanded {
-    /// The lease under which it is held.
+    /// The current lease.
     #[must_use]
     pub fn lease_ref(&self) -> TaskLeaseRef {
         let token = self.task.lease().map_or(Token(0), |lease| lease.token);
@@ -470,7 +470,7 @@ impl TaskHanded {
 }
 
 impl TaskLoss {
-    /// What happened, in words.
+    /// The name in exports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! Topics: names of subjects in words, and the patterns under which agents subscribe to them.
+//! Topics, and the patterns with wildcards that agents subscribe to.
 //!
-//! A topic is 1 to 16 words with dots between them: `findings.high`. A pattern may say `*` for any one word, and `>` at
-//! its end for the rest, at least one word: `findings.*`, `findings.>`, `>`.
+//! A topic consists of 1 to 16 words separated by dots: `findings.high`. In a pattern, `*` matches any one word, and a
+//! final `>` matches one or more words: `findings.*`, `findings.>`, `>`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,15 +15,15 @@ use crate::text_serde::serde_text;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Topic(Arc<str>);
 
-/// Which topics a subscription is for.
+/// A pattern that matches topics.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Pattern(Arc<str>);
 
 impl Topic {
-    /// Checks the text and makes a topic of it.
+    /// Validates a topic.
     ///
     /// # Errors
-    /// `INVALID` when it is empty, too long, has too many words, or a word that no topic may have.
+    /// `INVALID` if it is empty, too long, or has too many or invalid words.
     pub fn new(text: impl AsRef<str>) -> Result<Self, Refused> {
         let text = text.as_ref();
         check_length("topic", text)?;
@@ -33,23 +33,23 @@ impl Topic {
         Ok(Self(text.into()))
     }
 
-    /// The text itself, without `topic:` before it.
+    /// The text without the prefix `topic:`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its words.
+    /// Its words, in order.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.0.split('.')
     }
 }
 
 impl Pattern {
-    /// Checks the text and makes a pattern of it.
+    /// Validates a pattern.
     ///
     /// # Errors
-    /// `INVALID` when it is empty, too long, has too many words, a word that no pattern may have, or `>` before its end.
+    /// `INVALID` if it is empty, too long, has too many or invalid words, or `>` before its end.
     pub fn new(text: impl AsRef<str>) -> Result<Self, Refused> {
         let text = text.as_ref();
         check_length("pattern", text)?;
@@ -61,9 +61,9 @@ impl Pattern {
                 ">" => {
                     return Err(Refused::new(
                         Code::Invalid,
-                        format!("the pattern {text:?} has words after `>`"),
+                        format!("invalid pattern {text:?}: `>` is not the last word"),
                     )
-                    .hint("`>` stands for all the rest, so it comes last"));
+                    .hint("`>` matches all remaining words, so put it last"));
                 }
                 word => check_word("pattern", text, word)?,
             }
@@ -71,18 +71,18 @@ impl Pattern {
         Ok(Self(text.into()))
     }
 
-    /// The text itself.
+    /// The text of the pattern.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its words, `*` and `>` among them.
+    /// Its words, including `*` and `>`.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.0.split('.')
     }
 
-    /// Whether a topic is one of those it stands for.
+    /// Whether it matches a topic.
     #[must_use]
     pub fn matches(&self, topic: &Topic) -> bool {
         let mut topic = topic.words();
@@ -98,26 +98,26 @@ impl Pattern {
     }
 }
 
-fn check_length(what: &str, text: &str) -> Result<(), Refused> {
+fn check_length(kind: &str, text: &str) -> Result<(), Refused> {
     if text.is_empty() || text.len() > ID_BYTES_MAX {
-        return Err(Refused::new(Code::Invalid, format!("the {what} has {} bytes", text.len()))
+        return Err(Refused::new(Code::Invalid, format!("invalid {kind}: {} bytes", text.len()))
             .limit(ID_BYTES_MAX as u64)
-            .hint(format!("give 1 to {ID_BYTES_MAX} bytes")));
+            .hint(format!("use 1 to {ID_BYTES_MAX} bytes")));
     }
     let words = text.split('.').count();
     if words > TOPIC_WORDS_MAX {
-        return Err(Refused::new(Code::Invalid, format!("the {what} has {words} words"))
+        return Err(Refused::new(Code::Invalid, format!("invalid {kind}: {words} words"))
             .limit(TOPIC_WORDS_MAX as u64)
-            .hint(format!("give 1 to {TOPIC_WORDS_MAX} words with dots between them")));
+            .hint(format!("use 1 to {TOPIC_WORDS_MAX} words separated by dots")));
     }
     Ok(())
 }
 
-fn check_word(what: &str, text: &str, word: &str) -> Result<(), Refused> {
-    let barred = |letter: char| letter.is_control() || letter.is_whitespace() || "*>:".contains(letter);
-    if word.is_empty() || word.contains(barred) {
-        return Err(Refused::new(Code::Invalid, format!("the {what} {text:?} has the word {word:?}"))
-            .hint("a word has at least one character, and no space, `*`, `>` or `:`"));
+fn check_word(kind: &str, text: &str, word: &str) -> Result<(), Refused> {
+    let forbidden = |letter: char| letter.is_control() || letter.is_whitespace() || "*>:".contains(letter);
+    if word.is_empty() || word.contains(forbidden) {
+        return Err(Refused::new(Code::Invalid, format!("invalid {kind} {text:?}: invalid word {word:?}"))
+            .hint("a word must not be empty or contain spaces, control characters, `*`, `>` or `:`"));
     }
     Ok(())
 }

@@ -1,139 +1,140 @@
-//! Who waits for whom, and which waits can never end. Pure: what waits there are, others say.
+//! Deadlock detection on the wait-for graph. Pure: callers supply the current waits.
 //!
-//! A wait needs several things, all of them; each may come from any of several sources. A source is something that an
-//! agent has in its hands, another wait that must end first, or an agent that has to take something from its inbox. What an
-//! agent has in its hands is held up by the waits that it began since: what came into its hands later, it took while it
-//! waited, so it can work on it. Whatever nobody holds up comes free, and lets waits end, and so on; the waits that are
-//! left over hold each other up for ever. See `docs/decisions/0011-who-waits-for-whom.md`.
+//! A wait has several needs and ends when all of them are met (AND); each need can be met by any of its sources (OR). A
+//! source is something that an agent holds, another wait that must end first, or an agent that has to claim from its
+//! inbox. Something held by an agent is blocked by the waits that the agent started after acquiring it: the agent can
+//! work on anything that it acquired while waiting. Starting from the unblocked sources, the algorithm repeatedly ends
+//! the waits whose needs can be met; the remaining waits are deadlocked.
+//! See `docs/decisions/0011-who-waits-for-whom.md`.
 
 use std::collections::HashMap;
 
 use crate::ids::{AgentNo, DeliveryNo, Seq};
 
-/// The order in which waits began: after which record, and their turn among those.
+/// Start order of waits: the record after which a wait started, and a counter among those.
 pub(crate) type Age = (Seq, u64);
 
-/// Rounds in which waits are called off at one look; what is left over is found by the next.
+/// Maximum rounds of breaking cycles in one run; remaining cycles are found by the next run.
 const ROUNDS_MAX: usize = 16;
 
-/// Somebody who waits.
+/// A node of the wait-for graph.
 #[derive(Debug)]
 pub(crate) struct Wait<I> {
-    /// Which wait it is.
+    /// The caller's id of the wait.
     pub(crate) id: I,
-    /// Who waits.
+    /// The waiting agent.
     pub(crate) agent: AgentNo,
-    /// The delivery that it works on meanwhile, if it said so.
+    /// The delivery on whose behalf the agent waits, if stated.
     pub(crate) within: Option<DeliveryNo>,
     pub(crate) age: Age,
-    /// What it needs, all of it.
+    /// Needs, all of which must be met.
     pub(crate) needs: Vec<Need>,
 }
 
-/// One thing that a wait needs, from any of its sources.
+/// A need of a wait, met by any of its sources.
 #[derive(Debug)]
 pub(crate) struct Need {
-    /// Which of the things that it waits for.
+    /// Index of the resource among those that the wait is for.
     pub(crate) what: usize,
     pub(crate) sources: Vec<Source>,
 }
 
-/// Where something may come from.
+/// A way in which a need can be met.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
-    /// Something in an agent's hands.
+    /// Release of something held by an agent.
     Held {
         agent: AgentNo,
-        /// The delivery that it belongs to, if its holder said so.
+        /// The delivery that it is held for, if stated.
         within: Option<DeliveryNo>,
-        /// The record since which the agent has it.
+        /// The record in which the agent acquired it.
         since: Seq,
     },
-    /// Another wait, which must end first.
+    /// The end of another wait, which is ahead in a queue.
     Wait(usize),
-    /// An agent that has to take something from its inbox.
+    /// A claim by an agent from its inbox.
     Inbox(AgentNo),
 }
 
-/// How busy an agent is.
+/// Current load of an agent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hands {
-    /// How many deliveries and tasks it works on.
+    /// Number of deliveries and tasks that it holds.
     pub(crate) works: usize,
-    /// Whether it takes the next delivery at once.
+    /// Whether it accepts the next delivery immediately.
     pub(crate) takes_more: bool,
 }
 
-/// Waits that hold each other up in a circle.
+/// A cycle of the wait-for graph.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Knot {
-    /// The youngest comes first, each is followed by the one that it waits for. With the thing that each waits for.
+    /// The waits of the cycle as (wait, resource), youngest first; each waits for the next one.
     pub(crate) cycle: Vec<(usize, usize)>,
 }
 
-/// The circles that have to be broken so that every wait can end. `waits` are in the order of their ages.
+/// Finds the cycles that have to be broken so that every wait can end. `waits` are ordered by age.
 pub(crate) fn knots<I>(waits: &[Wait<I>], hands: impl Fn(AgentNo) -> Hands) -> Vec<Knot> {
     let mut graph = Graph::new(waits, hands);
-    graph.ease();
+    graph.propagate();
     let mut found = Vec::new();
     for _ in 0..ROUNDS_MAX {
-        let round = graph.circles();
+        let round = graph.cycles();
         if round.is_empty() {
             break;
         }
-        graph.ended.extend(round.iter().map(|knot| knot.cycle[0].0));
+        graph.ended.extend(round.iter().map(|found| found.cycle[0].0));
         found.extend(round);
-        graph.ease();
+        graph.propagate();
     }
     found
 }
 
-/// Waits of one agent that can hold up the same things.
+/// Waits of one agent that block the same resources.
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
-    /// How many there are.
+    /// Number of waits.
     waits: usize,
-    /// The last of them in the order of their ages.
+    /// The youngest wait.
     youngest: usize,
-    /// The first of its hopes that did not come true yet, and the end of them.
-    hopes: (usize, usize),
+    /// Range of its blocked needs in [`Graph::blocked`] that are not met yet.
+    blocked: (usize, usize),
 }
 
-/// A need that something of a group's agent would meet, with the record since which the agent has that thing.
+/// A need blocked by a group: it is met when the group's agent releases something that it acquired in record `since`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Hope {
+struct BlockedNeed {
     group: usize,
     since: Seq,
     need: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Of {
+enum GroupKey {
     /// All waits of an agent.
     Agent(AgentNo),
-    /// Those that do not say what they belong to.
-    Loose(AgentNo),
-    /// Those that belong to a delivery.
-    Work(AgentNo, DeliveryNo),
+    /// Waits without a stated delivery.
+    Unscoped(AgentNo),
+    /// Waits on behalf of a delivery.
+    Delivery(AgentNo, DeliveryNo),
 }
 
 struct Graph<'a, I> {
     waits: &'a [Wait<I>],
     groups: Vec<Group>,
-    group_of: HashMap<Of, usize, foldhash::fast::RandomState>,
-    /// The two groups that each wait belongs to.
+    group_of: HashMap<GroupKey, usize, foldhash::fast::RandomState>,
+    /// The two groups of each wait.
     groups_of: Vec<[usize; 2]>,
-    /// By group, then by the record.
-    hopes: Vec<Hope>,
-    /// Each need: its wait, and whether it can be met.
+    /// Sorted by group, then by record.
+    blocked: Vec<BlockedNeed>,
+    /// Each need: its wait, and whether it is met.
     needs: Vec<(usize, bool)>,
-    /// The first need of each wait.
+    /// Index of the first need of each wait.
     first_need: Vec<usize>,
-    /// Needs that are met when a wait ends: the wait and the need, by wait.
-    behind: Vec<(usize, usize)>,
-    /// How many needs of each wait cannot be met yet.
+    /// Needs that are met when a wait ends, as (wait, need), sorted by wait.
+    dependents: Vec<(usize, usize)>,
+    /// Number of unmet needs of each wait.
     open: Vec<usize>,
-    /// Waits that can end, and whose consequences were not drawn yet.
+    /// Work list: waits that can end and have not been propagated yet.
     ended: Vec<usize>,
 }
 
@@ -145,15 +146,15 @@ impl<'a, I> Graph<'a, I> {
             groups: Vec::with_capacity(2 * count),
             group_of: HashMap::with_capacity_and_hasher(2 * count, foldhash::fast::RandomState::default()),
             groups_of: Vec::with_capacity(count),
-            hopes: Vec::with_capacity(count),
+            blocked: Vec::with_capacity(count),
             needs: Vec::with_capacity(count),
             first_need: Vec::with_capacity(count),
-            behind: Vec::new(),
+            dependents: Vec::new(),
             open: waits.iter().map(|wait| wait.needs.len()).collect(),
             ended: Vec::with_capacity(count),
         };
         for (index, wait) in waits.iter().enumerate() {
-            let groups = of_wait(wait).map(|of| graph.join(of, index));
+            let groups = keys_of(wait).map(|key| graph.join(key, index));
             graph.groups_of.push(groups);
         }
         for (index, wait) in waits.iter().enumerate() {
@@ -164,21 +165,21 @@ impl<'a, I> Graph<'a, I> {
                 if need.sources.iter().any(|source| graph.is_free(wait, source, &hands)) {
                     graph.meet(number);
                 } else {
-                    graph.hope(number, &need.sources);
+                    graph.block(number, &need.sources);
                 }
             }
             if wait.needs.is_empty() {
                 graph.ended.push(index);
             }
         }
-        graph.in_order();
+        graph.index_blocked();
         graph
     }
 
-    /// Takes a wait into a group. They come in the order of their ages.
-    fn join(&mut self, of: Of, wait: usize) -> usize {
+    /// Adds a wait to a group. Called in order of age.
+    fn join(&mut self, key: GroupKey, wait: usize) -> usize {
         let next = self.groups.len();
-        let group = *self.group_of.entry(of).or_insert(next);
+        let group = *self.group_of.entry(key).or_insert(next);
         if group == next {
             self.groups.push(Group::default());
         }
@@ -187,87 +188,87 @@ impl<'a, I> Graph<'a, I> {
         group
     }
 
-    /// Puts hopes together that come true together.
-    fn in_order(&mut self) {
-        self.hopes.sort_unstable();
-        self.behind.sort_unstable();
-        for (index, hope) in self.hopes.iter().enumerate() {
-            let hopes = &mut self.groups[hope.group].hopes;
-            if hopes.1 == 0 {
-                hopes.0 = index;
+    /// Sorts the blocked needs and records the range of each group.
+    fn index_blocked(&mut self) {
+        self.blocked.sort_unstable();
+        self.dependents.sort_unstable();
+        for (index, need) in self.blocked.iter().enumerate() {
+            let range = &mut self.groups[need.group].blocked;
+            if range.1 == 0 {
+                range.0 = index;
             }
-            hopes.1 = index + 1;
+            range.1 = index + 1;
         }
     }
 
-    fn size(&self, of: Of) -> usize {
-        self.group_of.get(&of).map_or(0, |group| self.groups[*group].waits)
+    fn size(&self, key: GroupKey) -> usize {
+        self.group_of.get(&key).map_or(0, |group| self.groups[*group].waits)
     }
 
-    /// Whether no wait holds a source up.
+    /// Whether no wait blocks a source.
     fn is_free(&self, wait: &Wait<I>, source: &Source, hands: impl Fn(AgentNo) -> Hands) -> bool {
         let (agent, since) = match *source {
             Source::Wait(_) => return false,
             Source::Held { agent, since, .. } => (agent, since),
             Source::Inbox(agent) => (agent, Seq(0)),
         };
-        // An agent that waits for itself does two things at once, or gives up when its time is over: only it can know.
+        // An agent that waits for itself may do two things concurrently, or time out: only the agent can know.
         if agent == wait.agent {
             return true;
         }
-        let of = self.holds_up(source);
-        let begun_since = |youngest: usize| self.waits[youngest].age.0 >= since;
-        if !self.youngest(of).is_some_and(begun_since) {
+        let key = self.blocking_group(source);
+        let started_since = |youngest: usize| self.waits[youngest].age.0 >= since;
+        if !self.youngest(key).is_some_and(started_since) {
             return true;
         }
         let Hands { works, takes_more } = hands(agent);
-        match of {
+        match key {
             _ if takes_more && matches!(source, Source::Inbox(_)) => true,
-            // More work than waits: some of it goes on, and unless a wait says what it belongs to, nobody knows which.
-            Of::Agent(agent) | Of::Loose(agent) => works > self.size(Of::Agent(agent)),
-            Of::Work(..) => false,
+            // More work than waits: some of it progresses. Without a stated delivery it is unknown which.
+            GroupKey::Agent(agent) | GroupKey::Unscoped(agent) => works > self.size(GroupKey::Agent(agent)),
+            GroupKey::Delivery(..) => false,
         }
     }
 
-    /// Which waits hold a source up. A thing that belongs to a delivery is held up by the waits of that delivery; if
-    /// there are none, by those that say nothing.
-    fn holds_up(&self, source: &Source) -> Of {
+    /// The group of waits that blocks a source. Something held for a delivery is blocked by the waits of that delivery, or,
+    /// if there are none, by the waits without a stated delivery.
+    fn blocking_group(&self, source: &Source) -> GroupKey {
         match *source {
             Source::Held { agent, within: Some(work), .. } => {
-                let own = Of::Work(agent, work);
-                if self.group_of.contains_key(&own) { own } else { Of::Loose(agent) }
+                let own = GroupKey::Delivery(agent, work);
+                if self.group_of.contains_key(&own) { own } else { GroupKey::Unscoped(agent) }
             }
-            Source::Held { agent, within: None, .. } | Source::Inbox(agent) => Of::Agent(agent),
-            Source::Wait(wait) => Of::Agent(self.waits[wait].agent),
+            Source::Held { agent, within: None, .. } | Source::Inbox(agent) => GroupKey::Agent(agent),
+            Source::Wait(wait) => GroupKey::Agent(self.waits[wait].agent),
         }
     }
 
-    /// The youngest wait of a group.
-    fn youngest(&self, of: Of) -> Option<usize> {
-        self.group_of.get(&of).map(|group| self.groups[*group].youngest)
+    /// Returns the youngest wait of a group.
+    fn youngest(&self, key: GroupKey) -> Option<usize> {
+        self.group_of.get(&key).map(|group| self.groups[*group].youngest)
     }
 
-    /// The need is met as soon as one of its sources is no longer held up.
-    fn hope(&mut self, need: usize, sources: &[Source]) {
+    /// Registers a need that is met as soon as one of its sources is unblocked.
+    fn block(&mut self, need: usize, sources: &[Source]) {
         for source in sources {
             let since = match *source {
                 Source::Wait(wait) => {
-                    self.behind.push((wait, need));
+                    self.dependents.push((wait, need));
                     continue;
                 }
                 Source::Held { since, .. } => since,
                 Source::Inbox(_) => Seq(0),
             };
-            // Somebody holds it up, so there is such a group.
-            if let Some(group) = self.group_of.get(&self.holds_up(source)).copied() {
-                self.hopes.push(Hope { group, since, need });
+            // The source is blocked, so the group exists.
+            if let Some(group) = self.group_of.get(&self.blocking_group(source)).copied() {
+                self.blocked.push(BlockedNeed { group, since, need });
             }
         }
     }
 
     fn meet(&mut self, need: usize) {
         let (wait, met) = &mut self.needs[need];
-        // A wait that was called off has no open need left.
+        // A wait that was broken has no unmet needs left.
         if !std::mem::replace(met, true) && self.open[*wait] > 0 {
             self.open[*wait] -= 1;
             if self.open[*wait] == 0 {
@@ -276,30 +277,30 @@ impl<'a, I> Graph<'a, I> {
         }
     }
 
-    /// Lets every wait end that can, and draws the consequences.
-    fn ease(&mut self) {
+    /// Ends every wait that can end, transitively.
+    fn propagate(&mut self) {
         while let Some(wait) = self.ended.pop() {
             self.open[wait] = 0;
-            let mut next = self.behind.partition_point(|(before, _)| *before < wait);
-            while let Some((_, need)) = self.behind.get(next).filter(|(before, _)| *before == wait) {
+            let mut next = self.dependents.partition_point(|(before, _)| *before < wait);
+            while let Some((_, need)) = self.dependents.get(next).filter(|(before, _)| *before == wait) {
                 self.meet(*need);
                 next += 1;
             }
             let since = self.waits[wait].age.0;
             for group in self.groups_of[wait] {
-                // What the agent had in its hands when this wait began is not held up by it any more.
-                while let (next, end) = self.groups[group].hopes
+                // Everything that the agent held when this wait started is no longer blocked by it.
+                while let (next, end) = self.groups[group].blocked
                     && next < end
-                    && self.hopes[next].since <= since
+                    && self.blocked[next].since <= since
                 {
-                    self.groups[group].hopes.0 += 1;
-                    self.meet(self.hopes[next].need);
+                    self.groups[group].blocked.0 += 1;
+                    self.meet(self.blocked[next].need);
                 }
             }
         }
     }
 
-    /// The wait that a stuck one waits for: at the first thing that it cannot have, the first source.
+    /// The successor of a deadlocked wait: the first source of its first unmet need.
     fn next(&self, wait: usize) -> Option<(usize, usize)> {
         let first = self.first_need[wait];
         let needs = self.waits[wait].needs.iter().enumerate();
@@ -307,13 +308,13 @@ impl<'a, I> Graph<'a, I> {
         let need = unmet.next()?;
         let next = match need.sources.first()? {
             Source::Wait(other) => Some(*other),
-            held => self.youngest(self.holds_up(held)),
+            held => self.youngest(self.blocking_group(held)),
         };
         next.map(|next| (next, need.what))
     }
 
-    /// The circles among the waits that are stuck: each points at one other, so each leads into one circle.
-    fn circles(&self) -> Vec<Knot> {
+    /// The cycles among the deadlocked waits. Each has one successor, so each leads into exactly one cycle.
+    fn cycles(&self) -> Vec<Knot> {
         let mut seen = vec![false; self.waits.len()];
         let mut found = Vec::new();
         for start in (0..self.waits.len()).filter(|wait| self.open[*wait] > 0) {
@@ -326,24 +327,24 @@ impl<'a, I> Graph<'a, I> {
                 path.push((at, what));
                 at = next;
             }
-            let Some(begin) = path.iter().position(|(wait, _)| *wait == at) else { continue };
-            let mut cycle = path.split_off(begin);
+            let Some(start_of_cycle) = path.iter().position(|(wait, _)| *wait == at) else { continue };
+            let mut cycle = path.split_off(start_of_cycle);
             let youngest = (0..cycle.len()).max_by_key(|index| self.waits[cycle[*index].0].age).unwrap_or(0);
             cycle.rotate_left(youngest);
             found.push(Knot { cycle });
         }
-        // By the age of whoever is called off, wherever the search began.
-        found.sort_unstable_by_key(|knot| knot.cycle[0].0);
+        // Order by the age of the wait to break, independently of where the search started.
+        found.sort_unstable_by_key(|found| found.cycle[0].0);
         found
     }
 }
 
-fn of_wait<I>(wait: &Wait<I>) -> [Of; 2] {
+fn keys_of<I>(wait: &Wait<I>) -> [GroupKey; 2] {
     let own = match wait.within {
-        Some(work) => Of::Work(wait.agent, work),
-        None => Of::Loose(wait.agent),
+        Some(work) => GroupKey::Delivery(wait.agent, work),
+        None => GroupKey::Unscoped(wait.agent),
     };
-    [Of::Agent(wait.agent), own]
+    [GroupKey::Agent(wait.agent), own]
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Why something is where it is: what it waits for, what happens next and when. In fields for programs, and in one
-//! sentence for people.
+//! Explanations of state (`why`): what a resource waits for, what happens next and when. As fields for programs and as
+//! one sentence for people.
 
 use std::borrow::Cow;
 
@@ -15,95 +15,95 @@ mod approval;
 mod procedure;
 mod task;
 
-/// Where something is, what it waits for and what happens next.
+/// Explanation of a resource's state: what it waits for and what happens next.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Why {
-    /// What was asked about.
+    /// Id of the resource.
     pub id: String,
-    /// Where it is, in a word.
+    /// Current state, as one word.
     pub state: Cow<'static, str>,
-    /// Whose it is: an agent, or a pool such as `can:review`.
+    /// The agent or pool (such as `can:review`) that it is assigned to.
     pub whose: Option<String>,
-    /// Since when it is there, if that is known.
+    /// Start of the current state, if known.
     pub since: Option<Timestamp>,
-    /// The how many-th try this is, and how many there are.
+    /// Attempt number, starting at 1, and the maximum number of attempts. 0 if not attempted yet.
     pub attempt: Option<(u16, u16)>,
-    /// What it waits for.
+    /// The condition or agent it waits for.
     pub waits_for: WaitsFor,
-    /// What happens next, if nobody does anything.
+    /// The next event if no agent acts.
     pub next: Next,
-    /// When that happens, if time alone brings it about.
+    /// Time of the next event, if a timer triggers it.
     pub next_at: Option<Timestamp>,
-    /// All of it in a sentence.
+    /// The whole explanation as one sentence.
     pub sentence: String,
-    /// What it consists of: the deliveries of a message.
+    /// Explanations of its parts: the deliveries of a message.
     pub parts: Vec<Why>,
 }
 
-/// What something waits for.
+/// The condition that a resource waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WaitsFor {
-    /// Nothing: it is over.
+    /// Nothing: it has ended.
     Nothing,
-    /// Its time.
+    /// A scheduled time.
     Time,
-    /// This agent is to take it.
+    /// A claim by this agent or pool.
     Claim(String),
-    /// This agent is to end it.
+    /// An ack (or the end of the task) by this agent.
     Ack(String),
-    /// This agent cannot be reached now, and is to come back.
+    /// The return of this agent, which is unavailable.
     Return(String),
-    /// Its session is paused, and is to be resumed.
+    /// Resumption of its paused session.
     Resume,
-    /// These agents are to answer.
+    /// Replies from these agents.
     Answers(Vec<String>),
-    /// Somebody is to give the dead letter out again, if it is still wanted.
+    /// A redrive: it is a dead letter.
     Redrive,
-    /// These tasks are to be done.
+    /// Completion of these tasks.
     Tasks(Vec<String>),
-    /// A person is to decide.
+    /// A decision on this approval.
     Approval(String),
-    /// This agent is to take the next step.
+    /// The next step of this driver.
     Step(String),
 }
 
-/// What happens next, if nobody does anything.
+/// The next event of a resource if no agent acts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Nothing.
+    /// No event is pending.
     Nothing,
-    /// It can be taken.
+    /// It becomes available for its first delivery.
     GivenOut,
-    /// It can be taken again.
+    /// It becomes available for redelivery.
     GivenOutAgain,
-    /// It becomes a dead letter.
+    /// It is dead-lettered.
     DeadLetter,
-    /// It is past its time.
+    /// It expires.
     Expires,
-    /// Whoever waits is told that no answer came.
+    /// The request times out and its sender is notified.
     TimesOut,
-    /// It starts, as soon as all that it needs is done.
+    /// It starts once all its dependencies are done.
     Starts,
-    /// It is given up: this was its last try.
+    /// It fails: this is its last attempt.
     GivenUp,
 }
 
 impl Why {
-    /// Of an open delivery.
+    /// Explains an open delivery.
     #[must_use]
     pub fn of_open(id: String, look: &DeliveryLook, now: Timestamp) -> Self {
         let Open { state, attempt, attempts_max, .. } = look.open;
         let agent = look.who();
-        let tries = |word: &str, number: u16| format!("({word} {number} of {attempts_max})");
+        let attempts = |label: &str, number: u16| format!("({label} {number} of {attempts_max})");
         let base =
             Self { attempt: Some((attempt, attempts_max)), whose: Some(agent.to_owned()), ..Self::of(id) };
         match (state, look.held) {
             (OpenState::Leased { .. }, Some((since, until))) => {
-                let (next, at, what) = after_lease(&look.open, until);
+                let (next, at, outcome) = after_lease(&look.open, until);
                 let since_text = since.map_or(String::new(), |since| format!(" since {}", clock(since, now)));
                 let sentence = format!(
-                    "leased to {agent}{since_text} {}; if it is not acked by {} {what}",
-                    tries("attempt", attempt),
+                    "leased to {agent}{since_text} {}; if not acked by {} {outcome}",
+                    attempts("attempt", attempt),
                     clock(at, now)
                 );
                 let waits_for = WaitsFor::Ack(agent.to_owned());
@@ -111,8 +111,8 @@ impl Why {
             }
             (OpenState::Scheduled { due }, _) => {
                 let sentence = format!(
-                    "scheduled for {agent} {}; it is given out from {} on",
-                    tries("tried", attempt),
+                    "scheduled for {agent} {}; available from {}",
+                    attempts("attempts used", attempt),
                     clock(due, now)
                 );
                 let next = if attempt == 0 { Next::GivenOut } else { Next::GivenOutAgain };
@@ -121,11 +121,11 @@ impl Why {
             }
             (OpenState::Ready { since }, _) => {
                 let mut sentence =
-                    format!("ready for {agent} since {} {}", clock(since, now), tries("tried", attempt));
-                sentence.push_str(&in_line(look));
+                    format!("ready for {agent} since {} {}", clock(since, now), attempts("attempts used", attempt));
+                sentence.push_str(&queue_position(look));
                 let expires = Some(look.open.expires).filter(|at| *at != Open::NEVER);
                 if let Some(at) = expires {
-                    sentence.push_str(&format!("; it expires at {}", clock(at, now)));
+                    sentence.push_str(&format!("; expires at {}", clock(at, now)));
                 }
                 let next = if expires.is_some() { Next::Expires } else { Next::Nothing };
                 let waits_for = match look.is_away {
@@ -137,9 +137,9 @@ impl Why {
             }
             (OpenState::Held { since }, _) => {
                 let sentence = format!(
-                    "held for {agent} since {} {}: its session is paused; it goes out when that is resumed",
+                    "held for {agent} since {} {}: its session is paused; delivered when the session resumes",
                     clock(since, now),
-                    tries("tried", attempt)
+                    attempts("attempts used", attempt)
                 );
                 Self {
                     state: "held".into(),
@@ -149,26 +149,26 @@ impl Why {
                     ..base
                 }
             }
-            // A lease without a deadline cannot be represented; if it were, there would be nothing to say of it.
+            // A leased delivery always has a deadline; without one there is nothing more to explain.
             (OpenState::Leased { .. }, None) => Self { state: "leased".into(), ..base },
         }
     }
 
-    /// Of a delivery that ended in a record; a dead letter with its reason.
+    /// Explains an ended delivery; `reason` is that of a dead letter.
     #[must_use]
     pub fn of_ended(id: String, agent: &str, state: EndState, seq: Seq, reason: Option<&str>) -> Self {
         let (waits_for, sentence) = match state {
             EndState::Acked => (WaitsFor::Nothing, format!("acked by {agent} in record {seq}")),
             EndState::Expired => {
-                (WaitsFor::Nothing, format!("expired before {agent} took it, in record {seq}"))
+                (WaitsFor::Nothing, format!("expired in record {seq} before {agent} claimed it"))
             }
             EndState::Purged => {
-                (WaitsFor::Nothing, format!("taken out of the inbox of {agent} in record {seq}"))
+                (WaitsFor::Nothing, format!("purged from the inbox of {agent} in record {seq}"))
             }
             EndState::Dead => {
                 let why = reason.map_or(String::new(), |reason| format!(" ({reason})"));
                 let sentence = format!(
-                    "a dead letter of {agent} since record {seq}{why}; it stays until it is redriven"
+                    "dead letter of {agent} since record {seq}{why}; stays until redriven"
                 );
                 (WaitsFor::Redrive, sentence)
             }
@@ -182,13 +182,13 @@ impl Why {
         }
     }
 
-    /// Of a message, from its deliveries.
+    /// Explains a message, given the explanations of its deliveries.
     #[must_use]
     pub fn of_message(id: String, parts: Vec<Self>) -> Self {
         let base = match &parts[..] {
             [] => Self {
                 state: "answered".into(),
-                sentence: "it answered a request: it went to whoever waited, and into no inbox".into(),
+                sentence: "replied to a request: delivered to the waiting call, not to an inbox".into(),
                 ..Self::of(id)
             },
             [one] => Self { id, parts: Vec::new(), ..one.clone() },
@@ -215,11 +215,11 @@ impl Why {
         Self { parts, ..base }
     }
 
-    /// The same for a question that somebody waits for the answer to.
+    /// Adds that `asker` waits for replies to this request.
     #[must_use]
     pub fn waited_for(self, asker: &str, missing: Vec<String>, until: Timestamp, now: Timestamp) -> Self {
         let sentence = format!(
-            "{asker} waits for the answer of {} until {}; {}",
+            "{asker} waits for a reply from {} until {}; {}",
             missing.join(", "),
             clock(until, now),
             self.sentence
@@ -234,11 +234,11 @@ impl Why {
         }
     }
 
-    /// The same for a question whose wait is over.
+    /// Adds the outcome of the request, which has ended.
     #[must_use]
     pub fn request_over(self, state: &'static str, code: Option<(Code, &str)>) -> Self {
-        let how = code.map_or(String::new(), |(code, reason)| format!(" ({code}: {reason})"));
-        let sentence = format!("the request is over: {state}{how}; {}", self.sentence);
+        let outcome = code.map_or(String::new(), |(code, reason)| format!(" ({code}: {reason})"));
+        let sentence = format!("the request has ended: {state}{outcome}; {}", self.sentence);
         Self { state: state.into(), sentence, ..self }
     }
 
@@ -258,33 +258,33 @@ impl Why {
     }
 }
 
-/// What becomes of a held delivery when its lease ends at this time.
+/// The event that follows when the lease of a delivery expires at `until`.
 fn after_lease(open: &Open, until: Timestamp) -> (Next, Timestamp, &'static str) {
     if open.expires <= until {
         (Next::Expires, until, "it expires")
     } else if open.attempt >= open.attempts_max {
-        (Next::DeadLetter, until, "it becomes a dead letter")
+        (Next::DeadLetter, until, "it is dead-lettered")
     } else {
-        (Next::GivenOutAgain, until, "it is given out again")
+        (Next::GivenOutAgain, until, "it is redelivered")
     }
 }
 
-/// What stands between a ready delivery and its recipient.
-fn in_line(look: &DeliveryLook) -> String {
+/// Describes what delays a ready delivery: its recipient's availability, or deliveries ahead in the queue.
+fn queue_position(look: &DeliveryLook) -> String {
     let agent = look.who();
     match (look.is_away, look.open.if_unavailable, look.ahead.unwrap_or(0)) {
-        (true, IfUnavailable::Queue, _) => format!("; {agent} cannot be reached now, so it waits"),
+        (true, IfUnavailable::Queue, _) => format!("; {agent} is unavailable, so it stays queued"),
         (true, IfUnavailable::Redirect | IfUnavailable::Fail, _) => {
-            format!("; {agent} cannot be reached now, so it will not stay there")
+            format!("; {agent} is unavailable, so it will be redirected or refused")
         }
-        (false, _, 0) if look.listening == 0 => format!("; it goes out with the next claim of {agent}"),
-        (false, _, 0) => format!("; {agent} has enough to do at the moment, then it goes out"),
-        (false, _, 1) => "; one goes out before it".to_owned(),
-        (false, _, ahead) => format!("; {ahead} go out before it"),
+        (false, _, 0) if look.listening == 0 => format!("; delivered with the next claim by {agent}"),
+        (false, _, 0) => format!("; delivered when {agent} has capacity"),
+        (false, _, 1) => "; 1 delivery ahead of it".to_owned(),
+        (false, _, ahead) => format!("; {ahead} deliveries ahead of it"),
     }
 }
 
-/// The time of day, in UTC; with the date if it is another day than now.
+/// Formats a time of day in UTC, with the date if it is not today.
 pub(crate) fn clock(at: Timestamp, now: Timestamp) -> String {
     const DAY_MS: u64 = 86_400_000;
     let seconds = at.0 % DAY_MS / 1000;
@@ -296,8 +296,8 @@ pub(crate) fn clock(at: Timestamp, now: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02} {time}")
 }
 
-/// Year, month and day of a day since 1970, in the Gregorian calendar. Counts in eras of 400 years that begin in March,
-/// so that the leap day is the last of its year.
+/// Converts days since 1970-01-01 into year, month and day of the Gregorian calendar. Years start in March, so that the
+/// leap day is the last of its year.
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

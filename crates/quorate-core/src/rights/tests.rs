@@ -1,4 +1,4 @@
-//! The table, said once more in full.
+//! The permission table, spelled out in full.
 
 use super::*;
 use crate::approval::{ActionDigest, DecideApproval, Verdict};
@@ -16,7 +16,7 @@ fn message(from: Option<&str>) -> Op {
     Op::send(Message { from: from.map(|id| id.parse().unwrap()), ..Message::new(to, "work", payload) })
 }
 
-/// Operations of every kind: those that change nothing, work, run, rule, and what the hub does.
+/// Operations that need each permission.
 fn ops() -> [(&'static str, Vec<Op>); 6] {
     let agent: AgentId = "bob".parse().unwrap();
     let bob = agent.clone();
@@ -77,10 +77,10 @@ fn holder(role: TokenRole) -> Principal {
     Principal::Holder { role, name: "anna".parse().unwrap() }
 }
 
-// Fails under: any cell of the table that says something else.
+// Fails under: any changed cell of the table.
 #[test]
-fn i19_every_role_may_do_what_the_table_says_and_nothing_else() {
-    let who = [
+fn i19_every_role_has_exactly_the_permissions_of_the_table() {
+    let principals = [
         (Principal::System, "look work run rule approve hub"),
         (Principal::Agent("bob".parse().unwrap()), "work"),
         (holder(TokenRole::Admin), "look work run rule approve"),
@@ -89,37 +89,37 @@ fn i19_every_role_may_do_what_the_table_says_and_nothing_else() {
         (holder(TokenRole::Moderator), "look"),
         (holder(TokenRole::Viewer), "look"),
     ];
-    for (principal, may) in who {
-        for (deed, ops) in ops() {
+    for (principal, expected) in principals {
+        for (permission, ops) in ops() {
             for op in ops {
                 let allowed = principal.check_right(&op).is_ok();
-                assert_eq!(allowed, may.split(' ').any(|one| one == deed), "{principal} {deed} {op:?}");
+                assert_eq!(allowed, expected.split(' ').any(|one| one == permission), "{principal} {permission} {op:?}");
             }
         }
     }
 }
 
-// Fails under: a refusal that does not say which role would do.
+// Fails under: a refusal that does not name the required role.
 #[test]
-fn i19_a_refusal_names_the_role_that_is_needed() {
-    let said = |principal: &Principal, op: &Op| {
-        let no = principal.check_right(op).unwrap_err();
-        (no.code, no.detail, no.hint)
+fn i19_a_refusal_names_the_required_role() {
+    let refusal = |principal: &Principal, op: &Op| {
+        let refused = principal.check_right(op).unwrap_err();
+        (refused.code, refused.detail, refused.hint)
     };
     let [_, (_, work), _, (_, rule), _, (_, hub)] = ops();
     assert_eq!(
-        said(&holder(TokenRole::Viewer), &work[0]),
+        refusal(&holder(TokenRole::Viewer), &work[0]),
         (
             Code::Forbidden,
             "viewer anna may not send messages".into(),
-            "this needs a token of role operator or admin".into()
+            "use an access token with role operator or admin".into()
         )
     );
-    let operator = said(&holder(TokenRole::Operator), &rule[0]);
+    let operator = refusal(&holder(TokenRole::Operator), &rule[0]);
     assert_eq!(
         (&*operator.1, &*operator.2),
-        ("operator anna may not set the policy", "this needs a token of role admin")
+        ("operator anna may not set the policy", "use an access token with role admin")
     );
-    let admin = said(&holder(TokenRole::Admin), &hub[0]);
-    assert_eq!((&*admin.1, &*admin.2), ("admin anna may not sweep", "the hub does this by itself"));
+    let admin = refusal(&holder(TokenRole::Admin), &hub[0]);
+    assert_eq!((&*admin.1, &*admin.2), ("admin anna may not sweep", "only the hub itself performs this operation"));
 }

@@ -1,34 +1,34 @@
-//! In which state tasks are, as words and as counts.
+//! Task status without data, and the number of tasks by status.
 
-/// Where a task is, as a word. The numbers are frozen: they are hashed.
+/// The status of a task. The numbers never change: they are hashed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TaskStatus {
-    /// Waits for others.
+    /// Waits for its dependencies.
     Blocked,
-    /// Waiting to be taken.
+    /// Can be claimed.
     Ready,
-    /// Waiting for its time.
+    /// Waits for its scheduled time.
     Scheduled,
-    /// Worked on.
+    /// Claimed by an agent.
     Leased,
-    /// Waits for a person.
+    /// Waits for an approval.
     AwaitingApproval,
-    /// Done.
+    /// Ended with a result.
     Done,
-    /// Ended with a part of the result.
+    /// Ended with a partial result.
     Partial,
-    /// Given up.
+    /// Failed.
     Failed,
-    /// Called off.
+    /// Cancelled.
     Cancelled,
-    /// Given up, and somebody was told.
+    /// Failed and escalated.
     Escalated,
 }
 
 crate::text_serde::serde_words!(TaskStatus);
 
 impl TaskStatus {
-    /// All of them: first those of open tasks, then those of tasks that are over.
+    /// All values: first those of open tasks, then those of ended tasks.
     pub const ALL: [Self; 10] = [
         Self::Blocked,
         Self::Ready,
@@ -42,7 +42,7 @@ impl TaskStatus {
         Self::Escalated,
     ];
 
-    /// The frozen number.
+    /// The stored number. Never changes.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -59,13 +59,13 @@ impl TaskStatus {
         }
     }
 
-    /// The one with this number.
+    /// The status with this number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.number() == number)
     }
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ impl TaskStatus {
         }
     }
 
-    /// Whether a task in this state is over.
+    /// Whether a task with this status has ended.
     #[must_use]
     pub fn is_over(self) -> bool {
         match self {
@@ -92,7 +92,7 @@ impl TaskStatus {
     }
 }
 
-/// How many tasks are in each state. They add up to all that were ever made.
+/// Number of tasks by status. They add up to all tasks ever created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TaskCounts([u64; TaskStatus::ALL.len()]);
 
@@ -107,35 +107,35 @@ impl FromIterator<(TaskStatus, u64)> for TaskCounts {
 }
 
 impl TaskCounts {
-    /// How many are in this state.
+    /// Number of tasks with this status.
     #[must_use]
     pub fn of(&self, status: TaskStatus) -> u64 {
         self.0[usize::from(status.number())]
     }
 
-    /// All states with their counts.
+    /// All statuses with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (TaskStatus, u64)> {
         TaskStatus::ALL.into_iter().map(|status| (status, self.of(status)))
     }
 
-    /// How many are not over.
+    /// Number of open tasks.
     #[must_use]
     pub fn open(&self) -> u64 {
         self.iter().filter(|(status, _)| !status.is_over()).map(|(_, count)| count).sum()
     }
 
-    /// How many are over.
+    /// Number of ended tasks.
     #[must_use]
     pub fn over(&self) -> u64 {
         self.iter().filter(|(status, _)| status.is_over()).map(|(_, count)| count).sum()
     }
 
-    /// One more in this state.
+    /// Increments the count of a status.
     pub fn add(&mut self, status: TaskStatus) {
         self.0[usize::from(status.number())] += 1;
     }
 
-    /// One fewer in this state.
+    /// Decrements the count of a status.
     pub(crate) fn take(&mut self, status: TaskStatus) {
         self.0[usize::from(status.number())] -= 1;
     }

@@ -1,4 +1,4 @@
-//! Why a task is where it is: what it waits for, what happens next, and when.
+//! Explanation of a task's state: what it waits for, what happens next, and when.
 
 use std::sync::Arc;
 
@@ -6,57 +6,57 @@ use crate::ids::{AgentNo, TaskId};
 use crate::task::{Task, TaskState, TaskStatus, TaskTarget};
 use crate::time::Timestamp;
 
-/// Why a task is where it is.
+/// Explanation of a task's state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TaskWhy {
-    /// Where it is.
+    /// Current status.
     pub status: TaskStatus,
-    /// What it waits for.
+    /// The condition or agent it waits for.
     pub waits_for: TaskWaitsFor,
-    /// What happens next if nobody does anything else.
+    /// The next event if no agent acts.
     pub next: TaskNext,
-    /// When that happens at the latest; `None` if it is not a matter of time.
+    /// Latest time of the next event; `None` if no timer triggers it.
     pub at: Option<Timestamp>,
 }
 
-/// What a task waits for.
+/// The condition that a task waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TaskWaitsFor {
-    /// Nothing: it is over.
+    /// Nothing: it has ended.
     Nothing,
-    /// These tasks, which are open, or were given up and are waited for nevertheless.
+    /// These dependencies, which are open, or failed and still waited for.
     Tasks(Vec<TaskId>),
-    /// Somebody with this capability to take it.
+    /// A claim by an agent with this capability.
     Capability(Arc<str>),
-    /// This agent to take it, or to end what it took.
+    /// This agent, to claim it or to end it.
     Agent(AgentNo),
-    /// Its time.
+    /// Its scheduled time.
     Time,
-    /// A person's decision.
+    /// A decision on this approval.
     Approval(String),
 }
 
-/// What happens next to a task if nobody does anything else.
+/// The next event of a task if no agent acts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskNext {
-    /// Nothing more.
+    /// No event is pending.
     Nothing,
-    /// It starts when all it waits for is done.
+    /// It starts when all its dependencies are done.
     Starts,
-    /// It stays where it is until somebody cancels it.
+    /// It stays in this state until cancelled.
     Stays,
-    /// Whoever may take it takes it.
+    /// An eligible agent claims it.
     IsTaken,
-    /// It can be taken from then on.
+    /// It becomes ready.
     BecomesReady,
-    /// It is given out again.
+    /// It is redelivered.
     ComesBack,
-    /// It is given up: this is its last try.
+    /// It fails: this is its last attempt.
     IsGivenUp,
 }
 
 impl Task {
-    /// Why it is where it is. `blocked_on` are the tasks it needs that are not done, as far as they are waited for.
+    /// Explains its state. `blocked_on` are the unfinished dependencies that it waits for.
     #[must_use]
     pub fn why(&self, blocked_on: Vec<TaskId>, now: Timestamp) -> TaskWhy {
         let (waits_for, next, at) = match &self.state {
@@ -65,11 +65,11 @@ impl Task {
             }
             TaskState::Blocked { held_by } => (TaskWaitsFor::Tasks(held_by.clone()), TaskNext::Stays, None),
             TaskState::Ready { .. } => {
-                let whom = match self.spec.target() {
+                let claimant = match self.spec.target() {
                     TaskTarget::Can(capability) => TaskWaitsFor::Capability(capability),
                     TaskTarget::Agent(agent) => TaskWaitsFor::Agent(agent),
                 };
-                (whom, TaskNext::IsTaken, None)
+                (claimant, TaskNext::IsTaken, None)
             }
             TaskState::Scheduled { due } => (TaskWaitsFor::Time, TaskNext::BecomesReady, Some(*due)),
             TaskState::Leased(lease) => {
@@ -89,8 +89,8 @@ impl Task {
         TaskWhy { status: self.status(), waits_for, next, at }
     }
 
-    /// When its lease ends at the latest, if its holder says nothing more. A heartbeat leaves no record, so a lease that
-    /// should be over and is not was prolonged: then at most by its whole length from now.
+    /// Returns the latest expiry of its lease without further heartbeats. Heartbeats write no record, so a lease past its
+    /// recorded expiry must have been extended: then it ends at most one lease duration from now.
     #[must_use]
     pub fn lease_until(&self, now: Timestamp) -> Option<Timestamp> {
         let lease = self.lease()?;

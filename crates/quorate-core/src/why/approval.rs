@@ -1,18 +1,18 @@
-//! Why an approval is where it is: which person has to decide, until when, and what happens if nobody does.
+//! Explanation of an approval: pending since when, its deadline and default, or its outcome.
 
 use super::{Next, WaitsFor, Why, clock};
 use crate::approval::{Approval, ApprovalState};
 use crate::time::Timestamp;
 
 impl Why {
-    /// Of an approval; `asker` is what people know whoever asked by.
+    /// Explains an approval; `asker` is the display name of the requester.
     #[must_use]
     pub fn of_approval(approval: &Approval, asker: &str, now: Timestamp) -> Self {
         let action = &approval.action;
         let sentence = match &approval.state {
             ApprovalState::Pending => {
                 let mut sentence = format!(
-                    "{asker} waits for a person to decide {action} since {}; it expires at {}",
+                    "{asker} waits for a decision on {action} since {}; expires at {}",
                     clock(approval.asked_at, now),
                     clock(approval.expires_at, now)
                 );
@@ -31,7 +31,7 @@ impl Why {
             }
             ApprovalState::Expired { at, .. } => {
                 format!(
-                    "{action} expired at {}: nobody decided in time, and nobody rejected it",
+                    "{action} expired at {} without a decision",
                     clock(*at, now)
                 )
             }
@@ -40,7 +40,7 @@ impl Why {
         let since = match &approval.state {
             ApprovalState::Pending => approval.asked_at,
             ApprovalState::Expired { at, .. } => *at,
-            over => over.decision().map_or(approval.asked_at, |decision| decision.at),
+            decided => decided.decision().map_or(approval.asked_at, |decision| decision.at),
         };
         Self {
             state: approval.state.as_str().into(),

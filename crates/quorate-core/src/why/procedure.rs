@@ -1,23 +1,23 @@
-//! Why a procedure is where it is: in which phase, since when, and who has to go on with it.
+//! Explanation of a procedure: its phase, and whose step is next.
 
 use super::{WaitsFor, Why, clock};
 use crate::procedure::{Procedure, ProcedureStatus};
 use crate::time::Timestamp;
 
 impl Why {
-    /// Of a procedure.
+    /// Explains a procedure.
     #[must_use]
     pub fn of_procedure(procedure: &Procedure, now: Timestamp) -> Self {
         let Procedure { kind, phase, version, .. } = procedure;
-        let driver = procedure.driver.as_ref().map_or("whoever runs the hub", |agent| agent.as_str());
+        let driver = procedure.driver.as_ref().map_or("an operator", |agent| agent.as_str());
         let since = clock(procedure.since, now);
         let sentence = match procedure.status {
             ProcedureStatus::Running if phase.is_empty() => {
-                format!("{kind}, started at {since} and not begun; {driver} is to take the first step")
+                format!("{kind}, started at {since}; waiting for the first step by {driver}")
             }
             ProcedureStatus::Running => format!(
                 "{kind}, in phase {phase} since {since} (version {version}, last step at {}); \
-                 {driver} is to take the next step",
+                 waiting for the next step by {driver}",
                 clock(procedure.stepped_at, now)
             ),
             ProcedureStatus::Done => format!("{kind}, done at {since} after {phase} (version {version})"),

@@ -1,4 +1,4 @@
-//! Why a task is where it is, in the same words as for messages.
+//! Explanation of a task, in the same form as for messages.
 
 use super::{Next, WaitsFor, Why, clock};
 use crate::ids::{AgentNo, TaskId};
@@ -6,7 +6,7 @@ use crate::task::{Task, TaskNext, TaskState, TaskWaitsFor};
 use crate::time::Timestamp;
 
 impl Why {
-    /// Of a task; `blocked_on` are those that it needs and waits for, `name` says what people know an agent by.
+    /// Explains a task; `blocked_on` are its unfinished dependencies, `name` returns the display name of an agent.
     #[must_use]
     pub fn of_task(
         task: &Task,
@@ -55,21 +55,21 @@ fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
     let (attempt, most) = (task.attempt, task.spec.attempts_max);
     match (&task.state, &why.waits_for) {
         (TaskState::Blocked { held_by }, WaitsFor::Tasks(ids)) if held_by.is_empty() => {
-            format!("blocked; it starts when these are done: {}", ids.join(", "))
+            format!("blocked; starts when these tasks are done: {}", ids.join(", "))
         }
         (TaskState::Blocked { .. }, WaitsFor::Tasks(ids)) => {
-            format!("blocked by what was given up: {}; it stays until somebody cancels it", ids.join(", "))
+            format!("blocked by failed dependencies: {}; stays blocked until cancelled", ids.join(", "))
         }
         (TaskState::Ready { .. }, WaitsFor::Claim(whom)) => {
-            format!("ready since {} (tried {attempt} of {most}); {whom} is to take it", at(why.since))
+            format!("ready since {} (attempts used {attempt} of {most}); waiting for a claim by {whom}", at(why.since))
         }
         (TaskState::Scheduled { .. }, _) => {
-            format!("scheduled (tried {attempt} of {most}); it can be taken from {} on", at(why.next_at))
+            format!("scheduled (attempts used {attempt} of {most}); available from {}", at(why.next_at))
         }
         (TaskState::Leased(_), WaitsFor::Ack(holder)) => {
-            let then = if why.next == Next::GivenUp { "it is given up" } else { "it is given out again" };
+            let then = if why.next == Next::GivenUp { "it fails" } else { "it is redelivered" };
             format!(
-                "leased to {holder} since {} (attempt {attempt} of {most}); if {holder} says nothing by {} {then}",
+                "leased to {holder} since {} (attempt {attempt} of {most}); without a heartbeat by {} {then}",
                 at(why.since),
                 at(why.next_at)
             )

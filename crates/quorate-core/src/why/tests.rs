@@ -1,4 +1,4 @@
-//! The calendar, and the sentence.
+//! Tests of the calendar arithmetic and of the sentences.
 
 use super::*;
 use crate::ids::{AgentId, AgentNo, DeliveryNo, Token};
@@ -20,13 +20,13 @@ fn look(state: OpenState, attempt: u16) -> DeliveryLook {
     }
 }
 
-fn said(look: &DeliveryLook) -> String {
+fn sentence(look: &DeliveryLook) -> String {
     Why::of_open("dlv_0-1".into(), look, NOON).sentence
 }
 
 // Fails under: any slip in the arithmetic of the calendar.
 #[test]
-fn a_day_has_its_date() {
+fn days_convert_to_calendar_dates() {
     let days = [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (11_016, (2000, 2, 29)), (20_834, (2027, 1, 16))];
     for (day, date) in days {
         assert_eq!(civil(day), date);
@@ -35,29 +35,29 @@ fn a_day_has_its_date() {
     assert_eq!((clock(NOON, NOON).as_str(), tomorrow.as_str()), ("12:00:00", "2027-01-16 12:00:00"));
 }
 
-// Fails under: the last attempt said to be given out again, or a lapse named before its time.
+// Fails under: redelivery announced for the last attempt, or a wrong expiry time.
 #[test]
-fn a_lease_says_what_happens_when_it_ends() {
+fn a_leased_delivery_states_what_happens_at_expiry() {
     let held = Some((Some(NOON), NOON.plus_ms(31_000)));
     let second = DeliveryLook { held, ..look(OpenState::Leased { token: Token(2) }, 2) };
     assert_eq!(
-        said(&second),
-        "leased to bob since 12:00:00 (attempt 2 of 4); if it is not acked by 12:00:31 it is given out again"
+        sentence(&second),
+        "leased to bob since 12:00:00 (attempt 2 of 4); if not acked by 12:00:31 it is redelivered"
     );
     let last = DeliveryLook { held, ..look(OpenState::Leased { token: Token(2) }, 4) };
-    assert!(said(&last).ends_with("by 12:00:31 it becomes a dead letter"), "{}", said(&last));
+    assert!(sentence(&last).ends_with("by 12:00:31 it is dead-lettered"), "{}", sentence(&last));
 }
 
-// Fails under: an absent recipient said to be about to claim.
+// Fails under: a claim expected from an unavailable recipient.
 #[test]
-fn what_is_ready_says_who_is_to_take_it() {
+fn a_ready_delivery_states_what_it_waits_for() {
     let ready = OpenState::Ready { since: NOON };
     assert_eq!(
-        said(&look(ready, 0)),
-        "ready for bob since 12:00:00 (tried 0 of 4); it goes out with the next claim of bob"
+        sentence(&look(ready, 0)),
+        "ready for bob since 12:00:00 (attempts used 0 of 4); delivered with the next claim by bob"
     );
     let behind = DeliveryLook { ahead: Some(2), ..look(ready, 0) };
-    assert!(said(&behind).ends_with("2 go out before it"));
+    assert!(sentence(&behind).ends_with("2 deliveries ahead of it"));
     let away = Why::of_open("d".into(), &DeliveryLook { is_away: true, ..look(ready, 0) }, NOON);
     assert_eq!(away.waits_for, WaitsFor::Return("bob".into()));
 }

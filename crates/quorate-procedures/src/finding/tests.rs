@@ -54,16 +54,16 @@ fn a8_what_is_wrong_with_a_finding_is_said_with_its_place() {
         answer: is no JSON: EOF while parsing an object at column 14
         answer: there is more after the JSON
         answer: is no JSON object
-        answer: summary is missing
+        answer: missing field summary
         summary: is empty
         confidence: is 7, not between 0 and 1
-        confidence: is "high", not a number
-        confidance: there is no field confidance; there are summary, confidence, scores, recommendation, issues, facts, relies_on, found, details
+        confidence: expected a number, found "high"
+        confidance: unknown field confidance, expected one of summary, confidence, scores, recommendation, issues, facts, relies_on, found, details
         issues[1].severity: is `huge`; it may be `low`, `medium`, `high` or `critical`
         issues[0].topic: is empty
         recommendation: is `run`; it may be `sign as is` or `do not sign`
         facts.a: is neither a text nor a number nor true or false
-        scores.a: is "1", not a number
+        scores.a: expected a number, found "1"
         summary: has 8001 characters, 8000 at most are read
         found: has 201 entries, 200 at most are read
         answer: is 262158 bytes long, 262144 at most are read"#]].assert_eq(&said.join("\n"));

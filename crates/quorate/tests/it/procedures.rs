@@ -25,7 +25,7 @@ async fn a_driver_acks_steps_and_sends_in_one_commit() {
     let draft = ProcedureDraft::new("deliberation", "is it risky?").driver("driver");
     let id = hub.start_procedure(draft).await.expect("starts").to_string();
     let why = hub.why(&id).await.expect("it is there");
-    let begun = "deliberation, started at 08:00:00 and not begun; driver is to take the first step";
+    let begun = "deliberation, started at 08:00:00; waiting for the first step by driver";
     assert_eq!((&*why.state, why.sentence.as_str()), ("running", begun));
 
     let told = driver.receive(Duration::ZERO).await.expect("works").expect("whoever shall drive is told");

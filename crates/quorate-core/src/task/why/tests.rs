@@ -1,4 +1,4 @@
-//! Why tasks are where they are.
+//! Tests of task explanations.
 #![allow(clippy::unwrap_used)]
 
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use crate::item::{Item, ItemKind};
 use crate::task::{GivenUp, TaskLease};
 
 fn task(state: TaskState, attempt: u16) -> Task {
-    // The shortest task there is: an id, never tried, ready.
+    // The minimal encoded task: an id, no attempts, ready.
     let Item::Task(task) = read_item(ItemKind::Task, b"\x03\x01\x01t\x00\x01\x00\x00\x00\x00").unwrap()
     else {
         panic!("not a task")
@@ -35,7 +35,7 @@ fn leased(attempt: u16) -> Task {
 }
 
 #[test]
-fn c4_a_blocked_task_says_what_it_waits_for() {
+fn c4_a_blocked_task_names_its_dependencies() {
     let why = task(TaskState::Blocked { held_by: vec![] }, 0).why(vec![id("a")], Timestamp(0));
     assert_eq!(why.waits_for, TaskWaitsFor::Tasks(vec![id("a")]));
     assert_eq!((why.next, why.at), (TaskNext::Starts, None));
@@ -44,7 +44,7 @@ fn c4_a_blocked_task_says_what_it_waits_for() {
 }
 
 #[test]
-fn c4_a_ready_task_waits_for_somebody() {
+fn c4_a_ready_task_waits_for_a_claim() {
     let mut ready = task(TaskState::Ready { since: Timestamp(0) }, 0);
     Arc::make_mut(&mut ready.spec).task_type = "review".into();
     let why = ready.why(vec![], Timestamp(0));
@@ -54,39 +54,39 @@ fn c4_a_ready_task_waits_for_somebody() {
 }
 
 #[test]
-fn c9_a_scheduled_task_says_when() {
+fn c9_a_scheduled_task_states_when_it_becomes_ready() {
     let why = task(TaskState::Scheduled { due: Timestamp(5_000) }, 1).why(vec![], Timestamp(0));
     assert_eq!((why.waits_for, why.next), (TaskWaitsFor::Time, TaskNext::BecomesReady));
     assert_eq!(why.at, Some(Timestamp(5_000)));
 }
 
 #[test]
-fn i9_a_leased_task_says_when_its_lease_ends_and_what_then() {
+fn i9_a_leased_task_states_its_expiry_and_what_follows() {
     let why = leased(1).why(vec![], Timestamp(2_000));
     assert_eq!((why.waits_for, why.next), (TaskWaitsFor::Agent(AgentNo(2)), TaskNext::ComesBack));
     assert_eq!(why.at, Some(Timestamp(31_000)));
     assert_eq!(leased(4).why(vec![], Timestamp(2_000)).next, TaskNext::IsGivenUp);
-    // It is past that time and still held: its holder said that it is alive, at the latest just now.
+    // Past its expiry and still leased: a heartbeat extended it, at the latest just now.
     assert_eq!(leased(1).lease_until(Timestamp(40_000)), Some(Timestamp(70_000)));
 }
 
 #[test]
-fn i9_what_is_over_waits_for_nothing() {
+fn i9_an_ended_task_waits_for_nothing() {
     let over = GivenUp { seq: Seq(1), at: Timestamp(0), because_of: None };
     let why = task(TaskState::Failed(over), 4).why(vec![], Timestamp(0));
     assert_eq!((why.waits_for, why.next, why.at), (TaskWaitsFor::Nothing, TaskNext::Nothing, None));
 }
 
-// Fails under: only what a holder said told, or what was said of an earlier try told of a task that is done.
+// Fails under: only holder-reported reasons rendered, or the reason of an earlier attempt rendered for a done task.
 #[test]
-fn c4_a_task_that_came_to_nothing_says_why() {
+fn c4_a_task_without_a_result_states_the_reason() {
     use crate::ids::Token;
     use crate::task::{Cancellation, Setback, SetbackKind};
     use crate::why::Why;
     let sentence = |task: &Task| Why::of_task(task, vec![], |_| String::new(), Timestamp(0)).sentence;
     let (seq, at) = (Seq(1), Timestamp(0));
     let failed = |because_of| task(TaskState::Failed(GivenUp { seq, at, because_of }), 0);
-    assert_eq!(sentence(&failed(Some(id("a")))), "failed: it needs a, which came to nothing");
+    assert_eq!(sentence(&failed(Some(id("a")))), "failed: its dependency a failed");
     assert_eq!(sentence(&failed(None)), "failed");
     let reason = "no disk".to_owned();
     let cancelled = Cancellation { seq, at, by: None, reason: "not needed".into(), token: None };
@@ -96,9 +96,9 @@ fn c4_a_task_that_came_to_nothing_says_why() {
     assert_eq!(sentence(&Task { setback: Some(Box::new(setback)), ..failed(None) }), "failed: no disk");
 }
 
-// Fails under: a lease said to come back after the last try; a holder said to be about to take it; the hour left out.
+// Fails under: redelivery announced after the last attempt; a claim expected from the holder; the time left out.
 #[test]
-fn c4_why_is_said_in_a_sentence_as_for_messages() {
+fn c4_a_task_is_explained_in_a_sentence_like_a_message() {
     use crate::why::{Next, WaitsFor, Why};
     let name = |agent: AgentNo| format!("agent{agent}");
     let mut first = leased(1);
@@ -108,7 +108,7 @@ fn c4_why_is_said_in_a_sentence_as_for_messages() {
     assert_eq!((why.next, why.next_at), (Next::GivenOutAgain, Some(Timestamp(31_000))));
     assert_eq!(
         why.sentence,
-        "leased to agent2 since 00:00:01 (attempt 1 of 2); if agent2 says nothing by 00:00:31 it is given out again"
+        "leased to agent2 since 00:00:01 (attempt 1 of 2); without a heartbeat by 00:00:31 it is redelivered"
     );
     let last = Task { attempt: 2, ..first };
     assert_eq!(Why::of_task(&last, vec![], name, Timestamp(2_000)).next, Next::GivenUp);
@@ -116,7 +116,7 @@ fn c4_why_is_said_in_a_sentence_as_for_messages() {
     let why = Why::of_task(&blocked, vec![id("a"), id("b")], name, Timestamp(0));
     assert_eq!(
         (why.next, why.sentence.as_str()),
-        (Next::Starts, "blocked; it starts when these are done: a, b")
+        (Next::Starts, "blocked; starts when these tasks are done: a, b")
     );
     let mut ready = task(TaskState::Ready { since: Timestamp(0) }, 1);
     Arc::make_mut(&mut ready.spec).task_type = "review".into();

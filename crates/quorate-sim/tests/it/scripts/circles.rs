@@ -53,7 +53,7 @@ fn d8_a_chain_that_nobody_can_go_on_with_is_a_circle() {
             d is refused DEADLOCK: dora for an answer of alice, alice for an answer of bob, bob for an answer of carol, carol for an answer of dora
             q4: failed DEADLOCK (dora waits for an answer of alice, alice waits for an answer of bob, bob waits for an answer of carol, carol waits for an answer of dora); alice; chain msg_0-10-0
             inbox of alice: 
-            q1: leased to bob since 08:00:00 (attempt 1 of 4); if it is not acked by 08:00:30 it expires
+            q1: leased to bob since 08:00:00 (attempt 1 of 4); if not acked by 08:00:30 it expires
             q1 is waited for until 30s"#]],
     );
 }

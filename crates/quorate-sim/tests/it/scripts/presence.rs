@@ -145,7 +145,7 @@ fn d6_queue_waits_for_whoever_is_away() {
         #3 bob starts epoch 5
         #4 bob is offline, unavailable
         #5 m1 goes to bob
-        m1: ready for bob since 08:00:30 (tried 0 of 4); bob cannot be reached now, so it waits
+        m1: ready for bob since 08:00:30 (attempts used 0 of 4); bob is unavailable, so it stays queued
         #6 bob is idle
         bob takes m1 (try 1, token 1)"#]],
     );

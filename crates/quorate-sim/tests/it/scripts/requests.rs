@@ -335,19 +335,19 @@ fn d4_why_says_who_waits_and_until_when() {
         expect![[r#"
             #3 q1 goes to bob
             #3 request.made q1: waiting; bob
-            q1: ready for bob since 08:00:00 (tried 0 of 4); it goes out with the next claim of bob; it expires at 08:00:30
+            q1: ready for bob since 08:00:00 (attempts used 0 of 4); delivered with the next claim by bob; expires at 08:00:30
             q1 is waited for until 30s
             bob takes q1 (try 1, token 1)
-            q1: leased to bob since 08:00:00 (attempt 1 of 4); if it is not acked by 08:00:30 it expires
+            q1: leased to bob since 08:00:00 (attempt 1 of 4); if not acked by 08:00:30 it expires
             q1 is waited for until 30s
             #5 an answer by bob
             #5 request.answered q1: answered; bob answered
             #5 q1 of bob acked
             a hears 1 from bob (#5)
             #6 m2 goes to bob
-            m2: scheduled for bob (tried 0 of 4); it is given out from 08:01:00 on
+            m2: scheduled for bob (attempts used 0 of 4); available from 08:01:00
             #7 m3 goes to bob
             #8 m4 goes to bob
-            m4: ready for bob since 08:00:00 (tried 0 of 4); one goes out before it"#]],
+            m4: ready for bob since 08:00:00 (attempts used 0 of 4); 1 delivery ahead of it"#]],
     );
 }
