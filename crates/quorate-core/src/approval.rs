@@ -1,5 +1,5 @@
-//! Approvals: a proposed action that only a person lets happen. What is approved is bound to the SHA-256 of its canonical
-//! bytes, so that a decision is about these very bytes and no others. See `docs/decisions/0021-approvals.md`.
+//! Approvals: proposed actions that need a human decision. A decision names the SHA-256 of the action's canonical JSON, so
+//! that it applies to exactly those bytes. See `docs/decisions/0021-approvals.md`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,12 +15,12 @@ use crate::refused::{Code, Refused};
 use crate::task::PartRef;
 use crate::time::Timestamp;
 
-/// The SHA-256 of the canonical bytes of an action, without a salt: whoever has the bytes can compute it.
+/// SHA-256 of the canonical bytes of an action, without a salt, so that anyone with the bytes can compute it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ActionDigest(pub [u8; 32]);
 
 impl ActionDigest {
-    /// Of these bytes.
+    /// Computes the digest of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
@@ -45,59 +45,59 @@ impl FromStr for ActionDigest {
     type Err = Refused;
     fn from_str(text: &str) -> Result<Self, Refused> {
         hex::decode(text).map(Self).ok_or_else(|| {
-            Refused::new(Code::Invalid, "the digest is not a SHA-256 in hexadecimal")
-                .hint("give the 64 letters and digits that the approval shows")
+            Refused::new(Code::Invalid, "invalid digest: expected a SHA-256 in hexadecimal")
+                .hint("copy the 64 hexadecimal digits of the approval's digest")
         })
     }
 }
 
-/// What a person said, and when.
+/// A decision on an approval.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// Who, as it stands in the log.
+    /// The deciding principal, as in the log.
     pub by: String,
-    /// When.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// By which record.
+    /// The record of the decision.
     pub seq: Seq,
-    /// Why; never empty where it was rejected.
+    /// Reason; never empty for a rejection.
     pub reason: String,
 }
 
-/// Where an approval is. What is decided never changes again.
+/// The state of an approval. A decision is final.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ApprovalState {
-    /// Nobody has decided.
+    /// Not decided yet.
     Pending,
-    /// The action may happen as it was proposed.
+    /// The action is approved as proposed.
     Approved(Decision),
-    /// The action may not happen.
+    /// The action is rejected.
     Rejected(Decision),
-    /// The action may happen as a person changed it.
+    /// The action is approved with a modification.
     Modified {
-        /// Who said so.
+        /// The decision.
         decision: Decision,
-        /// The change, as JSON patch.
+        /// The modification, as JSON Patch.
         patch: PartRef,
-        /// The canonical bytes that may happen.
+        /// Canonical bytes of the modified action.
         action: PartRef,
-        /// Their digest.
+        /// Digest of the modified action.
         digest: ActionDigest,
     },
-    /// Nobody decided in time. That is no refusal by anybody.
+    /// Expired without a decision; not a rejection.
     Expired {
-        /// By which record.
+        /// The record of the expiry.
         seq: Seq,
-        /// When.
+        /// Time of the expiry.
         at: Timestamp,
     },
 }
 
 impl ApprovalState {
-    /// All words, in the order in which they are told.
+    /// The names of all states, in display order.
     pub const WORDS: [&'static str; 5] = ["pending", "approved", "rejected", "modified", "expired"];
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl ApprovalState {
         }
     }
 
-    /// What a person said, if one did.
+    /// The decision, if there is one.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         match self {
@@ -120,7 +120,7 @@ impl ApprovalState {
         }
     }
 
-    /// The record since which it is over.
+    /// The record that ended it, if it has ended.
     #[must_use]
     pub fn over_since(&self) -> Option<Seq> {
         match self {
@@ -131,60 +131,60 @@ impl ApprovalState {
     }
 }
 
-/// What the hub sends in the very commit in which an action is approved.
+/// A follow-up message that the hub sends in the commit that approves the action.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Then {
-    /// To whom.
+    /// Recipient.
     pub to: AgentNo,
-    /// The action of that message.
+    /// Action of the message.
     pub action: String,
 }
 
-/// A proposed action, and what became of it.
+/// A proposed action and its decision.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Approval {
-    /// Its id.
+    /// Id of the approval.
     pub id: ApprovalId,
-    /// The agent that asks; `None` if it is no agent.
+    /// The requesting agent; `None` if it is not an agent.
     pub agent: Option<AgentNo>,
-    /// Who asked, as it stands in the log: the agent itself, or whoever did it for it.
+    /// The requesting principal, as in the log: the agent itself, or an operator on its behalf.
     pub asked_by: String,
-    /// When.
+    /// Time of the request.
     pub asked_at: Timestamp,
-    /// By which record.
+    /// The record of the request.
     pub seq: Seq,
-    /// What kind of action it is, as a word.
+    /// Kind of the action, as a short label.
     pub action: String,
-    /// Its canonical bytes.
+    /// Canonical bytes of the action.
     pub document: PartRef,
-    /// Their digest: what a decision has to name.
+    /// Digest of those bytes, which a decision must name.
     pub digest: ActionDigest,
-    /// Why it should happen.
+    /// Rationale of the requester.
     pub rationale: String,
-    /// How sure whoever asks is, 0 to 1.
+    /// Confidence of the requester, 0 to 1.
     pub confidence: Option<f64>,
-    /// How urgent it is.
+    /// Urgency.
     pub priority: Priority,
-    /// When it expires, if nobody decides.
+    /// Time at which it expires undecided.
     pub expires_at: Timestamp,
-    /// What whoever asks shall do if nobody decides; may be empty.
+    /// What the requester will do if it expires; may be empty.
     pub default: String,
-    /// The session it belongs to.
+    /// Session that it belongs to.
     pub session: Option<String>,
-    /// What is sent when it is approved.
+    /// Follow-up messages on approval.
     pub then: Vec<Then>,
-    /// Where it is.
+    /// Current state.
     pub state: ApprovalState,
 }
 
 impl Approval {
-    /// Whether nobody has decided.
+    /// Whether it is undecided.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.state == ApprovalState::Pending
     }
 
-    /// The canonical bytes that may happen, and their digest; `None` unless somebody approved.
+    /// The approved canonical bytes and their digest; `None` unless approved.
     #[must_use]
     pub fn approved(&self) -> Option<(PartRef, ActionDigest)> {
         match &self.state {
@@ -194,7 +194,7 @@ impl Approval {
         }
     }
 
-    /// The same as it was after a record; `None` if it was not asked for yet.
+    /// Returns the approval as of a record; `None` if it was requested later.
     #[must_use]
     pub fn at(self, seq: Seq) -> Option<Self> {
         let over = self.state.over_since().is_some_and(|over| over <= seq);
@@ -202,7 +202,7 @@ impl Approval {
         (self.seq <= seq).then_some(Self { state, ..self })
     }
 
-    /// When time alone will change it.
+    /// Its timers.
     pub(crate) fn alarms(&self) -> Vec<Alarm> {
         match self.is_pending() {
             true => vec![Alarm::At { part: 0, time: self.expires_at }],
@@ -211,74 +211,74 @@ impl Approval {
     }
 }
 
-/// `approval.request`: proposes an action.
+/// `approval.request`: requests approval of an action.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RequestApproval {
-    /// The id that the client chose; the hub makes one if there is none.
+    /// Client-chosen id; generated by the hub if omitted.
     pub id: Option<ApprovalId>,
-    /// For which agent; an agent asks for itself.
+    /// The requesting agent; agents can only name themselves.
     pub agent: Option<AgentId>,
-    /// What kind of action it is, as a word.
+    /// Kind of the action, as a short label.
     pub action: String,
-    /// Its canonical bytes. The door refuses others.
+    /// Canonical bytes of the action, validated before the commit.
     pub document: Payload,
-    /// Why it should happen.
+    /// Rationale of the requester.
     pub rationale: Option<String>,
-    /// How sure whoever asks is, 0 to 1.
+    /// Confidence of the requester, 0 to 1.
     pub confidence: Option<f64>,
-    /// How urgent it is.
+    /// Urgency.
     pub priority: Priority,
-    /// How long to wait for a decision.
+    /// Timeout of the decision.
     pub timeout_ms: u64,
-    /// What whoever asks shall do if nobody decides; may be empty.
+    /// What the requester will do if it expires; may be empty.
     pub default: String,
-    /// The session it belongs to.
+    /// Session that it belongs to.
     pub session: Option<String>,
-    /// To whom the approved action is sent, each with the action of that message.
+    /// Follow-up messages on approval: recipient and action.
     pub then: Vec<(AgentId, String)>,
 }
 
-/// What somebody says of a proposed action.
+/// The verdict on a proposed action.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It may happen as it is.
+    /// Approve as proposed.
     Approve,
-    /// It may not happen.
+    /// Reject.
     Reject,
-    /// It may happen with this change.
+    /// Approve with a modification.
     Modify {
-        /// The change, as JSON patch of the payload.
+        /// The modification, as JSON Patch on the payload.
         patch: Payload,
-        /// The canonical bytes that come of it. The door makes them; `None` if nobody could.
+        /// Canonical bytes of the modified action, computed before the commit; `None` if they could not be computed.
         document: Option<Payload>,
     },
 }
 
-/// `approval.decide`: says what becomes of a proposed action.
+/// `approval.decide`: decides an approval.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DecideApproval {
-    /// Which one.
+    /// Id of the approval.
     pub approval: ApprovalId,
-    /// What is said.
+    /// The verdict.
     pub verdict: Verdict,
-    /// The digest of what was looked at.
+    /// Digest of the reviewed action.
     pub digest: ActionDigest,
-    /// Why; needed to reject.
+    /// Reason; required for a rejection.
     pub reason: String,
 }
 
 impl RequestApproval {
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        let invalid = |what: String| Err(Refused::new(Code::Invalid, what));
+        let invalid = |detail: String| Err(Refused::new(Code::Invalid, detail));
         if let Some(id) = self.id.as_ref().filter(|id| id.is_made_by_hub()) {
             return Err(Refused::new(
                 Code::Invalid,
-                format!("the approval id {id} is one that the hub makes"),
+                format!("invalid approval id {id}: the prefix apr_ is reserved for generated ids"),
             )
-            .hint("choose an id that does not start with apr_, or none"));
+            .hint("choose an id that does not start with apr_, or omit it"));
         }
         if self.action.is_empty() {
-            return invalid("the action to be approved has no name".into());
+            return invalid("the action is empty".into());
         }
         check_word("action", &self.action)?;
         check_word("sessionId", self.session.as_deref().unwrap_or(""))?;
@@ -286,18 +286,18 @@ impl RequestApproval {
         check_reason("rationale", self.rationale.as_deref().unwrap_or(""))?;
         check_reason("default", &self.default)?;
         if self.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
-            return invalid("the confidence is not between 0 and 1".into());
+            return invalid("invalid confidence: not between 0 and 1".into());
         }
         if self.priority.level > 3 {
-            return invalid(format!("priority {} is not between 0 and 3", self.priority.level));
+            return invalid(format!("invalid priority level {}: not between 0 and 3", self.priority.level));
         }
         if !(APPROVAL_MS_MIN..=APPROVAL_MS_MAX).contains(&self.timeout_ms) {
-            return Err(Refused::new(Code::Invalid, format!("a timeout of {} ms", self.timeout_ms))
+            return Err(Refused::new(Code::Invalid, format!("invalid timeout: {} ms", self.timeout_ms))
                 .limit(APPROVAL_MS_MAX)
-                .hint(format!("give a person {APPROVAL_MS_MIN} to {APPROVAL_MS_MAX} ms")));
+                .hint(format!("use {APPROVAL_MS_MIN} to {APPROVAL_MS_MAX} ms")));
         }
         if self.then.len() > APPROVAL_THEN_MAX {
-            let detail = format!("{} messages are to follow the approval", self.then.len());
+            let detail = format!("too many follow-up messages: {}", self.then.len());
             return Err(Refused::new(Code::LimitExceeded, detail).limit(APPROVAL_THEN_MAX as u64));
         }
         self.then.iter().try_for_each(|(_, action)| check_word("action", action))
@@ -309,8 +309,8 @@ impl DecideApproval {
         check_reason("reason", &self.reason)?;
         match &self.verdict {
             Verdict::Reject if self.reason.trim().is_empty() => {
-                Err(Refused::new(Code::Invalid, "an action is not rejected without a reason")
-                    .hint("say in a sentence why: whoever asked has to know what to do now"))
+                Err(Refused::new(Code::Invalid, "missing reason for the rejection")
+                    .hint("set reason to a sentence that tells the requester what to change"))
             }
             Verdict::Approve | Verdict::Reject => Ok(()),
             Verdict::Modify { patch, document } => {
@@ -326,10 +326,10 @@ fn check_document(document: &Payload) -> Result<(), Refused> {
     document.check_sealed()?;
     let bytes = document.bytes.len();
     if bytes > APPROVAL_BYTES_MAX {
-        return Err(Refused::new(Code::TooLarge, format!("the action has {bytes} bytes"))
+        return Err(Refused::new(Code::TooLarge, format!("the action is too large: {bytes} bytes"))
             .limit(APPROVAL_BYTES_MAX as u64)
             .hint(
-                "a person has to read it: put the data elsewhere and propose a reference with its digest",
+                "store the data elsewhere and propose a reference with its digest",
             ));
     }
     Ok(())

@@ -1,65 +1,65 @@
-//! Budgets: how much a chain of messages may spend. A message names its chain's budget, and spends one of its messages.
+//! Budgets of message chains. Each message that names a budget is charged one message.
 
 use crate::ids::{AgentNo, BudgetId};
 use crate::limits::NUMBER_MAX;
 use crate::refused::{Code, Refused};
 
-/// A budget. It stays, so that its chain can be asked about later.
+/// A budget. Retained permanently, so that its chain can be inspected later.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// Its id.
+    /// Id of the budget.
     pub id: BudgetId,
-    /// The agent that made it and may change it; `None` is the hub.
+    /// The agent that created it and may change it; `None` is the hub.
     pub owner: Option<AgentNo>,
-    /// How many messages may be sent on it.
+    /// Maximum number of messages.
     pub messages_max: u64,
-    /// How many were.
+    /// Messages charged so far.
     pub messages_used: u64,
-    /// How many tokens of language models may be spent. Kept, and not yet counted.
+    /// Maximum number of LLM tokens. Stored, but not enforced yet.
     pub tokens_max: Option<u64>,
-    /// How many were.
+    /// LLM tokens used so far.
     pub tokens_used: u64,
-    /// How much money may be spent, in millionths. Kept, and not yet counted.
+    /// Maximum cost, in millionths of a currency unit. Stored, but not enforced yet.
     pub money_max: Option<u64>,
-    /// How much was.
+    /// Cost so far, in millionths.
     pub money_used: u64,
-    /// Whether the log says that four fifths of the messages are spent.
+    /// Whether the 80 % warning has been recorded.
     pub warned: bool,
 }
 
 impl Budget {
-    /// Whether four fifths of the messages are spent.
+    /// Whether at least 80 % of the messages are used.
     #[must_use]
     pub fn is_low(&self) -> bool {
         u128::from(self.messages_used) * 5 >= u128::from(self.messages_max) * 4
     }
 
-    /// Whether nothing is left.
+    /// Whether no messages are left.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.messages_used >= self.messages_max
     }
 }
 
-/// Makes a budget, or changes what may be spent on it. What was spent stays spent.
+/// Creates a budget, or changes its limits. Usage is not reset.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SetBudget {
-    /// Which one.
+    /// Id of the budget.
     pub id: BudgetId,
-    /// How many messages may be sent on it.
+    /// Maximum number of messages.
     pub messages_max: u64,
-    /// How many tokens may be spent.
+    /// Maximum number of LLM tokens.
     pub tokens_max: Option<u64>,
-    /// How much money may be spent, in millionths.
+    /// Maximum cost, in millionths of a currency unit.
     pub money_max: Option<u64>,
 }
 
 impl SetBudget {
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        let most = [Some(self.messages_max), self.tokens_max, self.money_max].into_iter().flatten().max();
-        match most {
-            Some(most) if most > NUMBER_MAX => {
-                Err(Refused::new(Code::LimitExceeded, format!("a budget of {most}")).limit(NUMBER_MAX))
+        let largest = [Some(self.messages_max), self.tokens_max, self.money_max].into_iter().flatten().max();
+        match largest {
+            Some(largest) if largest > NUMBER_MAX => {
+                Err(Refused::new(Code::LimitExceeded, format!("invalid budget: {largest}")).limit(NUMBER_MAX))
             }
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! The hash chain of the log, byte for byte. `docs/audit.md` says the same in words; a Python script there checks it.
+//! The hash chain of the log. `docs/audit.md` specifies the format; a Python script there verifies it independently.
 
 use sha2::{Digest, Sha256};
 
@@ -6,43 +6,44 @@ use crate::effect::Record;
 use crate::ids::{Seq, SpaceId};
 use crate::time::Timestamp;
 
-/// Says what is hashed, so that no other use of SHA-256 yields the same bytes.
+/// Domain separation: no other use of SHA-256 hashes the same bytes.
 const DOMAIN: &[u8] = b"quorate.log.1\0";
 
-/// What the first record of a space is chained to.
+/// Returns the hash that the first record of a space is chained to.
 #[must_use]
 pub fn first_previous(id: SpaceId) -> [u8; 32] {
     Sha256::digest(id.0).into()
 }
 
-/// `SHA-256(salt ‖ bytes)`: what the body holds of a payload part.
+/// Computes `SHA-256(salt ‖ bytes)`, the digest of a payload part in the body of its record.
 #[must_use]
 pub fn part_digest(salt: &[u8; 16], bytes: &[u8]) -> [u8; 32] {
     Sha256::new().chain_update(salt).chain_update(bytes).finalize().into()
 }
 
-/// What is chained of a record besides its body.
+/// The chained fields of a record in addition to its body.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
-    /// Its position.
+    /// Sequence number.
     pub seq: Seq,
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
-    /// The format of its body.
+    /// Format of the body.
     pub format: u8,
-    /// The number of its kind.
+    /// Number of the record kind.
     pub kind: u8,
-    /// Who acted.
+    /// The acting principal.
     pub principal: &'a str,
 }
 
-/// `SHA-256("quorate.log.1\0" ‖ previous hash ‖ header ‖ body)`. The header is `seq` and `at` as 8 bytes each, `format`
-/// and `kind` as one byte each, the length of the principal as 2 bytes and the principal; integers big-endian.
+/// Computes `SHA-256("quorate.log.1\0" ‖ previous hash ‖ header ‖ body)`. The header consists of `seq` and `at` as 8
+/// bytes each, `format` and `kind` as one byte each, the length of the principal as 2 bytes, and the principal; integers
+/// are big-endian.
 #[must_use]
 pub fn record_hash(previous: &[u8; 32], header: &Header<'_>, body: &[u8]) -> [u8; 32] {
     let principal = header.principal.as_bytes();
     let length = u16::try_from(principal.len()).expect("ids are at most 128 bytes");
-    // One buffer for the fixed part: fewer and longer updates are faster than many short ones.
+    // A single buffer for the fixed part: one long update is faster than many short ones.
     let mut head = [0u8; 14 + 32 + 8 + 8 + 1 + 1 + 2];
     head[..14].copy_from_slice(DOMAIN);
     head[14..46].copy_from_slice(previous);
@@ -54,25 +55,25 @@ pub fn record_hash(previous: &[u8; 32], header: &Header<'_>, body: &[u8]) -> [u8
     Sha256::new().chain_update(head).chain_update(principal).chain_update(body).finalize().into()
 }
 
-/// How a log can be broken, as far as its chain shows.
+/// The kinds of damage to a log that its hash chain reveals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
-    /// The record that belongs here is missing.
+    /// The expected record is missing.
     Deleted,
-    /// Stored bytes do not give the stored hash, or a payload not its digest.
+    /// The stored bytes do not match the stored hash, or a payload does not match its digest.
     Edited,
-    /// Its time is before that of the record before it.
+    /// Its time is before that of the previous record.
     Reordered,
     /// The log ends before its head.
     Truncated,
-    /// The chain is whole, but not the one that the head knows.
+    /// The chain is consistent, but does not match the head.
     Forked,
-    /// It cannot be read.
+    /// It cannot be decoded.
     Unreadable,
 }
 
 impl Broken {
-    /// The word in reports.
+    /// The name in reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -86,34 +87,34 @@ impl Broken {
     }
 }
 
-/// A walk over the log, one record after the other.
+/// Verifier of the hash chain, fed one record after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chain {
-    /// The record that must come next.
+    /// Expected next sequence number.
     pub next: Seq,
-    /// The chain up to there.
+    /// Hash of the last record.
     pub hash: [u8; 32],
-    /// When the last one was decided.
+    /// Time of the last record.
     pub at: Timestamp,
 }
 
 impl Chain {
-    /// Before this record, which is chained to this hash.
+    /// Starts before the record `next`, which is chained to `hash`.
     #[must_use]
     pub fn before(next: Seq, hash: [u8; 32]) -> Self {
         Self { next, hash, at: Timestamp(0) }
     }
 
-    /// Adds a record.
+    /// Verifies the next record.
     ///
     /// # Errors
-    /// What is wrong with it; nothing is added then.
+    /// The damage found; the verifier then stays at its position.
     pub fn add(&mut self, record: &Record) -> Result<(), Broken> {
         if record.seq != self.next {
             return Err(Broken::Deleted);
         }
         let Record { seq, at, format, kind, ref principal, ref body, .. } = *record;
-        // No id is longer, so this is none that was written.
+        // No principal is that long, so it was not written by a hub.
         if principal.len() > usize::from(u16::MAX) {
             return Err(Broken::Edited);
         }
@@ -128,35 +129,35 @@ impl Chain {
     }
 }
 
-/// Holds the stored payload of a record against its body, and says which parts are blank because they were erased. A body
-/// that cannot be read is not the business of this.
+/// Verifies the stored payload of a record against its body, and returns the indexes of the erased parts. A body that
+/// cannot be decoded is ignored here.
 ///
 /// # Errors
-/// How it differs, for a person.
+/// A human-readable description of the mismatch.
 pub fn check_parts(record: &Record) -> Result<Vec<u32>, String> {
     let Ok(parts) = crate::codec::parts_of(&record.body) else { return Ok(Vec::new()) };
     let (salts, odd) = record.salts.as_chunks::<16>();
     if salts.len() != parts.len() || !odd.is_empty() {
-        return Err(format!("it has {} bytes of salts for {} parts", record.salts.len(), parts.len()));
+        return Err(format!("{} bytes of salts for {} payload parts", record.salts.len(), parts.len()));
     }
     let mut rest = &record.payload[..];
-    let mut blank = Vec::new();
+    let mut erased = Vec::new();
     for (index, ((length, digest), salt)) in parts.iter().zip(salts).enumerate() {
         let split = usize::try_from(*length).ok().and_then(|length| rest.split_at_checked(length));
         let Some((bytes, after)) = split else {
-            return Err(format!("its payload ends in part {index}"));
+            return Err(format!("the payload is truncated in part {index}"));
         };
         rest = after;
         if *salt == [0; 16] {
             if bytes.iter().any(|byte| *byte != 0) {
-                return Err(format!("the salt of part {index} of its payload is blank, but not its bytes"));
+                return Err(format!("the salt of payload part {index} is erased, but its bytes are not"));
             }
-            blank.push(index as u32);
+            erased.push(index as u32);
         } else if part_digest(salt, bytes) != *digest {
-            return Err(format!("part {index} of its payload does not give its digest; the chain is intact"));
+            return Err(format!("payload part {index} does not match its digest; the chain is intact"));
         }
     }
-    if rest.is_empty() { Ok(blank) } else { Err(format!("its payload has {} bytes too many", rest.len())) }
+    if rest.is_empty() { Ok(erased) } else { Err(format!("the payload has {} trailing bytes", rest.len())) }
 }
 
 #[cfg(test)]
@@ -184,7 +185,7 @@ mod tests {
         }
     }
 
-    // Fails under: a check that takes the stored hash for the computed one.
+    // Fails under: a check that trusts the stored hash.
     #[test]
     fn i17_a_changed_record_breaks_the_chain() {
         let first = record(1, 1, &[7; 32], b"a");

@@ -1,13 +1,13 @@
-//! Context memory: what is known of an entry without its history.
+//! The newest version of a memory entry, without its history.
 
 use crate::ids::{Generation, Seq, Version};
 
-/// The newest version of a memory entry, deleted or not. A deleted entry keeps its version, so none is ever reused.
+/// The newest version of a memory entry, deleted or not. Deletion keeps the version, so that versions are never reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryHead {
-    /// The newest version.
+    /// Newest version.
     pub version: Version,
-    /// The generation in which it was written.
+    /// Generation in which it was written.
     pub generation: Generation,
     /// The record that wrote it.
     pub seq: Seq,
@@ -16,14 +16,14 @@ pub struct EntryHead {
 }
 
 impl EntryHead {
-    /// What a writer must expect to overwrite it: its version, or 0 when there is nothing.
+    /// Returns the version that a compare-and-set must expect: the current version, or 0 if the entry does not exist.
     #[must_use]
     pub fn expected(head: Option<&Self>) -> u64 {
         head.filter(|head| !head.deleted).map_or(0, |head| head.version.0)
     }
 
-    /// The version that the next write gets. The first one after a restore jumps over what the lost history may have
-    /// used.
+    /// Returns the version of the next write. The first one after a restore skips versions that the discarded history may
+    /// have used.
     #[must_use]
     pub fn next_version(head: Option<&Self>, generation: Generation) -> Version {
         let next = head.map_or(1, |head| head.version.0 + 1);

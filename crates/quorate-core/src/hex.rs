@@ -1,19 +1,19 @@
-//! Bytes in hexadecimal.
+//! Hexadecimal encoding.
 
-/// The two digits of a byte, in lower case.
+/// Returns the two lower-case digits of a byte.
 #[must_use]
 pub const fn digits(byte: u8) -> [u8; 2] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     [DIGITS[(byte >> 4) as usize], DIGITS[(byte & 15) as usize]]
 }
 
-/// Bytes as text, in lower case.
+/// Encodes bytes in lower case.
 #[must_use]
 pub fn encode(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| digits(*byte)).map(char::from).collect()
 }
 
-/// The bytes of a text of exactly that length, in either case.
+/// Decodes exactly `N` bytes from digits in either case.
 #[must_use]
 pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
@@ -32,7 +32,7 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
 mod tests {
     use super::{decode, encode};
 
-    // Fails under: swapped digits; a sign, a space or half a byte that is accepted; a length that is not checked.
+    // Fails under: swapped digits; a sign, a space or half a byte accepted; an unchecked length.
     #[test]
     fn bytes_are_encoded_and_decoded() {
         let bytes: Vec<u8> = (0..=255).collect();

@@ -1,4 +1,4 @@
-//! A type for every id. Text is parsed and checked here, at the door; inside nothing is a bare string.
+//! Id types. Text is validated once, when it is parsed; internal code never uses bare strings as ids.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,62 +28,62 @@ macro_rules! number_id {
 }
 
 number_id!(
-    /// The number of a space, dense from 1; part of every row's key.
+    /// Number of a space, dense from 1; part of every row key.
     SpaceNo
 );
 number_id!(
-    /// The position of a record in the log of its space, dense from 1.
+    /// Sequence number of a record in the log of its space, dense from 1.
     Seq
 );
 number_id!(
-    /// The number of a delivery in its space, dense from 1.
+    /// Number of a delivery in its space, dense from 1.
     DeliveryNo
 );
 number_id!(
-    /// The number of an agent in its space, dense from 1. Removed agents keep theirs.
+    /// Number of an agent in its space, dense from 1. Removed agents keep theirs.
     AgentNo
 );
 number_id!(
-    /// A lease token: greater than every earlier one of its space, for ever.
+    /// Lease token: greater than every earlier one of its space.
     Token
 );
 number_id!(
-    /// The version of a memory entry.
+    /// Version of a memory entry or procedure.
     Version
 );
 number_id!(
-    /// How often a space was restored from a backup, roughly; goes up only on restore.
+    /// Generation of a space's history; increases only when the space is restored from a backup.
     Generation
 );
 number_id!(
-    /// The start of an agent. A commit that names an older one is refused.
+    /// Epoch of an agent, increased by each registration. Commits with an older epoch are refused.
     Epoch
 );
 number_id!(
-    /// The number of a session in its space: the record that opened it, and which of that record.
+    /// Number of a session in its space: the record that opened it, and its index within the record.
     SessionNo
 );
 number_id!(
-    /// The number of a pool in its space, dense from 1.
+    /// Number of a pool in its space, dense from 1.
     PoolNo
 );
 number_id!(
-    /// Somebody who waits for deliveries: a claim or a stream. Lives in memory only.
+    /// Id of a consumer: a waiting claim or a stream. In memory only.
     ConsumerId
 );
 
 number_id!(
-    /// The fence of a lock: greater than every earlier one of that lock, for ever.
+    /// Fencing token of a lock: greater than every earlier one of that lock.
     Fence
 );
 
-/// Bits of a row's key below the space number.
+/// Bits of a row key below the space number.
 const SPACE_SHIFT: u32 = 47;
 
-/// The key of a row: the space's number and a number that is dense within the space, so that rows are appended.
+/// Builds a row key from the space number and a number that is dense within the space, so that rows are appended.
 ///
-/// A number beyond the last one is taken for the last one, which is never given out: what a caller makes up is not found,
-/// and never leads into another space.
+/// Numbers out of range are clamped to the maximum, which is never assigned: an invented number finds nothing and never
+/// reaches another space.
 #[must_use]
 pub fn row_id(space: SpaceNo, number: u64) -> i64 {
     let last = (1 << SPACE_SHIFT) - 1;
@@ -91,28 +91,28 @@ pub fn row_id(space: SpaceNo, number: u64) -> i64 {
     ((space.0.min(spaces) << SPACE_SHIFT) | number.min(last)) as i64
 }
 
-/// The random identity of a space. Its digest is what the first record of the log is chained to.
+/// Random identity of a space. The hash chain of its log starts from its digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SpaceId(pub [u8; 16]);
 
 macro_rules! text_id {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr) => {
+    ($(#[$doc:meta])* $name:ident, $kind:literal, $max:expr) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks the text and makes an id of it.
+            /// Validates the text.
             ///
             /// # Errors
-            /// `INVALID` when it is empty, too long, or has control characters.
+            /// `INVALID` if it is empty, too long, or contains control characters.
             pub fn new(text: impl AsRef<str>) -> Result<Self, Refused> {
                 let text = text.as_ref();
-                check_text($what, text, $max)?;
+                check_text($kind, text, $max)?;
                 Ok(Self(text.into()))
             }
 
-            /// The text itself.
+            /// The text of the id.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -160,63 +160,63 @@ macro_rules! text_id {
     };
 }
 
-/// No control characters.
+/// Regular expression without control characters.
 #[cfg(feature = "schema")]
 const PRINTABLE: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]+$";
 
 text_id!(
-    /// The name of a space: a tenant.
+    /// Name of a space (tenant).
     SpaceName,
     "space name",
     ID_BYTES_MAX
 );
 text_id!(
-    /// The id that a client gave its message: unique in the space, resolvable for ever.
+    /// Client-chosen id of a message: unique in the space, and resolvable forever.
     ClientId,
     "message id",
     ID_BYTES_MAX
 );
 text_id!(
-    /// The key under which a client may repeat a commit without repeating its effect.
+    /// Idempotency key: a commit repeated under the same key is not applied again.
     IdempotencyKey,
     "idempotency key",
     ID_BYTES_MAX
 );
 text_id!(
-    /// The key of a memory entry. Prefixes group entries: `plan/`, `plan/budget`.
+    /// Key of a memory entry. Prefixes group entries: `plan/`, `plan/budget`.
     Key,
     "memory key",
     KEY_BYTES_MAX
 );
 text_id!(
-    /// The id of an agent.
+    /// Id of an agent.
     AgentId,
     "agent id",
     ID_BYTES_MAX
 );
 
 text_id!(
-    /// The name of a lock: of whatever it stands for.
+    /// Name of a lock.
     LockName,
     "lock name",
     KEY_BYTES_MAX
 );
 text_id!(
-    /// The id of a budget.
+    /// Id of a budget.
     BudgetId,
     "budget id",
     ID_BYTES_MAX
 );
 
 text_id!(
-    /// The id of a session: the client's, or `ses_GENERATION-SEQ-N` if the hub made it.
+    /// Id of a session: chosen by the client, or generated as `ses_GENERATION-SEQ-N`.
     SessionId,
     "session id",
     ID_BYTES_MAX
 );
 
 text_id!(
-    /// The name of a snapshot.
+    /// Name of a snapshot.
     SnapshotName,
     "snapshot name",
     ID_BYTES_MAX
@@ -227,7 +227,7 @@ impl SessionId {
         Self(format!("ses_{generation}-{seq}-{n}").into())
     }
 
-    /// Whether it looks like one that the hub made: then there is a session of that id, or never was.
+    /// Whether it has the form of a generated id. Clients may not choose such an id.
     #[must_use]
     pub fn is_made(&self) -> bool {
         self.0.strip_prefix("ses_").and_then(numbers::<3>).is_some()
@@ -235,55 +235,55 @@ impl SessionId {
 }
 
 text_id!(
-    /// The id of a task: the client's, or `tsk_GENERATION-SEQ-N`. Unique in the space for ever.
+    /// Id of a task: chosen by the client, or generated as `tsk_GENERATION-SEQ-N`. Unique in the space forever.
     TaskId,
     "task id",
     ID_BYTES_MAX
 );
 
 impl TaskId {
-    /// The id of a task whose maker gave it none: its record, and which task of that record it is.
+    /// Generates the id of a task from its record and its index within the record.
     #[must_use]
     pub fn made_by_hub(generation: Generation, seq: Seq, n: u32) -> Self {
         Self(format!("{TASK_PREFIX}{generation}-{seq}-{n}").into())
     }
 
-    /// Whether it looks like one that the hub makes. Clients may not choose such an id.
+    /// Whether it has the prefix of a generated id. Clients may not choose such an id.
     #[must_use]
     pub fn is_made_by_hub(&self) -> bool {
         self.0.starts_with(TASK_PREFIX)
     }
 
-    /// The id of the task that is kept under this key.
+    /// The id of the task with this item key.
     pub(crate) fn of_key(key: &crate::item::ItemKey) -> Self {
         Self(Arc::clone(&key.id))
     }
 
-    /// The text, shared.
+    /// The text as a shared string.
     #[must_use]
     pub fn to_shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }
 }
 
-/// How the id of a task begins that the hub made.
+/// Prefix of generated task ids.
 const TASK_PREFIX: &str = "tsk_";
 
 text_id!(
-    /// The id of a procedure: the client's, or `prc_GENERATION-SEQ-N`. Unique in the space for ever.
+    /// Id of a procedure: chosen by the client, or generated as `prc_GENERATION-SEQ-N`. Unique in the space forever.
     ProcedureId,
     "procedure id",
     ID_BYTES_MAX
 );
 
 impl ProcedureId {
-    /// The id of a procedure whose starter gave it none: its record, and which procedure of that record it is.
+    /// Generates the id of a procedure from its record and its index within the record.
     #[must_use]
     pub fn made_by_hub(generation: Generation, seq: Seq, n: u32) -> Self {
         Self(format!("{PROCEDURE_PREFIX}{generation}-{seq}-{n}").into())
     }
 
-    /// Whether it looks like one that the hub makes. Clients may not choose such an id.
+    /// Whether it has the prefix of a generated id. Clients may not choose such an id.
     #[must_use]
     pub fn is_made_by_hub(&self) -> bool {
         self.0.starts_with(PROCEDURE_PREFIX)
@@ -291,65 +291,65 @@ impl ProcedureId {
 }
 
 text_id!(
-    /// The id of an approval: the client's, or `apr_GENERATION-SEQ-N`. Unique in the space for ever.
+    /// Id of an approval: chosen by the client, or generated as `apr_GENERATION-SEQ-N`. Unique in the space forever.
     ApprovalId,
     "approval id",
     ID_BYTES_MAX
 );
 
 impl ApprovalId {
-    /// The id of an approval whose asker gave it none: its record, and which approval of that record it is.
+    /// Generates the id of an approval from its record and its index within the record.
     #[must_use]
     pub fn made_by_hub(generation: Generation, seq: Seq, n: u32) -> Self {
         Self(format!("{APPROVAL_PREFIX}{generation}-{seq}-{n}").into())
     }
 
-    /// Whether it looks like one that the hub makes. Clients may not choose such an id.
+    /// Whether it has the prefix of a generated id. Clients may not choose such an id.
     #[must_use]
     pub fn is_made_by_hub(&self) -> bool {
         self.0.starts_with(APPROVAL_PREFIX)
     }
 }
 
-/// How the id of an approval begins that the hub made.
+/// Prefix of generated approval ids.
 const APPROVAL_PREFIX: &str = "apr_";
 
-/// How the id of a procedure begins that the hub made.
+/// Prefix of generated procedure ids.
 const PROCEDURE_PREFIX: &str = "prc_";
 
 text_id!(
-    /// Something that agents can do, as a word.
+    /// Capability of an agent, as a short label.
     Capability,
     "capability",
     ID_BYTES_MAX
 );
 
-/// Begins the text of an unresolved id. No valid id contains this character.
+/// First character of an unresolved id. No valid id contains it.
 const UNRESOLVED: char = '\0';
 
 impl AgentId {
-    /// A placeholder for the id of an agent whose registration is not at hand. It equals no valid id.
+    /// Creates a placeholder for the id of an agent whose registration is not available. It equals no valid id.
     #[must_use]
     pub fn unresolved(number: AgentNo) -> Self {
         Self(format!("{UNRESOLVED}{number}").into())
     }
 
-    /// The number of the agent that a placeholder stands for; `None` for the text of a valid id.
+    /// Returns the agent number of a placeholder; `None` for the text of a valid id.
     #[must_use]
     pub fn unresolved_number(text: &str) -> Option<AgentNo> {
         text.strip_prefix(UNRESOLVED)?.parse().ok().map(AgentNo)
     }
 
-    /// Checks a name that an agent may bear. Words that destinations use are not free.
+    /// Validates the id of an agent to register. Destination syntax is reserved.
     ///
     /// # Errors
-    /// `INVALID` for `*`, `topic:…`, `role:…` and `can:…`, and what no id may be.
+    /// `INVALID` for `*`, `topic:…`, `role:…` and `can:…`, and for texts that are not valid ids.
     pub fn for_agent(text: impl AsRef<str>) -> Result<Self, Refused> {
         let text = text.as_ref();
-        if text == "*" || ["topic:", "role:", "can:"].iter().any(|word| text.starts_with(word)) {
+        if text == "*" || ["topic:", "role:", "can:"].iter().any(|prefix| text.starts_with(prefix)) {
             return Err(Refused::new(
                 Code::Invalid,
-                format!("agent id {text:?} means a destination, not an agent"),
+                format!("invalid agent id {text:?}: reserved for destinations"),
             )
             .hint("choose an id that is not `*` and does not start with topic:, role: or can:"));
         }
@@ -357,46 +357,47 @@ impl AgentId {
     }
 }
 
-fn check_text(what: &str, text: &str, max: usize) -> Result<(), Refused> {
+fn check_text(kind: &str, text: &str, max: usize) -> Result<(), Refused> {
     if text.is_empty() {
-        return Err(Refused::new(Code::Invalid, format!("the {what} is empty"))
-            .hint(format!("give 1 to {max} bytes")));
+        return Err(Refused::new(Code::Invalid, format!("the {kind} is empty"))
+            .hint(format!("use 1 to {max} bytes")));
     }
     if text.len() > max {
-        return Err(Refused::new(Code::Invalid, format!("the {what} has {} bytes", text.len()))
+        return Err(Refused::new(Code::Invalid, format!("the {kind} is too long: {} bytes", text.len()))
             .limit(max as u64)
-            .hint(format!("give at most {max} bytes")));
+            .hint(format!("use at most {max} bytes")));
     }
     if let Some(at) = text.find(char::is_control) {
-        return Err(Refused::new(Code::Invalid, format!("the {what} has a control character at byte {at}"))
-            .hint("use printable characters"));
+        return Err(Refused::new(Code::Invalid, format!("the {kind} contains a control character at byte {at}"))
+            .hint("use printable characters only"));
     }
     Ok(())
 }
 
-/// What a restore began: ids made since then bear its generation, so that they are not taken for lost ones.
+/// The start of a generation: the history since a restore from a backup. Ids contain the generation, so that they cannot
+/// be confused with ids of the history that the restore discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Era {
-    /// Its generation.
+    /// Number of the generation.
     pub generation: Generation,
-    /// The first record of it.
+    /// Its first record.
     pub first_seq: Seq,
-    /// The first delivery made in it.
+    /// Its first delivery.
     pub first_delivery: DeliveryNo,
 }
 
-/// All eras of a space, oldest first; never empty in a space that exists.
+/// All generations of a space, oldest first; never empty in an existing space.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Eras(pub Vec<Era>);
 
 impl Eras {
-    /// The generation in which a record was written.
+    /// Returns the generation of a record.
     #[must_use]
     pub fn of_seq(&self, seq: Seq) -> Generation {
         self.0.iter().rev().find(|era| era.first_seq <= seq).map_or(Generation(0), |era| era.generation)
     }
 
-    /// The generation in which a delivery was made.
+    /// Returns the generation of a delivery.
     #[must_use]
     pub fn of_delivery(&self, number: DeliveryNo) -> Generation {
         self.0
@@ -406,39 +407,39 @@ impl Eras {
             .map_or(Generation(0), |era| era.generation)
     }
 
-    /// The full id of a message.
+    /// Returns the full id of a message.
     #[must_use]
     pub fn message_id(&self, seq: Seq, n: u32) -> MessageId {
         MessageId { generation: self.of_seq(seq), seq, n }
     }
 
-    /// The full id of a delivery.
+    /// Returns the full id of a delivery.
     #[must_use]
     pub fn delivery_id(&self, number: DeliveryNo) -> DeliveryId {
         DeliveryId { generation: self.of_delivery(number), number }
     }
 
-    /// The delivery's number, if the id is of this history and not of one that a restore undid.
+    /// Returns the number of a delivery, if the id belongs to this history and not to one discarded by a restore.
     ///
     /// # Errors
-    /// `NOT_FOUND` when the id was made in a generation that is not the one of that number here.
+    /// `NOT_FOUND` if the generation of the id does not match.
     pub fn resolve(&self, id: DeliveryId) -> Result<DeliveryNo, Refused> {
         if self.of_delivery(id.number) == id.generation {
             return Ok(id.number);
         }
-        Err(Refused::new(Code::NotFound, format!("there is no delivery {id}"))
-            .hint("it may be of a history that a restore from a backup replaced; claim again"))
+        Err(Refused::new(Code::NotFound, format!("delivery {id} does not exist"))
+            .hint("the id may be from before a restore from a backup; claim again"))
     }
 }
 
-/// The id of a message: `msg_GENERATION-SEQ-N`. It leads to the record without an index.
+/// Id of a message: `msg_GENERATION-SEQ-N`. It locates the record without an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MessageId {
-    /// The generation of the record.
+    /// Generation of the record.
     pub generation: Generation,
-    /// The record that holds the message.
+    /// The record that contains the message.
     pub seq: Seq,
-    /// Which message of that record, counted from 0.
+    /// Index of the message within the record, starting at 0.
     pub n: u32,
 }
 
@@ -458,18 +459,18 @@ impl FromStr for MessageId {
             Some(Self { generation: Generation(generation), seq: Seq(seq), n: u32::try_from(n).ok()? })
         });
         id.ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("{text:?} is not a message id such as msg_0-17-0"))
-                .hint("give it as the hub told it when the message was sent")
+            Refused::new(Code::Invalid, format!("invalid message id {text:?}: expected the form msg_0-17-0"))
+                .hint("use the id that the hub returned when the message was sent")
         })
     }
 }
 
-/// The id of a delivery: `dlv_GENERATION-NUMBER`. It stays the same over redelivery.
+/// Id of a delivery: `dlv_GENERATION-NUMBER`. Redelivery keeps it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DeliveryId {
-    /// The generation in which it was made.
+    /// Generation in which it was created.
     pub generation: Generation,
-    /// Its number.
+    /// Number within the space.
     pub number: DeliveryNo,
 }
 
@@ -490,20 +491,20 @@ impl FromStr for DeliveryId {
             number: DeliveryNo(number),
         });
         id.ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("{text:?} is not a delivery id such as dlv_0-17"))
-                .hint("give it as the claim told it")
+            Refused::new(Code::Invalid, format!("invalid delivery id {text:?}: expected the form dlv_0-17"))
+                .hint("use the id that the claim returned")
         })
     }
 }
 
-/// The id of a token: `tok_GENERATION-SEQ-N`.
+/// Id of an access token: `tok_GENERATION-SEQ-N`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TokenId {
-    /// The generation of the record.
+    /// Generation of the record.
     pub generation: Generation,
-    /// The record that made it.
+    /// The record that created it.
     pub seq: Seq,
-    /// Which token of that record, counted from 0.
+    /// Index of the token within the record, starting at 0.
     pub n: u32,
 }
 
@@ -522,15 +523,15 @@ impl FromStr for TokenId {
         let id = parts.and_then(|[generation, seq, n]| {
             Some(Self { generation: Generation(generation), seq: Seq(seq), n: u32::try_from(n).ok()? })
         });
-        // Without the text: somebody may have put the secret there.
+        // Omits the text, because the caller may have passed the secret by mistake.
         id.ok_or_else(|| {
-            Refused::new(Code::Invalid, "that is not the id of a token such as tok_0-17-0")
-                .hint("give the id that the list of tokens shows, not the secret")
+            Refused::new(Code::Invalid, "invalid token id: expected the form tok_0-17-0")
+                .hint("use the id from the list of tokens, not the secret")
         })
     }
 }
 
-/// Decimal numbers between dashes, in the one way in which we print them.
+/// Parses decimal numbers separated by dashes, accepting only the canonical form.
 fn numbers<const N: usize>(text: &str) -> Option<[u64; N]> {
     let mut found = [0; N];
     let mut parts = text.split('-');

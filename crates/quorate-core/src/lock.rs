@@ -1,7 +1,7 @@
-//! Locks: named things of which so many agents may each hold one at a time, for a time, under a fence.
+//! Locks: named semaphores with a capacity, held for a limited time under a fencing token.
 //!
-//! A fence is greater than every earlier one of its lock. A holder that lost its lock without knowing it is found out by
-//! whoever checks the fence: a write that names one is refused once somebody else was given a higher one.
+//! A fencing token is greater than every earlier one of its lock. A write under a fencing token is refused once a higher
+//! one was granted, so a holder whose lock expired unnoticed cannot overwrite newer data.
 
 use crate::commit::Waiting;
 use crate::ids::{AgentId, AgentNo, DeliveryId, DeliveryNo, Epoch, Fence, Generation, LockName, Seq};
@@ -11,118 +11,118 @@ use crate::message::Priority;
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 
-/// A lock. Its row stays for ever, so that its fences never go back.
+/// A lock. Its row is retained permanently, so that its fencing tokens never decrease.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lock {
-    /// Its name.
+    /// Name of the lock.
     pub name: LockName,
-    /// How many may hold it at the same time.
+    /// Maximum number of concurrent holders.
     pub capacity: u32,
-    /// The highest fence that was ever given out; 0 if none was.
+    /// Highest fencing token issued so far; 0 if none.
     pub last_fence: Fence,
-    /// Who holds it, by fence; at most `capacity`.
+    /// Current grants, ordered by fencing token; at most `capacity`.
     pub grants: Vec<Grant>,
 }
 
-/// One hold of a lock.
+/// A grant of a lock to a holder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// Its fence.
+    /// Fencing token of the grant.
     pub fence: Fence,
-    /// Who holds it.
+    /// The holder.
     pub holder: AgentNo,
-    /// The start of the holder; a new one ends the hold.
+    /// Epoch of the holder; a new registration ends the grant.
     pub epoch: Epoch,
-    /// How long it lasts, also after each renewal that says nothing else.
+    /// Duration, also of each renewal that does not specify another one.
     pub ttl_ms: u64,
-    /// When it was given.
+    /// Time of the grant.
     pub at: Timestamp,
-    /// The record that gave it.
+    /// The record of the grant.
     pub seq: Seq,
-    /// The delivery that the holder works on under this lock, if it said so.
+    /// The delivery that the lock is held for, if stated.
     pub within: Option<DeliveryNo>,
 }
 
 impl Lock {
-    /// A lock that was never held.
+    /// Creates a lock that was never held.
     #[must_use]
     pub fn new(name: LockName, capacity: u32) -> Self {
         Self { name, capacity, last_fence: Fence(0), grants: Vec::new() }
     }
 
-    /// Whether nobody holds it.
+    /// Whether it has no holder.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.grants.is_empty()
     }
 
-    /// Whether one more may hold it.
+    /// Whether another holder fits into its capacity.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.grants.len() < self.capacity as usize
     }
 
-    /// The hold with this fence, if it is not over.
+    /// The active grant with this fencing token.
     #[must_use]
     pub fn grant(&self, fence: Fence) -> Option<&Grant> {
         self.grants.iter().find(|grant| grant.fence == fence)
     }
 
-    /// Whether a write may name this fence: its hold is not over, or nobody was given a higher one since. Of the history
-    /// that a restore undid nobody knows that, so none of its fences is good.
+    /// Whether a write under this fencing token is accepted: its grant is active, or no higher token was issued since.
+    /// Tokens from before a restore are rejected, because later grants may have been lost.
     #[must_use]
     pub fn accepts(&self, fence: Fence, generation: Generation) -> bool {
         let newest = fence == self.last_fence && fence.0 > 0;
         self.grant(fence).is_some() || (newest && fence >= Self::first_fence(generation))
     }
 
-    /// No fence that was given out before this generation began is as high.
+    /// Lower bound of the fencing tokens of this generation, above all earlier ones.
     pub(crate) fn first_fence(generation: Generation) -> Fence {
         Fence(generation.0 << 24)
     }
 
-    /// The next fence: greater than every earlier one, also those of a history that a restore undid.
+    /// The next fencing token: greater than every earlier one, including those of a history discarded by a restore.
     pub(crate) fn next_fence(&self, generation: Generation) -> Fence {
         Fence(self.last_fence.0 + 1).max(Self::first_fence(generation))
     }
 
-    /// Each hold ends after its time, unless it is renewed.
+    /// One timer per grant: it expires unless renewed.
     pub(crate) fn alarms(&self) -> Vec<Alarm> {
         let alarm = |grant: &Grant| Alarm::After { part: grant.fence.0, length_ms: grant.ttl_ms };
         self.grants.iter().map(alarm).collect()
     }
 }
 
-/// A lock and the fence under which it is or was held.
+/// A lock and a fencing token of it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct FenceRef {
-    /// Which lock.
+    /// Name of the lock.
     pub lock: LockName,
-    /// The fence.
+    /// Fencing token.
     pub fence: Fence,
 }
 
-/// Asks for locks: all of them or none.
+/// `lock.acquire`: acquires several locks atomically.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AcquireLocks {
-    /// Who is to hold them.
+    /// The agent that will hold them.
     pub agent: AgentId,
-    /// Which ones. Their order does not matter: they are taken in the order of their names.
+    /// Names of the locks, in any order: they are acquired in the order of their names.
     pub names: Vec<LockName>,
-    /// How long each hold lasts, also after each renewal that says nothing else.
+    /// Duration of each grant, also of each renewal that does not specify another one.
     pub ttl_ms: u64,
-    /// Who of several that wait goes first.
+    /// Order among waiters.
     pub priority: Priority,
-    /// How many may hold each at the same time. `None`: what was said before, else one.
+    /// Maximum number of concurrent holders. `None` keeps the current capacity, initially one.
     pub capacity: Option<u32>,
-    /// What to do when not all can be had.
+    /// Behaviour if not all locks are available.
     pub waiting: Waiting,
-    /// The delivery that the agent works on meanwhile: an agent with several at once does not wait as a whole.
+    /// The delivery on whose behalf the agent waits. For deadlock detection, only that delivery counts as blocked.
     pub within: Option<DeliveryId>,
 }
 
 impl AcquireLocks {
-    /// The names in the order in which locks are taken, each once.
+    /// The names in acquisition order, without duplicates.
     pub(crate) fn sorted(&self) -> Vec<LockName> {
         let mut names = self.names.clone();
         names.sort_unstable();
@@ -135,27 +135,26 @@ impl AcquireLocks {
         check_length(self.ttl_ms)?;
         match self.capacity {
             Some(capacity) if !(1..=LOCK_CAPACITY_MAX).contains(&capacity) => {
-                Err(Refused::new(Code::LimitExceeded, format!("a lock with the capacity {capacity}"))
+                Err(Refused::new(Code::LimitExceeded, format!("invalid lock capacity {capacity}"))
                     .limit(u64::from(LOCK_CAPACITY_MAX))
-                    .hint(format!("1 to {LOCK_CAPACITY_MAX} may hold a lock at the same time")))
+                    .hint(format!("use a capacity of 1 to {LOCK_CAPACITY_MAX}")))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// Asks to keep locks: all of them or none.
+/// `lock.renew`: renews several locks atomically.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RenewLocks {
-    /// Which ones, each under the fence that it is held with.
+    /// Locks with the fencing tokens of their grants.
     pub locks: Vec<FenceRef>,
-    /// How long they are held from now on. `None`: each as long as it was given for. The next renewal that says nothing
-    /// goes by what was given again: a renewal is not remembered.
+    /// New duration from now on; `None` uses the duration of each grant. It applies to this renewal only and is not stored.
     pub ttl_ms: Option<u64>,
 }
 
 impl RenewLocks {
-    /// Keeps locks for as long as they were given for.
+    /// Renews locks for the duration of their grants.
     #[must_use]
     pub fn again(locks: Vec<FenceRef>) -> Self {
         Self { locks, ttl_ms: None }
@@ -167,21 +166,21 @@ impl RenewLocks {
     }
 }
 
-/// Refuses holds that are too short or too long.
+/// Refuses durations out of range.
 fn check_length(ttl_ms: u64) -> Result<(), Refused> {
     if (LEASE_MS_MIN..=LEASE_MS_MAX).contains(&ttl_ms) {
         return Ok(());
     }
-    Err(Refused::new(Code::Invalid, format!("a lock for {ttl_ms} ms"))
-        .hint(format!("a lock is held {LEASE_MS_MIN} to {LEASE_MS_MAX} ms, and may be renewed")))
+    Err(Refused::new(Code::Invalid, format!("invalid lock duration: {ttl_ms} ms"))
+        .hint(format!("use {LEASE_MS_MIN} to {LEASE_MS_MAX} ms; locks can be renewed")))
 }
 
-/// Refuses lists of locks that are empty or too long.
+/// Refuses empty and too long lists of locks.
 pub(crate) fn check_count(count: usize) -> Result<(), Refused> {
     if (1..=LOCK_NAMES_MAX).contains(&count) {
         return Ok(());
     }
-    Err(Refused::new(Code::LimitExceeded, format!("{count} locks at once"))
+    Err(Refused::new(Code::LimitExceeded, format!("invalid number of locks: {count}"))
         .limit(LOCK_NAMES_MAX as u64)
         .hint(format!("name 1 to {LOCK_NAMES_MAX} locks")))
 }

@@ -1,6 +1,6 @@
-//! The rules of a space: who may reach whom, how large and of what shape messages may be.
+//! Policies: which agents may reach each other, and size and shape limits of messages.
 //!
-//! A rule that says no is named in the refusal, with the place in the message that it is about.
+//! A refusal names the violated rule and the field of the message that violates it.
 
 use crate::ids::Seq;
 use crate::limits::{
@@ -11,23 +11,23 @@ use crate::refused::{Code, Refused};
 use crate::registry::{Agent, Role};
 use crate::time::Timestamp;
 
-/// Who may reach whom.
+/// The topology: which agents may reach each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Preset {
-    /// Everybody reaches everybody.
+    /// Every agent may reach every other.
     #[default]
     Mesh,
-    /// Agents reach the coordinators only, whatever the way.
+    /// Agents may reach only the coordinators.
     Supervised,
 }
 
 crate::text_serde::serde_words!(Preset);
 
 impl Preset {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 2] = [Self::Mesh, Self::Supervised];
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -37,26 +37,26 @@ impl Preset {
     }
 }
 
-/// The rules of a space.
+/// The policy of a space.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Who may reach whom.
+    /// Topology.
     pub preset: Preset,
-    /// Bytes of one payload.
+    /// Maximum bytes of a payload.
     pub payload_bytes_max: u32,
-    /// Characters of a rationale.
+    /// Maximum characters of a rationale.
     pub rationale_chars_max: u32,
-    /// Actions that a message may list in its payload; `None` = nobody counts.
+    /// Maximum actions that a message may list in its payload; `None` disables the check.
     pub actions_max: Option<u32>,
-    /// Messages to everybody that each agent may send in a minute.
+    /// Rate limit of broadcasts per agent and minute.
     pub broadcasts_per_minute: u32,
-    /// Whether messages must be JSON, and answers name what they answer.
+    /// Whether messages must be JSON, and responses must set `inReplyTo`.
     pub structured: bool,
-    /// Whether an answer must say how sure its sender is.
+    /// Whether responses must include a confidence.
     pub confidence: bool,
-    /// Whether an answer must say why.
+    /// Whether responses must include a rationale.
     pub rationale: bool,
-    /// Open tasks of the space.
+    /// Maximum open tasks of the space.
     pub open_tasks_max: u32,
 }
 
@@ -76,29 +76,29 @@ impl Default for Policy {
     }
 }
 
-/// The policy that is in force.
+/// The active policy of a space.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct InForce {
-    /// The rules.
+    /// The policy itself.
     pub rules: Policy,
-    /// The record that put the space under supervision; what was sent before it is looked at when it goes out.
+    /// The record that made the space supervised. Messages sent before it are checked when they are delivered.
     pub supervised_since: Seq,
 }
 
 impl InForce {
-    /// A space has one policy, so its id is always the same.
+    /// The constant id of the policy item: a space has one policy.
     pub const ID: &'static str = "policy";
 }
 
 impl Policy {
-    /// What an open, mutually trusting team needs: the default.
+    /// The default policy, for a team of agents that trust each other.
     #[must_use]
     pub fn mesh() -> Self {
         Self::default()
     }
 
-    /// A supervisor and its specialists: agents reach only the coordinators, messages are JSON of at most 100 KB with at
-    /// most 50 actions, and answers say how sure they are and why.
+    /// A policy for a supervisor and its specialists: agents reach only the coordinators, messages are JSON of at most
+    /// 100 KB with at most 50 actions, and responses include confidence and rationale.
     #[must_use]
     pub fn supervised() -> Self {
         Self {
@@ -113,38 +113,37 @@ impl Policy {
     }
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        let most = [
+        let maxima = [
             ("payloadBytesMax", self.payload_bytes_max, PAYLOAD_BYTES_MAX),
             ("rationaleCharsMax", self.rationale_chars_max, REASON_CHARS_MAX),
             ("openTasksMax", self.open_tasks_max, OPEN_TASKS_MAX),
         ];
-        for (name, value, max) in most {
+        for (name, value, max) in maxima {
             if !(1..=max).contains(&(value as usize)) {
-                return Err(Refused::new(Code::Invalid, format!("{name} is {value}"))
+                return Err(Refused::new(Code::Invalid, format!("invalid {name}: {value}"))
                     .limit(max as u64)
-                    .hint(format!("give 1 to {max}")));
+                    .hint(format!("use 1 to {max}")));
             }
         }
         Ok(())
     }
 
-    /// Whether a sender may reach a recipient; `None` is the hub. Whoever leads reaches everybody and is reached by
-    /// everybody.
+    /// Whether a sender may reach a recipient; `None` is the hub. Coordinators may reach, and be reached by, every agent.
     #[must_use]
     pub fn lets_reach(&self, from: Option<Role>, to: Role) -> bool {
         match self.preset {
             Preset::Mesh => true,
-            Preset::Supervised => !is_led(from) || to == Role::Coordinator,
+            Preset::Supervised => !is_subordinate(from) || to == Role::Coordinator,
         }
     }
 
-    /// Whether a sender reaches the coordinators only.
+    /// Whether a sender may reach only the coordinators.
     #[must_use]
     pub fn confines(&self, from: Option<Role>) -> bool {
-        self.preset == Preset::Supervised && is_led(from)
+        self.preset == Preset::Supervised && is_subordinate(from)
     }
 
-    /// Refuses a payload that is too large here.
+    /// Refuses a payload over the size limit of the policy.
     ///
     /// # Errors
     /// `TOO_LARGE`, naming the rule.
@@ -152,22 +151,21 @@ impl Policy {
         if bytes <= self.payload_bytes_max as usize {
             return Ok(());
         }
-        Err(Refused::new(Code::TooLarge, format!("the payload has {bytes} bytes"))
+        Err(Refused::new(Code::TooLarge, format!("the payload is too large: {bytes} bytes"))
             .limit(u64::from(self.payload_bytes_max))
             .rule("payloadBytesMax", "payload")
-            .hint("send less, or put the data elsewhere and send a reference"))
+            .hint("send less data, or store it elsewhere and send a reference"))
     }
 
-    /// Refuses an answer that does not say how sure its author is and why, where it must. For messages, and for whoever
-    /// ends a piece of work.
+    /// Refuses a response or completion without a required confidence or rationale.
     ///
     /// # Errors
     /// `POLICY_VIOLATION` or `TOO_LARGE`, naming the rule.
     pub fn check_reasons(&self, confidence: Option<f64>, rationale: Option<&str>) -> Result<(), Refused> {
         let missing = |rule: &str| {
-            Refused::new(Code::PolicyViolation, format!("the answer has no {rule}"))
+            Refused::new(Code::PolicyViolation, format!("missing {rule} in the response"))
                 .rule(rule, rule)
-                .hint(format!("the policy of this space asks for a {rule} with every answer"))
+                .hint(format!("set {rule}: the policy of this space requires it in every response"))
         };
         if self.confidence && confidence.is_none() {
             return Err(missing("confidence"));
@@ -183,78 +181,78 @@ impl Policy {
         if count <= self.rationale_chars_max as usize {
             return Ok(());
         }
-        Err(Refused::new(Code::TooLarge, format!("the rationale has {count} characters"))
+        Err(Refused::new(Code::TooLarge, format!("the rationale is too long: {count} characters"))
             .limit(u64::from(self.rationale_chars_max))
             .rule("rationaleCharsMax", "rationale"))
     }
 
-    /// Refuses a message of a shape that it may not have here. Its size is looked at with every payload.
+    /// Refuses a message whose shape violates the policy. The size is checked separately, for every payload.
     ///
     /// # Errors
     /// `POLICY_VIOLATION` or `TOO_LARGE`, naming the rule.
     pub fn check_shape(&self, message: &Message) -> Result<(), Refused> {
         if self.structured && !message.is_json() {
             let kind = message.content_type.as_deref().unwrap_or("");
-            return Err(Refused::new(Code::PolicyViolation, format!("the payload is {kind}, not JSON"))
+            return Err(Refused::new(Code::PolicyViolation, format!("the payload is not JSON: contentType is {kind}"))
                 .rule("structured", "contentType")
-                .hint("the policy of this space asks for JSON"));
+                .hint("send JSON: the policy of this space requires it"));
         }
         if message.kind == MessageType::Response && message.from.is_some() {
             if self.structured && message.in_reply_to.is_none() {
-                return Err(Refused::new(Code::PolicyViolation, "the answer does not say what it answers")
+                return Err(Refused::new(Code::PolicyViolation, "missing inReplyTo in the response")
                     .rule("structured", "inReplyTo")
-                    .hint("name the message that it answers in inReplyTo"));
+                    .hint("set inReplyTo to the id of the message that it replies to"));
             }
             return self.check_reasons(message.confidence, message.rationale.as_deref());
         }
         self.check_rationale(message.rationale.as_deref())
     }
 
-    /// Refuses a message that lists more actions than it may.
+    /// Refuses a message that lists too many actions.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, naming the rule.
     pub fn check_actions(&self, count: usize) -> Result<(), Refused> {
         match self.actions_max {
             Some(max) if count > max as usize => {
-                Err(Refused::new(Code::LimitExceeded, format!("the message lists {count} actions"))
+                Err(Refused::new(Code::LimitExceeded, format!("too many actions in one message: {count}"))
                     .limit(u64::from(max))
                     .rule("actionsMax", "payload")
-                    .hint("report the actions in several messages"))
+                    .hint("split the actions over several messages"))
             }
             _ => Ok(()),
         }
     }
 
-    /// Refuses an agent that would lead by its own word: under supervision only whoever runs the hub makes coordinators.
+    /// Refuses an agent that registers itself as coordinator: in a supervised space only operators may do that.
     pub(crate) fn check_role(&self, before: Option<&Agent>, role: Role) -> Result<(), Refused> {
-        let led = before.is_none_or(|agent| agent.role != Role::Coordinator);
-        if self.preset == Preset::Supervised && led && role == Role::Coordinator {
-            return Err(Refused::new(Code::PolicyViolation, "an agent may not make itself a coordinator")
+        let was_subordinate = before.is_none_or(|agent| agent.role != Role::Coordinator);
+        if self.preset == Preset::Supervised && was_subordinate && role == Role::Coordinator {
+            return Err(Refused::new(Code::PolicyViolation, "an agent may not register itself as coordinator")
                 .rule("supervised", "role")
-                .hint("whoever runs the hub registers the coordinators"));
+                .hint("ask an operator to register the coordinator"));
         }
         Ok(())
     }
 }
 
-/// Whether a sender is an agent that does not lead.
-fn is_led(from: Option<Role>) -> bool {
+/// Whether a sender is an agent other than a coordinator.
+fn is_subordinate(from: Option<Role>) -> bool {
     from.is_some_and(|role| role != Role::Coordinator)
 }
 
-/// How many messages to everybody an agent sent since a minute began for it. In memory only, since the hub's start.
+/// Broadcasts of an agent within its current one-minute window. In memory only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Broadcasts {
     since: Timestamp,
     count: u32,
 }
 
-/// How long a sender's messages to everybody are counted.
+/// Length of the rate limit's window.
 const MINUTE_MS: u64 = 60_000;
 
 impl Broadcasts {
-    /// One more, if the sender may.
+    /// Counts one more broadcast.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, naming the rule.
@@ -264,35 +262,35 @@ impl Broadcasts {
         if count < policy.broadcasts_per_minute {
             return Ok(Self { since, count: count + 1 });
         }
-        Err(Refused::new(Code::LimitExceeded, format!("{count} messages to everybody within a minute"))
+        Err(Refused::new(Code::LimitExceeded, format!("broadcast rate limit exceeded: {count} within a minute"))
             .limit(u64::from(policy.broadcasts_per_minute))
             .passes()
             .rule("broadcastsPerMinute", "to")
-            .hint("wait a minute, or send to a topic: then only those who want it get it"))
+            .hint("retry in a minute, or publish to a topic instead"))
     }
 }
 
-/// The refusal of a message that its sender may not send there.
+/// Creates the refusal of a message to a recipient that the policy does not allow.
 pub(crate) fn out_of_reach(from: &str, to: &str) -> Refused {
     Refused::new(
         Code::PolicyViolation,
-        format!("{from} may not reach {to}: in this space agents reach only the coordinators"),
+        format!("{from} may not send to {to}: the policy of this space allows agents to reach only coordinators"),
     )
     .rule("supervised", "to")
-    .hint("send it to role:coordinator; a coordinator may pass it on")
+    .hint("send it to role:coordinator; a coordinator may forward it")
 }
 
-/// A refusal by a rule of a space. It is not in the log and never holds content.
+/// A recorded policy violation. Not part of the log, and never contains message content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// The rule that said no.
+    /// The violated rule.
     pub rule: String,
-    /// Who acted, as in the log.
+    /// The principal, as in the log.
     pub principal: String,
-    /// What the rule is about.
+    /// The field that violates the rule.
     pub place: String,
-    /// How it was refused.
+    /// Error code of the refusal.
     pub code: Code,
-    /// When.
+    /// Time of the refusal.
     pub at: Timestamp,
 }

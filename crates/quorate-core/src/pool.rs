@@ -1,30 +1,30 @@
-//! Pools: where messages to `can:CAPABILITY` wait until an agent that can do it is free.
+//! Pools: shared queues of messages to `can:CAPABILITY`, from which capable agents claim.
 
 use crate::ids::{Capability, PoolNo};
 use crate::registry::{Agent, Role};
 
-/// Who may take from a pool.
+/// The agents that may claim from a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Takers {
-    /// Every agent that can do it.
+    /// Every agent with the capability.
     Anybody,
-    /// Only coordinators that can do it: the sender may reach nobody else.
+    /// Only coordinators with the capability, because the sender may reach no other agents.
     Coordinators,
 }
 
-/// A pool. It comes into being with the first message to it, and stays.
+/// A pool. Created by the first message to it, and never removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pool {
-    /// Its number.
+    /// Number of the pool.
     pub number: PoolNo,
-    /// What one must be able to do.
+    /// Required capability.
     pub capability: Capability,
-    /// Who may take from it.
+    /// The agents that may claim from it.
     pub takers: Takers,
 }
 
 impl Pool {
-    /// Whether an agent may take from it.
+    /// Whether an agent may claim from it.
     #[must_use]
     pub fn serves(&self, agent: &Agent) -> bool {
         let allowed = match self.takers {
@@ -34,7 +34,7 @@ impl Pool {
         allowed && !agent.removed && agent.capabilities.iter().any(|one| *one == self.capability.as_str())
     }
 
-    /// The id of its item: what it is called.
+    /// The id of its item.
     #[must_use]
     pub fn id(&self) -> String {
         match self.takers {

@@ -1,26 +1,26 @@
-//! Positions in the history: of an entry, and of the timeline of a session.
+//! Positions in history: of a memory entry (as-of reads) and of a session's timeline (pages).
 
 use crate::ids::{Seq, Version};
 use crate::time::Timestamp;
 
-/// Which version of an entry.
+/// The version of an entry to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// The newest.
+    /// The current version.
     Now,
-    /// This very version.
+    /// Exactly this version.
     Version(Version),
-    /// The newest one after this record.
+    /// The current version as of this record.
     Seq(Seq),
-    /// The newest one at this time.
+    /// The current version as of this time.
     Time(Timestamp),
 }
 
-/// Which part of a timeline.
+/// A page of a timeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Page {
-    /// What came after this record, oldest first.
+    /// Entries after this record, oldest first.
     After(Seq),
-    /// What came before this record, newest first.
+    /// Entries before this record, newest first.
     Before(Seq),
 }

@@ -1,4 +1,4 @@
-//! Who is known in a space: agents, by id and by number.
+//! The agents of a space, indexed by id, number and capability.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
@@ -9,17 +9,17 @@ use crate::ids::{AgentId, AgentNo, Epoch};
 use crate::presence::Presence;
 use crate::refused::{Code, Refused};
 
-/// What an agent is in the group.
+/// The role of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Role {
-    /// Leads; in a supervised space everything goes through it.
+    /// Coordinates the others; in a supervised space all messages go through it.
     Coordinator,
-    /// Does what comes.
+    /// Performs any work.
     #[default]
     Worker,
-    /// Does one kind of thing.
+    /// Performs one kind of work.
     Specialist,
-    /// Looks on.
+    /// Only observes.
     Observer,
 }
 
@@ -29,7 +29,7 @@ impl Role {
     /// All roles.
     pub const ALL: [Self; 4] = [Self::Coordinator, Self::Worker, Self::Specialist, Self::Observer];
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -46,96 +46,96 @@ impl FromStr for Role {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         Self::ALL.into_iter().find(|role| role.as_str() == text).ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("there is no role {text:?}"))
-                .hint("the roles are coordinator, worker, specialist and observer")
+            Refused::new(Code::Invalid, format!("unknown role {text:?}"))
+                .hint("use coordinator, worker, specialist or observer")
         })
     }
 }
 
-/// An agent as it registered itself.
+/// A registered agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Agent {
-    /// Its id.
+    /// Id of the agent.
     pub id: AgentId,
-    /// What people call it.
+    /// Display name.
     pub name: String,
-    /// What it is in the group.
+    /// Role of the agent.
     pub role: Role,
-    /// What it can do.
+    /// Capabilities.
     pub capabilities: Vec<String>,
-    /// Which actions it answers.
+    /// Actions that it handles.
     pub supported_actions: Vec<String>,
-    /// Its current start.
+    /// Current epoch.
     pub epoch: Epoch,
-    /// Removed agents keep their number, so that the log stays readable; their id is free again.
+    /// Whether it was removed. Its number is never reused, so that the log stays readable; its id can be.
     pub removed: bool,
-    /// How often it gives a sign of life; three missed, and it is offline. 0 = nobody looks.
+    /// Heartbeat interval. After three missed heartbeats it is offline; 0 disables the check.
     pub heartbeat_ms: u64,
-    /// Whether it can be reached, and what it says of itself. A new start begins afresh.
+    /// Availability, status and health. Reset by each registration.
     pub presence: Presence,
 }
 
-/// Agents that lie together. A change copies one such group and not all agents: a hundred thousand may register one by
-/// one while readers hold the state before.
-const GROUP: usize = 128;
-/// Parts of the index by id, for the same reason.
-const PARTS: usize = 128;
+/// Agents per copy-on-write chunk. A change copies one chunk, not all agents: a hundred thousand may register one by one
+/// while readers hold older versions.
+const CHUNK: usize = 128;
+/// Shards of each index, for the same reason.
+const SHARDS: usize = 128;
 
-type Part = HashMap<AgentId, AgentNo, foldhash::fast::RandomState>;
-type Able = HashMap<String, Arc<Vec<AgentNo>>, foldhash::fast::RandomState>;
-type Group = Vec<Arc<Agent>>;
+type IdShard = HashMap<AgentId, AgentNo, foldhash::fast::RandomState>;
+type CapabilityShard = HashMap<String, Arc<Vec<AgentNo>>, foldhash::fast::RandomState>;
+type Chunk = Vec<Arc<Agent>>;
 
-/// All agents of a space. What changes is copied, so that readers keep what they have.
+/// All agents of a space. Copy-on-write: readers keep a consistent version.
 #[derive(Clone, Debug, Default)]
 pub struct Agents {
-    /// Empty until the first agent comes, then [`PARTS`] of them.
-    by_id: Vec<Arc<Part>>,
-    /// Who can do what, by number. Split likewise.
-    by_capability: Vec<Arc<Able>>,
-    by_number: Vec<Arc<Group>>,
+    /// Empty until the first registration, then [`SHARDS`] shards.
+    by_id: Vec<Arc<IdShard>>,
+    /// Agent numbers by capability, sharded likewise.
+    by_capability: Vec<Arc<CapabilityShard>>,
+    by_number: Vec<Arc<Chunk>>,
     count: usize,
 }
 
 impl Agents {
-    /// The number of the agent that bears this id now.
+    /// Returns the number of the agent that currently has this id.
     #[must_use]
     pub fn number(&self, id: &AgentId) -> Option<AgentNo> {
-        self.by_id.get(part_of(id.as_str()))?.get(id).copied()
+        self.by_id.get(shard_of(id.as_str()))?.get(id).copied()
     }
 
-    /// The agent that bears this id now.
+    /// Returns the agent that currently has this id.
     #[must_use]
     pub fn by_id(&self, id: &AgentId) -> Option<&Agent> {
         self.number(id).and_then(|number| self.get(number))
     }
 
-    /// The agent with this number, removed or not.
+    /// Returns the agent with this number, removed or not.
     #[must_use]
     pub fn get(&self, number: AgentNo) -> Option<&Agent> {
         let index = usize::try_from(number.0).ok()?.checked_sub(1)?;
-        self.by_number.get(index / GROUP)?.get(index % GROUP).map(|agent| &**agent)
+        self.by_number.get(index / CHUNK)?.get(index % CHUNK).map(|agent| &**agent)
     }
 
-    /// The agents that can do this now, in the order of their numbers.
+    /// Returns the agents with this capability, in the order of their numbers.
     #[must_use]
     pub fn capable(&self, capability: &str) -> &[AgentNo] {
-        let able = self.by_capability.get(part_of(capability)).and_then(|part| part.get(capability));
-        able.map_or(&[], |able| able.as_slice())
+        let capable = self.by_capability.get(shard_of(capability)).and_then(|shard| shard.get(capability));
+        capable.map_or(&[], |capable| capable.as_slice())
     }
 
-    /// All agents in the order of their numbers, removed ones included.
+    /// All agents in the order of their numbers, including removed ones.
     pub fn iter(&self) -> impl Iterator<Item = (AgentNo, &Agent)> {
-        let all = self.by_number.iter().flat_map(|group| group.iter());
+        let all = self.by_number.iter().flat_map(|chunk| chunk.iter());
         all.enumerate().map(|(index, agent)| (AgentNo(index as u64 + 1), &**agent))
     }
 
-    /// How many numbers were given out.
+    /// The number of assigned agent numbers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether nobody was ever registered.
+    /// Whether no agent was ever registered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -147,89 +147,89 @@ impl Agents {
         AgentNo(self.count as u64 + 1)
     }
 
-    /// Puts an agent at its number; `None` takes back the newest one. Numbers are dense.
+    /// Sets the agent with this number; `None` removes the newest one. Numbers are dense.
     pub(crate) fn set(&mut self, number: AgentNo, agent: Option<Agent>) {
         let old = self.shared(number);
         if let (Some(old), Some(new)) = (&old, &agent)
             && (&old.id, old.removed, &old.capabilities) == (&new.id, new.removed, &new.capabilities)
         {
-            return self.place(number.0 as usize - 1, Arc::new(new.clone()));
+            return self.put(number.0 as usize - 1, Arc::new(new.clone()));
         }
         if let Some(old) = old.filter(|old| !old.removed) {
             self.index(&old.id, None);
-            old.capabilities.iter().for_each(|capability| self.unable(capability, number));
+            old.capabilities.iter().for_each(|capability| self.remove_capability(capability, number));
         }
         let index = number.0 as usize - 1;
         match agent {
             Some(agent) => {
                 if !agent.removed {
                     self.index(&agent.id, Some(number));
-                    agent.capabilities.iter().for_each(|capability| self.able(capability, number));
+                    agent.capabilities.iter().for_each(|capability| self.add_capability(capability, number));
                 }
-                self.place(index, Arc::new(agent));
+                self.put(index, Arc::new(agent));
             }
-            None => self.cut(index),
+            None => self.truncate(index),
         }
     }
 
     fn shared(&self, number: AgentNo) -> Option<Arc<Agent>> {
         let index = usize::try_from(number.0).ok()?.checked_sub(1)?;
-        self.by_number.get(index / GROUP)?.get(index % GROUP).cloned()
+        self.by_number.get(index / CHUNK)?.get(index % CHUNK).cloned()
     }
 
-    fn able(&mut self, capability: &str, number: AgentNo) {
+    fn add_capability(&mut self, capability: &str, number: AgentNo) {
         if self.by_capability.is_empty() {
-            self.by_capability = vec![Arc::default(); PARTS];
+            self.by_capability = vec![Arc::default(); SHARDS];
         }
-        let part = Arc::make_mut(&mut self.by_capability[part_of(capability)]);
-        let able = Arc::make_mut(part.entry(capability.to_owned()).or_default());
-        if let Err(place) = able.binary_search(&number) {
-            able.insert(place, number);
+        let shard = Arc::make_mut(&mut self.by_capability[shard_of(capability)]);
+        let capable = Arc::make_mut(shard.entry(capability.to_owned()).or_default());
+        if let Err(at) = capable.binary_search(&number) {
+            capable.insert(at, number);
         }
     }
 
-    fn unable(&mut self, capability: &str, number: AgentNo) {
-        let Some(part) = self.by_capability.get_mut(part_of(capability)).map(Arc::make_mut) else { return };
-        if let Some(able) = part.get_mut(capability).map(Arc::make_mut) {
-            able.retain(|other| *other != number);
-            if able.is_empty() {
-                part.remove(capability);
+    fn remove_capability(&mut self, capability: &str, number: AgentNo) {
+        let Some(shard) = self.by_capability.get_mut(shard_of(capability)).map(Arc::make_mut) else { return };
+        if let Some(capable) = shard.get_mut(capability).map(Arc::make_mut) {
+            capable.retain(|other| *other != number);
+            if capable.is_empty() {
+                shard.remove(capability);
             }
         }
     }
 
     fn index(&mut self, id: &AgentId, number: Option<AgentNo>) {
         if self.by_id.is_empty() {
-            self.by_id = vec![Arc::default(); PARTS];
+            self.by_id = vec![Arc::default(); SHARDS];
         }
-        let part = Arc::make_mut(&mut self.by_id[part_of(id.as_str())]);
+        let shard = Arc::make_mut(&mut self.by_id[shard_of(id.as_str())]);
         match number {
-            Some(number) => part.insert(id.clone(), number),
-            None => part.remove(id),
+            Some(number) => shard.insert(id.clone(), number),
+            None => shard.remove(id),
         };
     }
 
-    fn place(&mut self, index: usize, agent: Arc<Agent>) {
-        if index / GROUP == self.by_number.len() {
+    fn put(&mut self, index: usize, agent: Arc<Agent>) {
+        if index / CHUNK == self.by_number.len() {
             self.by_number.push(Arc::default());
         }
-        let group = Arc::make_mut(&mut self.by_number[index / GROUP]);
+        let chunk = Arc::make_mut(&mut self.by_number[index / CHUNK]);
         if index == self.count {
-            group.push(agent);
+            chunk.push(agent);
             self.count += 1;
         } else {
-            group[index % GROUP] = agent;
+            chunk[index % CHUNK] = agent;
         }
     }
 
-    /// Takes back everything from this index on.
-    fn cut(&mut self, index: usize) {
+    /// Removes all agents from this index on.
+    fn truncate(&mut self, index: usize) {
         if index >= self.count {
             return;
         }
-        self.by_number.truncate(index / GROUP + 1);
+        self.by_number.truncate(index / CHUNK + 1);
         if let Some(last) = self.by_number.last_mut() {
-            Arc::make_mut(last).truncate(index % GROUP);
+            Arc::make_mut(last).truncate(index % CHUNK);
         }
         self.count = index;
         if self.by_number.last().is_some_and(|last| last.is_empty()) {
@@ -238,13 +238,13 @@ impl Agents {
     }
 }
 
-fn part_of(word: &str) -> usize {
-    let hash = foldhash::fast::FixedState::default().hash_one(word);
-    (hash % PARTS as u64) as usize
+fn shard_of(text: &str) -> usize {
+    let hash = foldhash::fast::FixedState::default().hash_one(text);
+    (hash % SHARDS as u64) as usize
 }
 
 impl PartialEq for Agents {
-    /// The indexes follow from the agents.
+    /// Ignores the indexes, which are derived from the agents.
     fn eq(&self, other: &Self) -> bool {
         self.count == other.count && self.iter().eq(other.iter())
     }
@@ -253,7 +253,7 @@ impl PartialEq for Agents {
 impl Eq for Agents {}
 
 impl FromIterator<Agent> for Agents {
-    /// Agents in the order of their numbers.
+    /// Collects agents in the order of their numbers.
     fn from_iter<I: IntoIterator<Item = Agent>>(agents: I) -> Self {
         let mut all = Self::default();
         for agent in agents {

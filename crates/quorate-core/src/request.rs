@@ -1,4 +1,4 @@
-//! Requests: messages whose sender waits for the answer.
+//! Requests: messages whose sender waits for replies.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::message::{Message, MessageType};
 use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
 
-/// Asks: `request`. The message is sent as any other, and somebody waits for the answer.
+/// `request`: sends a message and waits for the replies.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// The question. Without a correlation id it gets its own id as such; it expires when the wait ends.
+    /// The request message. Its correlation id defaults to its own id; it expires when the wait ends.
     pub message: Arc<Message>,
-    /// By what it is known if it is asked again.
+    /// Fingerprint that identifies an idempotent replay.
     pub fingerprint: Fingerprint,
-    /// How long to wait; `None` is by its type.
+    /// Timeout; `None` uses the default of the message type.
     pub timeout_ms: Option<u64>,
-    /// Who is told what comes of it, if anybody is there to listen.
+    /// The consumer to notify of the outcome, if any.
     pub waiting: Option<ConsumerId>,
-    /// The question that this one repeats, since no answer came in time: asking again is not going round in a circle.
+    /// The timed-out request that this one retries. Exempts the retry from loop detection.
     pub again: Option<MessageId>,
 }
 
 impl Ask {
-    /// A question; computes the fingerprint if it bears a client's id.
+    /// Creates a request; computes the fingerprint if the message has a client id.
     #[must_use]
     pub fn new(message: Message, timeout_ms: Option<u64>, waiting: Option<ConsumerId>) -> Self {
         let fingerprint = Fingerprint::new(&message, fingerprint::of_question);
@@ -36,36 +36,36 @@ impl Ask {
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
         self.message.check()?;
-        let invalid = |what: &str, hint: &str| Err(Refused::new(Code::Invalid, what).hint(hint));
+        let invalid = |detail: &str, hint: &str| Err(Refused::new(Code::Invalid, detail).hint(hint));
         match self.message.kind {
             MessageType::Command | MessageType::Query => {}
             MessageType::Event | MessageType::Response => {
-                return invalid("nobody answers an event or a response", "ask with a command or a query");
+                return invalid("a request cannot be an event or a response", "use type command or query");
             }
         }
         if self.message.from.is_none() {
-            return invalid("the hub itself cannot be answered", "ask in the name of an agent");
+            return invalid("the hub cannot send requests", "send the request as an agent");
         }
         if self.message.deliver_at.is_some() {
-            return invalid("a request cannot wait before it is sent", "ask when it is time, or send it");
+            return invalid("a request cannot have deliverAt", "omit deliverAt, or send a message instead of a request");
         }
         match self.timeout_ms {
             Some(ms) if !(1..=REQUEST_MS_MAX).contains(&ms) => {
-                Err(Refused::new(Code::Invalid, format!("a request that waits for {ms} ms"))
+                Err(Refused::new(Code::Invalid, format!("invalid timeout: {ms} ms"))
                     .limit(REQUEST_MS_MAX)
-                    .hint(format!("wait for 1 to {REQUEST_MS_MAX} ms")))
+                    .hint(format!("use 1 to {REQUEST_MS_MAX} ms")))
             }
             _ => Ok(()),
         }
     }
 
-    /// How long it waits for this many recipients.
+    /// Returns the effective timeout for this number of recipients.
     #[must_use]
     pub fn length_ms(&self, recipients: usize) -> u64 {
         self.timeout_ms.unwrap_or_else(|| Self::length_by_type(&self.message, recipients))
     }
 
-    /// How long a question waits if nobody says otherwise: a command 30 s, a query 5 s, several recipients 1 s.
+    /// Returns the default timeout: 30 s for a command, 5 s for a query, 1 s for several recipients.
     #[must_use]
     pub fn length_by_type(message: &Message, recipients: usize) -> u64 {
         match message.kind {
@@ -76,74 +76,74 @@ impl Ask {
     }
 }
 
-/// A message whose sender waits, or waited, for the answer. Of several recipients each may answer once.
+/// The state of a request. Each recipient may reply once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// The id of the question, which is also the id of the request.
+    /// Id of the request message and of the request.
     pub id: MessageId,
-    /// Who asked.
+    /// The requester.
     pub from: AgentNo,
-    /// Who else may be the addressee of the answer.
+    /// Another agent that replies may be addressed to.
     pub reply_to: Option<AgentNo>,
-    /// The conversation.
+    /// Correlation id.
     pub correlation: String,
-    /// How long it waits, by the monotonic clock.
+    /// Timeout, by the monotonic clock.
     pub length_ms: u64,
-    /// The first delivery of the question; the others follow in the order of `asked`.
+    /// First delivery of the message; the others follow in the order of `asked`.
     pub first: DeliveryNo,
-    /// Who was asked, and what came of it.
+    /// Recipients with the outcome of each.
     pub asked: Vec<Asked>,
-    /// Where it stands.
+    /// Current state.
     pub state: RequestState,
 }
 
-/// One of those who were asked.
+/// A recipient of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Who: an agent, or a pool from which one takes the question; with the agent that answered it.
+    /// An agent, or a pool together with the agent that replied.
     pub to: Recipient,
-    /// What came of it.
+    /// Outcome for this recipient.
     pub reply: Reply,
 }
 
-/// What came of asking one agent.
+/// The outcome of a request for one recipient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply {
-    /// Nothing yet.
+    /// No reply yet.
     Open,
-    /// The accepted answer: which message of which record.
+    /// A reply was accepted.
     Answered {
-        /// The record.
+        /// The record that contains the reply.
         seq: Seq,
-        /// Which message of it.
+        /// Index of the message within the record.
         n: u32,
     },
-    /// Nothing will come: the delivery was given up or withdrawn.
+    /// No reply can arrive: the delivery was dead-lettered or withdrawn.
     Lost,
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RequestState {
-    /// Answers are accepted.
+    /// Accepts replies.
     Waiting,
-    /// Everybody who can answer did.
+    /// All recipients that can reply have replied.
     Answered,
-    /// The time was over first.
+    /// Timed out.
     TimedOut,
-    /// Whoever asked wants no answer any more.
+    /// Cancelled by the requester.
     Cancelled,
-    /// No answer can come.
+    /// Failed: no reply can arrive.
     Failed {
-        /// Why, for programs.
+        /// Machine-readable reason.
         code: Code,
-        /// Why, for people.
+        /// Human-readable reason.
         reason: String,
     },
 }
 
 impl RequestState {
-    /// The word in exports.
+    /// The name in exports.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -157,13 +157,13 @@ impl RequestState {
 }
 
 impl Request {
-    /// Whether answers are accepted.
+    /// Whether it accepts replies.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.state == RequestState::Waiting
     }
 
-    /// Whether an answer to this agent is one to the request: it asked, or the answer was to go to it.
+    /// Whether a reply addressed to this agent belongs to the request: it is the requester or the `reply_to` agent.
     pub(crate) fn is_answered_to(&self, agent: AgentNo) -> bool {
         agent == self.from || Some(agent) == self.reply_to
     }
@@ -176,7 +176,7 @@ impl Request {
         if self.is_open() { vec![Alarm::After { part: 0, length_ms: self.length_ms }] } else { Vec::new() }
     }
 
-    /// The accepted answers, in the order of those who were asked.
+    /// The accepted replies, in the order of the recipients.
     pub fn answers(&self) -> impl Iterator<Item = (Seq, u32)> {
         self.asked.iter().filter_map(|one| match one.reply {
             Reply::Answered { seq, n } => Some((seq, n)),
@@ -184,19 +184,19 @@ impl Request {
         })
     }
 
-    /// Those who were asked and did not answer.
+    /// The recipients that have not replied.
     pub fn missing(&self) -> impl Iterator<Item = Recipient> {
         let silent = self.asked.iter().filter(|one| !matches!(one.reply, Reply::Answered { .. }));
         silent.map(|one| one.to)
     }
 
-    /// Which of those who were asked this delivery is for.
+    /// The index of the recipient of this delivery.
     pub(crate) fn index_of(&self, delivery: DeliveryNo) -> Option<usize> {
         let index = usize::try_from(delivery.0.checked_sub(self.first.0)?).ok()?;
         (index < self.asked.len()).then_some(index)
     }
 
-    /// The same request with another answer to one of its questions, and over if nothing more can come.
+    /// Sets the outcome of one recipient, and ends the request if no further reply can arrive.
     pub(crate) fn with(mut self, index: usize, reply: Reply) -> Self {
         self.asked[index].reply = reply;
         if self.asked.iter().all(|one| one.reply != Reply::Open) && self.answers().next().is_some() {
@@ -216,8 +216,8 @@ mod tests {
     use crate::message::Payload;
     use crate::time::Timestamp;
 
-    fn question(change: impl FnOnce(&mut Message), timeout_ms: Option<u64>) -> Result<(), Refused> {
-        let bob = AgentId::new("bob").expect("a good id");
+    fn check(change: impl FnOnce(&mut Message), timeout_ms: Option<u64>) -> Result<(), Refused> {
+        let bob = AgentId::new("bob").expect("a valid id");
         let payload = Payload::seal(Bytes::from_static(b"1"), [1; 16]);
         let mut message = Message::new(Destination::Agent(bob.clone()), "look", payload);
         message.from = Some(bob);
@@ -225,18 +225,18 @@ mod tests {
         Ask::new(message, timeout_ms, None).check()
     }
 
-    // Fails under: an event that is asked; a question of nobody's; one that begins later; no limit of the wait.
+    // Fails under: an event, a request from the hub, a scheduled request, or an unlimited timeout accepted.
     #[test]
-    fn d5_a_question_is_a_command_or_a_query_now_and_for_a_day_at_most() {
-        assert!(question(|_| {}, None).is_ok());
-        assert!(question(|message| message.kind = MessageType::Query, Some(REQUEST_MS_MAX)).is_ok());
+    fn d5_a_request_is_an_unscheduled_command_or_query_with_a_limited_timeout() {
+        assert!(check(|_| {}, None).is_ok());
+        assert!(check(|message| message.kind = MessageType::Query, Some(REQUEST_MS_MAX)).is_ok());
         let refused = [
-            question(|message| message.kind = MessageType::Event, None),
-            question(|message| message.kind = MessageType::Response, None),
-            question(|message| message.from = None, None),
-            question(|message| message.deliver_at = Some(Timestamp(1)), None),
-            question(|_| {}, Some(0)),
-            question(|_| {}, Some(REQUEST_MS_MAX + 1)),
+            check(|message| message.kind = MessageType::Event, None),
+            check(|message| message.kind = MessageType::Response, None),
+            check(|message| message.from = None, None),
+            check(|message| message.deliver_at = Some(Timestamp(1)), None),
+            check(|_| {}, Some(0)),
+            check(|_| {}, Some(REQUEST_MS_MAX + 1)),
         ];
         for outcome in refused {
             let refused = outcome.expect_err("it is refused");

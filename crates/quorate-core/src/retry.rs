@@ -1,14 +1,14 @@
-//! When to try again what was refused or not answered: first after 1 s, then after twice as long each time.
+//! Retry policy of requests: exponential backoff, starting at 1 s.
 
 use crate::refused::Code;
 
-/// Retries when nobody says otherwise.
+/// Default number of retries.
 pub const RETRIES_DEFAULT: u32 = 3;
-/// The longest wait: the fifth and every later one.
+/// Maximum backoff, reached with the fifth retry.
 const LONGEST_MS: u64 = 16_000;
 
-/// How long to wait before the next try, after `retries` were made already and the last try ended with this code; `None`
-/// when it is not tried again. Only what may pass by itself is: nothing came in time, nobody was there, too much waited.
+/// Returns the backoff before the next attempt, after `retries` retries and a last attempt that ended with this code;
+/// `None` if it is not retried. Only transient errors are: timeout, unavailable, overloaded.
 ///
 /// ```
 /// use quorate_core::{Code, retry};
@@ -18,11 +18,11 @@ const LONGEST_MS: u64 = 16_000;
 /// ```
 #[must_use]
 pub fn wait_ms(retries: u32, retries_max: u32, code: Code) -> Option<u64> {
-    let may_pass = matches!(code, Code::Timeout | Code::Unavailable | Code::Overloaded);
-    (may_pass && retries < retries_max).then(|| backoff_ms(retries))
+    let transient = matches!(code, Code::Timeout | Code::Unavailable | Code::Overloaded);
+    (transient && retries < retries_max).then(|| backoff_ms(retries))
 }
 
-/// How long to wait before the next try after `retries` were made already: 1, 2, 4, 8, then 16 s.
+/// Returns the backoff after `retries` retries: 1, 2, 4, 8, then 16 s.
 #[must_use]
 pub fn backoff_ms(retries: u32) -> u64 {
     1_000u64.checked_shl(retries.min(32)).unwrap_or(LONGEST_MS).min(LONGEST_MS)
@@ -32,7 +32,7 @@ pub fn backoff_ms(retries: u32) -> u64 {
 mod tests {
     use super::*;
 
-    // Fails under: a wait that does not double, no longest wait, one retry too many or too few.
+    // Fails under: a backoff that does not double or has no maximum, one retry too many or too few.
     #[test]
     fn d7_retries_wait_1_2_4_8_16_seconds() {
         let waits: Vec<_> = (0..8).map(|retries| wait_ms(retries, 7, Code::Unavailable)).collect();
@@ -42,10 +42,10 @@ mod tests {
         assert_eq!(backoff_ms(u32::MAX), 16_000);
     }
 
-    // Fails under: `Code::retryable` taken for the rule.
+    // Fails under: `Code::retryable` used as the rule.
     #[test]
-    fn d7_only_three_codes_are_tried_again() {
-        let tried: Vec<_> = Code::ALL.iter().copied().filter(|code| wait_ms(0, 3, *code).is_some()).collect();
-        assert_eq!(tried, [Code::Timeout, Code::Unavailable, Code::Overloaded]);
+    fn d7_only_three_codes_are_retried() {
+        let retried: Vec<_> = Code::ALL.iter().copied().filter(|code| wait_ms(0, 3, *code).is_some()).collect();
+        assert_eq!(retried, [Code::Timeout, Code::Unavailable, Code::Overloaded]);
     }
 }

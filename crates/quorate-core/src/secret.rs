@@ -1,6 +1,6 @@
-//! The secret of a token: `qrt_`, 256 random bits, and a checksum that tells a typo from a token that is not known.
+//! Secrets of access tokens: `qrt_`, 256 random bits, and a checksum that distinguishes a typo from an unknown token.
 //!
-//! The random bits come in as an argument; nothing here draws any. Nothing here prints a secret but [`Secret::reveal`].
+//! The random bits are passed in as an argument. Only [`Secret::reveal`] exposes a secret.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,34 +9,34 @@ use sha2::{Digest, Sha256};
 
 use crate::token::TokenDigest;
 
-/// How every secret begins. The secret scanner knows it.
+/// Prefix of every secret, recognised by the secret scanner.
 const PREFIX: &str = "qrt_";
-/// Digits, in the order of their value.
+/// Base-62 digits.
 const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-/// Digits of 256 bits to the base 62.
+/// Number of base-62 digits for 256 bits.
 const BITS_DIGITS: usize = 43;
-/// Digits of 32 bits to the base 62.
+/// Number of base-62 digits for 32 bits.
 const CHECK_DIGITS: usize = 6;
 
-/// The secret of a token. Whoever has it is let in. Secrets are not compared with each other: their digests are.
+/// The secret of an access token. Not comparable: compare digests instead.
 #[derive(Clone)]
 pub struct Secret {
     text: String,
 }
 
-/// Why a text is no secret. Says nothing of the text.
+/// The reason why a text is not a valid secret. Does not contain the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoSecret {
-    /// It does not look like a token at all.
-    #[error("it is not a token: a token is qrt_ and 49 letters and digits")]
+    /// It does not have the form of a secret.
+    #[error("invalid access token: expected qrt_ followed by 49 letters and digits")]
     Shape,
-    /// It looks like one, but one that was never given out.
-    #[error("the checksum of the token is wrong: a character is missing, changed or in another place")]
+    /// It has the form of a secret, but the checksum does not match.
+    #[error("invalid access token: the checksum does not match, so it was mistyped or truncated")]
     Checksum,
 }
 
 impl Secret {
-    /// The secret of these random bits.
+    /// Creates a secret from random bits.
     #[must_use]
     pub fn of_random(bits: [u8; 32]) -> Self {
         let mut text = String::with_capacity(PREFIX.len() + BITS_DIGITS + CHECK_DIGITS);
@@ -47,13 +47,13 @@ impl Secret {
         Self { text }
     }
 
-    /// The secret itself: to be shown once to whoever asked for it, and never written anywhere.
+    /// Returns the secret, to be displayed once to the requester and never stored.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.text
     }
 
-    /// What the hub knows it by: the SHA-256 of the text as it is shown.
+    /// Returns the SHA-256 of the text, which is all that the hub stores.
     #[must_use]
     pub fn digest(&self) -> TokenDigest {
         TokenDigest(Sha256::digest(self.text.as_bytes()).into())
@@ -65,15 +65,15 @@ impl FromStr for Secret {
 
     fn from_str(text: &str) -> Result<Self, NoSecret> {
         let digits = text.strip_prefix(PREFIX).ok_or(NoSecret::Shape)?;
-        let shaped =
+        let well_formed =
             digits.len() == BITS_DIGITS + CHECK_DIGITS && digits.bytes().all(|b| DIGITS.contains(&b));
-        if !shaped {
+        if !well_formed {
             return Err(NoSecret::Shape);
         }
         let (body, check) = text.split_at(PREFIX.len() + BITS_DIGITS);
-        let mut right = String::with_capacity(CHECK_DIGITS);
-        push_digits::<CHECK_DIGITS>(&mut right, checksum(body));
-        if right == check { Ok(Self { text: text.to_owned() }) } else { Err(NoSecret::Checksum) }
+        let mut expected = String::with_capacity(CHECK_DIGITS);
+        push_digits::<CHECK_DIGITS>(&mut expected, checksum(body));
+        if expected == check { Ok(Self { text: text.to_owned() }) } else { Err(NoSecret::Checksum) }
     }
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for Secret {
     }
 }
 
-/// 32 bits over what stands before them. Of its own making, so that it says nothing about the digest.
+/// A 32-bit checksum of the preceding text. Domain-separated, so that it reveals nothing about the digest.
 fn checksum(text: &str) -> [u8; 4] {
     let digest: [u8; 32] =
         Sha256::new_with_prefix(b"quorate.token.checksum\0").chain_update(text).finalize().into();
@@ -97,7 +97,7 @@ fn checksum(text: &str) -> [u8; 4] {
     [a, b, c, d]
 }
 
-/// Writes a number, most significant byte first, as `N` digits to the base 62, most significant first.
+/// Appends a big-endian number as `N` base-62 digits, most significant first.
 fn push_digits<const N: usize>(text: &mut String, mut number: impl AsMut<[u8]>) {
     let mut digits = [0; N];
     for digit in digits.iter_mut().rev() {

@@ -1,5 +1,5 @@
-//! Sessions: a piece of common work with a coordinator, participants, and what came of it. What is added stays in the log;
-//! the session itself only counts it.
+//! Sessions: joint work with a coordinator, participants and contributions. Contributions are stored in the log; the
+//! session itself only counts them.
 
 use crate::effect::Effect;
 use crate::ids::{AgentId, Generation, Seq, SessionId, SessionNo};
@@ -9,26 +9,26 @@ use crate::message::{Payload, check_reason, check_word, is_json};
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 
-/// Where a session is.
+/// The status of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SessionStatus {
-    /// Work goes on.
+    /// In progress.
     Active,
-    /// Its messages are held until it is resumed.
+    /// Its deliveries are held until it is resumed.
     Paused,
-    /// Over, with a result. It takes nothing more.
+    /// Ended successfully; accepts no further changes.
     Completed,
-    /// Over, without one. It takes nothing more.
+    /// Failed; accepts no further changes.
     Failed,
 }
 
 crate::text_serde::serde_words!(SessionStatus);
 
 impl SessionStatus {
-    /// All of them.
+    /// All values.
     pub const ALL: [Self; 4] = [Self::Active, Self::Paused, Self::Completed, Self::Failed];
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl SessionStatus {
         }
     }
 
-    /// Whether it is over.
+    /// Whether the session has ended.
     #[must_use]
     pub fn is_closed(self) -> bool {
         match self {
@@ -49,27 +49,27 @@ impl SessionStatus {
     }
 }
 
-/// Somebody who takes part, or did.
+/// A current or former participant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Participant {
-    /// Who.
+    /// The participating agent.
     pub agent: AgentId,
-    /// Since when.
+    /// Time of joining.
     pub joined_at: Timestamp,
-    /// Until when; `None` while it takes part.
+    /// Time of leaving; `None` while it participates.
     pub left_at: Option<Timestamp>,
 }
 
-/// What can be added to a session.
+/// The kind of a contribution to a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AddKind {
-    /// What was decided.
+    /// A decision.
     Decision,
-    /// What was made.
+    /// A work product.
     Artifact,
-    /// What was found out.
+    /// A finding.
     Finding,
-    /// What stands in the way.
+    /// An obstacle.
     Blocker,
     /// Anything else.
     Note,
@@ -81,7 +81,7 @@ impl AddKind {
     /// All kinds.
     pub const ALL: [Self; 5] = [Self::Decision, Self::Artifact, Self::Finding, Self::Blocker, Self::Note];
 
-    /// The frozen number.
+    /// The stored number. Never changes.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -99,7 +99,7 @@ impl AddKind {
         Self::ALL.into_iter().find(|kind| kind.number() == number)
     }
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -112,65 +112,65 @@ impl AddKind {
     }
 }
 
-/// A piece of common work.
+/// A session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Session {
-    /// Its id.
+    /// Id of the session.
     pub id: SessionId,
-    /// Its number: where it was opened.
+    /// Number, derived from the record that opened it.
     pub number: SessionNo,
-    /// Who leads it; `None` is the hub itself.
+    /// The coordinating agent; `None` is the hub.
     pub coordinator: Option<AgentId>,
-    /// Who takes part or did, in the order of their last coming or going.
+    /// Current and former participants, ordered by their last join or leave.
     pub participants: Vec<Participant>,
-    /// What it is about, in a few words.
+    /// Title.
     pub title: String,
-    /// Which part of the record that opened it holds the task, if there is one.
+    /// Payload part with the task description in the opening record, if any.
     pub task: Option<u32>,
-    /// Where it is.
+    /// Current status.
     pub status: SessionStatus,
-    /// Since when it is there.
+    /// Start of the current status.
     pub since: Timestamp,
-    /// Why it is there; may be empty.
+    /// Reason of the current status; may be empty.
     pub reason: String,
-    /// When it was opened.
+    /// Time of opening.
     pub opened_at: Timestamp,
-    /// How much of each kind was added, in the order of [`AddKind::ALL`].
+    /// Number of contributions by kind, in the order of [`AddKind::ALL`].
     pub added: [u64; AddKind::ALL.len()],
 }
 
 impl Session {
-    /// Whether this agent takes part now.
+    /// Whether this agent currently participates.
     #[must_use]
     pub fn has(&self, agent: &AgentId) -> bool {
         self.participants.iter().any(|one| one.agent == *agent && one.left_at.is_none())
     }
 
-    /// Who came or went, if that is how it changed: the last participant.
+    /// The agent that joined or left with this change, if it was one of those: the last participant.
     #[must_use]
     pub fn moved_by(&self, verb: Verb) -> Option<&AgentId> {
         let moved = matches!(verb, Verb::SessionJoined | Verb::SessionLeft);
         self.participants.last().filter(|_| moved).map(|one| &one.agent)
     }
 
-    /// How much of a kind was added.
+    /// Number of contributions of a kind.
     #[must_use]
     pub fn count(&self, kind: AddKind) -> u64 {
         self.added[usize::from(kind.number())]
     }
 
-    /// Something was added: it is the `n`-th of its kind.
+    /// Counts a contribution, the `n`-th of its kind.
     pub fn take_in(&mut self, kind: AddKind, n: u64) {
         self.added[usize::from(kind.number())] = n;
     }
 
-    /// Somebody comes. Whoever was there before comes again.
+    /// Adds a participant; a former one rejoins.
     pub(crate) fn join(&mut self, agent: AgentId, now: Timestamp) {
         self.participants.retain(|one| one.agent != agent);
         self.participants.push(Participant { agent, joined_at: now, left_at: None });
     }
 
-    /// Somebody goes.
+    /// Marks a participant as having left.
     pub(crate) fn leave(&mut self, agent: &AgentId, now: Timestamp) {
         if let Some(at) = self.participants.iter().position(|one| one.agent == *agent) {
             let one = self.participants.remove(at);
@@ -179,61 +179,61 @@ impl Session {
     }
 }
 
-/// Opens a session.
+/// `session.open`: opens a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenSession {
-    /// The id that the client chose; the hub makes one if there is none.
+    /// Client-chosen id; generated by the hub if omitted.
     pub id: Option<SessionId>,
-    /// Who leads it: the one who opens it. The hub may name anybody it knows, or lead it itself.
+    /// The coordinator. An agent can only name itself; the hub may name any agent, or coordinate it itself.
     pub coordinator: Option<AgentId>,
-    /// Who takes part from the start, besides the coordinator.
+    /// Initial participants, in addition to the coordinator.
     pub participants: Vec<AgentId>,
-    /// What it is about, in a few words.
+    /// Title.
     pub title: String,
-    /// What is to be done, as JSON.
+    /// Task description, as JSON.
     pub task: Option<Payload>,
 }
 
-/// What happens to a session.
+/// A change to a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SessionChange {
-    /// `session.join`: somebody takes part.
+    /// `session.join`: an agent joins.
     Join(AgentId),
-    /// `session.leave`: somebody takes part no longer.
+    /// `session.leave`: an agent leaves.
     Leave(AgentId),
-    /// `session.pause`: its messages are held.
+    /// `session.pause`: holds its deliveries.
     Pause,
-    /// `session.resume`: its messages go out again.
+    /// `session.resume`: releases its deliveries.
     Resume,
-    /// `session.complete`: over, with a result.
+    /// `session.complete`: ends it successfully.
     Complete,
-    /// `session.fail`: over, without one.
+    /// `session.fail`: ends it as failed.
     Fail,
 }
 
-/// Changes a session.
+/// Changes the status or participants of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangeSession {
-    /// Which one.
+    /// Id of the session.
     pub session: SessionId,
-    /// How.
+    /// The change.
     pub change: SessionChange,
-    /// Why; may be empty. Kept where the status changes.
+    /// Reason; may be empty. Stored if the status changes.
     pub reason: String,
 }
 
-/// Adds something to a session.
+/// Adds a contribution to a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddToSession {
-    /// Which one.
+    /// Id of the session.
     pub session: SessionId,
-    /// What it is.
+    /// Kind of the contribution.
     pub kind: AddKind,
-    /// The thing itself.
+    /// Content.
     pub body: Payload,
-    /// What the bytes of it are; `None` is JSON.
+    /// Media type of the content; `None` is JSON.
     pub content_type: Option<String>,
-    /// Why; may be empty.
+    /// Rationale; may be empty.
     pub rationale: String,
 }
 
@@ -242,21 +242,21 @@ impl OpenSession {
         if let Some(id) = self.id.as_ref().filter(|id| id.is_made()) {
             return Err(Refused::new(
                 Code::Invalid,
-                format!("the session id {id} is one that the hub makes"),
+                format!("invalid session id {id}: reserved for generated ids"),
             )
-            .hint("choose an id that does not look like ses_0-17-0, or none"));
+            .hint("choose an id that does not have the form ses_0-17-0, or omit it"));
         }
         let title = self.title.chars().count();
-        let wrong = match self.title.chars().position(char::is_control) {
-            Some(place) => Some(format!("the title has a control character at place {}", place + 1)),
+        let problem = match self.title.chars().position(char::is_control) {
+            Some(at) => Some(format!("the title contains a control character at position {}", at + 1)),
             None if title == 0 || title > TITLE_CHARS_MAX => {
-                Some(format!("the title has {title} characters"))
+                Some(format!("invalid title: {title} characters"))
             }
             None => None,
         };
-        if let Some(wrong) = wrong {
-            return Err(Refused::new(Code::Invalid, wrong).limit(TITLE_CHARS_MAX as u64).hint(format!(
-                "give 1 to {TITLE_CHARS_MAX} printable characters; what is to be done is the task"
+        if let Some(problem) = problem {
+            return Err(Refused::new(Code::Invalid, problem).limit(TITLE_CHARS_MAX as u64).hint(format!(
+                "use 1 to {TITLE_CHARS_MAX} printable characters; put details into task"
             )));
         }
         if self.participants.len() > SESSION_PARTICIPANTS_MAX {
@@ -267,9 +267,9 @@ impl OpenSession {
 }
 
 pub(crate) fn too_many(participants: usize) -> Refused {
-    Refused::new(Code::LimitExceeded, format!("the session has {participants} participants"))
+    Refused::new(Code::LimitExceeded, format!("too many participants: {participants}"))
         .limit(SESSION_PARTICIPANTS_MAX as u64)
-        .hint("whoever has left counts as well; open further sessions")
+        .hint("former participants count as well; open another session")
 }
 
 impl ChangeSession {
@@ -292,14 +292,14 @@ impl AddToSession {
     }
 }
 
-/// What a line of a session's timeline is.
+/// The kind of an entry in a session's timeline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LineKind {
     /// A message that names the session.
     Message,
-    /// The session was opened, paused, …; somebody came or went.
+    /// A change of the session's status or participants.
     Change,
-    /// Something was added.
+    /// A contribution.
     Added(AddKind),
 }
 
@@ -315,7 +315,7 @@ impl LineKind {
         Self::Added(AddKind::Note),
     ];
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -325,7 +325,7 @@ impl LineKind {
         }
     }
 
-    /// The number under which stores keep it.
+    /// The stored number.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -337,8 +337,8 @@ impl LineKind {
 }
 
 impl Effect {
-    /// The line that this effect is in the timeline of a session, if it is one. A message belongs to the timeline of the
-    /// session that it names, whether or not somebody opened it.
+    /// Returns the session and kind of this effect's timeline entry, if it has one. A message belongs to the timeline of the
+    /// session that it names, whether or not that session was ever opened.
     #[must_use]
     pub fn line(&self) -> Option<(&str, LineKind)> {
         match self {
@@ -353,7 +353,7 @@ impl Effect {
 }
 
 impl SessionNo {
-    /// The number of the `n`-th session that a record opens. A commit opens 256 at most.
+    /// The number of the `n`-th session that a record opens. A commit opens at most 256.
     #[must_use]
     pub(crate) fn opened_at(seq: Seq, n: u32) -> Self {
         Self(seq.0 << 8 | u64::from(n))
@@ -365,7 +365,7 @@ impl SessionNo {
         Seq(self.0 >> 8)
     }
 
-    /// The id that the hub makes for it.
+    /// The generated id.
     pub(crate) fn id(self, generation: Generation) -> SessionId {
         SessionId::made(generation, self.record(), self.0 & 0xff)
     }

@@ -1,5 +1,5 @@
-//! Going back: named positions in the history of the shared memory, and the way back to them. History is kept anyway, so a
-//! snapshot is a name and a number, and going back is writing on.
+//! Snapshots and rollbacks of the shared memory. All versions are retained anyway, so a snapshot is just a named sequence
+//! number, and a rollback writes old contents as new versions.
 
 use crate::ids::{Key, Seq, SnapshotName, Version};
 use crate::limits::KEY_BYTES_MAX;
@@ -7,77 +7,77 @@ use crate::lock::FenceRef;
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 
-/// A named position.
+/// A named position in the history of the shared memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
-    /// Its name.
+    /// Name of the snapshot.
     pub name: SnapshotName,
-    /// The entries that it is of: those whose key begins so.
+    /// Prefix of the keys that it covers.
     pub prefix: String,
-    /// The last record that it holds.
+    /// The last record that it includes.
     pub seq: Seq,
-    /// When it was made.
+    /// Time of creation.
     pub at: Timestamp,
-    /// Who made it.
+    /// The principal that created it.
     pub by: String,
-    /// Whether the name still stands for it.
+    /// Whether it still exists.
     pub state: SnapshotState,
 }
 
-/// Whether a snapshot is still there.
+/// Lifecycle state of a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SnapshotState {
-    /// It is.
+    /// Exists.
     Kept,
-    /// Its name is free again.
+    /// Dropped; its name can be reused.
     Dropped,
 }
 
-/// Names the position before the commit.
+/// Creates a snapshot of the state before the commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MakeSnapshot {
-    /// The name.
+    /// Name of the snapshot.
     pub name: SnapshotName,
-    /// The entries that it is of: those whose key begins so; all if it is empty.
+    /// Prefix of the keys to cover; empty means all.
     pub prefix: String,
 }
 
-/// What goes back.
+/// The entries that a rollback restores.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RollbackWhat {
-    /// One entry.
+    /// A single entry.
     Key {
-        /// Which one.
+        /// Key of the entry.
         key: Key,
-        /// The version it must have now; 0 = it must not exist; `None` = whatever it is.
+        /// Expected current version (compare-and-set); 0: it must not exist; `None`: any.
         expect: Option<Version>,
     },
-    /// Every entry whose key begins so.
+    /// All entries with this key prefix.
     Prefix(String),
 }
 
-/// Where it goes back to.
+/// The point in history that a rollback restores.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RollbackTo {
-    /// A version of one entry.
+    /// This version; for a single entry only.
     Version(Version),
-    /// What was there after this record.
+    /// As of this record.
     Seq(Seq),
-    /// What was there at this time.
+    /// As of this time.
     Time(Timestamp),
-    /// What was there when the snapshot was made.
+    /// As of this snapshot.
     Snapshot(SnapshotName),
 }
 
-/// Brings back what was there before, as new versions. An entry that was not there then is deleted, one that was deleted
-/// since comes back.
+/// Restores earlier contents as new versions. Entries that did not exist at that point are deleted; entries deleted since
+/// are restored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rollback {
-    /// What.
+    /// Entries to restore.
     pub what: RollbackWhat,
-    /// To where.
+    /// Point in history to restore.
     pub to: RollbackTo,
-    /// The lock under which it is written, and the fence of its grant; refused if that is over.
+    /// Fencing token of a lock that protects the entries; refused if it is outdated.
     pub fence: Option<FenceRef>,
 }
 
@@ -91,8 +91,8 @@ impl Rollback {
     pub(crate) fn check(&self) -> Result<(), Refused> {
         match (&self.what, &self.to) {
             (RollbackWhat::Prefix(_), RollbackTo::Version(_)) => {
-                Err(Refused::new(Code::Invalid, "a version is of one entry, not of a prefix")
-                    .hint("go back to a record, a time or a snapshot, or name one key"))
+                Err(Refused::new(Code::Invalid, "cannot roll back a prefix to a version")
+                    .hint("roll back to a record, a time or a snapshot, or name a single key"))
             }
             (RollbackWhat::Prefix(prefix), _) => check_prefix(prefix),
             (RollbackWhat::Key { .. }, _) => Ok(()),
@@ -104,23 +104,23 @@ fn check_prefix(prefix: &str) -> Result<(), Refused> {
     if prefix.len() <= KEY_BYTES_MAX {
         return Ok(());
     }
-    Err(Refused::new(Code::Invalid, format!("the prefix has {} bytes", prefix.len()))
+    Err(Refused::new(Code::Invalid, format!("the prefix is too long: {} bytes", prefix.len()))
         .limit(KEY_BYTES_MAX as u64)
-        .hint("no key is that long"))
+        .hint(format!("use at most {KEY_BYTES_MAX} bytes, the maximum length of a key")))
 }
 
 impl RollbackWhat {
-    /// Whether it is of many entries.
+    /// Whether it covers a prefix.
     #[must_use]
     pub fn is_prefix(&self) -> bool {
         matches!(self, Self::Prefix(_))
     }
 
-    /// Whether all of it lies within a prefix.
+    /// Whether it is contained in a prefix.
     pub(crate) fn is_within(&self, prefix: &str) -> bool {
         match self {
             Self::Key { key, .. } => key.as_str().starts_with(prefix),
-            Self::Prefix(wanted) => wanted.starts_with(prefix),
+            Self::Prefix(own) => own.starts_with(prefix),
         }
     }
 }

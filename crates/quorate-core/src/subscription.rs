@@ -1,4 +1,4 @@
-//! Subscriptions: which agent wants the messages of which topics.
+//! Subscriptions of agents to topics, and the backfill of earlier messages.
 
 use crate::ids::{AgentId, AgentNo, Seq, SessionNo};
 use crate::limits::{DELIVERIES_PER_COMMIT_MAX, HISTORY_LAST_MAX};
@@ -7,57 +7,57 @@ use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 use crate::topic::Pattern;
 
-/// Which earlier messages a new subscriber wants as well.
+/// The earlier messages that a new subscriber requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum History {
-    /// Those from this record on.
+    /// From this record on.
     Seq(Seq),
-    /// Those since this time.
+    /// Since this time.
     Time(Timestamp),
-    /// The newest ones, so many at most.
+    /// At most this many of the newest.
     Last(u32),
 }
 
 /// A durable subscription of one agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subscription {
-    /// Whose.
+    /// The subscriber.
     pub agent: AgentId,
-    /// The agent's number.
+    /// Number of the subscriber.
     pub number: AgentNo,
-    /// Which topics.
+    /// Pattern of topics.
     pub pattern: Pattern,
-    /// The record that began it: what was sent later comes by itself.
+    /// The record that created it; later messages are delivered as they are sent.
     pub since: Seq,
-    /// Where it stands.
+    /// Current state.
     pub state: SubscriptionState,
 }
 
-/// Where a subscription stands.
+/// The state of a subscription.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SubscriptionState {
-    /// Messages come as they are sent.
+    /// Messages are delivered as they are sent.
     Active,
-    /// Messages come as they are sent, and earlier ones are still to be brought, from here on.
+    /// Messages are delivered as they are sent; earlier ones are still being backfilled, from this position on.
     CatchingUp(History),
-    /// Over.
+    /// Unsubscribed.
     Ended,
 }
 
 impl Subscription {
-    /// The id of its item. A pattern has no space in it, so the two can be told apart again.
+    /// The id of its item. Patterns contain no spaces, so the id can be split again.
     #[must_use]
     pub fn id(&self) -> String {
         Self::id_of(&self.agent, &self.pattern)
     }
 
-    /// The id of the item of such a subscription.
+    /// The id of the item for this agent and pattern.
     #[must_use]
     pub fn id_of(agent: &AgentId, pattern: &Pattern) -> String {
         format!("{agent} {pattern}")
     }
 
-    /// What is still to be brought.
+    /// The outstanding backfill, if any.
     #[must_use]
     pub fn wanted(&self) -> Option<History> {
         match self.state {
@@ -67,14 +67,14 @@ impl Subscription {
     }
 }
 
-/// `subscribe`: the messages of these topics are for this agent as well, from now on.
+/// `subscribe`: subscribes an agent to a pattern of topics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subscribe {
-    /// Which agent.
+    /// The subscriber.
     pub agent: AgentId,
-    /// Which topics.
+    /// Pattern of topics.
     pub pattern: Pattern,
-    /// Which earlier messages it wants; brought when the subscription is new.
+    /// Earlier messages to backfill, if the subscription is new.
     pub history: Option<History>,
 }
 
@@ -82,55 +82,55 @@ impl Subscribe {
     pub(crate) fn check(&self) -> Result<(), Refused> {
         match self.history {
             Some(History::Last(last)) if !(1..=HISTORY_LAST_MAX).contains(&last) => {
-                Err(Refused::new(Code::LimitExceeded, format!("a history of {last} messages"))
+                Err(Refused::new(Code::LimitExceeded, format!("invalid history: the last {last} messages"))
                     .limit(u64::from(HISTORY_LAST_MAX))
-                    .hint(format!("ask for the last 1 to {HISTORY_LAST_MAX}, or from a record or a time on")))
+                    .hint(format!("request the last 1 to {HISTORY_LAST_MAX} messages, or start from a record or time")))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// An earlier message, as far as a new delivery of it needs it.
+/// An earlier message to backfill.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Earlier {
-    /// Who sent it; `None` is the hub.
+    /// The sender; `None` is the hub.
     pub from: Option<AgentId>,
-    /// The session that it names.
+    /// The session named by the message.
     pub session_id: Option<String>,
-    /// Where it lies; the hub finds out itself which session it belongs to now.
+    /// Position and delivery properties. Its `session` is resolved when the backfill is decided.
     pub letter: Letter,
 }
 
-/// A message that lies in the log, with what a delivery of it takes over.
+/// A message in the log, with the properties that its deliveries inherit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Letter {
-    /// The record that holds it.
+    /// The record that contains it.
     pub seq: Seq,
-    /// Which message of that record.
+    /// Index within the record.
     pub n: u32,
-    /// Which goes first.
+    /// Delivery order.
     pub priority: Priority,
-    /// Tries before it becomes a dead letter.
+    /// Delivery attempts before it is dead-lettered.
     pub attempts_max: u16,
-    /// When it expires, if ever.
+    /// Expiry, if any.
     pub expires_at: Option<Timestamp>,
-    /// The session that it belongs to, if that is open.
+    /// The session that it belongs to, if open.
     pub session: Option<SessionNo>,
 }
 
-/// Brings earlier messages to a subscriber that asked for them. For the hub, which found them in the log.
+/// Delivers earlier messages to a subscriber that requested them. Issued by the hub, which reads them from the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BringHistory {
-    /// Whose subscription.
+    /// The subscriber.
     pub agent: AgentId,
-    /// Which one.
+    /// Pattern of the subscription.
     pub pattern: Pattern,
-    /// What was wanted when the search began: if that is not so any more, somebody else has brought it.
+    /// The outstanding history when the scan started (compare-and-set): if it has changed, another backfill got there first.
     pub wanted: History,
     /// The messages, oldest first.
     pub messages: Vec<Earlier>,
-    /// Where to go on looking; nothing is left to be brought once this is where the subscription began.
+    /// Position to continue from; the backfill is complete once it reaches the start of the subscription.
     pub next: Seq,
 }
 
@@ -140,7 +140,7 @@ impl BringHistory {
         if count <= DELIVERIES_PER_COMMIT_MAX {
             return Ok(());
         }
-        Err(Refused::new(Code::LimitExceeded, format!("a history of {count} messages at once"))
+        Err(Refused::new(Code::LimitExceeded, format!("too many messages in one backfill: {count}"))
             .limit(DELIVERIES_PER_COMMIT_MAX as u64))
     }
 }

@@ -1,7 +1,7 @@
-//! Serde forms of ids, times and words: each is one JSON string, the same in every message of the interface.
+//! Serde implementations of ids, times and enums as JSON strings, the same in the whole API.
 //!
-//! A text that is refused says why in terms of [`Refused`]. Serde carries only a text, so the rest travels in it and
-//! [`refusal_in`] takes it apart again.
+//! An invalid text yields a [`Refused`]. Serde errors carry only a message, so the refusal is encoded in it;
+//! [`refusal_in`] decodes it.
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -11,13 +11,13 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use crate::refused::{Code, Refused};
 
-/// Separates the parts of a refusal in the text of a serde error.
+/// Separates the parts of a refusal in the message of a serde error.
 const MARK: char = '\u{1f}';
 
-/// Parses a JSON string without copying it. A refusal is carried in the error, see [`refusal_in`].
+/// Parses a JSON string without copying it. The error contains the refusal, see [`refusal_in`].
 ///
 /// # Errors
-/// What is not a string, and what is refused.
+/// If it is not a string, or the text is refused.
 pub fn parse<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err = Refused>,
@@ -40,22 +40,22 @@ where
     deserializer.deserialize_str(Text(PhantomData))
 }
 
-/// A serde error that carries a refusal.
+/// Creates a serde error that contains a refusal.
 pub(crate) fn carry<E: Error>(refused: Refused) -> E {
-    E::custom(Marked(&refused))
+    E::custom(Encoded(&refused))
 }
 
-/// A refusal as the text of a serde error.
-struct Marked<'a>(&'a Refused);
+/// A refusal, encoded for the message of a serde error.
+struct Encoded<'a>(&'a Refused);
 
-impl Display for Marked<'_> {
+impl Display for Encoded<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Refused { detail, hint, facts, .. } = self.0;
         write!(f, "{detail}{MARK}{hint}{MARK}{}{MARK}", facts.limit.unwrap_or(0))
     }
 }
 
-/// The refusal that a serde error carries, if it does.
+/// Extracts the refusal from the message of a serde error, if it contains one.
 #[must_use]
 pub fn refusal_in(error: &str) -> Option<Refused> {
     let mut parts = error.splitn(4, MARK);
@@ -67,7 +67,7 @@ pub fn refusal_in(error: &str) -> Option<Refused> {
     }
 }
 
-/// One JSON string, by `Display` and `FromStr`.
+/// Implements serde as a JSON string, by `Display` and `FromStr`.
 macro_rules! serde_text {
     ($name:ty, $schema:tt) => {
         impl serde::Serialize for $name {
@@ -86,7 +86,7 @@ macro_rules! serde_text {
     };
 }
 
-/// One of a few words, by `ALL` and `as_str`.
+/// Implements serde for an enum as one of several names, by `ALL` and `as_str`.
 macro_rules! serde_words {
     ($name:ty) => {
         impl serde::Serialize for $name {
@@ -126,7 +126,7 @@ macro_rules! text_schema {
 
 pub(crate) use {serde_text, serde_words, text_schema};
 
-/// Reads one of a few words.
+/// Deserializes one of several names.
 pub(crate) fn word<'de, T: Copy, D: Deserializer<'de>>(
     deserializer: D,
     all: &[T],
@@ -144,7 +144,7 @@ pub(crate) fn word<'de, T: Copy, D: Deserializer<'de>>(
         fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
             let Self(all, as_str) = self;
             all.iter().find(|one| as_str(one) == text).copied().ok_or_else(|| {
-                // As serde writes it for the variants of an enum.
+                // The wording of serde for unknown variants.
                 let words: Vec<String> = all.iter().map(|one| format!("`{}`", as_str(one))).collect();
                 E::custom(format_args!("unknown variant `{text}`, expected one of {}", words.join(", ")))
             })

@@ -1,4 +1,4 @@
-//! Points in time, as arguments. Nothing here asks what time it is.
+//! Time types. This crate never reads a clock: times are passed in as arguments.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::refused::{Code, Refused};
 
-/// A wall-clock instant: milliseconds since 1970, UTC. Within a space it never goes back.
+/// A wall-clock time: milliseconds since 1970 in UTC. Never decreases within a space.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// The instant `delay_ms` later; saturates at the end of time.
+    /// Adds milliseconds, saturating.
     #[must_use]
     pub fn plus_ms(self, delay_ms: u64) -> Self {
         Self(self.0.saturating_add(delay_ms))
@@ -31,8 +31,8 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         let wrong = || {
-            Refused::new(Code::Invalid, format!("{text:?} is not an RFC 3339 time"))
-                .hint("write it as in 2026-01-31T09:30:00.000Z")
+            Refused::new(Code::Invalid, format!("invalid time {text:?}: not in RFC 3339 format"))
+                .hint("use a time such as 2026-01-31T09:30:00.000Z")
         };
         parse_rfc3339(text.as_bytes()).map(Self).ok_or_else(wrong)
     }
@@ -53,8 +53,8 @@ impl<'de> Deserialize<'de> for Timestamp {
 
 crate::text_serde::text_schema!(Timestamp, { "type": "string", "format": "date-time" });
 
-/// RFC 3339 in UTC with milliseconds. Written by hand because every delivery has two of them, and a general formatter takes
-/// longer than the rest of the delivery.
+/// Formats a time as RFC 3339 in UTC with milliseconds. Hand-written because every delivery contains two times, and a
+/// general formatter takes longer than the rest of the delivery.
 fn rfc3339(time: Timestamp) -> [u8; 24] {
     const DAY_MS: u64 = 86_400_000;
     // RFC 3339 ends with the year 9999.
@@ -81,7 +81,7 @@ fn rfc3339(time: Timestamp) -> [u8; 24] {
     text
 }
 
-/// Year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the leap day is the last.
+/// Converts days since 1970-01-01 into year, month and day. Years start in March, so that the leap day is the last.
 fn date(day: u64) -> (u64, u64, u64) {
     let day = day + 719_468;
     let (era, of_era) = (day / 146_097, day % 146_097);
@@ -93,7 +93,7 @@ fn date(day: u64) -> (u64, u64, u64) {
     (year + era * 400 + later, month, day)
 }
 
-/// Milliseconds since 1970 of an RFC 3339 time with any offset; digits beyond milliseconds are dropped.
+/// Parses an RFC 3339 time with any offset into milliseconds since 1970; finer fractions are truncated.
 fn parse_rfc3339(text: &[u8]) -> Option<u64> {
     let number = |from: usize, to: usize| -> Option<i64> {
         let digits = text.get(from..to)?;
@@ -107,7 +107,7 @@ fn parse_rfc3339(text: &[u8]) -> Option<u64> {
     }
     let [year, month, day] = [number(0, 4)?, number(5, 7)?, number(8, 10)?];
     let [hour, minute, second] = [number(11, 13)?, number(14, 16)?, number(17, 19)?];
-    // A leap second counts as the one before it.
+    // A leap second is treated as the second before it.
     let second = if second == 60 { 59 } else { second };
     let mut at = 19;
     let mut ms = 0;
@@ -153,30 +153,30 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// A reading of the monotonic clock, in milliseconds since an arbitrary start. Leases are measured with it, so that a
-/// jump of the wall clock neither ends nor prolongs one.
+/// A monotonic time, in milliseconds since an arbitrary start. Leases are measured with it, so that a jump of the wall
+/// clock neither expires nor extends them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Mono(pub u64);
 
 impl Mono {
-    /// The reading `delay_ms` later; saturates.
+    /// Adds milliseconds, saturating.
     #[must_use]
     pub fn plus_ms(self, delay_ms: u64) -> Self {
         Self(self.0.saturating_add(delay_ms))
     }
 }
 
-/// Both clocks, read together. Every decision is made at one `Now`.
+/// A reading of both clocks. Every decision is made at one `Now`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Now {
-    /// For what people see and what is written down.
+    /// Wall-clock time, for display and records.
     pub wall: Timestamp,
-    /// For how long a lease lasts.
+    /// Monotonic time, for leases and timeouts.
     pub mono: Mono,
 }
 
 impl Now {
-    /// The same moment on both clocks, `by` later.
+    /// Adds a duration to both clocks.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
         let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
@@ -194,9 +194,9 @@ mod tests {
         text.parse::<Timestamp>().ok().map(|time| time.0)
     }
 
-    // Fails under: a leap year that is none, a month that is too long.
+    // Fails under: a wrong leap year or month length.
     #[test]
-    fn every_day_is_written_and_parsed_as_calendars_have_it() {
+    fn every_day_is_formatted_and_parsed_like_jiff() {
         for day in (0..60_000_u64).chain((60_000..2_932_897).step_by(97)) {
             let ms = day * 86_400_000 + day * 7_919 % 86_400_000;
             let time = jiff::Timestamp::from_millisecond(i64::try_from(ms).unwrap()).unwrap();
@@ -239,7 +239,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_looks_like_a_time_is_parsed_as_jiff_does(
+        fn times_are_parsed_like_jiff(
             text in "20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\\.[0-9]{1,9})?(Z|[+-][01][0-9]:[0-6][0-9])"
         ) {
             let theirs = text.parse::<jiff::Timestamp>().ok();

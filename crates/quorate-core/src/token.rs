@@ -1,6 +1,6 @@
-//! Tokens: who may come in, and as whom. The hub keeps the SHA-256 of a secret, never the secret itself.
+//! Access tokens, which authenticate principals. The hub stores the SHA-256 of a secret, never the secret itself.
 //!
-//! A lease has a token as well ([`crate::Token`], a number); what is meant here is what a caller shows at the door.
+//! Not to be confused with lease tokens ([`crate::Token`]), which are numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,18 +13,19 @@ use crate::limits::{NUMBER_MAX, TOKEN_NAME_CHARS_MAX};
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 
-/// What people and tools may do who hold a token. What each role may do is in `rights.rs`. The numbers are frozen.
+/// Role of an access token that does not belong to an agent. Its permissions are in `permissions.rs`. The numbers never
+/// change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TokenRole {
-    /// Runs the hub's work: agents, messages, tasks, sessions, locks, memory.
+    /// Manages agents, messages, tasks, sessions, locks and memory.
     Operator,
-    /// Decides about proposed actions.
+    /// Decides approvals.
     Approver,
     /// Reads and resolves conduct flags.
     Moderator,
-    /// Looks.
+    /// Read-only access.
     Viewer,
-    /// Rules: whatever the hub may do, but for what the hub does by itself.
+    /// All permissions except moderation and internal operations of the hub.
     Admin,
 }
 
@@ -32,7 +33,7 @@ impl TokenRole {
     /// All roles.
     pub const ALL: &[Self] = &[Self::Operator, Self::Approver, Self::Moderator, Self::Viewer, Self::Admin];
 
-    /// The frozen number. 1 is an agent's.
+    /// The stored number. Never changes. 1 is reserved for agents.
     #[must_use]
     pub fn number(self) -> u8 {
         match self {
@@ -50,7 +51,7 @@ impl TokenRole {
         Self::ALL.iter().copied().find(|role| role.number() == number)
     }
 
-    /// The word on the wire and in the log.
+    /// The name on the wire and in the log.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,37 +70,37 @@ impl fmt::Display for TokenRole {
     }
 }
 
-/// Whom a token lets in.
+/// The principal that a token authenticates.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Bearer {
-    /// An agent, and as nobody but itself.
+    /// This agent.
     Agent(AgentId),
-    /// Somebody or something else that has this role.
+    /// A person or tool with this role.
     Holder(TokenRole),
 }
 
 impl Bearer {
-    /// The bearer of the role that a word means. Only the role `agent` names an agent.
+    /// Creates a bearer from the name of a role. Only the role `agent` takes an agent.
     ///
     /// # Errors
-    /// `INVALID` for an unknown word, for an agent without a name, and for a name without an agent.
+    /// `INVALID` for an unknown role, for role `agent` without an agent, and for another role with one.
     pub fn new(role: &str, agent: Option<AgentId>) -> Result<Self, Refused> {
         let known = TokenRole::ALL.iter().copied().find(|known| known.as_str() == role);
         match (role, known, agent) {
             ("agent", _, Some(agent)) => Ok(Self::Agent(agent)),
-            ("agent", _, None) => Err(Refused::new(Code::Invalid, "a token of role agent names no agent")
-                .hint("say for which agent it is")),
+            ("agent", _, None) => Err(Refused::new(Code::Invalid, "missing agent: a token with role agent needs an agent id")
+                .hint("set agent to the id of the agent")),
             (_, Some(role), None) => Ok(Self::Holder(role)),
             (_, Some(role), Some(agent)) => {
-                let detail = format!("a token of role {role} is not for an agent, but names {agent}");
-                Err(Refused::new(Code::Invalid, detail).hint("leave the agent out, or use the role agent"))
+                let detail = format!("unexpected agent {agent}: a token with role {role} does not belong to an agent");
+                Err(Refused::new(Code::Invalid, detail).hint("omit the agent, or use role agent"))
             }
-            (_, None, _) => Err(Refused::new(Code::Invalid, "there is no such role of a token")
-                .hint("the roles are agent, operator, approver, moderator, viewer and admin")),
+            (_, None, _) => Err(Refused::new(Code::Invalid, "unknown token role")
+                .hint("use agent, operator, approver, moderator, viewer or admin")),
         }
     }
 
-    /// The word for the role.
+    /// The name of the role.
     #[must_use]
     pub fn role(&self) -> &'static str {
         match self {
@@ -108,7 +109,7 @@ impl Bearer {
         }
     }
 
-    /// The agent, if it is one.
+    /// The agent, for role `agent`.
     #[must_use]
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
@@ -118,32 +119,32 @@ impl Bearer {
     }
 }
 
-/// What people call a token. It stands in the log as part of who acted, so it is a plain word.
+/// Display name of a token. Part of the principal in the log, so its characters are restricted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TokenName(Arc<str>);
 
 impl TokenName {
-    /// Checks the text and makes a name of it.
+    /// Validates a name.
     ///
     /// # Errors
-    /// `INVALID` for what is empty, too long, or has other characters than letters, digits and `._+@-` in it.
+    /// `INVALID` if it is empty, too long, or contains characters other than ASCII letters, digits and `._+@-`.
     pub fn new(text: impl AsRef<str>) -> Result<Self, Refused> {
         let text = text.as_ref();
         let chars = text.chars().count();
         if chars > TOKEN_NAME_CHARS_MAX {
-            return Err(Refused::new(Code::Invalid, format!("the name of the token has {chars} characters"))
+            return Err(Refused::new(Code::Invalid, format!("the token name is too long: {chars} characters"))
                 .limit(TOKEN_NAME_CHARS_MAX as u64)
-                .hint(format!("give at most {TOKEN_NAME_CHARS_MAX} characters")));
+                .hint(format!("use at most {TOKEN_NAME_CHARS_MAX} characters")));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "._+@-".contains(c);
         if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain) {
             return Ok(Self(text.into()));
         }
-        Err(Refused::new(Code::Invalid, "the name of the token is not a plain word")
-            .hint("use letters of ASCII, digits and . _ + @ -, and begin with a letter or a digit"))
+        Err(Refused::new(Code::Invalid, "invalid token name")
+            .hint("use ASCII letters, digits and . _ + @ -, starting with a letter or digit"))
     }
 
-    /// The text itself.
+    /// The text of the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -175,7 +176,7 @@ impl AsRef<str> for TokenName {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenDigest(pub [u8; 32]);
 
-// The first bytes tell digests apart; the whole of it is nobody's business in a log of the hub.
+// The first bytes are enough to distinguish digests in a log.
 impl fmt::Debug for TokenDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, ..] = self.0;
@@ -183,38 +184,38 @@ impl fmt::Debug for TokenDigest {
     }
 }
 
-/// A token that lets somebody in.
+/// An access token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccessToken {
-    /// Its id.
+    /// Id of the token.
     pub id: TokenId,
-    /// What the secret is known by.
+    /// Digest of the secret.
     pub digest: TokenDigest,
-    /// Whom it lets in.
+    /// The principal it authenticates.
     pub bearer: Bearer,
-    /// What people call it. Several tokens may have one name: the old and the new one of the same tool.
+    /// Display name. Not unique: an old and a new token of one tool may share it.
     pub name: TokenName,
-    /// From when on it lets nobody in, if ever.
+    /// Expiry, if any.
     pub expires_at: Option<Timestamp>,
-    /// Who made it, as in the log.
+    /// The principal that created it, as in the log.
     pub created_by: String,
-    /// When.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// Whether it is one.
+    /// Whether it is still valid.
     pub state: TokenState,
 }
 
-/// Whether a token is still one.
+/// Lifecycle state of an access token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TokenState {
-    /// It lets its bearer in until it expires.
+    /// Valid until it expires.
     Active,
-    /// It was revoked, or its time is over: the log alone remembers it.
+    /// Revoked or expired; only the log still contains it.
     Ended,
 }
 
 impl AccessToken {
-    /// Who acts when this token is shown.
+    /// The principal that acts with this token.
     #[must_use]
     pub fn principal(&self) -> Principal {
         match &self.bearer {
@@ -223,7 +224,7 @@ impl AccessToken {
         }
     }
 
-    /// Whether its time is over.
+    /// Whether it has expired.
     #[must_use]
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
@@ -237,17 +238,17 @@ impl AccessToken {
     }
 }
 
-/// Makes a token.
+/// Creates an access token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CreateToken {
-    /// What the secret is known by. Not part of what a commit with a key asks for: whoever repeats it has drawn a new
-    /// secret, and is told by [`crate::OpResult::TokenCreated`] which one is good.
+    /// Digest of the secret. Not part of the commit's fingerprint: a retry generates a new secret, and
+    /// [`crate::OpResult::TokenCreated`] returns the digest of the valid one.
     pub digest: TokenDigest,
-    /// Whom it lets in.
+    /// The principal it authenticates.
     pub bearer: Bearer,
-    /// What people call it.
+    /// Display name.
     pub name: TokenName,
-    /// From when on it lets nobody in, if ever.
+    /// Expiry, if any.
     pub expires_at: Option<Timestamp>,
 }
 
@@ -256,9 +257,9 @@ impl CreateToken {
         if self.expires_at.is_none_or(|at| at.0 <= NUMBER_MAX) {
             return Ok(());
         }
-        Err(Refused::new(Code::Invalid, "the token expires later than any clock can say")
+        Err(Refused::new(Code::Invalid, "invalid expiresAt: too far in the future")
             .limit(NUMBER_MAX)
-            .hint("give no time for a token that does not expire"))
+            .hint("omit expiresAt for a token that does not expire"))
     }
 }
 

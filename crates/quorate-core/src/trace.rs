@@ -1,8 +1,8 @@
-//! Traces: which messages belong together, in the words of W3C trace context.
+//! Distributed tracing of messages by W3C Trace Context.
 //!
-//! Every durable message is a span. Its id follows from what the log holds of the message anyway, so nothing is stored for
-//! it: the salted digest of the payload is random, and no two messages have the same place in the log. A message that was
-//! sent within a trace bears the `traceparent` of the span that led to it; one without begins a trace of its own.
+//! Every durable message is a span. Its id is derived from data that the log contains anyway, so nothing is stored for it:
+//! the salted digest of the payload is random, and the position in the log is unique. A message sent within a trace
+//! carries the `traceparent` of its parent span; one without starts a new trace.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,81 +11,81 @@ use crate::hex;
 use crate::ids::{DeliveryNo, MessageId};
 use crate::message::Message;
 
-/// A trace.
+/// Id of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TraceId(pub [u8; 16]);
 
-/// One span of a trace.
+/// Id of a span within a trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SpanId(pub [u8; 8]);
 
-/// A span and its trace: what `traceparent` says.
+/// A span and its trace: the content of `traceparent`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TraceContext {
-    /// The trace.
+    /// Trace id.
     pub trace: TraceId,
-    /// The span.
+    /// Span id.
     pub span: SpanId,
-    /// Whether others record the trace; the bits of W3C.
+    /// W3C trace flags.
     pub flags: u8,
 }
 
-/// Others should record the trace too.
+/// The W3C flag `sampled`.
 const SAMPLED: u8 = 1;
 
-/// That is no trace context, or no id of a trace.
+/// The text is not a valid trace context or trace id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("not in the form of W3C trace context")]
+#[error("not in W3C Trace Context format")]
 pub struct NoTrace;
 
 impl TraceContext {
-    /// The span that led to a message, if its sender said so in a form that means something.
+    /// The parent span of a message, if its `traceparent` is valid.
     #[must_use]
     pub fn parent_of(message: &Message) -> Option<Self> {
         message.traceparent.as_deref().and_then(|text| text.parse().ok())
     }
 
-    /// The span of a durable message. `None` for one that leaves no record.
+    /// The span of a durable message; `None` for an ephemeral one.
     #[must_use]
     pub fn of(id: MessageId, message: &Message) -> Option<Self> {
         if !message.payload.is_sealed() {
             return None;
         }
         let digest = &message.payload.digest;
-        let span = SpanId(mixed(eight(&digest[16..24]), id.seq.0, u64::from(id.n)));
+        let span = SpanId(mix(to_u64(&digest[16..24]), id.seq.0, u64::from(id.n)));
         Some(match Self::parent_of(message) {
             Some(parent) => Self { span, ..parent },
-            None => Self { trace: TraceId(sixteen(&digest[..16])), span, flags: SAMPLED },
+            None => Self { trace: TraceId(to_array(&digest[..16])), span, flags: SAMPLED },
         })
     }
 
-    /// The span of one delivery of the message with this span.
+    /// The span of a delivery of the message with this span.
     #[must_use]
     pub fn of_delivery(&self, delivery: DeliveryNo) -> SpanId {
-        SpanId(mixed(u64::from_be_bytes(self.span.0), delivery.0, 0))
+        SpanId(mix(u64::from_be_bytes(self.span.0), delivery.0, 0))
     }
 }
 
-/// Eight bytes that look like chance and follow from their arguments. Never all zero, which would be no span.
-fn mixed(seed: u64, a: u64, b: u64) -> [u8; 8] {
-    // The finaliser of splitmix64: a bijection whose every output bit depends on every input bit.
+/// Deterministically mixes its arguments into to_u64 random-looking bytes. Never all zero, which is not a valid span id.
+fn mix(seed: u64, a: u64, b: u64) -> [u8; 8] {
+    // The finaliser of splitmix64: a bijection in which every output bit depends on every input bit.
     let mut x = seed ^ a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b.wrapping_mul(0xd1b5_4a32_d192_ed03);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (x ^ (x >> 31)).max(1).to_be_bytes()
 }
 
-fn eight(bytes: &[u8]) -> u64 {
+fn to_u64(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
-fn sixteen(bytes: &[u8]) -> [u8; 16] {
+fn to_array(bytes: &[u8]) -> [u8; 16] {
     let mut found = [0; 16];
     found.copy_from_slice(bytes);
     found
 }
 
-/// Hex in lower case, as the standard asks for.
+/// Decodes hexadecimal digits in lower case, as the standard requires.
 fn lower_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     hex::decode(text).filter(|_| !text.bytes().any(|byte| byte.is_ascii_uppercase()))
 }
@@ -100,7 +100,7 @@ impl FromStr for TraceId {
 impl FromStr for TraceContext {
     type Err = NoTrace;
 
-    /// `00-TRACE-SPAN-FLAGS`. A later version may add fields behind these; version 255 is none.
+    /// Parses `00-TRACE-SPAN-FLAGS`. Later versions may append fields; version 255 is invalid.
     fn from_str(text: &str) -> Result<Self, NoTrace> {
         let mut parts = text.split('-');
         let mut next = || parts.next().ok_or(NoTrace);
@@ -116,7 +116,7 @@ impl FromStr for TraceContext {
     }
 }
 
-/// In one piece: every delivery is told with its context.
+/// Writes all digits with one call: this runs for every delivery.
 fn write_hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut text = [0; 2 * size_of::<TraceId>()];
     for (two, byte) in text.chunks_exact_mut(2).zip(bytes) {
@@ -164,9 +164,9 @@ mod tests {
     }
 
     #[test]
-    fn d11_trace_context_is_read_as_the_standard_says() {
-        let read = GIVEN.parse::<TraceContext>().expect("the example of the standard");
-        assert_eq!(read.to_string(), GIVEN);
+    fn d11_trace_context_is_parsed_by_the_standard() {
+        let parsed = GIVEN.parse::<TraceContext>().expect("the example of the standard");
+        assert_eq!(parsed.to_string(), GIVEN);
         let later = format!("cc{}-what-comes-later", &GIVEN[2..]);
         assert!(later.parse::<TraceContext>().is_ok());
         for wrong in [
@@ -185,24 +185,24 @@ mod tests {
     }
 
     #[test]
-    fn d11_a_message_is_a_span_of_the_trace_that_it_was_sent_in() {
+    fn d11_a_message_is_a_span_of_its_trace() {
         let alone = TraceContext::of(id(1, 0), &message(1)).expect("a span");
         let within = Message { traceparent: Some(GIVEN.into()), ..message(1) };
         let span = TraceContext::of(id(1, 0), &within).expect("a span");
         assert_eq!((span.trace.to_string().as_str(), span.span), (&GIVEN[3..35], alone.span));
-        // Its own span, not that of its parent; and another one at every place, even for the same payload.
+        // Its own span, not that of its parent, and a different one at every position, even for the same payload.
         assert_ne!(span.to_string(), GIVEN);
         assert_ne!(alone.span, TraceContext::of(id(1, 1), &message(1)).expect("a span").span);
         assert_ne!(alone.span, TraceContext::of(id(2, 0), &message(1)).expect("a span").span);
         assert_ne!(alone.trace, TraceContext::of(id(1, 0), &message(2)).expect("a span").trace);
         assert_ne!(alone.span, alone.of_delivery(DeliveryNo(1)));
         assert_eq!(alone.trace.to_string().parse(), Ok::<TraceId, super::NoTrace>(alone.trace));
-        let fleeting = Message { payload: Payload::unsealed(Bytes::new()), ..message(1) };
-        assert_eq!(TraceContext::of(id(1, 0), &fleeting), None);
+        let ephemeral = Message { payload: Payload::unsealed(Bytes::new()), ..message(1) };
+        assert_eq!(TraceContext::of(id(1, 0), &ephemeral), None);
     }
 
     #[test]
-    fn i3_whoever_repeats_a_message_may_do_so_in_another_span() {
+    fn i3_a_replayed_message_may_have_another_span() {
         let within = Message { traceparent: Some(GIVEN.into()), ..message(1) };
         assert_eq!(fingerprint::of_message(&message(1)), fingerprint::of_message(&within));
     }

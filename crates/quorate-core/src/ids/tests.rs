@@ -1,17 +1,17 @@
-//! What is an id and what is not.
+//! Tests of id validation and text forms.
 #![allow(clippy::unwrap_used)]
 
 use super::*;
 
 #[test]
-fn a_message_id_reads_back_as_it_prints() {
+fn a_message_id_parses_as_printed() {
     let id = MessageId { generation: Generation(3), seq: Seq(17), n: 2 };
     assert_eq!(id.to_string(), "msg_3-17-2");
     assert_eq!("msg_3-17-2".parse::<MessageId>().unwrap(), id);
 }
 
 #[test]
-fn an_id_has_one_spelling_only() {
+fn an_id_has_a_single_text_form() {
     for text in
         ["msg_3-17", "msg_03-17-2", "msg_3-17-2-", "msg_+3-17-2", "msg_3-17--2", "dlv_3-17-2", "msg_", ""]
     {
@@ -38,7 +38,7 @@ fn an_agent_cannot_be_named_like_a_destination() {
 }
 
 #[test]
-fn an_id_of_an_undone_history_is_not_found() {
+fn an_id_of_a_discarded_history_is_not_found() {
     let eras = Eras(vec![
         Era { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) },
         Era { generation: Generation(9), first_seq: Seq(20), first_delivery: DeliveryNo(5) },

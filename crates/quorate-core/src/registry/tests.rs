@@ -1,11 +1,11 @@
-//! The registry against a plain list, and what a change costs.
+//! Compares the registry with a plain list, and checks that a change copies little.
 
 use proptest::prelude::*;
 
 use super::*;
 
 fn agent(name: usize) -> Agent {
-    let id = AgentId::new(format!("agent-{name}")).expect("a good id");
+    let id = AgentId::new(format!("agent-{name}")).expect("a valid id");
     let name = id.to_string();
     let presence = Presence::default();
     Agent {
@@ -21,31 +21,31 @@ fn agent(name: usize) -> Agent {
     }
 }
 
-// Fails under: a change that copies all groups or all parts of the index.
+// Fails under: a change that copies all chunks or all shards of the index.
 #[test]
-fn d1_a_registration_copies_one_group_and_one_part_of_the_index() {
+fn d1_a_registration_copies_one_chunk_and_one_shard_of_the_index() {
     let mut agents: Agents = (0..5_000).map(agent).collect();
     let before = agents.clone();
     agents.set(agents.next_number(), Some(agent(5_000)));
     let copied =
         agents.by_number.iter().zip(&before.by_number).filter(|(new, old)| !Arc::ptr_eq(new, old)).count();
-    let parts = agents.by_id.iter().zip(&before.by_id).filter(|(new, old)| !Arc::ptr_eq(new, old)).count();
-    assert_eq!((copied, parts), (1, 1), "of {} groups and {PARTS} parts", agents.by_number.len());
-    assert_eq!((before.len(), agents.len()), (5_000, 5_001), "a reader keeps what it has");
+    let shards = agents.by_id.iter().zip(&before.by_id).filter(|(new, old)| !Arc::ptr_eq(new, old)).count();
+    assert_eq!((copied, shards), (1, 1), "of {} chunks and {SHARDS} shards", agents.by_number.len());
+    assert_eq!((before.len(), agents.len()), (5_000, 5_001), "a reader keeps its version");
 }
 
 proptest! {
-    // Fails under: `cut` leaving an empty group behind, `set` leaving the old id in the index, a wrong group.
+    // Fails under: `truncate` leaving an empty chunk behind, `set` leaving the old id in the index, a wrong chunk.
     #[test]
-    fn d1_the_registry_does_what_a_list_does(
+    fn d1_the_registry_behaves_like_a_list(
         start in 0usize..300,
         changes in prop::collection::vec((0usize..310, 0usize..40, 0u8..4), 0..40),
     ) {
         let mut list: Vec<Agent> = (0..start).map(|name| agent(name + 1_000)).collect();
         let mut agents: Agents = list.iter().cloned().collect();
-        for (at, name, what) in changes {
-            match what {
-                // The newest is taken back, as by a refused commit.
+        for (at, name, kind) in changes {
+            match kind {
+                // The newest is removed, as by a reverted commit.
                 0 if !list.is_empty() => {
                     list.pop();
                     agents.set(AgentNo(list.len() as u64 + 1), None);
@@ -56,8 +56,8 @@ proptest! {
                 }
                 _ => {
                     let new = agent(name);
-                    let bearer = list.iter().position(|one| one.id == new.id && !one.removed);
-                    let index = bearer.unwrap_or(list.len());
+                    let existing = list.iter().position(|one| one.id == new.id && !one.removed);
+                    let index = existing.unwrap_or(list.len());
                     if index == list.len() {
                         list.push(new.clone());
                     } else {
@@ -71,8 +71,8 @@ proptest! {
             prop_assert_eq!(agents.len(), list.len());
             for name in 0..40 {
                 let id = agent(name).id;
-                let bearer = list.iter().position(|one| one.id == id && !one.removed);
-                prop_assert_eq!(agents.number(&id), bearer.map(|index| AgentNo(index as u64 + 1)));
+                let existing = list.iter().position(|one| one.id == id && !one.removed);
+                prop_assert_eq!(agents.number(&id), existing.map(|index| AgentNo(index as u64 + 1)));
             }
         }
     }

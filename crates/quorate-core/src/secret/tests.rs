@@ -1,4 +1,4 @@
-//! The shape of a secret.
+//! Tests of the format of secrets.
 
 use expect_test::expect;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn i18_the_shape_of_a_secret_is_frozen() {
+fn i18_the_format_of_a_secret_never_changes() {
     let low = Secret::of_random([0; 32]);
     let high = Secret::of_random([0xff; 32]);
     expect!["qrt_00000000000000000000000000000000000000000004b7cJh qrt_yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp10IeVwO"].assert_eq(&format!("{} {}", low.reveal(), high.reveal()));
@@ -15,19 +15,19 @@ fn i18_the_shape_of_a_secret_is_frozen() {
     expect!["d1fe9448cb554dbdd120b58677267a95232b23ba0fa4577d681d400f85b672f9"].assert_eq(&digest);
 }
 
-// Fails under: one error for both, or an error that repeats what it was given.
+// Fails under: one error for both, or an error that contains its input.
 #[test]
-fn i18_a_typo_is_told_from_what_is_no_token() {
-    let good = Secret::of_random([7; 32]);
+fn i18_a_typo_is_distinguished_from_other_text() {
+    let valid = Secret::of_random([7; 32]);
     let parsed = |text: &str| text.parse::<Secret>().map(|secret| secret.digest());
-    assert_eq!(parsed(good.reveal()), Ok(good.digest()));
-    let shapes = ["", "qrt_", "ghp_x", "QRT_0", &good.reveal()[..52], &format!("{}0", good.reveal())];
-    let spaced = format!(" {}", &good.reveal()[1..]);
-    let marked = good.reveal().replace(|c: char| c.is_ascii_digit(), "-");
+    assert_eq!(parsed(valid.reveal()), Ok(valid.digest()));
+    let shapes = ["", "qrt_", "ghp_x", "QRT_0", &valid.reveal()[..52], &format!("{}0", valid.reveal())];
+    let spaced = format!(" {}", &valid.reveal()[1..]);
+    let marked = valid.reveal().replace(|c: char| c.is_ascii_digit(), "-");
     for text in shapes.into_iter().chain([spaced.as_str(), marked.as_str()]) {
         assert_eq!(parsed(text), Err(NoSecret::Shape), "{text}");
     }
-    let mut swapped = good.reveal().as_bytes().to_vec();
+    let mut swapped = valid.reveal().as_bytes().to_vec();
     let at = (4..52).find(|at| swapped[*at] != swapped[at + 1]).unwrap();
     swapped.swap(at, at + 1);
     let swapped = String::from_utf8(swapped).unwrap();
@@ -36,9 +36,9 @@ fn i18_a_typo_is_told_from_what_is_no_token() {
 }
 
 proptest! {
-    // Fails under: digits that run together, a checksum that leaves a character out, a text that prints itself.
+    // Fails under: missing leading zeros, a checksum that skips a character, a secret that prints itself.
     #[test]
-    fn i18_every_secret_reads_back_and_every_typo_is_seen(bits: [u8; 32], other: [u8; 32], at in 4usize..53, with in 0usize..62) {
+    fn i18_every_secret_parses_and_every_typo_is_detected(bits: [u8; 32], other: [u8; 32], at in 4usize..53, with in 0usize..62) {
         let secret = Secret::of_random(bits);
         let again: Secret = secret.reveal().parse().unwrap();
         prop_assert_eq!(again.digest(), secret.digest());

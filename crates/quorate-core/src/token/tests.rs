@@ -1,10 +1,10 @@
-//! Words of tokens.
+//! Tests of token roles, names and principals.
 
 use super::*;
 use crate::ids::{Generation, Seq};
 
 #[test]
-fn i19_numbers_and_words_of_roles_are_frozen() {
+fn i19_numbers_and_names_of_roles_never_change() {
     let all: Vec<_> = TokenRole::ALL.iter().map(|role| (role.number(), role.as_str())).collect();
     assert_eq!(all, [(2, "operator"), (3, "approver"), (4, "moderator"), (5, "viewer"), (6, "admin")]);
     assert!(TokenRole::ALL.iter().all(|role| TokenRole::from_number(role.number()) == Some(*role)));
@@ -22,9 +22,9 @@ fn i19_only_a_token_of_role_agent_names_an_agent() {
     }
 }
 
-// Fails under: a name that could pass for another principal, or break a line of the log.
+// Fails under: a name that could impersonate another principal, or break a line of a log.
 #[test]
-fn i19_the_name_of_a_token_is_a_plain_word() {
+fn i19_a_token_name_has_restricted_characters() {
     for name in ["ci", "anna@example.com", "build-7.x_2+test", &"a".repeat(128)] {
         assert_eq!(TokenName::new(name).unwrap().as_str(), name);
     }
@@ -35,7 +35,7 @@ fn i19_the_name_of_a_token_is_a_plain_word() {
 }
 
 #[test]
-fn i19_a_token_says_who_acts_and_until_when() {
+fn i19_a_token_determines_principal_and_expiry() {
     let mut token = AccessToken {
         id: TokenId { generation: Generation(0), seq: Seq(2), n: 0 },
         digest: TokenDigest([7; 32]),
