@@ -1,8 +1,8 @@
-//! How effects are written down. The bytes are hashed, so this is for ever: numbers are frozen, and a body is read by
-//! the rules of the format byte that its record bears.
+//! Binary encoding of records. The bytes are hashed, so the format is permanent: numbers never change, and a body is
+//! decoded by the format byte of its record.
 //!
-//! A body is: the number of payload parts, and for each its length and digest; then the number of effects, and for
-//! each its tag, its length and its fields. Numbers are LEB128, texts and byte strings have their length before them.
+//! A body consists of the number of payload parts, the length and digest of each, the number of effects, and the tag,
+//! length and fields of each. Numbers are LEB128; texts and byte strings are length-prefixed.
 
 mod approval;
 mod effect;
@@ -27,20 +27,20 @@ pub use item::{read_item, write_item};
 pub use presence::{read_presence, write_presence};
 pub use result::{read_results, write_results};
 
-/// The format that this release writes.
+/// The format written by this release.
 pub const FORMAT: u8 = 1;
 
-/// A stored body that cannot be read: damage, or a newer release.
+/// A decoding error: the bytes are corrupt, or written by a newer release.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the body is not readable at byte {at}: {what}")]
+#[error("cannot decode the body at byte {at}: expected {what}")]
 pub struct Unreadable {
-    /// Where.
+    /// Byte offset of the error.
     pub at: usize,
-    /// What was expected.
+    /// Description of the expected value.
     pub what: &'static str,
 }
 
-/// Writes a body. The payload parts are those of the effects, in order.
+/// Encodes a body. `parts` are the payload parts of the effects, in order.
 #[must_use]
 pub fn write_body(parts: &[Payload], effects: &[Effect]) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(96 + 64 * parts.len() + 48 * effects.len()));
@@ -60,10 +60,10 @@ pub fn write_body(parts: &[Payload], effects: &[Effect]) -> Vec<u8> {
     out.0
 }
 
-/// Reads the body of a record, with the payload parts that the record holds.
+/// Decodes the body of a record, with its payload parts.
 ///
 /// # Errors
-/// When the bytes are not what this release understands.
+/// If the bytes cannot be decoded by this release.
 pub fn read_body(record: &Record) -> Result<Body, Unreadable> {
     read_with(record, |parts| split_payload(parts, &record.salts, &record.payload))
 }
@@ -73,12 +73,12 @@ fn read_with(
     payloads_of: impl FnOnce(&[(u64, [u8; 32])]) -> Option<Vec<Payload>>,
 ) -> Result<Body, Unreadable> {
     if record.format != FORMAT {
-        return Err(Unreadable { at: 0, what: "a format that this release knows" });
+        return Err(Unreadable { at: 0, what: "a known format" });
     }
     let mut input = Reader::new(&record.body);
     let parts = read_parts(&mut input)?;
     let payloads = payloads_of(&parts)
-        .ok_or(Unreadable { at: 0, what: "as many salts and payload bytes as the parts say" })?;
+        .ok_or(Unreadable { at: 0, what: "salts and payload bytes of the stated lengths" })?;
     let count = input.count(2)?;
     let mut effects = Vec::with_capacity(count);
     for _ in 0..count {
@@ -91,7 +91,7 @@ fn read_with(
     Ok(Body { parts, effects })
 }
 
-/// What a body says, of a record that was read without its payload: messages have their digest, and no bytes.
+/// Decodes the body of a record that was loaded without its payload: payloads have a digest, but no bytes.
 ///
 /// # Errors
 /// As [`read_body`].
@@ -100,7 +100,7 @@ pub fn read_bare(record: &Record) -> Result<Body, Unreadable> {
     read_with(record, |parts| Some(parts.iter().map(bare).collect()))
 }
 
-/// One payload part of a record; `None` if it has no such part.
+/// Returns one payload part of a record; `None` if it does not exist.
 ///
 /// # Errors
 /// As [`read_body`].
@@ -110,7 +110,7 @@ pub fn part(record: &Record, part: u32) -> Result<Option<Payload>, Unreadable> {
     Ok(payloads.and_then(|payloads| payloads.into_iter().nth(part as usize)))
 }
 
-/// The deliveries that the record with this body ended, each with how and under which lease.
+/// Returns the deliveries ended by the record with this body, each with its end state and lease token.
 ///
 /// # Errors
 /// As [`read_body`].
@@ -129,11 +129,11 @@ pub fn ends_of(body: &[u8]) -> Result<HashMap<DeliveryNo, (EndState, Token)>, Un
     Ok(ends)
 }
 
-/// Where a payload part begins among the payload bytes of its record, how long it is, and its digest; `None` if there is no such
-/// part. The first [`parts_prefix`] bytes of the body are enough to tell.
+/// Returns offset, length and digest of a payload part within the payload of its record; `None` if it does not exist.
+/// Needs only the first [`parts_prefix`] bytes of the body.
 ///
 /// # Errors
-/// When the bytes are not what this release understands.
+/// If the bytes cannot be decoded by this release.
 pub fn place_of_part(body: &[u8], part: u32) -> Result<Option<(u64, u64, [u8; 32])>, Unreadable> {
     let mut input = Reader::new(body);
     if input.number()? <= u64::from(part) {
@@ -147,14 +147,14 @@ pub fn place_of_part(body: &[u8], part: u32) -> Result<Option<(u64, u64, [u8; 32
     Ok(Some((start, input.number()?, input.array()?)))
 }
 
-/// How many bytes of a body tell where its parts up to this one lie.
+/// Returns how many bytes of a body are needed to locate this part.
 #[must_use]
 pub fn parts_prefix(part: u32) -> u64 {
-    // A number has at most 10 bytes, a digest 32.
+    // A number takes at most 10 bytes, a digest 32.
     10 + 42 * (u64::from(part) + 1)
 }
 
-/// Length and digest of each payload part, without reading the effects.
+/// Returns length and digest of each payload part, without decoding the effects.
 ///
 /// # Errors
 /// As [`read_body`].
@@ -171,7 +171,7 @@ fn read_parts(input: &mut Reader<'_>) -> Result<Vec<(u64, [u8; 32])>, Unreadable
     Ok(parts)
 }
 
-/// The payload of each part; `None` if the stored bytes do not add up.
+/// Splits the payload into its parts; `None` if the lengths do not add up.
 fn split_payload(parts: &[(u64, [u8; 32])], salts: &[u8], payload: &Bytes) -> Option<Vec<Payload>> {
     let mut start = 0usize;
     let mut found = Vec::with_capacity(parts.len());
@@ -189,7 +189,7 @@ fn split_payload(parts: &[(u64, [u8; 32])], salts: &[u8], payload: &Bytes) -> Op
     (start == payload.len()).then_some(found)
 }
 
-/// Appends values to bytes.
+/// Encoder.
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
 impl Writer {
@@ -205,7 +205,7 @@ impl Writer {
         values.iter().for_each(|value| self.number(*value));
     }
 
-    /// How much further a number is than another, or how much less.
+    /// Writes the difference of two numbers, zigzag-encoded.
     pub(crate) fn difference(&mut self, from: u64, to: u64) {
         let by = to.wrapping_sub(from) as i64;
         self.number((by << 1 ^ by >> 63) as u64);
@@ -220,13 +220,13 @@ impl Writer {
         self.bytes(text.as_ref().as_bytes());
     }
 
-    /// 0, or one more than the value.
+    /// Writes 0 for `None`, else the value plus 1.
     pub(crate) fn option(&mut self, value: Option<u64>) {
         self.number(value.map_or(0, |value| value.saturating_add(1)));
     }
 }
 
-/// Takes values from bytes.
+/// Decoder.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
             let Some(byte) = self.bytes.get(self.at) else { return self.wrong("a number") };
             let low = u64::from(byte & 0x7f);
             if shift == 63 && low > 1 {
-                return self.wrong("a number of 64 bits");
+                return self.wrong("a 64-bit number");
             }
             self.at += 1;
             value |= low << shift;
@@ -255,7 +255,7 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        self.wrong("a number of 64 bits")
+        self.wrong("a 64-bit number")
     }
 
     pub(crate) fn difference(&mut self, from: u64) -> Result<u64, Unreadable> {
@@ -272,11 +272,12 @@ impl<'a> Reader<'a> {
         Ok(self.number()?.checked_sub(1))
     }
 
-    /// A count of things that take at least `size` bytes each, so that damaged counts do not allocate the world.
+    /// Reads a count of values that take at least `size` bytes each. Bounded by the input, so that a corrupt count cannot
+    /// cause a huge allocation.
     pub(crate) fn count(&mut self, size: usize) -> Result<usize, Unreadable> {
         let count: usize = self.narrow()?;
         if count.saturating_mul(size) > self.bytes.len() - self.at {
-            return self.wrong("a count that fits");
+            return self.wrong("a count within the remaining bytes");
         }
         Ok(count)
     }
@@ -292,7 +293,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn slice(&mut self) -> Result<&'a [u8], Unreadable> {
         let length: usize = self.narrow()?;
         let Some(found) = self.at.checked_add(length).and_then(|end| self.bytes.get(self.at..end)) else {
-            return self.wrong("that many bytes");
+            return self.wrong("as many bytes as the length states");
         };
         self.at += length;
         Ok(found)
@@ -304,10 +305,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn text(&mut self) -> Result<&'a str, Unreadable> {
         let bytes = self.slice()?;
-        std::str::from_utf8(bytes).or_else(|_| self.wrong("text in UTF-8"))
+        std::str::from_utf8(bytes).or_else(|_| self.wrong("UTF-8 text"))
     }
 
-    /// A checked id.
+    /// Reads and validates an id.
     pub(crate) fn id<T: std::str::FromStr>(&mut self) -> Result<T, Unreadable> {
         let text = self.text()?;
         text.parse().or_else(|_| self.wrong("an id"))
@@ -318,7 +319,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn end(&self) -> Result<(), Unreadable> {
-        if self.is_done() { Ok(()) } else { self.wrong("the end") }
+        if self.is_done() { Ok(()) } else { self.wrong("the end of the input") }
     }
 }
 

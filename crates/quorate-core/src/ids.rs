@@ -427,7 +427,7 @@ impl Eras {
         if self.of_delivery(id.number) == id.generation {
             return Ok(id.number);
         }
-        Err(Refused::new(Code::NotFound, format!("delivery {id} does not exist"))
+        Err(Refused::new(Code::NotFound, format!("there is no delivery {id}"))
             .hint("the id may be from before a restore from a backup; claim again"))
     }
 }

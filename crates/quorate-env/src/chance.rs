@@ -1,4 +1,4 @@
-//! Random bytes: identities of spaces, salts of payloads and secrets of tokens. The only place that asks the system for them.
+//! Random bytes for space identities, payload salts and token secrets. The only module that reads the system's entropy.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,9 +8,9 @@ pub struct Chance(Source);
 
 #[derive(Debug)]
 enum Source {
-    /// The system's, drawn in blocks: one call to the kernel serves many payloads.
+    /// The system's random source, read in blocks: one system call serves many payloads.
     System(Box<Mutex<Block>>),
-    /// The same sequence for the same seed: for tests.
+    /// A deterministic sequence, for tests.
     Seeded(Mutex<u64>),
 }
 
@@ -21,28 +21,28 @@ struct Block {
 }
 
 impl Chance {
-    /// Real chance.
+    /// Creates a source that reads the system's entropy.
     #[must_use]
     pub fn system() -> Arc<Self> {
         Arc::new(Self(Source::System(Box::new(Mutex::new(Block { bytes: [0; 1024], used: 1024 })))))
     }
 
-    /// The same sequence for the same seed.
+    /// Creates a deterministic source: the same seed yields the same sequence. For tests.
     #[must_use]
     pub fn seeded(seed: u64) -> Arc<Self> {
         Arc::new(Self(Source::Seeded(Mutex::new(seed))))
     }
 
-    /// Sixteen random bytes, never all zero: zeros mark what was erased.
+    /// Returns sixteen random bytes, never all zero: a zero salt marks an erased payload.
     ///
     /// # Panics
-    /// When the system has no randomness to give. Going on without would make digests guessable.
+    /// If the system's random source fails. Continuing without would make digests guessable.
     #[must_use]
     pub fn sixteen(&self) -> [u8; 16] {
-        let mut drawn = [0; 16];
-        while drawn == [0; 16] {
-            drawn = match &self.0 {
-                Source::System(block) => block.lock().unwrap_or_else(PoisonError::into_inner).draw(),
+        let mut bytes = [0; 16];
+        while bytes == [0; 16] {
+            bytes = match &self.0 {
+                Source::System(block) => block.lock().unwrap_or_else(PoisonError::into_inner).next(),
                 Source::Seeded(state) => {
                     let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                     let (high, low) = (split_mix(&mut state), split_mix(&mut state));
@@ -50,36 +50,36 @@ impl Chance {
                 }
             };
         }
-        drawn
+        bytes
     }
 
-    /// Thirty-two random bytes: a secret.
+    /// Returns thirty-two random bytes, for a secret.
     ///
     /// # Panics
     /// As [`Chance::sixteen`].
     #[must_use]
     pub fn thirty_two(&self) -> [u8; 32] {
-        let mut drawn = [0; 32];
-        drawn[..16].copy_from_slice(&self.sixteen());
-        drawn[16..].copy_from_slice(&self.sixteen());
-        drawn
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&self.sixteen());
+        bytes[16..].copy_from_slice(&self.sixteen());
+        bytes
     }
 }
 
 impl Block {
-    fn draw(&mut self) -> [u8; 16] {
+    fn next(&mut self) -> [u8; 16] {
         if self.used == self.bytes.len() {
-            getrandom::fill(&mut self.bytes).expect("the system gives random bytes");
+            getrandom::fill(&mut self.bytes).expect("the system's random source works");
             self.used = 0;
         }
-        let mut drawn = [0; 16];
-        drawn.copy_from_slice(&self.bytes[self.used..self.used + 16]);
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&self.bytes[self.used..self.used + 16]);
         self.used += 16;
-        drawn
+        bytes
     }
 }
 
-/// The generator SplitMix64: small, and good enough for seeds.
+/// SplitMix64, a small generator that is sufficient for tests.
 fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

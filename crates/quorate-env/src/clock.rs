@@ -1,4 +1,4 @@
-//! What time it is. The only place that asks the system; everything else is told.
+//! Clocks. The only module that reads the system's time; all other code gets it from a [`Clock`].
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,15 +8,15 @@ use tokio::sync::watch;
 
 use crate::BoxFuture;
 
-/// A source of time. Leases are measured with the monotonic reading, all else with the wall clock.
+/// A source of time. Leases and timeouts use the monotonic time, everything else the wall clock.
 pub trait Clock: Send + Sync {
-    /// Both clocks, read together.
+    /// Reads both clocks.
     fn now(&self) -> Now;
-    /// Ends when `wait` has passed on this clock, or earlier. Whoever waits looks at the clock again.
+    /// Completes after `wait` on this clock, or spuriously earlier: callers have to check the time again.
     fn pass(&self, wait: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// Waits until that much time has passed on a clock.
+/// Waits for a duration on a clock.
 pub async fn sleep(clock: &dyn Clock, wait: Duration) {
     let mut now = clock.now();
     let until = now.plus(wait).mono;
@@ -26,14 +26,14 @@ pub async fn sleep(clock: &dyn Clock, wait: Duration) {
     }
 }
 
-/// The clock of the machine.
+/// The system's clock.
 #[derive(Debug)]
 pub struct SystemClock {
     start: Instant,
 }
 
 impl SystemClock {
-    /// A clock whose monotonic reading starts now.
+    /// Creates a clock whose monotonic time starts at zero.
     #[must_use]
     pub fn new() -> Arc<Self> {
         Arc::new(Self { start: Instant::now() })
@@ -55,7 +55,7 @@ fn whole_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A clock that stands still until it is told to move: for tests, ours and our users'.
+/// A clock that is advanced manually, for tests.
 #[derive(Debug)]
 pub struct SetClock {
     now: Mutex<Now>,
@@ -63,20 +63,19 @@ pub struct SetClock {
 }
 
 impl SetClock {
-    /// A clock that stands at a time: milliseconds since 1970.
+    /// Creates a clock at a time in milliseconds since 1970.
     #[must_use]
     pub fn at(ms: u64) -> Arc<Self> {
         let now = Now { wall: Timestamp(ms), mono: Mono(0) };
         Arc::new(Self { now: Mutex::new(now), moved: watch::Sender::new(0) })
     }
 
-    /// Moves both clocks forward, and wakes whoever waits.
+    /// Advances both clocks and wakes all waiters.
     pub fn advance(&self, by: Duration) {
         self.change(|now| *now = now.plus(by));
     }
 
-    /// Lets the wall clock jump, forward or back, while the monotonic clock goes on: what an operator or a time server
-    /// may do to a machine.
+    /// Sets the wall clock, forward or back, without affecting the monotonic clock, like an operator or NTP may do.
     pub fn jump_wall_to(&self, ms: u64) {
         self.change(|now| now.wall = Timestamp(ms));
     }
@@ -95,11 +94,11 @@ impl Clock for SetClock {
     fn pass(&self, wait: Duration) -> BoxFuture<'static, ()> {
         let until = self.now().plus(wait).mono;
         let mut moved = self.moved.subscribe();
-        // Looked at after subscribing: a move between the two is not missed.
-        let already = self.now().mono >= until;
+        // Checked after subscribing, so that no change in between is missed.
+        let elapsed = self.now().mono >= until;
         Box::pin(async move {
-            if !already {
-                // The clock is gone: nothing will ever move again, so the wait is over.
+            if !elapsed {
+                // An error means that the clock was dropped: it will never advance again, so the wait ends.
                 let _ = moved.changed().await;
             }
         })

@@ -1,6 +1,8 @@
-//! The environment of a process: the clock and random bytes. Each has a real source and a deterministic one for tests.
+//! The environment of a process: clock and entropy, each with a system and a deterministic test implementation; and
+//! backoff.
 //!
-//! The store and the network client both need them, and the client does without the store.
+//! A crate of its own, because both the store and the network client need them, and the client does not depend on the
+//! store.
 
 mod backoff;
 mod chance;
@@ -12,5 +14,5 @@ pub use backoff::Backoff;
 pub use chance::Chance;
 pub use clock::{Clock, SetClock, SystemClock, sleep};
 
-/// A future behind a pointer, for traits that are used as `Arc<dyn …>`.
+/// A boxed future, for traits that are used as `Arc<dyn …>`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

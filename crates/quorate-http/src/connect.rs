@@ -1,4 +1,4 @@
-//! Connections: TCP without delay, and TLS over it for https, within one time limit.
+//! Connections: TCP with `TCP_NODELAY`, and TLS for https, within one connect timeout.
 
 use std::error::Error as StdError;
 use std::io;
@@ -15,45 +15,45 @@ use tower_service::Service;
 #[cfg(feature = "tls")]
 pub use crate::tls::Trust;
 
-/// Whose certificates are accepted: this program was built without https.
+/// The trusted certificate authorities. Empty, because this program was built without https.
 #[cfg(not(feature = "tls"))]
 #[derive(Clone, Default, Debug)]
 pub struct Trust;
 
-/// Bytes in both directions. `TokioIo` makes it one of tokio's streams.
+/// A bidirectional byte stream. Wrap it in `TokioIo` for tokio's traits.
 #[cfg(feature = "tls")]
 pub type Stream = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
-/// Bytes in both directions. `TokioIo` makes it one of tokio's streams.
+/// A bidirectional byte stream. Wrap it in `TokioIo` for tokio's traits.
 #[cfg(not(feature = "tls"))]
 pub type Stream = TokioIo<TcpStream>;
 
-/// Why there is no connection.
+/// A connection error.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Nothing listens there.
+    /// No process listens on the port.
     #[error("connection refused")]
     Refused,
-    /// There was none in time.
-    #[error("no connection within {} ms", .0.as_millis())]
+    /// The connect timeout elapsed.
+    #[error("connection timed out after {} ms", .0.as_millis())]
     TimedOut(Duration),
-    /// The server's certificate is not accepted.
+    /// The server's certificate is not trusted.
     #[cfg(feature = "tls")]
-    #[error("its certificate is not accepted: {0}")]
+    #[error("the server's certificate is not accepted: {0}")]
     Certificate(tokio_rustls::rustls::CertificateError),
-    /// The server speaks no TLS that is understood, or TLS cannot be used here.
+    /// The TLS handshake failed, or TLS is not available.
     #[error("TLS failed: {0}")]
     Tls(String),
-    /// Anything else: an unknown host, an unreachable network.
+    /// Any other error, such as an unknown host or an unreachable network.
     #[error("{0}")]
     Io(String),
 }
 
 impl ConnectError {
-    fn of(error: &(dyn StdError + 'static)) -> Self {
+    fn from_error(error: &(dyn StdError + 'static)) -> Self {
         #[cfg(feature = "tls")]
         if let Some(error) = find::<tokio_rustls::rustls::Error>(error) {
             return match error {
-                tokio_rustls::rustls::Error::InvalidCertificate(wrong) => Self::Certificate(wrong.clone()),
+                tokio_rustls::rustls::Error::InvalidCertificate(cause) => Self::Certificate(cause.clone()),
                 other => Self::Tls(other.to_string()),
             };
         }
@@ -65,7 +65,7 @@ impl ConnectError {
     }
 }
 
-/// Makes connections. Cheap to clone.
+/// Opens connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Connector {
     tcp: HttpConnector,
@@ -75,7 +75,7 @@ pub struct Connector {
 }
 
 impl Connector {
-    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "there is nothing to trust"))]
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "only used with TLS"))]
     pub(crate) fn new(within: Duration, trust: Trust) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
@@ -88,10 +88,10 @@ impl Connector {
         }
     }
 
-    /// Connects to the host of a URI; with TLS if its scheme is https.
+    /// Connects to the host of a URI, with TLS if its scheme is https.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// If the connection cannot be established in time.
     pub async fn connect(&self, uri: Uri) -> Result<Stream, ConnectError> {
         let opened = tokio::time::timeout(self.within, self.open(uri)).await;
         opened.unwrap_or(Err(ConnectError::TimedOut(self.within)))
@@ -101,10 +101,10 @@ impl Connector {
     async fn open(&self, uri: Uri) -> Result<Stream, ConnectError> {
         if uri.scheme_str() == Some("https") {
             let opened = self.tls.connector()?.call(uri).await;
-            return opened.map_err(|error| ConnectError::of(&*error));
+            return opened.map_err(|error| ConnectError::from_error(&*error));
         }
         let opened = self.tcp.clone().call(uri).await;
-        opened.map(Stream::Http).map_err(|error| ConnectError::of(&error))
+        opened.map(Stream::Http).map_err(|error| ConnectError::from_error(&error))
     }
 
     #[cfg(not(feature = "tls"))]
@@ -112,7 +112,7 @@ impl Connector {
         if uri.scheme_str() == Some("https") {
             return Err(ConnectError::Tls("this program was built without https".to_owned()));
         }
-        self.tcp.clone().call(uri).await.map_err(|error| ConnectError::of(&error))
+        self.tcp.clone().call(uri).await.map_err(|error| ConnectError::from_error(&error))
     }
 }
 
@@ -131,14 +131,14 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// The first error of this type among the causes of an error.
+/// Finds the first error of this type in an error's chain of sources.
 pub(crate) fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref() {
             return Some(found);
         }
-        // What an `io::Error` wraps is not its source, but its source is the source of that.
+        // `io::Error::source` skips the error that it wraps, so unwrap that first.
         next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(inner) => Some(inner),
             None => error.source(),

@@ -1,8 +1,8 @@
-//! The HTTP client of the workspace: calls of a hub, of models and of collectors. Bounded in connect time, total time,
-//! response bytes and connections; redirects are not followed. Dropping a call closes its connection. Errors name neither
-//! headers nor bodies.
+//! The HTTP client of the workspace, for calls to hubs, model providers and OpenTelemetry collectors. It limits connect
+//! time, total time, response size and connections, and does not follow redirects. Dropping a call closes its
+//! connection. Errors contain neither headers nor bodies.
 //!
-//! It pools with hyper-util's client and encrypts with rustls. What a status or a body means is the caller's.
+//! Built on hyper-util's pooling client and rustls. Interpreting status and body is up to the caller.
 
 mod connect;
 #[cfg(feature = "tls")]
@@ -28,21 +28,21 @@ pub use connect::{ConnectError, Connector, Stream, Trust};
 pub use tokio_rustls::rustls::CertificateError;
 pub use url::Url;
 
-/// Bytes of a response's headers.
+/// Maximum bytes of a response's headers.
 const HEADER_BYTES_MAX: usize = 64 << 10;
 
-/// How connections are made and kept.
+/// Options of a client's connections.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How long making a connection may take: name, TCP and TLS.
+    /// Connect timeout, including DNS, TCP and TLS.
     pub connect_within: Duration,
-    /// Calls at a time; further ones wait. Streams are not counted.
+    /// Maximum concurrent calls; further ones wait. Streams do not count.
     pub calls_max: usize,
-    /// Connections to a host that are kept open between calls; 0: each call has its own.
+    /// Maximum idle connections per host; 0 disables connection reuse.
     pub idle_max: usize,
-    /// How long such a connection is kept.
+    /// Idle timeout of a connection.
     pub idle_within: Duration,
-    /// Whose certificates are accepted.
+    /// Trusted certificate authorities.
     pub trust: Trust,
 }
 
@@ -58,39 +58,39 @@ impl Default for Options {
     }
 }
 
-/// The bounds of one call.
+/// Limits of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long it may take in all.
+    /// Total timeout.
     pub within: Duration,
-    /// Bytes of the response's body.
+    /// Maximum bytes of the response body.
     pub bytes_max: usize,
 }
 
-/// Why a call has no response.
+/// An error of a call.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no connection. Nothing was sent.
+    /// The connection could not be established. Nothing was sent.
     #[error("cannot connect")]
     Connect(#[source] ConnectError),
     /// The connection was closed before the request was sent.
-    #[error("the connection was closed: {0}")]
+    #[error("the connection was closed before the request was sent: {0}")]
     Unsent(String),
-    /// The connection broke before the response began; the request may have been received.
-    #[error("the connection broke: {0}")]
+    /// The connection was lost before the response started; the request may have been received.
+    #[error("the connection was lost before the response: {0}")]
     Broken(String),
-    /// The connection broke in the middle of the response.
-    #[error("the answer broke off: {0}")]
+    /// The connection was lost during the response.
+    #[error("the response is incomplete: {0}")]
     Incomplete(String),
     /// The response is larger than the limit.
-    #[error("the answer is larger than {0} bytes")]
+    #[error("the response exceeds the limit of {0} bytes")]
     TooLarge(usize),
-    /// There was no complete response in time; the request may have been received.
-    #[error("no answer within {} ms", .0.as_millis())]
+    /// The response did not complete in time; the request may have been received.
+    #[error("no complete response within {} ms", .0.as_millis())]
     TimedOut(Duration),
 }
 
-/// Makes calls. Cheap to clone; clones share their connections.
+/// An HTTP client. Cheap to clone; clones share their connections.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -101,7 +101,7 @@ struct Inner {
 }
 
 impl Client {
-    /// A client without connections.
+    /// Creates a client. Connections are opened on demand.
     #[must_use]
     pub fn new(options: Options) -> Self {
         let Options { connect_within, calls_max, idle_max, idle_within, trust } = options;
@@ -115,45 +115,45 @@ impl Client {
         Self(Arc::new(Inner { pool, connector, slots: Semaphore::new(calls_max.max(1)) }))
     }
 
-    /// Makes connections as the calls do: for other protocols.
+    /// The connector, for opening connections for other protocols.
     #[must_use]
     pub fn connector(&self) -> &Connector {
         &self.0.connector
     }
 
-    /// Sends a request to an absolute URI and reads the whole response, whatever its status.
+    /// Sends a request to an absolute URI and reads the complete response, whatever its status.
     ///
     /// # Errors
-    /// When there is no complete response within the limits.
+    /// If there is no complete response within the limits.
     pub async fn send(
         &self,
         request: Request<Full<Bytes>>,
         limits: Limits,
     ) -> Result<Response<Bytes>, Error> {
         let exchange = async {
-            // Never closed.
+            // Cannot fail: the semaphore is never closed.
             let _slot = self.0.slots.acquire().await;
-            let response = self.0.pool.request(request).await.map_err(|error| of_pool(&error))?;
+            let response = self.0.pool.request(request).await.map_err(|error| classify(&error))?;
             read(response, limits.bytes_max).await
         };
-        in_time(limits.within, exchange).await
+        with_timeout(limits.within, exchange).await
     }
 
-    /// Sends a request to an absolute URI; the response has begun within that time, and its body comes as it comes. No limit
-    /// on its size: the caller reads it piece by piece.
+    /// Sends a request to an absolute URI and returns once the response head has arrived. The body is streamed, without a
+    /// limit on its size.
     ///
     /// # Errors
-    /// When the response does not begin in time.
+    /// If the response does not start in time.
     pub async fn stream(
         &self,
         request: Request<Full<Bytes>>,
         within: Duration,
     ) -> Result<Response<Incoming>, Error> {
-        in_time(within, async { self.0.pool.request(request).await.map_err(|error| of_pool(&error)) }).await
+        with_timeout(within, async { self.0.pool.request(request).await.map_err(|error| classify(&error)) }).await
     }
 }
 
-/// Reads the whole body of a response.
+/// Reads the complete body of a response.
 ///
 /// # Errors
 /// `TooLarge` or `Incomplete`.
@@ -166,18 +166,18 @@ pub async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Resp
     }
 }
 
-async fn in_time<T>(within: Duration, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+async fn with_timeout<T>(within: Duration, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     tokio::time::timeout(within, work).await.unwrap_or(Err(Error::TimedOut(within)))
 }
 
-fn of_pool(error: &legacy::Error) -> Error {
+fn classify(error: &legacy::Error) -> Error {
     if let Some(connect) = connect::find::<ConnectError>(error) {
         return Error::Connect(connect.clone());
     }
     let hyper = connect::find::<hyper::Error>(error);
     let why =
         hyper.map_or_else(|| quorate_core::error_chain(error), |hyper| quorate_core::error_chain(hyper));
-    // hyper gives the message back if the connection was closed before it was written.
+    // hyper reports a cancellation if the connection was closed before the request was written.
     if error.is_connect() || hyper.is_some_and(hyper::Error::is_canceled) {
         Error::Unsent(why)
     } else {
@@ -185,7 +185,7 @@ fn of_pool(error: &legacy::Error) -> Error {
     }
 }
 
-/// The authority and scheme of an address joined with a path and query, as a request wants it.
+/// Builds an absolute URI from scheme, authority, and path with query.
 #[must_use]
 pub fn absolute(secure: bool, authority: &str, target: &str) -> String {
     format!("{}://{authority}{target}", if secure { "https" } else { "http" })

@@ -1,4 +1,4 @@
-//! What is bounded, what is closed, and what an error says of whether the request was received.
+//! Tests of limits, connection handling and error classification.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::{Client, ConnectError, Error, Limits, Options};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
-/// A guard against hanging, nothing depends on it.
+/// Protects the tests against hanging; no test waits for it.
 const GUARD: Duration = Duration::from_secs(60);
 const LIMITS: Limits = Limits { within: GUARD, bytes_max: 100 };
 
@@ -25,7 +25,7 @@ async fn listener() -> (TcpListener, String) {
     (listener, url)
 }
 
-/// Takes a connection and reads the request on it.
+/// Accepts a connection and reads the request.
 async fn accept(listener: &TcpListener) -> TcpStream {
     let (mut stream, _) = listener.accept().await.expect("a connection");
     let mut head = Vec::new();
@@ -35,19 +35,19 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// Waits until the other side has closed the connection.
+/// Waits until the peer closes the connection.
 async fn closed(mut stream: TcpStream) {
     let read = tokio::time::timeout(GUARD, stream.read(&mut [0; 1])).await.expect("it is closed");
     assert_eq!(read.unwrap_or(0), 0, "nothing more is sent");
 }
 
-/// Answers each connection once.
-async fn answering(answer: &'static str) -> String {
+/// Starts a server that sends one response per connection.
+async fn server(response: &'static str) -> String {
     let (listener, url) = listener().await;
     tokio::spawn(async move {
         loop {
             let mut stream = accept(&listener).await;
-            let _ = stream.write_all(answer.as_bytes()).await;
+            let _ = stream.write_all(response.as_bytes()).await;
         }
     });
     url
@@ -59,7 +59,7 @@ async fn failed(url: &str, limits: Limits) -> Error {
     error
 }
 
-// Fails under: a call that goes on in the background. A model would go on answering, and be paid for it.
+// Fails under: a call that continues in the background. A model provider would continue generating, and charge for it.
 #[tokio::test]
 async fn dropping_a_call_closes_its_connection() {
     let (listener, url) = listener().await;
@@ -67,7 +67,7 @@ async fn dropping_a_call_closes_its_connection() {
         let client = Client::new(Options { idle_max, ..Options::default() });
         let mut call = Box::pin(client.send(get(&url), LIMITS));
         let stream = tokio::select! {
-            _ = &mut call => panic!("nobody answers"),
+            _ = &mut call => panic!("the server does not respond"),
             stream = accept(&listener) => stream,
         };
         drop(call);
@@ -75,7 +75,7 @@ async fn dropping_a_call_closes_its_connection() {
     }
 }
 
-// Fails under: a stream that is read on after its reader has gone.
+// Fails under: a stream that continues after its reader was dropped.
 #[tokio::test]
 async fn dropping_a_stream_closes_its_connection() {
     let (listener, url) = listener().await;
@@ -90,13 +90,13 @@ async fn dropping_a_stream_closes_its_connection() {
     closed(stream).await;
 }
 
-// Fails under: a pool without a timer; one that keeps nothing; one that keeps everything.
+// Fails under: a pool without an idle timeout; one that reuses nothing; one without a limit.
 #[tokio::test]
 async fn idle_connections_are_reused_and_then_closed() {
     let (listener, url) = listener().await;
     let idle_within = Duration::from_millis(100);
     let client = Client::new(Options { idle_max: 1, idle_within, ..Options::default() });
-    let answer = async {
+    let response = async {
         let mut stream = accept(&listener).await;
         stream.write_all(OK.as_bytes()).await.expect("written");
         let mut head = Vec::new();
@@ -108,42 +108,42 @@ async fn idle_connections_are_reused_and_then_closed() {
     };
     let calls = async {
         for _ in 0..2 {
-            let answer = client.send(get(&url), LIMITS).await.expect("an answer");
-            assert_eq!(answer.body(), "{}");
+            let response = client.send(get(&url), LIMITS).await.expect("a response");
+            assert_eq!(response.body(), "{}");
         }
     };
-    let ((), stream) = tokio::join!(calls, answer);
+    let ((), stream) = tokio::join!(calls, response);
     closed(stream).await;
 }
 
-// Fails under: no bound on the time, or on the size, of an answer.
+// Fails under: no limit on the time or size of a response.
 #[tokio::test]
-async fn i21_answers_are_bounded_in_time_and_size() {
+async fn i21_responses_are_limited_in_time_and_size() {
     let (_silent, url) = listener().await;
     let within = Duration::from_millis(50);
     assert!(matches!(failed(&url, Limits { within, ..LIMITS }).await, Error::TimedOut(_)));
-    let url = answering(OK).await;
+    let url = server(OK).await;
     assert!(matches!(failed(&url, Limits { bytes_max: 1, ..LIMITS }).await, Error::TooLarge(1)));
 }
 
-// Fails under: a request that may have been received and is said to be unsent, or the other way round.
+// Fails under: a request that may have been received reported as unsent, or vice versa.
 #[tokio::test]
-async fn an_error_says_whether_the_request_may_have_been_received() {
+async fn an_error_states_whether_the_request_may_have_been_received() {
     let (listener, url) = listener().await;
     drop(listener);
     let refused = failed(&url, LIMITS).await;
     assert!(matches!(refused, Error::Connect(ConnectError::Refused)), "{refused:?}");
-    let broken = failed(&answering("").await, LIMITS).await;
+    let broken = failed(&server("").await, LIMITS).await;
     assert!(matches!(broken, Error::Broken(_)), "{broken:?}");
-    let short = failed(&answering("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}").await, LIMITS).await;
+    let short = failed(&server("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}").await, LIMITS).await;
     assert!(matches!(short, Error::Incomplete(_)), "{short:?}");
 }
 
-// Fails under: a redirect that is followed, with the token.
+// Fails under: a redirect that is followed, together with the token.
 #[tokio::test]
 async fn i18_redirects_are_not_followed() {
     let url =
-        answering("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
-    let answer = Client::new(Options::default()).send(get(&url), LIMITS).await.expect("an answer");
-    assert_eq!(answer.status(), 302);
+        server("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
+    let response = Client::new(Options::default()).send(get(&url), LIMITS).await.expect("a response");
+    assert_eq!(response.status(), 302);
 }

@@ -1,4 +1,4 @@
-//! TLS: whose certificates are accepted.
+//! TLS connections and trusted certificate authorities.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -11,28 +11,28 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use crate::ConnectError;
 
-/// Whose certificates are accepted.
+/// The trusted certificate authorities.
 #[derive(Clone, Default, Debug)]
 pub enum Trust {
-    /// Those of the machine's authorities, or of the file that `SSL_CERT_FILE` names. Read at the first https connection.
+    /// The system's trust store, or the file named by `SSL_CERT_FILE`. Loaded with the first https connection.
     #[default]
     Machine,
-    /// Those of these authorities only.
+    /// Only these authorities.
     Only(Arc<RootCertStore>),
 }
 
 impl Trust {
-    /// Only the authorities of a PEM file.
+    /// Trusts only the authorities of a PEM file.
     ///
     /// # Errors
-    /// Why none can be read from it.
+    /// If it contains no readable certificate.
     pub fn file(file: &Path) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_file_iter(file).map_err(|error| error.to_string())? {
             let certificate = certificate.map_err(|error| error.to_string())?;
             roots.add(certificate).map_err(|error| error.to_string())?;
         }
-        if roots.is_empty() { Err("it holds none".into()) } else { Ok(Self::Only(Arc::new(roots))) }
+        if roots.is_empty() { Err("the file contains no certificates".into()) } else { Ok(Self::Only(Arc::new(roots))) }
     }
 
     fn roots(&self) -> Arc<RootCertStore> {
@@ -40,7 +40,7 @@ impl Trust {
             Self::Only(roots) => Arc::clone(roots),
             Self::Machine => {
                 let mut roots = RootCertStore::empty();
-                // What cannot be read of the machine's store is not trusted, which is the safe side.
+                // Unreadable certificates of the system are skipped and therefore not trusted.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
                 Arc::new(roots)
             }
@@ -48,7 +48,7 @@ impl Trust {
     }
 }
 
-/// Makes encrypted connections.
+/// Opens TLS connections.
 #[derive(Clone)]
 pub(crate) struct Tls {
     tcp: HttpConnector,

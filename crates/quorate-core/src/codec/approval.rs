@@ -1,4 +1,4 @@
-//! The fingerprints of what is asked about approvals.
+//! Fingerprints of the operations on approvals.
 
 use crate::approval::{DecideApproval, RequestApproval, Verdict};
 use crate::codec::Writer;
@@ -22,7 +22,7 @@ pub(super) fn print_request(out: &mut Writer, ask: &RequestApproval) {
     }
 }
 
-/// Without the document that comes of a change: it follows from the change and from what was looked at.
+/// Omits the modified document, which is determined by the patch and the digest of the original.
 pub(super) fn print_decide(out: &mut Writer, decide: &DecideApproval) {
     out.number(74);
     out.text(&decide.approval);

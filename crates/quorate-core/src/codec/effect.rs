@@ -1,4 +1,4 @@
-//! Each effect and its frozen tag.
+//! Encoding of effects. Their tags never change.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::registry::{Agent, Role};
 use crate::subscription::Letter;
 use crate::time::Timestamp;
 
-/// Writes the fields of an effect and returns its tag.
+/// Encodes the fields of an effect and returns its tag.
 pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
     match effect {
         Effect::SpaceCreated { name, id, generation } => {
@@ -48,7 +48,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.0.extend_from_slice(&[priority.level, priority.rank]);
             out.number(u64::from(*attempts_max));
             out.option(expires_at.map(|at| at.0));
-            // Last and only if there is one: most have none.
+            // Last and optional: most have none.
             session.iter().for_each(|session| out.number(session.0));
         }
         Effect::Expired { delivery, origin }
@@ -63,7 +63,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.text(content_type.as_deref().unwrap_or(""));
             out.numbers(&[u64::from(*part), depends_on.len() as u64]);
             depends_on.iter().for_each(|(key, version)| write_version(out, key, *version));
-            // Last and only if there is one: most bring back nothing.
+            // Last and optional: only rollbacks have it.
             restores.iter().for_each(|restored| out.numbers(&[restored.seq.0, restored.version.0]));
         }
         Effect::Deleted { key, version } => write_version(out, key, *version),
@@ -87,7 +87,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
         }
         Effect::Brought { agent, first, letters } => {
             out.numbers(&[agent.0, first.0, letters.len() as u64]);
-            letters.iter().for_each(|letter| write_letter(out, letter));
+            letters.iter().for_each(|earlier| write_earlier(out, earlier));
         }
         Effect::AgentStatus { number, presence } => {
             out.number(number.0);
@@ -97,7 +97,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
     tag_of(effect)
 }
 
-/// The frozen tags.
+/// The stored tag of an effect. Never changes.
 fn tag_of(effect: &Effect) -> u64 {
     match effect {
         Effect::SpaceCreated { .. } => 1,
@@ -150,7 +150,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             let first = DeliveryNo(input.number()?);
             let deliveries = read_deliveries(input)?;
             let Some(payload) = payloads.get(part as usize) else {
-                return input.wrong("a part of this record");
+                return input.wrong("a payload part of this record");
             };
             let message = Arc::new(message::read(input, payload.clone())?);
             Effect::Sent { message, part, first, deliveries }
@@ -200,19 +200,19 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             lease_ms: input.number()?,
             deliveries: read_leases(input)?,
         },
-        27 => read_brought(input)?,
+        27 => read_backfilled(input)?,
         28 => Effect::Barred { delivery: DeliveryNo(input.number()?), origin: read_origin(input)? },
         17 => Effect::AgentStatus { number: AgentNo(input.number()?), presence: presence::read(input)? },
-        _ => return input.wrong("an effect that this release knows"),
+        _ => return input.wrong("a known effect"),
     })
 }
 
 fn read_changed(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
     let Some(verb) = Verb::from_number(input.number()?) else {
-        return input.wrong("a verb that this release knows");
+        return input.wrong("a known verb");
     };
     let Some(kind) = ItemKind::from_number(input.narrow()?) else {
-        return input.wrong("a kind of item that this release knows");
+        return input.wrong("a known kind of item");
     };
     Ok(Effect::Changed { verb, item: item::read(kind, input)? })
 }
@@ -225,9 +225,9 @@ fn write_agent(out: &mut Writer, number: AgentNo, agent: &Agent) {
     out.number(role_number(agent.role));
     for list in [&agent.capabilities, &agent.supported_actions] {
         out.number(list.len() as u64);
-        list.iter().for_each(|word| out.text(word));
+        list.iter().for_each(|label| out.text(label));
     }
-    // Only where it is set, so that the bytes of an agent that nobody watches are what they always were.
+    // Last and optional, so that agents without a heartbeat interval keep their earlier encoding.
     if agent.heartbeat_ms > 0 {
         out.number(agent.heartbeat_ms);
     }
@@ -299,7 +299,7 @@ fn read_origin(input: &mut Reader<'_>) -> Result<Origin, Unreadable> {
     Ok(Origin { to: read_recipient(input)?, seq: Seq(input.number()?), n: input.narrow()? })
 }
 
-/// Deliveries, tokens and records, each as the difference to the one before: whoever acks many got them one after the other.
+/// Delta-encodes deliveries, tokens and records: those acked together are mostly consecutive.
 fn write_leases(out: &mut Writer, leases: &[Holding]) {
     out.number(leases.len() as u64);
     let mut before = (0, 0, 0);
@@ -327,15 +327,15 @@ fn read_leases(input: &mut Reader<'_>) -> Result<Vec<Holding>, Unreadable> {
     Ok(leases)
 }
 
-fn write_letter(out: &mut Writer, letter: &Letter) {
-    out.numbers(&[letter.seq.0, u64::from(letter.n)]);
-    out.0.extend_from_slice(&[letter.priority.level, letter.priority.rank]);
-    out.number(u64::from(letter.attempts_max));
-    out.option(letter.expires_at.map(|at| at.0));
-    out.option(letter.session.map(|session| session.0));
+fn write_earlier(out: &mut Writer, earlier: &Letter) {
+    out.numbers(&[earlier.seq.0, u64::from(earlier.n)]);
+    out.0.extend_from_slice(&[earlier.priority.level, earlier.priority.rank]);
+    out.number(u64::from(earlier.attempts_max));
+    out.option(earlier.expires_at.map(|at| at.0));
+    out.option(earlier.session.map(|session| session.0));
 }
 
-fn read_brought(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+fn read_backfilled(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
     let agent = AgentNo(input.number()?);
     let first = DeliveryNo(input.number()?);
     let count = input.count(7)?;
@@ -391,7 +391,7 @@ fn read_next(input: &mut Reader<'_>) -> Result<Next, Unreadable> {
         2 => Ok(Next::Dead),
         3 => Ok(Next::Expired),
         4 => Ok(Next::Redirected(AgentNo(input.number()?))),
-        _ => input.wrong("where a delivery goes"),
+        _ => input.wrong("the next state of a delivery"),
     }
 }
 
@@ -416,7 +416,7 @@ fn read_cause(input: &mut Reader<'_>) -> Result<ReturnCause, Unreadable> {
         ReturnCause::Offline,
         ReturnCause::Restored,
     ];
-    all.into_iter().find(|cause| cause_number(*cause) == number).map_or_else(|| input.wrong("a cause"), Ok)
+    all.into_iter().find(|cause| cause_number(*cause) == number).map_or_else(|| input.wrong("the cause of a return"), Ok)
 }
 
 fn role_number(role: Role) -> u64 {

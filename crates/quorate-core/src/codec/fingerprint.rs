@@ -1,6 +1,6 @@
-//! The fingerprint of what was asked for: the same request twice has the same one, another request another. It covers
-//! the decoded commit with the raw payloads; salts, secrets that the hub draws, the sender's clock and the trace that a
-//! message was sent in are not part of it: whoever repeats a request does so later, and in another span.
+//! Fingerprints of requests, for idempotency: an identical retry has the same fingerprint, a different request another. A
+//! fingerprint covers the decoded commit with the raw payloads. Salts, generated secrets, the sender's clock and the
+//! trace context are excluded, because they differ in a retry.
 
 mod task;
 
@@ -17,7 +17,7 @@ use crate::policy::InForce;
 use crate::subscription::{BringHistory, Earlier, History, Subscribe};
 use crate::token::CreateToken;
 
-/// The fingerprint of one message.
+/// Returns the fingerprint of a message.
 #[must_use]
 pub fn of_message(message: &Message) -> [u8; 32] {
     let mut out = Writer(Vec::with_capacity(256 + message.payload.bytes.len()));
@@ -25,8 +25,8 @@ pub fn of_message(message: &Message) -> [u8; 32] {
     Sha256::digest(&out.0).into()
 }
 
-/// The fingerprint of a question that somebody waits for the answer to. When it expires follows from how long they
-/// wait, so it is not part of it: the same question may be asked again for another while.
+/// Returns the fingerprint of a request message. Its expiry is excluded, because it depends on the timeout: the same
+/// request may be retried with another timeout.
 #[must_use]
 pub fn of_question(message: &Message) -> [u8; 32] {
     let mut out = Writer(Vec::with_capacity(256 + message.payload.bytes.len()));
@@ -34,25 +34,26 @@ pub fn of_question(message: &Message) -> [u8; 32] {
     Sha256::digest(&out.0).into()
 }
 
-/// The fingerprint of the n-th message of a record as its sender made it; zeros once its payload was erased, since it
-/// would confirm a guess. A question that somebody waits for without a correlation of its own got its id as such.
+/// Returns the fingerprint of the `n`-th message of a record as its sender submitted it; zeros if its payload was erased,
+/// since a fingerprint could confirm a guess. A request without a correlation id got its own id as correlation id, which
+/// is removed again.
 #[must_use]
 pub fn of_logged(message: &Message, n: u32, effects: &[Effect]) -> [u8; 32] {
     if message.payload.is_erased() {
         return [0; 32];
     }
-    let asked = effects.iter().find_map(|effect| match effect {
+    let request_id = effects.iter().find_map(|effect| match effect {
         Effect::Changed { verb: Verb::RequestMade, item: Item::Request(request) } if request.id.n == n => {
             Some(request.id.to_string())
         }
         _ => None,
     });
-    let Some(own) = asked else { return of_message(message) };
+    let Some(own) = request_id else { return of_message(message) };
     let correlation_id = message.correlation_id.clone().filter(|correlation| *correlation != own);
     of_question(&Message { correlation_id, ..message.clone() })
 }
 
-/// The fingerprint of the operations of a commit.
+/// Returns the fingerprint of the operations of a commit.
 #[must_use]
 pub fn of_commit(ops: &[Op]) -> [u8; 32] {
     let mut out = Writer(Vec::with_capacity(512));
@@ -62,7 +63,7 @@ pub fn of_commit(ops: &[Op]) -> [u8; 32] {
     Sha256::digest(&out.0).into()
 }
 
-/// The fingerprint of a request, in the parts that it came in.
+/// Returns the fingerprint of a request, given its parts.
 #[must_use]
 pub fn of_request(parts: &[&[u8]]) -> [u8; 32] {
     let mut out = Writer(Vec::with_capacity(512));
@@ -131,7 +132,7 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::Sweep => out.number(15),
         Op::AcquireLocks(ask) => write_acquire(out, ask),
         Op::RenewLocks(renew) => {
-            // A number of its own for each, so that what was once printed without a length still prints the same.
+            // A separate number for each, so that renewals without a duration keep their earlier fingerprint.
             match renew.ttl_ms {
                 None => out.number(41),
                 Some(ttl_ms) => out.numbers(&[43, ttl_ms]),
@@ -169,10 +170,10 @@ fn write_op(out: &mut Writer, op: &Op) {
             write_fences(out, rollback.fence.as_slice());
         }
         Op::SetPolicy(policy) => {
-            let asked = InForce { rules: policy.clone(), ..InForce::default() };
-            write_item(out, 16, &Item::Policy(asked));
+            let requested = InForce { rules: policy.clone(), ..InForce::default() };
+            write_item(out, 16, &Item::Policy(requested));
         }
-        Op::Subscribe(asked) => write_subscribe(out, asked),
+        Op::Subscribe(subscribe) => write_subscribe(out, subscribe),
         Op::Unsubscribe { agent, pattern } => {
             write_named(out, 21, agent);
             out.text(pattern.as_str());
@@ -198,12 +199,12 @@ fn write_op(out: &mut Writer, op: &Op) {
             out.text(heartbeat.health.as_str());
             out.text(heartbeat.health.note());
         }
-        // It is alone in its commit and leaves no record, so nobody ever compares it.
+        // Must be the only operation of its commit and writes no record, so it is never compared.
         Op::Inspect(_) => out.number(56),
-        // These leave no record either.
+        // These write no record either.
         Op::AwaitTask(_) => out.number(57),
         Op::Heard { .. } => out.number(59),
-        // Without the digest: whoever asks again has drawn a new secret.
+        // Without the digest: a retry generates a new secret.
         Op::CreateToken(CreateToken { digest: _, bearer, name, expires_at }) => {
             out.number(60);
             item::write_bearer(out, bearer);
@@ -229,16 +230,16 @@ fn write_named(out: &mut Writer, op: u64, agent: &AgentId) {
     out.text(agent);
 }
 
-/// An operation that asks for an item as it shall be.
-fn write_item(out: &mut Writer, op: u64, asked: &Item) {
+/// Writes an operation that sets an item to the requested state.
+fn write_item(out: &mut Writer, op: u64, requested: &Item) {
     out.number(op);
-    out.bytes(&item::write_item(asked));
+    out.bytes(&item::write_item(requested));
 }
 
-fn write_subscribe(out: &mut Writer, asked: &Subscribe) {
-    write_named(out, 20, &asked.agent);
-    out.text(asked.pattern.as_str());
-    match asked.history {
+fn write_subscribe(out: &mut Writer, subscribe: &Subscribe) {
+    write_named(out, 20, &subscribe.agent);
+    out.text(subscribe.pattern.as_str());
+    match subscribe.history {
         None => out.number(0),
         Some(History::Seq(seq)) => out.numbers(&[1, seq.0]),
         Some(History::Time(time)) => out.numbers(&[2, time.0]),
@@ -265,7 +266,7 @@ fn write_agent(out: &mut Writer, agent: &RegisterAgent) {
     out.text(agent.role.as_str());
     for list in [&agent.capabilities, &agent.supported_actions] {
         out.number(list.len() as u64);
-        list.iter().for_each(|word| out.text(word));
+        list.iter().for_each(|label| out.text(label));
     }
     out.option(agent.epoch.map(|epoch| epoch.0));
     out.number(agent.heartbeat_ms);

@@ -1,4 +1,4 @@
-//! The bytes of each item, the same in the log and in its row.
+//! Encoding of items, identical in the log and in their rows.
 
 mod approval;
 mod budget;
@@ -20,7 +20,7 @@ use crate::item::{Item, ItemKind};
 
 pub(super) use token::{read_id as read_token_id, write_bearer};
 
-/// Writes the state of an item.
+/// Encodes the state of an item.
 pub(super) fn write(out: &mut Writer, item: &Item) {
     match item {
         Item::Policy(policy) => policy::write(out, policy),
@@ -38,7 +38,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
     }
 }
 
-/// Reads the state of an item.
+/// Decodes the state of an item.
 pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unreadable> {
     Ok(match kind {
         ItemKind::Policy => Item::Policy(policy::read(input)?),
@@ -56,7 +56,7 @@ pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unrea
     })
 }
 
-/// The bytes of an item, as a store keeps them.
+/// Encodes an item for its row.
 #[must_use]
 pub fn write_item(item: &Item) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(128));
@@ -64,10 +64,10 @@ pub fn write_item(item: &Item) -> Vec<u8> {
     out.0
 }
 
-/// An item from the bytes that a store kept.
+/// Decodes an item from its row.
 ///
 /// # Errors
-/// When the bytes are not what this release understands.
+/// If the bytes cannot be decoded by this release.
 pub fn read_item(kind: ItemKind, bytes: &[u8]) -> Result<Item, Unreadable> {
     let mut input = Reader::new(bytes);
     let item = read(kind, &mut input)?;

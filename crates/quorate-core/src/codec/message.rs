@@ -1,4 +1,4 @@
-//! The envelope of a message: numbered fields, of which only those that are set are written. Field numbers are frozen.
+//! Encoding of the message envelope as numbered fields; unset fields are omitted. Field numbers never change.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::destination::Destination;
@@ -60,7 +60,7 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             3 => message.to = Destination::Agent(input.id()?),
             4 => match &mut message.to {
                 Destination::Agents(agents) => agents.push(input.id()?),
-                _ => return input.wrong("one kind of destination"),
+                _ => return input.wrong("a single kind of destination"),
             },
             5 => message.kind = read_kind(input)?,
             6 => message.action = input.text()?.into(),
@@ -87,19 +87,19 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             30 => message.to = Destination::Topic(input.id()?),
             31 => match input.text()? {
                 "*" => message.to = Destination::Everybody,
-                _ => return input.wrong("a star"),
+                _ => return input.wrong("`*`"),
             },
             32 => message.to = Destination::Role(input.id()?),
             33 => message.to = Destination::Can(input.id()?),
             40 => {
                 let choice = IfUnavailable::from_number(input.narrow()?);
-                let Some(choice) = choice else { return input.wrong("what to do with the message") };
+                let Some(choice) = choice else { return input.wrong("the handling of an unavailable recipient") };
                 message.if_unavailable = choice;
             }
-            _ => return input.wrong("a field that this release knows"),
+            _ => return input.wrong("a known field"),
         }
     }
-    // Only durable messages are ever written down.
+    // Only durable messages are written to the log.
     message.durability = Durability::Durable;
     Ok(message)
 }

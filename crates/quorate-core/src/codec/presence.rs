@@ -1,9 +1,9 @@
-//! The bytes of an agent's presence, the same in the log and in its row.
+//! Encoding of an agent's presence, identical in the log and in its row.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::presence::{Health, Presence, Status};
 
-/// The bytes of a presence, as a store keeps them.
+/// Encodes a presence for its row.
 #[must_use]
 pub fn write_presence(presence: &Presence) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(4));
@@ -11,10 +11,10 @@ pub fn write_presence(presence: &Presence) -> Vec<u8> {
     out.0
 }
 
-/// A presence from the bytes that a store kept.
+/// Decodes a presence from its row.
 ///
 /// # Errors
-/// When the bytes are not what this release understands.
+/// If the bytes cannot be decoded by this release.
 pub fn read_presence(bytes: &[u8]) -> Result<Presence, Unreadable> {
     let mut input = Reader::new(bytes);
     let presence = read(&mut input)?;
@@ -40,7 +40,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Presence, Unreadable> {
     let available = match input.number()? {
         0 => false,
         1 => true,
-        _ => return input.wrong("yes or no"),
+        _ => return input.wrong("a boolean"),
     };
     let note: String = input.text()?.into();
     let health = match health {

@@ -1,4 +1,4 @@
-//! The fingerprints of what is asked of a procedure.
+//! Fingerprints of the operations on procedures.
 
 use crate::codec::Writer;
 use crate::ids::AgentId;

@@ -1,4 +1,4 @@
-//! The answer of a commit as it is kept under its idempotency key, so that a repeat gets the same one.
+//! Encoding of a commit's results, stored under its idempotency key so that a replay returns the same results.
 
 use crate::approval::{ActionDigest, ApprovalState};
 use crate::codec::{Reader, Unreadable, Writer, item};
@@ -12,7 +12,7 @@ use crate::task::TaskHanded;
 use crate::time::Timestamp;
 use crate::token::TokenDigest;
 
-/// Writes the results of a commit.
+/// Encodes the results of a commit.
 #[must_use]
 pub fn write_results(results: &[OpResult]) -> Vec<u8> {
     let mut out = Writer(Vec::with_capacity(16 * results.len()));
@@ -24,7 +24,7 @@ pub fn write_results(results: &[OpResult]) -> Vec<u8> {
 
 fn write_one(out: &mut Writer, result: &OpResult) {
     match result {
-        // A flag is raised before there is a commit, and never among the results of one in the log.
+        // Raising a flag never creates a commit, so its result is never stored.
         OpResult::Done | OpResult::Received => out.number(0),
         OpResult::Registered { epoch } => {
             out.number(1);
@@ -34,9 +34,9 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             let MessageId { generation, seq, n } = id;
             out.numbers(&[2, generation.0, seq.0, u64::from(*n), first.0, u64::from(*count)]);
         }
-        OpResult::Claimed(handed) => {
-            out.numbers(&[3, handed.len() as u64]);
-            handed.iter().for_each(|one| write_handed(out, one));
+        OpResult::Claimed(leased) => {
+            out.numbers(&[3, leased.len() as u64]);
+            leased.iter().for_each(|one| write_leased(out, one));
         }
         OpResult::Acked { seq } => {
             out.number(4);
@@ -69,9 +69,9 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         OpResult::TasksCreated { generation, seq, first, count } => {
             out.numbers(&[17, generation.0, seq.0, u64::from(*first), u64::from(*count)]);
         }
-        OpResult::TasksClaimed(handed) => {
-            out.numbers(&[18, handed.len() as u64]);
-            handed.iter().for_each(|one| item::write(out, &Item::Task(one.task.clone())));
+        OpResult::TasksClaimed(leased) => {
+            out.numbers(&[18, leased.len() as u64]);
+            leased.iter().for_each(|one| item::write(out, &Item::Task(one.task.clone())));
         }
         OpResult::TaskAccepted { seq, token } => out.numbers(&[19, seq.0, token.0]),
         OpResult::SnapshotMade { seq } => out.numbers(&[28, seq.0]),
@@ -80,7 +80,7 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         }
         OpResult::Subscribed { since, wanted } => {
             out.numbers(&[12, since.0]);
-            write_wanted(out, *wanted);
+            write_history(out, *wanted);
         }
         OpResult::AckedMany { earlier } => {
             out.numbers(&[13, earlier.len() as u64]);
@@ -94,7 +94,7 @@ fn write_one(out: &mut Writer, result: &OpResult) {
         OpResult::Replied { id, late } => {
             out.numbers(&[15, id.generation.0, id.seq.0, u64::from(id.n), u64::from(*late)]);
         }
-        // An inspection is alone in its commit and leaves no record, so its answer is never kept.
+        // An inspection is the only operation of its commit and writes no record, so its result is never stored.
         OpResult::Inspected(_) => out.number(0),
         OpResult::TokenCreated { id, digest } => {
             out.numbers(&[31, id.generation.0, id.seq.0, u64::from(id.n)]);
@@ -119,12 +119,12 @@ fn write_one(out: &mut Writer, result: &OpResult) {
     }
 }
 
-fn write_handed(out: &mut Writer, handed: &Handed) {
-    let Handed { delivery, token, attempt, lease_ms, seq, n, message: _ } = handed;
+fn write_leased(out: &mut Writer, leased: &Handed) {
+    let Handed { delivery, token, attempt, lease_ms, seq, n, message: _ } = leased;
     out.numbers(&[delivery.0, token.0, u64::from(*attempt), *lease_ms, seq.0, u64::from(*n)]);
 }
 
-fn write_wanted(out: &mut Writer, wanted: Option<History>) {
+fn write_history(out: &mut Writer, wanted: Option<History>) {
     match wanted {
         None => out.number(0),
         Some(History::Seq(seq)) => out.numbers(&[1, seq.0]),
@@ -133,10 +133,10 @@ fn write_wanted(out: &mut Writer, wanted: Option<History>) {
     }
 }
 
-/// Reads what [`write_results`] wrote.
+/// Decodes the output of [`write_results`].
 ///
 /// # Errors
-/// When the bytes are damaged.
+/// If the bytes cannot be decoded.
 pub fn read_results(bytes: &[u8]) -> Result<Vec<OpResult>, Unreadable> {
     let mut input = Reader::new(bytes);
     let mut results = Vec::new();
@@ -157,9 +157,9 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         },
         3 => {
             let count = input.count(6)?;
-            let mut handed = Vec::with_capacity(count);
+            let mut leased = Vec::with_capacity(count);
             for _ in 0..count {
-                handed.push(Handed {
+                leased.push(Handed {
                     delivery: DeliveryNo(input.number()?),
                     token: Token(input.number()?),
                     attempt: input.narrow()?,
@@ -169,7 +169,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
                     message: None,
                 });
             }
-            OpResult::Claimed(handed)
+            OpResult::Claimed(leased)
         }
         4 => OpResult::Acked { seq: Seq(input.number()?) },
         5 => OpResult::Purged { count: input.narrow()? },
@@ -192,7 +192,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
             written: input.narrow()?,
             deleted: input.narrow()?,
         },
-        12 => OpResult::Subscribed { since: Seq(input.number()?), wanted: read_wanted(input)? },
+        12 => OpResult::Subscribed { since: Seq(input.number()?), wanted: read_history(input)? },
         13 => {
             let count = input.count(2)?;
             let mut earlier = Vec::with_capacity(count);
@@ -213,7 +213,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         33 => OpResult::ProcedureStepped { version: Version(input.number()?) },
         34 => read_requested(input)?,
         35 => read_decided(input)?,
-        _ => return input.wrong("a result that this release knows"),
+        _ => return input.wrong("a known result"),
     })
 }
 
@@ -239,7 +239,7 @@ fn read_state(input: &mut Reader<'_>) -> Result<&'static str, Unreadable> {
     known.map_or_else(|| input.wrong("the state of an approval"), Ok)
 }
 
-fn read_wanted(input: &mut Reader<'_>) -> Result<Option<History>, Unreadable> {
+fn read_history(input: &mut Reader<'_>) -> Result<Option<History>, Unreadable> {
     Ok(match input.number()? {
         0 => None,
         1 => Some(History::Seq(Seq(input.number()?))),
@@ -259,16 +259,16 @@ fn read_locked(input: &mut Reader<'_>) -> Result<Locked, Unreadable> {
     Ok(Locked { locks, ttl_ms })
 }
 
-/// Tasks as they were handed over. Their inputs are read from the log.
+/// Decodes leased tasks. Their inputs are read from the log.
 fn read_tasks(input: &mut Reader<'_>) -> Result<Vec<TaskHanded>, Unreadable> {
-    let mut handed = Vec::new();
+    let mut leased = Vec::new();
     for _ in 0..input.count(8)? {
         match item::read(ItemKind::Task, input)? {
-            Item::Task(task) => handed.push(TaskHanded { task, input: None }),
+            Item::Task(task) => leased.push(TaskHanded { task, input: None }),
             _ => return input.wrong("a task"),
         }
     }
-    Ok(handed)
+    Ok(leased)
 }
 
 fn read_message_id(input: &mut Reader<'_>) -> Result<MessageId, Unreadable> {

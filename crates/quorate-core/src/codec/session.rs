@@ -1,11 +1,11 @@
-//! What is added to a session, and the fingerprints of what is asked of one.
+//! Encoding of contributions to a session, and fingerprints of the operations on sessions.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::effect::Effect;
 use crate::ids::AgentId;
 use crate::session::{AddKind, AddToSession, ChangeSession, OpenSession, SessionChange};
 
-/// The fields of `session.added`.
+/// Encodes the fields of `session.added`.
 pub(super) fn write_added(out: &mut Writer, effect: &Effect) {
     let Effect::SessionAdded { session, kind, n, part, content_type, rationale } = effect else { return };
     out.text(session);
@@ -19,7 +19,7 @@ pub(super) fn read_added(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
         session: input.id()?,
         kind: match AddKind::from_number(input.narrow()?) {
             Some(kind) => kind,
-            None => return input.wrong("a kind of addition"),
+            None => return input.wrong("a kind of contribution"),
         },
         n: input.number()?,
         part: input.narrow()?,

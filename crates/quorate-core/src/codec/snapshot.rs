@@ -1,4 +1,4 @@
-//! The fingerprints of what is asked of snapshots and rollbacks.
+//! Fingerprints of the operations on snapshots and rollbacks.
 
 use crate::codec::Writer;
 use crate::ids::SnapshotName;

@@ -1,4 +1,4 @@
-//! What was asked of tasks. Only compared, never read back.
+//! Fingerprints of the operations on tasks. Only compared, never decoded.
 
 use crate::codec::Writer;
 use crate::codec::fingerprint::write_payload;

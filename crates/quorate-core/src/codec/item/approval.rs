@@ -1,4 +1,4 @@
-//! The bytes of an approval.
+//! Encoding of approvals.
 
 use crate::approval::{ActionDigest, Approval, ApprovalState, Decision, Then};
 use crate::codec::{Reader, Unreadable, Writer};

@@ -1,4 +1,4 @@
-//! The bytes of a budget.
+//! Encoding of budgets.
 
 use crate::budget::Budget;
 use crate::codec::{Reader, Unreadable, Writer};

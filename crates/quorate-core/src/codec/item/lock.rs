@@ -1,4 +1,4 @@
-//! The bytes of a lock.
+//! Encoding of locks.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::{AgentNo, DeliveryNo, Epoch, Fence, Seq};

@@ -1,4 +1,4 @@
-//! The bytes of a policy: the preset, then numbered fields, of which only those that are not at their default are written.
+//! Encoding of policies: the preset, then numbered fields; fields with their default value are omitted.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::Seq;
@@ -51,7 +51,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<InForce, Unreadable> {
             7 => rules.rationale = input.number()? == 1,
             8 => rules.open_tasks_max = input.narrow()?,
             9 => policy.supervised_since = Seq(input.number()?),
-            _ => return input.wrong("a rule that this release knows"),
+            _ => return input.wrong("a known rule"),
         }
     }
     Ok(policy)

@@ -1,4 +1,4 @@
-//! The bytes of a pool.
+//! Encoding of pools.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::PoolNo;
@@ -19,7 +19,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Pool, Unreadable> {
     let takers = match input.number()? {
         0 => Takers::Anybody,
         1 => Takers::Coordinators,
-        _ => return input.wrong("who may take from a pool"),
+        _ => return input.wrong("the agents that may claim from a pool"),
     };
     Ok(Pool { number, capability, takers })
 }

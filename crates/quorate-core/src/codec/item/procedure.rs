@@ -1,4 +1,4 @@
-//! The bytes of a procedure.
+//! Encoding of procedures.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::{AgentId, Seq, Version};
@@ -56,7 +56,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, Unreadable> {
     })
 }
 
-/// Where a payload lies, if there is one.
+/// Writes the location of a payload, if there is one.
 fn write_part(out: &mut Writer, part: Option<PartRef>) {
     out.option(part.map(|part| part.seq.0));
     if let Some(part) = part {

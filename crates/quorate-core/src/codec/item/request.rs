@@ -1,4 +1,4 @@
-//! The bytes of a request. Who is told of it is not part of them.
+//! Encoding of requests. The waiting consumers are not part of it.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::{AgentNo, DeliveryNo, Generation, MessageId, Seq};
@@ -55,7 +55,7 @@ fn read_reply(input: &mut Reader<'_>) -> Result<Reply, Unreadable> {
         0 => Ok(Reply::Open),
         1 => Ok(Reply::Answered { seq: Seq(input.number()?), n: input.narrow()? }),
         2 => Ok(Reply::Lost),
-        _ => input.wrong("what came of a question"),
+        _ => input.wrong("the outcome for a recipient"),
     }
 }
 
@@ -68,7 +68,7 @@ fn read_state(input: &mut Reader<'_>) -> Result<RequestState, Unreadable> {
         4 => {
             let word = input.text()?;
             let Some(code) = Code::ALL.iter().copied().find(|code| code.as_str() == word) else {
-                return input.wrong("a code that this release knows");
+                return input.wrong("a known error code");
             };
             RequestState::Failed { code, reason: input.text()?.into() }
         }

@@ -1,4 +1,4 @@
-//! The bytes of a session.
+//! Encoding of sessions.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::{AgentId, SessionNo};
@@ -32,7 +32,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Session, Unreadable> {
     };
     let title = input.text()?.into();
     let task = match input.option()? {
-        Some(part) => Some(u32::try_from(part).or_else(|_| input.wrong("a part"))?),
+        Some(part) => Some(u32::try_from(part).or_else(|_| input.wrong("the index of a payload part"))?),
         None => None,
     };
     let status = read_status(input)?;

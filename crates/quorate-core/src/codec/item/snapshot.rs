@@ -1,4 +1,4 @@
-//! The bytes of a snapshot.
+//! Encoding of snapshots.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::Seq;

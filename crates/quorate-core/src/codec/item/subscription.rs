@@ -1,4 +1,4 @@
-//! The bytes of a subscription.
+//! Encoding of subscriptions.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::{AgentNo, Seq};
@@ -29,7 +29,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Subscription, Unreadable> {
         2 => SubscriptionState::CatchingUp(History::Time(Timestamp(input.number()?))),
         3 => SubscriptionState::CatchingUp(History::Last(input.narrow()?)),
         4 => SubscriptionState::Ended,
-        _ => return input.wrong("where a subscription stands"),
+        _ => return input.wrong("the state of a subscription"),
     };
     Ok(Subscription { agent, number, pattern, since, state })
 }

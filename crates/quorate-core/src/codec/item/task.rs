@@ -1,5 +1,5 @@
-//! The bytes of a task: what was asked for as numbered fields, of which only those are written that differ from their
-//! default; then what became of it. All numbers are frozen.
+//! Encoding of tasks: the specification as numbered fields, omitting those with their default value; then the progress.
+//! The numbers never change.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Task, Unreadable> {
     let setback = match input.number()? {
         0 => None,
         1 => Some(Box::new(read_setback(input)?)),
-        _ => return input.wrong("a setback or none"),
+        _ => return input.wrong("a failed attempt or none"),
     };
     let count = input.count(4)?;
     let mut partials = Vec::with_capacity(count);
@@ -106,7 +106,7 @@ fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, Unreadable> {
         priority: Priority::NORMAL,
         depends_on: Vec::new(),
         timeout_ms: None,
-        lease_ms: NonZeroU64::new(LEASE_MS_DEFAULT).expect("the default is a time"),
+        lease_ms: NonZeroU64::new(LEASE_MS_DEFAULT).expect("the default is not zero"),
         attempts_max: ATTEMPTS_DEFAULT,
         backoff_ms: BACKOFF_MS_DEFAULT,
         on_dependency_failure: OnDependencyFailure::Fail,
@@ -144,16 +144,16 @@ fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, Unreadable> {
                 }
             }
             18 => spec.session = Some(input.text()?.into()),
-            _ => return input.wrong("a field of a task that this release knows"),
+            _ => return input.wrong("a known field of a task"),
         }
     }
     let Some(id) = id else { return input.wrong("the id of a task") };
     Ok(TaskSpec { id, ..spec })
 }
 
-/// A time that is not none: a lease that never ends cannot be read.
+/// Reads a non-zero duration, so that every decoded lease expires.
 fn read_length(input: &mut Reader<'_>) -> Result<NonZeroU64, Unreadable> {
-    NonZeroU64::new(input.number()?).map_or_else(|| input.wrong("a time that ends"), Ok)
+    NonZeroU64::new(input.number()?).map_or_else(|| input.wrong("a non-zero duration"), Ok)
 }
 
 fn write_state(out: &mut Writer, state: &TaskState) {
@@ -196,7 +196,7 @@ fn write_state(out: &mut Writer, state: &TaskState) {
 
 fn read_state(input: &mut Reader<'_>) -> Result<TaskState, Unreadable> {
     let Some(status) = TaskStatus::from_number(input.narrow()?) else {
-        return input.wrong("a state of a task");
+        return input.wrong("the state of a task");
     };
     Ok(match status {
         TaskStatus::Blocked => TaskState::Blocked { held_by: read_ids(input)? },
@@ -262,11 +262,11 @@ fn write_setback(out: &mut Writer, setback: &Setback) {
 fn read_setback(input: &mut Reader<'_>) -> Result<Setback, Unreadable> {
     let number = input.number()?;
     let Some(kind) = SETBACKS.into_iter().find(|kind| setback_number(*kind) == number) else {
-        return input.wrong("why a try came to nothing");
+        return input.wrong("the cause of a failed attempt");
     };
     let (by, token, attempt) = (AgentNo(input.number()?), Token(input.number()?), input.narrow()?);
     let (seq, at, reason) = (Seq(input.number()?), Timestamp(input.number()?), input.text()?.into());
-    // What a holder leaves behind is in the very record that says so.
+    // The details of a failed attempt are in the record of the failure itself.
     let details = match input.option()? {
         Some(part) => match u32::try_from(part) {
             Ok(part) => Some(PartRef { seq, part }),
@@ -307,7 +307,7 @@ fn read_policy(input: &mut Reader<'_>) -> Result<OnDependencyFailure, Unreadable
     let number = input.number()?;
     let all = [OnDependencyFailure::Fail, OnDependencyFailure::Skip, OnDependencyFailure::Wait];
     let found = all.into_iter().find(|policy| policy_number(*policy) == number);
-    found.map_or_else(|| input.wrong("what a failed dependency means"), Ok)
+    found.map_or_else(|| input.wrong("the behaviour on a failed dependency"), Ok)
 }
 
 fn write_part(out: &mut Writer, part: PartRef) {

@@ -1,11 +1,11 @@
-//! The bytes of a token. The secret is not among them.
+//! Encoding of access tokens. The secret is not part of it.
 
 use crate::codec::{Reader, Unreadable, Writer};
 use crate::ids::{Generation, Seq, TokenId};
 use crate::time::Timestamp;
 use crate::token::{AccessToken, Bearer, TokenDigest, TokenRole, TokenState};
 
-/// The number of the role of an agent; the others are [`TokenRole::number`].
+/// The number of role `agent`; the others are [`TokenRole::number`].
 const AGENT: u64 = 1;
 
 pub(super) fn write(out: &mut Writer, token: &AccessToken) {

@@ -1,4 +1,4 @@
-//! The bytes of approvals.
+//! Golden tests of the encoding of approvals.
 
 use super::*;
 use crate::approval::{ActionDigest, Approval, ApprovalState, Decision, Then};
@@ -66,12 +66,12 @@ fn effects() -> Vec<Effect> {
 }
 
 #[test]
-fn the_bytes_of_approvals_are_frozen() {
+fn the_bytes_of_approvals_never_change() {
     expect!["0104f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b050f7a780b0a6170725f302d31372d31000d6f70657261746f723a6f6c676180a0f1c2b134110b6c65747465722e73656e641101f80105efab6d863fd8fc243d269094469e2277e8f12e5a0a9f401e88494f7b4b0d746865207465726d20656e647300020580c8bdbeb2340e6b656570207468652064726166740000000fac01790b086c65747465722d37030b6167656e743a616c69636580a0f1c2b134110b6c65747465722e73656e641101f80105efab6d863fd8fc243d269094469e2277e8f12e5a0a9f401e88494f7b4b0d746865207465726d20656e6473083fe8000000000000020580c8bdbeb2340e6b6565702074686520647261667402733101030b6c65747465722e73656e64010d617070726f7665723a616e6e61e0f4f4c2b13415096173206167726565640fac017a0b086c65747465722d37030b6167656e743a616c69636580a0f1c2b134110b6c65747465722e73656e641101f80105efab6d863fd8fc243d269094469e2277e8f12e5a0a9f401e88494f7b4b0d746865207465726d20656e6473083fe8000000000000020580c8bdbeb2340e6b6565702074686520647261667402733101030b6c65747465722e73656e64020d617070726f7665723a616e6e61e0f4f4c2b13415096173206167726565640fd0017b0b086c65747465722d37030b6167656e743a616c69636580a0f1c2b134110b6c65747465722e73656e641101f80105efab6d863fd8fc243d269094469e2277e8f12e5a0a9f401e88494f7b4b0d746865207465726d20656e6473083fe8000000000000020580c8bdbeb2340e6b6565702074686520647261667402733101030b6c65747465722e73656e64030d617070726f7665723a616e6e61e0f4f4c2b134150961732061677265656415001501d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa0f94017c0b086c65747465722d37030b6167656e743a616c69636580a0f1c2b134110b6c65747465722e73656e641101f80105efab6d863fd8fc243d269094469e2277e8f12e5a0a9f401e88494f7b4b0d746865207465726d20656e6473083fe8000000000000020580c8bdbeb2340e6b6565702074686520647261667402733101030b6c65747465722e73656e64041e80c8bdbeb234"].assert_eq(&hex(&write_body(&[payload("\"hi\"")], &effects())));
 }
 
 #[test]
-fn approvals_read_back_as_they_were_written() {
+fn approvals_round_trip() {
     let record = record_of(&[payload("\"hi\"")], &effects());
     assert_eq!(read_body(&record).unwrap().effects, effects());
     let item = Item::Approval(Box::new(approval(ApprovalState::Pending)));
@@ -91,7 +91,7 @@ fn approvals_read_back_as_they_were_written() {
 }
 
 #[test]
-fn the_numbers_of_approvals_are_frozen() {
+fn the_numbers_of_approvals_never_change() {
     let verbs = [
         (Verb::ApprovalRequested, 120),
         (Verb::ApprovalApproved, 121),
@@ -107,7 +107,7 @@ fn the_numbers_of_approvals_are_frozen() {
 
 proptest! {
     #[test]
-    fn damaged_approvals_are_refused_without_a_panic(at in 0usize..1200, with: u8, cut in 0usize..1200) {
+    fn corrupt_approvals_do_not_panic(at in 0usize..1200, with: u8, cut in 0usize..1200) {
         let mut record = record_of(&[payload("\"hi\"")], &effects());
         if let Some(byte) = record.body.get_mut(at) {
             *byte = with;

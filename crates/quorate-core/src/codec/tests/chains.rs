@@ -1,4 +1,4 @@
-//! The bytes of budgets and of waits that were called off.
+//! Golden tests of the encoding of budgets and aborted waits.
 
 use super::*;
 use crate::budget::Budget;
@@ -19,7 +19,7 @@ fn budget() -> Budget {
 }
 
 #[test]
-fn the_bytes_of_a_budget_and_of_a_wait_called_off_are_frozen() {
+fn the_bytes_of_a_budget_and_an_aborted_wait_never_change() {
     let verbs = [Verb::BudgetSet, Verb::BudgetSpent, Verb::BudgetWarned];
     let mut effects: Vec<_> =
         verbs.into_iter().map(|verb| Effect::Changed { verb, item: Item::Budget(budget()) }).collect();

@@ -1,4 +1,4 @@
-//! The bytes of locks.
+//! Golden tests of the encoding of locks.
 
 use super::*;
 use crate::commit::{Locked, OpResult};
@@ -27,7 +27,7 @@ fn lock() -> Lock {
 }
 
 #[test]
-fn the_bytes_of_a_lock_are_frozen() {
+fn the_bytes_of_a_lock_never_change() {
     let verbs = [Verb::LockGranted, Verb::LockReleased, Verb::LockExpired, Verb::LockReturned];
     let effects: Vec<_> =
         verbs.into_iter().map(|verb| Effect::Changed { verb, item: Item::Lock(lock()) }).collect();

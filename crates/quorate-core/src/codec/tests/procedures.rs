@@ -1,4 +1,4 @@
-//! The bytes of procedures.
+//! Golden tests of the encoding of procedures.
 
 use super::*;
 use crate::commit::OpResult;
@@ -49,12 +49,12 @@ fn effects() -> Vec<Effect> {
 }
 
 #[test]
-fn the_bytes_of_procedures_are_frozen() {
+fn the_bytes_of_procedures_never_change() {
     expect!["0104f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b040f436e0a0a7072635f302d31372d310c64656c696265726174696f6e000d6f70657261746f723a616e6e6180a0f1c2b1340115000000e0f4f4c2b134c8fcf4c2b1340000000f546f0a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514000a64697363757373696f6ee0f4f4c2b134c8fcf4c2b13412001601000f55700a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514010a64697363757373696f6ee0f4f4c2b134c8fcf4c2b1341200160116020f55710a087265766965772d370c64656c696265726174696f6e066472697665720d6f70657261746f723a616e6e6180a0f1c2b134ac021514020a64697363757373696f6ee0f4f4c2b134c8fcf4c2b134120016011602"].assert_eq(&hex(&write_body(&[payload("\"hi\"")], &effects())));
 }
 
 #[test]
-fn procedures_read_back_as_they_were_written() {
+fn procedures_round_trip() {
     let record = record_of(&[payload("\"hi\"")], &effects());
     assert_eq!(read_body(&record).unwrap().effects, effects());
     let item = Item::Procedure(procedure(ProcedureStatus::Done));
@@ -67,7 +67,7 @@ fn procedures_read_back_as_they_were_written() {
 }
 
 #[test]
-fn the_numbers_of_procedures_are_frozen() {
+fn the_numbers_of_procedures_never_change() {
     let verbs = [
         (Verb::ProcedureStarted, 110),
         (Verb::ProcedureStepped, 111),
@@ -83,7 +83,7 @@ fn the_numbers_of_procedures_are_frozen() {
 
 proptest! {
     #[test]
-    fn damaged_procedures_are_refused_without_a_panic(at in 0usize..600, with: u8, cut in 0usize..600) {
+    fn corrupt_procedures_do_not_panic(at in 0usize..600, with: u8, cut in 0usize..600) {
         let mut record = record_of(&[payload("\"hi\"")], &effects());
         if let Some(byte) = record.body.get_mut(at) {
             *byte = with;

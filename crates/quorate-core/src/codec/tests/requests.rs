@@ -1,4 +1,4 @@
-//! The bytes of requests and of presence.
+//! Golden tests of the encoding of requests and presence.
 
 use super::*;
 use crate::commit::OpResult;
@@ -69,13 +69,13 @@ fn effects() -> Vec<Effect> {
 }
 
 #[test]
-fn the_bytes_of_requests_and_presence_are_frozen() {
+fn the_bytes_of_requests_and_presence_never_change() {
     let body = write_body(&[payload("\"hi\"")], &effects());
     expect!["0104f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b0c030f0203626f620903426f62010000904e11050200000100110fac0203010009736c6f77206469736b05140011000303626f6206067265766965770b0428010809110004000403020500080811000400020205000f171e0300050201050163b0ea0111030200030107010402000f171f0300050201050163b0ea0111030200030107010402010f17200300050201050163b0ea0111030200030107010402020f17210300050201050163b0ea0111030200030107010402030f2b220300050201050163b0ea0111030200030107010402040b554e415641494c41424c45076f66666c696e650f17230300050201050163b0ea011103020003010701040200"].assert_eq(&hex(&body));
 }
 
 #[test]
-fn requests_and_presence_read_back_as_they_were_written() {
+fn requests_and_presence_round_trip() {
     let record = record_of(&[payload("\"hi\"")], &effects());
     assert_eq!(read_body(&record).unwrap().effects, effects());
     for presence in
@@ -86,7 +86,7 @@ fn requests_and_presence_read_back_as_they_were_written() {
 }
 
 #[test]
-fn results_of_requests_read_back_as_they_were_written() {
+fn results_of_requests_round_trip() {
     let id = MessageId { generation: Generation(1), seq: Seq(2), n: 3 };
     let results = vec![
         OpResult::Requested { id, first: DeliveryNo(9), count: 2, is_open: true },
@@ -99,7 +99,7 @@ fn results_of_requests_read_back_as_they_were_written() {
 
 proptest! {
     #[test]
-    fn damaged_requests_are_refused_without_a_panic(at in 0usize..700, with: u8, cut in 0usize..700) {
+    fn corrupt_requests_do_not_panic(at in 0usize..700, with: u8, cut in 0usize..700) {
         let mut record = record_of(&[payload("\"hi\"")], &effects());
         if let Some(byte) = record.body.get_mut(at) {
             *byte = with;

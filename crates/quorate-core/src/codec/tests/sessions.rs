@@ -1,4 +1,4 @@
-//! The bytes of sessions and of what is added to them.
+//! Golden tests of the encoding of sessions and their contributions.
 
 use super::*;
 use crate::commit::OpResult;
@@ -70,12 +70,12 @@ fn effects() -> Vec<Effect> {
 }
 
 #[test]
-fn the_bytes_of_sessions_are_frozen() {
+fn the_bytes_of_sessions_never_change() {
     expect!["0104f5f2034cf3d210549347a5415012de4215634d758b95bccaecc1782c51d38b7b060f6646060972656c656173652d37812205616c6963650952656c6561736520370300c8fcf4c2b1341577616974696e6720666f722074686520617564697480a0f1c2b1340100ac02020502056361726f6c80a0f1c2b134e1f4f4c2b13403626f6280a0f1c2b134000f6649060972656c656173652d37812205616c6963650952656c6561736520370301c8fcf4c2b1341577616974696e6720666f722074686520617564697480a0f1c2b1340100ac02020502056361726f6c80a0f1c2b134e1f4f4c2b13403626f6280a0f1c2b134000f664b060972656c656173652d37812205616c6963650952656c6561736520370302c8fcf4c2b1341577616974696e6720666f722074686520617564697480a0f1c2b1340100ac02020502056361726f6c80a0f1c2b134e1f4f4c2b13403626f6280a0f1c2b134000f454c060a7365735f302d31372d308122000952656c6561736520370003c8fcf4c2b1341577616974696e6720666f722074686520617564697480a0f1c2b1340100ac0202050010290972656c656173652d370303000a746578742f706c61696e10746865206275696c64206973207265640a0a11020501010004008122"].assert_eq(&hex(&write_body(&[payload("\"hi\"")], &effects())));
 }
 
 #[test]
-fn sessions_read_back_as_they_were_written() {
+fn sessions_round_trip() {
     let record = record_of(&[payload("\"hi\"")], &effects());
     assert_eq!(read_body(&record).unwrap().effects, effects());
     let item = Item::Session(session(SessionStatus::Paused));
@@ -86,7 +86,7 @@ fn sessions_read_back_as_they_were_written() {
 }
 
 #[test]
-fn the_numbers_of_sessions_are_frozen() {
+fn the_numbers_of_sessions_never_change() {
     let verbs = [
         (Verb::SessionOpened, 70),
         (Verb::SessionJoined, 71),
@@ -105,7 +105,7 @@ fn the_numbers_of_sessions_are_frozen() {
 
 proptest! {
     #[test]
-    fn damaged_sessions_are_refused_without_a_panic(at in 0usize..700, with: u8, cut in 0usize..700) {
+    fn corrupt_sessions_do_not_panic(at in 0usize..700, with: u8, cut in 0usize..700) {
         let mut record = record_of(&[payload("\"hi\"")], &effects());
         if let Some(byte) = record.body.get_mut(at) {
             *byte = with;

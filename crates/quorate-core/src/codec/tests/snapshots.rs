@@ -1,4 +1,4 @@
-//! The bytes of snapshots and of what a rollback writes.
+//! Golden tests of the encoding of snapshots and rollbacks.
 
 use super::*;
 use crate::commit::OpResult;
@@ -34,12 +34,12 @@ fn effects() -> Vec<Effect> {
 }
 
 #[test]
-fn the_bytes_of_snapshots_are_frozen() {
+fn the_bytes_of_snapshots_never_change() {
     expect!["00030f2e5a08106265666f726520746865206d6572676505706c616e2fac0280a0f1c2b1340b6167656e743a616c696365000f2e5b08106265666f726520746865206d6572676505706c616e2fac0280a0f1c2b1340b6167656e743a616c696365010c1b06706c616e2f610904706c616e00030106706c616e2f6202c80104"].assert_eq(&hex(&write_body(&[], &effects())));
 }
 
 #[test]
-fn snapshots_read_back_as_they_were_written() {
+fn snapshots_round_trip() {
     assert_eq!(read_body(&record_of(&[], &effects())).unwrap().effects, effects());
     let item = snapshot(SnapshotState::Kept);
     assert_eq!(read_item(ItemKind::Snapshot, &write_item(&item)).unwrap(), item);
@@ -54,7 +54,7 @@ fn snapshots_read_back_as_they_were_written() {
 
 proptest! {
     #[test]
-    fn damaged_snapshots_are_refused_without_a_panic(at in 0usize..200, with: u8, cut in 0usize..200) {
+    fn corrupt_snapshots_do_not_panic(at in 0usize..200, with: u8, cut in 0usize..200) {
         let mut record = record_of(&[], &effects());
         if let Some(byte) = record.body.get_mut(at) {
             *byte = with;

@@ -1,4 +1,4 @@
-//! The bytes of tokens.
+//! Golden tests of the encoding of access tokens.
 
 use super::*;
 use crate::commit::{Commit, Op, OpResult, Principal};
@@ -36,23 +36,23 @@ fn effects() -> Vec<Effect> {
 }
 
 #[test]
-fn i19_the_bytes_of_tokens_are_frozen() {
+fn i19_the_bytes_of_tokens_never_change() {
     expect!["00080f49640901ac0202abababababababababababababababababababababababababababababababab020e6369406578616d706c652e636f6d000a61646d696e3a616e6e6180a0f1c2b134000f49640901ac0202abababababababababababababababababababababababababababababababab030e6369406578616d706c652e636f6d000a61646d696e3a616e6e6180a0f1c2b134000f49640901ac0202abababababababababababababababababababababababababababababababab040e6369406578616d706c652e636f6d000a61646d696e3a616e6e6180a0f1c2b134000f49640901ac0202abababababababababababababababababababababababababababababababab050e6369406578616d706c652e636f6d000a61646d696e3a616e6e6180a0f1c2b134000f49640901ac0202abababababababababababababababababababababababababababababababab060e6369406578616d706c652e636f6d000a61646d696e3a616e6e6180a0f1c2b134000f52640901ac0202abababababababababababababababababababababababababababababababab0103626f620e6369406578616d706c652e636f6de1f4f4c2b1340a61646d696e3a616e6e6180a0f1c2b134000f52650901ac0202abababababababababababababababababababababababababababababababab0103626f620e6369406578616d706c652e636f6de1f4f4c2b1340a61646d696e3a616e6e6180a0f1c2b134010f52660901ac0202abababababababababababababababababababababababababababababababab0103626f620e6369406578616d706c652e636f6de1f4f4c2b1340a61646d696e3a616e6e6180a0f1c2b13401"].assert_eq(&hex(&write_body(&[], &effects())));
     let verbs = [Verb::TokenCreated, Verb::TokenRevoked, Verb::TokenExpired].map(Verb::number);
     assert_eq!((ItemKind::Token.number(), verbs), (9, [100, 101, 102]));
 }
 
 #[test]
-fn i19_tokens_read_back_as_they_were_written() {
+fn i19_tokens_round_trip() {
     assert_eq!(read_body(&record_of(&[], &effects())).unwrap().effects, effects());
     let results = vec![OpResult::TokenCreated { id: ID, digest: TokenDigest([0xab; 32]) }];
     assert_eq!(read_results(&write_results(&results)).unwrap(), results);
     assert_eq!(ID.to_string().parse::<TokenId>().unwrap(), ID);
 }
 
-// Fails under: a secret that is part of what was asked for, or a field that is not.
+// Fails under: a fingerprint that covers the secret, or omits another field.
 #[test]
-fn i19_a_repeated_commit_may_bring_another_secret_but_nothing_else() {
+fn i19_a_retried_commit_may_differ_only_in_its_secret() {
     let key = |ops| Commit::new(Principal::System, ops).keyed("k".parse().unwrap()).key;
     let asked = CreateToken {
         digest: TokenDigest([1; 32]),
@@ -80,7 +80,7 @@ fn i19_a_repeated_commit_may_bring_another_secret_but_nothing_else() {
 
 proptest! {
     #[test]
-    fn damaged_tokens_are_refused_without_a_panic(at in 0usize..700, with: u8, cut in 0usize..700) {
+    fn corrupt_tokens_do_not_panic(at in 0usize..700, with: u8, cut in 0usize..700) {
         let mut record = record_of(&[], &effects());
         if let Some(byte) = record.body.get_mut(at) {
             *byte = with;

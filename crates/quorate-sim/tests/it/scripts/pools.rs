@@ -100,12 +100,12 @@ fn d3_somebody_must_be_able() {
         "alice sends m1 to can:review; bob can review; alice sends m2 to can:review; bob can cook; \
          alice sends m3 to can:review; bob claims; carol can review; carol claims",
         expect![[r#"
-            refused UNKNOWN_RECIPIENT: there is no agent that can review
+            refused UNKNOWN_RECIPIENT: no agent has capability review
             #3 bob starts epoch 3
             #4 pool.opened can:review
             #4 m2 goes to can:review
             #5 bob starts epoch 3
-            refused UNKNOWN_RECIPIENT: there is no agent that can review
+            refused UNKNOWN_RECIPIENT: no agent has capability review
             bob: nothing to claim
             #6 carol starts epoch 4
             carol takes m2 (try 1, token 1)"#]],

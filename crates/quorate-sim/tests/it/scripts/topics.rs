@@ -236,10 +236,10 @@ fn d3_a_role_is_everybody_who_has_it() {
             #4 erin starts epoch 6
             #5 m1 goes to bob carol
             #6 m2 goes to dave
-            refused UNKNOWN_RECIPIENT: there is no agent with the role specialist but the sender
-            refused UNKNOWN_RECIPIENT: there is no agent with the role coordinator but the sender
+            refused UNKNOWN_RECIPIENT: no agent other than the sender has role specialist
+            refused UNKNOWN_RECIPIENT: no agent other than the sender has role coordinator
             #7 agent 5 leaves
-            refused UNKNOWN_RECIPIENT: there is no agent with the role observer but the sender"#]],
+            refused UNKNOWN_RECIPIENT: no agent other than the sender has role observer"#]],
     );
 }
 

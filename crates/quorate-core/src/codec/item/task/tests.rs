@@ -1,4 +1,4 @@
-//! The bytes of a task. A change of what these tests expect breaks every log that was ever written.
+//! Golden tests of the encoding of tasks. Changing their expectations breaks every existing log.
 #![allow(clippy::unwrap_used)]
 
 use expect_test::expect;
@@ -31,7 +31,7 @@ fn spec() -> TaskSpec {
     }
 }
 
-/// A task of which nothing was said but its type.
+/// A task with default values except its type.
 fn plain() -> TaskSpec {
     let spec = read_spec(&mut Reader::new(b"\x01\x01t")).unwrap();
     TaskSpec { task_type: "x".into(), no: TaskNo { seq: Seq(9), n: 0 }, created_at: Timestamp(7), ..spec }
@@ -95,7 +95,7 @@ fn setback(kind: SetbackKind) -> Setback {
     }
 }
 
-/// A task in each state, with everything that can be said of it.
+/// A task in each state, with every field set.
 fn every_task() -> Vec<Task> {
     let part = PartRef { seq: Seq(303), part: 0 };
     let full = Task {
@@ -112,7 +112,7 @@ fn every_task() -> Vec<Task> {
 }
 
 #[test]
-fn the_bytes_of_a_task_are_frozen() {
+fn the_bytes_of_a_task_never_change() {
     let lines: Vec<String> =
         every_task().into_iter().map(|task| hex(&write_item(&Item::Task(task)))).collect();
     expect![[r#"
@@ -134,7 +134,7 @@ fn the_bytes_of_a_task_are_frozen() {
 }
 
 #[test]
-fn what_is_at_its_default_takes_no_bytes() {
+fn default_values_take_no_bytes() {
     let state = TaskState::Ready { since: Timestamp(7) };
     let (setback, partials, missing) = (None, Vec::new(), Vec::new());
     let task = Task { spec: Arc::new(plain()), attempt: 0, state, setback, partials, missing };
@@ -142,7 +142,7 @@ fn what_is_at_its_default_takes_no_bytes() {
 }
 
 #[test]
-fn a_task_reads_back_as_it_was_written() {
+fn a_task_round_trips() {
     for task in every_task() {
         let item = Item::Task(task);
         assert_eq!(read_item(ItemKind::Task, &write_item(&item)).unwrap(), item);
@@ -150,17 +150,17 @@ fn a_task_reads_back_as_it_was_written() {
 }
 
 #[test]
-fn i9_a_lease_that_never_ends_cannot_be_read() {
+fn i9_a_lease_without_a_duration_is_rejected() {
     let leased = every_task().swap_remove(3);
     let mut bytes = write_item(&Item::Task(leased));
     let length = [0xb0, 0xea, 0x01];
     let at = bytes.windows(3).position(|window| window == length).unwrap();
     bytes.splice(at..at + 3, [0]);
-    assert_eq!(read_item(ItemKind::Task, &bytes).unwrap_err().what, "a time that ends");
+    assert_eq!(read_item(ItemKind::Task, &bytes).unwrap_err().what, "a non-zero duration");
 }
 
 #[test]
-fn results_of_tasks_read_back_as_they_were_written() {
+fn results_of_tasks_round_trip() {
     use crate::commit::OpResult;
     use crate::task::TaskHanded;
     let handed = TaskHanded { task: every_task().swap_remove(3), input: None };
@@ -175,13 +175,13 @@ fn results_of_tasks_read_back_as_they_were_written() {
 
 proptest! {
     #[test]
-    fn damaged_tasks_are_refused_without_a_panic(which in 0usize..15, at in 0usize..200, with: u8, cut in 0usize..200) {
+    fn corrupt_tasks_do_not_panic(which in 0usize..15, at in 0usize..200, with: u8, cut in 0usize..200) {
         let mut bytes = write_item(&Item::Task(every_task().swap_remove(which)));
         if let Some(byte) = bytes.get_mut(at) {
             *byte = with;
         }
         bytes.truncate(cut);
-        // Any answer will do, as long as there is one.
+        // Either result is fine, as long as it does not panic.
         let _ = read_item(ItemKind::Task, &bytes);
         let _ = crate::codec::read_results(&bytes);
     }
