@@ -167,7 +167,7 @@ pub struct Approval {
     pub priority: Priority,
     /// Time at which it expires undecided.
     pub expires_at: Timestamp,
-    /// What the requester will do if it expires; may be empty.
+    /// The requester's fallback if it expires undecided; may be empty.
     pub default: String,
     /// Session that it belongs to.
     pub session: Option<String>,
@@ -202,7 +202,7 @@ impl Approval {
         (self.seq <= seq).then_some(Self { state, ..self })
     }
 
-    /// Its timers.
+    /// Returns its timers.
     pub(crate) fn alarms(&self) -> Vec<Alarm> {
         match self.is_pending() {
             true => vec![Alarm::At { part: 0, time: self.expires_at }],
@@ -230,7 +230,7 @@ pub struct RequestApproval {
     pub priority: Priority,
     /// Timeout of the decision.
     pub timeout_ms: u64,
-    /// What the requester will do if it expires; may be empty.
+    /// The requester's fallback if it expires undecided; may be empty.
     pub default: String,
     /// Session that it belongs to.
     pub session: Option<String>,

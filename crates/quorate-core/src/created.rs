@@ -88,7 +88,7 @@ impl ItemRange {
         }
     }
 
-    /// Which of two items comes first.
+    /// Compares two items by the order of the list.
     #[must_use]
     pub fn compare(&self, one: (Created, &str), other: (Created, &str)) -> Ordering {
         match self {
@@ -109,7 +109,7 @@ impl ItemRange {
     }
 }
 
-/// Where each existing item was created, folded from the log.
+/// Creation positions of all existing items, derived from the log.
 #[derive(Clone, Debug, Default)]
 pub struct Creations(BTreeMap<ItemKey, Created>);
 
@@ -125,7 +125,7 @@ impl Creations {
         }
     }
 
-    /// Where an item was created; `None` if it does not exist.
+    /// Returns the creation position of an item; `None` if it does not exist.
     #[must_use]
     pub fn get(&self, key: &ItemKey) -> Option<Created> {
         self.0.get(key).copied()

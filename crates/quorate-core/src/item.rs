@@ -170,7 +170,7 @@ pub enum Item {
     Approval(Box<Approval>),
 }
 
-/// Where the state of an item is retained.
+/// Retention of an item's current state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
     /// In memory and in its row, because decisions need it.

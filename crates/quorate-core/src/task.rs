@@ -415,7 +415,7 @@ impl Task {
         self.setback.as_ref().map(|setback| setback.by)
     }
 
-    /// Its timers.
+    /// Returns its timers.
     pub(crate) fn alarms(&self) -> Vec<Alarm> {
         match &self.state {
             TaskState::Scheduled { due } => vec![Alarm::At { part: 0, time: *due }],

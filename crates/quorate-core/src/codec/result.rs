@@ -124,8 +124,8 @@ fn write_leased(out: &mut Writer, leased: &Handed) {
     out.numbers(&[delivery.0, token.0, u64::from(*attempt), *lease_ms, seq.0, u64::from(*n)]);
 }
 
-fn write_history(out: &mut Writer, wanted: Option<History>) {
-    match wanted {
+fn write_history(out: &mut Writer, history: Option<History>) {
+    match history {
         None => out.number(0),
         Some(History::Seq(seq)) => out.numbers(&[1, seq.0]),
         Some(History::Time(time)) => out.numbers(&[2, time.0]),

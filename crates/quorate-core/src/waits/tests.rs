@@ -180,9 +180,9 @@ fn detect(count: u64) -> (usize, std::time::Duration) {
             needs: vec![Need { what: 0, sources }],
         });
     }
-    let begin = std::time::Instant::now();
+    let start = std::time::Instant::now();
     let found = knots(&waits, |_| Hands::default()).len();
-    (found, begin.elapsed())
+    (found, start.elapsed())
 }
 
 // Fails under: anything worse than linear: finding a thousand cycles one by one takes minutes.

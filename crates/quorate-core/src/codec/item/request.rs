@@ -43,7 +43,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, Unreadable> {
     let first = DeliveryNo(input.number()?);
     let mut asked = Vec::new();
     for _ in 0..input.count(2)? {
-        let Some(to) = Recipient::from_number(input.number()?) else { return input.wrong("somebody") };
+        let Some(to) = Recipient::from_number(input.number()?) else { return input.wrong("a recipient") };
         asked.push(Asked { to, reply: read_reply(input)? });
     }
     let state = read_state(input)?;

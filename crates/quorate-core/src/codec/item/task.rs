@@ -22,7 +22,7 @@ pub(super) fn write(out: &mut Writer, task: &Task) {
     write_state(out, &task.state);
     out.number(u64::from(task.setback.is_some()));
     if let Some(setback) = &task.setback {
-        write_setback(out, setback);
+        write_failure(out, setback);
     }
     out.number(task.partials.len() as u64);
     for partial in &task.partials {
@@ -38,7 +38,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Task, Unreadable> {
     let state = read_state(input)?;
     let setback = match input.number()? {
         0 => None,
-        1 => Some(Box::new(read_setback(input)?)),
+        1 => Some(Box::new(read_failure(input)?)),
         _ => return input.wrong("a failed attempt or none"),
     };
     let count = input.count(4)?;
@@ -246,9 +246,9 @@ fn read_completion(input: &mut Reader<'_>) -> Result<Completion, Unreadable> {
     Ok(Completion { by, token, seq, at, result, content_type, confidence, rationale })
 }
 
-fn write_setback(out: &mut Writer, setback: &Setback) {
+fn write_failure(out: &mut Writer, setback: &Setback) {
     out.numbers(&[
-        setback_number(setback.kind),
+        failure_number(setback.kind),
         setback.by.0,
         setback.token.0,
         u64::from(setback.attempt),
@@ -259,9 +259,9 @@ fn write_setback(out: &mut Writer, setback: &Setback) {
     out.option(setback.details.map(|details| u64::from(details.part)));
 }
 
-fn read_setback(input: &mut Reader<'_>) -> Result<Setback, Unreadable> {
+fn read_failure(input: &mut Reader<'_>) -> Result<Setback, Unreadable> {
     let number = input.number()?;
-    let Some(kind) = SETBACKS.into_iter().find(|kind| setback_number(*kind) == number) else {
+    let Some(kind) = FAILURE_KINDS.into_iter().find(|kind| failure_number(*kind) == number) else {
         return input.wrong("the cause of a failed attempt");
     };
     let (by, token, attempt) = (AgentNo(input.number()?), Token(input.number()?), input.narrow()?);
@@ -277,7 +277,7 @@ fn read_setback(input: &mut Reader<'_>) -> Result<Setback, Unreadable> {
     Ok(Setback { kind, by, token, attempt, seq, at, reason, details })
 }
 
-const SETBACKS: [SetbackKind; 5] = [
+const FAILURE_KINDS: [SetbackKind; 5] = [
     SetbackKind::Failed,
     SetbackKind::Hopeless,
     SetbackKind::TimedOut,
@@ -285,7 +285,7 @@ const SETBACKS: [SetbackKind; 5] = [
     SetbackKind::HolderGone,
 ];
 
-fn setback_number(kind: SetbackKind) -> u64 {
+fn failure_number(kind: SetbackKind) -> u64 {
     match kind {
         SetbackKind::Failed => 0,
         SetbackKind::Hopeless => 1,

@@ -82,7 +82,7 @@ fn every_state() -> Vec<TaskState> {
     ]
 }
 
-fn setback(kind: SetbackKind) -> Setback {
+fn failure(kind: SetbackKind) -> Setback {
     Setback {
         kind,
         by: AgentNo(4),
@@ -102,13 +102,13 @@ fn every_task() -> Vec<Task> {
         spec: Arc::new(spec()),
         attempt: 2,
         state: TaskState::Ready { since: Timestamp(0) },
-        setback: Some(Box::new(setback(SetbackKind::Failed))),
+        setback: Some(Box::new(failure(SetbackKind::Failed))),
         partials: vec![TaskPartial { attempt: 1, at: Timestamp(1_800_000_003_000), part }],
         missing: vec!["b".parse().unwrap()],
     };
     let each = every_state().into_iter().map(|state| Task { state, ..full.clone() });
-    let setbacks = SETBACKS.map(|kind| Task { setback: Some(Box::new(setback(kind))), ..full.clone() });
-    each.chain(setbacks).collect()
+    let failures = FAILURE_KINDS.map(|kind| Task { setback: Some(Box::new(failure(kind))), ..full.clone() });
+    each.chain(failures).collect()
 }
 
 #[test]
