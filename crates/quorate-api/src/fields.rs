@@ -189,11 +189,7 @@ mod tests {
     fn an_invalid_field_is_reported_with_its_path() {
         let body = Bytes::from_static(br#"{"inner":[{"count":1},{"count":"two"}]}"#);
         let refused = parse::<Outer>(&body).unwrap_err();
-        assert!(
-            refused.detail.starts_with("inner[1].count: expected an integer"),
-            "{}",
-            refused.detail
-        );
+        assert!(refused.detail.starts_with("inner[1].count: expected an integer"), "{}", refused.detail);
         let body = Bytes::from_static(br#"{"inner":[{"count":1,"more":2}]}"#);
         assert!(parse::<Outer>(&body).unwrap_err().detail.contains("more: unknown field more"));
         assert!(

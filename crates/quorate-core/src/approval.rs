@@ -328,9 +328,7 @@ fn check_document(document: &Payload) -> Result<(), Refused> {
     if bytes > APPROVAL_BYTES_MAX {
         return Err(Refused::new(Code::TooLarge, format!("the action is too large: {bytes} bytes"))
             .limit(APPROVAL_BYTES_MAX as u64)
-            .hint(
-                "store the data elsewhere and propose a reference with its digest",
-            ));
+            .hint("store the data elsewhere and propose a reference with its digest"));
     }
     Ok(())
 }

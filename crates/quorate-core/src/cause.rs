@@ -110,7 +110,10 @@ mod tests {
     fn d8_a_message_inherits_what_it_does_not_set() {
         let first = cause(|_| {});
         let caused = first.led_to(&message("bob", "alice")).expect("it inherits something");
-        assert_eq!((caused.hops, caused.correlation_id.as_deref(), caused.budget), (1, Some("msg_0-5-0"), None));
+        assert_eq!(
+            (caused.hops, caused.correlation_id.as_deref(), caused.budget),
+            (1, Some("msg_0-5-0"), None)
+        );
         let cause = cause(|message| {
             message.hops = 4;
             message.correlation_id = Some("c1".into());

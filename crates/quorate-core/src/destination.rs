@@ -60,8 +60,11 @@ impl Destination {
         }
         let agents = all.into_iter().map(|one| match one {
             Self::Agent(agent) => Ok(agent),
-            other => Err(Refused::new(Code::Invalid, format!("invalid list of recipients: {other} is not an agent id"))
-                .hint("use only agent ids in a list; send to topics, roles, capabilities and * separately")),
+            other => Err(Refused::new(
+                Code::Invalid,
+                format!("invalid list of recipients: {other} is not an agent id"),
+            )
+            .hint("use only agent ids in a list; send to topics, roles, capabilities and * separately")),
         });
         Ok(Self::Agents(agents.collect::<Result<_, _>>()?))
     }

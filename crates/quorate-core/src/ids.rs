@@ -359,8 +359,9 @@ impl AgentId {
 
 fn check_text(kind: &str, text: &str, max: usize) -> Result<(), Refused> {
     if text.is_empty() {
-        return Err(Refused::new(Code::Invalid, format!("the {kind} is empty"))
-            .hint(format!("use 1 to {max} bytes")));
+        return Err(
+            Refused::new(Code::Invalid, format!("the {kind} is empty")).hint(format!("use 1 to {max} bytes"))
+        );
     }
     if text.len() > max {
         return Err(Refused::new(Code::Invalid, format!("the {kind} is too long: {} bytes", text.len()))
@@ -368,8 +369,11 @@ fn check_text(kind: &str, text: &str, max: usize) -> Result<(), Refused> {
             .hint(format!("use at most {max} bytes")));
     }
     if let Some(at) = text.find(char::is_control) {
-        return Err(Refused::new(Code::Invalid, format!("the {kind} contains a control character at byte {at}"))
-            .hint("use printable characters only"));
+        return Err(Refused::new(
+            Code::Invalid,
+            format!("the {kind} contains a control character at byte {at}"),
+        )
+        .hint("use printable characters only"));
     }
     Ok(())
 }

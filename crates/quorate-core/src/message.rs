@@ -71,11 +71,14 @@ impl Payload {
     /// Refuses a payload over the size limit.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         if self.bytes.len() > PAYLOAD_BYTES_MAX {
-            return Err(Refused::new(Code::TooLarge, format!("the payload is too large: {} bytes", self.bytes.len()))
-                .limit(PAYLOAD_BYTES_MAX as u64)
-                .hint(format!(
-                    "send at most {PAYLOAD_BYTES_MAX} bytes, or store the data elsewhere and send a reference"
-                )));
+            return Err(Refused::new(
+                Code::TooLarge,
+                format!("the payload is too large: {} bytes", self.bytes.len()),
+            )
+            .limit(PAYLOAD_BYTES_MAX as u64)
+            .hint(format!(
+                "send at most {PAYLOAD_BYTES_MAX} bytes, or store the data elsewhere and send a reference"
+            )));
         }
         Ok(())
     }
@@ -387,7 +390,10 @@ impl Message {
             return invalid(format!("invalid priority level {}: not between 0 and 3", self.priority.level));
         }
         if !(1..=ATTEMPTS_MAX).contains(&self.attempts_max) {
-            return invalid(format!("invalid maxAttempts {}: not between 1 and {ATTEMPTS_MAX}", self.attempts_max));
+            return invalid(format!(
+                "invalid maxAttempts {}: not between 1 and {ATTEMPTS_MAX}",
+                self.attempts_max
+            ));
         }
         if self.confidence.is_some_and(|confidence| !(0.0..=1.0).contains(&confidence)) {
             return invalid("invalid confidence: not between 0 and 1".into());
@@ -414,7 +420,9 @@ impl Message {
         if let (Some(deliver_at), Some(expires_at)) = (self.deliver_at, self.expires_at)
             && expires_at <= deliver_at
         {
-            return invalid("expiresAt is not after deliverAt, so the message could never be delivered".into());
+            return invalid(
+                "expiresAt is not after deliverAt, so the message could never be delivered".into(),
+            );
         }
         Ok(())
     }

@@ -72,7 +72,9 @@ fn describe_expected(expected: &str) -> &str {
         "a boolean" => "true or false",
         "a sequence" => "an array",
         "a map" | "any value" => "an object",
-        _ if expected.starts_with("struct ") || expected.starts_with("internally tagged enum ") => "an object",
+        _ if expected.starts_with("struct ") || expected.starts_with("internally tagged enum ") => {
+            "an object"
+        }
         _ => expected,
     }
 }
@@ -89,7 +91,10 @@ mod tests {
                 "invalid type: string \"x\", expected u16 at line 1 column 41",
                 "expected an integer from 0 to 65535, found \"x\" (line 1, column 41)",
             ),
-            ("invalid type: string \"a, expected b\", expected f64", "expected a number, found \"a, expected b\""),
+            (
+                "invalid type: string \"a, expected b\", expected f64",
+                "expected a number, found \"a, expected b\"",
+            ),
             ("invalid value: integer `-1`, expected u16", "expected an integer from 0 to 65535, found -1"),
             (
                 "invalid type: floating point `1000.0`, expected u16",
@@ -97,7 +102,10 @@ mod tests {
             ),
             ("invalid type: sequence, expected struct MessageIn", "expected an object, found an array"),
             ("invalid type: null, expected a string", "expected a string, found null"),
-            ("unknown variant `x`, expected `durable` or `ephemeral`", "expected durable or ephemeral, found \"x\""),
+            (
+                "unknown variant `x`, expected `durable` or `ephemeral`",
+                "expected durable or ephemeral, found \"x\"",
+            ),
             ("unknown variant `x`, expected one of `a`, `b`", "expected one of a, b, found \"x\""),
             ("unknown field `n`, expected one of `id`, `to`", "unknown field n, expected one of id, to"),
             ("unknown field `n`, there are no fields", "unknown field n, expected no fields"),

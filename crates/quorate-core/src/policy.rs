@@ -193,9 +193,12 @@ impl Policy {
     pub fn check_shape(&self, message: &Message) -> Result<(), Refused> {
         if self.structured && !message.is_json() {
             let kind = message.content_type.as_deref().unwrap_or("");
-            return Err(Refused::new(Code::PolicyViolation, format!("the payload is not JSON: contentType is {kind}"))
-                .rule("structured", "contentType")
-                .hint("send JSON: the policy of this space requires it"));
+            return Err(Refused::new(
+                Code::PolicyViolation,
+                format!("the payload is not JSON: contentType is {kind}"),
+            )
+            .rule("structured", "contentType")
+            .hint("send JSON: the policy of this space requires it"));
         }
         if message.kind == MessageType::Response && message.from.is_some() {
             if self.structured && message.in_reply_to.is_none() {
@@ -228,9 +231,12 @@ impl Policy {
     pub(crate) fn check_role(&self, before: Option<&Agent>, role: Role) -> Result<(), Refused> {
         let was_subordinate = before.is_none_or(|agent| agent.role != Role::Coordinator);
         if self.preset == Preset::Supervised && was_subordinate && role == Role::Coordinator {
-            return Err(Refused::new(Code::PolicyViolation, "an agent may not register itself as coordinator")
-                .rule("supervised", "role")
-                .hint("ask an operator to register the coordinator"));
+            return Err(Refused::new(
+                Code::PolicyViolation,
+                "an agent may not register itself as coordinator",
+            )
+            .rule("supervised", "role")
+            .hint("ask an operator to register the coordinator"));
         }
         Ok(())
     }
@@ -262,11 +268,14 @@ impl Broadcasts {
         if count < policy.broadcasts_per_minute {
             return Ok(Self { since, count: count + 1 });
         }
-        Err(Refused::new(Code::LimitExceeded, format!("broadcast rate limit exceeded: {count} within a minute"))
-            .limit(u64::from(policy.broadcasts_per_minute))
-            .passes()
-            .rule("broadcastsPerMinute", "to")
-            .hint("retry in a minute, or publish to a topic instead"))
+        Err(Refused::new(
+            Code::LimitExceeded,
+            format!("broadcast rate limit exceeded: {count} within a minute"),
+        )
+        .limit(u64::from(policy.broadcasts_per_minute))
+        .passes()
+        .rule("broadcastsPerMinute", "to")
+        .hint("retry in a minute, or publish to a topic instead"))
     }
 }
 
@@ -274,7 +283,9 @@ impl Broadcasts {
 pub(crate) fn out_of_reach(from: &str, to: &str) -> Refused {
     Refused::new(
         Code::PolicyViolation,
-        format!("{from} may not send to {to}: the policy of this space allows agents to reach only coordinators"),
+        format!(
+            "{from} may not send to {to}: the policy of this space allows agents to reach only coordinators"
+        ),
     )
     .rule("supervised", "to")
     .hint("send it to role:coordinator; a coordinator may forward it")

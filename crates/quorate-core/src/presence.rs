@@ -137,8 +137,7 @@ impl RegisterAgent {
         if self.heartbeat_ms == 0 || (HEARTBEAT_MS_MIN..=HEARTBEAT_MS_MAX).contains(&self.heartbeat_ms) {
             return Ok(());
         }
-        Err(Refused::new(Code::Invalid, format!("invalid heartbeat interval: {} ms", self.heartbeat_ms)).hint(format!(
-            "use {HEARTBEAT_MS_MIN} to {HEARTBEAT_MS_MAX} ms, or 0 to disable the check"
-        )))
+        Err(Refused::new(Code::Invalid, format!("invalid heartbeat interval: {} ms", self.heartbeat_ms))
+            .hint(format!("use {HEARTBEAT_MS_MIN} to {HEARTBEAT_MS_MAX} ms, or 0 to disable the check")))
     }
 }

@@ -47,7 +47,10 @@ impl Ask {
             return invalid("the hub cannot send requests", "send the request as an agent");
         }
         if self.message.deliver_at.is_some() {
-            return invalid("a request cannot have deliverAt", "omit deliverAt, or send a message instead of a request");
+            return invalid(
+                "a request cannot have deliverAt",
+                "omit deliverAt, or send a message instead of a request",
+            );
         }
         match self.timeout_ms {
             Some(ms) if !(1..=REQUEST_MS_MAX).contains(&ms) => {

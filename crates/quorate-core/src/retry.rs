@@ -45,7 +45,8 @@ mod tests {
     // Fails under: `Code::retryable` used as the rule.
     #[test]
     fn d7_only_three_codes_are_retried() {
-        let retried: Vec<_> = Code::ALL.iter().copied().filter(|code| wait_ms(0, 3, *code).is_some()).collect();
+        let retried: Vec<_> =
+            Code::ALL.iter().copied().filter(|code| wait_ms(0, 3, *code).is_some()).collect();
         assert_eq!(retried, [Code::Timeout, Code::Unavailable, Code::Overloaded]);
     }
 }

@@ -255,9 +255,9 @@ impl OpenSession {
             None => None,
         };
         if let Some(problem) = problem {
-            return Err(Refused::new(Code::Invalid, problem).limit(TITLE_CHARS_MAX as u64).hint(format!(
-                "use 1 to {TITLE_CHARS_MAX} printable characters; put details into task"
-            )));
+            return Err(Refused::new(Code::Invalid, problem)
+                .limit(TITLE_CHARS_MAX as u64)
+                .hint(format!("use 1 to {TITLE_CHARS_MAX} printable characters; put details into task")));
         }
         if self.participants.len() > SESSION_PARTICIPANTS_MAX {
             return Err(too_many(self.participants.len()));

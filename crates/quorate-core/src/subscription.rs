@@ -84,7 +84,9 @@ impl Subscribe {
             Some(History::Last(last)) if !(1..=HISTORY_LAST_MAX).contains(&last) => {
                 Err(Refused::new(Code::LimitExceeded, format!("invalid history: the last {last} messages"))
                     .limit(u64::from(HISTORY_LAST_MAX))
-                    .hint(format!("request the last 1 to {HISTORY_LAST_MAX} messages, or start from a record or time")))
+                    .hint(format!(
+                        "request the last 1 to {HISTORY_LAST_MAX} messages, or start from a record or time"
+                    )))
             }
             _ => Ok(()),
         }

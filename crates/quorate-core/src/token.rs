@@ -88,11 +88,14 @@ impl Bearer {
         let known = TokenRole::ALL.iter().copied().find(|known| known.as_str() == role);
         match (role, known, agent) {
             ("agent", _, Some(agent)) => Ok(Self::Agent(agent)),
-            ("agent", _, None) => Err(Refused::new(Code::Invalid, "missing agent: a token with role agent needs an agent id")
-                .hint("set agent to the id of the agent")),
+            ("agent", _, None) => {
+                Err(Refused::new(Code::Invalid, "missing agent: a token with role agent needs an agent id")
+                    .hint("set agent to the id of the agent"))
+            }
             (_, Some(role), None) => Ok(Self::Holder(role)),
             (_, Some(role), Some(agent)) => {
-                let detail = format!("unexpected agent {agent}: a token with role {role} does not belong to an agent");
+                let detail =
+                    format!("unexpected agent {agent}: a token with role {role} does not belong to an agent");
                 Err(Refused::new(Code::Invalid, detail).hint("omit the agent, or use role agent"))
             }
             (_, None, _) => Err(Refused::new(Code::Invalid, "unknown token role")
@@ -132,9 +135,12 @@ impl TokenName {
         let text = text.as_ref();
         let chars = text.chars().count();
         if chars > TOKEN_NAME_CHARS_MAX {
-            return Err(Refused::new(Code::Invalid, format!("the token name is too long: {chars} characters"))
-                .limit(TOKEN_NAME_CHARS_MAX as u64)
-                .hint(format!("use at most {TOKEN_NAME_CHARS_MAX} characters")));
+            return Err(Refused::new(
+                Code::Invalid,
+                format!("the token name is too long: {chars} characters"),
+            )
+            .limit(TOKEN_NAME_CHARS_MAX as u64)
+            .hint(format!("use at most {TOKEN_NAME_CHARS_MAX} characters")));
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "._+@-".contains(c);
         if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain) {

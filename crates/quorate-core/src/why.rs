@@ -120,8 +120,11 @@ impl Why {
                 Self { state: "scheduled".into(), waits_for: WaitsFor::Time, next, next_at, sentence, ..base }
             }
             (OpenState::Ready { since }, _) => {
-                let mut sentence =
-                    format!("ready for {agent} since {} {}", clock(since, now), attempts("attempts used", attempt));
+                let mut sentence = format!(
+                    "ready for {agent} since {} {}",
+                    clock(since, now),
+                    attempts("attempts used", attempt)
+                );
                 sentence.push_str(&queue_position(look));
                 let expires = Some(look.open.expires).filter(|at| *at != Open::NEVER);
                 if let Some(at) = expires {
@@ -167,9 +170,8 @@ impl Why {
             }
             EndState::Dead => {
                 let why = reason.map_or(String::new(), |reason| format!(" ({reason})"));
-                let sentence = format!(
-                    "dead letter of {agent} since record {seq}{why}; stays until redriven"
-                );
+                let sentence =
+                    format!("dead letter of {agent} since record {seq}{why}; stays until redriven");
                 (WaitsFor::Redrive, sentence)
             }
         };

@@ -149,7 +149,8 @@ impl Client {
         request: Request<Full<Bytes>>,
         within: Duration,
     ) -> Result<Response<Incoming>, Error> {
-        with_timeout(within, async { self.0.pool.request(request).await.map_err(|error| classify(&error)) }).await
+        with_timeout(within, async { self.0.pool.request(request).await.map_err(|error| classify(&error)) })
+            .await
     }
 }
 

@@ -32,7 +32,11 @@ impl Trust {
             let certificate = certificate.map_err(|error| error.to_string())?;
             roots.add(certificate).map_err(|error| error.to_string())?;
         }
-        if roots.is_empty() { Err("the file contains no certificates".into()) } else { Ok(Self::Only(Arc::new(roots))) }
+        if roots.is_empty() {
+            Err("the file contains no certificates".into())
+        } else {
+            Ok(Self::Only(Arc::new(roots)))
+        }
     }
 
     fn roots(&self) -> Arc<RootCertStore> {

@@ -416,7 +416,9 @@ fn read_cause(input: &mut Reader<'_>) -> Result<ReturnCause, Unreadable> {
         ReturnCause::Offline,
         ReturnCause::Restored,
     ];
-    all.into_iter().find(|cause| cause_number(*cause) == number).map_or_else(|| input.wrong("the cause of a return"), Ok)
+    all.into_iter()
+        .find(|cause| cause_number(*cause) == number)
+        .map_or_else(|| input.wrong("the cause of a return"), Ok)
 }
 
 fn role_number(role: Role) -> u64 {

@@ -93,7 +93,9 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             33 => message.to = Destination::Can(input.id()?),
             40 => {
                 let choice = IfUnavailable::from_number(input.narrow()?);
-                let Some(choice) = choice else { return input.wrong("the handling of an unavailable recipient") };
+                let Some(choice) = choice else {
+                    return input.wrong("the handling of an unavailable recipient");
+                };
                 message.if_unavailable = choice;
             }
             _ => return input.wrong("a known field"),

@@ -93,7 +93,11 @@ fn i19_every_role_has_exactly_the_permissions_of_the_table() {
         for (permission, ops) in ops() {
             for op in ops {
                 let allowed = principal.check_right(&op).is_ok();
-                assert_eq!(allowed, expected.split(' ').any(|one| one == permission), "{principal} {permission} {op:?}");
+                assert_eq!(
+                    allowed,
+                    expected.split(' ').any(|one| one == permission),
+                    "{principal} {permission} {op:?}"
+                );
             }
         }
     }
@@ -121,5 +125,8 @@ fn i19_a_refusal_names_the_required_role() {
         ("operator anna may not set the policy", "use an access token with role admin")
     );
     let admin = refusal(&holder(TokenRole::Admin), &hub[0]);
-    assert_eq!((&*admin.1, &*admin.2), ("admin anna may not sweep", "only the hub itself performs this operation"));
+    assert_eq!(
+        (&*admin.1, &*admin.2),
+        ("admin anna may not sweep", "only the hub itself performs this operation")
+    );
 }

@@ -212,8 +212,10 @@ impl NewTask {
         if let Some(id) = &self.id
             && id.is_made_by_hub()
         {
-            return Err(invalid(format!("invalid task id {id}: the prefix tsk_ is reserved for generated ids"))
-                .hint("choose an id that does not start with tsk_, or omit it"));
+            return Err(invalid(format!(
+                "invalid task id {id}: the prefix tsk_ is reserved for generated ids"
+            ))
+            .hint("choose an id that does not start with tsk_, or omit it"));
         }
         if self.task_type.is_empty() && self.agent.is_none() {
             return Err(invalid("the task has neither a type nor an agent".into())
@@ -223,7 +225,10 @@ impl NewTask {
         check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
         check_word("sessionId", self.session.as_deref().unwrap_or(""))?;
         if self.priority.level > 3 {
-            return Err(invalid(format!("invalid priority level {}: not between 0 and 3", self.priority.level)));
+            return Err(invalid(format!(
+                "invalid priority level {}: not between 0 and 3",
+                self.priority.level
+            )));
         }
         if !(1..=ATTEMPTS_MAX).contains(&self.attempts_max) {
             return Err(invalid(format!(
@@ -259,9 +264,12 @@ impl NewTask {
             return Err(Refused::new(Code::Invalid, "the input range of a task is out of bounds"));
         }
         if length > PAYLOAD_BYTES_MAX as u64 {
-            return Err(Refused::new(Code::TooLarge, format!("the input of a task is too large: {length} bytes"))
-                .limit(PAYLOAD_BYTES_MAX as u64)
-                .hint("store the data elsewhere and send a reference"));
+            return Err(Refused::new(
+                Code::TooLarge,
+                format!("the input of a task is too large: {length} bytes"),
+            )
+            .limit(PAYLOAD_BYTES_MAX as u64)
+            .hint("store the data elsewhere and send a reference"));
         }
         Ok(())
     }
@@ -300,19 +308,25 @@ impl CreateTasks {
     pub(crate) fn check(&self) -> Result<(), Refused> {
         let count = self.tasks.len();
         if count == 0 {
-            return Err(
-                Refused::new(Code::Invalid, "the list of tasks is empty").hint("add at least one task to tasks")
-            );
+            return Err(Refused::new(Code::Invalid, "the list of tasks is empty")
+                .hint("add at least one task to tasks"));
         }
         let over = |what: &str, count: usize, limit: usize| {
             Err(Refused::new(Code::LimitExceeded, format!("too many {what} in one operation: {count}"))
                 .limit(limit as u64)
-                .hint("split the tasks over several operations; later ones may depend on tasks of earlier ones"))
+                .hint(
+                    "split the tasks over several operations; later ones may depend on tasks of earlier ones",
+                ))
         };
         if count > TASKS_PER_OP_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("too many tasks in one operation: {count}"))
-                .limit(TASKS_PER_OP_MAX as u64)
-                .hint("split the tasks over several operations; later ones may depend on tasks of earlier ones"));
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("too many tasks in one operation: {count}"),
+            )
+            .limit(TASKS_PER_OP_MAX as u64)
+            .hint(
+                "split the tasks over several operations; later ones may depend on tasks of earlier ones",
+            ));
         }
         let edges = self.tasks.iter().map(|task| task.depends_on.len()).sum();
         if edges > TASK_EDGES_MAX {
@@ -324,8 +338,11 @@ impl CreateTasks {
         }
         let inputs = self.inputs.as_ref().map_or(0, |inputs| inputs.bytes.len());
         if inputs > COMMIT_BYTES_MAX {
-            return Err(Refused::new(Code::TooLarge, format!("the inputs are too large: {inputs} bytes in total"))
-                .limit(COMMIT_BYTES_MAX as u64));
+            return Err(Refused::new(
+                Code::TooLarge,
+                format!("the inputs are too large: {inputs} bytes in total"),
+            )
+            .limit(COMMIT_BYTES_MAX as u64));
         }
         self.tasks.iter().try_for_each(|task| task.check(count, inputs))
     }
@@ -336,8 +353,11 @@ impl ClaimTasks {
         check_claim("tasks", self.max)?;
         self.lease_ms.map_or(Ok(()), check_lease)?;
         if self.types.len() > LIST_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("too many types in one claim: {}", self.types.len()))
-                .limit(LIST_MAX as u64));
+            return Err(Refused::new(
+                Code::LimitExceeded,
+                format!("too many types in one claim: {}", self.types.len()),
+            )
+            .limit(LIST_MAX as u64));
         }
         for word in &self.types {
             check_word("type", word)?;

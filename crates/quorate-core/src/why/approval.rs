@@ -30,10 +30,7 @@ impl Why {
                 format!("{action} was {state} by {} at {}{why}", decision.by, clock(decision.at, now))
             }
             ApprovalState::Expired { at, .. } => {
-                format!(
-                    "{action} expired at {} without a decision",
-                    clock(*at, now)
-                )
+                format!("{action} expired at {} without a decision", clock(*at, now))
             }
         };
         let pending = approval.is_pending();

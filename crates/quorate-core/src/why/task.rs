@@ -61,7 +61,10 @@ fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
             format!("blocked by failed dependencies: {}; stays blocked until cancelled", ids.join(", "))
         }
         (TaskState::Ready { .. }, WaitsFor::Claim(whom)) => {
-            format!("ready since {} (attempts used {attempt} of {most}); waiting for a claim by {whom}", at(why.since))
+            format!(
+                "ready since {} (attempts used {attempt} of {most}); waiting for a claim by {whom}",
+                at(why.since)
+            )
         }
         (TaskState::Scheduled { .. }, _) => {
             format!("scheduled (attempts used {attempt} of {most}); available from {}", at(why.next_at))

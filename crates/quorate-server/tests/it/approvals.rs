@@ -164,7 +164,8 @@ async fn i14_what_nobody_decides_in_time_is_expired() {
     let one = format!("/v1/approvals/{}", asked["id"].as_str().expect("an id"));
     let why = hub.get(&alice, &format!("{one}/why")).await.ok(200);
     assert_eq!(why["waitsFor"], json!({"kind": "approval", "approval": asked["id"]}));
-    let told = "alice waits for a decision on letter.send since 08:00:00; expires at 08:01:00, then: keep the draft";
+    let told =
+        "alice waits for a decision on letter.send since 08:00:00; expires at 08:01:00, then: keep the draft";
     assert_eq!((&why["next"], &why["sentence"]), (&json!("expires"), &json!(told)));
     assert_eq!(hub.get(&alice, "/v1/agents/alice").await.ok(200)["status"], "waiting");
     clock.advance(Duration::from_secs(60));
