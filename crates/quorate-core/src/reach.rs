@@ -123,7 +123,7 @@ impl Map<'_> {
             let more = if unknown.len() > UNKNOWN_NAMED { " and others" } else { "" };
             let names = unknown[..unknown.len().min(UNKNOWN_NAMED)].join(", ");
             return Err(Refused::new(Code::UnknownRecipient, format!("there is no agent {names}{more}"))
-                .hint("register the agent first, or check the spelling; the message was not sent to any recipient"));
+                .hint("register the agent first, or check the spelling; no recipient got the message"));
         }
         match recipients.iter().find(|number| !self.is_allowed(sender, **number)) {
             Some(forbidden) => {

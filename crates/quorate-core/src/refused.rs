@@ -135,7 +135,7 @@ impl Code {
     pub fn next_step(self) -> &'static str {
         match self {
             Self::Invalid => "fix the field named in the detail and send the request again",
-            Self::Unauthenticated => "send a valid access token of this hub: `Authorization: Bearer qrt_…`",
+            Self::Unauthenticated => "send a valid access token of this hub",
             Self::Forbidden => "use an access token whose role has this permission",
             Self::PolicyViolation => "follow the policy of the space, or ask an admin to change it",
             Self::NotFound => "check the id; list the resources of this kind to see which exist",
