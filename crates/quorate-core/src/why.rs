@@ -91,15 +91,15 @@ pub enum Next {
 impl Why {
     /// Explains an open delivery.
     #[must_use]
-    pub fn of_open(id: String, look: &DeliveryLook, now: Timestamp) -> Self {
-        let Open { state, attempt, attempts_max, .. } = look.open;
-        let agent = look.who();
+    pub fn of_open(id: String, delivery: &DeliveryLook, now: Timestamp) -> Self {
+        let Open { state, attempt, attempts_max, .. } = delivery.open;
+        let agent = delivery.who();
         let attempts = |label: &str, number: u16| format!("({label} {number} of {attempts_max})");
         let base =
             Self { attempt: Some((attempt, attempts_max)), whose: Some(agent.to_owned()), ..Self::of(id) };
-        match (state, look.held) {
+        match (state, delivery.held) {
             (OpenState::Leased { .. }, Some((since, until))) => {
-                let (next, at, outcome) = after_lease(&look.open, until);
+                let (next, at, outcome) = after_lease(&delivery.open, until);
                 let since_text = since.map_or(String::new(), |since| format!(" since {}", clock(since, now)));
                 let sentence = format!(
                     "leased to {agent}{since_text} {}; if not acked by {} {outcome}",
@@ -125,13 +125,13 @@ impl Why {
                     clock(since, now),
                     attempts("attempts used", attempt)
                 );
-                sentence.push_str(&queue_position(look));
-                let expires = Some(look.open.expires).filter(|at| *at != Open::NEVER);
+                sentence.push_str(&queue_position(delivery));
+                let expires = Some(delivery.open.expires).filter(|at| *at != Open::NEVER);
                 if let Some(at) = expires {
                     sentence.push_str(&format!("; expires at {}", clock(at, now)));
                 }
                 let next = if expires.is_some() { Next::Expires } else { Next::Nothing };
-                let waits_for = match look.is_away {
+                let waits_for = match delivery.is_away {
                     true => WaitsFor::Return(agent.to_owned()),
                     false => WaitsFor::Claim(agent.to_owned()),
                 };
@@ -272,14 +272,14 @@ fn after_lease(open: &Open, until: Timestamp) -> (Next, Timestamp, &'static str)
 }
 
 /// Describes what delays a ready delivery: its recipient's availability, or deliveries ahead in the queue.
-fn queue_position(look: &DeliveryLook) -> String {
-    let agent = look.who();
-    match (look.is_away, look.open.if_unavailable, look.ahead.unwrap_or(0)) {
+fn queue_position(delivery: &DeliveryLook) -> String {
+    let agent = delivery.who();
+    match (delivery.is_away, delivery.open.if_unavailable, delivery.ahead.unwrap_or(0)) {
         (true, IfUnavailable::Queue, _) => format!("; {agent} is unavailable, so it stays queued"),
         (true, IfUnavailable::Redirect | IfUnavailable::Fail, _) => {
             format!("; {agent} is unavailable, so it will be redirected or refused")
         }
-        (false, _, 0) if look.listening == 0 => format!("; delivered with the next claim by {agent}"),
+        (false, _, 0) if delivery.listening == 0 => format!("; delivered with the next claim by {agent}"),
         (false, _, 0) => format!("; delivered when {agent} has capacity"),
         (false, _, 1) => "; 1 delivery ahead of it".to_owned(),
         (false, _, ahead) => format!("; {ahead} deliveries ahead of it"),

@@ -5,7 +5,7 @@ use crate::ids::{AgentId, AgentNo, DeliveryNo, Token};
 
 const NOON: Timestamp = Timestamp(1_800_014_400_000);
 
-fn look(state: OpenState, attempt: u16) -> DeliveryLook {
+fn delivery(state: OpenState, attempt: u16) -> DeliveryLook {
     let mut open = Open::new(AgentNo(1), Seq(3), 0, state);
     open.attempt = attempt;
     DeliveryLook {
@@ -20,8 +20,8 @@ fn look(state: OpenState, attempt: u16) -> DeliveryLook {
     }
 }
 
-fn sentence(look: &DeliveryLook) -> String {
-    Why::of_open("dlv_0-1".into(), look, NOON).sentence
+fn sentence(delivery: &DeliveryLook) -> String {
+    Why::of_open("dlv_0-1".into(), delivery, NOON).sentence
 }
 
 // Fails under: any slip in the arithmetic of the calendar.
@@ -39,12 +39,12 @@ fn days_convert_to_calendar_dates() {
 #[test]
 fn a_leased_delivery_states_what_happens_at_expiry() {
     let held = Some((Some(NOON), NOON.plus_ms(31_000)));
-    let second = DeliveryLook { held, ..look(OpenState::Leased { token: Token(2) }, 2) };
+    let second = DeliveryLook { held, ..delivery(OpenState::Leased { token: Token(2) }, 2) };
     assert_eq!(
         sentence(&second),
         "leased to bob since 12:00:00 (attempt 2 of 4); if not acked by 12:00:31 it is redelivered"
     );
-    let last = DeliveryLook { held, ..look(OpenState::Leased { token: Token(2) }, 4) };
+    let last = DeliveryLook { held, ..delivery(OpenState::Leased { token: Token(2) }, 4) };
     assert!(sentence(&last).ends_with("by 12:00:31 it is dead-lettered"), "{}", sentence(&last));
 }
 
@@ -53,11 +53,11 @@ fn a_leased_delivery_states_what_happens_at_expiry() {
 fn a_ready_delivery_states_what_it_waits_for() {
     let ready = OpenState::Ready { since: NOON };
     assert_eq!(
-        sentence(&look(ready, 0)),
+        sentence(&delivery(ready, 0)),
         "ready for bob since 12:00:00 (attempts used 0 of 4); delivered with the next claim by bob"
     );
-    let behind = DeliveryLook { ahead: Some(2), ..look(ready, 0) };
+    let behind = DeliveryLook { ahead: Some(2), ..delivery(ready, 0) };
     assert!(sentence(&behind).ends_with("2 deliveries ahead of it"));
-    let away = Why::of_open("d".into(), &DeliveryLook { is_away: true, ..look(ready, 0) }, NOON);
+    let away = Why::of_open("d".into(), &DeliveryLook { is_away: true, ..delivery(ready, 0) }, NOON);
     assert_eq!(away.waits_for, WaitsFor::Return("bob".into()));
 }
