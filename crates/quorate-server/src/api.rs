@@ -1,6 +1,6 @@
-//! The interface as a table: every call with its name, what goes in, what comes out, who may, and who answers it. There is no
-//! other way to a route, so none is without its description: `GET /v1/openapi.json` is made from this table, and whoever
-//! may not make a call is refused by it.
+//! Table of all API operations: id, path, request and response schemas, required permission, and handler. Every route
+//! is registered through this table, so every route is documented: `GET /v1/openapi.json` is generated from it, and
+//! calls without the required permission are refused by it.
 
 mod document;
 
@@ -19,51 +19,51 @@ use crate::bulk;
 use crate::call::{Answer, Call};
 
 pub(crate) use document::{about_the_hub, text};
-pub(crate) use quorate_api::schema as words;
+pub(crate) use quorate_api::schema;
 
-/// A schema, when it is asked for.
+/// Builds a schema on demand.
 type Shape = Arc<dyn Fn(&mut SchemaGenerator) -> Schema + Send + Sync>;
 
 fn shape_of<T: JsonSchema>() -> Shape {
     Arc::new(|generator| generator.subschema_for::<T>())
 }
 
-/// Who may make a call.
+/// Access required by an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
-    /// Everybody who reaches the hub; there is no token to show.
+    /// No token required.
     Everybody,
-    /// Whoever has a token that is good for this kind of thing, as the table of rights says.
+    /// A token with a role that has this permission; see `quorate_core`'s permission table.
     Holders(Deed),
 }
 
-/// A call of the interface, described.
+/// An API operation and its documentation.
 #[derive(Clone)]
 pub(crate) struct Operation {
     pub(crate) method: &'static str,
-    /// As the description writes it: `/v1/agents/{id}`.
+    /// Path as documented in OpenAPI: `/v1/agents/{id}`.
     pub(crate) path: &'static str,
-    /// `noun.verb`.
+    /// `resource.verb`.
     pub(crate) id: &'static str,
-    /// One sentence.
+    /// One sentence, starting with an imperative verb.
     pub(crate) about: &'static str,
     pub(crate) who: Who,
-    /// The parameters in the path, with their shapes.
+    /// Path parameters and their schemas.
     in_path: Vec<(&'static str, Shape)>,
     in_query: Option<Shape>,
-    /// Headers of its own, with their shapes and what they say.
+    /// Operation-specific headers: name, schema, description.
     in_headers: Vec<(&'static str, Shape, &'static str)>,
     body: Option<Shape>,
-    /// Another media type in which it may be sent.
+    /// Additional media type accepted for the body.
     also_as: Option<&'static str>,
     answers: Vec<Answers>,
-    /// Whether an agent may make it for itself only.
+    /// Whether agents may call it only for themselves.
     itself: bool,
-    /// Why it takes no idempotency key, if it writes and does not.
+    /// Reason why a writing operation accepts no idempotency key.
     without_key: Option<&'static str>,
 }
 
-/// What a call is answered with if all is well.
+/// Success response of an operation.
 #[derive(Clone)]
 struct Answers {
     status: u16,
@@ -72,29 +72,29 @@ struct Answers {
     shape: Option<Shape>,
 }
 
-/// A call and who answers it.
+/// Operations and the handler that serves them.
 pub(crate) struct Route {
     pub(crate) operations: Vec<Operation>,
     pub(crate) served_at: &'static str,
     pub(crate) handler: MethodRouter<App>,
 }
 
-/// A `GET`. Everybody with a token may make it, unless it says otherwise.
+/// A `GET` operation. Requires [`Permission::Read`] by default.
 pub(crate) fn get(path: &'static str, id: &'static str, about: &'static str) -> Operation {
     Operation::new("get", path, id, about, Who::Holders(Deed::Read))
 }
 
-/// A `POST`: part of an agent's work, unless it says otherwise.
+/// A `POST` operation. Requires [`Permission::Work`] by default.
 pub(crate) fn post(path: &'static str, id: &'static str, about: &'static str) -> Operation {
     Operation::new("post", path, id, about, Who::Holders(Deed::Work))
 }
 
-/// A `PUT`: part of an agent's work, unless it says otherwise.
+/// A `PUT` operation. Requires [`Permission::Work`] by default.
 pub(crate) fn put(path: &'static str, id: &'static str, about: &'static str) -> Operation {
     Operation::new("put", path, id, about, Who::Holders(Deed::Work))
 }
 
-/// A `DELETE`: part of an agent's work, unless it says otherwise.
+/// A `DELETE` operation. Requires [`Permission::Work`] by default.
 pub(crate) fn delete(path: &'static str, id: &'static str, about: &'static str) -> Operation {
     Operation::new("delete", path, id, about, Who::Holders(Deed::Work))
 }
@@ -124,83 +124,89 @@ impl Operation {
         }
     }
 
-    /// Needs no token.
+    /// Makes the operation public: no token required.
     pub(crate) fn open(mut self) -> Self {
         self.who = Who::Everybody;
         self
     }
 
-    /// Is a deed of another kind.
+    /// Requires another permission.
     pub(crate) fn is(mut self, deed: Deed) -> Self {
         self.who = Who::Holders(deed);
         self
     }
 
-    /// An agent may make it for itself only: the `{id}` of the path is its own.
+    /// Restricts agents to themselves: the `{id}` in the path must be the caller's own.
     pub(crate) fn for_itself(mut self) -> Self {
         self.itself = true;
         self
     }
 
-    /// Takes no idempotency key, and why: a key is stored with what a call changes, so this is for what changes nothing.
+    /// Accepts no idempotency key, for the given reason. Keys are stored with the change that a call makes, so this
+    /// is only for calls that change nothing.
     pub(crate) fn without_key(mut self, reason: &'static str) -> Self {
         self.without_key = Some(reason);
         self
     }
 
-    /// A parameter in the path.
+    /// Adds a path parameter.
     pub(crate) fn path<T: JsonSchema>(mut self, name: &'static str) -> Self {
         self.in_path.push((name, shape_of::<T>()));
         self
     }
 
-    /// What may stand behind the question mark: the fields of this type.
+    /// Sets the query parameters: the fields of `T`.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
         self.in_query = Some(Arc::new(|generator| T::json_schema(generator)));
         self
     }
 
-    /// A header that means something to this call only. It may be left out, as far as the description says.
+    /// Adds an optional header that only this operation reads.
     pub(crate) fn header<T: JsonSchema>(mut self, name: &'static str, about: &'static str) -> Self {
         self.in_headers.push((name, shape_of::<T>(), about));
         self
     }
 
-    /// What is sent. It may be left out if no field of it is required.
+    /// Sets the request body. The body may be omitted if `T` has no required field.
     pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
         self.body = Some(shape_of::<T>());
         self
     }
 
-    /// What is sent may come in another media type, too.
+    /// Accepts the request body in an additional media type.
     pub(crate) fn also_as(mut self, kind: &'static str) -> Self {
         self.also_as = Some(kind);
         self
     }
 
-    /// What comes back, as JSON.
+    /// Adds a JSON response.
     pub(crate) fn answers<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
         self.answering(status, about, "application/json", Some(shape_of::<T>()))
     }
 
-    /// What comes back: a page of a list under its name, as [`crate::call::Listed`] writes it.
+    /// Adds a paginated list response, as written by [`crate::call::page_response`].
     pub(crate) fn lists<T: JsonSchema>(self, name: &'static str) -> Self {
         let shape = listed(name, shape_of::<T>(), true);
-        self.answering(200, "One page; with the cursor the list goes on.", "application/json", Some(shape))
+        self.answering(
+            200,
+            "One page of results. Pass `cursor` to get the next page.",
+            "application/json",
+            Some(shape),
+        )
     }
 
-    /// What comes back: a list under its name, all of it.
+    /// Adds an unpaginated list response, as written by [`crate::call::NamedList`].
     pub(crate) fn lists_all<T: JsonSchema>(self, name: &'static str) -> Self {
         let shape = listed(name, shape_of::<T>(), false);
-        self.answering(200, "All of them.", "application/json", Some(shape))
+        self.answering(200, "The complete list.", "application/json", Some(shape))
     }
 
-    /// What comes back, as something else.
+    /// Adds a response in another media type, without a schema.
     pub(crate) fn answers_with(self, status: u16, about: &'static str, kind: &'static str) -> Self {
         self.answering(status, about, kind, None)
     }
 
-    /// A stream of JSON documents, in a media type of its own.
+    /// Adds a response that streams JSON documents in the given media type.
     pub(crate) fn streams<T: JsonSchema>(self, about: &'static str, kind: &'static str) -> Self {
         let document = shape_of::<T>();
         let shape: Shape = Arc::new(move |generator| {
@@ -210,7 +216,7 @@ impl Operation {
         self.answering(200, about, kind, Some(shape))
     }
 
-    /// A problem that only this call has.
+    /// Adds an error status that is specific to this operation.
     pub(crate) fn problem(self, status: u16, about: &'static str) -> Self {
         self.answering(status, about, "application/problem+json", None)
     }
@@ -226,7 +232,7 @@ impl Operation {
         self
     }
 
-    /// Who answers it.
+    /// Sets the handler.
     pub(crate) fn to<H, T>(self, handler: H) -> Route
     where
         H: Handler<T, App>,
@@ -236,7 +242,7 @@ impl Operation {
         self.answered_at(served_at, handler)
     }
 
-    /// Who answers it, as a bulk read: for lists, and whatever else scans or renders a lot.
+    /// Sets the handler and runs it as a bulk read: for lists and other calls that scan or render a lot of data.
     pub(crate) fn bulk<F, A>(self, handler: F) -> Route
     where
         F: Fn(Call) -> A + Clone + Send + Sync + 'static,
@@ -245,7 +251,7 @@ impl Operation {
         self.to(move |call: Call| bulk::answer(call, handler))
     }
 
-    /// The same with a parameter in the path.
+    /// Like [`Self::handled_in_bulk_by`], with a path parameter.
     pub(crate) fn bulk_of<F, A>(self, handler: F) -> Route
     where
         F: Fn(Path<String>, Call) -> A + Clone + Send + Sync + 'static,
@@ -254,7 +260,7 @@ impl Operation {
         self.to(move |id: Path<String>, call: Call| bulk::answer(call, move |call| handler(id, call)))
     }
 
-    /// Who answers it, at a path that the router writes in another way than the description.
+    /// Sets the handler at a router path that differs from the documented path.
     pub(crate) fn answered_at<H, T>(self, served_at: &'static str, handler: H) -> Route
     where
         H: Handler<T, App>,
@@ -266,7 +272,7 @@ impl Operation {
             "delete" => MethodFilter::DELETE,
             _ => MethodFilter::POST,
         };
-        // Who may is checked where the token is read (`call.rs`), by what the route says here.
+        // Permissions are checked where the token is read (`call.rs`), using this extension.
         let handler = on(method, handler).route_layer(Extension(Asked {
             who: self.who,
             itself: self.itself,
@@ -283,7 +289,8 @@ fn listed(name: &'static str, item: Shape, has_pages: bool) -> Shape {
         let mut fields = json!({name: {"type": "array", "items": item}});
         let mut required = vec![name];
         if has_pages {
-            fields["cursor"] = json!({"type": ["string", "null"], "description": "null: there is no more."});
+            let about = "Pass it to get the next page; `null` on the last page.";
+            fields["cursor"] = json!({"type": ["string", "null"], "description": about});
             required.push("cursor");
         }
         json_schema!({"type": "object", "properties": fields, "required": required})
@@ -291,20 +298,20 @@ fn listed(name: &'static str, item: Shape, has_pages: bool) -> Shape {
 }
 
 impl Route {
-    /// The same handler answers this as well.
+    /// Documents another operation served by the same handler.
     pub(crate) fn and(mut self, operation: Operation) -> Self {
         self.operations.push(operation);
         self
     }
 }
 
-/// What was called, for whoever looks who may.
+/// Access rules of the matched route, attached to each request.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) who: Who,
-    /// Whether an agent may make it for itself only.
+    /// Whether agents may call it only for themselves.
     pub(crate) itself: bool,
-    /// Whether anything may stand behind the question mark.
+    /// Whether the operation takes query parameters.
     pub(crate) has_query: bool,
     pub(crate) id: &'static str,
 }

@@ -1,4 +1,4 @@
-//! What all requests share: the engine with its spaces, and the table of routes.
+//! Shared state of all requests: the engine with its spaces, and the router.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,42 +26,42 @@ use crate::wire::told::Before;
 use crate::ws::Seats;
 use crate::{guard, routes, unread};
 
-/// A hub that answers requests.
+/// A hub that serves requests.
 #[derive(Clone)]
 pub struct App(Arc<Inner>);
 
 struct Inner {
     engine: Arc<Engine>,
-    /// Where conduct flags are kept: a store of its own, so that nothing of the other depends on them.
+    /// Engine for conduct flags. They have a store of their own, so that no other data depends on them.
     private: Arc<Engine>,
     settings: Settings,
-    /// Spaces that were asked for: opening one starts its sweep.
+    /// Open spaces. Opening a space starts its sweep.
     spaces: RwLock<BTreeMap<SpaceName, Space>>,
-    /// The WebSocket of each agent that has one.
+    /// Active WebSocket of each connected agent.
     seats: Seats,
-    /// Who calls how often.
+    /// Rate limits per principal and per address.
     rates: Rates,
-    /// Codes that wait to be turned into tokens.
+    /// Sign-in codes that were not redeemed yet.
     codes: Codes,
-    /// Messages to many, as the first of them was told.
+    /// Rendered messages with several recipients.
     told: Before,
-    /// What the hub knows of itself.
+    /// Metrics, traces and request logs.
     observed: Observed,
     /// Runs lists, exports and event streams.
     bulk: Bulk,
-    /// What a space has under way once at a time.
+    /// Jobs that run at most once per space at a time.
     exclusive: Exclusive,
-    /// What drives deliberations.
+    /// Drivers of deliberations.
     drivers: Drivers,
-    /// For webhook events whose sender is not authenticated yet.
+    /// Limits concurrent webhook events whose sender is not authenticated yet.
     webhook_permits: Semaphore,
-    /// Which spaces were made under a key.
+    /// Idempotency keys of created spaces.
     made: Mutex<Made>,
-    /// Whether the hub is about to end.
+    /// Whether the hub is shutting down.
     ends: AtomicBool,
 }
 
-/// An app that may be gone.
+/// A weak reference to an [`App`].
 pub(crate) struct WeakApp(Weak<Inner>);
 
 impl WeakApp {
@@ -76,7 +76,8 @@ impl App {
         &self.0.webhook_permits
     }
 
-    /// Serves the spaces of an engine, and keeps their conduct flags in another. Those that exist are opened: their time goes on, whether anybody asks or not.
+    /// Serves the spaces of `engine` and stores their conduct flags in `private`. Opens all existing spaces, so that
+    /// their timers run without a request.
     ///
     /// # Errors
     /// When the storage fails.
@@ -114,17 +115,15 @@ impl App {
         Ok(app)
     }
 
-    /// What comes from outside must have somewhere to go. A space is not made for it: a slip of the pen would be a tenant.
+    /// Checks that the space of every webhook exists. It is not created implicitly: a typo would create a tenant.
     fn check_webhooks(&self) -> Result<(), Refused> {
-        let lost = self.settings().webhooks.iter().find(|one| self.space(one.space()).is_none());
-        lost.map_or(Ok(()), |lost| {
-            let detail = format!(
-                "webhook {} goes to space {:?}, which there is not",
-                lost.name(),
-                lost.space().as_str()
-            );
-            Err(Refused::new(Code::NotFound, detail)
-                .hint("start the hub without it, make the space with POST /v1/spaces, and start it again"))
+        let unknown = self.settings().webhooks.iter().find(|one| self.space(one.space()).is_none());
+        unknown.map_or(Ok(()), |webhook| {
+            let detail =
+                format!("webhook {} refers to unknown space {:?}", webhook.name(), webhook.space().as_str());
+            Err(Refused::new(Code::NotFound, detail).hint(
+                "start the hub without this webhook, create the space with POST /v1/spaces, and restart",
+            ))
         })
     }
 
@@ -172,7 +171,7 @@ impl App {
         WeakApp(Arc::downgrade(&self.0))
     }
 
-    /// From here on the hub is not ready for more.
+    /// Marks the hub as shutting down: it is no longer ready.
     pub(crate) fn end(&self) {
         self.0.ends.store(true, Ordering::Relaxed);
     }
@@ -181,22 +180,22 @@ impl App {
         self.0.ends.load(Ordering::Relaxed)
     }
 
-    /// A space that exists.
+    /// Returns an open space.
     pub(crate) fn space(&self, name: &SpaceName) -> Option<Space> {
         self.spaces().get(name).cloned()
     }
 
-    /// The flags of a space that exists.
+    /// Returns the conduct flags of a space.
     pub(crate) fn flags(&self, space: SpaceNo) -> Option<Flags> {
         self.engine().flags(space)
     }
 
-    /// All spaces, by name.
+    /// Returns all spaces by name.
     pub(crate) fn spaces(&self) -> RwLockReadGuard<'_, BTreeMap<SpaceName, Space>> {
         self.0.spaces.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A space; made if there is none.
+    /// Opens a space and creates it if it does not exist.
     pub(crate) async fn make_space(&self, name: SpaceName) -> Result<Space, Error> {
         let space = self.engine().space(name.clone()).await?;
         self.0.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), space.clone());
@@ -204,14 +203,14 @@ impl App {
         Ok(space)
     }
 
-    /// Makes a space for somebody; says whether it was there before, or what it said under the same key.
+    /// Creates a space. Returns whether it is new; a replay with the same idempotency key returns the first result.
     pub(crate) async fn new_space(
         &self,
         by: &Principal,
         key: Option<IdempotencyKey>,
         name: &SpaceName,
     ) -> Result<bool, Error> {
-        // One after the other: of two at once only one can have made it.
+        // Serialized: of two concurrent calls only one may report the space as new.
         let mut made = self.0.made.lock().await;
         let now = self.engine().clock().now().mono;
         if let Some(was_new) = made.answered(by, key.as_ref(), name, now)? {
@@ -223,21 +222,21 @@ impl App {
         Ok(is_new)
     }
 
-    /// All routes, with what every request goes through.
+    /// Returns the router with all middleware.
     pub(crate) fn router(&self) -> Router {
-        let guarded = axum::middleware::from_fn_with_state(self.clone(), guard::check);
-        let watched = axum::middleware::from_fn_with_state(self.clone(), observe::watch);
-        let settled = axum::middleware::from_fn(unread::settle);
-        routes::all().layer(guarded).layer(watched).layer(settled).with_state(self.clone())
+        let host_origin = axum::middleware::from_fn_with_state(self.clone(), guard::check);
+        let observed = axum::middleware::from_fn_with_state(self.clone(), observe::watch);
+        let drained = axum::middleware::from_fn(unread::settle);
+        routes::all().layer(host_origin).layer(observed).layer(drained).with_state(self.clone())
     }
 
-    /// The engine underneath, and the one for flags. For tests that start another server on them.
+    /// Returns the engine and the engine for conduct flags. For tests that start another server on them.
     #[must_use]
     pub fn engines_for_tests(&self) -> [Arc<Engine>; 2] {
         [&self.0.engine, &self.0.private].map(Arc::clone)
     }
 
-    /// Answers one request without a socket. For tests.
+    /// Handles one request without a socket. For tests.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         match self.router().oneshot(request).await {
             Ok(response) => response,
@@ -246,5 +245,5 @@ impl App {
     }
 }
 
-/// The space of whoever names none.
+/// Space of the hub admins, and default space of webhooks.
 pub(crate) const DEFAULT_SPACE: &str = "default";

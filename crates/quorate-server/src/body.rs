@@ -1,4 +1,4 @@
-//! Reading what a caller sent: bounded, checked once, and refused with the path of what is wrong.
+//! Reads request bodies with a size limit and a timeout.
 
 use std::time::Duration;
 
@@ -10,34 +10,34 @@ pub(crate) use quorate_api::fields::{DEPTH_MAX, Fields, parse, parse_one_or_list
 use quorate_core::{Code, Refused};
 use tokio::time::timeout;
 
-/// Bytes of a request.
+/// Maximum size of a request body in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Reads the whole body, which must come within a time.
+/// Reads the whole body within the given timeout.
 pub(crate) async fn read(headers: &HeaderMap, body: Body, within: Duration) -> Result<Bytes, Refused> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(Refused::new(Code::Invalid, "the body is compressed")
-            .hint("send it as it is; the hub takes no Content-Encoding"));
+        return Err(Refused::new(Code::Invalid, "the request body is compressed")
+            .hint("send it uncompressed; Content-Encoding is not supported"));
     }
-    // Whoever says so has sent nothing of it yet, or need not send the rest: nobody waits for what is refused anyway.
+    // Refuse on the declared length, before any of the body is read.
     if body.size_hint().lower() > BODY_BYTES_MAX as u64 {
         return Err(too_large());
     }
     let Ok(collected) = timeout(within, Limited::new(body, BODY_BYTES_MAX).collect()).await else {
-        return Err(Refused::new(Code::Timeout, "the body of the request did not come in time")
+        return Err(Refused::new(Code::Timeout, "timed out while reading the request body")
             .limit(within.as_millis() as u64)
-            .hint("nothing was changed; send it again, faster"));
+            .hint("nothing was changed; retry the request"));
     };
     match collected {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(_) => Err(Refused::new(Code::Invalid, "the request ended before its body did")
-            .hint("send as many bytes as content-length says")),
+        Err(_) => Err(Refused::new(Code::Invalid, "the request body ended early")
+            .hint("send exactly as many bytes as Content-Length states")),
     }
 }
 
 fn too_large() -> Refused {
-    Refused::new(Code::TooLarge, "the request is too large")
+    Refused::new(Code::TooLarge, "the request body is too large")
         .limit(BODY_BYTES_MAX as u64)
-        .hint(format!("send at most {BODY_BYTES_MAX} bytes at a time"))
+        .hint(format!("send at most {BODY_BYTES_MAX} bytes per request"))
 }

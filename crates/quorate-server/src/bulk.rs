@@ -1,10 +1,11 @@
-//! Bulk reads: calls that scan or render a lot. They run on a few threads of the blocking pool, never on the workers that
-//! serve everyone else.
+//! Bulk reads: calls that scan or render a lot of data. They run on a few threads of the blocking pool, never on the
+//! workers that serve other requests.
 //!
-//! A read is a future, and one turn is one poll of it: what it computes between two waits, or up to where it yields
-//! (`quorate_engine::Pace`). After each turn the next read comes, fair between spaces and principals, so that nobody waits
-//! for more than one turn of each other principal. A principal may have [`crate::Limits::bulk_reads`] of them open; one
-//! stays open until its response has been taken by the connection, so a caller that does not read soon has no more.
+//! A read is a future, and a turn is one poll of it: the work up to its next await or yield point
+//! (`quorate_engine::Pace`). After each turn the next read is polled, fair between spaces and principals, so a read
+//! waits for at most one turn of each other principal. A principal may have [`crate::Limits::bulk_reads`] reads open.
+//! A read stays open until its response is written to the connection, so a client that does not read soon reaches its
+//! limit.
 
 mod lease;
 mod pieces;
@@ -30,17 +31,17 @@ pub(crate) use pieces::{Gone, PIECE_BYTES, Pieces};
 use queue::FairQueue;
 pub(crate) use queue::Owner;
 
-/// Threads that render at once: half of the processors, so that the other half is left for everyone else.
+/// Maximum number of threads; at most half of the processors are used.
 const THREADS_MAX: usize = 4;
-/// When a principal with too many open reads may try again. A page is usually taken much sooner.
+/// Suggested delay for a principal with too many open reads. A page is usually read much sooner.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// Runs bulk reads.
+/// Executor of bulk reads.
 #[derive(Clone)]
 pub(crate) struct Bulk(Arc<Shared>);
 
 struct Shared {
-    /// Reads that one principal may have open; 0 is without a limit.
+    /// Maximum number of open reads per principal; 0 disables the limit.
     limit: usize,
     threads: usize,
     runtime: Handle,
@@ -50,14 +51,14 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Open reads of each principal that has any.
+    /// Number of open reads by principal.
     open: HashMap<Owner, usize>,
     ready: FairQueue<Arc<Task>>,
-    /// Threads that take turns now.
+    /// Number of running threads.
     running: usize,
 }
 
-/// Figures for `/metrics`.
+/// Statistics for `/metrics`.
 pub(crate) struct Figures {
     pub(crate) open: usize,
     pub(crate) refused: u64,
@@ -83,7 +84,7 @@ impl Bulk {
     /// Opens a read for a principal.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED` if it has too many open, with the time after which to try again.
+    /// `LIMIT_EXCEEDED` if it has too many open reads, with the time to wait.
     pub(crate) fn open(&self, owner: Owner) -> Result<Lease, Refused> {
         let mut state = self.0.state();
         let open = state.open.entry(owner.clone()).or_default();
@@ -96,7 +97,7 @@ impl Bulk {
         Ok(Lease { shared: Arc::clone(&self.0), owner })
     }
 
-    /// Runs a future in turns, as part of what its owner does.
+    /// Runs a future in turns, on behalf of its owner.
     pub(crate) fn spawn(&self, owner: &Owner, work: impl Future<Output = ()> + Send + 'static) {
         let task = Task {
             owner: owner.clone(),
@@ -112,7 +113,7 @@ impl Bulk {
     }
 }
 
-/// Answers a call as a bulk read. A caller that goes away ends it.
+/// Handles a call as a bulk read. The read is cancelled if the client disconnects.
 ///
 /// # Errors
 /// Those of the handler, and `LIMIT_EXCEEDED` if the principal has too many bulk reads open.
@@ -128,23 +129,23 @@ where
         tokio::select! {
             biased;
             () = sender.closed() => {}
-            // The receiver may have gone during the last turn.
+            // The receiver may have been dropped during the last turn.
             answered = handler(call) => drop(sender.send(answered)),
         }
     });
-    let lost = |_| Refused::new(Code::Unavailable, "the call ended without an answer");
-    let response = receiver.await.map_err(lost)??;
+    let no_response = |_| Refused::new(Code::Unavailable, "the call ended without a response");
+    let response = receiver.await.map_err(no_response)??;
     Ok(response.map(|body| lease.held_by(body)))
 }
 
 fn too_many(principal: &Principal, limit: usize) -> Refused {
     let detail = format!(
-        "{} has {limit} lists, exports or event streams open, and may have no more",
+        "too many open lists, exports or event streams of {}: the limit is {limit}",
         principal.to_text()
     );
     let mut refused = Refused::new(Code::LimitExceeded, detail)
         .limit(limit as u64)
-        .hint("read the open responses to their end or close them, then try again after retryAfterMs");
+        .hint("finish reading the open responses or close them, then retry after retryAfterMs");
     refused.facts.retry_after_ms = Some(RETRY_AFTER_MS);
     refused
 }
@@ -164,7 +165,7 @@ impl Shared {
         }
     }
 
-    /// Lines up a task, and starts a thread for it unless all of them run.
+    /// Enqueues a task, and starts a thread for it unless all threads are running.
     fn push(self: &Arc<Self>, task: Arc<Task>) {
         let mut state = self.state();
         let owner = task.owner.clone();
@@ -182,7 +183,7 @@ impl Shared {
         });
     }
 
-    /// The task whose turn it is. If there is none, the thread that asks ends.
+    /// Returns the next task. If there is none, the calling thread must end.
     fn next(&self) -> Option<Arc<Task>> {
         let mut state = self.state();
         let next = state.ready.pop();
@@ -193,24 +194,24 @@ impl Shared {
     }
 }
 
-/// A future that is polled in turns.
+/// A future polled in turns.
 struct Task {
     owner: Owner,
     shared: Arc<Shared>,
     stage: Mutex<Stage>,
-    /// Taken out at its end.
+    /// `None` once it has completed.
     work: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// In the queue.
+    /// Enqueued.
     Ready,
-    /// On a thread.
+    /// Being polled.
     Running,
-    /// On a thread, and woken meanwhile: it gets another turn.
+    /// Being polled, and woken in the meantime: it is enqueued again.
     Woken,
-    /// Until it is woken.
+    /// Waiting to be woken.
     Waiting,
 }
 
@@ -225,7 +226,7 @@ impl Task {
         let Some(future) = work.as_mut() else { return };
         let waker = Waker::from(Arc::clone(&self));
         let mut context = Context::from_waker(&waker);
-        // A panic was reported when it happened; it costs one read, not the thread.
+        // The panic hook has reported the panic; it ends this read, not the thread.
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
         if !matches!(polled, Ok(poll) if poll.is_pending()) {
             *work = None;
@@ -233,10 +234,10 @@ impl Task {
         }
         drop(work);
         let mut stage = self.stage();
-        let again = *stage == Stage::Woken;
-        *stage = if again { Stage::Ready } else { Stage::Waiting };
+        let is_woken = *stage == Stage::Woken;
+        *stage = if is_woken { Stage::Ready } else { Stage::Waiting };
         drop(stage);
-        if again {
+        if is_woken {
             self.shared.push(Arc::clone(&self));
         }
     }

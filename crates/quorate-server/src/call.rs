@@ -1,4 +1,5 @@
-//! A call: who asks, in which space, and what was sent with it. The one way from a request to the engine.
+//! An authenticated API call: principal, space, and request. All routes that need a token reach the engine through
+//! it.
 
 use std::net::IpAddr;
 
@@ -29,18 +30,18 @@ use crate::problem::Problem;
 use crate::settings::Times;
 use crate::wire::time;
 
-/// Which start of an agent acts.
+/// Header with the epoch of the calling agent.
 const EPOCH: &str = "quorate-epoch";
-/// Under which key a call may be repeated.
+/// Header with the idempotency key.
 const KEY: &str = "idempotency-key";
-/// In which space an admin acts.
+/// Header with the space that a hub admin acts in.
 const SPACE: &str = "quorate-space";
 
-/// A call by somebody who is known.
+/// An authenticated call.
 pub(crate) struct Call {
     pub(crate) app: App,
     pub(crate) space: Space,
-    /// The space of the token. Admins of the hub may act in others.
+    /// Space of the token. Hub admins may act in other spaces.
     pub(crate) home: SpaceNo,
     pub(crate) principal: Principal,
     pub(crate) bearer: Bearer,
@@ -48,15 +49,15 @@ pub(crate) struct Call {
     pub(crate) key: Option<IdempotencyKey>,
     pub(crate) uri: Uri,
     pub(crate) body: Bytes,
-    /// For what goes on after the answer has begun.
+    /// Rechecked while a response streams or a call waits.
     pub(crate) pass: Pass,
-    /// The connection, if there is one.
+    /// Client connection; `None` in tests that call the router directly.
     life: Option<Life>,
-    /// The span that led to the request, if it says so.
+    /// Trace context of the request's `traceparent` header.
     pub(crate) trace: Option<TraceContext>,
 }
 
-/// An answer.
+/// Result of a handler.
 pub(crate) type Answer = Result<Response, Problem>;
 
 impl FromRequest<App> for Call {
@@ -64,7 +65,7 @@ impl FromRequest<App> for Call {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (mut head, body) = request.into_parts();
-        // Who asks comes first: nobody else learns anything, not even that a request was too large.
+        // Authenticate first: unauthenticated clients learn nothing, not even that a request was too large.
         let life = head.extensions.get::<Life>().cloned();
         let (known, pass) = known(app, &head.headers)
             .map_err(|refused| counted(app, life.as_ref().map(|life| life.peer), refused))?;
@@ -73,9 +74,9 @@ impl FromRequest<App> for Call {
         if let Some(who) = head.extensions.get::<observe::Caller>() {
             who.is(space.number(), &principal);
         }
-        // What is no trace context is as good as none, says the standard.
+        // W3C Trace Context: an invalid `traceparent` is ignored.
         let trace = head.headers.get("traceparent").and_then(|text| text.to_str().ok()?.parse().ok());
-        // Then whether it may at all, before anything of what it sent is read.
+        // Check permissions before reading anything of the body.
         if let Some(asked) = head.extensions.get::<Asked>().copied() {
             if let Who::Holders(deed) = asked.who {
                 principal.check_deed(deed, &format!("call {}", asked.id))?;
@@ -86,12 +87,12 @@ impl FromRequest<App> for Call {
             check_query(asked, &head.uri)?;
         }
         let epoch = text_of(&head.headers, EPOCH)?.map(|text| {
-            let wrong = || {
-                Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is no epoch"))
-                    .hint("send the number that registering answered, or leave the header out")
+            let invalid = || {
+                Refused::new(Code::Invalid, format!("{EPOCH}: {text:?} is not a valid epoch"))
+                    .hint("send the epoch returned by the agent's registration, or omit the header")
             };
             let number = text.parse().ok().filter(|number| *number <= NUMBER_MAX);
-            number.map(Epoch).ok_or_else(wrong)
+            number.map(Epoch).ok_or_else(invalid)
         });
         let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
         let body = body::read(&head.headers, body, app.settings().patience.body).await?;
@@ -112,33 +113,32 @@ impl FromRequest<App> for Call {
     }
 }
 
-/// Refuses parameters of a call that has none: whoever sends one means something by it.
+/// Rejects query parameters on operations that take none, instead of ignoring them silently.
 fn check_query(asked: Asked, uri: &Uri) -> Result<(), Refused> {
     match uri.query() {
         Some(query) if !asked.has_query && !query.is_empty() => {
             let name = query.split(['=', '&']).next().unwrap_or_default();
-            Err(Refused::new(Code::Invalid, format!("{} has no parameter {name:?}", asked.id)).hint(
-                "leave out what stands behind the question mark; GET /v1/openapi.json has every parameter",
-            ))
+            Err(Refused::new(Code::Invalid, format!("{} takes no parameter {name:?}", asked.id))
+                .hint("remove the query string; GET /v1/openapi.json lists every parameter"))
         }
         _ => Ok(()),
     }
 }
 
-/// Refuses an agent that names another one in the path.
+/// Refuses an agent that names another agent in the path.
 async fn check_itself(by: &AgentId, call: &str, head: &mut Parts) -> Result<(), Refused> {
     let named = RawPathParams::from_request_parts(head, &()).await.ok();
     let named = named.as_ref().and_then(|all| all.iter().find(|(name, _)| *name == "id"));
     match named {
         Some((_, id)) if id != by.as_str() => {
-            Err(Refused::new(Code::Forbidden, format!("agent {by} may not call {call} for {id}"))
-                .hint("an agent acts for itself; for others this needs a token of role operator or admin"))
+            Err(Refused::new(Code::Forbidden, format!("agent {by} is not allowed to call {call} for {id}"))
+                .hint("agents can only act for themselves; use a token with role operator or admin"))
         }
         _ => Ok(()),
     }
 }
 
-/// Somebody who is known.
+/// An authenticated principal and the space it acts in.
 pub(crate) struct Known {
     pub(crate) space: Space,
     pub(crate) home: SpaceNo,
@@ -146,7 +146,7 @@ pub(crate) struct Known {
     pub(crate) bearer: Bearer,
 }
 
-/// What the hub remembers of a token that keeps a connection open.
+/// Identifies a token, to recheck its validity on long-lived connections.
 #[derive(Clone)]
 pub(crate) struct Pass {
     home: Space,
@@ -154,12 +154,12 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// The space of the token.
+    /// Returns the space of the token.
     pub(crate) fn home(&self) -> &Space {
         &self.home
     }
 
-    /// When the token ends, if it does.
+    /// Returns the expiry time of the token. A token that is no longer valid expires now.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
         let now = self.home.engine().clock().now().wall;
         match self.home.published().tokens.find(&self.digest, now) {
@@ -168,39 +168,44 @@ impl Pass {
         }
     }
 
-    /// Whether the token still lets its bearer in.
+    /// Whether the token is still valid: neither expired nor revoked.
     pub(crate) fn is_good(&self) -> bool {
         let now = self.home.engine().clock().now().wall;
         matches!(self.home.published().tokens.find(&self.digest, now), Found::Active(_))
     }
 }
 
-/// Counts somebody who is not known at the address that it comes from. Whoever is known is not held up by that.
+/// Counts a failed authentication against the peer address. Authenticated calls are not affected by that limit.
 pub(crate) fn counted(app: &App, peer: Option<IpAddr>, refused: Refused) -> Refused {
     let Some(peer) = peer.filter(|_| refused.code == Code::Unauthenticated) else { return refused };
     let now = app.engine().clock().now().mono;
     app.rates().failed(peer, now).err().unwrap_or(refused)
 }
 
-fn unknown(detail: &str) -> Refused {
+fn unauthenticated(detail: &str) -> Refused {
     Refused::new(Code::Unauthenticated, detail)
         .hint("send Authorization: Bearer TOKEN with a token of this hub")
 }
 
-/// Who holds the token of a request.
+/// Authenticates a request by its bearer token.
 pub(crate) fn known(app: &App, headers: &HeaderMap) -> Result<(Known, Pass), Refused> {
     let bearer = text_of(headers, header::AUTHORIZATION.as_str())?
-        .ok_or_else(|| unknown("the request bears no token"))?;
+        .ok_or_else(|| unauthenticated("the request has no bearer token"))?;
     let (scheme, secret) = bearer.split_once(' ').unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(unknown("the request bears no token"));
+        return Err(unauthenticated("the request has no bearer token"));
     }
     bearer_of(app, secret, text_of(headers, SPACE)?.as_deref())
 }
 
-/// Who holds a token. An admin of the hub may name another space.
-pub(crate) fn bearer_of(app: &App, secret: &str, wanted: Option<&str>) -> Result<(Known, Pass), Refused> {
-    let digest = secret.trim().parse::<Secret>().map_err(|wrong| unknown(&wrong.to_string()))?.digest();
+/// Authenticates a token secret. Hub admins may request another space.
+pub(crate) fn bearer_of(
+    app: &App,
+    secret: &str,
+    requested_space: Option<&str>,
+) -> Result<(Known, Pass), Refused> {
+    let digest =
+        secret.trim().parse::<Secret>().map_err(|invalid| unauthenticated(&invalid.to_string()))?.digest();
     let now = app.engine().clock().now().wall;
     let found = app.spaces().iter().find_map(|(name, space)| {
         let published = space.published();
@@ -208,13 +213,13 @@ pub(crate) fn bearer_of(app: &App, secret: &str, wanted: Option<&str>) -> Result
             Found::Active(token) => {
                 Some(Ok((name.clone(), space.clone(), token.principal(), token.bearer.clone())))
             }
-            Found::Expired(_) => Some(Err(unknown("the token has expired"))),
+            Found::Expired(_) => Some(Err(unauthenticated("the access token has expired"))),
             Found::Unknown => None,
         }
     });
-    let unfound = || unknown("the token is not known here; it may have been revoked or have expired");
-    let (name, home, principal, bearer) = found.ok_or_else(unfound)??;
-    let space = match wanted {
+    let not_found = || unauthenticated("unknown access token; it may have been revoked or have expired");
+    let (name, home, principal, bearer) = found.ok_or_else(not_found)??;
+    let space = match requested_space {
         Some(other) if other != name.as_str() => other_space(app, &name, &bearer, other)?,
         _ => home.clone(),
     };
@@ -222,15 +227,15 @@ pub(crate) fn bearer_of(app: &App, secret: &str, wanted: Option<&str>) -> Result
     Ok((known, Pass { home, digest }))
 }
 
-/// Admins of the first space are admins of the hub. For anybody else there is no other space than its own.
+/// Resolves a space other than the token's own. Only admins of the default space, the hub admins, have access to it.
 fn other_space(app: &App, own: &SpaceName, bearer: &Bearer, name: &str) -> Result<Space, Refused> {
     let found = SpaceName::new(name).ok().and_then(|name| app.space(&name));
-    let may = *bearer == Bearer::Holder(TokenRole::Admin) && own.as_str() == DEFAULT_SPACE;
-    found.filter(|_| may).ok_or_else(|| {
-        // Whatever somebody sent by mistake is not told: it may be a token.
-        Refused::new(Code::NotFound, "there is no space of the name that Quorate-Space has").hint(
-            "leave the header Quorate-Space out: a token is good in its own space, \
-             and an admin of the hub in those of GET /v1/spaces",
+    let is_hub_admin = *bearer == Bearer::Holder(TokenRole::Admin) && own.as_str() == DEFAULT_SPACE;
+    found.filter(|_| is_hub_admin).ok_or_else(|| {
+        // Do not echo the value: it may be a token sent in the wrong header.
+        Refused::new(Code::NotFound, "unknown space in header Quorate-Space").hint(
+            "omit the header to use the space of the token; \
+             hub admins can name any space listed by GET /v1/spaces",
         )
     })
 }
@@ -238,30 +243,30 @@ fn other_space(app: &App, own: &SpaceName, bearer: &Bearer, name: &str) -> Resul
 fn text_of(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {
     let text = headers.get(name).map(|value| value.to_str().map(str::to_owned));
     text.transpose().map_err(|_| {
-        Refused::new(Code::Invalid, format!("the header {name} is no plain text"))
-            .hint("letters, digits and signs of ASCII only")
+        Refused::new(Code::Invalid, format!("header {name} is not printable ASCII"))
+            .hint("use printable ASCII characters only")
     })
 }
 
 impl Call {
-    /// The connection, if there is one.
+    /// Returns the client connection.
     pub(crate) fn life(&self) -> Option<&Life> {
         self.life.as_ref()
     }
 
-    /// The agent that acts, if it is one.
+    /// Returns the calling agent; `None` for other principals.
     pub(crate) fn by(&self) -> Option<&AgentId> {
         self.bearer.agent()
     }
 
-    /// Whether the caller sees what belongs to an agent: agents see what is their own, everybody else sees all.
+    /// Whether the caller may see items of this owner: agents see their own, other principals see all.
     pub(crate) fn sees(&self, owner: Option<AgentNo>) -> bool {
         let Some(by) = self.by() else { return true };
         let published = self.space.published();
         owner.and_then(|owner| published.agents.get(owner)).is_some_and(|agent| agent.id == *by)
     }
 
-    /// The space of this name, if whoever asks may act there.
+    /// Resolves a space by name if the caller may act in it.
     pub(crate) fn space_named(&self, name: &str) -> Result<Space, Refused> {
         let own = self
             .app
@@ -272,30 +277,31 @@ impl Call {
         match own {
             Some(own) if own.as_str() == name => Ok(self.pass.home().clone()),
             Some(own) => other_space(&self.app, &own, &self.bearer, name),
-            None => Err(unknown("the space of the token is gone")),
+            None => Err(unauthenticated("the space of the token no longer exists")),
         }
     }
 
-    /// An agent looks at what is its own; whoever runs or watches the hub, at everybody's.
+    /// Checks that the caller may read the traffic of an agent: agents read their own, other principals read all.
     pub(crate) fn own_or_all(&self, agent: AgentId) -> Result<AgentId, Refused> {
         match self.by() {
             Some(by) if *by != agent => {
-                Err(Refused::new(Code::Forbidden, format!("{by} may not look at what {agent} sends or gets"))
-                    .hint("ask for your own, or with a token of role viewer, operator or admin"))
+                Err(Refused::new(Code::Forbidden, format!("{by} is not allowed to read messages of {agent}"))
+                    .hint("read your own messages, or use a token with role viewer, operator or admin"))
             }
             _ => Ok(agent),
         }
     }
 
-    /// What holds for those who name no time.
+    /// Returns the default durations and check intervals.
     pub(crate) fn times(&self) -> &Times {
         &self.app.settings().times
     }
 
-    /// Waits for something that may take long: for as long as the token is good, and until the hub stops.
+    /// Awaits a long-running operation while the token is valid and the hub is running.
     ///
     /// # Errors
-    /// Whatever comes of it; `UNAUTHENTICATED` when the token is good no more, `UNAVAILABLE` when the hub stops.
+    /// Errors of the operation; `UNAUTHENTICATED` when the token becomes invalid, `UNAVAILABLE` when the hub shuts
+    /// down.
     pub(crate) async fn waiting<T>(
         &self,
         what: impl Future<Output = Result<T, Error>>,
@@ -303,7 +309,8 @@ impl Call {
         self.waiting_with(what, |refused| refused).await
     }
 
-    /// As [`Call::waiting`], for a call that has done something before it waits: what ends the wait must say so.
+    /// Like [`Call::wait`], for a call that has taken effect before it waits: `saying` amends the error that ends
+    /// the wait.
     pub(crate) async fn waiting_with<T>(
         &self,
         what: impl Future<Output = Result<T, Error>>,
@@ -325,38 +332,38 @@ impl Call {
             biased;
             done = what => done.map_err(Problem::from),
             () = revoked => {
-                Err(saying(unknown("the token was revoked, or has expired, while the call waited")).into())
+                Err(saying(unauthenticated("the access token expired or was revoked during the call")).into())
             }
             () = stops => Err(saying(
-                Refused::new(Code::Unavailable, "the hub stops, and the call only waited")
-                    .hint("call again when the hub is back"),
+                Refused::new(Code::Unavailable, "the hub is shutting down; the wait was cancelled")
+                    .hint("retry when the hub is back"),
             )
             .into()),
         }
     }
 
-    /// What reading the request needs.
+    /// Returns the context for parsing the request.
     pub(crate) fn reading(&self) -> Reading<'_> {
         let defaults = self.times().defaults();
         Reading { body: &self.body, agent: self.by(), defaults, seal: &self.space, secrets: None }
     }
 
-    /// What stands behind the question mark.
+    /// Parses the query string.
     pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Refused> {
-        let wrong = |error: axum::extract::rejection::QueryRejection| {
+        let invalid = |error: axum::extract::rejection::QueryRejection| {
             let text = error.body_text();
-            let said = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
-            // With a path in front, or without.
-            let said = match said.split_once(": ") {
+            let detail = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            // The message may start with the path of the field.
+            let detail = match detail.split_once(": ") {
                 Some((path, what)) if !path.contains(' ') => format!("{path}: {}", misread(what)),
-                _ => misread(said),
+                _ => misread(detail),
             };
-            Refused::new(Code::Invalid, said).hint("see GET /v1/openapi.json for every parameter")
+            Refused::new(Code::Invalid, detail).hint("GET /v1/openapi.json lists every parameter")
         };
-        Query::try_from_uri(&self.uri).map(|Query(query)| query).map_err(wrong)
+        Query::try_from_uri(&self.uri).map(|Query(query)| query).map_err(invalid)
     }
 
-    /// The record after which something is asked for: by its number, or as the newest one at a time.
+    /// Resolves the position of an as-of read: a sequence number, or the newest record at a time.
     pub(crate) async fn past(&self, at: Option<&str>, time: Option<&str>) -> Result<Option<Seq>, Error> {
         let when = match (at, time) {
             (None, None) => return Ok(None),
@@ -365,8 +372,8 @@ impl Call {
             }
             (None, Some(text)) => Err(time::read("time", text)?),
             (Some(_), Some(_)) => {
-                return Err(Refused::new(Code::Invalid, "at and time exclude each other")
-                    .hint("keep one of them")
+                return Err(Refused::new(Code::Invalid, "at and time cannot be combined")
+                    .hint("send only one of them")
                     .into());
             }
         };
@@ -376,21 +383,21 @@ impl Call {
             Err(time) => self.space.seq_at(time).await?.unwrap_or(Seq(0)),
         };
         if seq.0 == 0 || seq > head {
-            return Err(Refused::new(Code::NotFound, "there is no record then")
-                .hint(format!("the first one is 1, the newest one is {head}"))
+            return Err(Refused::new(Code::NotFound, "no record exists at that position")
+                .hint(format!("the first record is 1, the newest is {head}"))
                 .into());
         }
         Ok(Some(seq))
     }
 
-    /// Commits in the name of whoever asks.
+    /// Commits operations as the caller.
     pub(crate) async fn commit(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
         observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
         deliberations::driven(&self.app, &self.space, &mut ops).await?;
         self.space.commit(self.as_commit(ops)).await
     }
 
-    /// The commit of whoever asks, with its epoch and key.
+    /// Builds a commit with the caller's principal, epoch and idempotency key.
     pub(crate) fn as_commit(&self, ops: Vec<Op>) -> Commit {
         let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
         match &self.key {
@@ -399,21 +406,22 @@ impl Call {
         }
     }
 
-    /// Like [`Self::commit`], for operations that follow from what is there: the key is for what was asked.
+    /// Like [`Self::commit`], for operations derived from current state: the idempotency key covers the request (path
+    /// and body) instead of the operations.
     pub(crate) async fn commit_asked(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
         observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
-        self.space.commit(self.as_asked(ops)).await
+        self.space.commit(self.request_commit(ops)).await
     }
 
-    /// What the same call under the same key was answered before. To be looked at before what is there.
+    /// Returns the receipt of an earlier call with the same idempotency key. Check it before reading current state.
     pub(crate) async fn answered(&self) -> Result<Option<Receipt>, Error> {
         match &self.key {
-            Some(_) => self.space.answered(self.as_asked(Vec::new())).await,
+            Some(_) => self.space.answered(self.request_commit(Vec::new())).await,
             None => Ok(None),
         }
     }
 
-    fn as_asked(&self, ops: Vec<Op>) -> Commit {
+    fn request_commit(&self, ops: Vec<Op>) -> Commit {
         let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
         match &self.key {
             Some(key) => commit.keyed_for(key.clone(), &[self.uri.path().as_bytes(), &self.body]),
@@ -421,17 +429,20 @@ impl Call {
         }
     }
 
-    /// The agent for which something is done: whoever asks, or the one that somebody names who is no agent.
+    /// Returns the agent to act for: the named one, by default the caller. Principals that are not agents must name
+    /// one.
     pub(crate) fn acting(&self, named: Option<AgentId>) -> Result<AgentId, Refused> {
         match (named, self.by()) {
             (Some(named), _) => Ok(named),
             (None, Some(by)) => Ok(by.clone()),
-            (None, None) => Err(Refused::new(Code::Invalid, "agent is missing").hint("say for which agent")),
+            (None, None) => {
+                Err(Refused::new(Code::Invalid, "agent is missing").hint("set agent to the agent to act for"))
+            }
         }
     }
 
-    /// A message that could not be read as one. If it is a conduct flag it is raised as it is: no field is a reason to
-    /// turn it away, or to tell others of it.
+    /// Handles a message that could not be parsed. A conduct flag is raised from the raw JSON: an invalid field must
+    /// neither prevent it nor disclose it.
     pub(crate) async fn unread(&self, json: &Bytes, refused: Refused) -> Result<(), Problem> {
         if self.space.raise_if_marked(&self.principal, self.key.as_ref(), json).await? {
             return Ok(());
@@ -439,28 +450,30 @@ impl Call {
         Err(self.hushed(json, refused).into())
     }
 
-    /// A refusal of what could not be read. What is for moderators only leaves no trace.
+    /// Marks the error as private if the unparsed request was meant for moderators, so that it is not recorded
+    /// anywhere.
     pub(crate) fn hushed(&self, json: &[u8], refused: Refused) -> Refused {
         if !is_marked_private(json) {
             return refused;
         }
-        refused.hint("a conduct flag is raised by itself: with POST /v1/flags, or as one message").private()
+        refused.hint("send a conduct flag on its own: with POST /v1/flags, or as a single message").private()
     }
 
-    /// What each operation came to.
+    /// Returns the result of each operation.
     pub(crate) fn results(&self, receipt: &Receipt) -> Vec<OperationResult> {
         let eras = &self.space.published().eras;
         receipt.results.iter().map(|one| OperationResult::new(eras, one)).collect()
     }
 }
 
-/// JSON with a status.
+/// Returns a JSON response with the given status.
 pub(crate) fn answer(status: StatusCode, value: &impl Serialize) -> Answer {
-    let json = written(value)?;
+    let json = to_json(value)?;
     Ok((status, [(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
-/// A list under its name, all of it. Written as it is: by way of [`Value`] payloads would not stay as they came.
+/// An unpaginated list under its field name. Serialized directly, because a round trip through [`serde_json::Value`]
+/// would not preserve payload bytes.
 pub(crate) struct Listed<T> {
     pub(crate) name: &'static str,
     pub(crate) items: Vec<T>,
@@ -474,8 +487,8 @@ impl<T: Serialize> Serialize for Listed<T> {
     }
 }
 
-/// A page of a list under its name, and where the list goes on. Each item comes with the cursor after it: a page ends with
-/// the item that brings it to [`PAGE_BYTES_MAX`], whatever is left; else the list goes on at `rest`, if it does.
+/// Returns one page of a list under its field name, with the cursor of the next page. Each item comes with the cursor
+/// after it: the page ends early with the item that reaches [`PAGE_BYTES_MAX`]; otherwise the cursor is `rest`.
 pub(crate) fn page<T: Serialize>(
     name: &'static str,
     items: impl IntoIterator<Item = (String, T)>,
@@ -485,7 +498,7 @@ pub(crate) fn page<T: Serialize>(
     let mut cursor = rest;
     let mut items = items.into_iter().peekable();
     while let Some((after, item)) = items.next() {
-        json.push_str(&written(&item)?);
+        json.push_str(&to_json(&item)?);
         if items.peek().is_none() {
             break;
         }
@@ -495,18 +508,18 @@ pub(crate) fn page<T: Serialize>(
         }
         json.push(',');
     }
-    json.push_str(&format!("],\"cursor\":{}}}", written(&cursor)?));
+    json.push_str(&format!("],\"cursor\":{}}}", to_json(&cursor)?));
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
-fn written(value: &impl Serialize) -> Result<String, Refused> {
+fn to_json(value: &impl Serialize) -> Result<String, Refused> {
     serde_json::to_string(value).map_err(|error| {
-        // Only a type of our own that is no JSON could do that.
-        Refused::new(Code::Unavailable, format!("the answer could not be written: {error}"))
+        // Only a bug in one of our own Serialize types can cause this.
+        Refused::new(Code::Unavailable, format!("failed to serialize the response: {error}"))
     })
 }
 
-/// JSON, and all is well.
+/// Returns a JSON response with status 200.
 pub(crate) fn ok(value: &impl Serialize) -> Answer {
     answer(StatusCode::OK, value)
 }

@@ -1,4 +1,4 @@
-//! Deliberations are driven by the hub itself: in each space by an agent that comes into being with the first of them.
+//! Deliberations driven by the hub: one driver agent per space, started with the first deliberation.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,10 +10,10 @@ use tokio::sync::Mutex;
 
 use crate::app::App;
 
-/// Procedures that are looked at in one page.
+/// Page size when scanning procedures.
 const PAGE: usize = 500;
 
-/// The driver of each space that has had a deliberation.
+/// Deliberation drivers by space.
 #[derive(Default)]
 pub(crate) struct Drivers(Mutex<BTreeMap<SpaceNo, Driver>>);
 
@@ -26,7 +26,7 @@ impl Drivers {
         Ok(())
     }
 
-    /// Goes on with what was under way when the hub stopped.
+    /// Resumes the deliberations that were running when the hub stopped.
     pub(crate) async fn take_up(&self, space: &Space) -> Result<(), Error> {
         let mut after = None;
         loop {
@@ -46,7 +46,7 @@ impl Drivers {
     }
 }
 
-/// Lets the hub drive the deliberations that a commit starts for nobody else to drive.
+/// Assigns the hub as driver to deliberations that a commit starts without one, and starts the driver of the space.
 pub(crate) async fn driven(app: &App, space: &Space, ops: &mut [Op]) -> Result<(), Error> {
     let mut is_needed = false;
     for op in ops {

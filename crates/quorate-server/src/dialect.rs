@@ -1,10 +1,10 @@
-//! Dialects: the message shapes that agents were built for, accepted and produced at the edge. Pure: text in, a message
-//! out, and the other way round.
+//! Dialects: message formats of existing agent frameworks, converted at the edge. Pure: text in, message out, and
+//! vice versa.
 //!
-//! Nothing is lost on the way. What a dialect says and the native message has no field for is kept in the native
-//! message's `metadata`, under the dialect's name. What the native message says and a dialect has no field for goes into
-//! the `metadata` of the dialect's message, under `quorate`. A written message is read again before it is handed out, and
-//! whatever would come back differently is added there: so it cannot be forgotten.
+//! Conversion is lossless. Dialect fields without a native counterpart are stored in the native message's `metadata`,
+//! under the dialect's name. Native fields without a counterpart in the dialect are written to the `metadata` of the
+//! dialect's message, under `quorate`. Every rendered message is parsed again before it is returned, and fields that
+//! would differ are added there, so no field can be forgotten.
 
 mod beyond;
 mod coscientist;
@@ -30,25 +30,25 @@ use kept::Kept;
 use quorate_core::{Code, Destination, Refused, Role};
 use serde_json::value::RawValue;
 
-/// A message shape that agents speak.
+/// A supported message format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dialect {
-    /// Analysts who find, ask, agree and disagree.
+    /// Findings, questions and agreement between analysts.
     Deliberation,
-    /// Phases of a workflow that hand over, broadcast and query.
+    /// Handoffs, broadcasts and queries between workflow phases.
     Orchestrator,
     /// A supervisor and its workers.
     Coscientist,
-    /// The collaboration framework's envelope, which is also ours.
+    /// The collaboration framework's envelope, which is also the native one.
     Native,
 }
 
-/// What a dialect heard, before what it has no field for is added.
+/// A parsed dialect message, before native extras are applied.
 struct Heard<'a> {
-    letter: Letter,
-    /// What the native message has no field for.
+    envelope: Letter,
+    /// Dialect fields without a native counterpart.
     own: Vec<(String, Box<RawValue>)>,
-    /// The metadata and where it stood.
+    /// The message's metadata and its path.
     metadata: Option<&'a RawValue>,
     metadata_path: String,
 }
@@ -66,21 +66,21 @@ impl Dialect {
         }
     }
 
-    /// The dialect of this name.
+    /// Returns the dialect with this name.
     pub(crate) fn find(name: &str) -> Result<Self, Refused> {
         Self::ALL.into_iter().find(|dialect| dialect.as_str() == name).ok_or_else(|| {
             let all: Vec<_> = Self::ALL.iter().map(|dialect| dialect.as_str()).collect();
-            Refused::new(Code::NotFound, format!("there is no dialect {name:?}"))
-                .hint(format!("the dialects are {}", all.join(", ")))
+            Refused::new(Code::NotFound, format!("unknown dialect {name:?}"))
+                .hint(format!("use one of {}", all.join(", ")))
         })
     }
 
-    /// Whether its messages may come and go as YAML, too.
+    /// Whether its messages can be sent and received as YAML as well.
     pub(crate) fn speaks_yaml(self) -> bool {
         self == Self::Orchestrator
     }
 
-    /// The messages that one document holds: one, unless the dialect's own way of writing examples wraps several.
+    /// Returns the messages of a document: one, unless the dialect's example format wraps several.
     pub(crate) fn messages(self, path: &str, raw: &RawValue) -> Result<Vec<(String, Box<RawValue>)>, Wrong> {
         match self {
             Self::Orchestrator => orchestrator::unwrapped(path, raw),
@@ -88,66 +88,67 @@ impl Dialect {
         }
     }
 
-    /// Reads a message.
+    /// Parses a message.
     pub(crate) fn read(self, path: &str, raw: &RawValue) -> Result<Letter, Wrong> {
-        let Heard { mut letter, own, metadata, metadata_path } = self.hear(path, raw)?;
-        let (said, rest) = kept::parted(self, &metadata_path, metadata)?;
-        let whole = match said {
-            Some(beyond) => {
-                beyond::apply(Said::read(kept::beyond_path(&metadata_path), &beyond)?, &mut letter)?
+        let Heard { mut envelope, own, metadata, metadata_path } = self.hear(path, raw)?;
+        let (fields, rest) = kept::parted(self, &metadata_path, metadata)?;
+        let whole = match fields {
+            Some(extras) => {
+                beyond::apply(Said::read(kept::beyond_path(&metadata_path), &extras)?, &mut envelope)?
             }
             None => None,
         };
-        letter.message.metadata = kept::joined(self, &metadata_path, whole, rest, own)?;
-        if letter.message.to == NOBODY
-            && let Some(to) = self.usual_recipient(&letter)
+        envelope.message.metadata = kept::joined(self, &metadata_path, whole, rest, own)?;
+        if envelope.message.to == NOBODY
+            && let Some(to) = self.usual_recipient(&envelope)
         {
-            letter.message.to = to;
+            envelope.message.to = to;
         }
-        Ok(letter)
+        Ok(envelope)
     }
 
-    /// Writes a message.
+    /// Renders a message.
     ///
     /// # Errors
-    /// When the dialect would not understand its own words. That is a fault of ours.
-    pub(crate) fn write(self, letter: &Letter) -> Result<Box<RawValue>, Wrong> {
-        let kept = Kept::of(self, letter.message.metadata.as_deref());
-        let plain = self.tell(letter, &kept, None).to_raw();
-        let beyond = beyond::between(letter, &self.hear("", &plain)?.letter);
-        let written = self.tell(letter, &kept, kept.passed_on(&beyond).as_deref()).to_raw();
-        if kept.is_rebuilt_from(self, &self.hear("", &written)?.own) {
+    /// When the rendered message cannot be parsed again. That is a bug in the dialect.
+    pub(crate) fn write(self, envelope: &Letter) -> Result<Box<RawValue>, Wrong> {
+        let stored = Kept::of(self, envelope.message.metadata.as_deref());
+        let bare = self.tell(envelope, &stored, None).to_raw();
+        let extras = beyond::between(envelope, &self.hear("", &bare)?.envelope);
+        let written = self.tell(envelope, &stored, stored.passed_on(&extras).as_deref()).to_raw();
+        if stored.is_rebuilt_from(self, &self.hear("", &written)?.own) {
             return Ok(written);
         }
-        let beyond = Shape::default().with(kept::BEYOND, beyond.with("metadata", kept.whole()));
-        Ok(self.tell(letter, &kept, Some(&beyond.to_raw())).to_raw())
+        let extras = Shape::default().with(kept::BEYOND, extras.with("metadata", stored.whole()));
+        Ok(self.tell(envelope, &stored, Some(&extras.to_raw())).to_raw())
     }
 
-    /// Where a message goes that names nobody. An answer goes to whoever asked, which only the hub knows.
-    fn usual_recipient(self, letter: &Letter) -> Option<Destination> {
+    /// Returns the default recipient of a message that names none. A reply goes to the requester, which only the hub
+    /// knows.
+    fn usual_recipient(self, envelope: &Letter) -> Option<Destination> {
         match self {
-            Self::Native => native::usual_recipient(letter),
-            _ if letter.message.in_reply_to.is_some() => None,
+            Self::Native => native::usual_recipient(envelope),
+            _ if envelope.message.in_reply_to.is_some() => None,
             _ => Some(Destination::Role(Role::Coordinator)),
         }
     }
 
     fn hear<'a>(self, path: &str, raw: &'a RawValue) -> Result<Heard<'a>, Wrong> {
-        let said = Said::read(path, raw)?;
+        let fields = Said::read(path, raw)?;
         match self {
-            Self::Deliberation => deliberation::hear(said),
-            Self::Orchestrator => orchestrator::hear(said),
-            Self::Coscientist => coscientist::hear(said),
-            Self::Native => native::hear(said),
+            Self::Deliberation => deliberation::hear(fields),
+            Self::Orchestrator => orchestrator::hear(fields),
+            Self::Coscientist => coscientist::hear(fields),
+            Self::Native => native::hear(fields),
         }
     }
 
-    fn tell(self, letter: &Letter, kept: &Kept, metadata: Option<&RawValue>) -> Shape {
+    fn tell(self, envelope: &Letter, stored: &Kept, metadata: Option<&RawValue>) -> Shape {
         match self {
-            Self::Deliberation => deliberation::tell(letter, kept, metadata),
-            Self::Orchestrator => orchestrator::tell(letter, kept, metadata),
-            Self::Coscientist => coscientist::tell(letter, kept, metadata),
-            Self::Native => native::tell(letter, kept, metadata),
+            Self::Deliberation => deliberation::tell(envelope, stored, metadata),
+            Self::Orchestrator => orchestrator::tell(envelope, stored, metadata),
+            Self::Coscientist => coscientist::tell(envelope, stored, metadata),
+            Self::Native => native::tell(envelope, stored, metadata),
         }
     }
 }

@@ -1,34 +1,34 @@
-//! Work that a space has under way once at a time, because it holds a lot of memory. Other spaces have their own.
+//! Memory-intensive jobs that run at most once per space at a time. Spaces do not affect each other.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quorate_core::SpaceNo;
 
-/// What is under way: a kind of work, and the space.
+/// Running jobs by kind and space.
 type Running = Arc<Mutex<HashSet<(&'static str, SpaceNo)>>>;
 
 #[derive(Default)]
 pub(crate) struct Exclusive(Running);
 
-/// Ends the work when it is dropped.
+/// Marks the job as finished when dropped.
 pub(crate) struct Underway {
     running: Running,
-    what: (&'static str, SpaceNo),
+    job: (&'static str, SpaceNo),
 }
 
 impl Exclusive {
-    /// Begins, unless the same is under way in this space.
+    /// Starts a job, unless one of the same kind is running in this space.
     pub(crate) fn begin(&self, kind: &'static str, space: SpaceNo) -> Option<Underway> {
-        let what = (kind, space);
-        let is_new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(what);
-        is_new.then(|| Underway { running: Arc::clone(&self.0), what })
+        let job = (kind, space);
+        let is_new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(job);
+        is_new.then(|| Underway { running: Arc::clone(&self.0), job })
     }
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.what);
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.job);
     }
 }
 
@@ -39,7 +39,7 @@ mod tests {
     use super::Exclusive;
 
     #[test]
-    fn i16_one_space_does_not_keep_another_from_it() {
+    fn i16_jobs_of_one_space_do_not_block_another_space() {
         let exclusive = Exclusive::default();
         let first = exclusive.begin("verify", SpaceNo(1));
         assert!(first.is_some() && exclusive.begin("verify", SpaceNo(1)).is_none());

@@ -1,8 +1,9 @@
-//! The journal: the events of a hub's own crates, one line each, for its operator: JSON, or plain for a terminal. Events
-//! come by `tracing`; they hold no payloads, no tokens and no text that a caller wrote.
+//! The journal: log events of Quorate's own crates, one per line, for the operator of a hub. Lines are JSON, or plain
+//! text for a terminal. Events are emitted with `tracing`; they contain no payloads, no tokens and no text written by
+//! callers.
 //!
-//! The binary installs it for the whole process in `quorate serve`. Nothing here is static: a test installs one for its
-//! own thread with `tracing::subscriber::set_default`, so several hubs in one process do not mix.
+//! `quorate serve` installs it as the global subscriber. It has no static state: tests install one per thread with
+//! `tracing::subscriber::set_default`, so several hubs in one process do not mix.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,24 +18,24 @@ use tracing::{Event, Metadata, Subscriber};
 
 use crate::wire::time;
 
-/// Up to which level events are written.
+/// Maximum level of written events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// The hub cannot go on.
+    /// The hub cannot continue.
     Error,
     /// Something was refused or failed.
     Warn,
-    /// The hub starts, stops, recovers.
+    /// The hub starts, stops or recovers.
     Info,
     /// Every request.
     Debug,
 }
 
 impl Level {
-    /// All of them, the most urgent first.
+    /// All levels, most severe first.
     pub const ALL: [Self; 4] = [Self::Error, Self::Warn, Self::Info, Self::Debug];
 
-    /// The word.
+    /// Returns the level's name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,39 +70,39 @@ impl FromStr for Level {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|level| level.as_str() == text);
-        found.ok_or_else(|| "say error, warn, info or debug".to_owned())
+        found.ok_or_else(|| "expected error, warn, info or debug".to_owned())
     }
 }
 
-/// What a line looks like.
+/// Format of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Style {
-    /// One object of JSON.
+    /// One JSON object.
     Json,
-    /// For people.
+    /// Human-readable text.
     Plain,
 }
 
-/// Takes a line, without its end.
+/// Receives each line, without a line break.
 pub type Out = Arc<dyn Fn(&str) + Send + Sync>;
-/// Says what time it is.
-type Wall = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+/// Returns the current time.
+type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Warnings that are said in one second; of the rest only the number. Whoever floods the hub with what it refuses does not
-/// flood its disk too; the metrics count them all.
+/// Maximum number of warnings per second; beyond that only their number is written. A client that floods the hub with
+/// rejected requests must not flood its disk; metrics count every request.
 const WARNINGS_A_SECOND: u64 = 20;
 
-/// Writes the events of Quorate's own crates as lines: a [`Subscriber`] of `tracing`. Events of other crates are left out,
-/// whatever their level: what they write is not ours to promise for. Spans are not written.
+/// A `tracing` [`Subscriber`] that writes events of Quorate's own crates as lines. Events of other crates are
+/// dropped, because their content cannot be vouched for. Spans are not written.
 pub struct Journal {
     level: Level,
     style: Style,
-    now: Wall,
+    now: WallClock,
     out: Out,
     warned: Mutex<Warned>,
 }
 
-/// How much was warned of in a second.
+/// Number of warnings in the current second.
 #[derive(Default)]
 struct Warned {
     second: u64,
@@ -109,21 +110,21 @@ struct Warned {
 }
 
 impl Warned {
-    /// Whether one more is said, and how many were not in a second that is over.
-    fn one_more(&mut self, now: Timestamp) -> (bool, u64) {
+    /// Counts a warning. Returns whether to write it, and how many were suppressed in the previous second.
+    fn count_warning(&mut self, now: Timestamp) -> (bool, u64) {
         let second = now.0 / 1_000;
-        let mut left_out = 0;
+        let mut suppressed = 0;
         if second != self.second {
-            left_out = self.count.saturating_sub(WARNINGS_A_SECOND);
+            suppressed = self.count.saturating_sub(WARNINGS_A_SECOND);
             *self = Self { second, count: 0 };
         }
         self.count += 1;
-        (self.count <= WARNINGS_A_SECOND, left_out)
+        (self.count <= WARNINGS_A_SECOND, suppressed)
     }
 }
 
 impl Journal {
-    /// A journal that writes every event up to this level.
+    /// Creates a journal that writes every event up to this level.
     #[must_use]
     pub fn new(
         level: Level,
@@ -146,7 +147,7 @@ impl Journal {
 
 impl Subscriber for Journal {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && is_ours(metadata.target()) && *metadata.level() <= self.level.filter()
+        metadata.is_event() && is_own_target(metadata.target()) && *metadata.level() <= self.level.filter()
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -156,10 +157,10 @@ impl Subscriber for Journal {
     fn event(&self, event: &Event<'_>) {
         let (level, now) = (Level::of(*event.metadata().level()), (self.now)());
         if level == Level::Warn {
-            let (is_written, left_out) =
-                self.warned.lock().unwrap_or_else(PoisonError::into_inner).one_more(now);
-            if left_out > 0 {
-                self.line(now, level, "left out", &[("warnings", left_out.into())]);
+            let (is_written, suppressed) =
+                self.warned.lock().unwrap_or_else(PoisonError::into_inner).count_warning(now);
+            if suppressed > 0 {
+                self.line(now, level, "warnings suppressed", &[("warnings", suppressed.into())]);
             }
             if !is_written {
                 return;
@@ -178,17 +179,17 @@ impl Subscriber for Journal {
     fn exit(&self, _: &Id) {}
 }
 
-/// Whether a target is a module of Quorate: `quorate`, `quorate_server::listen` and so on.
-fn is_ours(target: &str) -> bool {
+/// Whether a target is a module of Quorate, such as `quorate` or `quorate_server::listen`.
+fn is_own_target(target: &str) -> bool {
     let name = target.split("::").next().unwrap_or_default();
     name == "quorate" || name.starts_with("quorate_")
 }
 
-/// The values of an event's fields by their index; `Null` for an `Option` that is `None`.
+/// Field values of an event by index; `Null` for an `Option` that is `None`.
 struct Fields(Vec<Value>);
 
 impl Fields {
-    /// The message of an event, and its other fields in their order.
+    /// Returns the message of an event and its other fields in order.
     fn of(event: &Event<'_>) -> (String, Vec<(&'static str, Value)>) {
         let mut values = Self(vec![Value::Null; event.metadata().fields().len()]);
         event.record(&mut values);

@@ -1,7 +1,8 @@
-//! The hub over the network: HTTP now; WebSocket, events and dialects join it here.
+//! The network server of a hub: REST over HTTP/1, WebSocket, server-sent events, message dialects and inbound
+//! webhooks.
 //!
-//! A request is authenticated, read and checked at the door; behind it there is one call of the engine. What an agent
-//! says about itself is ignored: who it is stands in its token.
+//! A request is authenticated, parsed and validated here, then becomes one call of the engine. The identity of an
+//! agent comes from its access token, never from fields of the request.
 
 mod api;
 mod app;
@@ -39,7 +40,7 @@ pub use settings::{CONNECTIONS_MAX, HEADER_BYTES_MAX, Limits, Patience, Rate, Se
 pub use tls::{Tls, TlsError};
 pub use webhook::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX, Webhook, Webhooks};
 
-/// The description of the interface: OpenAPI 3.1 in JSON, as `GET /v1/openapi.json` answers it.
+/// Returns the OpenAPI 3.1 document as JSON, as served by `GET /v1/openapi.json`.
 #[must_use]
 pub fn openapi() -> &'static str {
     api::text()

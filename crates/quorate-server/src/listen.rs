@@ -1,4 +1,4 @@
-//! Listening: connections in, requests to the app, and a clean end.
+//! TCP listener: accepts connections, serves HTTP/1 (optionally over TLS), and shuts down gracefully.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -22,23 +22,23 @@ use crate::settings::{HEADER_BYTES_MAX, Patience};
 use crate::tls::Tls;
 use crate::turn_away;
 
-/// How long to wait when no connection can be taken: out of descriptors, most likely, and only time brings some back.
+/// Pause after a failed `accept`. Most likely the process is out of file descriptors, and some must be closed first.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
-/// Connections that the system keeps for us until we take them.
+/// Accept backlog of the listening socket.
 const BACKLOG: u32 = 1_024;
 
-/// Why a hub could not listen.
+/// Failure to listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address is not loopback, and nothing protects what would be sent.
+    /// The address is not loopback and the connection would not be encrypted.
     #[error("{0} can be reached from other machines, and the connection would not be encrypted")]
     NotLoopback(SocketAddr),
-    /// The address cannot be used.
+    /// Binding or listening on the address failed.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Which address.
+        /// The requested address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -48,12 +48,13 @@ pub struct Reserved {
     socket: TcpSocket,
     address: SocketAddr,
     tls: Option<Tls>,
-    /// Listen on any free port if another process takes this one first.
+    /// Whether to fall back to any free port if another process takes this one first.
     any_port: bool,
 }
 
 impl Reserved {
-    /// An address without encryption. Port 0 is any that is free. `insecure` allows addresses that other machines can reach.
+    /// Binds an address without TLS. Port 0 selects any free port. `insecure` allows addresses reachable from other
+    /// machines.
     ///
     /// # Errors
     /// When the address is not loopback, or cannot be used.
@@ -64,7 +65,7 @@ impl Reserved {
         Self::new(address, None)
     }
 
-    /// Any address, with TLS. A certificate that changes is taken up while the hub runs.
+    /// Binds an address with TLS. A changed certificate is reloaded while the hub runs.
     ///
     /// # Errors
     /// When the address cannot be used.
@@ -87,10 +88,10 @@ impl Reserved {
         Ok(Self { socket, address, tls, any_port: false })
     }
 
-    /// Lets the hub listen.
+    /// Starts to listen and serve the app.
     ///
     /// # Errors
-    /// When another process listens on the port by now.
+    /// When another process listens on the port in the meantime.
     pub fn listen(self, app: App) -> Result<Listening, ServeError> {
         let Self { socket, address, tls, any_port } = self;
         let failed = |source| ServeError::Listen { address, source };
@@ -117,7 +118,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// A hub that listens.
+/// A running server.
 pub struct Listening {
     address: SocketAddr,
     stop: watch::Sender<bool>,
@@ -125,8 +126,8 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Starts to listen without encryption. Port 0 is any that is free. `insecure` allows addresses that other machines
-    /// can reach.
+    /// Starts to listen without TLS. Port 0 selects any free port. `insecure` allows addresses reachable from other
+    /// machines.
     ///
     /// # Errors
     /// When the address is not loopback, or cannot be used.
@@ -134,7 +135,7 @@ impl Listening {
         Reserved::plain(address, insecure)?.listen(app)
     }
 
-    /// Starts to listen with TLS, on any address. A certificate that changes is taken up while the hub runs.
+    /// Starts to listen with TLS. A changed certificate is reloaded while the hub runs.
     ///
     /// # Errors
     /// When the address cannot be used.
@@ -142,17 +143,17 @@ impl Listening {
         Reserved::tls(address, tls)?.listen(app)
     }
 
-    /// Where.
+    /// Returns the bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more connections, lets the requests under way end, and returns then, within 10 seconds unless the
-    /// settings say otherwise.
+    /// Stops accepting connections and waits for requests in progress, at most [`Timeouts::drain`] (10 seconds by
+    /// default).
     pub async fn drain(self) {
         self.stop.send_replace(true);
-        // A panic of the task was reported when it happened.
+        // A panic of the task was already reported by the panic hook.
         let _ = self.task.await;
     }
 }
@@ -161,8 +162,8 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
     let settings = app.settings();
     let (patience, connections) = (settings.patience, settings.limits.connections);
     let watched = tls.as_ref().map(|tls| tokio::spawn(tls.clone().watch(settings.times.certificate_look)));
-    let room = Arc::new(Semaphore::new(connections));
-    let door = Arc::new(Semaphore::new(turn_away::AT_THE_DOOR_MAX));
+    let capacity = Arc::new(Semaphore::new(connections));
+    let rejections = Arc::new(Semaphore::new(turn_away::AT_THE_DOOR_MAX));
     let (router, acceptor) = (app.router(), tls.as_ref().map(Tls::acceptor));
     loop {
         let accepted = tokio::select! {
@@ -172,21 +173,22 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // A caller that has gone already, or we are out of descriptors: the next one may be luckier.
+                // The client has disconnected already, or the process is out of file descriptors.
                 tracing::warn!(why = %error, "a connection could not be accepted");
                 tokio::time::sleep(AFTER_FAILURE).await;
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-            // Told so if there is somebody at the door who can; dropped if not.
-            if let Ok(at_the_door) = Arc::clone(&door).try_acquire_owned() {
+        let Ok(permit) = Arc::clone(&capacity).try_acquire_owned() else {
+            // Connection limit reached: reject with a response while the rejection queue has capacity, otherwise
+            // drop.
+            if let Ok(permit) = Arc::clone(&rejections).try_acquire_owned() {
                 let is_tls = acceptor.is_some();
-                tokio::spawn(turn_away::full(stream, is_tls, connections, patience, at_the_door));
+                tokio::spawn(turn_away::full(stream, is_tls, connections, patience, permit));
             }
             continue;
         };
-        // Held by the connection, and by what it turns into: a WebSocket outlives the request that began it.
+        // Held by the connection and by the WebSocket it may be upgraded to, which outlives the request.
         let life = Life {
             stopped: stopped.clone(),
             cut: Arc::default(),
@@ -197,22 +199,22 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             _presence: Arc::new(Presence::of_connection(&app)),
         };
         let router = router.clone().layer(Extension(life.clone()));
-        tokio::spawn(greet(router, stream, acceptor.clone(), patience, life));
+        tokio::spawn(handshake_and_serve(router, stream, acceptor.clone(), patience, life));
     }
     app.end();
     drop(listener);
     watched.inspect(JoinHandle::abort);
-    // Until the last one has gone.
+    // All permits are free once the last connection is closed.
     let all = u32::try_from(connections).unwrap_or(u32::MAX);
-    let _ = tokio::time::timeout(patience.drain, room.acquire_many(all)).await;
+    let _ = tokio::time::timeout(patience.drain, capacity.acquire_many(all)).await;
 }
 
-/// What a connection lives with. What goes on after a request was answered holds on to it.
+/// State of a client connection. Streams and WebSockets that outlive their request hold a clone.
 #[derive(Clone)]
 pub(crate) struct Life {
     stopped: watch::Receiver<bool>,
     cut: Arc<Notify>,
-    /// Who is at the other end: a caller, or a proxy before many.
+    /// Address of the peer: the client, or a proxy in front of it.
     pub(crate) peer: IpAddr,
     pub(crate) is_tls: bool,
     drain: Duration,
@@ -221,26 +223,27 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// Ends when the hub is told to stop.
+    /// Resolves when the hub begins to shut down.
     pub(crate) async fn stopped(&mut self) {
-        // If whoever could say so is gone, so is the hub.
+        // An error means that the sender was dropped: the hub has stopped.
         let _ = self.stopped.wait_for(|stop| *stop).await;
     }
 
-    /// Ends when whoever only waits must let go, so that it can still be told before the hub is gone.
+    /// Resolves when pending waits must end, halfway through the drain period, so that their responses can still be
+    /// sent.
     pub(crate) async fn must_let_go(&mut self) {
         self.stopped().await;
         tokio::time::sleep(self.drain / 2).await;
     }
 
-    /// Drops the connection as it is: nobody reads what is written to it.
+    /// Closes the connection immediately, for a client that does not read.
     pub(crate) fn cut(&self) {
         self.cut.notify_one();
     }
 }
 
-/// Encrypts first, if that is asked for.
-async fn greet(
+/// Performs the TLS handshake, if TLS is enabled, then serves the connection.
+async fn handshake_and_serve(
     router: Router,
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
@@ -256,16 +259,16 @@ async fn greet(
             turn_away::plain(stream, patience).await;
             return None;
         }
-        // One that fails is the caller's affair; it was sent an alert.
+        // On failure the client has received a TLS alert.
         acceptor.accept(Patient::within(stream, patience.reader)).await.ok()
     };
     let mut stops = life.clone();
-    let greeted = tokio::select! {
-        greeted = tokio::time::timeout(patience.handshake, handshake) => greeted.ok().flatten(),
-        // Nothing was asked for yet, so nobody is let down.
+    let established = tokio::select! {
+        established = tokio::time::timeout(patience.handshake, handshake) => established.ok().flatten(),
+        // No request has been received yet, so nothing is lost.
         () = stops.stopped() => None,
     };
-    if let Some(stream) = greeted {
+    if let Some(stream) = established {
         serve(router, stream, patience, life).await;
     }
 }
@@ -280,7 +283,7 @@ where
     let mut connection = pin!(connection.with_upgrades());
     let cut = Arc::clone(&life.cut);
     let ended = async {
-        // A connection that breaks is the caller's affair: what it asked for is done or not done, as it can find out.
+        // A broken connection is not an error of the hub: clients learn the outcome by retrying with the same key.
         tokio::select! {
             _ = &mut connection => {}
             () = life.stopped() => {

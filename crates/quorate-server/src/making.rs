@@ -1,19 +1,20 @@
-//! Which spaces were made under which key. A new space begins with a record of its own, which no other space may know of: so
-//! there is no commit that could bear the key, and the hub remembers it for as long as it runs.
+//! Idempotency keys of `POST /v1/spaces`. The commit that creates a space belongs to the new space and must not
+//! reveal callers of other spaces, so no commit exists that could store the key. It is kept in memory until the hub
+//! stops.
 
 use std::collections::VecDeque;
 
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{Code, IdempotencyKey, Mono, Principal, Refused, SpaceName};
 
-/// Keys that are remembered; the oldest is forgotten first.
+/// Maximum number of stored keys; the oldest is evicted first.
 const KEYS_MAX: usize = 1_024;
 
-/// Spaces that were made under a key, oldest first.
+/// Spaces created with an idempotency key, oldest first.
 #[derive(Default)]
 pub(crate) struct Made(VecDeque<Making>);
 
-/// That somebody made a space.
+/// A created space.
 pub(crate) struct Making {
     pub(crate) by: Principal,
     pub(crate) key: Option<IdempotencyKey>,
@@ -23,7 +24,7 @@ pub(crate) struct Making {
 }
 
 impl Made {
-    /// What was said under a key before.
+    /// Returns the result of an earlier call with the same key.
     pub(crate) fn answered(
         &mut self,
         by: &Principal,
@@ -36,9 +37,9 @@ impl Made {
         match known {
             Some(known) if known.name != *name => Err(Refused::new(
                 Code::Duplicate,
-                format!("this idempotency key was used for the space {}", known.name),
+                format!("this idempotency key was already used for space {}", known.name),
             )
-            .hint("use a new key for a new space")),
+            .hint("use a new idempotency key")),
             known => Ok(known.map(|known| known.is_new)),
         }
     }

@@ -1,7 +1,8 @@
-//! Watching the hub at work: figures, spans, and what is written to the journal.
+//! Observability: metrics, spans, and request logs.
 //!
-//! The writer is not asked for anything. What the log says is read from it after it was acknowledged (`fold.rs`), at most
-//! four times a second or when somebody looks; what requests say is counted where they are answered (`seen.rs`).
+//! The writer does no extra work for it. Metrics of the log are aggregated by reading records after they were
+//! acknowledged (`log_metrics.rs`), at most four times a second or on demand; requests are counted by a middleware
+//! (`middleware.rs`).
 
 mod errors;
 mod fold;
@@ -29,14 +30,14 @@ use histogram::Histogram;
 pub(crate) use page::page;
 pub(crate) use seen::{Caller, Unobserved, unobserved, watch};
 
-/// How long records gather before they are read.
-const GATHER: Duration = Duration::from_millis(250);
-/// Pages that are read for somebody who waits for the answer; the rest follows in the background.
-const PAGES_FOR_ONE: usize = 20;
+/// Delay between two reads of the log, so that records are read in batches.
+const READ_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum number of pages read for one metrics request; the rest is read in the background.
+const PAGES_PER_LOOK_MAX: usize = 20;
 
-/// What is known of requests and connections.
+/// Counters of requests and connections.
 #[derive(Default)]
-struct Doors {
+struct RequestStats {
     /// By method and status.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     request_ms: Mutex<BTreeMap<&'static str, Histogram>>,
@@ -45,30 +46,30 @@ struct Doors {
     sockets: AtomicU64,
 }
 
-/// What a hub knows of itself.
+/// Telemetry of a hub.
 #[derive(Default)]
 pub(crate) struct Observed {
-    doors: Doors,
-    spaces: RwLock<BTreeMap<SpaceNo, Arc<Watched>>>,
-    /// Which spans were handed out of late.
+    doors: RequestStats,
+    spaces: RwLock<BTreeMap<SpaceNo, Arc<ObservedSpace>>>,
+    /// Trace contexts of recent deliveries.
     pub(crate) handed: Handed,
     pub(crate) exporter: Option<Exporter>,
 }
 
-/// One space.
-struct Watched {
+/// Telemetry of one space.
+struct ObservedSpace {
     fold: AsyncMutex<Fold>,
-    /// Of whoever reads on and hands over what has ended: one at a time.
+    /// Serializes reading the log and exporting finished spans.
     turn: AsyncMutex<()>,
 }
 
-impl Watched {
+impl ObservedSpace {
     fn new(fold: Fold) -> Self {
         Self { fold: AsyncMutex::new(fold), turn: AsyncMutex::default() }
     }
 }
 
-/// Counts something for as long as it is there.
+/// Counts something while it exists.
 pub(crate) struct Presence(App, fn(&Observed) -> &AtomicU64);
 
 impl Drop for Presence {
@@ -78,17 +79,17 @@ impl Drop for Presence {
 }
 
 impl Presence {
-    fn new(app: &App, which: fn(&Observed) -> &AtomicU64) -> Self {
-        which(app.observed()).fetch_add(1, Ordering::Relaxed);
-        Self(app.clone(), which)
+    fn new(app: &App, counter: fn(&Observed) -> &AtomicU64) -> Self {
+        counter(app.observed()).fetch_add(1, Ordering::Relaxed);
+        Self(app.clone(), counter)
     }
 
-    /// A connection.
+    /// Counts an open connection.
     pub(crate) fn of_connection(app: &App) -> Self {
         Self::new(app, |observed| &observed.doors.connections)
     }
 
-    /// A WebSocket.
+    /// Counts an open WebSocket.
     pub(crate) fn of_socket(app: &App) -> Self {
         Self::new(app, |observed| &observed.doors.sockets)
     }
@@ -99,16 +100,17 @@ impl Observed {
         Self { exporter, ..Self::default() }
     }
 
-    /// Something was refused, or failed.
+    /// Counts a refusal or failure.
     pub(crate) fn refused(&self, by: Option<(SpaceNo, &Principal)>, code: Code) {
         self.doors.errors.count(by, code);
     }
 
-    fn watched(&self, space: SpaceNo) -> Option<Arc<Watched>> {
+    fn watched(&self, space: SpaceNo) -> Option<Arc<ObservedSpace>> {
         self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
     }
 
-    /// Looks at a space with everything that was acknowledged by now, unless there is too much of it.
+    /// Calls `look` with the aggregate of the log, after reading what was acknowledged by now, within
+    /// [`PAGES_PER_LOOK_MAX`].
     pub(crate) async fn look<T>(&self, space: &Space, look: impl FnOnce(&Fold) -> T) -> Result<T, Error> {
         let Some(watched) = self.watched(space.number()) else {
             let head = space.published().head.seq;
@@ -116,7 +118,7 @@ impl Observed {
         };
         let mut fold = watched.fold.lock().await;
         let head = space.published().head.seq;
-        for _ in 0..PAGES_FOR_ONE {
+        for _ in 0..PAGES_PER_LOOK_MAX {
             if fold.page(space, head).await? {
                 break;
             }
@@ -125,13 +127,13 @@ impl Observed {
     }
 }
 
-/// Watches a space from now on, for as long as the hub lives.
+/// Starts to observe a space, until the hub is dropped.
 pub(crate) fn begin(app: &App, name: &SpaceName, space: &Space) {
     let observed = app.observed();
     let number = space.number();
     let mut published = space.follow();
     let head = published.borrow().head.seq;
-    let watched = Arc::new(Watched::new(Fold::new(head, observed.exporter.is_some())));
+    let watched = Arc::new(ObservedSpace::new(Fold::new(head, observed.exporter.is_some())));
     let mut spaces = observed.spaces.write().unwrap_or_else(PoisonError::into_inner);
     if spaces.contains_key(&number) {
         return;
@@ -141,24 +143,21 @@ pub(crate) fn begin(app: &App, name: &SpaceName, space: &Space) {
     let (app, name) = (app.downgrade(), name.clone());
     tokio::spawn(async move {
         loop {
-            // Nobody is kept alive by being watched.
+            // Weak, so that observing does not keep the app alive.
             let Some((app, space)) = app.upgrade().and_then(|app| Some((app.clone(), app.space(&name)?)))
             else {
                 return;
             };
             let to = published.borrow_and_update().head.seq;
-            // What cannot be read now is read the next time.
+            // A failed read is retried in the next round.
             if let Err(error) = catch_up(&app, &space, &watched, to).await {
                 if is_closed(&error) {
                     return;
                 }
-                tracing::warn!(
-                    code = error.code().as_str(),
-                    "the log could not be read for metrics and spans"
-                );
+                tracing::warn!(code = error.code().as_str(), "failed to read the log for metrics and spans");
             }
             drop((app, space));
-            tokio::time::sleep(GATHER).await;
+            tokio::time::sleep(READ_INTERVAL).await;
             if published.changed().await.is_err() {
                 return;
             }
@@ -166,8 +165,8 @@ pub(crate) fn begin(app: &App, name: &SpaceName, space: &Space) {
     });
 }
 
-async fn catch_up(app: &App, space: &Space, watched: &Watched, to: Seq) -> Result<(), Error> {
-    // Whoever comes second finds what the first has taken out with the exporter, not on its way there.
+async fn catch_up(app: &App, space: &Space, watched: &ObservedSpace, to: Seq) -> Result<(), Error> {
+    // A concurrent caller must find these spans in the exporter, not in transit.
     let _turn = watched.turn.lock().await;
     loop {
         let mut fold = watched.fold.lock().await;
@@ -184,16 +183,16 @@ async fn catch_up(app: &App, space: &Space, watched: &Watched, to: Seq) -> Resul
     }
 }
 
-/// Whether nothing can be read any more.
+/// Whether the store is closed.
 fn is_closed(error: &Error) -> bool {
     error.code() == Code::Unavailable
 }
 
-/// Hands spans that have ended to the exporter, with what their messages say.
+/// Passes finished spans to the exporter, with the properties of their messages.
 async fn export(
     exporter: &Exporter,
     space: &Space,
-    watched: &Watched,
+    watched: &ObservedSpace,
     places: Vec<spans::Place>,
 ) -> Result<(), Error> {
     for place in places {
@@ -203,7 +202,7 @@ async fn export(
         let view = match space.message(id).await {
             Ok(view) => view,
             Err(error) if is_closed(&error) => return Err(error),
-            // One that cannot be read is no span; the others are.
+            // Skip a message that cannot be read; the others are exported.
             Err(_) => continue,
         };
         exporter.push(crate::otlp::span::of_message(space, &span, &view));
@@ -212,7 +211,7 @@ async fn export(
 }
 
 impl App {
-    /// Hands over what was observed, within a moment. Called before the hub is closed.
+    /// Exports pending spans, within a short timeout. Call it before closing the hub.
     pub async fn settle(&self) {
         if self.observed().exporter.is_none() {
             return;
@@ -221,7 +220,7 @@ impl App {
         for space in &spaces {
             let head = space.published().head.seq;
             if let Some(watched) = self.observed().watched(space.number()) {
-                // What cannot be read now is in the log for later.
+                // Spans that are not exported now can still be derived from the log.
                 let _ = catch_up(self, space, &watched, head).await;
             }
         }

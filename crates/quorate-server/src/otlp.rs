@@ -1,5 +1,5 @@
-//! Spans to a collector, by OTLP over HTTP in its JSON encoding. Nothing waits for the collector: spans that it does not
-//! take in time are dropped and counted, and all of them are in the log anyway.
+//! OTLP exporter: sends spans to a collector over HTTP with JSON encoding. Nothing waits for the collector: spans
+//! that it does not accept in time are dropped and counted. They can be derived from the log at any time.
 
 mod post;
 pub(crate) mod span;
@@ -19,32 +19,32 @@ use post::{Collector, Posted};
 
 pub use told::otlp_of;
 
-/// Spans that may wait for the collector.
+/// Maximum number of spans waiting to be exported.
 const QUEUE_MAX: usize = 8_192;
-/// Spans of one request.
+/// Maximum number of spans per request.
 const BATCH_MAX: usize = 512;
-/// How long spans gather before they are sent.
-const GATHER: Duration = Duration::from_millis(200);
-/// How often one request is tried; the wait in between doubles.
-const TRIES_MAX: u32 = 6;
-/// How long the hub waits for the last spans to be taken when it stops.
-const FLUSH_WITHIN: Duration = Duration::from_secs(2);
+/// How long spans are collected before they are sent.
+const BATCH_DELAY: Duration = Duration::from_millis(200);
+/// Maximum number of attempts per request, with exponential backoff.
+const ATTEMPTS_MAX: u32 = 6;
+/// Timeout for exporting the last spans when the hub stops.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where spans go.
+/// Settings of the OTLP exporter.
 #[derive(Clone)]
 pub struct Otlp {
-    /// The collector, such as `http://127.0.0.1:4318`; `/v1/traces` is added to it.
+    /// Base URL of the collector, such as `http://127.0.0.1:4318`; `/v1/traces` is appended.
     pub endpoint: String,
-    /// Headers that are sent along, such as a key of the collector.
+    /// Additional request headers, such as an API key.
     pub headers: Vec<(String, String)>,
-    /// The name under which the hub is known there.
+    /// Service name of the hub.
     pub service: String,
-    /// How long to wait before a request is tried again; twice as long after each further try.
+    /// Delay before the first retry; doubled for each further one.
     pub retry_after: Duration,
 }
 
 impl Otlp {
-    /// A collector without headers, for a hub that is called `quorate`.
+    /// Settings without headers and with service name `quorate`.
     #[must_use]
     pub fn new(endpoint: impl Into<String>) -> Self {
         Self {
@@ -55,23 +55,23 @@ impl Otlp {
         }
     }
 
-    /// Says why spans cannot be sent there, if so.
+    /// Validates the endpoint and headers.
     ///
     /// # Errors
-    /// In words, with what would do.
+    /// A description of what is invalid.
     pub fn check(&self) -> Result<(), String> {
         Collector::new(self).map(drop)
     }
 }
 
 impl fmt::Debug for Otlp {
-    /// Without the headers: they hold keys.
+    /// Omits the headers: they may contain API keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Otlp").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
-/// What became of the spans so far.
+/// Exporter statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Figures {
     pub(crate) exported: u64,
@@ -83,8 +83,8 @@ pub(crate) struct Figures {
 #[derive(Default)]
 struct Queue {
     spans: VecDeque<Value>,
-    /// Spans that are being sent.
-    under_way: usize,
+    /// Spans being sent.
+    in_flight: usize,
     closed: bool,
 }
 
@@ -92,7 +92,7 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     filled: Notify,
-    hurry: Notify,
+    flush_now: Notify,
     emptied: Notify,
     exported: AtomicU64,
     dropped: AtomicU64,
@@ -105,11 +105,11 @@ impl Shared {
     }
 }
 
-/// Takes spans, and sends them in the background.
+/// Queues spans and sends them in the background.
 pub(crate) struct Exporter(Arc<Shared>);
 
 impl Exporter {
-    /// Starts to send. The endpoint was checked.
+    /// Starts the background task. The settings must be valid.
     pub(crate) fn start(otlp: &Otlp, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Option<Self> {
         let collector = Collector::new(otlp).ok()?;
         let shared = Arc::new(Shared::default());
@@ -117,8 +117,8 @@ impl Exporter {
             shared: Arc::clone(&shared),
             collector,
             service: otlp.service.clone(),
-            // The wait doubles, so the last of them is the longest.
-            backoff: Backoff::new(otlp.retry_after, otlp.retry_after.saturating_mul(1 << TRIES_MAX)),
+            // Exponential backoff: the last delay is the longest.
+            backoff: Backoff::new(otlp.retry_after, otlp.retry_after.saturating_mul(1 << ATTEMPTS_MAX)),
             clock,
             chance,
         };
@@ -126,7 +126,7 @@ impl Exporter {
         Some(Self(shared))
     }
 
-    /// Adds spans. If too many wait already, these are dropped.
+    /// Enqueues spans. Spans that exceed the queue are dropped.
     pub(crate) fn push(&self, spans: Vec<Value>) {
         let mut queue = self.0.lock();
         for span in spans {
@@ -146,11 +146,11 @@ impl Exporter {
             exported: self.0.exported.load(Ordering::Relaxed),
             dropped: self.0.dropped.load(Ordering::Relaxed),
             failures: self.0.failures.load(Ordering::Relaxed),
-            waiting: (queue.spans.len() + queue.under_way) as u64,
+            waiting: (queue.spans.len() + queue.in_flight) as u64,
         }
     }
 
-    /// Waits until everything was taken, for a moment at most.
+    /// Waits until the queue is empty, with a timeout.
     pub(crate) async fn flush(&self) {
         let empty = async {
             loop {
@@ -158,11 +158,11 @@ impl Exporter {
                 if self.figures().waiting == 0 {
                     return;
                 }
-                self.0.hurry.notify_one();
+                self.0.flush_now.notify_one();
                 emptied.await;
             }
         };
-        let _ = tokio::time::timeout(FLUSH_WITHIN, empty).await;
+        let _ = tokio::time::timeout(FLUSH_TIMEOUT, empty).await;
     }
 }
 
@@ -170,7 +170,7 @@ impl Drop for Exporter {
     fn drop(&mut self) {
         self.0.lock().closed = true;
         self.0.filled.notify_one();
-        self.0.hurry.notify_one();
+        self.0.flush_now.notify_one();
     }
 }
 
@@ -199,18 +199,18 @@ impl Sender {
             }
             if waiting < BATCH_MAX && !closed {
                 tokio::select! {
-                    () = tokio::time::sleep(GATHER) => {}
-                    () = self.shared.hurry.notified() => {}
+                    () = tokio::time::sleep(BATCH_DELAY) => {}
+                    () = self.shared.flush_now.notified() => {}
                 }
             }
             let batch: Vec<Value> = {
                 let mut queue = self.shared.lock();
                 let count = queue.spans.len().min(BATCH_MAX);
-                queue.under_way = count;
+                queue.in_flight = count;
                 queue.spans.drain(..count).collect()
             };
             self.send(batch).await;
-            self.shared.lock().under_way = 0;
+            self.shared.lock().in_flight = 0;
             self.shared.emptied.notify_waiters();
         }
     }
@@ -219,7 +219,7 @@ impl Sender {
         let count = batch.len() as u64;
         let body = request(&self.service, batch).to_string();
         let mut backoff = self.backoff;
-        for attempt in 1..=TRIES_MAX {
+        for attempt in 1..=ATTEMPTS_MAX {
             match self.collector.post(body.clone()).await {
                 Posted::Taken { rejected } => {
                     let rejected = rejected.min(count);
@@ -232,7 +232,7 @@ impl Sender {
                     break;
                 }
                 Posted::Failed(why) => {
-                    let is_last = attempt == TRIES_MAX || self.shared.lock().closed;
+                    let is_last = attempt == ATTEMPTS_MAX || self.shared.lock().closed;
                     self.failed(attempt, &why, is_last);
                     if is_last {
                         break;
@@ -246,11 +246,11 @@ impl Sender {
 
     fn failed(&self, attempt: u32, why: &str, given_up: bool) {
         self.shared.failures.fetch_add(1, Ordering::Relaxed);
-        tracing::warn!(why, attempt, givenUp = given_up, "spans not taken");
+        tracing::warn!(why, attempt, givenUp = given_up, "failed to export spans");
     }
 }
 
-/// What a collector takes.
+/// Builds an OTLP export request.
 fn request(service: &str, spans: Vec<Value>) -> Value {
     let version = env!("CARGO_PKG_VERSION");
     json!({"resourceSpans": [{

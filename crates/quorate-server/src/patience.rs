@@ -1,5 +1,5 @@
-//! A connection that does not wait for ever: a caller that takes nothing for a while is cut off. What it was to be told
-//! it can ask for again; nobody else waits for it.
+//! Write timeout for connections: a client that reads nothing for a while is disconnected. It can repeat its request;
+//! other clients are not held up by it.
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -10,33 +10,33 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream whose writes do not hang for ever.
+/// Stream whose writes fail after a timeout.
 pub(crate) struct Patient<S> {
     stream: S,
     within: Duration,
-    /// Runs while a write waits.
-    until: Pin<Box<Sleep>>,
-    waits: bool,
+    /// Deadline of the pending write.
+    deadline: Pin<Box<Sleep>>,
+    is_pending: bool,
 }
 
 impl<S> Patient<S> {
-    /// Fails a write when nothing is taken for so long.
+    /// Wraps a stream. A write fails when the peer reads nothing for this long.
     pub(crate) fn within(stream: S, within: Duration) -> Self {
-        Self { stream, within, until: Box::pin(sleep(within)), waits: false }
+        Self { stream, within, deadline: Box::pin(sleep(within)), is_pending: false }
     }
 
-    /// What a write came to; one that waits for too long fails.
+    /// Applies the timeout to the result of a write.
     fn bounded<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.waits = false;
+            self.is_pending = false;
             return written;
         }
-        if !self.waits {
-            self.waits = true;
-            self.until.set(sleep(self.within));
+        if !self.is_pending {
+            self.is_pending = true;
+            self.deadline.set(sleep(self.within));
         }
-        ready!(self.until.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the caller takes nothing")))
+        ready!(self.deadline.as_mut().poll(cx));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "write timed out: the peer is not reading")))
     }
 }
 
@@ -89,21 +89,21 @@ mod tests {
 
     use super::Patient;
 
-    const TAKEN_WITHIN: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
-    async fn i21_who_takes_nothing_is_cut_off() {
+    async fn i21_a_write_to_a_stalled_peer_times_out() {
         let (near, mut far) = tokio::io::duplex(8);
-        let mut near = Patient::within(near, TAKEN_WITHIN);
-        near.write_all(&[1; 8]).await.expect("there is room");
+        let mut near = Patient::within(near, TIMEOUT);
+        near.write_all(&[1; 8]).await.expect("the buffer has capacity");
         let begun = tokio::time::Instant::now();
-        let error = near.write_all(&[2; 8]).await.expect_err("nobody takes it");
-        assert_eq!((error.kind(), begun.elapsed()), (ErrorKind::TimedOut, TAKEN_WITHIN));
-        far.read_exact(&mut [0; 8]).await.expect("what was written before");
+        let error = near.write_all(&[2; 8]).await.expect_err("the peer is not reading");
+        assert_eq!((error.kind(), begun.elapsed()), (ErrorKind::TimedOut, TIMEOUT));
+        far.read_exact(&mut [0; 8]).await.expect("the bytes of the first write");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_takes_a_little_now_and_then_is_not() {
+    async fn a_slow_peer_does_not_time_out() {
         let (near, mut far) = tokio::io::duplex(1);
         let mut near = Patient::within(near, Duration::from_secs(2));
         let sends = tokio::spawn(async move { near.write_all(&[3; 6]).await });

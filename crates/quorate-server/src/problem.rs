@@ -1,4 +1,4 @@
-//! Errors as callers see them: `application/problem+json`, with the same codes as in the library.
+//! API errors: `application/problem+json` (RFC 9457) with the same codes as the library.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -9,76 +9,76 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::api::words;
+use crate::api::schema;
 use crate::dialect::merge::Conflict;
 use crate::observe::Unobserved;
 
-/// Conflicts that one answer names.
+/// Maximum number of merge conflicts listed in one response.
 const CONFLICTS_MAX: usize = 32;
 
-/// Goes with the response of an error, for those who watch the hub.
+/// Response extension with the error, for logs and metrics.
 #[derive(Clone)]
 pub(crate) struct Told {
     pub(crate) code: Code,
     pub(crate) detail: String,
 }
 
-/// An error on its way out.
+/// An API error.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     code: Code,
     detail: String,
     hint: String,
-    /// `false` if nobody knows whether it took effect.
+    /// `false` if it is unknown whether the call took effect.
     nothing_applied: bool,
     facts: Box<Facts>,
-    /// The status, where HTTP has one of its own for this.
+    /// HTTP status that overrides the status of the code.
     own_status: Option<StatusCode>,
-    /// What could not be merged.
+    /// Merge conflicts.
     conflicts: Vec<Conflict>,
 }
 
 impl Problem {
-    /// Its code.
+    /// Returns the error code.
     pub(crate) fn code(&self) -> Code {
         self.code
     }
 
-    /// The status under which it is told.
+    /// Returns the HTTP status.
     pub(crate) fn status(&self) -> StatusCode {
         self.own_status.unwrap_or_else(|| status_of(self.code))
     }
 
-    /// Whether nobody but the caller may learn of it.
+    /// Whether only the caller may learn of the error.
     pub(crate) fn is_private(&self) -> bool {
         self.facts.private
     }
 
     /// Whether the same call may succeed later.
-    fn may_pass(&self) -> bool {
+    fn is_retryable(&self) -> bool {
         self.code.retryable() || self.facts.passes || self.facts.retry_after_ms.is_some()
     }
 
-    /// Told under a status that HTTP has for just this.
+    /// Overrides the HTTP status.
     pub(crate) fn under(self, status: StatusCode) -> Self {
         Self { own_status: Some(status), ..self }
     }
 
-    /// Names what could not be merged: the first of it, if it is a lot.
+    /// Attaches merge conflicts, truncated to [`CONFLICTS_MAX`].
     pub(crate) fn with_conflicts(mut self, mut conflicts: Vec<Conflict>) -> Self {
         conflicts.truncate(CONFLICTS_MAX);
         self.conflicts = conflicts;
         self
     }
 
-    /// Every item that is stale.
+    /// Returns all stale items.
     pub(crate) fn stale(&self) -> impl Iterator<Item = &Stale> {
         self.facts.stale.iter()
     }
 
-    /// What the caller is told, as JSON.
+    /// Returns the response body as JSON.
     pub(crate) fn to_json(&self) -> Value {
-        serde_json::to_value(self.told()).unwrap_or_default()
+        serde_json::to_value(self.to_body()).unwrap_or_default()
     }
 
     fn applied(&self) -> &'static str {
@@ -89,7 +89,7 @@ impl Problem {
         }
     }
 
-    fn told(&self) -> ProblemOut {
+    fn to_body(&self) -> ProblemOut {
         let facts = &self.facts;
         let stale = facts.stale.iter();
         let cycle = facts.cycle.iter();
@@ -100,8 +100,7 @@ impl Problem {
             detail: self.detail.clone(),
             code: self.code.as_str(),
             hint: self.hint.clone(),
-            // What was asked is asked twice if it is asked again.
-            retryable: self.may_pass(),
+            retryable: self.is_retryable(),
             applied: self.applied(),
             asked: facts.asked.clone(),
             op: facts.op,
@@ -136,7 +135,7 @@ impl From<Error> for Problem {
         let (code, hint) = (error.code(), error.hint().to_owned());
         match error {
             Error::Refused(refused) => refused.into(),
-            // What broke inside is for the operator's log; callers learn what it means for them.
+            // The internal cause belongs in the operator's log; callers get its consequence.
             Error::Store(error) => {
                 let detail = error.to_string();
                 Self {
@@ -179,21 +178,21 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, how);
         }
         if let Some(wait_ms) = self.facts.retry_after_ms {
-            // In whole seconds, as HTTP has it; the body is more exact.
+            // HTTP allows whole seconds only; the body has milliseconds.
             response.headers_mut().insert(header::RETRY_AFTER, wait_ms.div_ceil(1_000).into());
         }
         response
     }
 }
 
-/// The codes that are told under a status. Statuses of preconditions have no code of their own.
+/// Returns the codes of a status. 412 and 428 are alternative statuses of `VERSION_CONFLICT`.
 pub(crate) fn codes_of(status: u16) -> impl Iterator<Item = &'static str> {
     let own = matches!(status, 412 | 428).then_some(Code::VersionConflict);
     let codes = Code::ALL.iter().copied().filter(move |code| status_of(*code).as_u16() == status);
     codes.chain(own).map(Code::as_str)
 }
 
-/// A problem as it is described. The facts of the case are there when it has them.
+/// Error response. Optional fields are present where they apply.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Problem")]
@@ -201,85 +200,85 @@ pub(crate) struct ProblemOut {
     /// `urn:quorate:error:CODE`.
     #[serde(rename = "type")]
     kind: String,
-    /// The code in words.
+    /// Human-readable form of the code.
     title: String,
-    /// The status of the answer.
+    /// HTTP status of the response.
     status: u16,
-    /// What is wrong, where and why.
+    /// Description of the error: what is wrong, where and why.
     detail: String,
-    /// Stable: `quorate explain CODE` says more.
+    /// Stable error code. `quorate explain CODE` describes it.
     #[schemars(extend("enum" = Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>()))]
     code: &'static str,
     /// What to do next.
     hint: String,
     /// Whether the same call may succeed later.
     retryable: bool,
-    /// `no`: nothing was changed. `yes`: the question was asked, only the wait for its answer is over. `unknown`: nobody
-    /// knows; repeat it under the same key.
+    /// `no`: nothing was changed. `yes`: the request was sent; only the wait for its answers ended. `unknown`: the
+    /// call may have taken effect; repeat it with the same idempotency key.
     #[schemars(extend("enum" = ["no", "yes", "unknown"]))]
     applied: &'static str,
-    /// The question that was asked and has no answer.
+    /// Id of the request that was sent and has no answer yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     asked: Option<String>,
-    /// Which operation of a commit it is about, from 0.
+    /// Index of the failed operation in the commit, starting at 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     op: Option<usize>,
-    /// The version that the entry has.
+    /// Current version of the entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     current_version: Option<u64>,
-    /// The start of the agent that is under way.
+    /// Current epoch of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     current_epoch: Option<u64>,
-    /// The fence under which the lock is held.
+    /// Current fencing token of the lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     current_fence: Option<u64>,
-    /// How much is allowed.
+    /// The limit that was exceeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
-    /// Which rule said no.
+    /// The policy rule that refused the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
-    /// Where in what was sent.
+    /// Path of the offending field in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     place: Option<String>,
-    /// At which byte.
+    /// Byte offset in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<usize>,
-    /// After how many milliseconds the same call may be let through.
+    /// Milliseconds to wait before retrying.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
-    /// The record that acked the delivery, or accepted the end of the task, under the same lease token. If it is your own
-    /// commit, it was applied and only its answer was lost.
+    /// Sequence number of the record that acked the delivery, or ended the task, with the same lease token. If that
+    /// was your own commit, it was applied and only its response was lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_by: Option<u64>,
-    /// Everything that is stale.
+    /// All stale items.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stale: Vec<StaleOut>,
-    /// Who waits for whom, in a circle.
+    /// Cycle in the wait-for graph, for a deadlock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     cycle: Vec<WaitOut>,
-    /// Everything that you and others changed differently.
+    /// Values that both the request and another writer changed, differently.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conflicts: Vec<ConflictOut>,
 }
 
-/// A part of a document that two writers changed differently. A value that is left out is absent: removed, or never there.
+/// A value that two writers changed differently. An omitted value is absent: removed, or never set.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "MergeConflict")]
 struct ConflictOut {
-    /// JSON pointer to it.
+    /// JSON pointer of the value.
     pointer: String,
-    /// The value in the state that `If-Match` names.
+    /// Value in the version named by `If-Match`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<words::Any>")]
+    #[schemars(with = "Option<schema::Any>")]
     base: Option<Value>,
-    /// The value that is there now.
+    /// Current value.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<words::Any>")]
+    #[schemars(with = "Option<schema::Any>")]
     current: Option<Value>,
-    /// The value in the request.
+    /// Value in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<words::Any>")]
+    #[schemars(with = "Option<schema::Any>")]
     yours: Option<Value>,
 }
 
@@ -304,10 +303,10 @@ struct StaleOut {
     op: usize,
     item: String,
     code: &'static str,
-    /// The token of the lease that is over.
+    /// Stale lease token.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_token: Option<u64>,
-    /// The record in which this very lease ended with success.
+    /// Sequence number of the record in which this lease ended successfully.
     #[serde(skip_serializing_if = "Option::is_none")]
     ended_by: Option<u64>,
 }
@@ -333,7 +332,7 @@ struct WaitOut {
     waits_for: String,
 }
 
-/// The status under which a code is told.
+/// Returns the HTTP status of a code.
 pub(crate) fn status_of(code: Code) -> StatusCode {
     match code {
         Code::Invalid => StatusCode::BAD_REQUEST,
@@ -361,7 +360,7 @@ pub(crate) fn status_of(code: Code) -> StatusCode {
     }
 }
 
-/// The code in words: `VERSION_CONFLICT` is "Version conflict".
+/// Returns the code as a title: `VERSION_CONFLICT` becomes "Version conflict".
 fn title_of(code: Code) -> String {
     let words = code.as_str().to_lowercase().replace('_', " ");
     let mut letters = words.chars();
@@ -375,27 +374,27 @@ mod tests {
     use super::{Problem, status_of};
 
     #[test]
-    fn a_refusal_is_told_with_its_facts() {
+    fn a_refusal_is_rendered_with_its_facts() {
         let refused = Refused::new(Code::VersionConflict, "plan is at version 3")
             .hint("read it again")
             .current_version(3)
             .at_op(1);
-        let told = Problem::from(refused).to_json();
-        assert_eq!(told["status"], 409);
-        assert_eq!(told["code"], "VERSION_CONFLICT");
-        assert_eq!(told["title"], "Version conflict");
-        assert_eq!((&told["currentVersion"], &told["op"]), (&3.into(), &1.into()));
-        assert_eq!((&told["applied"], &told["retryable"]), (&"no".into(), &false.into()));
-        assert!(told.get("limit").is_none());
+        let body = Problem::from(refused).to_json();
+        assert_eq!(body["status"], 409);
+        assert_eq!(body["code"], "VERSION_CONFLICT");
+        assert_eq!(body["title"], "Version conflict");
+        assert_eq!((&body["currentVersion"], &body["op"]), (&3.into(), &1.into()));
+        assert_eq!((&body["applied"], &body["retryable"]), (&"no".into(), &false.into()));
+        assert!(body.get("limit").is_none());
     }
 
-    // Fails under: a limit on the request itself that is told as one that passes, or the other way round.
+    // Fails under: a permanent limit reported as retryable, or a temporary one as permanent.
     #[test]
-    fn a_limit_says_whether_it_passes() {
+    fn a_limit_states_whether_it_is_retryable() {
         let refused = || Refused::new(Code::LimitExceeded, "too much").limit(3);
         let status = |refused: Refused| {
-            let told = Problem::from(refused).to_json();
-            (told["status"].as_u64().unwrap_or_default(), told["retryable"].as_bool().unwrap_or_default())
+            let body = Problem::from(refused).to_json();
+            (body["status"].as_u64().unwrap_or_default(), body["retryable"].as_bool().unwrap_or_default())
         };
         assert_eq!(status(refused()), (429, false));
         assert_eq!(status(refused().passes()), (429, true));

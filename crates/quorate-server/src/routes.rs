@@ -1,4 +1,4 @@
-//! The routes: which call goes where. Each noun has a room of its own, which describes its calls beside what answers them.
+//! Route table. Each resource has a module of its own, which documents its operations next to their handlers.
 
 pub(crate) mod admin;
 mod agents;
@@ -45,53 +45,53 @@ use quorate_engine::{ItemPage, Noun};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Route, words};
+use crate::api::{Route, schema};
 use crate::app::App;
 use crate::call::{Answer, Call, page};
 use crate::problem::Problem;
 #[cfg(test)]
 pub(crate) use sign_in::PAGES_PER_PERSON_MAX;
 
-/// How many a list shows if nothing is said, and at most.
+/// Default and maximum page size of lists.
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
 
-/// What was does not change.
+/// Refusal of a wait for historical state.
 pub(crate) fn waits_for_the_past() -> Refused {
-    Refused::new(Code::Invalid, "what was does not change: at and waitMs go not together")
-        .hint("leave one of them out")
+    Refused::new(Code::Invalid, "at and waitMs cannot be combined: historical state does not change")
+        .hint("omit one of them")
 }
 
-/// As it is, or as it was.
+/// Position of an as-of read; current state by default.
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Past {
-    /// The record after which, by its number; or a time.
+    /// Sequence number of a record, or a time: read the state after it.
     at: Option<String>,
-    /// The newest record at a time.
-    #[schemars(with = "Option<words::Time>")]
+    /// Read the state at this time.
+    #[schemars(with = "Option<schema::Time>")]
     time: Option<String>,
 }
 
-/// Which part of a list.
+/// Page of a list.
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Page {
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    #[schemars(with = "Option<words::Cursor>")]
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
-/// Which part of a list by creation.
+/// Page of a list that is ordered by creation.
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Listing {
-    #[schemars(with = "Option<words::Order>")]
+    #[schemars(with = "Option<schema::Order>")]
     order: Option<Order>,
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    #[schemars(with = "Option<words::Cursor>")]
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
@@ -102,20 +102,20 @@ impl Listing {
     }
 }
 
-/// Answers with a page of a list by creation: the items that are wanted.
+/// Returns a page of a list that is ordered by creation: the items that match.
 async fn list<T: Noun, S: Serialize>(
     call: &Call,
     name: &'static str,
     listing: Listing,
-    wanted: impl Fn(&T) -> bool,
+    matches: impl Fn(&T) -> bool,
     show: impl Fn(&T) -> S,
 ) -> Answer {
     let query = listing.query()?;
-    let found = call.space.list(query.range(T::KIND)?, query.limit, wanted).await?;
+    let found = call.space.list(query.range(T::KIND)?, query.limit, matches).await?;
     page_of(name, &found, show)
 }
 
-/// A page of items under the name of their list.
+/// Returns a page of items under the name of their list.
 fn page_of<T: Noun, S: Serialize>(name: &'static str, found: &ItemPage<T>, show: impl Fn(&T) -> S) -> Answer {
     let cursor = |rest: &ItemRange| cursor_of(T::KIND, rest);
     let items = found.items.iter().map(|(rest, item)| (cursor(rest).unwrap_or_default(), show(item)));
@@ -125,22 +125,22 @@ fn page_of<T: Noun, S: Serialize>(name: &'static str, found: &ItemPage<T>, show:
 fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
     match limit.unwrap_or(LIMIT_DEFAULT) {
         limit @ 1..=LIMIT_MAX => Ok(limit),
-        0 => Err(Refused::new(Code::Invalid, "limit=0: a page of nothing")
-            .hint(format!("ask for 1 to {LIMIT_MAX} at a time, and go on with the cursor"))),
-        limit => Err(Refused::new(Code::LimitExceeded, format!("limit={limit}"))
+        0 => Err(Refused::new(Code::Invalid, "limit must be at least 1")
+            .hint(format!("use a limit from 1 to {LIMIT_MAX}, and the cursor for further pages"))),
+        limit => Err(Refused::new(Code::LimitExceeded, format!("limit={limit} exceeds the maximum"))
             .limit(LIMIT_MAX as u64)
-            .hint(format!("ask for 1 to {LIMIT_MAX} at a time, and go on with the cursor"))),
+            .hint(format!("use a limit from 1 to {LIMIT_MAX}, and the cursor for further pages"))),
     }
 }
 
-/// A cursor that is a number; it came from us.
+/// Parses a numeric cursor, as issued by this hub.
 fn number_in(cursor: Option<&str>) -> Result<u64, Refused> {
     let Some(cursor) = cursor else { return Ok(0) };
     let number = cursor.parse().ok().filter(|number: &u64| number.to_string() == cursor);
     number.ok_or_else(invalid_cursor)
 }
 
-/// Every call there is, described. A room that is added belongs in this list.
+/// Returns all operations. Add new modules to this list.
 pub(crate) fn rooms() -> Vec<Route> {
     [
         health::routes(),
@@ -180,30 +180,30 @@ pub(crate) fn rooms() -> Vec<Route> {
     .collect()
 }
 
-/// The router: what the rooms say, and nothing else.
+/// Builds the router from the route table.
 pub(crate) fn all() -> Router<App> {
     let mut router = Router::new();
     for route in rooms() {
         router = router.route(route.served_at, route.handler);
     }
-    router.fallback(nothing_here).method_not_allowed_fallback(not_like_this)
+    router.fallback(not_found).method_not_allowed_fallback(not_like_this)
 }
 
-async fn nothing_here(uri: axum::http::Uri) -> Response {
-    let refused = Refused::new(Code::NotFound, format!("there is nothing at {}", uri.path()))
-        .hint("see GET /v1/openapi.json for what there is");
+async fn not_found(uri: axum::http::Uri) -> Response {
+    let refused = Refused::new(Code::NotFound, format!("unknown path {}", uri.path()))
+        .hint("GET /v1/openapi.json lists all paths");
     Problem::from(refused).into_response()
 }
 
-/// What an address is not made for. Where the router says itself what it is made for, so does the answer.
+/// Refuses a method that the path does not support. The router sets `Allow` itself, except for paths with a wildcard.
 pub(crate) async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
-    let refused = Refused::new(Code::Invalid, format!("{method} does not work on {}", uri.path()))
-        .hint("see GET /v1/openapi.json for what does");
+    let refused = Refused::new(Code::Invalid, format!("{method} is not supported for {}", uri.path()))
+        .hint("GET /v1/openapi.json lists the methods of every path");
     let refused = Problem::from(refused).under(axum::http::StatusCode::METHOD_NOT_ALLOWED);
     let mut response = refused.into_response();
     if context::is_history(&uri) {
-        let only = axum::http::HeaderValue::from_static("GET,HEAD");
-        response.headers_mut().insert(axum::http::header::ALLOW, only);
+        let allowed = axum::http::HeaderValue::from_static("GET,HEAD");
+        response.headers_mut().insert(axum::http::header::ALLOW, allowed);
     }
     response
 }

@@ -1,5 +1,4 @@
-//! How a hub is served: what it is called, how long it waits, how much it takes. Every default that a caller meets at the
-//! wall is here; what the kernel allows is in `quorate_core::limits`.
+//! Server settings: host names, timeouts, default durations and limits. Kernel limits are in `quorate_core::limits`.
 
 use std::time::Duration;
 
@@ -8,45 +7,45 @@ use quorate_api::Defaults;
 use crate::otlp::Otlp;
 use crate::webhook::Webhooks;
 
-/// Connections at a time.
+/// Maximum number of concurrent connections.
 pub const CONNECTIONS_MAX: usize = 10_000;
-/// Bytes of a request's headers.
+/// Maximum size of request headers in bytes.
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 
-/// How to serve a hub.
+/// Server settings.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Names under which the hub may be called, besides `localhost` and loopback addresses. Whoever asks for another one
-    /// was led here by somebody else's name server.
+    /// Host names of the hub, in addition to `localhost` and loopback addresses. Requests with another `Host` are
+    /// refused, as protection against DNS rebinding.
     pub hosts: Vec<String>,
-    /// How long the hub waits for those who are slow.
+    /// Timeouts for slow clients.
     pub patience: Patience,
-    /// How much it takes from each.
+    /// Connection and rate limits.
     pub limits: Limits,
-    /// What holds for those who name no time.
+    /// Default durations and check intervals.
     pub times: Times,
-    /// Where spans go, if anywhere.
+    /// Exporter for OpenTelemetry spans.
     pub otlp: Option<Otlp>,
-    /// Who may bring events from outside.
+    /// Inbound webhooks.
     pub webhooks: Webhooks,
 }
 
-/// How long the hub waits for those who are slow.
+/// Timeouts for slow clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// For the first frame of a WebSocket.
     pub hello: Duration,
-    /// For a reader to take what was written. Then it is cut off.
+    /// For a client to read pending output. Then it is disconnected.
     pub reader: Duration,
-    /// How often a silent WebSocket is pinged; after three without a sign of life it is cut off.
+    /// Ping interval of an idle WebSocket. After three pings without a reply it is disconnected.
     pub ping: Duration,
-    /// For a TLS handshake to end.
+    /// For the TLS handshake.
     pub handshake: Duration,
     /// For all headers of a request.
     pub headers: Duration,
     /// For the whole body of a request.
     pub body: Duration,
-    /// For requests under way to end when the hub is told to stop. Those that only wait are sent away after half of it.
+    /// For requests in progress when the hub shuts down. Pending waits are cancelled after half of it.
     pub drain: Duration,
 }
 
@@ -65,22 +64,22 @@ impl Default for Patience {
     }
 }
 
-/// What holds for those who name no time, and how often the hub looks at what may have changed.
+/// Default durations for calls that specify none, and check intervals.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The lease of a delivery or a task, and how long a lock is held.
+    /// Lease of a delivery or task, and of a lock.
     pub lease: Duration,
-    /// Between two heartbeats of an agent that names none when it is registered; zero: none are expected.
+    /// Heartbeat interval of agents that register without one; zero expects no heartbeats.
     pub heartbeat: Duration,
-    /// The longest wait of one claim.
+    /// Longest wait of one claim.
     pub wait_max: Duration,
-    /// How often the token of an open connection is looked at again. Revocation must work within 5 seconds.
+    /// How often the token of an open connection is rechecked. Revocation must take effect within 5 seconds.
     pub look: Duration,
-    /// How often it is looked whether the certificate has changed.
+    /// How often the certificate files are checked for changes.
     pub certificate_look: Duration,
-    /// How long a sign-in code is good.
+    /// Validity of a sign-in code.
     pub sign_in_code: Duration,
-    /// How long the token of a page is good that somebody signed in to.
+    /// Validity of the token of a web session.
     pub page_token: Duration,
 }
 
@@ -108,18 +107,18 @@ impl Times {
     }
 }
 
-/// How much the hub takes from each.
+/// Connection and rate limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time.
+    /// Concurrent connections.
     pub connections: usize,
-    /// Calls of one agent: requests and frames.
+    /// Calls of one agent: requests and WebSocket frames.
     pub agents: Rate,
-    /// Calls of one person or tool: whoever holds a token that is not an agent's.
+    /// Calls of one principal that is not an agent.
     pub people: Rate,
-    /// Tokens and codes from one address that are not good.
+    /// Failed authentications from one address: invalid tokens and sign-in codes.
     pub failures: Rate,
-    /// Lists, exports and event streams that one principal may have open; 0 is without a limit.
+    /// Concurrent lists, exports and event streams of one principal; 0 disables the limit.
     pub bulk_reads: usize,
 }
 
@@ -135,12 +134,12 @@ impl Default for Limits {
     }
 }
 
-/// How often something may happen.
+/// Token-bucket rate limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// In the long run; 0 is without a limit.
+    /// Sustained rate; 0 disables the limit.
     pub per_second: u32,
-    /// At once, after a pause.
+    /// Bucket size: calls allowed in a burst.
     pub burst: u32,
 }
 

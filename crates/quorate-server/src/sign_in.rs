@@ -1,8 +1,8 @@
-//! Sign-in codes: somebody who holds a token gets a code, and a page turns the code into a token of its own. A code is good
-//! for a minute and once.
+//! Sign-in codes: a principal gets a code with its token, and the web UI exchanges the code for a token of its own. A
+//! code is valid for a minute and can be used once.
 //!
-//! They live in memory only: a hub that starts again has forgotten them, and whoever wants in asks for another one. The
-//! token that comes of a code is made by a commit like every other.
+//! Codes are kept in memory only: after a restart of the hub, request a new one. The token issued for a code is
+//! created by a commit like any other token.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -11,31 +11,31 @@ use subtle::ConstantTimeEq as _;
 
 use crate::call::{Known, Pass};
 
-/// Codes of one person that wait; a newer one takes the place of the oldest.
+/// Maximum number of pending codes of one principal; a new code replaces the oldest.
 pub(crate) const CODES_PER_PERSON_MAX: usize = 8;
-/// Codes of everybody that wait.
+/// Maximum number of pending codes in total.
 pub(crate) const CODES_MAX: usize = 1_024;
 
 /// Characters of a code: 80 random bits.
 const CHARS: usize = 16;
-/// Crockford's letters: none looks like another.
-const LETTERS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+/// Crockford's base32 alphabet, which has no ambiguous characters.
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// Codes that wait.
+/// Pending codes.
 #[derive(Default)]
-pub(crate) struct Codes(Mutex<Vec<Waiting>>);
+pub(crate) struct Codes(Mutex<Vec<PendingCode>>);
 
-struct Waiting {
+struct PendingCode {
     text: [u8; CHARS],
     until: Now,
     whose: Whose,
 }
 
-/// Who asked for a code.
+/// Principal that requested a code.
 pub(crate) struct Whose {
     pub(crate) known: Known,
     pub(crate) pass: Pass,
-    /// Under which the code was asked for, if any.
+    /// Idempotency key of the request for the code.
     pub(crate) key: Option<IdempotencyKey>,
 }
 
@@ -50,15 +50,15 @@ impl Whose {
 }
 
 impl Codes {
-    fn lock(&self) -> MutexGuard<'_, Vec<Waiting>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<PendingCode>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers a code, made of random bits, and shows it and how long it is good. Asked again under the same key it
-    /// shows the same one.
+    /// Creates a code from random bits. Returns it with its expiry. A replay with the same idempotency key returns
+    /// the same code.
     ///
     /// # Errors
-    /// `LIMIT_EXCEEDED` if too many wait.
+    /// `LIMIT_EXCEEDED` if too many codes are pending.
     pub(crate) fn add(
         &self,
         bits: [u8; 16],
@@ -66,62 +66,62 @@ impl Codes {
         now: Mono,
         until: Now,
     ) -> Result<(String, Timestamp), Refused> {
-        let mut waiting = self.lock();
-        waiting.retain(|code| code.until.mono > now);
-        let again = |code: &&Waiting| {
+        let mut pending = self.lock();
+        pending.retain(|code| code.until.mono > now);
+        let is_replay = |code: &&PendingCode| {
             whose.key.is_some() && code.whose.key == whose.key && code.whose.is(&whose.known)
         };
-        if let Some(code) = waiting.iter().find(again) {
-            return Ok((in_groups(&code.text), code.until.wall));
+        if let Some(code) = pending.iter().find(is_replay) {
+            return Ok((format_code(&code.text), code.until.wall));
         }
-        let own = waiting.iter().filter(|code| code.whose.is(&whose.known)).count();
+        let own = pending.iter().filter(|code| code.whose.is(&whose.known)).count();
         if own >= CODES_PER_PERSON_MAX
-            && let Some(oldest) = waiting.iter().position(|code| code.whose.is(&whose.known))
+            && let Some(oldest) = pending.iter().position(|code| code.whose.is(&whose.known))
         {
-            waiting.remove(oldest);
+            pending.remove(oldest);
         }
-        if waiting.len() >= CODES_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "too many sign-in codes wait to be used")
+        if pending.len() >= CODES_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many pending sign-in codes")
                 .limit(CODES_MAX as u64)
                 .passes()
-                .hint("try again in a minute: codes that are not used go by themselves"));
+                .hint("try again in a minute; unused codes expire"));
         }
-        let text = text_of(bits);
-        waiting.push(Waiting { text, until, whose });
-        Ok((in_groups(&text), until.wall))
+        let text = encode(bits);
+        pending.push(PendingCode { text, until, whose });
+        Ok((format_code(&text), until.wall))
     }
 
-    /// Takes a code: it is good once. All of them are looked at, each in the same time whatever it is like.
-    pub(crate) fn take(&self, shown: &str, now: Mono) -> Option<Whose> {
-        let text = read(shown)?;
-        let mut waiting = self.lock();
-        waiting.retain(|code| code.until.mono > now);
+    /// Redeems a code, which can be used once. Compares all pending codes in constant time.
+    pub(crate) fn take(&self, typed: &str, now: Mono) -> Option<Whose> {
+        let text = parse(typed)?;
+        let mut pending = self.lock();
+        pending.retain(|code| code.until.mono > now);
         let mut found = None;
-        for (at, code) in waiting.iter().enumerate() {
+        for (at, code) in pending.iter().enumerate() {
             if bool::from(code.text.ct_eq(&text)) {
                 found = Some(at);
             }
         }
-        found.map(|at| waiting.remove(at).whose)
+        found.map(|at| pending.remove(at).whose)
     }
 }
 
-fn text_of(bits: [u8; 16]) -> [u8; CHARS] {
-    bits.map(|byte| LETTERS[usize::from(byte % 32)])
+fn encode(bits: [u8; 16]) -> [u8; CHARS] {
+    bits.map(|byte| ALPHABET[usize::from(byte % 32)])
 }
 
-fn in_groups(text: &[u8; CHARS]) -> String {
+fn format_code(text: &[u8; CHARS]) -> String {
     let groups: Vec<_> = text.chunks(4).map(|group| String::from_utf8_lossy(group).into_owned()).collect();
     groups.join("-")
 }
 
-/// A code as people write it: in small letters, without hyphens, with O for 0.
-fn read(shown: &str) -> Option<[u8; CHARS]> {
-    // No code is longer, however it is written.
-    if shown.len() > 4 * CHARS {
+/// Parses a code as typed by a person: lower case, without hyphens, O for 0.
+fn parse(typed: &str) -> Option<[u8; CHARS]> {
+    // Bounds the work for a hostile input.
+    if typed.len() > 4 * CHARS {
         return None;
     }
-    let letters = shown.bytes().filter(|byte| !matches!(byte, b'-' | b' '));
+    let letters = typed.bytes().filter(|byte| !matches!(byte, b'-' | b' '));
     let letters = letters.map(|byte| match byte.to_ascii_uppercase() {
         b'O' => b'0',
         b'I' | b'L' => b'1',
@@ -132,19 +132,19 @@ fn read(shown: &str) -> Option<[u8; CHARS]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{in_groups, read, text_of};
+    use super::{encode, format_code, parse};
 
     #[test]
-    fn a_code_is_read_as_people_write_it() {
-        let text = text_of([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 32, 63, 255, 254]);
-        let shown = in_groups(&text);
-        assert_eq!(shown, "0123-4567-89AB-0ZZY");
+    fn a_code_is_parsed_leniently() {
+        let text = encode([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 32, 63, 255, 254]);
+        let typed = format_code(&text);
+        assert_eq!(typed, "0123-4567-89AB-0ZZY");
         for written in ["0123-4567-89AB-0ZZY", "o123456789ab0zzy", "OI23 4567 89ab OZZY"] {
-            assert_eq!(read(written), Some(text), "{written}");
+            assert_eq!(parse(written), Some(text), "{written}");
         }
         for wrong in ["", "0123", "0123-4567-89AB-0ZZYY"] {
-            assert_eq!(read(wrong), None, "{wrong}");
+            assert_eq!(parse(wrong), None, "{wrong}");
         }
-        assert_eq!(read(&"0".repeat(1_000_000)), None);
+        assert_eq!(parse(&"0".repeat(1_000_000)), None);
     }
 }

@@ -1,7 +1,7 @@
-//! TLS: the certificate that the hub shows, and taking up a new one without a restart.
+//! TLS: loads the certificate and reloads it when its files change, without a restart.
 //!
-//! Connections that are open go on as they are; the next handshake shows the new certificate. A new one that is broken is
-//! not taken, and whoever runs the hub is told why.
+//! Open connections are not affected; the next handshake uses the new certificate. An invalid new certificate is
+//! reported and ignored.
 
 use std::fs;
 use std::io;
@@ -17,42 +17,42 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-/// Why a certificate cannot be used. Says nothing of the key.
+/// Failure to load a certificate. Never contains key material.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {}", .path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// There is no certificate in the file.
-    #[error("there is no certificate in PEM in {}", .0.display())]
+    /// The file contains no PEM certificate.
+    #[error("no PEM certificate found in {}", .0.display())]
     NoCertificate(PathBuf),
-    /// There is no key in the file.
-    #[error("there is no private key in PEM in {}", .0.display())]
+    /// The file contains no PEM private key.
+    #[error("no PEM private key found in {}", .0.display())]
     NoKey(PathBuf),
-    /// Certificate and key cannot be used, or not with each other.
+    /// Certificate and key are invalid or do not match.
     #[error("the certificate in {} and the key in {} cannot be used: {why}", .certificate.display(), .key.display())]
     Unusable {
-        /// The file of the certificate.
+        /// The certificate file.
         certificate: PathBuf,
-        /// The file of the key.
+        /// The key file.
         key: PathBuf,
-        /// Why.
+        /// The reason reported by the TLS library.
         why: String,
     },
 }
 
 type Notice = Arc<dyn Fn(Result<(), &TlsError>) + Send + Sync>;
 
-/// A certificate with its key, from two files in PEM that may change.
+/// A certificate and its key, loaded from two PEM files that may change.
 #[derive(Clone)]
 pub struct Tls {
     files: Files,
-    shown: Arc<Shown>,
+    current: Arc<CurrentCertificate>,
     config: Arc<ServerConfig>,
     provider: Arc<CryptoProvider>,
     notice: Notice,
@@ -64,35 +64,35 @@ struct Files {
     key: PathBuf,
 }
 
-/// The certificate of the next handshake.
+/// Certificate used for the next handshake.
 #[derive(Debug)]
-struct Shown(RwLock<Arc<CertifiedKey>>);
+struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }
 
 impl Tls {
-    /// Reads the certificate, with the chain that leads to it, and its key.
+    /// Loads the certificate chain and the private key.
     ///
     /// # Errors
     /// When the files cannot be read or used.
     pub fn load(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
         let files = Files { certificate: certificate.into(), key: key.into() };
         let provider = Arc::new(ring::default_provider());
-        let shown = Arc::new(Shown(RwLock::new(Arc::new(files.read(&provider)?))));
+        let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(files.read(&provider)?))));
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
         let builder =
             builder.with_safe_default_protocol_versions().map_err(|error| files.unusable(&error))?;
-        let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::clone(&shown) as _);
+        let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::clone(&current) as _);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self { files, shown, config: Arc::new(config), provider, notice: Arc::new(|_| ()) })
+        Ok(Self { files, current, config: Arc::new(config), provider, notice: Arc::new(|_| ()) })
     }
 
-    /// Says what is done when the files have changed: the new certificate was taken up, or it was not and the old one is
-    /// kept.
+    /// Sets a callback for changes of the files: `Ok` if the new certificate is in use, `Err` if it is invalid and
+    /// the old one stays in use.
     #[must_use]
     pub fn on_change(mut self, notice: impl Fn(Result<(), &TlsError>) + Send + Sync + 'static) -> Self {
         self.notice = Arc::new(notice);
@@ -103,26 +103,26 @@ impl Tls {
         TlsAcceptor::from(Arc::clone(&self.config))
     }
 
-    /// Takes up what changes, for ever.
+    /// Polls the files and reloads the certificate when they change. Never returns normally.
     pub(crate) async fn watch(self, every: Duration) {
-        let mut seen = self.files.stamp();
+        let mut last = self.files.stamp();
         loop {
             tokio::time::sleep(every).await;
             let tls = self.clone();
-            // A file may lie on a slow disk.
-            let looked = tokio::task::spawn_blocking(move || tls.look(seen)).await;
-            let Ok(stamp) = looked else { return };
-            seen = stamp;
+            // File access may block.
+            let checked = tokio::task::spawn_blocking(move || tls.reload_if_changed(last)).await;
+            let Ok(stamp) = checked else { return };
+            last = stamp;
         }
     }
 
-    fn look(&self, seen: Stamp) -> Stamp {
-        // Before anything is read: what changes meanwhile is found at the next look.
+    fn reload_if_changed(&self, last: Stamp) -> Stamp {
+        // Taken before reading: a change in between is detected by the next check.
         let stamp = self.files.stamp();
-        if stamp != seen {
+        if stamp != last {
             match self.files.read(&self.provider) {
                 Ok(new) => {
-                    *self.shown.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+                    *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
                     (self.notice)(Ok(()));
                 }
                 Err(error) => (self.notice)(Err(&error)),
@@ -138,7 +138,7 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// By what a change of either file is seen.
+/// Modification time and size of both files, for change detection.
 type Stamp = [Option<(SystemTime, u64)>; 2];
 
 impl Files {
@@ -153,11 +153,11 @@ impl Files {
         let read =
             |path: &Path| fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source });
         let text = read(&self.certificate)?;
-        let none = || TlsError::NoCertificate(self.certificate.clone());
+        let no_certificate = || TlsError::NoCertificate(self.certificate.clone());
         let chain: Vec<_> =
-            CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|_| none())?;
+            CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(|_| no_certificate())?;
         if chain.is_empty() {
-            return Err(none());
+            return Err(no_certificate());
         }
         let key = PrivateKeyDer::from_pem_slice(&read(&self.key)?)
             .map_err(|_| TlsError::NoKey(self.key.clone()))?;

@@ -1,5 +1,5 @@
-//! Callers who are sent away before anybody reads what they ask: there is no room, or they do not encrypt where that is
-//! asked for. Each is told so in plain HTTP, as far as it can be.
+//! Rejects connections before reading a request: the connection limit is reached, or the client sends plain HTTP to a
+//! TLS port. The rejection is a plain HTTP response where possible.
 
 use std::time::Duration;
 
@@ -11,14 +11,15 @@ use tokio::sync::OwnedSemaphorePermit;
 use crate::problem::Problem;
 use crate::settings::Patience;
 
-/// Callers that are told at the same time that there is no room for them; more are dropped.
+/// Maximum number of concurrent rejections; further connections are dropped without a response.
 pub(crate) const AT_THE_DOOR_MAX: usize = 64;
-/// What is read of somebody who is sent away, so that the answer is not lost with what was not read.
+/// Bytes read from a rejected client. Closing a socket with unread input would reset the connection and lose the
+/// response.
 const READ_BYTES_MAX: usize = 64 * 1024;
-/// How long that may take.
-const WITHIN: Duration = Duration::from_secs(1);
+/// Timeout of a rejection.
+const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// There is no room. Whoever would have to be told under TLS is dropped: a handshake is work.
+/// Rejects a connection because of the connection limit. TLS clients are dropped: a handshake is too expensive.
 pub(crate) async fn full(
     stream: TcpStream,
     is_tls: bool,
@@ -29,37 +30,37 @@ pub(crate) async fn full(
     if is_tls {
         return;
     }
-    let refused = Refused::new(Code::Overloaded, "the hub has as many connections as it takes")
+    let refused = Refused::new(Code::Overloaded, "the hub has reached its connection limit")
         .limit(connections as u64)
-        .hint("use one connection for several calls, and try again later");
-    tell(stream, &refused.into(), patience).await;
+        .hint("reuse connections, and try again later");
+    respond(stream, &refused.into(), patience).await;
 }
 
-/// Whether the first byte is one of a request in plain HTTP. Waits for it.
+/// Whether the first byte belongs to a plain HTTP request. Waits for that byte.
 pub(crate) async fn speaks_plainly(stream: &TcpStream) -> bool {
     let mut first = [0];
     matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase()
 }
 
-/// This port speaks TLS.
+/// Rejects plain HTTP on a TLS port.
 pub(crate) async fn plain(stream: TcpStream, patience: Patience) {
-    let refused = Refused::new(Code::Invalid, "this port speaks TLS, and the request was not encrypted")
-        .hint("call https:// instead of http://, and wss:// instead of ws://");
-    tell(stream, &refused.into(), patience).await;
+    let refused = Refused::new(Code::Invalid, "plain HTTP request sent to a TLS port")
+        .hint("use https:// instead of http://, and wss:// instead of ws://");
+    respond(stream, &refused.into(), patience).await;
 }
 
-async fn tell(mut stream: TcpStream, problem: &Problem, patience: Patience) {
+async fn respond(mut stream: TcpStream, problem: &Problem, patience: Patience) {
     let body = problem.to_json().to_string();
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         problem.status(),
         body.len()
     );
-    let told = async {
-        stream.write_all(answer.as_bytes()).await?;
+    let sent = async {
+        stream.write_all(response.as_bytes()).await?;
         stream.shutdown().await?;
         let mut unread = (&mut stream).take(READ_BYTES_MAX as u64);
         tokio::io::copy(&mut unread, &mut tokio::io::sink()).await
     };
-    let _ = tokio::time::timeout(WITHIN.min(patience.reader), told).await;
+    let _ = tokio::time::timeout(REJECT_TIMEOUT.min(patience.reader), sent).await;
 }

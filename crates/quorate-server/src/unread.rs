@@ -1,6 +1,6 @@
-//! What becomes of a body that nobody read, because its request was refused before. A small one is read and dropped, so that the
-//! connection can go on. Of a large or slow one the rest is still on its way: then the answer says that the connection
-//! ends with it. Without the word a client would send its next request there, and never learn what became of it.
+//! Middleware that drains request bodies which no handler has read, because the request was refused early. A short
+//! rest is read and discarded, so that the connection can be reused. For a long or slow body the response gets
+//! `connection: close`: otherwise the client would send its next request on a connection that is about to be closed.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,11 +17,11 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::timeout;
 
-/// Bytes that are read only to be dropped, and how long they are waited for.
+/// Limits for draining a body.
 const UNREAD_BYTES_MAX: usize = 64 * 1024;
 const UNREAD_WAIT: Duration = Duration::from_secs(1);
 
-/// A body that is still there when its reader is gone. Only one at a time reads it.
+/// A body that outlives its reader. It has one reader at a time.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Body>>);
 
@@ -30,8 +30,8 @@ impl Shared {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads what is left, if that is little; says whether it is at its end.
-    async fn read_out(self) -> bool {
+    /// Drains the rest of the body within the limits. Returns whether the end was reached.
+    async fn drain(self) -> bool {
         if self.is_end_stream() {
             return true;
         }
@@ -70,7 +70,7 @@ pub(crate) async fn settle(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let body = Shared(Arc::new(Mutex::new(body)));
     let mut response = next.run(Request::from_parts(head, Body::new(body.clone()))).await;
-    if !body.read_out().await {
+    if !body.drain().await {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response

@@ -1,5 +1,5 @@
-//! Webhooks: who may bring events from outside without a token, by a signature over what it sends. Which there are is said where
-//! the hub is started, never over the network. What becomes of an event is in `routes/webhooks.rs`.
+//! Inbound webhooks: external systems send events without a token, authenticated by a signature over the body.
+//! Webhooks are configured when the hub starts, never over the network. `routes/webhooks.rs` handles the events.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,16 +11,17 @@ use subtle::ConstantTimeEq as _;
 
 use crate::app::DEFAULT_SPACE;
 
-/// Webhooks of one hub.
+/// Maximum number of webhooks of a hub.
 pub const WEBHOOKS_MAX: usize = 64;
-/// Bytes of a secret: what is shorter can be guessed by whoever has seen one event.
+/// Minimum length of a secret. A shorter one could be found by brute force from a single signed event.
 pub const WEBHOOK_SECRET_BYTES_MIN: usize = 16;
-/// Bytes of a secret: a longer one is another file.
+/// Maximum length of a secret.
 pub const WEBHOOK_SECRET_BYTES_MAX: usize = 4096;
-/// Letters of a name, and of the word for an event: with what stands before them they are an origin and an action.
+/// Maximum length of a webhook name or event name. With their prefixes they become the origin and action of a
+/// message.
 const WORD_MAX: usize = 64;
 
-/// Where events of one kind come in, and where they go.
+/// An inbound webhook and the destination of its events.
 #[derive(Clone)]
 pub struct Webhook {
     name: String,
@@ -30,25 +31,26 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// A webhook under a name, in the default space.
+    /// Creates a webhook in the default space.
     ///
     /// # Errors
-    /// `INVALID` for a name that is no word, and for a secret that is too short or too long. The secret is not told.
+    /// `INVALID` for an invalid name, or a secret that is too short or too long. The error does not contain the
+    /// secret.
     pub fn new(name: &str, to: Destination, secret: Vec<u8>) -> Result<Self, Refused> {
         if !is_word(name) {
-            return Err(Refused::new(Code::Invalid, format!("{name:?} is no name of a webhook"))
-                .hint(format!("use 1 to {WORD_MAX} letters, digits, and - _ or .")));
+            return Err(Refused::new(Code::Invalid, format!("invalid webhook name {name:?}"))
+                .hint(format!("use 1 to {WORD_MAX} characters: letters, digits, '-', '_' and '.'")));
         }
         if !(WEBHOOK_SECRET_BYTES_MIN..=WEBHOOK_SECRET_BYTES_MAX).contains(&secret.len()) {
-            let detail = format!("the secret of webhook {name} has {} bytes", secret.len());
+            let detail = format!("invalid secret of webhook {name}: it has {} bytes", secret.len());
             let range = format!("{WEBHOOK_SECRET_BYTES_MIN} to {WEBHOOK_SECRET_BYTES_MAX}");
             return Err(Refused::new(Code::Invalid, detail)
-                .hint(format!("give it {range} bytes: openssl rand -hex 32 makes a good one")));
+                .hint(format!("use {range} bytes, for example from: openssl rand -hex 32")));
         }
         Ok(Self { name: name.to_owned(), space: SpaceName::new(DEFAULT_SPACE)?, to, secret })
     }
 
-    /// In another space.
+    /// Moves the webhook to another space.
     #[must_use]
     pub fn in_space(self, space: SpaceName) -> Self {
         Self { space, ..self }
@@ -68,7 +70,7 @@ impl Webhook {
 }
 
 impl fmt::Debug for Webhook {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Webhook").field("name", &self.name).field("to", &self.to).finish_non_exhaustive()
     }
@@ -83,20 +85,24 @@ impl Webhooks {
         self.0.is_empty()
     }
 
+    /// Validates a list of webhooks.
+    ///
     /// # Errors
     /// `INVALID` for two under one name, `LIMIT_EXCEEDED` for more than there may be.
     pub fn new(list: Vec<Webhook>) -> Result<Self, Refused> {
         if list.len() > WEBHOOKS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, format!("{} webhooks", list.len()))
+            return Err(Refused::new(Code::LimitExceeded, format!("too many webhooks: {}", list.len()))
                 .limit(WEBHOOKS_MAX as u64)
-                .hint("let several events come in by one; their kind is in the action of the message"));
+                .hint(
+                    "use one webhook for several kinds of events; the kind is part of the message's action",
+                ));
         }
         let mut all = BTreeMap::new();
         for webhook in list {
             if let Some(other) = all.insert(webhook.name.clone(), webhook) {
-                let detail = format!("there are two webhooks {}", other.name);
+                let detail = format!("duplicate webhook name {}", other.name);
                 return Err(Refused::new(Code::Invalid, detail)
-                    .hint("give each a name of its own; one goes to one place, which may be a topic"));
+                    .hint("use a unique name for each webhook; to reach several agents, send to a topic"));
             }
         }
         Ok(Self(all))
@@ -106,26 +112,26 @@ impl Webhooks {
         self.0.values()
     }
 
-    /// The webhook of this name, if what came is signed with its secret: `sha256=` and the HMAC-SHA-256 of the body in hex.
-    /// For a name that is none the same work is done, so that the time says no more than the answer.
+    /// Returns the webhook of this name if the signature is valid: `sha256=` and the HMAC-SHA-256 of the body in hex.
+    /// Does the same work for unknown names, so that timing does not reveal which names exist.
     pub(crate) fn signed(&self, name: &str, signature: Option<&str>, body: &[u8]) -> Option<&Webhook> {
         let known = self.0.get(name);
         let secret = known.map_or(&b"nobody knows a webhook of this name"[..], |webhook| &webhook.secret);
-        let given = signature.and_then(|text| hex::decode::<32>(text.strip_prefix("sha256=")?));
-        let fits = code_of(secret, body).ct_eq(&given.unwrap_or_default());
-        known.filter(|_| given.is_some() && bool::from(fits))
+        let sent = signature.and_then(|text| hex::decode::<32>(text.strip_prefix("sha256=")?));
+        let matches = hmac(secret, body).ct_eq(&sent.unwrap_or_default());
+        known.filter(|_| sent.is_some() && bool::from(matches))
     }
 }
 
-/// HMAC-SHA-256, as RFC 2104 has it.
-fn code_of(secret: &[u8], body: &[u8]) -> [u8; 32] {
-    // A key of any length is one; there is nothing that could go wrong.
+/// HMAC-SHA-256 (RFC 2104).
+fn hmac(secret: &[u8], body: &[u8]) -> [u8; 32] {
+    // HMAC accepts keys of any length, so this cannot fail.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return [0; 32] };
     mac.update(body);
     mac.finalize().into_bytes().into()
 }
 
-/// What may be part of an origin or an action: it stands in the log, and agents choose by it.
+/// Whether a text may be part of an origin or action. These appear in the log, and agents filter by them.
 pub(crate) fn is_word(text: &str) -> bool {
     let may = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     (1..=WORD_MAX).contains(&text.len()) && text.bytes().all(may)
@@ -135,7 +141,7 @@ pub(crate) fn is_word(text: &str) -> bool {
 mod tests {
     use quorate_core::hex;
 
-    use super::{Webhook, Webhooks, code_of, is_word};
+    use super::{Webhook, Webhooks, hmac, is_word};
 
     const SECRET: &[u8] = b"It's a Secret to Everybody";
 
@@ -143,9 +149,9 @@ mod tests {
         Webhook::new(name, "bob".parse().expect("an agent"), SECRET.to_vec()).expect("a webhook")
     }
 
-    // Fails under: another hash, a secret that is cut or not hashed when it is long, a body that is changed.
+    // Fails under: another hash function; a long key that is truncated or not hashed; a modified body.
     #[test]
-    fn e1_the_vectors_of_rfc_4231() {
+    fn e1_hmac_matches_the_vectors_of_rfc_4231() {
         let long = [0xaa; 131];
         let fifty = |byte| [byte; 50];
         let count: Vec<u8> = (1..=25).collect();
@@ -169,42 +175,42 @@ mod tests {
             (&long, both, "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2"),
         ];
         for (key, data, code) in vectors {
-            assert_eq!(code_of(key, data), hex::decode(code).expect("hex"));
+            assert_eq!(hmac(key, data), hex::decode(code).expect("hex"));
         }
     }
 
-    // The example of GitHub's own documentation. Fails under: a signature that is not over the very bytes.
+    // The example of GitHub's documentation. Fails under: a signature that does not cover the exact bytes.
     #[test]
-    fn e1_a_signature_is_good_for_its_name_its_secret_and_its_bytes() {
+    fn e1_a_signature_is_bound_to_name_secret_and_body() {
         let all = Webhooks::new(vec![hook("github")]).expect("webhooks");
-        let good = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
-        let is_good =
+        let valid = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        let is_valid =
             |name: &str, signature: &str, body: &[u8]| all.signed(name, Some(signature), body).is_some();
-        assert!(is_good("github", good, b"Hello, World!"));
-        assert!(is_good("github", &good.to_uppercase().replace("SHA256", "sha256"), b"Hello, World!"));
-        assert!(!is_good("github", good, b"Hello, World"));
-        assert!(!is_good("gitlab", good, b"Hello, World!"));
+        assert!(is_valid("github", valid, b"Hello, World!"));
+        assert!(is_valid("github", &valid.to_uppercase().replace("SHA256", "sha256"), b"Hello, World!"));
+        assert!(!is_valid("github", valid, b"Hello, World"));
+        assert!(!is_valid("gitlab", valid, b"Hello, World!"));
         for wrong in [
             "",
             "sha256=",
-            &good[7..],
-            &good[..70],
-            &good.replace("sha256", "sha1"),
+            &valid[7..],
+            &valid[..70],
+            &valid.replace("sha256", "sha1"),
             "sha256=zz",
-            &good.replace('7', "é"),
+            &valid.replace('7', "é"),
         ] {
-            assert!(!is_good("github", wrong, b"Hello, World!"), "{wrong}");
+            assert!(!is_valid("github", wrong, b"Hello, World!"), "{wrong}");
         }
         assert!(all.signed("github", None, b"").is_none());
-        // Nobody is let in by the secret that stands for those that are none.
-        let of_nobody = code_of(b"nobody knows a webhook of this name", b"x");
-        let hex = hex::encode(&of_nobody);
-        assert!(!is_good("gitlab", &format!("sha256={hex}"), b"x"));
-        assert!(!is_good("github", &format!("sha256={}", "0".repeat(64)), b"x"));
+        // The placeholder secret used for unknown names authenticates no one.
+        let placeholder = hmac(b"nobody knows a webhook of this name", b"x");
+        let hex = hex::encode(&placeholder);
+        assert!(!is_valid("gitlab", &format!("sha256={hex}"), b"x"));
+        assert!(!is_valid("github", &format!("sha256={}", "0".repeat(64)), b"x"));
     }
 
     #[test]
-    fn e1_names_are_words_and_secrets_are_not_short_and_not_shown() {
+    fn e1_names_and_secrets_are_validated_and_secrets_are_not_printed() {
         for name in ["", "a b", "../x", "é", &"x".repeat(65)] {
             assert!(!is_word(name), "{name}");
             assert!(Webhook::new(name, "bob".parse().expect("an agent"), SECRET.to_vec()).is_err());

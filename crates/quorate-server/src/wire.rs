@@ -1,4 +1,4 @@
-//! What the server adds to the JSON types of `quorate-api`: who sees which effects, and messages that are rendered once for many.
+//! Server-side additions to the JSON types of `quorate-api`: visibility of effects, and a cache of rendered messages.
 
 pub(crate) mod effect;
 pub(crate) mod time;

@@ -1,8 +1,8 @@
-//! `GET /v1/ws`: one connection for everything that an agent does. It sends frames of JSON, each with a number; the hub
-//! answers by number, and brings deliveries within the credit that it was given.
+//! `GET /v1/ws`: a WebSocket for all operations of an agent. The client sends numbered JSON frames; the hub replies
+//! by number and pushes deliveries within the granted credit.
 //!
-//! One task serves a connection (`talk.rs`): it hears frames and puts what they ask for in line, in their order (`hear.rs`),
-//! and tells answers and deliveries (`tell.rs`); if nobody reads them, the connection is cut off.
+//! One task serves a connection (`connection.rs`): it receives frames and enqueues their operations in order
+//! (`receive.rs`), and sends replies and deliveries (`send.rs`). A client that does not read is disconnected.
 
 mod broken;
 mod frame;
@@ -34,25 +34,25 @@ use crate::problem::Problem;
 pub(crate) use frame::REQUESTS_MAX;
 pub(crate) use seats::Seats;
 
-/// Bytes read from a connection at once; held by every idle one.
+/// Read buffer, held by every idle connection.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
-/// Bytes gathered before they are written; held by every idle one.
+/// Write buffer, held by every idle connection.
 const WRITE_BUFFER_BYTES: usize = 8 * 1024;
-/// Bytes that may wait to be written: a few of the largest frames.
+/// Maximum size of pending output: a few of the largest frames.
 const WRITE_BUFFER_BYTES_MAX: usize = 4 * BODY_BYTES_MAX;
 
-/// What does not change while a connection lasts.
+/// Immutable properties of a connection.
 struct Session {
     app: App,
     space: Space,
     principal: Principal,
-    /// The agent that acts, if the token is one of an agent.
+    /// The calling agent, if the token belongs to an agent.
     by: Option<AgentId>,
-    /// The agent whose deliveries come here.
+    /// The agent whose deliveries are sent on this connection.
     agent: Option<AgentId>,
-    /// Its start.
+    /// Epoch of that agent.
     epoch: Option<Epoch>,
-    /// How long deliveries may lie here that must not be sent.
+    /// How long unsent deliveries may be held without credit before they are released.
     starved_after: Duration,
 }
 
@@ -61,7 +61,7 @@ impl Session {
         self.app.engine().clock().now().mono
     }
 
-    /// Whether the agent was started again, or removed.
+    /// Whether the agent has registered again or was removed.
     fn is_over(&self) -> bool {
         let epoch = |agent: &AgentId| self.space.published().agents.by_id(agent).map(|one| one.epoch);
         self.agent.as_ref().is_some_and(|agent| epoch(agent) != self.epoch)
@@ -72,7 +72,7 @@ impl Session {
         Reading { body, agent: self.by.as_ref(), defaults, seal: &self.space, secrets: None }
     }
 
-    /// Counts what the client is refused.
+    /// Counts a refused frame.
     fn refused(&self, problem: &Problem) {
         if problem.is_private() {
             return;
@@ -85,14 +85,14 @@ impl Session {
     }
 }
 
-/// Takes a connection over. `Host` and `Origin` were looked at as with every request.
+/// Upgrades to a WebSocket. `Host` and `Origin` were checked like for every request.
 pub(crate) async fn upgrade(
     State(app): State<App>,
     life: Option<Extension<Life>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
-    let upgrade = upgrade.map_err(|wrong| {
-        Refused::new(Code::Invalid, format!("this is no beginning of a WebSocket: {}", wrong.body_text()))
+    let upgrade = upgrade.map_err(|rejection| {
+        Refused::new(Code::Invalid, format!("not a WebSocket upgrade request: {}", rejection.body_text()))
             .hint("connect with a WebSocket client; see docs/guides/websocket.md")
     })?;
     let life = life.map(|Extension(life)| life);
@@ -110,30 +110,29 @@ async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
     let peer = life.as_ref().map(|life| life.peer);
     let known = match tokio::time::timeout(patience, hello::hear(&app, peer, &mut socket)).await {
         Ok(Ok(known)) => known,
-        Ok(Err(problem)) => return turn_away(&app, socket, &problem).await,
+        Ok(Err(problem)) => return reject(&app, socket, &problem).await,
         Err(_) => {
-            let late = Refused::new(Code::Timeout, "the first frame did not come in time")
+            let timed_out = Refused::new(Code::Timeout, "timed out waiting for the hello frame")
                 .limit(patience.as_millis() as u64)
-                .hint("say hello first");
-            return turn_away(&app, socket, &late.into()).await;
+                .hint("send a hello frame first");
+            return reject(&app, socket, &timed_out.into()).await;
         }
     };
     let _presence = Presence::of_socket(&app);
     talk::run(known, life, socket).await;
 }
 
-/// Tells why, and closes.
-async fn turn_away(app: &App, mut socket: WebSocket, problem: &Problem) {
+/// Sends the problem and closes the socket.
+async fn reject(app: &App, mut socket: WebSocket, problem: &Problem) {
     app.observed().refused(None, problem.code());
-    let told = async {
+    let send = async {
         socket.send(Message::Text(frame::problem(None, problem).into())).await?;
         socket.send(Message::Close(Some(closing(problem)))).await
     };
-    let _ = tokio::time::timeout(app.settings().patience.reader, told).await;
+    let _ = tokio::time::timeout(app.settings().patience.reader, send).await;
 }
 
-/// How a connection is closed over a problem: 4000 and the status that HTTP has for it. What the protocol has a number of
-/// its own for is closed with that.
+/// Returns the close frame for a problem: code 4000 plus the HTTP status, or 1009 for frames that are too large.
 fn closing(problem: &Problem) -> CloseFrame {
     if problem.code() == Code::TooLarge {
         return CloseFrame { code: 1009, reason: problem.code().as_str().into() };

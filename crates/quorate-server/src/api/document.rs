@@ -1,4 +1,4 @@
-//! The description of the interface: OpenAPI 3.1, made from the table of routes and the types that are read and written.
+//! OpenAPI 3.1 document, generated from the route table and the request and response types.
 
 use std::sync::LazyLock;
 
@@ -8,44 +8,45 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::words::{HeaderId, Number};
+use super::schema::{HeaderId, Number};
 use super::{Operation, Shape, Who};
 use crate::problem::{self, ProblemOut};
 use crate::routes;
 
-/// What may go wrong with any call that bears a token, by status.
+/// Error statuses of every authenticated operation.
 const PROBLEMS: &[u16] = &[400, 401, 403, 404, 408, 413, 429, 500, 503];
-/// And with one that changes something.
+/// Additional error statuses of operations that write.
 const PROBLEMS_OF_CHANGES: &[u16] = &[409, 422, 507];
-/// And with one that names the state it is based on.
+/// Additional error statuses of conditional requests (`If-Match`).
 const PROBLEMS_OF_CONDITIONS: &[u16] = &[412, 428];
 
-/// A request body for each operation that has one.
+/// Example request body of each operation that has one, by operation id.
 static EXAMPLES: LazyLock<Map<String, Value>> =
     LazyLock::new(|| serde_json::from_str(include_str!("examples.json")).unwrap_or_default());
 
-/// The description, as it is served and checked in.
+/// Returns the OpenAPI document as served and checked in.
 pub(crate) fn text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
-        let mut text = serde_json::to_string_pretty(&whole()).unwrap_or_default();
+        let mut text = serde_json::to_string_pretty(&document()).unwrap_or_default();
         text.push('\n');
         text
     });
     &TEXT
 }
 
-/// `GET /v1/openapi.json`: for everybody who reaches the hub; it says nothing that is not in the source.
+/// `GET /v1/openapi.json`. Public: the document contains nothing that is not in the source.
 pub(crate) async fn about_the_hub() -> Response {
     (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], text()).into_response()
 }
 
-/// What goes in and what comes out differ: a field that may be left out by a caller is always there in an answer.
-struct Shapes {
+/// Schema generators. Requests and responses need one each: a field that is optional in a request is always present
+/// in a response.
+struct Schemas {
     read: SchemaGenerator,
     written: SchemaGenerator,
 }
 
-impl Shapes {
+impl Schemas {
     fn new() -> Self {
         let settings = || {
             SchemaSettings::draft2020_12().with(|settings| {
@@ -59,7 +60,7 @@ impl Shapes {
         }
     }
 
-    /// All that have a name. One that is read and written under the same name must be the same.
+    /// Returns all named schemas. A type used in requests and responses must have the same schema in both.
     fn named(&mut self) -> Map<String, Value> {
         let mut all = self.read.take_definitions(true);
         all.extend(self.written.take_definitions(true));
@@ -68,7 +69,8 @@ impl Shapes {
     }
 }
 
-/// Generators of clients take a field with a default for one that must be given. The descriptions name the defaults.
+/// Removes `default` from all fields: client generators treat a field with a default as required. Defaults are part
+/// of the field descriptions.
 fn without_defaults(schema: &mut Value) {
     if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
         for field in fields.values_mut() {
@@ -79,15 +81,15 @@ fn without_defaults(schema: &mut Value) {
     }
 }
 
-fn whole() -> Value {
-    let mut shapes = Shapes::new();
+fn document() -> Value {
+    let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
     for operation in routes::rooms().into_iter().flat_map(|route| route.operations) {
-        let told = of(&operation, &mut shapes);
+        let rendered = operation_object(&operation, &mut schemas);
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
-        path[operation.method] = told;
+        path[operation.method] = rendered;
     }
-    let problem = shapes.written.subschema_for::<ProblemOut>();
+    let problem = schemas.written.subschema_for::<ProblemOut>();
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -99,43 +101,43 @@ fn whole() -> Value {
         "security": [{"token": []}],
         "paths": paths,
         "components": {
-            "schemas": shapes.named(),
+            "schemas": schemas.named(),
             "parameters": headers(),
             "responses": problems(&problem),
             "securitySchemes": {"token": {
                 "type": "http", "scheme": "bearer", "bearerFormat": "qrt_…",
-                "description": "A token of this hub. An agent's token acts as that agent and as nobody else.",
+                "description": "An access token of this hub. The token of an agent can act only as that agent.",
             }},
         },
     })
 }
 
-const ABOUT: &str = "Where agents work together: durable messages, tasks, shared memory, locks, sessions. \
-    Whatever changes is on disk before it is acknowledged. Errors are `application/problem+json` with a stable `code`. \
-    `x-quorate-roles` lists the roles of tokens that may make a call; where `x-quorate-itself` is true, an agent may make it \
-    for itself only. `x-quorate-no-key` says why a call that is no `GET` takes no `Idempotency-Key`. \
-    Answers may get more fields; fields that a call does not know are refused.";
+const ABOUT: &str = "Coordination hub for AI agents: durable messages, tasks, shared memory, locks and sessions. \
+    Every change is written to disk before it is acknowledged. Errors are `application/problem+json` with a stable `code`. \
+    `x-quorate-roles` lists the token roles that are allowed to call an operation. If `x-quorate-itself` is true, an agent \
+    can call it only for itself. `x-quorate-no-key` states why an operation other than `GET` accepts no `Idempotency-Key`. \
+    Responses may gain new fields at any time; unknown fields in requests are rejected.";
 
-fn of(operation: &Operation, shapes: &mut Shapes) -> Value {
+fn operation_object(operation: &Operation, schemas: &mut Schemas) -> Value {
     let writes = operation.method != "get";
     let noun = operation.id.split('.').next().unwrap_or_default();
-    let mut told = json!({
+    let mut rendered = json!({
         "operationId": operation.id,
         "summary": operation.about,
         "tags": [noun],
-        "parameters": parameters(operation, shapes),
-        "responses": answers(operation, shapes),
+        "parameters": parameters(operation, schemas),
+        "responses": answers(operation, schemas),
     });
     match operation.who {
-        Who::Everybody => told["security"] = json!([]),
+        Who::Everybody => rendered["security"] = json!([]),
         Who::Holders(deed) => {
-            told["x-quorate-roles"] = deed.roles().collect();
-            told["x-quorate-itself"] = operation.itself.into();
+            rendered["x-quorate-roles"] = deed.roles().collect();
+            rendered["x-quorate-itself"] = operation.itself.into();
         }
     }
     if let Some(body) = &operation.body {
-        let schema = body(&mut shapes.read);
-        let required = needs_something(&schema.clone().to_value(), &shapes.read);
+        let schema = body(&mut schemas.read);
+        let required = needs_something(&schema.clone().to_value(), &schemas.read);
         let mut content = json!({"application/json": {"schema": schema}});
         if let Some(example) = EXAMPLES.get(operation.id) {
             content["application/json"]["example"] = example.clone();
@@ -143,29 +145,29 @@ fn of(operation: &Operation, shapes: &mut Shapes) -> Value {
         if let Some(kind) = operation.also_as {
             content[kind] = json!({"schema": schema});
         }
-        told["requestBody"] = json!({"required": required, "content": content});
+        rendered["requestBody"] = json!({"required": required, "content": content});
     }
     if writes && operation.who != Who::Everybody {
         let named = |name: &str| json!({"$ref": format!("#/components/parameters/{name}")});
-        if let Some(list) = told["parameters"].as_array_mut() {
+        if let Some(list) = rendered["parameters"].as_array_mut() {
             let key = operation.without_key.is_none().then(|| named("Idempotency-Key"));
             list.extend(key.into_iter().chain([named("Quorate-Epoch")]));
         }
     }
     if let Some(reason) = operation.without_key {
-        told["x-quorate-no-key"] = reason.into();
+        rendered["x-quorate-no-key"] = reason.into();
     }
-    told
+    rendered
 }
 
-/// Whether an empty body would be refused: nothing is an empty object.
-fn needs_something(schema: &Value, shapes: &SchemaGenerator) -> bool {
+/// Whether the body is required, that is, whether an empty object would be rejected.
+fn needs_something(schema: &Value, schemas: &SchemaGenerator) -> bool {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
-        return shapes.definitions().get(name).is_some_and(|found| needs_something(found, shapes));
+        return schemas.definitions().get(name).is_some_and(|found| needs_something(found, schemas));
     }
     let any = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
     match any {
-        // One of several forms: without any, nothing says which.
+        // One of several variants: an empty object selects none of them.
         Some(_) => true,
         None => {
             schema["type"] != "object" || schema["required"].as_array().is_some_and(|all| !all.is_empty())
@@ -173,16 +175,16 @@ fn needs_something(schema: &Value, shapes: &SchemaGenerator) -> bool {
     }
 }
 
-fn parameters(operation: &Operation, shapes: &mut Shapes) -> Vec<Value> {
+fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     for (name, shape) in &operation.in_path {
-        all.push(json!({"name": name, "in": "path", "required": true, "schema": shape(&mut shapes.read)}));
+        all.push(json!({"name": name, "in": "path", "required": true, "schema": shape(&mut schemas.read)}));
     }
     if let Some(shape) = &operation.in_query {
-        all.extend(in_query(shape, shapes));
+        all.extend(in_query(shape, schemas));
     }
     for (name, shape, about) in &operation.in_headers {
-        let schema = shape(&mut shapes.read);
+        let schema = shape(&mut schemas.read);
         all.push(
             json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema}),
         );
@@ -193,22 +195,22 @@ fn parameters(operation: &Operation, shapes: &mut Shapes) -> Vec<Value> {
     all
 }
 
-/// The fields of a type as parameters. None of them is ever `null`: it is there or not.
-fn in_query(shape: &Shape, shapes: &mut Shapes) -> Vec<Value> {
-    let schema = shape(&mut shapes.read).to_value();
+/// Returns the fields of a type as query parameters. A query parameter is present or absent, never `null`.
+fn in_query(shape: &Shape, schemas: &mut Schemas) -> Vec<Value> {
+    let schema = shape(&mut schemas.read).to_value();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let fields = schema["properties"].as_object().cloned().unwrap_or_default();
-    let told = fields.into_iter().map(|(name, schema)| {
+    let rendered = fields.into_iter().map(|(name, schema)| {
         let mut schema = without_null(schema);
         let about = schema.as_object_mut().and_then(|fields| fields.remove("description"));
         let is_required = required.iter().any(|one| *one == name.as_str());
-        let mut told = json!({"name": name, "in": "query", "required": is_required, "schema": schema});
+        let mut rendered = json!({"name": name, "in": "query", "required": is_required, "schema": schema});
         if let Some(about) = about {
-            told["description"] = about;
+            rendered["description"] = about;
         }
-        told
+        rendered
     });
-    told.collect()
+    rendered.collect()
 }
 
 fn without_null(mut schema: Value) -> Value {
@@ -231,43 +233,43 @@ fn without_null(mut schema: Value) -> Value {
             }
         }
     }
-    // Looking for a word that is not there has put a `null` in its place.
+    // Indexing an absent key mutably has inserted `null`.
     if let Some(fields) = schema.as_object_mut() {
         fields.retain(|_, value| !value.is_null());
     }
     schema
 }
 
-fn answers(operation: &Operation, shapes: &mut Shapes) -> Map<String, Value> {
+fn answers(operation: &Operation, schemas: &mut Schemas) -> Map<String, Value> {
     let mut all = Map::new();
     for answer in &operation.answers {
         if answer.kind == "application/problem+json" {
-            let place = format!("#/components/responses/Problem{}", answer.status);
-            all.insert(answer.status.to_string(), json!({"$ref": place}));
+            let reference = format!("#/components/responses/Problem{}", answer.status);
+            all.insert(answer.status.to_string(), json!({"$ref": reference}));
             continue;
         }
-        // The same status may come in several media types.
-        let told = all.entry(answer.status.to_string());
-        let told = told.or_insert_with(|| json!({"description": answer.about}));
+        // One status may have several media types.
+        let rendered = all.entry(answer.status.to_string());
+        let rendered = rendered.or_insert_with(|| json!({"description": answer.about}));
         if let Some(shape) = &answer.shape {
-            told["content"][answer.kind] = json!({"schema": shape(&mut shapes.written)});
+            rendered["content"][answer.kind] = json!({"schema": shape(&mut schemas.written)});
         } else if !answer.kind.is_empty() {
-            told["content"][answer.kind] = json!({"schema": {"type": "string"}});
+            rendered["content"][answer.kind] = json!({"schema": {"type": "string"}});
         }
     }
-    // Whoever only asks how the hub is cannot do much wrong.
-    let may_be_wrong = operation.who != Who::Everybody || operation.body.is_some();
-    let of_changes = if operation.method == "get" { &[] } else { PROBLEMS_OF_CHANGES };
-    for status in PROBLEMS.iter().chain(of_changes).filter(|_| may_be_wrong) {
+    // Public operations without a body cannot fail with most errors.
+    let can_fail = operation.who != Who::Everybody || operation.body.is_some();
+    let write_problems = if operation.method == "get" { &[] } else { PROBLEMS_OF_CHANGES };
+    for status in PROBLEMS.iter().chain(write_problems).filter(|_| can_fail) {
         all.insert(status.to_string(), json!({"$ref": format!("#/components/responses/Problem{status}")}));
     }
-    // Whoever is led here by a foreign name or page is refused before anything else.
+    // Any request may be refused because of its `Host` or `Origin` header.
     all.entry("403").or_insert_with(|| json!({"$ref": "#/components/responses/Problem403"}));
     all
 }
 
 fn problems(schema: &schemars::Schema) -> Map<String, Value> {
-    let told = |status: &u16| {
+    let render = |status: &u16| {
         let codes: Vec<&str> = problem::codes_of(*status).collect();
         let answer = json!({
             "description": codes.join(", "),
@@ -275,17 +277,27 @@ fn problems(schema: &schemars::Schema) -> Map<String, Value> {
         });
         (format!("Problem{status}"), answer)
     };
-    PROBLEMS.iter().chain(PROBLEMS_OF_CHANGES).chain(PROBLEMS_OF_CONDITIONS).map(told).collect()
+    PROBLEMS.iter().chain(PROBLEMS_OF_CHANGES).chain(PROBLEMS_OF_CONDITIONS).map(render).collect()
 }
 
 fn headers() -> Value {
-    fn told<T: JsonSchema>(name: &str, about: &str) -> Value {
+    fn header_parameter<T: JsonSchema>(name: &str, about: &str) -> Value {
         let schema = T::json_schema(&mut SchemaGenerator::default());
         json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema})
     }
     json!({
-        "Quorate-Space": told::<HeaderId>("Quorate-Space", "The space in which an admin of the hub acts; for others, its own."),
-        "Quorate-Epoch": told::<Number>("Quorate-Epoch", "The start of the agent that acts; one that is over is refused."),
-        "Idempotency-Key": told::<HeaderId>("Idempotency-Key", "Under the same key the same call happens once, for a day."),
+        "Quorate-Space": header_parameter::<HeaderId>(
+            "Quorate-Space",
+            "Space to act in. Only hub admins may name a space other than the token's own.",
+        ),
+        "Quorate-Epoch": header_parameter::<Number>(
+            "Quorate-Epoch",
+            "Epoch of the calling agent. Calls with a stale epoch are rejected.",
+        ),
+        "Idempotency-Key": header_parameter::<HeaderId>(
+            "Idempotency-Key",
+            "Makes the call safe to retry: within 24 hours, a repeat with the same key returns the first response and \
+             has no further effect.",
+        ),
     })
 }

@@ -1,4 +1,4 @@
-//! The right to have a bulk read open. It is held until the response has been taken by the connection.
+//! Permit for an open bulk read, held until the response is written to the connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use hyper::body::{Frame, SizeHint};
 use super::Shared;
 use super::queue::Owner;
 
-/// How much of a page is handed to the connection at once: it asks for more when it has written this.
+/// Chunk size of responses. The connection asks for the next chunk once this one is written.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
-/// One open bulk read of a principal.
+/// Permit for one open bulk read of a principal.
 pub(crate) struct Lease {
     pub(super) shared: Arc<Shared>,
     pub(super) owner: Owner,
@@ -25,9 +25,9 @@ impl Lease {
         &self.owner
     }
 
-    /// Keeps the read open until the last chunk of its response is taken.
+    /// Keeps the permit until the last chunk of the response is taken.
     pub(super) fn held_by(self, body: Body) -> Body {
-        Body::new(Held { body, rest: Bytes::new(), _lease: self })
+        Body::new(ChunkedBody { body, rest: Bytes::new(), _lease: self })
     }
 }
 
@@ -37,15 +37,15 @@ impl Drop for Lease {
     }
 }
 
-/// A body in chunks, with the lease of what made it.
-struct Held {
+/// A body split into chunks, with its permit.
+struct ChunkedBody {
     body: Body,
-    /// What is left of the frame that came last.
+    /// Rest of the current frame.
     rest: Bytes,
     _lease: Lease,
 }
 
-impl hyper::body::Body for Held {
+impl hyper::body::Body for ChunkedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

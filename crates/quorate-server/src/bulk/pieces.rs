@@ -1,5 +1,5 @@
-//! A response that is rendered piece by piece. The next piece is rendered when the connection has taken the one before:
-//! a reader that does not read costs one piece, and is cut off after a while.
+//! Responses rendered chunk by chunk. The next chunk is rendered when the connection has taken the previous one, so a
+//! client that does not read costs one chunk of memory; it is disconnected after a timeout.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use tokio::sync::mpsc;
 use crate::call::Call;
 use crate::listen::Life;
 
-/// A piece is complete with the record that brings it to so many bytes.
+/// A chunk is complete with the record that reaches this size.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
-/// The sending side of a response in pieces.
+/// Sender of a chunked response.
 pub(crate) struct Pieces {
     sender: mpsc::Sender<Bytes>,
     patience: Duration,
     life: Option<Life>,
 }
 
-/// The reader has gone, or was cut off.
+/// The client has disconnected, or was disconnected after a timeout.
 pub(crate) struct Gone;
 
-/// Room for one piece.
+/// Capacity for one chunk.
 pub(crate) struct Room(mpsc::OwnedPermit<Bytes>);
 
 impl Room {
-    /// Hands the piece to the connection; an empty one is left out.
+    /// Sends the chunk; an empty one is skipped.
     pub(crate) fn send(self, text: String) {
         if !text.is_empty() {
             self.0.send(Bytes::from(text));
@@ -37,35 +37,36 @@ impl Room {
 }
 
 impl Pieces {
-    /// A response to a call, and the body that takes its pieces.
+    /// Creates the response of a call: the sender and the body.
     pub(crate) fn new(call: &Call) -> (Self, Body) {
         let (sender, receiver) = mpsc::channel(1);
-        let pieces = futures_util::stream::unfold(receiver, |mut receiver| async {
-            receiver.recv().await.map(|piece| (Ok::<Bytes, Infallible>(piece), receiver))
+        let chunks = futures_util::stream::unfold(receiver, |mut receiver| async {
+            receiver.recv().await.map(|chunk| (Ok::<Bytes, Infallible>(chunk), receiver))
         });
         let patience = call.app.settings().patience.reader;
-        (Self { sender, patience, life: call.life().cloned() }, Body::from_stream(pieces))
+        (Self { sender, patience, life: call.life().cloned() }, Body::from_stream(chunks))
     }
 
-    /// Waits until the connection has taken the last piece. A reader that takes nothing for too long is cut off.
+    /// Waits until the connection has taken the last chunk. A client that does not read within the timeout is
+    /// disconnected.
     pub(crate) async fn room(&self) -> Result<Room, Gone> {
         match tokio::time::timeout(self.patience, self.sender.clone().reserve_owned()).await {
             Ok(Ok(permit)) => Ok(Room(permit)),
             Ok(Err(_)) => Err(Gone),
             Err(_) => {
-                // Nobody reads, so nobody would read of the end either: the connection is dropped as it is.
+                // The client is not reading, so a graceful end would not reach it either.
                 self.life.iter().for_each(Life::cut);
                 Err(Gone)
             }
         }
     }
 
-    /// Ends when the reader has gone.
+    /// Resolves when the client has disconnected.
     pub(crate) async fn closed(&self) {
         self.sender.closed().await;
     }
 
-    /// Ends when the hub is told to stop.
+    /// Resolves when the hub begins to shut down.
     pub(crate) async fn stopped(&self) {
         match self.life.clone() {
             Some(mut life) => life.stopped().await,

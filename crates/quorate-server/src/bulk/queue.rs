@@ -1,5 +1,5 @@
-//! A queue that is fair between spaces and, within a space, between principals: each takes its turn, however much of it
-//! waits.
+//! A queue that is fair between spaces and, within a space, between principals, regardless of how much each has
+//! enqueued.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -8,7 +8,7 @@ use quorate_core::{Principal, SpaceNo};
 
 use crate::call::Call;
 
-/// Whose work it is: the token's space and its principal.
+/// Owner of the work: space and principal of the token.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Owner {
     pub(crate) space: SpaceNo,
@@ -16,13 +16,13 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Whoever makes a call.
+    /// Returns the owner of a call.
     pub(crate) fn of(call: &Call) -> Self {
         Self { space: call.home, principal: call.principal.clone() }
     }
 }
 
-/// The queue: round-robin over spaces, then over principals, first in first out for each of them.
+/// Round-robin over spaces, then over principals; first in, first out within a principal.
 pub(super) struct FairQueue<T> {
     spaces: Rotation<SpaceNo, Rotation<Principal, VecDeque<T>>>,
 }
@@ -46,7 +46,7 @@ impl<T> FairQueue<T> {
     }
 }
 
-/// Values by key, visited in turn. A key without anything left is forgotten.
+/// Values by key, visited in turn. Keys with an empty value are removed.
 struct Rotation<K, V> {
     order: VecDeque<K>,
     values: HashMap<K, V>,
@@ -66,7 +66,7 @@ impl<K: Clone + Eq + Hash, V: Default> Rotation<K, V> {
         self.values.entry(key.clone()).or_default()
     }
 
-    /// Takes from the key whose turn it is, which is the last in the order from then on.
+    /// Takes from the next key and moves it to the end of the order.
     fn next<T>(
         &mut self,
         take: impl FnOnce(&mut V) -> Option<T>,
@@ -107,6 +107,6 @@ mod tests {
         let first: Vec<String> = std::iter::from_fn(|| queue.pop()).take(6).collect();
         assert_eq!(first, ["greedy 0", "other 0", "modest 0", "other 1", "greedy 1", "greedy 2"]);
         assert_eq!(std::iter::from_fn(|| queue.pop()).count(), 97);
-        assert!(queue.spaces.order.is_empty() && queue.spaces.values.is_empty(), "nobody is remembered");
+        assert!(queue.spaces.order.is_empty() && queue.spaces.values.is_empty(), "empty keys are removed");
     }
 }

@@ -1,4 +1,4 @@
-//! Turns are fair, off the caller's thread, and bounded for each principal.
+//! Fairness, isolation from the caller's thread, and limits per principal.
 
 use std::sync::mpsc;
 use std::thread;
@@ -15,7 +15,7 @@ fn owner(space: u64, agent: &str) -> Owner {
     Owner { space: SpaceNo(space), principal: Principal::Agent(AgentId::new(agent).expect("an id")) }
 }
 
-/// Keeps the only thread busy until the sender is dropped.
+/// Blocks the only thread until the sender is dropped.
 fn block(bulk: &Bulk, owner: &Owner) -> mpsc::Sender<()> {
     let (release, blocked) = mpsc::channel::<()>();
     let (started, begun) = mpsc::channel();
@@ -28,10 +28,10 @@ fn block(bulk: &Bulk, owner: &Owner) -> mpsc::Sender<()> {
 }
 
 #[tokio::test]
-async fn i21_a_principal_may_have_so_many_reads_open_and_takes_none_from_others() {
+async fn i21_open_reads_are_limited_per_principal() {
     let bulk = Bulk::with_threads(2, 1);
     let (greedy, other) = (owner(1, "greedy"), owner(1, "other"));
-    let open = [(); 2].map(|()| bulk.open(greedy.clone()).expect("there is room"));
+    let open = [(); 2].map(|()| bulk.open(greedy.clone()).expect("below the limit"));
     let refused = bulk.open(greedy.clone()).err().expect("too many");
     assert_eq!(refused.code, Code::LimitExceeded);
     assert_eq!((refused.facts.limit, refused.facts.retry_after_ms), (Some(2), Some(1_000)));
@@ -44,7 +44,7 @@ async fn i21_a_principal_may_have_so_many_reads_open_and_takes_none_from_others(
 }
 
 #[tokio::test]
-async fn i16_nobody_waits_for_more_than_one_turn_of_each_other_principal() {
+async fn i16_a_read_waits_for_at_most_one_turn_of_each_other_principal() {
     let bulk = Bulk::with_threads(0, 1);
     let (greedy, modest) = (owner(1, "greedy"), owner(2, "modest"));
     let release = block(&bulk, &greedy);
@@ -72,7 +72,7 @@ async fn i16_nobody_waits_for_more_than_one_turn_of_each_other_principal() {
 }
 
 #[tokio::test]
-async fn i21_turns_are_not_taken_on_the_thread_that_serves_others() {
+async fn i21_turns_run_off_the_runtime_threads() {
     let bulk = Bulk::with_threads(0, 1);
     let (sender, receiver) = tokio::sync::oneshot::channel();
     bulk.spawn(&owner(1, "a"), async move {
@@ -94,12 +94,12 @@ async fn a_panic_costs_one_read() {
 }
 
 #[tokio::test]
-async fn a_page_is_handed_over_in_chunks_and_is_open_until_the_last_one() {
+async fn a_page_is_sent_in_chunks_and_stays_open_until_the_last_one() {
     let bulk = Bulk::with_threads(1, 1);
     let page: Vec<u8> = (0..3 * CHUNK_BYTES + 7).map(|n| (n % 251) as u8).collect();
-    let lease = bulk.open(owner(1, "a")).expect("there is room");
+    let lease = bulk.open(owner(1, "a")).expect("below the limit");
     let mut body = lease.held_by(Body::from(page.clone()));
-    assert_eq!(body.size_hint().exact(), Some(page.len() as u64), "its length is known before");
+    assert_eq!(body.size_hint().exact(), Some(page.len() as u64), "the length is known in advance");
     let mut taken = Vec::new();
     while let Some(frame) = body.frame().await {
         assert_eq!(bulk.figures().open, 1);

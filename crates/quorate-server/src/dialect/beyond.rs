@@ -1,5 +1,5 @@
-//! What the native message says and a dialect has no field for: `metadata.quorate` of a dialect's message, with the names
-//! of the native message.
+//! Native fields without a counterpart in a dialect: `metadata.quorate` of a dialect's message, with native field
+//! names.
 
 use quorate_core::{
     AgentId, ClientId, Destination, Durability, IfUnavailable, Message, MessageType, Priority, Timestamp,
@@ -12,7 +12,7 @@ use super::said::{Said, Wrong};
 use super::shape::{Shape, raw_of};
 use crate::wire::time;
 
-/// The fields of the payload in which a payload of another shape may stand.
+/// Payload fields that may wrap a payload which the dialect cannot represent directly.
 const INNER: [&str; 3] = ["data", "content", "question"];
 
 pub(super) const KINDS: [(&str, MessageType); 4] = [
@@ -32,7 +32,7 @@ const PRIORITIES: [(&str, Priority); 4] = [
     ("urgent", Priority::URGENT),
 ];
 
-/// A destination as it is read: a text, or a list of texts.
+/// A destination as JSON: a string, or a list of strings.
 pub(super) struct To<'a>(pub(super) &'a Destination);
 
 impl Serialize for To<'_> {
@@ -44,31 +44,30 @@ impl Serialize for To<'_> {
     }
 }
 
-/// Reads a destination that is a text or a list.
-pub(super) fn destination(said: &mut Said<'_>, name: &str) -> Result<Option<Destination>, Wrong> {
-    let path = said.at(name);
-    let Some(raw) = said.value(name) else { return Ok(None) };
-    let wrong = |refused: quorate_core::Refused| Wrong::new(&path, refused.detail).hint(refused.hint);
+/// Parses a destination: a string or a list of strings.
+pub(super) fn destination(fields: &mut Said<'_>, name: &str) -> Result<Option<Destination>, Wrong> {
+    let path = fields.at(name);
+    let Some(raw) = fields.value(name) else { return Ok(None) };
+    let error = |refused: quorate_core::Refused| Wrong::new(&path, refused.detail).hint(refused.hint);
     if let Ok(text) = serde_json::from_str::<String>(raw.get()) {
-        return text.parse().map(Some).map_err(wrong);
+        return text.parse().map(Some).map_err(error);
     }
     let Ok(texts) = serde_json::from_str::<Vec<String>>(raw.get()) else {
-        return Err(Wrong::new(path, "is neither a text nor a list of texts"));
+        return Err(Wrong::new(path, "expected a string or a list of strings"));
     };
     if texts.is_empty() {
-        return Err(
-            Wrong::new(path, "names nobody").hint("leave it out for whoever the message is usually for")
-        );
+        return Err(Wrong::new(path, "the list of recipients is empty")
+            .hint("omit the field to use the default recipient"));
     }
-    // A list of one stays a list, so that it is written as one.
-    match Destination::of_texts(texts).map_err(wrong)? {
+    // A list of one stays a list, so that it is rendered as a list.
+    match Destination::of_texts(texts).map_err(error)? {
         Destination::Agent(one) => Ok(Some(Destination::Agents(vec![one]))),
         other => Ok(Some(other)),
     }
 }
 
-/// A priority that no dialect but the native one may have a word for.
-fn priority_said(priority: Priority) -> Box<RawValue> {
+/// Renders a priority that a dialect may not be able to represent.
+fn priority_json(priority: Priority) -> Box<RawValue> {
     let Priority { level, rank } = priority;
     match rank {
         0 => raw_of(priority.as_str()),
@@ -77,19 +76,19 @@ fn priority_said(priority: Priority) -> Box<RawValue> {
     }
 }
 
-fn priority(said: &mut Said<'_>) -> Result<Option<Priority>, Wrong> {
+fn priority(fields: &mut Said<'_>) -> Result<Option<Priority>, Wrong> {
     const NAME: &str = "priority";
-    let path = said.at(NAME);
-    let Some(raw) = said.value(NAME) else { return Ok(None) };
+    let path = fields.at(NAME);
+    let Some(raw) = fields.value(NAME) else { return Ok(None) };
     let priority = match raw.get().as_bytes().first() {
         Some(b'"') => {
             let word: String = serde_json::from_str(raw.get()).unwrap_or_default();
             PRIORITIES.iter().find(|(known, _)| *known == word).map(|(_, priority)| *priority)
         }
         Some(b'{') => {
-            let mut said = Said::read(&*path, raw)?;
-            let parts = (said.whole("level")?, said.whole("rank")?);
-            said.end("a priority is level and rank")?;
+            let mut fields = Said::read(&*path, raw)?;
+            let parts = (fields.whole("level")?, fields.whole("rank")?);
+            fields.end("a priority object has level and rank")?;
             match parts {
                 (Some(level @ 0..=3), Some(rank @ 0..=255)) => {
                     Some(Priority { level: level as u8, rank: rank as u8 })
@@ -99,71 +98,73 @@ fn priority(said: &mut Said<'_>) -> Result<Option<Priority>, Wrong> {
         }
         _ => raw.get().parse().ok().and_then(|ten| Priority::from_ten(ten).ok()),
     };
-    let wrong =
-        || Wrong::new(path, format!("{} is no priority", raw.get())).hint("say low to urgent, or 1 to 10");
-    priority.map(Some).ok_or_else(wrong)
+    let error = || {
+        Wrong::new(path, format!("invalid priority {}", raw.get()))
+            .hint("use low, normal, high, urgent, or 1 to 10")
+    };
+    priority.map(Some).ok_or_else(error)
 }
 
-/// What is to be added to what a dialect said, so that it says the whole message.
-pub(super) fn between(letter: &Letter, plain: &Letter) -> Shape {
-    let (message, heard) = (&letter.message, &plain.message);
+/// Returns the native fields that the rendered dialect message lacks.
+pub(super) fn between(envelope: &Letter, bare: &Letter) -> Shape {
+    let (message, parsed) = (&envelope.message, &bare.message);
     let mut differs = Differences(Shape::default());
     let text = |id: &Option<AgentId>| id.as_ref().map(ToString::to_string);
     let client_id = |message: &Message| message.client_id.as_ref().map(ClientId::to_string);
     let time = |time: Option<Timestamp>| time.map(time::shown);
-    differs.add("from", &text(&message.from), &text(&heard.from));
-    differs.add("clientId", &client_id(message), &client_id(heard));
-    if message.to != heard.to {
-        differs.say("to", To(&message.to));
+    differs.add("from", &text(&message.from), &text(&parsed.from));
+    differs.add("clientId", &client_id(message), &client_id(parsed));
+    if message.to != parsed.to {
+        differs.put("to", To(&message.to));
     }
-    // Whoever says what it answers is taken to answer; so the type is said with it.
-    if message.kind != heard.kind || message.in_reply_to != heard.in_reply_to {
-        differs.say("type", message.kind.as_str());
+    // A message with `inReplyTo` is parsed as a response by default, so the type is stated with it.
+    if message.kind != parsed.kind || message.in_reply_to != parsed.in_reply_to {
+        differs.put("type", message.kind.as_str());
     }
-    differs.add("action", &message.action, &heard.action);
-    if message.priority != heard.priority {
-        differs.say("priority", priority_said(message.priority));
+    differs.add("action", &message.action, &parsed.action);
+    if message.priority != parsed.priority {
+        differs.put("priority", priority_json(message.priority));
     }
     differs.add(
         "durability",
         &word(&DURABILITIES, message.durability),
-        &word(&DURABILITIES, heard.durability),
+        &word(&DURABILITIES, parsed.durability),
     );
-    differs.add("expiresAt", &time(message.expires_at), &time(heard.expires_at));
-    differs.add("deliverAt", &time(message.deliver_at), &time(heard.deliver_at));
-    differs.add("maxAttempts", &message.attempts_max, &heard.attempts_max);
-    differs.add("replyTo", &text(&message.reply_to), &text(&heard.reply_to));
-    let (mut one, mut other) = (message.clone(), heard.clone());
+    differs.add("expiresAt", &time(message.expires_at), &time(parsed.expires_at));
+    differs.add("deliverAt", &time(message.deliver_at), &time(parsed.deliver_at));
+    differs.add("maxAttempts", &message.attempts_max, &parsed.attempts_max);
+    differs.add("replyTo", &text(&message.reply_to), &text(&parsed.reply_to));
+    let (mut one, mut other) = (message.clone(), parsed.clone());
     for (name, get) in TEXTS {
         differs.add(name, get(&mut one), get(&mut other));
     }
-    differs.add("hops", &message.hops, &heard.hops);
-    differs.add("confidence", &message.confidence, &heard.confidence);
-    differs.add("ifUnavailable", message.if_unavailable.as_str(), heard.if_unavailable.as_str());
-    if letter.payload.get() != plain.payload.get() {
-        match inner_of(&plain.payload, &letter.payload) {
-            Some(name) => differs.say("payloadIn", name),
-            None => differs.say("payload", &letter.payload),
+    differs.add("hops", &message.hops, &parsed.hops);
+    differs.add("confidence", &message.confidence, &parsed.confidence);
+    differs.add("ifUnavailable", message.if_unavailable.as_str(), parsed.if_unavailable.as_str());
+    if envelope.payload.get() != bare.payload.get() {
+        match inner_of(&bare.payload, &envelope.payload) {
+            Some(name) => differs.put("payloadIn", name),
+            None => differs.put("payload", &envelope.payload),
         }
     }
     differs.0
 }
 
-/// In which field of the payload that a dialect said the real one stands.
-fn inner_of(said: &RawValue, payload: &RawValue) -> Option<&'static str> {
-    let mut said = Said::read("", said).ok()?;
-    INNER.into_iter().find(|name| said.raw(name).is_some_and(|raw| raw.get() == payload.get()))
+/// Returns the payload field that wraps the actual payload.
+fn inner_of(fields: &RawValue, payload: &RawValue) -> Option<&'static str> {
+    let mut fields = Said::read("", fields).ok()?;
+    INNER.into_iter().find(|name| fields.raw(name).is_some_and(|raw| raw.get() == payload.get()))
 }
 
-/// The word for one of several.
-pub(super) fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], meant: T) -> &'static str {
-    words.iter().find(|(_, one)| *one == meant).map_or("", |(word, _)| word)
+/// Returns the name of a value.
+pub(super) fn word<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, one)| *one == value).map_or("", |(word, _)| word)
 }
 
-/// A text of a message that may be left out: its name, and where it is.
+/// An optional text field of a message: its name and accessor.
 type Text = (&'static str, fn(&mut Message) -> &mut Option<String>);
 
-/// The texts of a message that may be left out.
+/// Optional text fields of a message.
 pub(super) const TEXTS: [Text; 9] = [
     ("inReplyTo", |message| &mut message.in_reply_to),
     ("correlationId", |message| &mut message.correlation_id),
@@ -179,95 +180,96 @@ pub(super) const TEXTS: [Text; 9] = [
 struct Differences(Shape);
 
 impl Differences {
-    fn add<T: PartialEq + Serialize + ?Sized>(&mut self, name: &str, meant: &T, heard: &T) {
-        if meant != heard {
-            self.say(name, meant);
+    fn add<T: PartialEq + Serialize + ?Sized>(&mut self, name: &str, value: &T, parsed: &T) {
+        if value != parsed {
+            self.put(name, value);
         }
     }
 
-    fn say(&mut self, name: &str, value: impl Serialize) {
+    fn put(&mut self, name: &str, value: impl Serialize) {
         self.0 = std::mem::take(&mut self.0).with(name, value);
     }
 }
 
-/// Takes over what was said beyond a dialect. Gives back the whole metadata where that was said.
-pub(super) fn apply(mut said: Said<'_>, letter: &mut Letter) -> Result<Option<Box<RawValue>>, Wrong> {
-    let message = &mut letter.message;
-    if said.has("from") {
-        message.from = said.agent("from")?;
+/// Applies native extras to a parsed message. Returns the native metadata if it was given as a whole.
+pub(super) fn apply(mut fields: Said<'_>, envelope: &mut Letter) -> Result<Option<Box<RawValue>>, Wrong> {
+    let message = &mut envelope.message;
+    if fields.has("from") {
+        message.from = fields.agent("from")?;
     }
-    if let Some(id) = said.text("clientId")? {
-        let id = ClientId::new(id).map_err(|refused| Wrong::new(said.at("clientId"), refused.detail))?;
+    if let Some(id) = fields.text("clientId")? {
+        let id = ClientId::new(id).map_err(|refused| Wrong::new(fields.at("clientId"), refused.detail))?;
         message.client_id = Some(id);
-        letter.id = None;
+        envelope.id = None;
     }
-    if let Some(to) = destination(&mut said, "to")? {
+    if let Some(to) = destination(&mut fields, "to")? {
         message.to = to;
     }
-    let answers = said.has("inReplyTo");
-    match said.word("type", &KINDS)? {
+    let answers = fields.has("inReplyTo");
+    match fields.word("type", &KINDS)? {
         Some(kind) => message.kind = kind,
         None if answers => message.kind = MessageType::Response,
         None => {}
     }
-    if let Some(action) = said.text("action")? {
+    if let Some(action) = fields.text("action")? {
         message.action = action;
     }
-    if let Some(priority) = priority(&mut said)? {
+    if let Some(priority) = priority(&mut fields)? {
         message.priority = priority;
     }
-    apply_rest(&mut said, message)?;
-    if let Some(payload) = said.raw("payload") {
-        letter.payload = payload.to_owned();
+    apply_rest(&mut fields, message)?;
+    if let Some(payload) = fields.raw("payload") {
+        envelope.payload = payload.to_owned();
     }
-    if let Some(name) = said.text("payloadIn")? {
-        let inner =
-            Said::read("", &letter.payload).ok().and_then(|mut said| said.raw(&name).map(ToOwned::to_owned));
-        let path = said.at("payloadIn");
-        letter.payload =
-            inner.ok_or_else(|| Wrong::new(path, format!("{name:?} is no field of the payload")))?;
+    if let Some(name) = fields.text("payloadIn")? {
+        let inner = Said::read("", &envelope.payload)
+            .ok()
+            .and_then(|mut fields| fields.raw(&name).map(ToOwned::to_owned));
+        let path = fields.at("payloadIn");
+        envelope.payload =
+            inner.ok_or_else(|| Wrong::new(path, format!("unknown payload field {name:?}")))?;
     }
-    let metadata = said.raw("metadata").map(ToOwned::to_owned);
-    said.end("quorate holds fields of the native message; choose another name for your own")?;
+    let metadata = fields.raw("metadata").map(ToOwned::to_owned);
+    fields.end("quorate contains fields of the native message; use another name for your own fields")?;
     Ok(metadata)
 }
 
-/// What has no rule of its own.
-pub(super) fn apply_rest(said: &mut Said<'_>, message: &mut Message) -> Result<(), Wrong> {
-    if let Some(durability) = said.word("durability", &DURABILITIES)? {
+/// Applies the fields that need no special rule.
+pub(super) fn apply_rest(fields: &mut Said<'_>, message: &mut Message) -> Result<(), Wrong> {
+    if let Some(durability) = fields.word("durability", &DURABILITIES)? {
         message.durability = durability;
     }
-    if said.has("expiresAt") {
-        message.expires_at = said.time("expiresAt")?.map(|(time, _)| time);
+    if fields.has("expiresAt") {
+        message.expires_at = fields.time("expiresAt")?.map(|(time, _)| time);
     }
-    if said.has("deliverAt") {
-        message.deliver_at = said.time("deliverAt")?.map(|(time, _)| time);
+    if fields.has("deliverAt") {
+        message.deliver_at = fields.time("deliverAt")?.map(|(time, _)| time);
     }
-    if let Some(attempts) = small(said, "maxAttempts")? {
+    if let Some(attempts) = small(fields, "maxAttempts")? {
         message.attempts_max = attempts;
     }
-    if said.has("replyTo") {
-        message.reply_to = said.agent("replyTo")?;
+    if fields.has("replyTo") {
+        message.reply_to = fields.agent("replyTo")?;
     }
     for (name, get) in TEXTS {
-        if said.has(name) {
-            *get(message) = said.text(name)?;
+        if fields.has(name) {
+            *get(message) = fields.text(name)?;
         }
     }
-    if let Some(hops) = small(said, "hops")? {
+    if let Some(hops) = small(fields, "hops")? {
         message.hops = hops;
     }
-    if said.has("confidence") {
-        message.confidence = said.confidence("confidence")?;
+    if fields.has("confidence") {
+        message.confidence = fields.confidence("confidence")?;
     }
-    if let Some(choice) = said.word("ifUnavailable", &IF_UNAVAILABLE)? {
+    if let Some(choice) = fields.word("ifUnavailable", &IF_UNAVAILABLE)? {
         message.if_unavailable = choice;
     }
     Ok(())
 }
 
-fn small(said: &mut Said<'_>, name: &str) -> Result<Option<u16>, Wrong> {
-    let path = said.at(name);
-    let small = said.whole(name)?.map(u16::try_from).transpose();
-    small.map_err(|_| Wrong::new(path, "is too large"))
+fn small(fields: &mut Said<'_>, name: &str) -> Result<Option<u16>, Wrong> {
+    let path = fields.at(name);
+    let small = fields.whole(name)?.map(u16::try_from).transpose();
+    small.map_err(|_| Wrong::new(path, "the number is too large"))
 }

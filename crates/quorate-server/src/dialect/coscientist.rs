@@ -1,4 +1,4 @@
-//! A supervisor and its workers: a message of `header`, `payload` and `routing`.
+//! Supervisor and workers: a message consists of `header`, `payload` and `routing`.
 
 use quorate_core::{AgentId, Destination, MessageType, Priority};
 use serde_json::value::RawValue;
@@ -11,22 +11,22 @@ use super::shape::{Shape, raw_of};
 use super::{Heard, Letter};
 use crate::wire::time;
 
-/// Everybody.
+/// Target of a message to all agents.
 const BROADCAST: &str = "broadcast";
-/// The type of a message that has none.
+/// Default message type.
 const MESSAGE: &str = "message";
-/// The priority of a message that has none.
+/// Default priority.
 const PRIORITY: u8 = 5;
-const ELSEWHERE: &str = "put what the dialect has no field for into payload.metadata, or into payload.data";
+const ELSEWHERE: &str = "put additional fields into payload.metadata or payload.data";
 
-pub(super) fn hear(mut said: Said<'_>) -> Result<Heard<'_>, Wrong> {
-    if !said.has("header") && !said.has("payload") {
-        return Err(said.missing("header"));
+pub(super) fn hear(mut fields: Said<'_>) -> Result<Heard<'_>, Wrong> {
+    if !fields.has("header") && !fields.has("payload") {
+        return Err(fields.missing("header"));
     }
     let (header, payload, routing) =
-        (said.object("header")?, said.object("payload")?, said.object("routing")?);
-    let mut metadata_path = said.at("payload.metadata");
-    said.end(ELSEWHERE)?;
+        (fields.object("header")?, fields.object("payload")?, fields.object("routing")?);
+    let mut metadata_path = fields.at("payload.metadata");
+    fields.end(ELSEWHERE)?;
     let (mut data, mut metadata) = (RawValue::NULL.to_owned(), None);
     if let Some(mut payload) = payload {
         data = payload.raw("data").map_or(data, ToOwned::to_owned);
@@ -34,12 +34,12 @@ pub(super) fn hear(mut said: Said<'_>) -> Result<Heard<'_>, Wrong> {
         metadata = payload.value("metadata");
         payload.end(ELSEWHERE)?;
     }
-    let mut letter = Letter::new(NOBODY, MESSAGE, data);
-    letter.message.priority = ten(PRIORITY);
+    let mut envelope = Letter::new(NOBODY, MESSAGE, data);
+    envelope.message.priority = ten(PRIORITY);
     if let Some(header) = header {
-        hear_header(header, &mut letter)?;
+        parse_header(header, &mut envelope)?;
     }
-    letter.message.kind = match letter.message.to {
+    envelope.message.kind = match envelope.message.to {
         Destination::Everybody => MessageType::Event,
         _ => MessageType::Command,
     };
@@ -48,39 +48,39 @@ pub(super) fn hear(mut said: Said<'_>) -> Result<Heard<'_>, Wrong> {
         let path = routing.at("priority");
         if let Some(priority) = routing.whole("priority")? {
             let priority = u8::try_from(priority).ok().and_then(|ten| Priority::from_ten(ten).ok());
-            let wrong = || Wrong::new(path, "is not between 1 and 10");
-            letter.message.priority = priority.ok_or_else(wrong)?;
+            let error = || Wrong::new(path, "the priority is not between 1 and 10");
+            envelope.message.priority = priority.ok_or_else(error)?;
         }
         if let Some((at, text)) = routing.time("expires_at")? {
-            letter.message.expires_at = Some(at);
+            envelope.message.expires_at = Some(at);
             if text != time::shown(at) {
                 own.push(("expires_at".to_owned(), raw_of(&text)));
             }
         }
         routing.end(ELSEWHERE)?;
     }
-    Ok(Heard { letter, own, metadata, metadata_path })
+    Ok(Heard { envelope, own, metadata, metadata_path })
 }
 
-fn hear_header(mut header: Said<'_>, letter: &mut Letter) -> Result<(), Wrong> {
+fn parse_header(mut header: Said<'_>, envelope: &mut Letter) -> Result<(), Wrong> {
     let id = header.text("message_id")?;
-    letter.take_id(header.at("message_id"), id)?;
-    letter.message.from = header.agent("source_agent")?;
+    envelope.take_id(header.at("message_id"), id)?;
+    envelope.message.from = header.agent("source_agent")?;
     let path = header.at("target_agent");
     match header.text("target_agent")? {
         None => {}
-        Some(all) if all == BROADCAST => letter.message.to = Destination::Everybody,
+        Some(all) if all == BROADCAST => envelope.message.to = Destination::Everybody,
         Some(one) => {
-            letter.message.to = one.parse().map_err(|refused: quorate_core::Refused| {
+            envelope.message.to = one.parse().map_err(|refused: quorate_core::Refused| {
                 Wrong::new(path, refused.detail).hint(refused.hint)
             })?;
         }
     }
     if let Some((_, text)) = header.time("timestamp")? {
-        letter.stamp = Some(raw_of(&text));
+        envelope.stamp = Some(raw_of(&text));
     }
     if let Some(action) = header.text("message_type")? {
-        letter.message.action = action;
+        envelope.message.action = action;
     }
     header.end(ELSEWHERE)
 }
@@ -89,7 +89,7 @@ fn ten(value: u8) -> Priority {
     Priority::from_ten(value).unwrap_or_default()
 }
 
-/// The nearest of 1 to 10.
+/// Returns the nearest priority from 1 to 10.
 fn nearest(priority: Priority) -> u8 {
     match priority {
         Priority { rank, .. } if Priority::from_ten(rank) == Ok(priority) => rank,
@@ -100,20 +100,20 @@ fn nearest(priority: Priority) -> u8 {
     }
 }
 
-pub(super) fn tell(letter: &Letter, kept: &Kept, metadata: Option<&RawValue>) -> Shape {
-    let message = &letter.message;
+pub(super) fn tell(envelope: &Letter, stored: &Kept, metadata: Option<&RawValue>) -> Shape {
+    let message = &envelope.message;
     let target = match &message.to {
         Destination::Everybody => BROADCAST.to_owned(),
         to => to.to_string(),
     };
     let header = Shape::default()
-        .maybe("message_id", letter.known_as())
+        .maybe("message_id", envelope.known_as())
         .with("source_agent", message.from.as_ref().map_or(HUB, AgentId::as_str))
         .maybe("target_agent", (message.to != NOBODY).then_some(target))
-        .maybe("timestamp", letter.stamp.as_ref())
+        .maybe("timestamp", envelope.stamp.as_ref())
         .with("message_type", &message.action);
-    let payload = Shape::default().with("data", &letter.payload).maybe("metadata", metadata);
-    let as_written = kept
+    let payload = Shape::default().with("data", &envelope.payload).maybe("metadata", metadata);
+    let as_written = stored
         .own_text("expires_at")
         .filter(|text| time_of(text).is_some_and(|at| Some(at) == message.expires_at));
     let expires_at = message.expires_at.map(|at| as_written.unwrap_or_else(|| time::shown(at)));

@@ -1,4 +1,4 @@
-//! Analysts who find, ask, agree and disagree: `id, round, sender, recipients, messageType, content, timestamp, replyTo`.
+//! Deliberation between analysts: `id, round, sender, recipients, messageType, content, timestamp, replyTo`.
 
 use quorate_core::limits::REASON_CHARS_MAX;
 use quorate_core::{AgentId, Destination, Message, MessageType};
@@ -10,81 +10,81 @@ use super::said::{Said, Wrong};
 use super::shape::{Shape, raw_of};
 use super::{Heard, Letter};
 
-/// What a message may be.
+/// Message types of the dialect.
 const TYPES: [&str; 7] =
     ["finding", "question", "clarification", "agreement", "disagreement", "revision", "evidence"];
 const FINDING: &str = "finding";
 const QUESTION: &str = "question";
-/// The sender of what the hub says itself.
+/// Sender of messages from the hub itself.
 pub(super) const HUB: &str = "quorate";
 
-pub(super) fn hear(mut said: Said<'_>) -> Result<Heard<'_>, Wrong> {
+pub(super) fn hear(mut fields: Said<'_>) -> Result<Heard<'_>, Wrong> {
     let words = TYPES.map(|word| (word, word));
-    let kind = said.word("messageType", &words)?.ok_or_else(|| said.missing("messageType"))?;
-    let content = said.text("content")?.ok_or_else(|| said.missing("content"))?;
+    let kind = fields.word("messageType", &words)?.ok_or_else(|| fields.missing("messageType"))?;
+    let content = fields.text("content")?.ok_or_else(|| fields.missing("content"))?;
     let payload = payload_of(&content);
-    let mut letter = Letter::new(recipients(&mut said)?, kind, payload);
-    letter.message.from = said.agent("sender")?;
-    letter.message.in_reply_to = said.text("replyTo")?;
-    letter.message.kind = type_of(kind, letter.message.in_reply_to.is_some());
-    read_content(&said.at("content"), &letter.payload, &mut letter.message)?;
-    let id = said.text("id")?;
-    letter.take_id(said.at("id"), id)?;
-    letter.stamp = stamp(&mut said)?;
+    let mut envelope = Letter::new(recipients(&mut fields)?, kind, payload);
+    envelope.message.from = fields.agent("sender")?;
+    envelope.message.in_reply_to = fields.text("replyTo")?;
+    envelope.message.kind = type_of(kind, envelope.message.in_reply_to.is_some());
+    read_content(&fields.at("content"), &envelope.payload, &mut envelope.message)?;
+    let id = fields.text("id")?;
+    envelope.take_id(fields.at("id"), id)?;
+    envelope.stamp = stamp(&mut fields)?;
     let mut own = Vec::new();
-    let round_path = said.at("round");
-    if let Some(round) = said.whole("round")? {
+    let round_path = fields.at("round");
+    if let Some(round) = fields.whole("round")? {
         if u32::try_from(round).is_err() {
-            return Err(Wrong::new(round_path, format!("{round} is no round")));
+            return Err(Wrong::new(round_path, format!("invalid round {round}")));
         }
         if round != usual_round(kind) {
             own.push(("round".to_owned(), raw_of(&round)));
         }
     }
-    if content_of(&letter.payload) != content {
+    if content_of(&envelope.payload) != content {
         own.push(("content".to_owned(), raw_of(&content)));
     }
-    let (metadata, metadata_path) = (said.value("metadata"), said.at("metadata"));
-    said.end("put what the dialect has no field for into metadata, or into content")?;
-    Ok(Heard { letter, own, metadata, metadata_path })
+    let (metadata, metadata_path) = (fields.value("metadata"), fields.at("metadata"));
+    fields.end("put additional fields into metadata or content")?;
+    Ok(Heard { envelope, own, metadata, metadata_path })
 }
 
-fn recipients(said: &mut Said<'_>) -> Result<Destination, Wrong> {
-    let path = said.at("recipients");
-    match said.texts("recipients")? {
+fn recipients(fields: &mut Said<'_>) -> Result<Destination, Wrong> {
+    let path = fields.at("recipients");
+    match fields.texts("recipients")? {
         None => Ok(NOBODY),
-        Some(texts) if texts.is_empty() => Err(Wrong::new(path, "names nobody")),
+        Some(texts) if texts.is_empty() => Err(Wrong::new(path, "the list of recipients is empty")),
         Some(texts) => Destination::of_texts(texts).map_err(|refused| Wrong::new(path, refused.detail)),
     }
 }
 
-/// Milliseconds since 1970.
-fn stamp(said: &mut Said<'_>) -> Result<Option<Box<RawValue>>, Wrong> {
-    let path = said.at("timestamp");
-    let Some(raw) = said.value("timestamp") else { return Ok(None) };
+/// Parses a timestamp in milliseconds since the Unix epoch.
+fn stamp(fields: &mut Said<'_>) -> Result<Option<Box<RawValue>>, Wrong> {
+    let path = fields.at("timestamp");
+    let Some(raw) = fields.value("timestamp") else { return Ok(None) };
     let ms: Option<f64> = raw.get().parse().ok();
     match ms {
         Some(ms) if ms >= 0.0 && ms.is_finite() => Ok(Some(raw.to_owned())),
-        _ => Err(Wrong::new(path, format!("{} is no time", super::said::shortened(raw.get())))
-            .hint("write it in milliseconds since 1970")),
+        _ => Err(Wrong::new(path, format!("invalid time {}", super::said::shortened(raw.get())))
+            .hint("use milliseconds since the Unix epoch")),
     }
 }
 
-/// Findings come before the first round.
+/// Findings precede the first round.
 fn usual_round(kind: &str) -> u64 {
     u64::from(kind != FINDING)
 }
 
-fn type_of(kind: &str, answers: bool) -> MessageType {
+fn type_of(kind: &str, is_reply: bool) -> MessageType {
     match kind {
         QUESTION => MessageType::Query,
         FINDING => MessageType::Event,
-        _ if answers => MessageType::Response,
+        _ if is_reply => MessageType::Response,
         _ => MessageType::Event,
     }
 }
 
-/// The content is JSON in a text. A text that is no JSON is taken for what it says.
+/// Returns the payload of a content text. The text contains JSON; other text becomes a JSON string.
 fn payload_of(content: &str) -> Box<RawValue> {
     match serde_json::from_str::<&RawValue>(content) {
         Ok(json) => json.to_owned(),
@@ -92,7 +92,7 @@ fn payload_of(content: &str) -> Box<RawValue> {
     }
 }
 
-/// The text for a payload: its JSON, or what it says if that is a text which could not be taken for JSON.
+/// Returns the content text of a payload: its JSON, or the plain text of a string that cannot be mistaken for JSON.
 fn content_of(payload: &RawValue) -> String {
     match serde_json::from_str::<String>(payload.get()) {
         Ok(text) if serde_json::from_str::<&RawValue>(&text).is_err() => text,
@@ -100,9 +100,9 @@ fn content_of(payload: &RawValue) -> String {
     }
 }
 
-/// Checks what is known of a content, and takes over how sure its author is, and why.
+/// Validates known content fields, and copies confidence and reasoning to the message.
 fn read_content(path: &str, payload: &RawValue, message: &mut Message) -> Result<(), Wrong> {
-    // Anything but an object is free; so is one in which something is said twice, since nobody knows what it says.
+    // Only an object without duplicate fields is checked; any other content is free-form.
     let Ok(mut content) = Said::read(path, payload) else { return Ok(()) };
     message.confidence = content.confidence("confidence")?;
     content.text("summary")?;
@@ -115,25 +115,25 @@ fn read_content(path: &str, payload: &RawValue, message: &mut Message) -> Result
     Ok(())
 }
 
-pub(super) fn tell(letter: &Letter, kept: &Kept, metadata: Option<&RawValue>) -> Shape {
-    let message = &letter.message;
-    let kind = word_for(message);
-    let round = kept.own("round").and_then(|raw| raw.get().parse::<u32>().ok());
-    let fits = read_content("", &letter.payload, &mut message.clone()).is_ok();
-    let content = match kept.own_text("content") {
-        Some(content) if payload_of(&content).get() == letter.payload.get() => content,
-        _ if fits => content_of(&letter.payload),
-        // What the dialect would take for something else.
-        _ => Shape::default().with("data", &letter.payload).to_raw().get().to_owned(),
+pub(super) fn tell(envelope: &Letter, stored: &Kept, metadata: Option<&RawValue>) -> Shape {
+    let message = &envelope.message;
+    let kind = nearest_type(message);
+    let round = stored.own("round").and_then(|raw| raw.get().parse::<u32>().ok());
+    let is_valid = read_content("", &envelope.payload, &mut message.clone()).is_ok();
+    let content = match stored.own_text("content") {
+        Some(content) if payload_of(&content).get() == envelope.payload.get() => content,
+        _ if is_valid => content_of(&envelope.payload),
+        // The dialect would misinterpret this payload, so it is wrapped.
+        _ => Shape::default().with("data", &envelope.payload).to_raw().get().to_owned(),
     };
     Shape::default()
-        .maybe("id", letter.known_as())
+        .maybe("id", envelope.known_as())
         .with("round", round.map_or(usual_round(kind), u64::from))
         .with("sender", message.from.as_ref().map_or(HUB, AgentId::as_str))
         .maybe("recipients", (message.to != NOBODY).then(|| texts_of(&message.to)))
         .with("messageType", kind)
         .with("content", content)
-        .maybe("timestamp", letter.stamp.as_ref())
+        .maybe("timestamp", envelope.stamp.as_ref())
         .maybe("replyTo", message.in_reply_to.as_ref())
         .maybe("metadata", metadata)
 }
@@ -145,8 +145,8 @@ pub(super) fn texts_of(to: &Destination) -> Vec<String> {
     }
 }
 
-/// The nearest that the dialect has.
-fn word_for(message: &Message) -> &'static str {
+/// Returns the nearest message type of the dialect.
+fn nearest_type(message: &Message) -> &'static str {
     let by_action = TYPES.into_iter().find(|word| *word == message.action);
     by_action.unwrap_or(match message.kind {
         MessageType::Command | MessageType::Query => QUESTION,

@@ -9,44 +9,44 @@ use super::said::{Said, Wrong};
 use super::shape::Shape;
 use crate::wire::{self, time};
 
-/// An entry as somebody writes it.
+/// An entry as submitted.
 pub(crate) struct EntrySaid {
-    /// Whose it is said to be.
+    /// Stated author.
     pub(crate) agent: Option<AgentId>,
     pub(crate) entry_type: String,
     pub(crate) content: Box<RawValue>,
-    /// The version that it is to have; `None` is the next one, whichever that is.
+    /// Requested version; `None` for the next one.
     pub(crate) version: Option<u64>,
     pub(crate) depends_on: Vec<Key>,
 }
 
 impl EntrySaid {
-    /// Reads the entry with this key. The times are the hub's: whatever stands there only has to be a time.
+    /// Parses the entry with this key. Timestamps are set by the hub; submitted ones are only validated.
     pub(crate) fn read(key: &Key, raw: &RawValue) -> Result<Self, Wrong> {
-        let mut said = Said::read("", raw)?;
-        if let Some(other) = said.text("entry_id")?.filter(|id| id != key.as_str()) {
-            return Err(Wrong::new("entry_id", format!("{other:?} is not the key of this call")));
+        let mut fields = Said::read("", raw)?;
+        if let Some(other) = fields.text("entry_id")?.filter(|id| id != key.as_str()) {
+            return Err(Wrong::new("entry_id", format!("{other:?} does not match the key in the path")));
         }
-        let agent = said.agent("agent_id")?;
-        let entry_type = said.text("entry_type")?.unwrap_or_default();
-        let content = said.raw("content").ok_or_else(|| said.missing("content"))?.to_owned();
-        said.time("created_at")?;
-        said.time("updated_at")?;
-        let version = said.whole("version")?;
+        let agent = fields.agent("agent_id")?;
+        let entry_type = fields.text("entry_type")?.unwrap_or_default();
+        let content = fields.raw("content").ok_or_else(|| fields.missing("content"))?.to_owned();
+        fields.time("created_at")?;
+        fields.time("updated_at")?;
+        let version = fields.whole("version")?;
         if version == Some(0) {
-            return Err(Wrong::new("version", "0 is no version").hint("versions begin with 1"));
+            return Err(Wrong::new("version", "0 is not a valid version").hint("versions start at 1"));
         }
-        let keys = said.texts("dependencies")?.unwrap_or_default().into_iter().enumerate();
+        let keys = fields.texts("dependencies")?.unwrap_or_default().into_iter().enumerate();
         let keys = keys.map(|(at, key)| {
             Key::new(key).map_err(|refused| Wrong::new(format!("dependencies[{at}]"), refused.detail))
         });
         let depends_on = keys.collect::<Result<_, _>>()?;
-        said.end("put it into content")?;
+        fields.end("put additional fields into content")?;
         Ok(Self { agent, entry_type, content, version, depends_on })
     }
 }
 
-/// An entry in the dialect's shape.
+/// Renders an entry in the dialect's format.
 pub(crate) fn written(entry: &Entry, created_at: Timestamp) -> Shape {
     let version = &entry.version;
     let content = { entry.content.as_ref() }.map_or_else(

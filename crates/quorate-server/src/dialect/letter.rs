@@ -1,4 +1,4 @@
-//! A message between two shapes: the native fields, and what only an edge knows of them.
+//! Intermediate form of a message between a dialect and the native format.
 
 use quorate_api::{Json, Reading};
 use quorate_core::{ClientId, Destination, Message, MessageId, Payload, Refused, Timestamp};
@@ -9,35 +9,36 @@ use super::shape::raw_of;
 use super::{Dialect, Wrong};
 use crate::wire::{self, time};
 
-/// A message on its way through a dialect.
+/// A message during conversion.
 #[derive(Clone, Debug)]
 pub(crate) struct Letter {
-    /// The id that the hub gave it, where the client gave it none.
+    /// Id assigned by the hub, if the client assigned none.
     pub(crate) id: Option<String>,
-    /// When it was written, as the dialect says it.
+    /// Author's timestamp, as the dialect writes it.
     pub(crate) stamp: Option<Box<RawValue>>,
-    /// All the rest. Its payload is in [`Letter::payload`]; a list of no recipients is one that was left out.
+    /// The native fields. The payload is in [`Envelope::payload`]; an empty list of recipients means that none was
+    /// given.
     pub(crate) message: Message,
-    /// The payload as JSON: what has another content type is a text in base64.
+    /// The payload as JSON; other content types are base64 strings.
     pub(crate) payload: Box<RawValue>,
 }
 
-/// Where a message goes that names nobody.
+/// Destination of a message that names no recipient.
 pub(crate) const NOBODY: Destination = Destination::Agents(Vec::new());
 
-/// Ids of the hub begin like this; nobody else may give them.
+/// Whether an id has the format of ids assigned by the hub, which clients must not assign.
 fn is_of_hub(id: &str) -> bool {
     id.parse::<MessageId>().is_ok() || id.starts_with("eph_")
 }
 
 impl Letter {
-    /// A message with everything else at its default.
+    /// Creates a message with default values.
     pub(super) fn new(to: Destination, action: impl Into<String>, payload: Box<RawValue>) -> Self {
         let message = Message::new(to, action, Payload::unsealed(bytes::Bytes::new()));
         Self { id: None, stamp: None, message, payload }
     }
 
-    /// Takes the id that stands in a message: the client's, or one that the hub gave.
+    /// Sets the id of a message: a client id, or one assigned by the hub.
     pub(super) fn take_id(&mut self, path: String, id: Option<String>) -> Result<(), Wrong> {
         match id {
             Some(id) if is_of_hub(&id) => self.id = Some(id),
@@ -50,13 +51,13 @@ impl Letter {
         Ok(())
     }
 
-    /// The id under which others know it.
+    /// Returns the public id: the client id, else the hub's.
     pub(super) fn known_as(&self) -> Option<&str> {
         let client_id = self.message.client_id.as_ref().map(ClientId::as_str);
         client_id.or(self.id.as_deref())
     }
 
-    /// A message that the hub hands out, for a reader of this dialect.
+    /// Converts a delivered message for a reader of this dialect.
     pub(crate) fn received(dialect: Dialect, id: String, at: Timestamp, message: &Message) -> Self {
         let payload = wire::shown(&message.payload, message.content_type.as_deref()).parsed();
         let mut message = Message { payload: Payload::unsealed(bytes::Bytes::new()), ..message.clone() };
@@ -70,7 +71,7 @@ impl Letter {
         Self { id, stamp: Some(stamp), message, payload }
     }
 
-    /// The message to send: sealed, and with when its author says that it was written.
+    /// Converts to a native message to send: seals the payload and stores the author's timestamp.
     pub(crate) fn into_message(
         self,
         dialect: Dialect,
@@ -78,8 +79,8 @@ impl Letter {
         reading: &Reading<'_>,
     ) -> Result<Message, Refused> {
         if let Some(id) = self.id {
-            return Err(Wrong::new(path, format!("{id:?} is an id that the hub gave"))
-                .hint("choose an id of your own, or leave it out")
+            return Err(Wrong::new(path, format!("{id:?} has the format of ids assigned by the hub"))
+                .hint("use another id, or omit it")
                 .into());
         }
         let mut message = self.message;
@@ -96,12 +97,12 @@ impl Letter {
     }
 }
 
-/// Where a message entered that came in a dialect.
+/// Returns the `origin` of messages received in a dialect.
 fn origin_of(dialect: Dialect) -> String {
     format!("dialect:{}", dialect.as_str())
 }
 
-/// A time as a dialect writes it.
+/// Renders a time in the dialect's format.
 fn stamp_of(dialect: Dialect, at: Timestamp) -> Box<RawValue> {
     match dialect {
         Dialect::Deliberation => raw_of(&at.0),

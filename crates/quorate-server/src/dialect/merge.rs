@@ -1,8 +1,8 @@
-//! Three-way merge of JSON documents: what two writers changed since a common base is combined, and what both changed
-//! differently is reported as a conflict. Pure: it knows neither sessions nor storage.
+//! Three-way merge of JSON documents: combines the changes of two writers since a common base, and reports values
+//! that both changed differently as conflicts. Pure: independent of sessions and storage.
 //!
-//! Objects merge member by member. Lists merge by the `id` of their entries; entries without one are compared by value,
-//! and what either side added is appended. Values that neither side changed keep their bytes.
+//! Objects merge member by member. Lists merge by the `id` of their entries; entries without one are compared by
+//! value, and entries added by either side are appended. Unchanged values keep their bytes.
 
 #[cfg(test)]
 mod tests;
@@ -15,38 +15,39 @@ use serde_json::value::RawValue;
 use super::shape::{Shape, raw_of};
 use crate::body::Fields;
 
-/// A part that both sides changed, and not to the same value. `None` means absent: removed, or never there.
+/// A value that both sides changed differently. `None` means absent: removed, or never set.
 #[derive(Clone, Debug)]
 pub(crate) struct Conflict {
-    /// JSON pointer (RFC 6901) into the current document; for what is not in it, into the submitted one.
+    /// JSON pointer (RFC 6901) into the current document; for absent values, into the submitted one.
     pub(crate) pointer: String,
     pub(crate) base: Option<Box<RawValue>>,
     pub(crate) current: Option<Box<RawValue>>,
     pub(crate) yours: Option<Box<RawValue>>,
 }
 
-/// What a merge came to. With conflicts the document holds the current value in each conflicting place.
+/// Result of a merge. Conflicting values keep their current value in the document.
 #[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) document: Box<RawValue>,
     pub(crate) conflicts: Vec<Conflict>,
 }
 
-/// Applies to `current` what `yours` changed since `base`.
+/// Applies the changes from `base` to `yours` to `current`.
 pub(crate) fn merge(base: &RawValue, current: &RawValue, yours: &RawValue) -> Merged {
     let mut merger = Merger { pointer: String::new(), conflicts: Vec::new() };
     let merged = merger.value(Some(base), Some(current), Some(yours));
     Merged { document: merged.unwrap_or_else(|| current.to_owned()), conflicts: merger.conflicts }
 }
 
-/// The first part of `current` that `yours` changes or lacks; `None` if it only adds to it.
+/// Returns the pointer of the first value in `current` that `yours` changes or lacks; `None` if `yours` only adds
+/// values.
 pub(crate) fn first_change(current: &RawValue, yours: &RawValue) -> Option<String> {
     let mut pointer = String::new();
     (!extends(current, yours, &mut pointer)).then_some(pointer)
 }
 
 struct Merger {
-    /// Of the value that is being merged.
+    /// Pointer of the value being merged.
     pointer: String,
     conflicts: Vec<Conflict>,
 }
@@ -73,7 +74,7 @@ impl Merger {
         self.conflict(base, current, yours)
     }
 
-    /// Notes a conflict; the current value stays.
+    /// Records a conflict; the current value stays.
     fn conflict(
         &mut self,
         base: Option<&RawValue>,
@@ -116,21 +117,21 @@ impl Merger {
             }
         }
         // An entry that both sides added is one entry: a repeated request adds nothing.
-        let mut there = current.surplus_over(&base);
-        let mut kept = base.counts();
+        let mut added_by_current = current.surplus_over(&base);
+        let mut retained = base.counts();
         for (at, entry) in yours.entries.iter().enumerate() {
             match &entry.id {
                 Some(id) if current.find(id).is_some() => {}
                 Some(id) => merged.extend(self.entry(at, base.find(id), None, Some(entry.raw))),
-                None if take_one(&mut kept, &entry.canonical) => {}
-                None if take_one(&mut there, &entry.canonical) => {}
+                None if take_one(&mut retained, &entry.canonical) => {}
+                None if take_one(&mut added_by_current, &entry.canonical) => {}
                 None => merged.push(entry.raw.to_owned()),
             }
         }
         raw_of(&merged)
     }
 
-    /// An entry that has an id.
+    /// Merges an entry that has an id.
     fn entry(
         &mut self,
         at: usize,
@@ -139,7 +140,7 @@ impl Merger {
         yours: Option<&RawValue>,
     ) -> Option<Box<RawValue>> {
         let length = enter(&mut self.pointer, &at.to_string());
-        // Two entries that were added under one id are two things, even if their members differ in name.
+        // Two entries added with the same id are different entries, even if their members do not overlap.
         let clash = base.is_none() && current.is_some() && yours.is_some() && !same(current, yours);
         let merged = match clash {
             true => self.conflict(base, current, yours),
@@ -154,30 +155,30 @@ fn extends(current: &RawValue, yours: &RawValue, pointer: &mut String) -> bool {
     if same(Some(current), Some(yours)) {
         return true;
     }
-    let mut kept = |name: &str, current: &RawValue, yours: Option<&RawValue>| {
+    let mut retained = |name: &str, current: &RawValue, yours: Option<&RawValue>| {
         let length = enter(pointer, name);
-        let kept = yours.is_some_and(|yours| extends(current, yours, pointer));
-        if kept {
+        let retained = yours.is_some_and(|yours| extends(current, yours, pointer));
+        if retained {
             pointer.truncate(length);
         }
-        kept
+        retained
     };
     if let (Some(current), Some(yours)) = (members(Some(current)), members(Some(yours))) {
-        return current.iter().all(|(name, value)| kept(name, value, find(&yours, name)));
+        return current.iter().all(|(name, value)| retained(name, value, find(&yours, name)));
     }
     if let (Some(current), Some(yours)) = (entries(Some(current)), entries(Some(yours))) {
         let by_id = ids_are_unique(&current) && ids_are_unique(&yours);
         let (current, yours) = (Keyed::new(&current, by_id), Keyed::new(&yours, by_id));
         let mut counts = yours.counts();
         return current.entries.iter().enumerate().all(|(at, entry)| match &entry.id {
-            Some(id) => kept(&at.to_string(), entry.raw, yours.find(id)),
-            None => take_one(&mut counts, &entry.canonical) || kept(&at.to_string(), entry.raw, None),
+            Some(id) => retained(&at.to_string(), entry.raw, yours.find(id)),
+            None => take_one(&mut counts, &entry.canonical) || retained(&at.to_string(), entry.raw, None),
         });
     }
     false
 }
 
-/// Whether two values are the same JSON, whatever the order of members and the white space.
+/// Whether two values are equal JSON, regardless of member order and white space.
 pub(crate) fn same(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
     match (one, other) {
         (None, None) => true,
@@ -186,12 +187,12 @@ pub(crate) fn same(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
     }
 }
 
-/// The same text for the same JSON. What no reader can hold, such as `1e999`, is compared as it is written.
+/// Returns a comparable form of the value. Numbers out of range, such as `1e999`, are compared as written.
 pub(crate) fn canonical(raw: &RawValue) -> String {
     serde_json::from_str::<Value>(raw.get()).map_or_else(|_| raw.get().to_owned(), |value| value.to_string())
 }
 
-/// The `id` of an entry of a list: a text or a number.
+/// Returns the `id` of a list entry: a string or a number.
 pub(crate) fn id_of(entry: &RawValue) -> Option<String> {
     let members = members(Some(entry))?;
     let id = find(&members, "id")?;
@@ -203,17 +204,17 @@ pub(crate) fn id_of(entry: &RawValue) -> Option<String> {
 
 type Members<'a> = Vec<(String, &'a RawValue)>;
 
-/// The members of an object in their order; of two with one name the last counts.
+/// Returns the members of an object in order; of duplicates the last one counts.
 fn members(value: Option<&RawValue>) -> Option<Members<'_>> {
     let pairs = serde_json::from_str::<Fields<'_>>(value?.get()).ok()?.into_pairs();
     let mut members: Members<'_> = Vec::with_capacity(pairs.len());
-    let mut places: HashMap<String, usize> = HashMap::with_capacity(pairs.len());
+    let mut positions: HashMap<String, usize> = HashMap::with_capacity(pairs.len());
     for (name, value) in pairs {
         let name = name.into_owned();
-        match places.get(&name) {
-            Some(place) => members[*place].1 = value,
+        match positions.get(&name) {
+            Some(position) => members[*position].1 = value,
             None => {
-                places.insert(name.clone(), members.len());
+                positions.insert(name.clone(), members.len());
                 members.push((name, value));
             }
         }
@@ -234,7 +235,7 @@ fn ids_are_unique(list: &[&RawValue]) -> bool {
     list.iter().filter_map(|entry| id_of(entry)).all(|id| seen.insert(id))
 }
 
-/// A list whose entries are found by id.
+/// A list indexed by entry id.
 struct Keyed<'a> {
     entries: Vec<Entry<'a>>,
     by_id: HashMap<String, &'a RawValue>,
@@ -242,7 +243,7 @@ struct Keyed<'a> {
 
 struct Entry<'a> {
     raw: &'a RawValue,
-    /// `None` if it has none, or if ids of its list are not unique.
+    /// `None` if it has no id, or if ids of its list are not unique.
     id: Option<String>,
     canonical: String,
 }
@@ -262,7 +263,7 @@ impl<'a> Keyed<'a> {
         self.by_id.get(id).copied()
     }
 
-    /// How often each entry without an id is there.
+    /// Counts equal entries without an id.
     fn counts(&self) -> HashMap<String, usize> {
         let mut counts = HashMap::new();
         for entry in self.entries.iter().filter(|entry| entry.id.is_none()) {
@@ -271,7 +272,7 @@ impl<'a> Keyed<'a> {
         counts
     }
 
-    /// How much more often each entry without an id is here than there.
+    /// Counts how many more of each entry without an id this list has than `other`.
     fn surplus_over(&self, other: &Self) -> HashMap<String, usize> {
         let other = other.counts();
         let more = |(entry, count): (String, usize)| {
@@ -292,7 +293,7 @@ fn take_one(counts: &mut HashMap<String, usize>, entry: &str) -> bool {
     }
 }
 
-/// Extends a pointer by one step; gives its length before.
+/// Appends a token to a pointer and returns the previous length.
 fn enter(pointer: &mut String, step: &str) -> usize {
     let length = pointer.len();
     pointer.push('/');

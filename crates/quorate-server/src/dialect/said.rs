@@ -1,4 +1,4 @@
-//! Reading what somebody said, field by field: strictly, and with the path of what is wrong.
+//! Strict field-by-field parser for JSON objects, with field paths in errors.
 
 use std::borrow::Cow;
 
@@ -8,20 +8,20 @@ use serde_json::value::RawValue;
 
 use crate::body::Fields;
 
-/// Something in a message of a dialect is not as it must be.
+/// An invalid field in a dialect message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Wrong {
-    /// Where: `[1].header.target_agent`; empty is the whole.
+    /// Field path: `[1].header.target_agent`; empty for the whole message.
     pub(crate) path: String,
-    /// What is wrong with it.
+    /// Description of the error.
     pub(crate) what: String,
-    /// What to do about it.
+    /// Suggested fix.
     pub(crate) hint: String,
 }
 
 impl Wrong {
     pub(crate) fn new(path: impl Into<String>, what: impl Into<String>) -> Self {
-        let hint = "see docs/guides/dialects.md for the shape of every dialect".to_owned();
+        let hint = "see docs/guides/dialects.md for the fields of every dialect".to_owned();
         Self { path: path.into(), what: what.into(), hint }
     }
 
@@ -32,19 +32,19 @@ impl Wrong {
 }
 
 impl From<Wrong> for Refused {
-    fn from(wrong: Wrong) -> Self {
-        let Wrong { path, what, hint } = wrong;
+    fn from(error: Wrong) -> Self {
+        let Wrong { path, what, hint } = error;
         let detail = if path.is_empty() { what } else { format!("{path}: {what}") };
         Self::new(Code::Invalid, detail).hint(hint)
     }
 }
 
-/// The path of a field.
+/// Returns the path of a field.
 pub(crate) fn under(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// An object whose fields are taken out one by one; none may be left over.
+/// An object whose fields are taken one by one; none may be left.
 pub(crate) struct Said<'a> {
     path: String,
     fields: Vec<(Cow<'a, str>, &'a RawValue)>,
@@ -55,17 +55,17 @@ impl<'a> Said<'a> {
         let path = path.into();
         let fields = match serde_json::from_str::<Fields<'a>>(raw.get()) {
             Ok(fields) => fields.into_pairs(),
-            Err(_) => return Err(Wrong::new(path, format!("{} is no object", shortened(raw.get())))),
+            Err(_) => return Err(Wrong::new(path, format!("{} is not an object", shortened(raw.get())))),
         };
         for (at, (name, _)) in fields.iter().enumerate() {
             if fields[..at].iter().any(|(other, _)| other == name) {
-                return Err(Wrong::new(under(&path, name), "is said twice"));
+                return Err(Wrong::new(under(&path, name), "duplicate field"));
             }
         }
         Ok(Self { path, fields })
     }
 
-    /// The path of one of its fields.
+    /// Returns the path of a field of this object.
     pub(super) fn at(&self, name: &str) -> String {
         under(&self.path, name)
     }
@@ -79,56 +79,56 @@ impl<'a> Said<'a> {
     }
 
     pub(super) fn missing(&self, name: &str) -> Wrong {
-        Wrong::new(self.at(name), "is missing")
+        Wrong::new(self.at(name), "missing field")
     }
 
-    /// A field as it stands there; `null` is something.
+    /// Takes a field as raw JSON; `null` counts as present.
     pub(super) fn raw(&mut self, name: &str) -> Option<&'a RawValue> {
         let at = self.fields.iter().position(|(field, _)| field == name)?;
         Some(self.fields.remove(at).1)
     }
 
-    /// A field that may be left out; `null` is left out.
+    /// Takes an optional field; `null` counts as absent.
     pub(super) fn value(&mut self, name: &str) -> Option<&'a RawValue> {
         self.raw(name).filter(|raw| raw.get() != "null")
     }
 
     pub(super) fn text(&mut self, name: &str) -> Result<Option<String>, Wrong> {
-        self.typed(name, "is no text")
+        self.typed(name, "is not a string")
     }
 
     pub(super) fn texts(&mut self, name: &str) -> Result<Option<Vec<String>>, Wrong> {
         let path = self.at(name);
         let Some(raw) = self.value(name) else { return Ok(None) };
         let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
-            return Err(Wrong::new(path, format!("{} is no list", shortened(raw.get()))));
+            return Err(Wrong::new(path, format!("{} is not a list", shortened(raw.get()))));
         };
         let read = items.iter().enumerate().map(|(at, item)| {
             serde_json::from_str(item.get()).map_err(|_| {
-                Wrong::new(format!("{path}[{at}]"), format!("{} is no text", shortened(item.get())))
+                Wrong::new(format!("{path}[{at}]"), format!("{} is not a string", shortened(item.get())))
             })
         });
         read.collect::<Result<_, _>>().map(Some)
     }
 
     pub(super) fn whole(&mut self, name: &str) -> Result<Option<u64>, Wrong> {
-        self.typed(name, "is no whole number")
+        self.typed(name, "is not a non-negative integer")
     }
 
     pub(super) fn yes(&mut self, name: &str) -> Result<Option<bool>, Wrong> {
-        self.typed(name, "is neither true nor false")
+        self.typed(name, "is not a boolean")
     }
 
-    /// A fraction, to the last bit as it was written.
+    /// Takes a number, parsed without loss of precision.
     pub(super) fn number(&mut self, name: &str) -> Result<Option<f64>, Wrong> {
         let path = self.at(name);
         let Some(raw) = self.value(name) else { return Ok(None) };
-        let begins = raw.get().starts_with(|first: char| first == '-' || first.is_ascii_digit());
-        let number = raw.get().parse().ok().filter(|number: &f64| begins && number.is_finite());
-        number.map(Some).ok_or_else(|| Wrong::new(path, format!("{} is no number", shortened(raw.get()))))
+        let is_numeric = raw.get().starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let number = raw.get().parse().ok().filter(|number: &f64| is_numeric && number.is_finite());
+        number.map(Some).ok_or_else(|| Wrong::new(path, format!("{} is not a number", shortened(raw.get()))))
     }
 
-    /// How sure somebody is.
+    /// Takes a confidence between 0 and 1.
     pub(super) fn confidence(&mut self, name: &str) -> Result<Option<f64>, Wrong> {
         let path = self.at(name);
         match self.number(name)? {
@@ -145,14 +145,14 @@ impl<'a> Said<'a> {
         id.map_err(|refused| Wrong::new(path, refused.detail))
     }
 
-    /// A time and how it was written. One without a zone is in UTC.
+    /// Takes a time, with its original text. A time without a zone is in UTC.
     pub(super) fn time(&mut self, name: &str) -> Result<Option<(Timestamp, String)>, Wrong> {
         let path = self.at(name);
         let Some(text) = self.text(name)? else { return Ok(None) };
         match time_of(&text) {
             Some(time) => Ok(Some((time, text))),
-            None => Err(Wrong::new(path, format!("{text:?} is no time"))
-                .hint("write it as in 2026-01-31T09:30:00.000Z")),
+            None => Err(Wrong::new(path, format!("invalid time {text:?}"))
+                .hint("use RFC 3339: 2026-01-31T09:30:00.000Z")),
         }
     }
 
@@ -161,41 +161,41 @@ impl<'a> Said<'a> {
         self.value(name).map(|raw| Said::read(path, raw)).transpose()
     }
 
-    /// One word of several.
+    /// Takes one of several named values.
     pub(super) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Result<Option<T>, Wrong> {
         let path = self.at(name);
         let Some(text) = self.text(name)? else { return Ok(None) };
         match words.iter().find(|(word, _)| *word == text) {
-            Some((_, meant)) => Ok(Some(*meant)),
+            Some((_, value)) => Ok(Some(*value)),
             None => {
                 let all: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-                Err(Wrong::new(path, format!("{text:?} is none of {}", all.join(", "))))
+                Err(Wrong::new(path, format!("unknown value {text:?}, expected one of {}", all.join(", "))))
             }
         }
     }
 
-    fn typed<T: Deserialize<'a>>(&mut self, name: &str, otherwise: &str) -> Result<Option<T>, Wrong> {
+    fn typed<T: Deserialize<'a>>(&mut self, name: &str, expectation: &str) -> Result<Option<T>, Wrong> {
         let path = self.at(name);
         let Some(raw) = self.value(name) else { return Ok(None) };
-        let wrong = |_| Wrong::new(path, format!("{} {otherwise}", shortened(raw.get())));
-        serde_json::from_str(raw.get()).map(Some).map_err(wrong)
+        let error = |_| Wrong::new(path, format!("{} {expectation}", shortened(raw.get())));
+        serde_json::from_str(raw.get()).map(Some).map_err(error)
     }
 
-    /// What is left, for whoever keeps it.
+    /// Returns the remaining fields.
     pub(super) fn rest(self) -> Vec<(Cow<'a, str>, &'a RawValue)> {
         self.fields
     }
 
-    /// Nothing may be left: what nobody reads was meant to be something.
+    /// Refuses remaining fields: an unknown field is an error.
     pub(super) fn end(self, instead: &str) -> Result<(), Wrong> {
         match self.fields.first() {
             None => Ok(()),
-            Some((name, _)) => Err(Wrong::new(self.at(name), "is no field of this dialect").hint(instead)),
+            Some((name, _)) => Err(Wrong::new(self.at(name), "unknown field").hint(instead)),
         }
     }
 }
 
-/// A time as people and programs write it.
+/// Parses a time with or without a zone.
 pub(super) fn time_of(text: &str) -> Option<Timestamp> {
     let zoned = text.parse::<jiff::Timestamp>().ok();
     let time = zoned.or_else(|| {
@@ -205,7 +205,7 @@ pub(super) fn time_of(text: &str) -> Option<Timestamp> {
     u64::try_from(time.as_millisecond()).ok().map(Timestamp)
 }
 
-/// So much of a value that people recognise it.
+/// Truncates a value for an error message.
 pub(super) fn shortened(json: &str) -> Cow<'_, str> {
     const CHARS: usize = 40;
     match json.char_indices().nth(CHARS) {

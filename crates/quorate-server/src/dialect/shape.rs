@@ -1,10 +1,10 @@
-//! Writing a message in the shape of a dialect: fields in order, values as they came.
+//! Writer for JSON objects: fields in order, raw values unchanged.
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// An object on its way out. Its fields stay in their order, and what is raw stays as it is.
+/// A JSON object under construction. Fields keep their order, and raw values their bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shape(Vec<(String, Box<RawValue>)>);
 
@@ -14,7 +14,7 @@ impl Shape {
         self
     }
 
-    /// A field that is left out if there is nothing to say.
+    /// Adds a field if it has a value.
     pub(super) fn maybe(self, name: &str, value: Option<impl Serialize>) -> Self {
         match value {
             Some(value) => self.with(name, value),
@@ -22,7 +22,7 @@ impl Shape {
         }
     }
 
-    /// The fields of another object behind its own.
+    /// Appends the fields of another object.
     pub(super) fn followed_by(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
@@ -47,7 +47,7 @@ impl Serialize for Shape {
     }
 }
 
-/// JSON of something that always is JSON.
+/// Serializes a value that always has a JSON representation.
 pub(crate) fn raw_of(value: &(impl Serialize + ?Sized)) -> Box<RawValue> {
     to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

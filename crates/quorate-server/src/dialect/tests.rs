@@ -1,4 +1,4 @@
-//! Every dialect by itself: the seeds' examples, the way there and back, and what is refused.
+//! Tests of each dialect: examples of the frameworks, round trips, and errors.
 
 mod examples;
 mod round_trip;
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{Dialect, Letter};
 
-/// One of the seeds' own examples.
+/// An example message of a framework.
 macro_rules! seed {
     ($name:literal) => {
         include_str!(concat!("../../../tests/seeds/", $name))
@@ -25,17 +25,17 @@ pub(super) fn value(raw: &RawValue) -> Value {
     serde_json::from_str(raw.get()).expect("JSON")
 }
 
-/// Reads, and writes again.
-pub(super) fn there_and_back(dialect: Dialect, text: &str) -> Value {
-    let letter = dialect.read("", &raw(text)).expect("it is read");
-    value(&dialect.write(&letter).expect("it is written"))
+/// Parses and renders a message.
+pub(super) fn round_trip(dialect: Dialect, text: &str) -> Value {
+    let envelope = dialect.read("", &raw(text)).expect("it is read");
+    value(&dialect.write(&envelope).expect("it is written"))
 }
 
-/// All of a letter, to be compared.
-pub(super) fn all_of(letter: &Letter) -> impl PartialEq + std::fmt::Debug + use<> {
+/// Returns all parts of an envelope, for comparison.
+pub(super) fn parts_of(envelope: &Letter) -> impl PartialEq + std::fmt::Debug + use<> {
     let metadata: Option<Value> =
-        letter.message.metadata.as_deref().map(|text| serde_json::from_str(text).expect("JSON"));
-    let message = quorate_core::Message { metadata: None, ..letter.message.clone() };
-    let stamp = letter.stamp.as_ref().map(|stamp| stamp.get().to_owned());
-    (letter.id.clone(), stamp, message, letter.payload.get().to_owned(), metadata)
+        envelope.message.metadata.as_deref().map(|text| serde_json::from_str(text).expect("JSON"));
+    let message = quorate_core::Message { metadata: None, ..envelope.message.clone() };
+    let stamp = envelope.stamp.as_ref().map(|stamp| stamp.get().to_owned());
+    (envelope.id.clone(), stamp, message, envelope.payload.get().to_owned(), metadata)
 }

@@ -1,5 +1,5 @@
-//! YAML in and out: read strictly, without anchors, within bounds, and with the line and column of everything; then it is
-//! JSON like everything else.
+//! YAML input and output. Parsed strictly and within limits, without anchors, and with the line and column of every
+//! value; then converted to JSON.
 
 use std::collections::HashMap;
 
@@ -14,48 +14,48 @@ use serde_saphyr::{Error, Spanned};
 
 use super::said::Wrong;
 
-/// How deep YAML may be nested: its reader needs much more room for each level than that of JSON.
+/// Maximum nesting depth. The YAML parser needs much more stack per level than the JSON parser.
 const YAML_DEPTH_MAX: usize = 24;
-/// Nodes that one document may have.
+/// Maximum number of nodes in a document.
 const NODES_MAX: usize = 100_000;
 
-/// A document: as JSON, and where in the YAML each of its parts stood.
+/// A document as JSON, with the YAML position of each value.
 pub(crate) struct Document {
     pub(crate) json: Bytes,
-    places: HashMap<String, (u64, u64)>,
+    positions: HashMap<String, (u64, u64)>,
 }
 
 impl Document {
-    /// Reads a document.
+    /// Parses a document.
     ///
     /// # Errors
-    /// `INVALID` with line and column, also for anchors and several documents; `LIMIT_EXCEEDED` for what is too deep or too
-    /// large.
+    /// `INVALID` with line and column, including for anchors and several documents; `LIMIT_EXCEEDED` for a document
+    /// that is nested too deep or too large.
     pub(crate) fn read(bytes: &Bytes) -> Result<Self, Refused> {
         let Ok(text) = std::str::from_utf8(bytes) else {
-            return Err(Refused::new(Code::Invalid, "the YAML is no text in UTF-8"));
+            return Err(Refused::new(Code::Invalid, "the YAML is not valid UTF-8"));
         };
         let mut tree: Spanned<Tree> =
             serde_saphyr::from_str_with_options(text, options()).map_err(refused)?;
-        keep_numbers(&mut tree, text);
-        let mut places = HashMap::new();
-        note(&mut places, "", &tree);
+        preserve_numbers(&mut tree, text);
+        let mut positions = HashMap::new();
+        record_positions(&mut positions, "", &tree);
         let json = serde_json::to_vec(&tree.value).unwrap_or_default();
-        Ok(Self { json: json.into(), places })
+        Ok(Self { json: json.into(), positions })
     }
 
-    /// Says where in the YAML something is wrong.
+    /// Adds the YAML position to an error.
     pub(crate) fn located(&self, wrong: Wrong) -> Refused {
         let mut path = wrong.path.as_str();
-        let place = loop {
-            match self.places.get(path) {
-                Some(place) => break Some(*place),
+        let position = loop {
+            match self.positions.get(path) {
+                Some(position) => break Some(*position),
                 None if path.is_empty() => break None,
                 None => path = parent(path),
             }
         };
         let mut refused = Refused::from(wrong);
-        if let Some((line, column)) = place {
+        if let Some((line, column)) = position {
             refused.detail = format!("line {line}, column {column}: {}", refused.detail);
         }
         refused
@@ -83,15 +83,15 @@ fn options() -> serde_saphyr::Options {
 }
 
 fn refused(error: Error) -> Refused {
-    let place = error.location().map(|at| (at.line(), at.column()));
-    let at = place.map(|(line, column)| format!("line {line}, column {column}: ")).unwrap_or_default();
+    let position = error.location().map(|at| (at.line(), at.column()));
+    let at = position.map(|(line, column)| format!("line {line}, column {column}: ")).unwrap_or_default();
     let Error::Budget { breach, .. } = error.without_snippet() else {
         let what = error.without_snippet().to_string();
-        // It stands in front already.
-        let what =
-            place.and_then(|(line, column)| what.strip_suffix(&format!(" at line {line}, column {column}")));
+        // Already part of the prefix.
+        let what = position
+            .and_then(|(line, column)| what.strip_suffix(&format!(" at line {line}, column {column}")));
         let what = what.map_or_else(|| error.without_snippet().to_string(), ToOwned::to_owned);
-        return Refused::new(Code::Invalid, format!("{at}the YAML cannot be read: {what}"))
+        return Refused::new(Code::Invalid, format!("{at}invalid YAML: {what}"))
             .hint("see docs/guides/dialects.md for examples");
     };
     let too_much = |what: &str, limit: usize, hint: &str| {
@@ -103,79 +103,79 @@ fn refused(error: Error) -> Refused {
         BudgetBreach::Depth { .. } => {
             too_much("is nested too deep", YAML_DEPTH_MAX, "flatten it, or send it as JSON")
         }
-        // These are no matter of how many.
+        // Not allowed at all, so there is no limit to report.
         BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
-            wrong("has anchors or aliases", "write it without them")
+            wrong("contains anchors or aliases", "remove them")
         }
         BudgetBreach::Documents { .. } => {
-            wrong("has more than one document", "send one document; it may be a list")
+            wrong("contains more than one document", "send one document, which may be a list")
         }
-        _ => too_much("is too large", NODES_MAX, "send it in parts"),
+        _ => too_much("is too large", NODES_MAX, "split it into several requests"),
     }
 }
 
-/// What YAML and JSON have in common. Fields stay in their order.
+/// Values common to YAML and JSON. Fields keep their order.
 enum Tree {
-    Nothing,
-    Yes(bool),
-    Whole(i64),
-    Large(u64),
-    Number(f64),
-    /// A number as it was written: no computer's number need hold it.
+    Null,
+    Bool(bool),
+    Signed(i64),
+    Unsigned(u64),
+    Float(f64),
+    /// A number as written, of any precision.
     Exact(Box<RawValue>),
     Text(String),
     List(Vec<Spanned<Tree>>),
     Object(Vec<(String, Spanned<Tree>)>),
 }
 
-fn note(places: &mut HashMap<String, (u64, u64)>, path: &str, tree: &Spanned<Tree>) {
-    places.insert(path.to_owned(), (tree.referenced.line(), tree.referenced.column()));
+fn record_positions(positions: &mut HashMap<String, (u64, u64)>, path: &str, tree: &Spanned<Tree>) {
+    positions.insert(path.to_owned(), (tree.referenced.line(), tree.referenced.column()));
     match &tree.value {
         Tree::List(items) => {
             for (at, item) in items.iter().enumerate() {
-                note(places, &format!("{path}[{at}]"), item);
+                record_positions(positions, &format!("{path}[{at}]"), item);
             }
         }
         Tree::Object(fields) => {
             for (name, value) in fields {
-                note(places, &super::said::under(path, name), value);
+                record_positions(positions, &super::said::under(path, name), value);
             }
         }
         _ => {}
     }
 }
 
-/// Numbers that JSON writes the same way stay as they were written.
-fn keep_numbers(tree: &mut Spanned<Tree>, text: &str) {
+/// Preserves numbers as written, if JSON has the same notation.
+fn preserve_numbers(tree: &mut Spanned<Tree>, text: &str) {
     let span = tree.referenced.span();
     match &mut tree.value {
-        Tree::List(items) => items.iter_mut().for_each(|item| keep_numbers(item, text)),
-        Tree::Object(fields) => fields.iter_mut().for_each(|(_, value)| keep_numbers(value, text)),
-        number @ (Tree::Whole(_) | Tree::Large(_) | Tree::Number(_)) => {
+        Tree::List(items) => items.iter_mut().for_each(|item| preserve_numbers(item, text)),
+        Tree::Object(fields) => fields.iter_mut().for_each(|(_, value)| preserve_numbers(value, text)),
+        number @ (Tree::Signed(_) | Tree::Unsigned(_) | Tree::Float(_)) => {
             let written = span.byte_offset().zip(span.byte_len()).and_then(|(start, length)| {
                 let start = usize::try_from(start).ok()?;
                 text.get(start..start.checked_add(usize::try_from(length).ok()?)?)
             });
             let exact = written.and_then(|written| RawValue::from_string(written.trim().to_owned()).ok());
-            // Not what stands in quotes or behind a tag.
+            // Excludes quoted and tagged values.
             if let Some(exact) = exact
                 .filter(|raw| raw.get().starts_with(|letter: char| letter == '-' || letter.is_ascii_digit()))
             {
                 *number = Tree::Exact(exact);
             }
         }
-        Tree::Nothing | Tree::Yes(_) | Tree::Exact(_) | Tree::Text(_) => {}
+        Tree::Null | Tree::Bool(_) | Tree::Exact(_) | Tree::Text(_) => {}
     }
 }
 
 impl Serialize for Tree {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Nothing => serializer.serialize_unit(),
-            Self::Yes(yes) => serializer.serialize_bool(*yes),
-            Self::Whole(number) => serializer.serialize_i64(*number),
-            Self::Large(number) => serializer.serialize_u64(*number),
-            Self::Number(number) => serializer.serialize_f64(*number),
+            Self::Null => serializer.serialize_unit(),
+            Self::Bool(value) => serializer.serialize_bool(*value),
+            Self::Signed(number) => serializer.serialize_i64(*number),
+            Self::Unsigned(number) => serializer.serialize_u64(*number),
+            Self::Float(number) => serializer.serialize_f64(*number),
             Self::Exact(number) => number.serialize(serializer),
             Self::Text(text) => serializer.serialize_str(text),
             Self::List(items) => serializer.collect_seq(items.iter().map(|item| &item.value)),
@@ -198,31 +198,31 @@ impl<'de> Visitor<'de> for TreeVisitor {
     type Value = Tree;
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("what JSON can say, too")
+        f.write_str("a value that JSON can represent")
     }
 
     fn visit_unit<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Nothing)
+        Ok(Tree::Null)
     }
 
     fn visit_none<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Nothing)
+        Ok(Tree::Null)
     }
 
-    fn visit_bool<E>(self, yes: bool) -> Result<Tree, E> {
-        Ok(Tree::Yes(yes))
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Bool(value))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Tree, E> {
-        Ok(Tree::Whole(number))
+        Ok(Tree::Signed(number))
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Tree, E> {
-        Ok(Tree::Large(number))
+        Ok(Tree::Unsigned(number))
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Tree, E> {
-        Ok(Tree::Number(number))
+        Ok(Tree::Float(number))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Tree, E> {
@@ -246,15 +246,15 @@ impl<'de> Visitor<'de> for TreeVisitor {
     }
 }
 
-/// JSON as YAML. A number that no computer's number holds exactly is written as a text.
+/// Renders JSON as YAML. Integers that do not fit into 64 bits become strings.
 pub(crate) fn written(json: &RawValue) -> Result<String, Refused> {
     serde_saphyr::to_string(&Value::of(json)).map_err(|error| {
-        // Only a type of our own that is no YAML could do that.
-        Refused::new(Code::Unavailable, format!("the answer could not be written: {error}"))
+        // Only a bug in one of our own Serialize types can cause this.
+        Refused::new(Code::Unavailable, format!("failed to serialize the response: {error}"))
     })
 }
 
-/// JSON on its way out, in its order.
+/// JSON value with fields in order.
 enum Value {
     Plain(serde_json::Value),
     List(Vec<Value>),

@@ -1,4 +1,4 @@
-//! What is written, what is left out, and how a line looks.
+//! Level filter, rate limit and line formats.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use tracing::subscriber::with_default;
 
 use super::{Journal, Level, Style};
 
-/// The lines of what a piece of code reports.
+/// Returns the lines written while `code` runs.
 fn lines(level: Level, style: Style, now: &Arc<AtomicU64>, code: impl FnOnce()) -> Vec<String> {
     let written = Arc::new(Mutex::new(Vec::new()));
     let (out, clock) = (Arc::clone(&written), Arc::clone(now));
@@ -36,9 +36,9 @@ fn report() {
     tracing::trace!("one message");
 }
 
-// Fails under: no bound; a bound that forgets what it left out; errors that are left out.
+// Fails under: no limit; a limit that does not report the suppressed warnings; suppressed errors.
 #[test]
-fn a_flood_of_warnings_is_told_by_its_number() {
+fn a_flood_of_warnings_is_reported_by_its_number() {
     let now = at(5_000);
     let written = lines(Level::Warn, Style::Json, &now, || {
         (0..1_000).for_each(|_| tracing::warn!("request"));
@@ -48,12 +48,12 @@ fn a_flood_of_warnings_is_told_by_its_number() {
     });
     assert_eq!(written.len(), 20 + 1 + 2);
     assert!(written[20].contains("failed"), "{}", written[20]);
-    assert!(written[21].contains("\"event\":\"left out\",\"warnings\":980"), "{}", written[21]);
+    assert!(written[21].contains("\"event\":\"warnings suppressed\",\"warnings\":980"), "{}", written[21]);
 }
 
-// Fails under: fields out of their order; a number or a missing value as text; a level that is not filtered.
+// Fails under: fields out of order; a number or a missing value as text; a level that is not filtered.
 #[test]
-fn a_line_is_one_object_or_words_on_a_line() {
+fn a_line_is_a_json_object_or_plain_text() {
     let json = lines(Level::Debug, Style::Json, &at(1_767_225_600_001), report);
     assert_eq!(json.len(), 2, "{json:?}");
     assert_eq!(
@@ -87,7 +87,7 @@ fn i18_events_of_other_crates_are_not_written() {
     assert!(written.iter().all(|line| line.contains("ours")), "{written:?}");
 }
 
-// Fails under: a journal for the process.
+// Fails under: process-wide state.
 #[test]
 fn two_journals_do_not_mix() {
     let inner = Mutex::new(Vec::new());

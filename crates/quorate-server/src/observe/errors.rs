@@ -1,55 +1,55 @@
-//! Refusals and failures, by code and by agent. The number of agents that are told apart is bounded.
+//! Error counters by code and agent. The number of agent labels is bounded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{Code, Principal, SpaceNo};
 
-/// Agents of a space that are told apart; the others are `other`.
+/// Maximum number of agent labels per space; further agents are counted as `other`.
 pub(super) const AGENTS_MAX: usize = 100;
-/// The name of all the others.
+/// Label of all further agents.
 const OTHER: &str = "other";
 
 #[derive(Default)]
-struct OfSpace {
+struct SpaceErrors {
     agents: HashMap<String, ()>,
-    /// By code and agent; no agent is the empty text.
+    /// By code and agent; empty for callers that are not agents.
     counts: BTreeMap<(&'static str, String), u64>,
 }
 
-/// What was refused, space by space. Who is not known belongs to none.
+/// Error counters by space; `None` for unauthenticated callers.
 #[derive(Default)]
-pub(crate) struct Errors(Mutex<HashMap<Option<SpaceNo>, OfSpace>>);
+pub(crate) struct Errors(Mutex<HashMap<Option<SpaceNo>, SpaceErrors>>);
 
 impl Errors {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Option<SpaceNo>, OfSpace>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<SpaceNo>, SpaceErrors>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn count(&self, by: Option<(SpaceNo, &Principal)>, code: Code) {
         let mut spaces = self.lock();
-        let of = spaces.entry(by.map(|(space, _)| space)).or_default();
+        let errors = spaces.entry(by.map(|(space, _)| space)).or_default();
         let agent = match by {
             Some((_, Principal::Agent(agent))) => agent.as_str(),
             _ => "",
         };
         let agent = match agent {
             "" => "",
-            known if of.agents.contains_key(known) => known,
-            new if of.agents.len() < AGENTS_MAX => {
-                of.agents.insert(new.to_owned(), ());
+            labelled if errors.agents.contains_key(labelled) => labelled,
+            new if errors.agents.len() < AGENTS_MAX => {
+                errors.agents.insert(new.to_owned(), ());
                 new
             }
             _ => OTHER,
         };
-        *of.counts.entry((code.as_str(), agent.to_owned())).or_default() += 1;
+        *errors.counts.entry((code.as_str(), agent.to_owned())).or_default() += 1;
     }
 
-    /// Each code and agent with its count.
+    /// Returns each code and agent with its count.
     pub(super) fn list(&self, space: Option<SpaceNo>) -> Vec<(&'static str, String, u64)> {
         let spaces = self.lock();
-        let of = spaces.get(&space).into_iter().flat_map(|of| &of.counts);
-        of.map(|((code, agent), count)| (*code, agent.clone(), *count)).collect()
+        let errors = spaces.get(&space).into_iter().flat_map(|errors| &errors.counts);
+        errors.map(|((code, agent), count)| (*code, agent.clone(), *count)).collect()
     }
 }
 
@@ -59,9 +59,9 @@ mod tests {
 
     use super::{AGENTS_MAX, Errors};
 
-    // Fails under: a label for every agent that there is.
+    // Fails under: a label for every agent.
     #[test]
-    fn d11_ten_thousand_agents_have_a_hundred_labels() {
+    fn d11_agent_labels_are_bounded() {
         let errors = Errors::default();
         for n in 0..10_000 {
             let agent = Principal::Agent(AgentId::new(format!("agent-{n}")).expect("an id"));

@@ -1,4 +1,5 @@
-//! What the log says in numbers. Records are read after they were acknowledged, away from the writer; each once.
+//! Aggregates the log of a space into metrics and spans. Each record is read once, after it was acknowledged, without
+//! involving the writer.
 
 use quorate_core::{
     AgentNo, DeliveryNo, Effect, EndState, Next, Record, RecordKind, ReturnCause, Seq, Timestamp, codec,
@@ -8,33 +9,33 @@ use quorate_engine::{Error, Pace, Space};
 use super::histogram::Histogram;
 use super::spans::{Place, Spans};
 
-/// Records read at once.
+/// Records per read.
 const PAGE: usize = 1_000;
-/// Records before the start of the hub of which the spans are taken up, so that traces outlive a restart.
+/// Number of records before the start of the hub whose spans are restored, so that traces survive a restart.
 const HISTORY: u64 = 20_000;
 
-/// Figures of one space since the hub was started.
+/// Counters of one space since the hub was started.
 #[derive(Default)]
 pub(super) struct Counted {
     pub(super) records: u64,
     pub(super) sweeps: u64,
-    /// By type and level of priority.
+    /// By message type and priority level.
     pub(super) sent: [[u64; 4]; 4],
-    /// By type.
+    /// By message type.
     pub(super) received: [u64; 4],
     pub(super) redelivered: u64,
-    /// From sending to the ack, by type.
+    /// From send to ack, by message type.
     pub(super) latency_ms: [Histogram; 4],
-    /// From sending to the first hand-over, by level of priority.
+    /// From send to first delivery, by priority level.
     pub(super) queue_ms: [Histogram; 4],
     pub(super) leased: u64,
-    /// By cause, as in [`CAUSES`].
+    /// By cause, as in [`RETURN_CAUSES`].
     pub(super) returned: [u64; CAUSES.len()],
-    /// By end, as in [`ENDS`].
+    /// By end state, as in [`END_STATES`].
     pub(super) ended: [u64; 4],
 }
 
-/// Why deliveries come back.
+/// Causes of returned deliveries.
 pub(super) const CAUSES: [ReturnCause; 6] = [
     ReturnCause::Nacked,
     ReturnCause::Lapsed,
@@ -43,7 +44,7 @@ pub(super) const CAUSES: [ReturnCause; 6] = [
     ReturnCause::Offline,
     ReturnCause::Restored,
 ];
-/// How deliveries end.
+/// End states of deliveries.
 pub(super) const ENDS: [(EndState, &str); 4] = [
     (EndState::Acked, "acked"),
     (EndState::Dead, "dead"),
@@ -51,19 +52,19 @@ pub(super) const ENDS: [(EndState, &str); 4] = [
     (EndState::Purged, "purged"),
 ];
 
-/// Reads the log of one space to its end, again and again.
+/// Incremental aggregate of one space's log.
 pub(crate) struct Fold {
     next: Seq,
-    /// The first record that counts; earlier ones are taken up for their spans only.
+    /// First record that is counted; earlier ones are read for their spans only.
     from: Seq,
     pub(super) counted: Counted,
     pub(crate) spans: Spans,
-    /// Messages whose last delivery has ended, if anybody collects them.
+    /// Messages whose last delivery has ended, if an exporter collects them.
     finished: Option<Vec<Place>>,
 }
 
 impl Fold {
-    /// Begins a while before the head.
+    /// Starts [`HISTORY`] records before the head.
     pub(super) fn new(head: Seq, collects: bool) -> Self {
         Self {
             next: Seq(head.0.saturating_sub(HISTORY) + 1),
@@ -74,12 +75,12 @@ impl Fold {
         }
     }
 
-    /// The next record to be read.
+    /// Returns the next record to read.
     pub(super) fn next(&self) -> Seq {
         self.next
     }
 
-    /// Reads at most one page. Says whether that was all up to this record.
+    /// Reads at most one page. Returns whether everything up to `to` has been read.
     pub(super) async fn page(&mut self, space: &Space, to: Seq) -> Result<bool, Error> {
         if self.next > to {
             return Ok(true);
@@ -90,30 +91,30 @@ impl Fold {
         }
         let mut pace = Pace::default();
         for record in &records {
-            self.take_in(space, record);
+            self.apply(space, record);
             pace.after(record).await;
         }
         Ok(self.next > to)
     }
 
-    /// Messages that have ended since the last call.
+    /// Returns the messages that have ended since the last call.
     pub(super) fn take_finished(&mut self) -> Vec<Place> {
         self.finished.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    fn take_in(&mut self, space: &Space, record: &Record) {
+    fn apply(&mut self, space: &Space, record: &Record) {
         self.next = Seq(record.seq.0 + 1);
-        let counts = record.seq >= self.from;
-        if counts {
+        let is_counted = record.seq >= self.from;
+        if is_counted {
             self.counted.records += 1;
             self.counted.sweeps += u64::from(record.kind == RecordKind::Sweep.number());
         }
-        // What a later release wrote is for a later release to count.
+        // Skip records in a format of a later release.
         let Ok(body) = codec::read_bare(record) else { return };
         let eras = std::sync::Arc::clone(&space.published().eras);
         let mut n = 0;
         for effect in &body.effects {
-            let step = Step { fold: self, at: record.at, counts };
+            let step = Step { fold: self, at: record.at, is_counted };
             if let Effect::Sent { message, first, deliveries, .. } = effect {
                 let id = eras.message_id(record.seq, n);
                 n += 1;
@@ -127,37 +128,37 @@ impl Fold {
     }
 }
 
-/// One effect on its way in.
+/// One effect being applied.
 struct Step<'a> {
     fold: &'a mut Fold,
     at: Timestamp,
-    counts: bool,
+    is_counted: bool,
 }
 
 impl Step<'_> {
-    fn sent(mut self, place: Place, first: DeliveryNo, deliveries: &[quorate_core::NewDelivery]) {
-        let Some(span) = self.fold.spans.get_mut(place) else { return };
+    fn sent(mut self, position: Place, first: DeliveryNo, deliveries: &[quorate_core::NewDelivery]) {
+        let Some(span) = self.fold.spans.get_mut(position) else { return };
         let (kind, level) = (span.kind as usize, span.level);
-        if self.counts {
+        if self.is_counted {
             self.fold.counted.sent[kind][level] += 1;
         }
         for (number, delivery) in (first.0..).map(DeliveryNo).zip(deliveries) {
-            self.fold.spans.delivery(place, number, delivery.to.agent_no());
+            self.fold.spans.delivery(position, number, delivery.to.agent_no());
             if delivery.lease.is_some() {
-                self.handed(place, number, None);
+                self.handed(position, number, None);
             }
         }
         if deliveries.is_empty() {
-            // An answer goes straight to whoever waits for it.
-            if self.counts && kind == quorate_core::MessageType::Response as usize {
+            // An answer goes directly to the waiting requester, without a delivery.
+            if self.is_counted && kind == quorate_core::MessageType::Response as usize {
                 self.fold.counted.received[kind] += 1;
                 self.fold.counted.latency_ms[kind].observe(0);
             }
-            self.finish(place);
+            self.finish(position);
         }
     }
 
-    /// Everything but a message.
+    /// Applies any effect except a sent message.
     fn one(mut self, effect: &Effect) {
         match effect {
             Effect::Leased { deliveries, .. } => {
@@ -194,17 +195,17 @@ impl Step<'_> {
         }
     }
 
-    fn handed(&mut self, place: Place, number: DeliveryNo, to: Option<AgentNo>) {
-        self.fold.counted.leased += u64::from(self.counts);
-        let (at, counts) = (self.at, self.counts);
-        let Some((span, index)) = self.fold.spans.find(place, number) else { return };
+    fn handed(&mut self, position: Place, number: DeliveryNo, to: Option<AgentNo>) {
+        self.fold.counted.leased += u64::from(self.is_counted);
+        let (at, is_counted) = (self.at, self.is_counted);
+        let Some((span, index)) = self.fold.spans.find(position, number) else { return };
         let (kind, level, due) = (span.kind as usize, span.level, span.due);
         let delivery = &mut span.deliveries[index];
         let is_first = delivery.handed_at.is_none();
         delivery.handed_at.get_or_insert(at);
         delivery.attempts = delivery.attempts.saturating_add(1);
         delivery.agent = to.or(delivery.agent);
-        if !counts {
+        if !is_counted {
             return;
         }
         if is_first {
@@ -215,13 +216,13 @@ impl Step<'_> {
         }
     }
 
-    fn returned(&mut self, place: Place, number: DeliveryNo, cause: ReturnCause, next: Next) {
-        if self.counts
+    fn returned(&mut self, position: Place, number: DeliveryNo, cause: ReturnCause, next: Next) {
+        if self.is_counted
             && let Some(index) = CAUSES.iter().position(|one| *one == cause)
         {
             self.fold.counted.returned[index] += 1;
         }
-        if let Some((span, index)) = self.fold.spans.find(place, number) {
+        if let Some((span, index)) = self.fold.spans.find(position, number) {
             let delivery = &mut span.deliveries[index];
             delivery.returned = Some(cause);
             if let Next::Redirected(agent) = next {
@@ -229,40 +230,40 @@ impl Step<'_> {
             }
         }
         match next {
-            Next::Dead => self.ended(place, number, EndState::Dead),
-            Next::Expired => self.ended(place, number, EndState::Expired),
+            Next::Dead => self.ended(position, number, EndState::Dead),
+            Next::Expired => self.ended(position, number, EndState::Expired),
             Next::Ready | Next::Scheduled(_) | Next::Redirected(_) => {}
         }
     }
 
-    fn ended(&mut self, place: Place, number: DeliveryNo, how: EndState) {
-        if self.counts
+    fn ended(&mut self, position: Place, number: DeliveryNo, how: EndState) {
+        if self.is_counted
             && let Some(index) = ENDS.iter().position(|(end, _)| *end == how)
         {
             self.fold.counted.ended[index] += 1;
         }
-        let (at, counts) = (self.at, self.counts);
-        let Some((span, index)) = self.fold.spans.find(place, number) else { return };
+        let (at, is_counted) = (self.at, self.is_counted);
+        let Some((span, index)) = self.fold.spans.find(position, number) else { return };
         let (kind, sent_at) = (span.kind as usize, span.at);
         let is_last = span.end(index, at, how);
-        if counts && how == EndState::Acked {
+        if is_counted && how == EndState::Acked {
             self.fold.counted.latency_ms[kind].observe(at.0.saturating_sub(sent_at.0));
         }
         if is_last {
-            self.finish(place);
+            self.finish(position);
         }
     }
 
-    fn finish(&mut self, place: Place) {
+    fn finish(&mut self, position: Place) {
         let Some(finished) = &mut self.fold.finished else { return };
-        if !self.counts {
+        if !self.is_counted {
             return;
         }
-        // A dead letter that was given out again ends twice; it is the same span.
-        if let Some(span) = self.fold.spans.get_mut(place)
+        // A redriven dead letter ends twice, but is exported once.
+        if let Some(span) = self.fold.spans.get_mut(position)
             && !std::mem::replace(&mut span.exported, true)
         {
-            finished.push(place);
+            finished.push(position);
         }
     }
 }

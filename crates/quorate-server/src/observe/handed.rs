@@ -1,5 +1,6 @@
-//! Which spans were handed out of late, so that what an agent sends within one continues its trace, whether it says so or
-//! not. In memory and bounded: what is forgotten is found in the log by its cause, or begins a trace of its own.
+//! Trace contexts of recent deliveries. A message that an agent sends while it handles a delivery continues the trace
+//! of that delivery, even if the agent does not set `traceparent`. In memory and bounded: after eviction the context
+//! is read from the log by causation, or the message starts a new trace.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +11,8 @@ use quorate_engine::{Delivery, MessageRef, Space};
 
 use crate::app::App;
 
-/// Hand-overs that are remembered.
-const HANDED_MAX: usize = 16_384;
+/// Maximum number of cached deliveries.
+const CACHED_MAX: usize = 16_384;
 
 #[derive(Default)]
 struct Inner {
@@ -20,12 +21,12 @@ struct Inner {
     order: VecDeque<(SpaceNo, DeliveryId, MessageId)>,
 }
 
-/// What was handed out of late.
+/// Cache of trace contexts of recent deliveries.
 #[derive(Default)]
 pub(crate) struct Handed(Mutex<Inner>);
 
 impl Handed {
-    /// A delivery is on its way to its recipient.
+    /// Stores the trace context of a delivery that is being sent.
     pub(crate) fn note(&self, space: SpaceNo, delivery: &Delivery) {
         let (Some(lease), MessageRef::Durable(message), Some(context)) =
             (delivery.lease, delivery.id, delivery.trace())
@@ -38,7 +39,7 @@ impl Handed {
         }
         inner.by_message.insert((space, message), context);
         inner.order.push_back((space, lease.delivery, message));
-        if inner.order.len() > HANDED_MAX
+        if inner.order.len() > CACHED_MAX
             && let Some((space, delivery, message)) = inner.order.pop_front()
         {
             inner.by_delivery.remove(&(space, delivery));
@@ -57,9 +58,10 @@ impl Handed {
     }
 }
 
-/// Lets the messages of a commit continue the trace that they belong to: the one that they name, else the one of the
-/// request, else the one of what they answer or were caused by, else the one of the delivery that the commit ends.
-pub(crate) async fn continued(app: &App, space: &Space, ops: &mut [Op], given: Option<TraceContext>) {
+/// Sets the trace context of the messages in a commit. In order of precedence: the context that the message states,
+/// the context of the request, the context of its cause (`inReplyTo`, then `causationId`), the context of the acked
+/// delivery.
+pub(crate) async fn continued(app: &App, space: &Space, ops: &mut [Op], from_request: Option<TraceContext>) {
     let handed = &app.observed().handed;
     let mut acked = ops.iter().filter_map(|op| match op {
         Op::Ack(lease) => Some(lease.delivery),
@@ -69,7 +71,7 @@ pub(crate) async fn continued(app: &App, space: &Space, ops: &mut [Op], given: O
         },
         _ => None,
     });
-    let step = match (acked.next(), acked.next()) {
+    let of_acked = match (acked.next(), acked.next()) {
         (Some(one), None) => handed.of_delivery(space.number(), one),
         _ => None,
     };
@@ -78,9 +80,9 @@ pub(crate) async fn continued(app: &App, space: &Space, ops: &mut [Op], given: O
         if message.traceparent.is_some() {
             continue;
         }
-        let context = match given {
-            Some(given) => Some(given),
-            None => led_to(app, space, message).await.or(step),
+        let context = match from_request {
+            Some(from_request) => Some(from_request),
+            None => cause_context(app, space, message).await.or(of_acked),
         };
         if let Some(context) = context {
             set(op, context);
@@ -88,26 +90,25 @@ pub(crate) async fn continued(app: &App, space: &Space, ops: &mut [Op], given: O
     }
 }
 
-/// A message by itself: as [`continued`].
+/// Like [`propagate_traces`], for a single message.
 pub(crate) async fn one_continued(
     app: &App,
     space: &Space,
     message: &mut Message,
-    given: Option<TraceContext>,
+    from_request: Option<TraceContext>,
 ) {
     if message.traceparent.is_some() {
         return;
     }
-    let context = match given {
-        Some(given) => Some(given),
-        None => led_to(app, space, message).await,
+    let context = match from_request {
+        Some(from_request) => Some(from_request),
+        None => cause_context(app, space, message).await,
     };
     message.traceparent = context.map(|context| context.to_string());
 }
 
-/// The trace of what a message answers, else of what caused it. One that is not there is the sender's affair, and no reason
-/// to refuse what it says.
-async fn led_to(app: &App, space: &Space, message: &Message) -> Option<TraceContext> {
+/// Returns the trace context of the message it replies to, else of its cause. An unknown cause is ignored here.
+async fn cause_context(app: &App, space: &Space, message: &Message) -> Option<TraceContext> {
     for cause in [&message.in_reply_to, &message.causation_id].into_iter().flatten() {
         if let Some(context) = context_of(app, space, cause).await {
             return Some(context);
@@ -116,14 +117,14 @@ async fn led_to(app: &App, space: &Space, message: &Message) -> Option<TraceCont
     None
 }
 
-/// The trace of a message by its id, the hub's or its sender's.
+/// Returns the trace context of a message by its hub id or client id.
 async fn context_of(app: &App, space: &Space, cause: &str) -> Option<TraceContext> {
     let view = match cause.parse::<MessageId>() {
         Ok(id) => match app.observed().handed.of_message(space.number(), id) {
             Some(context) => return Some(context),
             None => space.message(id).await,
         },
-        // Of what lives in memory only nothing is kept.
+        // Ephemeral messages are not stored.
         Err(_) if cause.starts_with("eph_") => return None,
         Err(_) => space.message_by_client_id(&ClientId::new(cause).ok()?).await,
     };

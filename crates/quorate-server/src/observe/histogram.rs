@@ -1,10 +1,10 @@
 //! A histogram of milliseconds with fixed buckets.
 
-/// Upper bounds of the buckets, in milliseconds. From a hand-over in memory to a day.
+/// Upper bounds of the buckets in milliseconds, from an in-memory delivery to one day.
 pub(super) const BOUNDS_MS: [u64; 14] =
     [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 5_000, 30_000, 300_000, 86_400_000];
 
-/// How often something took how long.
+/// Distribution of durations.
 #[derive(Clone, Default)]
 pub(crate) struct Histogram {
     buckets: [u64; BOUNDS_MS.len()],
@@ -21,7 +21,7 @@ impl Histogram {
         self.sum_ms = self.sum_ms.saturating_add(ms);
     }
 
-    /// How many took at most so long, bound by bound.
+    /// Returns the cumulative count of each bound.
     pub(super) fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         BOUNDS_MS.iter().zip(self.buckets).scan(0, |sum, (bound, count)| {
             *sum += count;
@@ -35,11 +35,11 @@ mod tests {
     use super::Histogram;
 
     #[test]
-    fn buckets_hold_all_that_took_at_most_so_long() {
+    fn buckets_are_cumulative() {
         let mut histogram = Histogram::default();
         [0, 1, 2, 3, 100_000_000].into_iter().for_each(|ms| histogram.observe(ms));
-        let shown: Vec<_> = histogram.cumulative().take(3).collect();
-        assert_eq!(shown, [(1, 2), (2, 3), (5, 4)]);
+        let buckets: Vec<_> = histogram.cumulative().take(3).collect();
+        assert_eq!(buckets, [(1, 2), (2, 3), (5, 4)]);
         assert_eq!((histogram.cumulative().last(), histogram.count), (Some((86_400_000, 4)), 5));
     }
 }

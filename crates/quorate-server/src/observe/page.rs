@@ -1,7 +1,7 @@
-//! `GET /metrics` in the text format of Prometheus.
+//! `GET /metrics` in the Prometheus text format.
 //!
-//! Written by hand: most figures are read from what is published or from the fold when somebody looks, so a registry of
-//! live counters would hold nothing but copies of them. See `docs/decisions/0016-watching-without-the-writer.md`.
+//! Written by hand: most values are read at scrape time from published state or from the log aggregate, so a registry
+//! of live counters would only hold copies. See `docs/decisions/0016-watching-without-the-writer.md`.
 
 use std::fmt::Write as _;
 use std::sync::PoisonError;
@@ -15,20 +15,20 @@ use super::fold::{CAUSES, ENDS, Fold};
 use super::histogram::Histogram;
 use crate::call::Call;
 
-/// Types of messages, in the order in which they are counted.
+/// Message types, in counter order.
 const TYPES: [MessageType; 4] =
     [MessageType::Command, MessageType::Query, MessageType::Event, MessageType::Response];
-/// Levels of priority, in the order in which they are counted.
+/// Priority levels, in counter order.
 const LEVELS: [&str; 4] = ["low", "normal", "high", "urgent"];
 
-/// Labels and their values.
+/// Label names and values.
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// The text as it grows.
+/// Output buffer.
 #[derive(Default)]
-struct Page(String);
+struct MetricsText(String);
 
-impl Page {
+impl MetricsText {
     fn begin(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
@@ -67,21 +67,21 @@ impl Page {
     }
 }
 
-/// The figures of the caller's space; those of the hub, too, for who is of the space that runs it: what happens in one
-/// space is not to be seen from another.
+/// Renders the metrics of the caller's space, and those of the hub if `of_hub`. Activity in one space must not be
+/// visible from another.
 pub(crate) async fn page(call: &Call, of_hub: bool) -> Result<String, Error> {
     let observed = call.app.observed();
     let mut page = observed
         .look(&call.space, |fold| {
-            let mut page = Page::default();
+            let mut page = MetricsText::default();
             messages(&mut page, fold);
             deliveries(&mut page, fold);
             page.gauge(
                 "quorate_observed_lag_records",
-                "Records that these figures do not know of yet.",
+                "Records not included in these metrics yet.",
                 (call.space.published().head.seq.0 + 1).saturating_sub(fold.next().0),
             );
-            page.gauge("quorate_trace_spans", "Messages that traces can show.", fold.spans.len());
+            page.gauge("quorate_trace_spans", "Messages in the span index.", fold.spans.len());
             page
         })
         .await?;
@@ -96,54 +96,54 @@ pub(crate) async fn page(call: &Call, of_hub: bool) -> Result<String, Error> {
     Ok(page.0)
 }
 
-fn messages(page: &mut Page, fold: &Fold) {
+fn messages(page: &mut MetricsText, fold: &Fold) {
     let counted = &fold.counted;
-    page.begin("messages_sent_total", "counter", "Durable messages that were sent.");
+    page.begin("messages_sent_total", "counter", "Durable messages sent.");
     for (kind, levels) in TYPES.iter().zip(&counted.sent) {
         for (level, count) in LEVELS.iter().zip(levels) {
             page.value("messages_sent_total", &[("type", kind.as_str()), ("priority", level)], count);
         }
     }
-    page.begin("messages_received_total", "counter", "Deliveries that were handed over for the first time.");
+    page.begin("messages_received_total", "counter", "Deliveries delivered for the first time.");
     for (kind, count) in TYPES.iter().zip(&counted.received) {
         page.value("messages_received_total", &[("type", kind.as_str())], count);
     }
-    page.begin("message_latency_ms", "histogram", "From sending to the ack of a delivery, in milliseconds.");
+    page.begin("message_latency_ms", "histogram", "Time from send to ack of a delivery, in milliseconds.");
     for (kind, histogram) in TYPES.iter().zip(&counted.latency_ms) {
         page.histogram("message_latency_ms", "type", kind.as_str(), histogram);
     }
-    page.begin("queue_time_ms", "histogram", "From sending to the first hand-over, in milliseconds.");
+    page.begin("queue_time_ms", "histogram", "Time from send to first delivery, in milliseconds.");
     for (level, histogram) in LEVELS.iter().zip(&counted.queue_ms) {
         page.histogram("queue_time_ms", "priority", level, histogram);
     }
 }
 
-fn deliveries(page: &mut Page, fold: &Fold) {
+fn deliveries(page: &mut MetricsText, fold: &Fold) {
     let counted = &fold.counted;
-    page.counter("quorate_records_total", "Records that were written to the log.", counted.records);
-    page.counter("quorate_sweeps_total", "Records that time alone led to.", counted.sweeps);
-    page.counter("quorate_leases_total", "Times that a delivery was taken under a lease.", counted.leased);
-    page.counter(
-        "quorate_redeliveries_total",
-        "Times that a delivery was handed over again.",
-        counted.redelivered,
+    page.counter("quorate_records_total", "Records written to the log.", counted.records);
+    page.counter("quorate_sweeps_total", "Records written by timers.", counted.sweeps);
+    page.counter("quorate_leases_total", "Leases granted.", counted.leased);
+    page.counter("quorate_redeliveries_total", "Redeliveries.", counted.redelivered);
+    page.begin(
+        "quorate_leases_returned_total",
+        "counter",
+        "Leased deliveries returned to the queue, by cause.",
     );
-    page.begin("quorate_leases_returned_total", "counter", "Leased deliveries that came back, by cause.");
     for (cause, count) in CAUSES.iter().zip(&counted.returned) {
         page.value("quorate_leases_returned_total", &[("cause", cause.as_str())], count);
     }
-    page.begin("quorate_deliveries_ended_total", "counter", "Deliveries that ended, by how.");
+    page.begin("quorate_deliveries_ended_total", "counter", "Ended deliveries, by state.");
     for ((_, how), count) in ENDS.iter().zip(&counted.ended) {
         page.value("quorate_deliveries_ended_total", &[("state", how)], count);
     }
 }
 
-fn errors(page: &mut Page, observed: &Observed, space: &Space, of_hub: bool) {
+fn errors(page: &mut MetricsText, observed: &Observed, space: &Space, of_hub: bool) {
     page.begin("errors_total", "counter", "Refusals and failures, by code and agent.");
-    let nobody = if of_hub { observed.doors.errors.list(None) } else { Vec::new() };
+    let unauthenticated = if of_hub { observed.doors.errors.list(None) } else { Vec::new() };
     let mut listed = observed.doors.errors.list(Some(space.number()));
-    for (code, agent, count) in nobody {
-        // Whoever is not known is counted with those who are no agents.
+    for (code, agent, count) in unauthenticated {
+        // Unauthenticated callers are counted with callers that are not agents.
         match listed.iter_mut().find(|(other, by, _)| *other == code && *by == agent) {
             Some((_, _, sum)) => *sum += count,
             None => listed.push((code, agent, count)),
@@ -154,17 +154,18 @@ fn errors(page: &mut Page, observed: &Observed, space: &Space, of_hub: bool) {
     }
 }
 
-/// What is there now.
-fn state(page: &mut Page, space: &Space) {
+/// Renders gauges of the current state.
+fn state(page: &mut MetricsText, space: &Space) {
     let published = space.published();
-    let there = |(_, agent): &(AgentNo, &quorate_core::Agent)| !agent.removed && agent.presence.available;
-    page.gauge("active_agents", "Agents that can be reached.", published.agents.iter().filter(there).count());
-    page.begin("queue_depth", "gauge", "Deliveries that wait to be taken.");
+    let is_available =
+        |(_, agent): &(AgentNo, &quorate_core::Agent)| !agent.removed && agent.presence.available;
+    page.gauge("active_agents", "Available agents.", published.agents.iter().filter(is_available).count());
+    page.begin("queue_depth", "gauge", "Deliveries ready to be leased.");
     for (level, count) in LEVELS.iter().zip(published.ready_by_level) {
         page.value("queue_depth", &[("priority", level)], count);
     }
     let counts = published.counts;
-    page.begin("quorate_deliveries", "gauge", "Deliveries that have not ended, and dead letters, by state.");
+    page.begin("quorate_deliveries", "gauge", "Open deliveries and dead letters, by state.");
     for (state, count) in [
         ("ready", counts.ready),
         ("scheduled", counts.scheduled),
@@ -177,45 +178,41 @@ fn state(page: &mut Page, space: &Space) {
     for status in TaskStatus::ALL {
         page.value("quorate_tasks", &[("state", status.as_str())], published.tasks.of(status));
     }
-    page.gauge("quorate_head_seq", "The newest record.", published.head.seq.0);
+    page.gauge("quorate_head_seq", "Sequence number of the newest record.", published.head.seq.0);
 }
 
-fn store(page: &mut Page, call: &Call) {
+fn store(page: &mut MetricsText, call: &Call) {
     let figures = call.app.engine().store().figures();
     let seconds = |ns: u64| ns as f64 / 1e9;
+    page.counter("quorate_commits_total", "Commits decided, including refused ones.", figures.commits);
     page.counter(
-        "quorate_commits_total",
-        "Commits that were decided, refused ones included.",
-        figures.commits,
+        "quorate_batches_total",
+        "Transactions that committed them (group commit).",
+        figures.batches,
     );
-    page.counter("quorate_batches_total", "Transactions that carried them.", figures.batches);
-    page.counter("quorate_syncs_total", "Syncs that commits waited for.", figures.syncs);
+    page.counter("quorate_syncs_total", "fsync calls that commits waited for.", figures.syncs);
     page.counter(
         "quorate_sync_seconds_total",
-        "Time spent in these syncs, in seconds.",
+        "Time spent in these fsync calls, in seconds.",
         seconds(figures.sync_ns_total),
     );
-    page.gauge("quorate_sync_seconds_max", "The longest sync, in seconds.", seconds(figures.sync_ns_max));
+    page.gauge("quorate_sync_seconds_max", "Longest fsync, in seconds.", seconds(figures.sync_ns_max));
     page.counter(
         "quorate_wal_written_bytes_total",
         "Bytes written to the write-ahead log.",
         figures.wal_written_bytes,
     );
-    page.gauge("quorate_wal_bytes", "Bytes that the write-ahead log takes on disk.", figures.wal_bytes);
-    page.gauge("quorate_write_queue_ops", "Operations that wait for the writer.", figures.waiting_ops);
+    page.gauge("quorate_wal_bytes", "Size of the write-ahead log on disk, in bytes.", figures.wal_bytes);
+    page.gauge("quorate_write_queue_ops", "Operations in the write queue.", figures.waiting_ops);
     page.gauge("quorate_spaces", "Spaces of this hub.", call.app.spaces().len());
 }
 
-fn doors(page: &mut Page, observed: &Observed) {
+fn doors(page: &mut MetricsText, observed: &Observed) {
     let doors = &observed.doors;
     let connections = doors.connections.load(Ordering::Relaxed);
-    page.gauge("quorate_connections", "Connections that are open, WebSockets included.", connections);
-    page.gauge("quorate_websockets", "WebSockets that are open.", doors.sockets.load(Ordering::Relaxed));
-    page.begin(
-        "quorate_http_requests_total",
-        "counter",
-        "Requests that were answered, by method and status.",
-    );
+    page.gauge("quorate_connections", "Open connections, including WebSockets.", connections);
+    page.gauge("quorate_websockets", "Open WebSockets.", doors.sockets.load(Ordering::Relaxed));
+    page.begin("quorate_http_requests_total", "counter", "HTTP requests, by method and status.");
     for ((method, status), count) in doors.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         let labels = [("method", *method), ("status", &status.to_string())];
         page.value("quorate_http_requests_total", &labels, count);
@@ -223,28 +220,28 @@ fn doors(page: &mut Page, observed: &Observed) {
     page.begin(
         "quorate_http_request_ms",
         "histogram",
-        "How long requests took, waits included, in milliseconds.",
+        "Duration of HTTP requests, including long polls, in milliseconds.",
     );
     for (method, histogram) in doors.request_ms.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         page.histogram("quorate_http_request_ms", "method", method, histogram);
     }
 }
 
-fn bulk(page: &mut Page, call: &Call) {
+fn bulk(page: &mut MetricsText, call: &Call) {
     let figures = call.app.bulk().figures();
-    page.gauge("quorate_bulk_reads", "Lists, exports and event streams that are open.", figures.open);
+    page.gauge("quorate_bulk_reads", "Open lists, exports and event streams.", figures.open);
     page.counter(
         "quorate_bulk_refused_total",
-        "Calls refused because their principal had too many of them open.",
+        "Calls refused because the principal had too many bulk reads open.",
         figures.refused,
     );
 }
 
-fn spans(page: &mut Page, observed: &Observed) {
+fn spans(page: &mut MetricsText, observed: &Observed) {
     let Some(exporter) = &observed.exporter else { return };
     let figures = exporter.figures();
-    page.counter("quorate_spans_exported_total", "Spans that the collector took.", figures.exported);
-    page.counter("quorate_spans_dropped_total", "Spans that were given up.", figures.dropped);
-    page.counter("quorate_span_export_failures_total", "Tries that failed.", figures.failures);
-    page.gauge("quorate_span_queue", "Spans that wait for the collector.", figures.waiting);
+    page.counter("quorate_spans_exported_total", "Spans accepted by the collector.", figures.exported);
+    page.counter("quorate_spans_dropped_total", "Spans dropped.", figures.dropped);
+    page.counter("quorate_span_export_failures_total", "Failed export attempts.", figures.failures);
+    page.gauge("quorate_span_queue", "Spans waiting to be exported.", figures.waiting);
 }

@@ -1,5 +1,5 @@
-//! What every request goes through on its way in and out: it is counted, and the journal hears of it. Never with anything
-//! that the caller wrote: the route is the pattern that matched, not the path; there is no query, no header, no body.
+//! Request middleware: counts every request and writes it to the journal. It records nothing that the caller wrote:
+//! the matched route pattern instead of the path, and no query, header or body.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -12,7 +12,7 @@ use tracing::field::display;
 use crate::app::App;
 use crate::problem::Told;
 
-/// Filled in by whoever finds out who asks.
+/// Caller of a request, set once it is authenticated.
 #[derive(Clone, Default)]
 pub(crate) struct Caller(Arc<OnceLock<(SpaceNo, Principal)>>);
 
@@ -22,11 +22,11 @@ impl Caller {
     }
 }
 
-/// Goes with a response that must leave no trace: it is about a conduct flag.
+/// Marks a response that must not be recorded, because it concerns a conduct flag.
 #[derive(Clone, Copy)]
 pub(crate) struct Unobserved;
 
-/// An answer that is about nothing but flags, if it is.
+/// Marks the response as [`Unobserved`] if it is private.
 pub(crate) fn unobserved(
     mut response: Response<axum::body::Body>,
     is_private: bool,
@@ -37,17 +37,17 @@ pub(crate) fn unobserved(
     response
 }
 
-/// What must leave no trace at all: for everybody but moderators nothing may depend on flags.
-fn private(path: &str) -> bool {
+/// Whether requests to this path are never recorded: nothing visible to non-moderators may depend on conduct flags.
+fn is_private_path(path: &str) -> bool {
     path == "/v1/flags" || path.starts_with("/v1/flags/")
 }
 
-/// Looking changes nothing.
-fn looks_only(path: &str) -> bool {
+/// Monitoring endpoints are not counted: scraping must not change the metrics.
+fn is_monitoring(path: &str) -> bool {
     matches!(path, "/metrics" | "/healthz" | "/readyz")
 }
 
-fn word_of(method: &Method) -> &'static str {
+fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::POST => "POST",
@@ -63,10 +63,10 @@ pub(crate) async fn watch(
     next: Next,
 ) -> Response<axum::body::Body> {
     let path = request.uri().path();
-    if private(path) || looks_only(path) {
+    if is_private_path(path) || is_monitoring(path) {
         return next.run(request).await;
     }
-    let method = word_of(request.method());
+    let method = method_name(request.method());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let who = Caller::default();
     request.extensions_mut().insert(who.clone());
@@ -77,30 +77,30 @@ pub(crate) async fn watch(
     }
     let ms = app.engine().clock().now().mono.0.saturating_sub(begun.0);
     count(&app, method, &response, ms);
-    let told = response.extensions().get::<Told>();
+    let error = response.extensions().get::<Told>();
     let by = who.0.get();
-    if let Some(told) = told {
-        app.observed().refused(by.map(|(space, principal)| (*space, principal)), told.code);
+    if let Some(error) = error {
+        app.observed().refused(by.map(|(space, principal)| (*space, principal)), error.code);
     }
-    report(method, route.as_ref(), response.status().as_u16(), ms, by.map(|(_, principal)| principal), told);
+    report(method, route.as_ref(), response.status().as_u16(), ms, by.map(|(_, principal)| principal), error);
     response
 }
 
-/// A line for the operator: a warning for a refusal or a failure.
+/// Logs a request: refusals and failures as warnings.
 fn report(
     method: &'static str,
     route: Option<&MatchedPath>,
     status: u16,
     ms: u64,
     principal: Option<&Principal>,
-    told: Option<&Told>,
+    error: Option<&Told>,
 ) {
     let route = route.map_or("none", MatchedPath::as_str);
     let principal = || principal.map(|principal| display(principal.to_text()));
-    match told {
+    match error {
         None => tracing::debug!(method, route, status, ms, principal = principal(), "request"),
         Some(Told { code, .. }) if status < 500 => {
-            // Without the detail: it names what the caller wrote.
+            // The detail is omitted: it may quote the caller's input.
             tracing::warn!(
                 method,
                 route,

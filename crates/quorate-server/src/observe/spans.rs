@@ -1,5 +1,5 @@
-//! The newest spans of a space, and what became of each: an index over a window of the log, bounded in memory. What a
-//! message says is not in it; whoever shows a span reads the message from the log.
+//! Index of the newest spans of a space and their deliveries: a bounded window of the log. It does not contain
+//! message content, which is read from the log when needed.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -9,49 +9,49 @@ use quorate_core::{
     TraceContext, TraceId,
 };
 
-/// Spans that are known at a time; the oldest make room.
+/// Maximum number of spans; the oldest are evicted.
 pub(crate) const SPANS_MAX: usize = 50_000;
-/// Deliveries of them.
+/// Maximum number of their deliveries.
 const DELIVERIES_MAX: usize = 200_000;
 
-/// Where a message lies: its record, and which message of it.
+/// Position of a message: sequence number of its record, and index of the message in that record.
 pub(crate) type Place = (Seq, u32);
 
-/// A message as a span.
+/// Span of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub(crate) context: TraceContext,
     pub(crate) parent: Option<SpanId>,
     pub(crate) at: Timestamp,
-    /// From when on it could be handed out.
+    /// Time from which it could be delivered.
     pub(crate) due: Timestamp,
     pub(crate) kind: MessageType,
     pub(crate) level: usize,
-    /// By number, which is the order in which they come.
+    /// In order of their numbers.
     pub(crate) deliveries: Vec<Delivered>,
-    /// How many of them have not ended.
+    /// Number of deliveries that have not ended.
     open: usize,
-    /// When the last delivery ended.
+    /// Time at which the last delivery ended.
     pub(crate) ended_at: Option<Timestamp>,
-    /// Whether it was handed to whoever collects spans.
+    /// Whether it was passed to the exporter.
     pub(crate) exported: bool,
 }
 
-/// What became of one delivery.
+/// State of one delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivered {
     pub(crate) number: DeliveryNo,
-    /// Who has it, had it, or will have it; nobody yet if it waits for whoever can.
+    /// Recipient; `None` for a pool delivery that no agent has claimed.
     pub(crate) agent: Option<AgentNo>,
     pub(crate) handed_at: Option<Timestamp>,
     pub(crate) attempts: u16,
-    /// Why it came back the last time, if it did.
+    /// Cause of the last return.
     pub(crate) returned: Option<ReturnCause>,
     pub(crate) ended: Option<(Timestamp, EndState)>,
 }
 
 impl Span {
-    /// Notes how one of its deliveries ended. Says whether it was the last.
+    /// Records the end of a delivery. Returns whether it was the last one.
     pub(crate) fn end(&mut self, index: usize, at: Timestamp, how: EndState) -> bool {
         if self.deliveries[index].ended.replace((at, how)).is_none() {
             self.open -= 1;
@@ -62,7 +62,7 @@ impl Span {
         self.open == 0
     }
 
-    /// Notes that a delivery that had ended is given out again.
+    /// Records that an ended delivery was redriven.
     pub(crate) fn reopen(&mut self, index: usize) {
         if self.deliveries[index].ended.take().is_some() {
             self.open += 1;
@@ -71,24 +71,24 @@ impl Span {
     }
 }
 
-/// The index.
+/// Bounded index of spans and traces.
 #[derive(Default)]
 pub(crate) struct Spans {
     spans: BTreeMap<Place, Span>,
     traces: HashMap<TraceId, VecDeque<Place>, RandomState>,
-    /// How many deliveries they have together.
+    /// Total number of deliveries.
     deliveries: usize,
-    /// Spans that made room before they had ended.
+    /// Number of spans evicted before they ended.
     pub(crate) forgotten: u64,
 }
 
 impl Spans {
-    /// Takes in a message. Without a delivery it has ended with that.
+    /// Adds a message. Without deliveries its span has ended already.
     pub(crate) fn sent(&mut self, id: MessageId, at: Timestamp, message: &Message) -> Option<&mut Span> {
         let context = TraceContext::of(id, message)?;
-        let place = (id.seq, id.n);
-        // Most traces are one message, and most messages one delivery: room for more is made when it is needed.
-        self.traces.entry(context.trace).or_insert_with(|| VecDeque::with_capacity(1)).push_back(place);
+        let position = (id.seq, id.n);
+        // Most traces are one message, and most messages one delivery: allocate for one.
+        self.traces.entry(context.trace).or_insert_with(|| VecDeque::with_capacity(1)).push_back(position);
         let span = Span {
             context,
             parent: TraceContext::parent_of(message).map(|parent| parent.span),
@@ -101,14 +101,14 @@ impl Spans {
             ended_at: Some(at),
             exported: false,
         };
-        self.spans.insert(place, span);
-        self.make_room();
-        self.spans.get_mut(&place)
+        self.spans.insert(position, span);
+        self.evict();
+        self.spans.get_mut(&position)
     }
 
-    /// Adds a delivery to a span that is known.
-    pub(crate) fn delivery(&mut self, place: Place, number: DeliveryNo, agent: Option<AgentNo>) {
-        let Some(span) = self.spans.get_mut(&place) else { return };
+    /// Adds a delivery to a span in the index.
+    pub(crate) fn delivery(&mut self, position: Place, number: DeliveryNo, agent: Option<AgentNo>) {
+        let Some(span) = self.spans.get_mut(&position) else { return };
         let new = Delivered { number, agent, handed_at: None, attempts: 0, returned: None, ended: None };
         if span.deliveries.is_empty() {
             span.deliveries.reserve_exact(1);
@@ -117,42 +117,42 @@ impl Spans {
         span.open += 1;
         span.ended_at = None;
         self.deliveries += 1;
-        self.make_room();
+        self.evict();
     }
 
-    /// The span of a delivery, if it is known, and which of its deliveries that is.
-    pub(crate) fn find(&mut self, place: Place, number: DeliveryNo) -> Option<(&mut Span, usize)> {
-        let span = self.spans.get_mut(&place)?;
+    /// Returns the span of a delivery and the index of the delivery in it.
+    pub(crate) fn find(&mut self, position: Place, number: DeliveryNo) -> Option<(&mut Span, usize)> {
+        let span = self.spans.get_mut(&position)?;
         let index = span.deliveries.binary_search_by_key(&number, |delivery| delivery.number).ok()?;
         Some((span, index))
     }
 
-    fn make_room(&mut self) {
+    fn evict(&mut self) {
         while self.spans.len() > SPANS_MAX || self.deliveries > DELIVERIES_MAX {
             let Some((_, span)) = self.spans.pop_first() else { return };
             self.deliveries -= span.deliveries.len();
             self.forgotten += u64::from(span.ended_at.is_none());
-            if let Some(places) = self.traces.get_mut(&span.context.trace) {
-                // The oldest span of all is also the oldest of its trace.
-                places.pop_front();
-                if places.is_empty() {
+            if let Some(positions) = self.traces.get_mut(&span.context.trace) {
+                // The oldest span is also the oldest of its trace.
+                positions.pop_front();
+                if positions.is_empty() {
                     self.traces.remove(&span.context.trace);
                 }
             }
         }
     }
 
-    /// The spans of a trace, oldest first.
+    /// Returns the spans of a trace, oldest first.
     pub(crate) fn of_trace(&self, trace: TraceId, max: usize) -> Vec<(Place, Span)> {
-        let places = self.traces.get(&trace).into_iter().flatten().take(max);
-        places.filter_map(|place| Some((*place, self.spans.get(place)?.clone()))).collect()
+        let positions = self.traces.get(&trace).into_iter().flatten().take(max);
+        positions.filter_map(|position| Some((*position, self.spans.get(position)?.clone()))).collect()
     }
 
-    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Span> {
-        self.spans.get_mut(&place)
+    pub(crate) fn get_mut(&mut self, position: Place) -> Option<&mut Span> {
+        self.spans.get_mut(&position)
     }
 
-    /// The oldest record of which a span is known.
+    /// Returns the oldest record with a span in the index.
     pub(crate) fn oldest(&self) -> Option<Seq> {
         self.spans.first_key_value().map(|((seq, _), _)| *seq)
     }
@@ -171,9 +171,9 @@ mod tests {
 
     use super::{SPANS_MAX, Spans};
 
-    // Fails under: an index that keeps what it was told for ever.
+    // Fails under: an index that grows without bound.
     #[test]
-    fn i21_the_index_of_spans_is_bounded() {
+    fn i21_the_span_index_is_bounded() {
         let mut spans = Spans::default();
         let payload = Payload::seal(Bytes::from_static(b"1"), [7; 16]);
         let message = Message::new(Destination::Everybody, "go", payload);
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(spans.forgotten, extra as u64);
         let trace = *spans.traces.keys().next().expect("one trace");
         assert_eq!(spans.of_trace(trace, 2).len(), 2);
-        let mut knows = |seq| spans.find((Seq(seq), 0), DeliveryNo(seq)).is_some();
-        assert!(!knows(1) && knows(9_999));
+        let mut contains = |seq| spans.find((Seq(seq), 0), DeliveryNo(seq)).is_some();
+        assert!(!contains(1) && contains(9_999));
     }
 }

@@ -1,4 +1,4 @@
-//! One request to a collector.
+//! HTTP requests to the collector.
 
 use std::time::Duration;
 
@@ -10,22 +10,22 @@ use serde_json::Value;
 
 use super::Otlp;
 
-/// How long one request may take.
-const POST_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of an answer that are looked at.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Timeout of one request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum number of response bytes to parse.
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
-/// What came of it.
+/// Outcome of an export request.
 pub(super) enum Posted {
-    /// Taken, but for so many.
+    /// Accepted, except for this many spans.
     Taken { rejected: u64 },
-    /// Not taken, and never will be.
+    /// Rejected permanently; do not retry.
     Refused(String),
-    /// Not taken this time.
+    /// Failed; retry later.
     Failed(String),
 }
 
-/// A collector that spans are sent to.
+/// A trace collector.
 pub(super) struct Collector {
     url: Url,
     headers: HeaderMap,
@@ -38,10 +38,10 @@ impl Collector {
         let mut headers = HeaderMap::new();
         for (name, value) in &otlp.headers {
             let name: HeaderName =
-                name.trim().parse().map_err(|_| format!("{name:?} is no name of a header"))?;
-            // Without the value: it may be a key.
+                name.trim().parse().map_err(|_| format!("invalid header name {name:?}"))?;
+            // Omit the value: it may be an API key.
             let mut value: HeaderValue =
-                value.trim().parse().map_err(|_| format!("the value of the header {name} is none"))?;
+                value.trim().parse().map_err(|_| format!("invalid value of header {name}"))?;
             value.set_sensitive(true);
             headers.append(name, value);
         }
@@ -50,13 +50,13 @@ impl Collector {
         headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
         let path = base.target.split('?').next().unwrap_or_default().to_owned();
         let url = Url { target: path, ..base }.below("/v1/traces");
-        // One at a time, on a connection of its own: a collector that is started again is not noticed.
+        // A new connection per request: a restarted collector causes no errors.
         Ok(Self { url, headers, client: Client::new(Options::default()) })
     }
 
     pub(super) async fn post(&self, body: String) -> Posted {
-        let posted = tokio::time::timeout(POST_WITHIN, self.try_post(body)).await;
-        posted.unwrap_or_else(|_| Posted::Failed("no answer in time".into()))
+        let posted = tokio::time::timeout(REQUEST_TIMEOUT, self.try_post(body)).await;
+        posted.unwrap_or_else(|_| Posted::Failed("no response in time".into()))
     }
 
     async fn try_post(&self, body: String) -> Posted {
@@ -66,7 +66,7 @@ impl Collector {
             Err(error) => return Posted::Refused(error.to_string()),
         };
         *request.headers_mut() = self.headers.clone();
-        let response = match self.client.stream(request, POST_WITHIN).await {
+        let response = match self.client.stream(request, REQUEST_TIMEOUT).await {
             Ok(response) => response,
             Err(Error::Connect(error)) => {
                 return Posted::Failed(format!("cannot connect to {authority}: {error}"));
@@ -76,8 +76,9 @@ impl Collector {
         let status = response.status();
         match status.as_u16() {
             200..=299 => {
-                // Taken, even if the rest of the answer is too long or breaks off.
-                let body = quorate_http::read(response, ANSWER_BYTES_MAX).await.map(|read| read.into_body());
+                // Accepted, even if the response body is too long or truncated.
+                let body =
+                    quorate_http::read(response, RESPONSE_BYTES_MAX).await.map(|read| read.into_body());
                 Posted::Taken { rejected: rejected(&body.unwrap_or_default()) }
             }
             408 | 429 | 502..=504 => Posted::Failed(format!("{authority} answered {status}")),
@@ -86,11 +87,11 @@ impl Collector {
     }
 }
 
-/// How many spans the collector says that it did not take.
+/// Returns the number of rejected spans in the response.
 fn rejected(body: &[u8]) -> u64 {
     let answer: Value = serde_json::from_slice(body).unwrap_or_default();
     let rejected = &answer["partialSuccess"]["rejectedSpans"];
-    // 64-bit numbers are texts in this encoding; some write them as numbers.
+    // OTLP/JSON encodes 64-bit integers as strings; some collectors send numbers.
     rejected.as_u64().or_else(|| rejected.as_str()?.parse().ok()).unwrap_or(0)
 }
 
@@ -109,12 +110,12 @@ mod tests {
         }
         let mut keyed = Otlp::new("http://localhost:4318");
         keyed.headers.push(("api-key".into(), "se\ncret".into()));
-        let said = Collector::new(&keyed).err().expect("no header");
-        assert!(!said.contains("cret") && !format!("{keyed:?}").contains("cret"), "{said}");
+        let error = Collector::new(&keyed).err().expect("an invalid header");
+        assert!(!error.contains("cret") && !format!("{keyed:?}").contains("cret"), "{error}");
     }
 
     #[test]
-    fn what_a_collector_rejects_is_heard() {
+    fn rejected_spans_are_parsed() {
         assert_eq!(rejected(br#"{"partialSuccess":{"rejectedSpans":"3"}}"#), 3);
         assert_eq!(rejected(br#"{"partialSuccess":{"rejectedSpans":2}}"#), 2);
         assert_eq!((rejected(b"{}"), rejected(b"")), (0, 0));

@@ -1,5 +1,5 @@
-//! A message as spans of OpenTelemetry: one for the message, and one for each recipient that got it, by the conventions
-//! for messaging and for GenAI. Never anything of a payload but its length.
+//! A message as OpenTelemetry spans: one for the message and one for each delivery, with the semantic conventions for
+//! messaging and GenAI. Of the payload only its length is exported.
 
 use quorate_core::{EndState, Timestamp};
 use quorate_engine::{MessageView, Space};
@@ -12,7 +12,7 @@ const CONSUMER: u8 = 5;
 const OK: u8 = 1;
 const ERROR: u8 = 2;
 
-/// An attribute that is a text.
+/// Builds a string attribute.
 pub(super) fn text(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
@@ -25,7 +25,7 @@ fn nanos(at: Timestamp) -> String {
     at.0.saturating_mul(1_000_000).to_string()
 }
 
-/// The word for how a delivery ended.
+/// Returns the name of an end state.
 pub(crate) fn word_of(end: EndState) -> &'static str {
     match end {
         EndState::Acked => "acked",
@@ -35,7 +35,7 @@ pub(crate) fn word_of(end: EndState) -> &'static str {
     }
 }
 
-/// What went wrong with a message, if anything did: the first delivery that was given up.
+/// Returns the error of a message: the state of its first dead or expired delivery.
 pub(crate) fn wrong_with(span: &Span) -> Option<&'static str> {
     let ends = span.deliveries.iter().filter_map(|delivery| delivery.ended);
     ends.map(|(_, end)| end).find(|end| matches!(end, EndState::Dead | EndState::Expired)).map(word_of)
@@ -44,13 +44,13 @@ pub(crate) fn wrong_with(span: &Span) -> Option<&'static str> {
 fn status(wrong: Option<&str>, is_open: bool) -> Value {
     match wrong {
         Some(why) => json!({"code": ERROR, "message": why}),
-        // What has not ended is neither well nor wrong yet.
+        // Unfinished: the status is not known yet.
         None if is_open => json!({}),
         None => json!({"code": OK}),
     }
 }
 
-/// What the spans of a message say, wherever it is known from.
+/// Properties of a message span, independent of their source.
 pub(super) struct Sent<'a> {
     pub(super) trace: String,
     pub(super) span: String,
@@ -63,18 +63,18 @@ pub(super) struct Sent<'a> {
     pub(super) action: &'a str,
     pub(super) correlation: Option<&'a str>,
     pub(super) session: Option<&'a str>,
-    /// The length of its payload.
+    /// Payload length.
     pub(super) bytes: Option<u64>,
     pub(super) at: Timestamp,
-    /// When its last delivery ended, if it has.
+    /// Time at which its last delivery ended.
     pub(super) ended: Option<Timestamp>,
     pub(super) wrong: Option<&'a str>,
-    /// All of them, also those that nobody took.
+    /// Number of all deliveries, including those that were never leased.
     pub(super) deliveries: usize,
     pub(super) taken: Vec<Taken<'a>>,
 }
 
-/// A delivery that somebody took.
+/// A delivery that was leased by an agent.
 pub(super) struct Taken<'a> {
     pub(super) span: String,
     pub(super) agent: String,
@@ -85,7 +85,7 @@ pub(super) struct Taken<'a> {
     pub(super) ended: Option<Timestamp>,
 }
 
-/// The spans of a message that has ended.
+/// Builds the spans of a finished message.
 pub(crate) fn of_message(space: &Space, span: &Span, view: &MessageView) -> Vec<Value> {
     let message = &view.message;
     let agents = &space.published().agents;
@@ -123,7 +123,7 @@ pub(crate) fn of_message(space: &Space, span: &Span, view: &MessageView) -> Vec<
     })
 }
 
-/// One span for the message, and one for each recipient that got it. What has not ended ends where it began.
+/// Builds one span for the message and one for each delivery. The end time of an unfinished span is its start time.
 pub(super) fn of(sent: &Sent<'_>) -> Vec<Value> {
     let mut attributes = shared(sent);
     attributes.push(text("messaging.operation.name", "send"));
@@ -148,8 +148,8 @@ pub(super) fn of(sent: &Sent<'_>) -> Vec<Value> {
 }
 
 fn of_delivery(sent: &Sent<'_>, taken: &Taken<'_>) -> Value {
-    let given_up = [EndState::Dead, EndState::Expired].map(word_of);
-    let wrong = given_up.contains(&taken.state).then_some(taken.state);
+    let failed = [EndState::Dead, EndState::Expired].map(word_of);
+    let wrong = failed.contains(&taken.state).then_some(taken.state);
     let mut attributes = shared(sent);
     attributes.push(text("messaging.operation.name", "process"));
     attributes.push(text("messaging.operation.type", "process"));
@@ -175,7 +175,7 @@ fn of_delivery(sent: &Sent<'_>, taken: &Taken<'_>) -> Value {
     })
 }
 
-/// What all spans of a message say.
+/// Returns the attributes shared by all spans of a message.
 fn shared(sent: &Sent<'_>) -> Vec<Value> {
     let mut attributes = vec![
         text("messaging.system", "quorate"),

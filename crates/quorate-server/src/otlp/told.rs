@@ -1,4 +1,4 @@
-//! A trace as `GET /v1/traces/{id}` tells it, as the request that a collector would get: for whoever takes it along.
+//! Converts a trace returned by `GET /v1/traces/{id}` to an OTLP request.
 
 use quorate_core::Timestamp;
 use serde_json::Value;
@@ -6,8 +6,8 @@ use serde_json::Value;
 use super::span::{Sent, Taken, of};
 use crate::wire::time;
 
-/// The OTLP document, in its JSON encoding, of a trace as the hub answered it. What the answer does not tell, such as the
-/// length of payloads, is left out.
+/// Converts a trace, as returned by the hub, to an OTLP document in JSON encoding. Properties missing in the trace,
+/// such as payload lengths, are omitted.
 #[must_use]
 pub fn otlp_of(trace: &Value) -> Value {
     let spans = list(&trace["spans"]).iter().filter_map(sent).flat_map(|sent| of(&sent)).collect();

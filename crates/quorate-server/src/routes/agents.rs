@@ -1,4 +1,4 @@
-//! Agents: register, show, list, remove, signs of life.
+//! Agents: registration, lookup, removal, heartbeats, inbox and outbox.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -13,52 +13,55 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Page, checked_limit, number_in};
-use crate::api::{Route, delete, get, post, put, words};
+use crate::api::{Route, delete, get, post, put, schema};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
 use quorate_api::result::Changed;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/agents", "agents.list", "List agents, in the order of their registration.")
+        get("/v1/agents", "agents.list", "List agents in the order of their registration.")
             .query::<Filter>()
             .lists::<Agent>("agents")
             .bulk(list),
-        put("/v1/agents/{id}", "agents.register", "Makes an agent known, or starts it again.")
-            .path::<words::Id>("id")
+        put("/v1/agents/{id}", "agents.register", "Register an agent, or start a new epoch of it.")
+            .path::<schema::Id>("id")
             .for_itself()
             .body::<AgentDescription>()
-            .answers::<RegisteredOut>(200, "It was known; it starts again, unless it named its epoch.")
-            .answers::<RegisteredOut>(201, "It is known now. Its token is shown this once.")
+            .answers::<RegisteredOut>(
+                200,
+                "The agent was registered before. It has a new epoch, unless one was stated.",
+            )
+            .answers::<RegisteredOut>(201, "The agent is registered. Its access token is returned only once.")
             .to(register),
-        get("/v1/agents/{id}", "agents.get", "One agent.")
-            .path::<words::Id>("id")
+        get("/v1/agents/{id}", "agents.get", "Get an agent.")
+            .path::<schema::Id>("id")
             .answers::<Agent>(200, "The agent.")
             .to(show),
-        delete("/v1/agents/{id}", "agents.remove", "Forgets an agent whose inbox is empty.")
-            .path::<words::Id>("id")
+        delete("/v1/agents/{id}", "agents.remove", "Remove an agent whose inbox is empty.")
+            .path::<schema::Id>("id")
             .for_itself()
-            .answers::<Changed>(200, "It is forgotten.")
+            .answers::<Changed>(200, "The agent is removed.")
             .to(remove),
-        post("/v1/agents/{id}/heartbeat", "agents.heartbeat", "A sign of life.")
-            .path::<words::Id>("id")
+        post("/v1/agents/{id}/heartbeat", "agents.heartbeat", "Send a heartbeat.")
+            .path::<schema::Id>("id")
             .for_itself()
             .body::<Heartbeat>()
-            .without_key("A sign of life leaves no record; one more does no harm.")
+            .without_key("Heartbeats are not recorded, so repeating one has no effect.")
             .answers::<Agent>(200, "The agent.")
             .to(heartbeat),
         get(
             "/v1/agents/{id}/inbox",
             "inbox.list",
-            "What lies in an inbox and has not ended. Looking takes nothing.",
+            "List the open deliveries of an inbox. Does not lease them.",
         )
-        .path::<words::Id>("id")
+        .path::<schema::Id>("id")
         .for_itself()
         .query::<Page>()
         .lists::<InboxDelivery>("deliveries")
         .bulk_of(inbox),
-        get("/v1/agents/{id}/outbox", "outbox.list", "What an agent sent, newest first.")
-            .path::<words::Id>("id")
+        get("/v1/agents/{id}/outbox", "outbox.list", "List messages sent by an agent, newest first.")
+            .path::<schema::Id>("id")
             .for_itself()
             .query::<Page>()
             .lists::<OutboxMessage>("messages")
@@ -66,18 +69,18 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// What registering came to.
+/// Result of a registration.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Registered")]
 struct RegisteredOut {
     agent: Agent,
-    /// The start of the agent that is under way now.
+    /// Current epoch of the agent.
     epoch: Option<u64>,
-    /// `null` unless this call made the agent: a token is shown once.
+    /// Access token of the agent. `null` unless this call created the agent.
     token: Option<String>,
 }
 
-/// Makes an agent known, or starts it again. Whoever makes one gets its token, this once.
+/// Registers an agent, or starts a new epoch of it. Creating an agent returns its access token, once.
 pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
     let id = AgentId::for_agent(id)?;
     let new = body::parse::<AgentDescription>(&call.body)?.read(&call.reading(), Some(id.clone()))?;
@@ -89,27 +92,27 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
         name: TokenName::new("first")?,
         expires_at: None,
     };
-    let made = || vec![Op::RegisterAgent(new.clone()), Op::CreateToken(token.clone())];
-    let ops = if is_new { made() } else { vec![Op::RegisterAgent(new.clone())] };
+    let create_ops = || vec![Op::RegisterAgent(new.clone()), Op::CreateToken(token.clone())];
+    let ops = if is_new { create_ops() } else { vec![Op::RegisterAgent(new.clone())] };
     let receipt = match call.commit(ops).await {
-        // The call that made the agent, repeated under its key, asked for the token too.
+        // A replay of the call that created the agent must include the token creation.
         Err(error) if !is_new && call.key.is_some() && error.code() == Code::Duplicate => {
-            call.commit(made()).await?
+            call.commit(create_ops()).await?
         }
         other => other?,
     };
-    let (mut epoch, mut good) = (None, None);
+    let (mut epoch, mut token_digest) = (None, None);
     for result in &receipt.results {
         match result {
             OpResult::Registered { epoch: now } => epoch = Some(now.0),
-            OpResult::TokenCreated { digest, .. } => good = Some(*digest),
+            OpResult::TokenCreated { digest, .. } => token_digest = Some(*digest),
             _ => {}
         }
     }
     let agent = views::agent(&call.space, &call.space.agent(&id).await?);
-    let status = if good.is_some() { StatusCode::CREATED } else { StatusCode::OK };
-    // Only the first answer has the token: of the secret that was drawn then, the hub has the digest only.
-    let token = (good == Some(secret.digest())).then(|| secret.reveal().to_owned());
+    let status = if token_digest.is_some() { StatusCode::CREATED } else { StatusCode::OK };
+    // Only the first response contains the secret: the hub stores its digest only.
+    let token = (token_digest == Some(secret.digest())).then(|| secret.reveal().to_owned());
     answer(status, &RegisteredOut { agent, epoch, token })
 }
 
@@ -121,36 +124,36 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
-    /// Only those who can do this.
+    /// Only agents with this capability.
     capability: Option<String>,
-    /// Only those who answer this action.
+    /// Only agents that support this action.
     action: Option<String>,
-    #[schemars(with = "Option<words::AgentRole>")]
+    #[schemars(with = "Option<schema::AgentRole>")]
     role: Option<String>,
-    #[schemars(with = "Option<words::AgentStatus>")]
+    #[schemars(with = "Option<schema::AgentStatus>")]
     status: Option<String>,
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    #[schemars(with = "Option<words::Cursor>")]
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
-    let asked: Filter = call.query()?;
-    let limit = checked_limit(asked.limit)?;
-    let after = AgentNo(number_in(asked.cursor.as_deref())?);
-    let status = asked.status.map(|word| {
+    let query: Filter = call.query()?;
+    let limit = checked_limit(query.limit)?;
+    let after = AgentNo(number_in(query.cursor.as_deref())?);
+    let status = query.status.map(|word| {
         let known = Status::ALL.into_iter().find(|status| status.as_str() == word);
         known.ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("there is no status {word:?}"))
-                .hint("the words are idle, working, waiting, offline")
+            Refused::new(Code::Invalid, format!("unknown status {word:?}"))
+                .hint("use one of idle, working, waiting, offline")
         })
     });
     let filter = AgentFilter {
         id: None,
-        capability: asked.capability,
-        action: asked.action,
-        role: asked.role.map(|role| role.parse()).transpose()?,
+        capability: query.capability,
+        action: query.action,
+        role: query.role.map(|role| role.parse()).transpose()?,
         status: status.transpose()?,
     };
     let agents = call.space.agents(filter, after, limit).await?;
@@ -159,25 +162,27 @@ pub(crate) async fn list(call: Call) -> Answer {
     page("agents", items, cursor)
 }
 
-/// What lies in an agent's inbox and has not ended. Looking takes nothing.
+/// Lists open deliveries of an agent without leasing them.
 pub(crate) async fn inbox(Path(id): Path<String>, call: Call) -> Answer {
     let agent = call.own_or_all(AgentId::new(id)?)?;
-    let asked: Page = call.query()?;
-    let limit = checked_limit(asked.limit)?;
-    let after = DeliveryNo(number_in(asked.cursor.as_deref())?);
-    let letters = call.space.inbox(&agent, after, limit).await?;
-    let cursor = letters.last().filter(|_| letters.len() == limit).map(|last| last.look.number.0.to_string());
-    let items =
-        letters.iter().map(|letter| (letter.look.number.0.to_string(), views::inbox_delivery(letter)));
+    let query: Page = call.query()?;
+    let limit = checked_limit(query.limit)?;
+    let after = DeliveryNo(number_in(query.cursor.as_deref())?);
+    let deliveries = call.space.inbox(&agent, after, limit).await?;
+    let cursor =
+        deliveries.last().filter(|_| deliveries.len() == limit).map(|last| last.look.number.0.to_string());
+    let items = deliveries
+        .iter()
+        .map(|delivery| (delivery.look.number.0.to_string(), views::inbox_delivery(delivery)));
     page("deliveries", items, cursor)
 }
 
-/// What an agent sent, newest first.
+/// Lists messages sent by an agent, newest first.
 pub(crate) async fn outbox(Path(id): Path<String>, call: Call) -> Answer {
     let agent = call.own_or_all(AgentId::new(id)?)?;
-    let asked: Page = call.query()?;
-    let before = asked.cursor.as_deref().map(str::parse).transpose()?;
-    let sent = call.space.outbox(&agent, before, checked_limit(asked.limit)?).await?;
+    let query: Page = call.query()?;
+    let before = query.cursor.as_deref().map(str::parse).transpose()?;
+    let sent = call.space.outbox(&agent, before, checked_limit(query.limit)?).await?;
     let items = sent.messages.iter().map(|id| {
         let after = Before { seq: id.seq, n: id.n };
         (after.to_string(), OutboxMessage { message_id: *id })

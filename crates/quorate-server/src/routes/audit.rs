@@ -1,4 +1,4 @@
-//! The audit record over HTTP: the log as it is, in the words of the people who read it, and whether it is whole.
+//! Audit API: exports the log in several formats, verifies its hash chain, and returns checkpoints.
 
 mod told;
 mod verify;
@@ -21,91 +21,95 @@ use crate::bulk::{Owner, PIECE_BYTES, Pieces};
 use crate::call::{Answer, Call, Pass, ok};
 use told::Teller;
 
-/// Records read at once.
+/// Records per read.
 const PAGE: usize = 256;
-/// Records before the first one that are looked at, to know what it ends.
+/// Records read before the first exported one, to find the messages of deliveries that end in the range.
 const BEFORE: u64 = 10_000;
 
-/// Everybody but agents may look: the record holds what all of them said to each other.
+/// Not accessible to agents: the log contains the traffic of all agents.
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/audit", "audit.export", "The log, record by record, as it is or in words.")
+        get("/v1/audit", "audit.export", "Export the log, as JSON lines or as text.")
             .is(Deed::Look)
-            .query::<Wanted>()
+            .query::<ExportQuery>()
             .streams::<AuditRecord>("One record per line.", JSONL)
-            .answers_with(200, "One thing a line, in words.", TEXT)
+            .answers_with(200, "One event per line, as text.", TEXT)
             .bulk(export),
-        get("/v1/audit/verify", "audit.verify", "Whether the chain of the log is whole.")
+        get("/v1/audit/verify", "audit.verify", "Verify the hash chain of the log.")
             .is(Deed::Look)
             .query::<verify::Wanted>()
-            .answers::<verify::VerdictOut>(200, "What was found.")
+            .answers::<verify::VerdictOut>(200, "The result of the verification.")
             .bulk(verify::verify),
-        get("/v1/audit/checkpoint", "audit.checkpoint", "Where the log stands, to be kept elsewhere.")
-            .is(Deed::Look)
-            .answers::<Checkpoint>(200, "The newest record and the chain up to it.")
-            .to(checkpoint),
+        get(
+            "/v1/audit/checkpoint",
+            "audit.checkpoint",
+            "Get a checkpoint of the log, to be stored elsewhere.",
+        )
+        .is(Deed::Look)
+        .answers::<Checkpoint>(200, "Sequence number and hash of the newest record.")
+        .to(checkpoint),
     ]
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct ExportQuery {
     #[serde(default)]
     format: Format,
-    /// The first record.
+    /// Sequence number of the first record; 1 by default.
     #[schemars(range(min = 1))]
     from: Option<u64>,
-    /// The last one; the newest if nothing is said.
+    /// Sequence number of the last record; the newest by default.
     to: Option<u64>,
-    /// How many records at most.
+    /// Maximum number of records.
     #[schemars(range(min = 1))]
     limit: Option<u64>,
 }
 
-/// Objects, one a line.
+/// JSON lines.
 const JSONL: &str = "application/jsonl";
-/// Lines in words.
+/// Plain text.
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// How the record is told.
+/// Export format.
 #[derive(Deserialize, JsonSchema, Clone, Copy, PartialEq, Eq, Default)]
 #[serde(rename_all = "lowercase")]
 enum Format {
-    /// As `quorate audit export` does, to be checked by anybody.
+    /// Same format as `quorate audit export`; can be verified offline.
     #[default]
     Jsonl,
-    /// One line in words for each thing that happened.
+    /// One line of text per event.
     Text,
-    /// One object for each message that reached its recipient or did not, for those who look for what agents decided.
+    /// One object per delivered or failed message, for the analysis of agent decisions.
     Decisions,
-    /// One object for each message that was sent, delivered, or given up.
+    /// One object per delivery that ended.
     Messages,
 }
 
 pub(crate) async fn export(call: Call) -> Answer {
-    let wanted: Wanted = call.query()?;
+    let query: ExportQuery = call.query()?;
     let head = call.space.published().head.seq;
-    let from = Seq(wanted.from.unwrap_or(1));
-    if from.0 == 0 || wanted.limit == Some(0) {
-        return Err(Refused::new(Code::Invalid, "records and limits count from 1")
-            .hint("begin with from=1")
+    let from = Seq(query.from.unwrap_or(1));
+    if from.0 == 0 || query.limit == Some(0) {
+        return Err(Refused::new(Code::Invalid, "from and limit must be at least 1")
+            .hint("use from=1 for the first record")
             .into());
     }
-    let to = Seq(wanted.to.unwrap_or(head.0).min(head.0));
+    let to = Seq(query.to.unwrap_or(head.0).min(head.0));
     let (id, name) = space_of(&call)?;
-    let (pieces, body) = Pieces::new(&call);
-    let feed = Feed {
+    let (chunks, body) = Pieces::new(&call);
+    let export_task = Export {
         space: call.space.clone(),
         name,
         pass: call.pass.clone(),
-        format: wanted.format,
+        format: query.format,
         from,
-        to: wanted.limit.map_or(to, |limit| to.min(Seq(from.0.saturating_add(limit - 1)))),
+        to: query.limit.map_or(to, |limit| to.min(Seq(from.0.saturating_add(limit - 1)))),
         previous: previous(&call.space, id, from).await?,
-        pieces,
+        chunks,
     };
-    call.app.bulk().spawn(&Owner::of(&call), feed.run());
-    let kind = match wanted.format {
+    call.app.bulk().spawn(&Owner::of(&call), export_task.run());
+    let kind = match query.format {
         Format::Text => TEXT,
         _ => JSONL,
     };
@@ -113,21 +117,21 @@ pub(crate) async fn export(call: Call) -> Answer {
     Ok((StatusCode::OK, headers, body).into_response())
 }
 
-/// Where the log stands: to be kept elsewhere, so that a history that is rewritten later shows.
+/// Returns a checkpoint of the log. Stored elsewhere, it reveals a rewritten history.
 pub(crate) async fn checkpoint(call: Call) -> Answer {
     let (_, name) = space_of(&call)?;
     ok(&Checkpoint::new(name, &call.space.published().head))
 }
 
-/// The identity and the name of the caller's space.
+/// Returns the id and name of the caller's space.
 pub(super) fn space_of(call: &Call) -> Result<(SpaceId, String), Refused> {
     let spaces = call.app.engine().store().spaces();
     let found = spaces.into_iter().find(|info| info.number == call.space.number());
     let found = found.map(|info| (info.id, info.name.to_string()));
-    found.ok_or_else(|| Refused::new(Code::Unavailable, "the space has no identity"))
+    found.ok_or_else(|| Refused::new(Code::Unavailable, "the store has no id for this space"))
 }
 
-/// What a record is chained to.
+/// Returns the previous hash of a record.
 async fn previous(space: &Space, id: SpaceId, seq: Seq) -> Result<Option<[u8; 32]>, Error> {
     if seq.0 <= 1 {
         return Ok(Some(first_previous(id)));
@@ -137,8 +141,8 @@ async fn previous(space: &Space, id: SpaceId, seq: Seq) -> Result<Option<[u8; 32
     Ok(records.into_iter().next().filter(|record| record.seq == before).map(|record| record.hash))
 }
 
-/// What one reader is fed.
-struct Feed {
+/// A running export.
+struct Export {
     space: Space,
     name: String,
     pass: Pass,
@@ -146,46 +150,45 @@ struct Feed {
     from: Seq,
     to: Seq,
     previous: Option<[u8; 32]>,
-    pieces: Pieces,
+    chunks: Pieces,
 }
 
-impl Feed {
-    /// Renders piece after piece, each once the reader has taken the one before. A reader sees that the end is missing: the
-    /// last line is not the one that it asked for.
+impl Export {
+    /// Renders chunk by chunk, as fast as the client reads. A client detects an aborted export by its missing end.
     async fn run(mut self) {
-        let (mut teller, mut pace) = (Teller::default(), Pace::default());
+        let (mut reporter, mut pace) = (Teller::default(), Pace::default());
         let needs_before = matches!(self.format, Format::Decisions | Format::Messages);
         let mut next = if needs_before { Seq(self.from.0.saturating_sub(BEFORE).max(1)) } else { self.from };
-        let mut ahead = VecDeque::new();
+        let mut buffered = VecDeque::new();
         while next <= self.to {
-            let Ok(room) = self.pieces.room().await else { return };
-            // The reader may have taken its time.
+            let Ok(slot) = self.chunks.room().await else { return };
+            // The token may have been revoked while the client was reading.
             if !self.pass.is_good() {
                 return;
             }
-            if ahead.is_empty() {
-                let wanted = PAGE.min((self.to.0 - next.0) as usize + 1);
-                let Ok(records) = self.space.bodies(next, wanted).await else { return };
-                ahead = records.into();
+            if buffered.is_empty() {
+                let count = PAGE.min((self.to.0 - next.0) as usize + 1);
+                let Ok(records) = self.space.bodies(next, count).await else { return };
+                buffered = records.into();
             }
-            if ahead.is_empty() {
+            if buffered.is_empty() {
                 return;
             }
             let mut text = String::new();
             while text.len() < PIECE_BYTES
-                && let Some(record) = ahead.pop_front()
+                && let Some(record) = buffered.pop_front()
             {
                 next = Seq(record.seq.0 + 1);
-                self.tell(&mut teller, &record, &mut text);
+                self.render(&mut reporter, &record, &mut text);
                 pace.after(&record).await;
             }
-            room.send(text);
+            slot.send(text);
         }
     }
 
-    fn tell(&mut self, teller: &mut Teller, record: &Record, out: &mut String) {
+    fn render(&mut self, reporter: &mut Teller, record: &Record, out: &mut String) {
         let published = self.space.published();
-        let is_wanted = record.seq >= self.from;
+        let is_exported = record.seq >= self.from;
         match self.format {
             Format::Jsonl => {
                 let agents = told::OrNumber(&published.agents);
@@ -196,8 +199,8 @@ impl Feed {
                 out.push('\n');
             }
             Format::Text => told::words(record, &published, out),
-            Format::Decisions => teller.decisions(record, &self.space, is_wanted, out),
-            Format::Messages => teller.messages(record, &self.space, is_wanted, out),
+            Format::Decisions => reporter.decisions(record, &self.space, is_exported, out),
+            Format::Messages => reporter.messages(record, &self.space, is_exported, out),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Budgets: what a chain of messages may spend.
+//! Budgets: spending limits of a chain of messages.
 
 use axum::extract::Path;
 use quorate_api::budget::{Budget, NewBudget};
@@ -6,22 +6,22 @@ use quorate_core::{Budget as CoreBudget, BudgetId, Op};
 use quorate_engine::Noun as _;
 
 use super::Listing;
-use crate::api::{Route, get, put, words};
+use crate::api::{Route, get, put, schema};
 use crate::body;
 use crate::call::{Answer, Call, ok};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/budgets", "budgets.list", "List budgets, newest first; an agent sees its own.")
+        get("/v1/budgets", "budgets.list", "List budgets, newest first. Agents see only their own.")
             .query::<Listing>()
             .lists::<Budget>("budgets")
             .bulk(list),
-        get("/v1/budgets/{id}", "budgets.get", "A budget and what is spent of it.")
-            .path::<words::Id>("id")
-            .answers::<Budget>(200, "The budget, for its owner and those who run the hub.")
+        get("/v1/budgets/{id}", "budgets.get", "Get a budget and its current spending.")
+            .path::<schema::Id>("id")
+            .answers::<Budget>(200, "The budget. Visible to its owner and to operators.")
             .to(show),
-        put("/v1/budgets/{id}", "budgets.set", "Says what a chain may spend.")
-            .path::<words::Id>("id")
+        put("/v1/budgets/{id}", "budgets.set", "Set the spending limits of a chain of messages.")
+            .path::<schema::Id>("id")
             .body::<NewBudget>()
             .answers::<Budget>(200, "The budget.")
             .to(set),
@@ -29,20 +29,20 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    shown(&call, &BudgetId::new(id)?).await
+    respond(&call, &BudgetId::new(id)?).await
 }
 
 pub(crate) async fn set(Path(id): Path<String>, call: Call) -> Answer {
     let id = BudgetId::new(id)?;
     let set = body::parse::<NewBudget>(&call.body)?.read(Some(id.clone()))?;
     call.commit(vec![Op::SetBudget(set)]).await?;
-    shown(&call, &id).await
+    respond(&call, &id).await
 }
 
-async fn shown(call: &Call, id: &BudgetId) -> Answer {
+async fn respond(call: &Call, id: &BudgetId) -> Answer {
     let agents = &call.space.published().agents;
     let budget: CoreBudget = call.space.item(id).await?;
-    // What others may spend is theirs to know.
+    // Budgets of other agents are reported as not found.
     if !call.sees(budget.owner) {
         return Err(CoreBudget::not_found(id).into());
     }
@@ -50,7 +50,7 @@ async fn shown(call: &Call, id: &BudgetId) -> Answer {
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
-    let wanted = |budget: &CoreBudget| call.sees(budget.owner);
+    let matches = |budget: &CoreBudget| call.sees(budget.owner);
     let agents = &call.space.published().agents;
-    super::list(&call, "budgets", call.query()?, wanted, |one| Budget::new(agents, one)).await
+    super::list(&call, "budgets", call.query()?, matches, |one| Budget::new(agents, one)).await
 }

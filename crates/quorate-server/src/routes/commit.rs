@@ -1,4 +1,4 @@
-//! `POST /v1/commit`: several operations, all or nothing.
+//! `POST /v1/commit`: several operations in one atomic commit.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,46 +14,49 @@ use crate::observe;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        post("/v1/commit", "commits.make", "Several operations, all or nothing, in one record.")
+        post("/v1/commit", "commits.make", "Commit several operations atomically, as one record.")
             .is(Deed::Commit)
             .body::<Commit<'_>>()
-            .answers::<CommitReceipt>(200, "All of it took effect.")
+            .answers::<CommitReceipt>(200, "All operations took effect.")
             .to(commit),
     ]
 }
 
 pub(crate) async fn commit(mut call: Call) -> Answer {
     let hushed = |refused| call.hushed(&call.body, refused);
-    let asked: Commit<'_> = body::parse(&call.body).map_err(hushed)?;
-    let epoch = asked.epoch.map(Epoch).or(call.epoch);
-    let key = match (asked.idempotency_key, &call.key) {
+    let request: Commit<'_> = body::parse(&call.body).map_err(hushed)?;
+    let epoch = request.epoch.map(Epoch).or(call.epoch);
+    let key = match (request.idempotency_key, &call.key) {
         (Some(body), Some(header)) if body != *header => {
-            return Err(Refused::new(Code::Invalid, "the header and the body name two idempotency keys")
-                .hint("keep one of them")
-                .into());
+            return Err(Refused::new(
+                Code::Invalid,
+                "the header and the body contain different idempotency keys",
+            )
+            .hint("send only one of them")
+            .into());
         }
         (Some(body), _) => Some(body),
         (None, header) => header.clone(),
     };
-    let drawn = Mutex::default();
+    let secrets_created = Mutex::default();
     let read = |(index, fields)| {
-        let read = op::read(fields, &Reading { secrets: Some(&drawn), ..call.reading() });
+        let read = op::read(fields, &Reading { secrets: Some(&secrets_created), ..call.reading() });
         read.map_err(|refused: Refused| refused.at_op(index))
     };
-    let ops = asked.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>().map_err(hushed)?;
-    let drawn = drawn.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let ops = request.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>().map_err(hushed)?;
+    let secrets_created = secrets_created.into_inner().unwrap_or_else(PoisonError::into_inner);
     (call.epoch, call.key) = (epoch, key);
     let tasks: Vec<Vec<Option<TaskId>>> = ops.iter().map(chosen_ids).collect();
     let receipt = call.commit(ops).await?;
     let mut results = call.results(&receipt);
-    for ((shown, result), chosen) in results.iter_mut().zip(&receipt.results).zip(tasks) {
-        complete(shown, result, chosen, &drawn);
+    for ((view, result), chosen) in results.iter_mut().zip(&receipt.results).zip(tasks) {
+        complete(view, result, chosen, &secrets_created);
     }
     let answer = ok(&CommitReceipt { seq: receipt.happened_in(), results })?;
     Ok(observe::unobserved(answer, is_private(&receipt)))
 }
 
-/// The ids that whoever makes tasks chose for them.
+/// Returns the task ids chosen by the caller.
 fn chosen_ids(op: &Op) -> Vec<Option<TaskId>> {
     match op {
         Op::CreateTasks(create) => create.tasks.iter().map(|task| task.id.clone()).collect(),
@@ -61,19 +64,24 @@ fn chosen_ids(op: &Op) -> Vec<Option<TaskId>> {
     }
 }
 
-/// Adds what only the caller's own operation tells: the ids of its tasks, and the secret of its token, this once.
-fn complete(shown: &mut OperationResult, result: &OpResult, chosen: Vec<Option<TaskId>>, drawn: &[Secret]) {
+/// Adds data that only this call has: the ids of its tasks, and the secret of its token, which is returned only once.
+fn complete(
+    view: &mut OperationResult,
+    result: &OpResult,
+    chosen: Vec<Option<TaskId>>,
+    secrets_created: &[Secret],
+) {
     match result {
         OpResult::TasksCreated { generation, seq, first, count } => {
-            let made = |n: usize| TaskId::made_by_hub(*generation, *seq, first + n as u32);
-            let ids = chosen.into_iter().enumerate().map(|(n, id)| id.unwrap_or_else(|| made(n)));
+            let hub_id = |n: usize| TaskId::made_by_hub(*generation, *seq, first + n as u32);
+            let ids = chosen.into_iter().enumerate().map(|(n, id)| id.unwrap_or_else(|| hub_id(n)));
             let tasks = ids.map(|id| TaskRef { id }).collect();
-            *shown = OperationResult::TasksCreated { count: *count, tasks };
+            *view = OperationResult::TasksCreated { count: *count, tasks };
         }
         OpResult::TokenCreated { id, digest } => {
-            let secret = drawn.iter().find(|secret| secret.digest() == *digest);
+            let secret = secrets_created.iter().find(|secret| secret.digest() == *digest);
             let token = secret.map(|secret| secret.reveal().to_owned());
-            *shown = OperationResult::TokenCreated { id: *id, token };
+            *view = OperationResult::TokenCreated { id: *id, token };
         }
         _ => {}
     }

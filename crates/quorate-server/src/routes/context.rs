@@ -1,4 +1,4 @@
-//! Shared memory: read, write, delete, history, lists.
+//! Shared memory: get, put and delete entries, list them, and read their history.
 
 use axum::extract::Path;
 use axum::http::{Method, StatusCode, Uri};
@@ -9,66 +9,66 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Page, checked_limit, not_like_this, number_in};
-use crate::api::{Route, delete as delete_at, get, put as put_at, words};
+use crate::api::{Route, delete as delete_at, get, put as put_at, schema};
 use crate::call::{Answer, Call, answer, ok, page};
 use crate::wire::time;
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
-    // A key may hold slashes, in the path as `/` or as `%2F`.
+    // A key may contain slashes, as `/` or as `%2F` in the path.
     const ONE: &str = "/v1/context/{key}";
     const SERVED: &str = "/v1/context/{*key}";
     vec![
-        get("/v1/context", "context.list", "List the entries of the shared memory, by key.")
+        get("/v1/context", "context.list", "List entries of the shared memory by key.")
             .query::<Filter>()
             .lists::<EntryVersion>("entries")
             .bulk(list),
-        get(ONE, "context.get", "An entry as it is, or as it was.")
-            .path::<words::LongId>("key")
-            .query::<Which>()
+        get(ONE, "context.get", "Get an entry, optionally as of a version, record or time.")
+            .path::<schema::LongId>("key")
+            .query::<GetQuery>()
             .answers::<EntryVersion>(200, "The entry.")
             .answered_at(SERVED, show)
             .and(
                 get(
                     "/v1/context/{key}/history",
                     "context.history",
-                    "All versions of an entry, oldest first.",
+                    "List all versions of an entry, oldest first.",
                 )
-                .path::<words::LongId>("key")
+                .path::<schema::LongId>("key")
                 .query::<Page>()
                 .lists::<EntryVersion>("versions"),
             ),
-        put_at(ONE, "context.put", "Writes an entry.")
-            .path::<words::LongId>("key")
-            .query::<Nothing>()
+        put_at(ONE, "context.put", "Write an entry.")
+            .path::<schema::LongId>("key")
+            .query::<NoQuery>()
             .body::<NewEntry<'_>>()
-            .answers::<WrittenEntry>(200, "It has a new version.")
-            .answers::<WrittenEntry>(201, "It is new.")
+            .answers::<WrittenEntry>(200, "The entry has a new version.")
+            .answers::<WrittenEntry>(201, "The entry was created.")
             .answered_at(SERVED, put),
-        delete_at(ONE, "context.delete", "Ends an entry. Its history stays.")
-            .path::<words::LongId>("key")
-            .query::<Expecting>()
-            .answers::<DeletedEntry>(200, "It is deleted.")
+        delete_at(ONE, "context.delete", "Delete an entry. Its history is retained.")
+            .path::<schema::LongId>("key")
+            .query::<DeleteQuery>()
+            .answers::<DeletedEntry>(200, "The entry is deleted.")
             .answered_at(SERVED, delete),
     ]
 }
 
-/// The history of `plan` is at `plan/history`.
+/// Path suffix of an entry's history.
 const HISTORY: &str = "/history";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Which {
+struct GetQuery {
     version: Option<u64>,
-    /// A record by its number, or a time.
+    /// Sequence number of a record, or a time.
     at: Option<String>,
-    /// A time.
-    #[schemars(with = "Option<words::Time>")]
+    /// Read the entry at this time.
+    #[schemars(with = "Option<schema::Time>")]
     time: Option<String>,
 }
 
-/// One version of an entry, or all of them. A key may hold slashes; one that ends in `/history` itself is written with
-/// `%2F`, so that it is not taken for the history of another.
+/// Returns one version of an entry, or its history. A key may contain slashes; in a key that itself ends in
+/// `/history` that slash must be written as `%2F`.
 pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
     if is_history(&call.uri)
         && let Some(key) = key.strip_suffix(HISTORY)
@@ -76,49 +76,51 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
         let key = Key::new(key)?;
         return bulk::answer(call, |call| history(call, key)).await;
     }
-    let which: Which = call.query()?;
+    let query: GetQuery = call.query()?;
     let key = Key::new(key)?;
-    let when = match (which.version, which.at, which.time) {
+    let when = match (query.version, query.at, query.time) {
         (None, None, None) => When::Now,
         (Some(version), None, None) => When::Version(Version(version)),
         (None, Some(at), None) => when(&at)?,
         (None, None, Some(text)) => When::Time(time::read("time", &text)?),
         _ => {
-            return Err(Refused::new(Code::Invalid, "version, at and time exclude each other")
-                .hint("keep one of them")
+            return Err(Refused::new(Code::Invalid, "version, at and time cannot be combined")
+                .hint("send only one of them")
                 .into());
         }
     };
     let entry = call.space.entry(&key, when).await?;
-    let found = entry.filter(|entry| entry.content.is_some() || which.version.is_some());
+    let found = entry.filter(|entry| entry.content.is_some() || query.version.is_some());
     match found {
         Some(entry) => ok(&views::entry(&entry)),
         None => Err(missing(&call, &key, when).await?.into()),
     }
 }
 
-/// What is not there: the entry, or only the version or the moment that was asked for.
+/// Returns the refusal for a missing entry, version, or point in time.
 async fn missing(call: &Call, key: &Key, when: When) -> Result<Refused, Error> {
-    let none = |what: String| Refused::new(Code::NotFound, what);
+    let not_found = |what: String| Refused::new(Code::NotFound, what);
     let Some(newest) = call.space.entry(key, When::Now).await? else {
-        return Ok(none(format!("there is no entry {key}")));
+        return Ok(not_found(format!("there is no entry {key}")));
     };
     let number = newest.version.head.version;
     let history = format!("GET /v1/context/{key}/history lists its versions");
     Ok(match when {
-        When::Now => none(format!("the entry {key} was deleted with version {number}")),
-        When::Version(version) => none(format!("{key} has no version {version}: the newest is {number}")),
-        When::Seq(_) | When::Time(_) => none(format!("there was no entry {key} at that moment")),
+        When::Now => not_found(format!("entry {key} was deleted in version {number}")),
+        When::Version(version) => {
+            not_found(format!("entry {key} has no version {version}; the newest is {number}"))
+        }
+        When::Seq(_) | When::Time(_) => not_found(format!("entry {key} did not exist at that time")),
     }
     .hint(history))
 }
 
-/// Whether an address is that of a history. Nobody writes one.
+/// Whether the path refers to a history, which is read-only.
 pub(crate) fn is_history(uri: &Uri) -> bool {
     uri.path().starts_with("/v1/context/") && uri.path().ends_with(HISTORY)
 }
 
-/// A record by its number, or a time.
+/// Parses a sequence number or a time.
 fn when(at: &str) -> Result<When, Refused> {
     match at.parse() {
         Ok(seq) => Ok(When::Seq(Seq(seq))),
@@ -127,14 +129,14 @@ fn when(at: &str) -> Result<When, Refused> {
 }
 
 async fn history(call: Call, key: Key) -> Answer {
-    let which: Page = call.query()?;
-    let limit = checked_limit(which.limit)?;
-    let after = Version(number_in(which.cursor.as_deref())?);
+    let query: Page = call.query()?;
+    let limit = checked_limit(query.limit)?;
+    let after = Version(number_in(query.cursor.as_deref())?);
     let history = Read::History { key: key.clone(), after, limit };
     let (entries, more) = call.space.entries_page(history, limit).await?;
     if entries.is_empty() && after == Version(0) {
         return Err(Refused::new(Code::NotFound, format!("there is no entry {key}"))
-            .hint("write it first, or look at the list of entries; what was deleted is still in its history")
+            .hint("list entries with GET /v1/context; deleted entries keep their history")
             .into());
     }
     let after = |entry: &Entry| entry.version.head.version.0.to_string();
@@ -148,11 +150,11 @@ struct Filter {
     #[serde(default)]
     prefix: String,
     r#type: Option<String>,
-    /// `agent:ID`, `operator:NAME` and so on; without a role it is an agent.
+    /// `agent:ID`, `operator:NAME` and so on; a name without a role is an agent.
     author: Option<String>,
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    #[schemars(with = "Option<words::Cursor>")]
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
@@ -162,22 +164,22 @@ pub(crate) async fn list(call: Call) -> Answer {
     let after = filter.cursor.map(Key::new).transpose()?;
     let author = filter.author.map(|name| if name.contains(':') { name } else { format!("agent:{name}") });
     let (prefix, entry_type) = (filter.prefix, filter.r#type);
-    let wanted = Read::Entries { prefix, entry_type, author, after, limit };
-    let (entries, more) = call.space.entries_page(wanted, limit).await?;
+    let filter_read = Read::Entries { prefix, entry_type, author, after, limit };
+    let (entries, more) = call.space.entries_page(filter_read, limit).await?;
     let rest = entries.last().filter(|_| more).map(|last| last.key.to_string());
     page("entries", entries.iter().map(|entry| (entry.key.to_string(), views::entry(entry))), rest)
 }
 
-/// No parameters. Looked at after the path, since nobody writes a history, whatever stands behind it.
+/// No query parameters. Checked after the path, because writing to a history is refused first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct NoQuery {}
 
 pub(crate) async fn put(Path(key): Path<String>, call: Call) -> Answer {
     if is_history(&call.uri) {
         return Ok(not_like_this(Method::PUT, call.uri).await);
     }
-    let Nothing {} = call.query()?;
+    let NoQuery {} = call.query()?;
     let key = Key::new(key)?;
     let put = body::parse::<NewEntry<'_>>(&call.body)?.read(&call.reading(), Some(key.clone()))?;
     let receipt = call.commit(vec![Op::Put(put)]).await?;
@@ -195,8 +197,8 @@ fn version_in(receipt: &Receipt) -> Option<Version> {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Expecting {
-    /// The version it must have now.
+struct DeleteQuery {
+    /// Expected current version.
     expect: Option<u64>,
 }
 
@@ -205,7 +207,7 @@ pub(crate) async fn delete(Path(key): Path<String>, call: Call) -> Answer {
         return Ok(not_like_this(Method::DELETE, call.uri).await);
     }
     let key = Key::new(key)?;
-    let expect = call.query::<Expecting>()?.expect.map(Version);
+    let expect = call.query::<DeleteQuery>()?.expect.map(Version);
     let delete = DeleteEntry { key: key.clone(), expect, fence: None };
     let receipt = call.commit(vec![Op::Delete(delete)]).await?;
     ok(&DeletedEntry { key, version: version_in(&receipt), seq: receipt.seq })

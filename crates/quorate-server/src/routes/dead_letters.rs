@@ -1,4 +1,4 @@
-//! Dead letters: what was given up, and giving it out again.
+//! Dead letters: list, get and redrive.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{checked_limit, number_in};
-use crate::api::{Route, get, post, words};
+use crate::api::{Route, get, post, schema};
 use crate::call::{Answer, Call, ok, page};
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -18,23 +18,23 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/dead-letters",
             "dead-letters.list",
-            "List dead letters, oldest first; an agent sees its own.",
+            "List dead letters, oldest first. Agents see only their own.",
         )
         .query::<Filter>()
         .lists::<ShownLetter>("deadLetters")
         .bulk(list),
-        get("/v1/dead-letters/{id}", "dead-letters.get", "One that was given up. An agent sees its own.")
-            .path::<words::DeliveryId>("id")
+        get("/v1/dead-letters/{id}", "dead-letters.get", "Get a dead letter. Agents see only their own.")
+            .path::<schema::DeliveryId>("id")
             .answers::<ShownLetter>(200, "The dead letter.")
             .to(show),
         post(
             "/v1/dead-letters/{id}/redrive",
             "dead-letters.redrive",
-            "Gives a dead letter out again, with all its tries.",
+            "Redrive a dead letter with a full set of attempts.",
         )
-        .path::<words::DeliveryId>("id")
+        .path::<schema::DeliveryId>("id")
         .is(Deed::Run)
-        .answers::<Redriven>(200, "It is in its inbox again.")
+        .answers::<Redriven>(200, "The delivery is back in its inbox.")
         .to(redrive),
     ]
 }
@@ -42,48 +42,50 @@ pub(crate) fn routes() -> Vec<Route> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
-    #[schemars(with = "Option<words::Id>")]
+    #[schemars(with = "Option<schema::Id>")]
     agent: Option<String>,
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    #[schemars(with = "Option<words::Cursor>")]
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
-/// Oldest first. An agent sees its own.
+/// Lists dead letters, oldest first. Agents see only their own.
 pub(crate) async fn list(call: Call) -> Answer {
     let filter: Filter = call.query()?;
     let named = filter.agent.map(AgentId::new).transpose()?;
     let agent = call.by().cloned().or(named);
     let limit = checked_limit(filter.limit)?;
     let after = DeliveryNo(number_in(filter.cursor.as_deref())?);
-    let letters = call.space.dead_letters(agent.as_ref(), after, limit).await?;
-    let cursor = letters.last().filter(|_| letters.len() == limit).map(|last| last.delivery.0.to_string());
-    let after = letters.iter().map(|letter| letter.delivery.0.to_string());
-    page("deadLetters", after.zip(shown(&call, &letters).await?), cursor)
+    let dead_letters = call.space.dead_letters(agent.as_ref(), after, limit).await?;
+    let cursor =
+        dead_letters.last().filter(|_| dead_letters.len() == limit).map(|last| last.delivery.0.to_string());
+    let after = dead_letters.iter().map(|letter| letter.delivery.0.to_string());
+    page("deadLetters", after.zip(render(&call, &dead_letters).await?), cursor)
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let wanted: DeliveryId = id.parse()?;
-    let before = DeliveryNo(wanted.number.0.saturating_sub(1));
-    let letters = call.space.dead_letters(call.by(), before, 1).await?;
-    let found = shown(&call, &letters).await?.into_iter().find(|letter| letter.delivery_id == wanted);
+    let requested: DeliveryId = id.parse()?;
+    let before = DeliveryNo(requested.number.0.saturating_sub(1));
+    let dead_letters = call.space.dead_letters(call.by(), before, 1).await?;
+    let found =
+        render(&call, &dead_letters).await?.into_iter().find(|letter| letter.delivery_id == requested);
     match found {
         Some(letter) => ok(&letter),
         None => Err(Refused::new(Code::NotFound, format!("there is no dead letter {id}"))
-            .hint("the list shows what was given up; one that was given out again is none any more")
+            .hint("list dead letters with GET /v1/dead-letters; redriven ones are no longer included")
             .into()),
     }
 }
 
-async fn shown(call: &Call, letters: &[DeadLetter]) -> Result<Vec<ShownLetter>, Error> {
+async fn render(call: &Call, dead_letters: &[DeadLetter]) -> Result<Vec<ShownLetter>, Error> {
     let published = call.space.published();
-    let pools = pools_of(call, letters).await?;
+    let pools = pools_of(call, dead_letters).await?;
     let name = |home| match home {
         Home::Agent(agent) => published.agents.get(agent).map(|agent| agent.id.to_string()),
         Home::Pool(pool) => pools.get(&pool).cloned(),
     };
-    let shown = letters.iter().map(|letter| ShownLetter {
+    let render = dead_letters.iter().map(|letter| ShownLetter {
         delivery_id: published.eras.delivery_id(letter.delivery),
         message_id: published.eras.message_id(letter.seq, letter.n),
         agent: name(letter.to.home()).unwrap_or_default(),
@@ -91,13 +93,13 @@ async fn shown(call: &Call, letters: &[DeadLetter]) -> Result<Vec<ShownLetter>, 
         reason: letter.reason.clone(),
         at: letter.at,
     });
-    Ok(shown.collect())
+    Ok(render.collect())
 }
 
-/// What the pools are called that letters lay in: as one message to each of them says.
-async fn pools_of(call: &Call, letters: &[DeadLetter]) -> Result<BTreeMap<PoolNo, String>, Error> {
+/// Returns the names of the letters' pools, taken from the destination of one message each.
+async fn pools_of(call: &Call, dead_letters: &[DeadLetter]) -> Result<BTreeMap<PoolNo, String>, Error> {
     let mut names = BTreeMap::new();
-    for letter in letters {
+    for letter in dead_letters {
         if let Home::Pool(pool) = letter.to.home()
             && !names.contains_key(&pool)
         {

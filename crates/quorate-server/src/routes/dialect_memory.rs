@@ -1,5 +1,5 @@
-//! The co-scientist's context entries: the shared memory in the shape of that dialect. The orchestrator's shared state is
-//! in `shared_state.rs`.
+//! The co-scientist's context entries: shared memory in the format of that dialect. The orchestrator's shared state
+//! is in `shared_state.rs`.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -8,7 +8,7 @@ use quorate_engine::When;
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
 
-use crate::api::{Route, get, put, words};
+use crate::api::{Route, get, put, schema};
 use crate::body;
 use crate::call::{Answer, Call, answer};
 use crate::dialect::entry::{self, EntrySaid};
@@ -17,51 +17,51 @@ pub(crate) fn routes() -> Vec<Route> {
     const ENTRY: &str = "/v1/dialects/coscientist/entries/{key}";
     const SERVED: &str = "/v1/dialects/coscientist/entries/{*key}";
     vec![
-        get(ENTRY, "dialects.entry", "An entry of the shared memory, in the co-scientist's shape.")
-            .path::<words::LongId>("key")
+        get(ENTRY, "dialects.entry", "Get an entry of the shared memory in the co-scientist format.")
+            .path::<schema::LongId>("key")
             .answers::<ContextEntry>(200, "The entry.")
             .answered_at(SERVED, show_entry),
-        put(ENTRY, "dialects.putEntry", "Writes an entry that is in the co-scientist's shape.")
-            .path::<words::LongId>("key")
+        put(ENTRY, "dialects.putEntry", "Write an entry in the co-scientist format.")
+            .path::<schema::LongId>("key")
             .body::<ContextEntry>()
-            .answers::<ContextEntry>(200, "It has a new version.")
-            .answers::<ContextEntry>(201, "It is new.")
+            .answers::<ContextEntry>(200, "The entry has a new version.")
+            .answers::<ContextEntry>(201, "The entry was created.")
             .answered_at(SERVED, put_entry),
     ]
 }
 
-/// A context entry. Only described here.
+/// A context entry.
 #[derive(JsonSchema)]
 #[schemars(rename = "ContextEntry")]
 #[allow(dead_code)]
 struct ContextEntry {
-    #[schemars(with = "Option<words::LongId>")]
+    #[schemars(with = "Option<schema::LongId>")]
     entry_id: (),
     #[schemars(with = "Option<String>")]
     agent_id: (),
     #[schemars(with = "Option<String>")]
     entry_type: (),
-    #[schemars(with = "words::Any")]
+    #[schemars(with = "schema::Any")]
     content: (),
-    #[schemars(with = "Option<words::Time>")]
+    #[schemars(with = "Option<schema::Time>")]
     created_at: (),
-    #[schemars(with = "Option<words::Time>")]
+    #[schemars(with = "Option<schema::Time>")]
     updated_at: (),
     #[schemars(with = "Option<u64>", range(min = 1))]
     version: (),
-    #[schemars(with = "Option<Vec<words::LongId>>")]
+    #[schemars(with = "Option<Vec<schema::LongId>>")]
     dependencies: (),
 }
 
 pub(crate) async fn show_entry(Path(key): Path<String>, call: Call) -> Answer {
-    shown(&call, StatusCode::OK, &Key::new(key)?).await
+    respond(&call, StatusCode::OK, &Key::new(key)?).await
 }
 
-async fn shown(call: &Call, status: StatusCode, key: &Key) -> Answer {
+async fn respond(call: &Call, status: StatusCode, key: &Key) -> Answer {
     let found = call.space.entry(key, When::Now).await?.filter(|entry| entry.content.is_some());
     let missing = || {
         Refused::new(Code::NotFound, format!("there is no entry {key}"))
-            .hint("write it first, or look at the list of entries")
+            .hint("write it first, or list entries with GET /v1/context")
     };
     let entry = found.ok_or_else(missing)?;
     let first = call.space.history(key, Version(0), 1).await?;
@@ -69,32 +69,32 @@ async fn shown(call: &Call, status: StatusCode, key: &Key) -> Answer {
     answer(status, &entry::written(&entry, created_at))
 }
 
-/// The version that stands there is the one that the entry is to have: so nobody writes over what it has not read.
+/// The stated version is the one that the entry will have, which makes the write a compare-and-set.
 pub(crate) async fn put_entry(Path(key): Path<String>, call: Call) -> Answer {
     let key = Key::new(key)?;
     let raw: &RawValue = body::parse(&call.body)?;
-    let said = EntrySaid::read(&key, raw).map_err(Refused::from)?;
-    if said.agent.is_some() && said.agent.as_ref() != call.by() {
-        return Err(not_the_author(said.agent.as_ref()).into());
+    let submitted = EntrySaid::read(&key, raw).map_err(Refused::from)?;
+    if submitted.agent.is_some() && submitted.agent.as_ref() != call.by() {
+        return Err(not_the_author(submitted.agent.as_ref()).into());
     }
     let put = PutEntry {
         key: key.clone(),
-        entry_type: said.entry_type,
-        content: call.reading().payload(Some(&said.content.into()), None)?,
+        entry_type: submitted.entry_type,
+        content: call.reading().payload(Some(&submitted.content.into()), None)?,
         content_type: None,
-        expect: said.version.map(|version| Version(version - 1)),
-        depends_on: said.depends_on,
+        expect: submitted.version.map(|version| Version(version - 1)),
+        depends_on: submitted.depends_on,
         fence: None,
     };
     let receipt = call.commit(vec![Op::Put(put)]).await?;
     let is_new = receipt.results.iter().any(
         |result| matches!(result, quorate_core::OpResult::Written { version } if *version == Version(1)),
     );
-    shown(&call, if is_new { StatusCode::CREATED } else { StatusCode::OK }, &key).await
+    respond(&call, if is_new { StatusCode::CREATED } else { StatusCode::OK }, &key).await
 }
 
 fn not_the_author(agent: Option<&AgentId>) -> Refused {
     let agent = agent.map(ToString::to_string).unwrap_or_default();
-    Refused::new(Code::Forbidden, format!("agent_id: {agent} is not who writes"))
-        .hint("an entry is of whoever writes it; leave agent_id out, or let that agent write it")
+    Refused::new(Code::Forbidden, format!("agent_id: {agent} is not the caller"))
+        .hint("the caller is the author of an entry; omit agent_id, or write as that agent")
 }

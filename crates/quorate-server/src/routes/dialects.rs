@@ -1,4 +1,4 @@
-//! Messages in the shapes of the dialects: sent, claimed, and shown. The way to the engine is the same as everybody's.
+//! Messages in the formats of the dialects: send and claim. They use the same path to the engine as native messages.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::inbox::checked_wait;
 use super::messages::{SendReceipt, sent_ephemeral};
-use crate::api::{Route, get, post, words};
+use crate::api::{Route, get, post, schema};
 use crate::body;
 use crate::call::{Answer, Call, Listed, ok};
 use crate::dialect::yaml::{self, Document};
@@ -31,31 +31,31 @@ pub(crate) fn routes() -> Vec<Route> {
         post(
             "/v1/dialects/{name}/messages",
             "dialects.send",
-            "Sends a message in the shape of a dialect, or a list of them in one commit.",
+            "Send a message in a dialect, or a list of messages in one commit.",
         )
         .path::<DialectWord>("name")
         .body::<Messages>()
         .also_as(YAML)
         .lists_all::<SendReceipt>("receipts")
-        .answers_with(200, "The same in YAML.", YAML)
+        .answers_with(200, "The same as YAML.", YAML)
         .to(send),
         get(
             "/v1/dialects/{name}/inbox",
             "dialects.inbox",
-            "Takes deliveries under a lease, and shows their messages in the shape of a dialect.",
+            "Claim deliveries under a lease and return their messages in a dialect.",
         )
         .is(Deed::Work)
         .path::<DialectWord>("name")
         .query::<InboxIn>()
         .lists_all::<HeldOut>("deliveries")
-        .answers_with(200, "The same in YAML.", YAML)
+        .answers_with(200, "The same as YAML.", YAML)
         .to(inbox),
     ]
 }
 
 const YAML: &str = "application/yaml";
 
-/// The name of a dialect.
+/// Name of a dialect.
 #[derive(JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "lowercase")]
@@ -67,44 +67,45 @@ enum DialectWord {
     Native,
 }
 
-/// One message in the shape of the dialect, or a list of them. The guide to dialects says what each shape is.
+/// One message in the format of the dialect, or a list of messages. The dialects guide describes each format.
 #[derive(JsonSchema)]
 #[schemars(untagged, rename = "DialectMessages")]
 #[allow(dead_code)]
 enum Messages {
-    One(BTreeMap<String, words::Any>),
-    List(#[schemars(length(min = 1, max = 256))] Vec<BTreeMap<String, words::Any>>),
+    One(BTreeMap<String, schema::Any>),
+    List(#[schemars(length(min = 1, max = 256))] Vec<BTreeMap<String, schema::Any>>),
 }
 
-/// One message or a list, in one commit.
+/// Sends one message, or a list in one commit.
 pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Call) -> Answer {
     let dialect = Dialect::find(&name)?;
-    let sent = Sent::of(dialect, &headers, &call.body).map_err(|refused| call.hushed(&call.body, refused))?;
-    let messages = match read(&call, dialect, &sent).await {
+    let request_body =
+        DialectBody::of(dialect, &headers, &call.body).map_err(|refused| call.hushed(&call.body, refused))?;
+    let messages = match read(&call, dialect, &request_body).await {
         Ok(messages) => messages,
         Err(refused) => {
-            call.unread(&sent.json, refused).await?;
+            call.unread(&request_body.json, refused).await?;
             let receipts = json!({"receipts": [{"received": true}]});
-            return Ok(observe::unobserved(spoken(dialect, &headers, &receipts)?, true));
+            return Ok(observe::unobserved(respond(dialect, &headers, &receipts)?, true));
         }
     };
     if let [message] = messages.as_slice()
         && message.durability == Durability::Ephemeral
     {
         let id = call.space.send_ephemeral(&call.principal, call.epoch, message.clone()).await?;
-        let answer = spoken(dialect, &headers, &sent_ephemeral(id))?;
+        let answer = respond(dialect, &headers, &sent_ephemeral(id))?;
         return Ok(observe::unobserved(answer, id == MessageRef::Flag));
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
-    let answer = spoken(dialect, &headers, &json!({"receipts": call.results(&receipt)}))?;
+    let answer = respond(dialect, &headers, &json!({"receipts": call.results(&receipt)}))?;
     Ok(observe::unobserved(answer, is_private(&receipt)))
 }
 
-async fn read(call: &Call, dialect: Dialect, sent: &Sent) -> Result<Vec<Message>, Refused> {
-    let letters = sent.letters(dialect)?;
-    let mut messages = Vec::with_capacity(letters.len());
-    for (path, letter) in letters {
-        let mut message = letter.into_message(dialect, &path, &call.reading())?;
+async fn read(call: &Call, dialect: Dialect, request_body: &DialectBody) -> Result<Vec<Message>, Refused> {
+    let envelopes = request_body.envelopes(dialect)?;
+    let mut messages = Vec::with_capacity(envelopes.len());
+    for (path, envelope) in envelopes {
+        let mut message = envelope.into_message(dialect, &path, &call.reading())?;
         if message.from.is_none() {
             message.from = call.by().cloned();
         }
@@ -114,59 +115,62 @@ async fn read(call: &Call, dialect: Dialect, sent: &Sent) -> Result<Vec<Message>
     Ok(messages)
 }
 
-/// What was sent: JSON, and where it came from if that was YAML.
-struct Sent {
+/// Request body as JSON, with its YAML source positions if it was YAML.
+struct DialectBody {
     json: Bytes,
     document: Option<Document>,
 }
 
-impl Sent {
+impl DialectBody {
     fn of(dialect: Dialect, headers: &HeaderMap, body: &Bytes) -> Result<Self, Refused> {
         let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !is_yaml(kind) {
             return Ok(Self { json: body.clone(), document: None });
         }
         if !dialect.speaks_yaml() {
-            return Err(Refused::new(Code::Invalid, format!("{} is JSON, not YAML", dialect.as_str()))
-                .hint("only the dialect orchestrator is written in YAML, too"));
+            return Err(Refused::new(
+                Code::Invalid,
+                format!("the dialect {} does not support YAML", dialect.as_str()),
+            )
+            .hint("send JSON; only the dialect orchestrator supports YAML"));
         }
         let document = Document::read(body)?;
         Ok(Self { json: document.json.clone(), document: Some(document) })
     }
 
-    /// The letters, each with the path at which it stood.
-    fn letters(&self, dialect: Dialect) -> Result<Vec<(String, Letter)>, Refused> {
+    /// Parses the messages, each with its path.
+    fn envelopes(&self, dialect: Dialect) -> Result<Vec<(String, Letter)>, Refused> {
         let is_list = self.json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
         let raws: Vec<&RawValue> = body::parse_one_or_list(&self.json)?;
         let read = || -> Result<Vec<(String, Letter)>, Wrong> {
-            let mut letters = Vec::new();
+            let mut envelopes = Vec::new();
             for (at, raw) in raws.into_iter().enumerate() {
                 let path = if is_list { format!("[{at}]") } else { String::new() };
                 for (path, raw) in dialect.messages(&path, raw)? {
-                    let letter = dialect.read(&path, &raw)?;
-                    letters.push((path, letter));
+                    let envelope = dialect.read(&path, &raw)?;
+                    envelopes.push((path, envelope));
                 }
             }
-            Ok(letters)
+            Ok(envelopes)
         };
-        read().map_err(|wrong| match &self.document {
-            Some(document) => document.located(wrong),
-            None => wrong.into(),
+        read().map_err(|error| match &self.document {
+            Some(document) => document.located(error),
+            None => error.into(),
         })
     }
 }
 
-/// An answer that does not say to whom goes to whoever asked; one that only names the conversation answers the message
-/// that began it.
+/// Completes a reply. Without a recipient it goes to the requester; with only a correlation id it replies to the
+/// message that started the conversation.
 async fn complete_answer(
     call: &Call,
     dialect: Dialect,
     path: &str,
     message: &mut Message,
 ) -> Result<(), Refused> {
-    let unnamed = message.to == NOBODY;
+    let has_no_recipient = message.to == NOBODY;
     let answers = message.kind == MessageType::Response && message.in_reply_to.is_none();
-    if !unnamed && !answers {
+    if !has_no_recipient && !answers {
         return Ok(());
     }
     let named = match (&message.in_reply_to, &message.correlation_id) {
@@ -176,42 +180,42 @@ async fn complete_answer(
         (None, None) => None,
     };
     let question = named.as_ref().map(|(_, question)| question.clone());
-    let asked = match &question {
-        Some(question) => asked(call, question, message.from.as_ref()).await,
+    let question_message = match &question {
+        Some(question) => question_message(call, question, message.from.as_ref()).await,
         None => None,
     };
-    if let Some(asked) = &asked
+    if let Some(question_message) = &question_message
         && answers
     {
         message.in_reply_to = question;
-        message.to = if unnamed { reply_address(asked) } else { message.to.clone() };
-    } else if let Some(asked) = &asked {
-        message.to = reply_address(asked);
+        message.to = if has_no_recipient { reply_address(question_message) } else { message.to.clone() };
+    } else if let Some(question_message) = &question_message {
+        message.to = reply_address(question_message);
     }
-    if let (true, None, Some((field, question))) = (message.to == NOBODY, &asked, &named) {
-        let what = format!(
-            "{question:?} is no message that this agent sent or got, so it does not say to whom this goes"
+    if let (true, None, Some((field, question))) = (message.to == NOBODY, &question_message, &named) {
+        let detail = format!(
+            "{question:?} is not a message that this agent sent or received, so the recipient is unknown"
         );
-        return Err(Wrong::new(under(path, field), what)
-            .hint("give the id of the message as it came, or name the recipient")
+        return Err(Wrong::new(under(path, field), detail)
+            .hint("use the id of the received message, or set the recipient")
             .into());
     }
     if message.to == NOBODY {
-        return Err(Wrong::new(path, "does not say to whom it goes")
-            .hint("name the recipient, or the message that it answers")
+        return Err(Wrong::new(path, "the message has no recipient")
+            .hint("set the recipient, or the message to reply to")
             .into());
     }
     Ok(())
 }
 
-/// Who wants the answer.
-fn reply_address(asked: &Message) -> Destination {
-    let agent = asked.reply_to.clone().or_else(|| asked.from.clone());
+/// Returns the destination for replies to a message.
+fn reply_address(question_message: &Message) -> Destination {
+    let agent = question_message.reply_to.clone().or_else(|| question_message.from.clone());
     agent.map_or(NOBODY, Destination::Agent)
 }
 
-/// A message that was sent to this agent, to those it is one of, or by it.
-async fn asked(call: &Call, id: &str, by: Option<&AgentId>) -> Option<std::sync::Arc<Message>> {
+/// Returns a message that the agent sent, received, or could have claimed.
+async fn question_message(call: &Call, id: &str, by: Option<&AgentId>) -> Option<std::sync::Arc<Message>> {
     let view = match id.parse::<MessageId>() {
         Ok(id) => call.space.message(id).await.ok()?,
         Err(_) => call.space.message_by_client_id(&ClientId::new(id).ok()?).await.ok()?,
@@ -219,74 +223,75 @@ async fn asked(call: &Call, id: &str, by: Option<&AgentId>) -> Option<std::sync:
     let by = by?;
     let concerned = view.message.from.as_ref() == Some(by)
         || view.deliveries.iter().any(|delivery| delivery.agent == *by)
-        || may_take(call, by, &view.message.to);
+        || is_pool_member(call, by, &view.message.to);
     concerned.then_some(view.message)
 }
 
-/// Whether an agent is one of those from whom one takes it.
-fn may_take(call: &Call, agent: &AgentId, to: &Destination) -> bool {
+/// Whether the agent is a member of the destination's pool.
+fn is_pool_member(call: &Call, agent: &AgentId, to: &Destination) -> bool {
     let Destination::Can(capability) = to else { return false };
     let published = call.space.published();
     let agents = &published.agents;
     agents.number(agent).is_some_and(|number| agents.capable(capability.as_str()).contains(&number))
 }
 
-/// How much to take, and for whom.
+/// Parameters of a claim.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct InboxIn {
-    /// For which agent; only whoever runs the hub names one.
-    #[schemars(with = "Option<words::Id>")]
+    /// Agent to claim for. Only operators may name one.
+    #[schemars(with = "Option<schema::Id>")]
     agent: Option<String>,
-    /// How many at most; 1 if nothing is said.
+    /// Maximum number of deliveries; 1 by default.
     #[schemars(range(min = 1, max = 256))]
     max: Option<u32>,
-    /// How long to wait if there is none.
+    /// How long to wait if there are none.
     #[schemars(range(max = 60_000))]
     wait_ms: Option<u64>,
-    /// How long each is held; 30 s if nothing is said.
-    #[schemars(with = "Option<words::LeaseMs>")]
+    /// Lease duration; 30 s by default.
+    #[schemars(with = "Option<schema::LeaseMs>")]
     lease_ms: Option<u64>,
 }
 
-/// Claims deliveries, and shows their messages in the dialect. They are acked, nacked and extended as all others.
+/// Claims deliveries and renders their messages in the dialect. They are acked, nacked and extended like any
+/// delivery.
 pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Call) -> Answer {
     let dialect = Dialect::find(&name)?;
-    let asked: InboxIn = call.query()?;
-    let agent = call.acting(asked.agent.map(AgentId::new).transpose()?)?;
+    let query: InboxIn = call.query()?;
+    let agent = call.acting(query.agent.map(AgentId::new).transpose()?)?;
     let times = call.times();
-    let wait = checked_wait(times, asked.wait_ms)?;
-    let (max, lease_ms) = (asked.max.unwrap_or(1), asked.lease_ms.unwrap_or(times.lease_ms()));
+    let wait = checked_wait(times, query.wait_ms)?;
+    let (max, lease_ms) = (query.max.unwrap_or(1), query.lease_ms.unwrap_or(times.lease_ms()));
     let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
     let deliveries = call.waiting(claimed).await?;
     deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
     let now = call.app.engine().clock().now().wall;
     let items = deliveries.iter().map(|delivery| {
         let held = quorate_engine::views::held(delivery, now);
-        Ok(HeldOut { held, message: shown(dialect, delivery)? })
+        Ok(HeldOut { held, message: render(dialect, delivery)? })
     });
     let items = items.collect::<Result<Vec<_>, Wrong>>();
-    let items = items.map_err(|wrong| {
-        let detail = format!("a message cannot be said in {name}: {}", Refused::from(wrong).detail);
-        Refused::new(Code::Unavailable, detail).hint("take it by POST /v1/agents/{id}/inbox/claim")
+    let items = items.map_err(|error| {
+        let detail = format!("failed to render a message in dialect {name}: {}", Refused::from(error).detail);
+        Refused::new(Code::Unavailable, detail).hint("claim it with POST /v1/agents/{id}/inbox/claim")
     })?;
-    let mut answer = spoken(dialect, &headers, &Listed { name: "deliveries", items })?;
+    let mut answer = respond(dialect, &headers, &Listed { name: "deliveries", items })?;
     answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
 }
 
-/// A delivery in the hands of its recipient, in its dialect.
+/// A leased delivery with its message in the dialect.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "DialectDelivery")]
 struct HeldOut {
     #[serde(flatten)]
     held: Held,
-    /// In the shape of the dialect.
-    #[schemars(with = "words::Any")]
+    /// Message in the format of the dialect.
+    #[schemars(with = "schema::Any")]
     message: Box<RawValue>,
 }
 
-fn shown(dialect: Dialect, delivery: &Delivery) -> Result<Box<RawValue>, Wrong> {
+fn render(dialect: Dialect, delivery: &Delivery) -> Result<Box<RawValue>, Wrong> {
     let id = delivery.id.to_string();
     dialect.write(&Letter::received(dialect, id, delivery.sent_at, &delivery.message))
 }
@@ -296,14 +301,14 @@ fn is_yaml(kind: &str) -> bool {
     [YAML, "application/x-yaml", "text/yaml"].iter().any(|yaml| kind.eq_ignore_ascii_case(yaml))
 }
 
-/// An answer, in YAML if that is wanted and the dialect has it.
-fn spoken(dialect: Dialect, headers: &HeaderMap, value: &impl Serialize) -> Answer {
-    let wanted = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
-    if !dialect.speaks_yaml() || !wanted.split(',').any(is_yaml) {
+/// Returns a response, as YAML if requested and supported by the dialect.
+fn respond(dialect: Dialect, headers: &HeaderMap, value: &impl Serialize) -> Answer {
+    let accept = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
+    if !dialect.speaks_yaml() || !accept.split(',').any(is_yaml) {
         return ok(value);
     }
-    let unwritten =
-        |error| Refused::new(Code::Unavailable, format!("the answer could not be written: {error}"));
-    let yaml = yaml::written(&to_raw_value(value).map_err(unwritten)?)?;
+    let serialize_error =
+        |error| Refused::new(Code::Unavailable, format!("failed to serialize the response: {error}"));
+    let yaml = yaml::written(&to_raw_value(value).map_err(serialize_error)?)?;
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, YAML)], yaml).into_response())
 }

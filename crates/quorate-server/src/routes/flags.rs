@@ -1,5 +1,5 @@
-//! Conduct flags: anybody raises them, only moderators learn that there are any. Nobody else's answer depends on them: who
-//! raises one is told the same few bytes each time, who may not read them is refused alike, flags or no flags.
+//! Conduct flags: any principal can raise them, only moderators can read them. No other response depends on flags:
+//! raising one always returns the same bytes, and unauthorized reads are refused whether or not flags exist.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::audit::space_of;
 use super::checked_limit;
-use crate::api::{Route, get, post, words};
+use crate::api::{Route, get, post, schema};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok, page};
 use crate::wire::time;
@@ -20,37 +20,45 @@ use quorate_api::result::FlagReceived;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        post("/v1/flags", "flags.raise", "Tells the moderators of a concern, and nobody else.")
+        post("/v1/flags", "flags.raise", "Raise a conduct flag, visible only to moderators.")
             .is(Deed::Report)
-            .body::<words::Object>()
-            .answers::<FlagReceived>(201, "It is on disk. There is nothing else to tell.")
+            .body::<schema::Object>()
+            .answers::<FlagReceived>(201, "The flag is stored. The response contains no further data.")
             .to(raise),
-        // No bulk read: these are counted in public figures.
-        get("/v1/flags", "flags.list", "List flags, oldest first. For moderators.")
+        // Not a bulk read: bulk reads are counted in public metrics.
+        get("/v1/flags", "flags.list", "List conduct flags, oldest first. Requires the role moderator.")
             .is(Deed::Moderate)
             .query::<Filter>()
             .lists::<FlagOut>("flags")
             .to(list),
-        get("/v1/flags/checkpoint", "flags.checkpoint", "The head of the private chain. For moderators.")
+        get(
+            "/v1/flags/checkpoint",
+            "flags.checkpoint",
+            "Get a checkpoint of the conduct flag log. Requires the role moderator.",
+        )
+        .is(Deed::Moderate)
+        .answers::<Checkpoint>(200, "The checkpoint, for `quorate verify`.")
+        .to(checkpoint),
+        get("/v1/flags/{id}", "flags.get", "Get a conduct flag. Requires the role moderator.")
             .is(Deed::Moderate)
-            .answers::<Checkpoint>(200, "What `quorate verify` checks a copy against.")
-            .to(checkpoint),
-        get("/v1/flags/{id}", "flags.get", "One flag. For moderators.")
-            .is(Deed::Moderate)
-            .path::<words::Id>("id")
+            .path::<schema::Id>("id")
             .answers::<FlagOut>(200, "The flag.")
             .to(show),
-        post("/v1/flags/{id}/resolve", "flags.resolve", "Settles a flag. For moderators.")
-            .is(Deed::Moderate)
-            .path::<words::Id>("id")
-            .body::<ResolveIn>()
-            .answers::<FlagOut>(200, "It is resolved.")
-            .to(resolve),
+        post(
+            "/v1/flags/{id}/resolve",
+            "flags.resolve",
+            "Resolve a conduct flag. Requires the role moderator.",
+        )
+        .is(Deed::Moderate)
+        .path::<schema::Id>("id")
+        .body::<ResolveIn>()
+        .answers::<FlagOut>(200, "The flag is resolved.")
+        .to(resolve),
     ]
 }
 
 pub(crate) async fn raise(call: Call) -> Answer {
-    flags_of(&call)?.raise(&asked(&call), &call.body).await?;
+    flags_of(&call)?.raise(&flag_request(&call), &call.body).await?;
     answer(StatusCode::CREATED, &FlagReceived { received: true })
 }
 
@@ -58,9 +66,9 @@ pub(crate) async fn raise(call: Call) -> Answer {
 #[serde(deny_unknown_fields)]
 struct Filter {
     state: Option<StateWord>,
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    #[schemars(with = "Option<words::Cursor>")]
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
@@ -89,19 +97,19 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     ok(&FlagOut::new(&flags_of(&call)?.flag(&id).await?))
 }
 
-/// What was done about it.
+/// Resolution of a flag.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ResolveFlag")]
 struct ResolveIn {
-    /// In a sentence or two.
+    /// Action taken, in a sentence or two.
     #[serde(default)]
     note: String,
 }
 
 pub(crate) async fn resolve(Path(id): Path<String>, call: Call) -> Answer {
     let ResolveIn { note } = body::parse(&call.body)?;
-    ok(&FlagOut::new(&flags_of(&call)?.resolve(&asked(&call), &id, note).await?))
+    ok(&FlagOut::new(&flags_of(&call)?.resolve(&flag_request(&call), &id, note).await?))
 }
 
 pub(crate) async fn checkpoint(call: Call) -> Answer {
@@ -109,39 +117,39 @@ pub(crate) async fn checkpoint(call: Call) -> Answer {
     ok(&Checkpoint::new(name, &flags_of(&call)?.head()))
 }
 
-/// A flag.
+/// A conduct flag.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Flag")]
 struct FlagOut<'a> {
     id: &'a str,
     state: &'static str,
-    /// `agent:ID`, `operator:NAME` and so on; empty once it was erased.
+    /// `agent:ID`, `operator:NAME` and so on; empty once erased.
     raised_by: &'a str,
-    #[schemars(with = "words::Time")]
+    #[schemars(with = "schema::Time")]
     raised_at: String,
-    /// What was said, as it came; `null` once it was erased.
-    #[schemars(with = "words::Any")]
+    /// Content as submitted; `null` once erased.
+    #[schemars(with = "schema::Any")]
     flag: Option<&'a RawValue>,
     resolution: Option<ResolutionOut<'a>>,
 }
 
-/// How it was settled.
+/// Resolution of a flag.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "FlagResolution")]
 struct ResolutionOut<'a> {
     by: &'a str,
-    #[schemars(with = "words::Time")]
+    #[schemars(with = "schema::Time")]
     at: String,
     note: &'a str,
 }
 
 impl<'a> FlagOut<'a> {
     fn new(flag: &'a Flag) -> Self {
-        let resolution = flag.resolution.as_ref().map(|settled| ResolutionOut {
-            by: &settled.by,
-            at: time::shown(Timestamp(settled.at_ms)),
-            note: &settled.note,
+        let resolution = flag.resolution.as_ref().map(|resolution| ResolutionOut {
+            by: &resolution.by,
+            at: time::shown(Timestamp(resolution.at_ms)),
+            note: &resolution.note,
         });
         Self {
             id: &flag.id,
@@ -155,11 +163,12 @@ impl<'a> FlagOut<'a> {
 }
 
 fn flags_of(call: &Call) -> Result<Flags, Refused> {
-    let gone = || Refused::new(Code::Unavailable, "the hub stops").hint("call again when the hub is back");
-    call.app.flags(call.space.number()).ok_or_else(gone)
+    let shutting_down =
+        || Refused::new(Code::Unavailable, "the hub is shutting down").hint("retry when the hub is back");
+    call.app.flags(call.space.number()).ok_or_else(shutting_down)
 }
 
-fn asked(call: &Call) -> FlagAsked<'_> {
+fn flag_request(call: &Call) -> FlagAsked<'_> {
     let what = [call.uri.path().as_bytes(), &call.body[..]];
     FlagAsked { by: &call.principal, key: call.key.as_ref(), what }
 }

@@ -1,4 +1,4 @@
-//! Shared memory as a whole: snapshots, going back, and whether it fits together.
+//! Operations on the whole shared memory: snapshots, rollback and consistency checks.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -9,7 +9,7 @@ use quorate_core::{MakeSnapshot, Op, OpResult, Snapshot as CoreSnapshot, Snapsho
 use quorate_engine::views;
 
 use super::Listing;
-use crate::api::{Route, delete, get, post, words};
+use crate::api::{Route, delete, get, post, schema};
 use crate::body;
 use crate::call::{Answer, Call, answer, ok};
 
@@ -18,36 +18,44 @@ pub(crate) fn routes() -> Vec<Route> {
         post(
             "/v1/context:rollback",
             "context.rollback",
-            "Brings back what was there before, as new versions.",
+            "Roll back entries to an earlier state, as new versions.",
         )
         .body::<Rollback>()
-        .answers::<RolledBack>(200, "What it changed, and what was built on that.")
+        .answers::<RolledBack>(200, "The changes, and the entries that depend on them.")
         .to(rollback),
-        post("/v1/context:snapshot", "snapshots.make", "Gives the position in the history a name.")
-            .body::<NewSnapshot>()
-            .answers::<SnapshotCreated>(201, "It has the name.")
-            .to(snapshot),
+        post(
+            "/v1/context:snapshot",
+            "snapshots.make",
+            "Create a snapshot: a name for the current position in the history.",
+        )
+        .body::<NewSnapshot>()
+        .answers::<SnapshotCreated>(201, "The snapshot was created.")
+        .to(snapshot),
         get("/v1/context:snapshot", "snapshots.list", "List snapshots, newest first.")
             .query::<Listing>()
             .lists::<Snapshot>("snapshots")
             .bulk(snapshots),
-        get("/v1/context:snapshot/{name}", "snapshots.get", "One snapshot.")
-            .path::<words::Id>("name")
+        get("/v1/context:snapshot/{name}", "snapshots.get", "Get a snapshot.")
+            .path::<schema::Id>("name")
             .answers::<Snapshot>(200, "The snapshot.")
             .to(show_snapshot),
-        delete("/v1/context:snapshot/{name}", "snapshots.drop", "Forgets the name. History stays.")
-            .path::<words::Id>("name")
-            .answers::<Changed>(200, "The name is free.")
-            .to(drop_snapshot),
-        get("/v1/context:check", "context.check", "Whether the entries and tasks fit together.")
-            .answers::<Check>(200, "What was found.")
+        delete(
+            "/v1/context:snapshot/{name}",
+            "snapshots.drop",
+            "Delete a snapshot. The history is retained.",
+        )
+        .path::<schema::Id>("name")
+        .answers::<Changed>(200, "The snapshot is deleted.")
+        .to(drop_snapshot),
+        get("/v1/context:check", "context.check", "Check the consistency of entries and tasks.")
+            .answers::<Check>(200, "The result of the check.")
             .bulk(check),
     ]
 }
 
 pub(crate) async fn rollback(call: Call) -> Answer {
-    let asked = body::parse::<Rollback>(&call.body)?.read()?;
-    let done = call.space.rollback(&call.principal, call.epoch, call.key.clone(), asked).await?;
+    let request = body::parse::<Rollback>(&call.body)?.read()?;
+    let done = call.space.rollback(&call.principal, call.epoch, call.key.clone(), request).await?;
     ok(&views::rolled_back(done))
 }
 
@@ -75,7 +83,7 @@ pub(crate) async fn snapshots(call: Call) -> Answer {
     super::list(&call, "snapshots", call.query()?, |_| true, |one: &CoreSnapshot| Snapshot::from(one)).await
 }
 
-/// Whether the entries and tasks fit together.
+/// Checks the consistency of entries and tasks.
 pub(crate) async fn check(call: Call) -> Answer {
     ok(&views::check(&*call.space.check().await?))
 }

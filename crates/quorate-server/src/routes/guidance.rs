@@ -1,5 +1,5 @@
-//! Guidance: a person's sentence that agents read on their next run. It is written down in the shared memory, noted in the
-//! session, and told to those whom it is for, in one commit.
+//! Guidance: an instruction by a person that agents read on their next run. One commit writes it to the shared
+//! memory, adds a note to the session, and sends it to its recipients.
 
 use axum::extract::Path;
 use quorate_core::{
@@ -10,46 +10,46 @@ use quorate_engine::Error;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Route, post, words};
+use crate::api::{Route, post, schema};
 use crate::body;
 use crate::call::{Answer, Call, ok};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        post("/v1/sessions/{id}/guidance", "sessions.guide", "Tells agents what to heed from now on.")
-            .path::<words::Id>("id")
+        post("/v1/sessions/{id}/guidance", "sessions.guide", "Give guidance to the agents of a session.")
+            .path::<schema::Id>("id")
             .body::<GuidanceIn>()
-            .answers::<GuidanceOut>(200, "It is written down, and those whom it is for are told.")
+            .answers::<GuidanceOut>(200, "The guidance is stored and sent to its recipients.")
             .to(guide),
     ]
 }
 
-/// A person's sentence.
+/// An instruction to agents.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewGuidance")]
 struct GuidanceIn {
-    #[schemars(with = "words::Sentence")]
+    #[schemars(with = "schema::Sentence")]
     text: String,
-    /// For whom; everybody who takes part, if nothing is said.
+    /// Recipients; all participants by default.
     #[serde(default)]
-    #[schemars(length(max = 256), with = "Vec<words::Id>")]
+    #[schemars(length(max = 256), with = "Vec<schema::Id>")]
     to: Vec<String>,
 }
 
-/// What guidance came to.
+/// Result of giving guidance.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Guidance")]
 struct GuidanceOut {
     seq: Option<u64>,
-    /// Where it is to be read: an entry of the shared memory, whose history is all guidance of the session.
+    /// Key of the entry in the shared memory. Its history contains all guidance of the session.
     key: String,
     version: Option<u64>,
-    /// The message that tells of it; `null` if there is nobody to be told.
+    /// Id of the message sent to the recipients; `null` if there are none.
     message: Option<String>,
 }
 
-/// What is written down.
+/// Stored content.
 #[derive(Serialize)]
 struct Guidance<'a> {
     guidance: &'a str,
@@ -59,10 +59,10 @@ struct Guidance<'a> {
 pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> Answer {
     let id = SessionId::new(id)?;
     let key = Key::new(format!("sessions/{id}/guidance"))?;
-    let said: GuidanceIn = body::parse(&call.body)?;
+    let guidance: GuidanceIn = body::parse(&call.body)?;
     let receipt = match call.answered().await? {
         Some(receipt) => receipt,
-        None => told(&call, &id, &key, said).await?,
+        None => give(&call, &id, &key, guidance).await?,
     };
     let (mut version, mut message) = (None, None);
     for result in &receipt.results {
@@ -75,27 +75,27 @@ pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> Answer {
     ok(&GuidanceOut { seq: receipt.seq.map(|seq| seq.0), key: key.to_string(), version, message })
 }
 
-/// Writes it down and tells it to those whom it is for: if nobody is named, to those who take part now.
-async fn told(call: &Call, id: &SessionId, key: &Key, said: GuidanceIn) -> Result<Receipt, Error> {
+/// Stores the guidance and sends it to its recipients, by default to the current participants.
+async fn give(call: &Call, id: &SessionId, key: &Key, guidance: GuidanceIn) -> Result<Receipt, Error> {
     let session: Session = call.space.item(id).await?;
-    let GuidanceIn { text, mut to } = said;
+    let GuidanceIn { text, mut to } = guidance;
     if to.is_empty() {
-        let there = session.participants.iter().filter(|one| one.left_at.is_none());
-        let others = there.map(|one| &one.agent).filter(|agent| call.by() != Some(agent));
+        let active = session.participants.iter().filter(|one| one.left_at.is_none());
+        let others = active.map(|one| &one.agent).filter(|agent| call.by() != Some(agent));
         to = others.map(ToString::to_string).collect();
     }
-    let said = Guidance { guidance: &text, to: &to };
+    let guidance = Guidance { guidance: &text, to: &to };
     let note = AddToSession {
         session: session.id.clone(),
         kind: AddKind::Note,
-        body: sealed(call, &said),
+        body: seal(call, &guidance),
         content_type: None,
         rationale: String::new(),
     };
     let entry = PutEntry {
         key: key.clone(),
         entry_type: "guidance".to_owned(),
-        content: sealed(call, &said),
+        content: seal(call, &guidance),
         content_type: None,
         expect: None,
         depends_on: Vec::new(),
@@ -103,9 +103,9 @@ async fn told(call: &Call, id: &SessionId, key: &Key, said: GuidanceIn) -> Resul
     };
     let mut ops = vec![Op::Put(entry), Op::AddToSession(note)];
     if !to.is_empty() {
-        let payload = sealed(call, &said);
+        let payload = seal(call, &guidance);
         let mut message = Message::new(Destination::of_texts(to.clone())?, "guidance".to_owned(), payload);
-        // A person speaks through whoever leads the session.
+        // Guidance of a person is sent in the name of the session's coordinator.
         message.from = call.by().cloned().or_else(|| session.coordinator.clone());
         message.kind = MessageType::Event;
         message.session_id = Some(session.id.to_string());
@@ -114,6 +114,6 @@ async fn told(call: &Call, id: &SessionId, key: &Key, said: GuidanceIn) -> Resul
     call.commit_asked(ops).await
 }
 
-fn sealed(call: &Call, said: &Guidance<'_>) -> Payload {
-    call.space.seal(serde_json::to_vec(said).unwrap_or_default())
+fn seal(call: &Call, guidance: &Guidance<'_>) -> Payload {
+    call.space.seal(serde_json::to_vec(guidance).unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Whether the hub is well, and what it is.
+//! Health, readiness, version and statistics of the hub.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -9,7 +9,7 @@ use quorate_core::{Code, Deed, Refused, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Route, about_the_hub, get, words};
+use crate::api::{Route, about_the_hub, get, schema};
 use crate::app::App;
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
 use crate::call::{Answer, Call, ok};
@@ -17,43 +17,47 @@ use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/healthz", "hub.health", "Whether the hub is alive.")
+        get("/healthz", "hub.health", "Check that the hub is alive.")
             .open()
-            .answers_with(200, "It is.", "text/plain; charset=utf-8")
+            .answers_with(200, "The hub is alive.", "text/plain; charset=utf-8")
             .to(alive),
-        get("/readyz", "hub.ready", "Whether the hub takes calls.")
+        get("/readyz", "hub.ready", "Check that the hub is ready to accept calls.")
             .open()
-            .answers_with(200, "It does.", "text/plain; charset=utf-8")
-            .answers_with(503, "It is stopping, or its storage has failed.", "application/problem+json")
+            .answers_with(200, "The hub is ready.", "text/plain; charset=utf-8")
+            .answers_with(
+                503,
+                "The hub is shutting down, or its storage has failed.",
+                "application/problem+json",
+            )
             .to(ready),
-        get("/v1/openapi.json", "hub.openapi", "This description.")
+        get("/v1/openapi.json", "hub.openapi", "Get this OpenAPI document.")
             .open()
-            .answers::<serde_json::Map<String, serde_json::Value>>(200, "OpenAPI 3.1.")
+            .answers::<serde_json::Map<String, serde_json::Value>>(200, "The OpenAPI 3.1 document.")
             .to(about_the_hub),
-        get("/v1/info", "hub.info", "What this hub is, its limits, and who asks.")
+        get("/v1/info", "hub.info", "Get the version and limits of the hub, and the identity of the caller.")
             .answers::<InfoOut>(200, "The hub.")
             .to(info),
-        get("/v1/admin/stats", "hub.stats", "How much there is of everything.")
+        get("/v1/admin/stats", "hub.stats", "Get statistics of the space.")
             .is(Deed::Run)
-            .answers::<Stats>(200, "The figures of the space.")
+            .answers::<Stats>(200, "The statistics.")
             .to(stats),
     ]
 }
 
-/// It answers, so it lives.
+/// Liveness: responding is enough.
 pub(crate) async fn alive(State(_): State<App>) -> Answer {
     Ok((StatusCode::OK, "ok\n").into_response())
 }
 
-/// Whether more may be sent here. A hub listens only after it has recovered; it is not ready when it is about to end,
-/// or when its storage has failed.
+/// Readiness. The hub starts to listen only after recovery. It is not ready while it shuts down or after its storage
+/// has failed.
 pub(crate) async fn ready(State(app): State<App>) -> Answer {
     let why = match (app.ends(), app.engine().failure().now_or_never()) {
-        (true, _) => "the hub is stopping",
+        (true, _) => "the hub is shutting down",
         (_, Some(_)) => "the storage has failed",
         _ => return Ok((StatusCode::OK, "ready\n").into_response()),
     };
-    Err(Refused::new(Code::Unavailable, why).hint("ask another hub, or wait until this one is back").into())
+    Err(Refused::new(Code::Unavailable, why).hint("retry later, or use another hub").into())
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -63,30 +67,30 @@ struct InfoOut {
     version: &'static str,
     you: YouOut,
     limits: LimitsOut,
-    /// The newest record of the space.
+    /// Sequence number of the newest record of the space.
     seq: u64,
-    /// What time the hub has.
-    #[schemars(with = "words::Time")]
+    /// Current time of the hub.
+    #[schemars(with = "schema::Time")]
     time: String,
-    /// How far the space's log was found to be what was written, since the hub's start.
+    /// Progress of the background verification of the log since the hub was started.
     audit: Option<AuditedOut>,
 }
 
-/// How far a log was looked at.
+/// Progress of the background verification.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AuditProgress")]
 struct AuditedOut {
-    /// Up to this record, from the first one on.
+    /// Sequence number of the last verified record; all earlier ones are verified as well.
     verified_to: u64,
-    #[schemars(with = "words::Time")]
+    #[schemars(with = "schema::Time")]
     verified_at: String,
 }
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Caller")]
 struct YouOut {
-    /// As it stands in the log.
+    /// Principal as recorded in the log.
     principal: String,
     role: &'static str,
 }
@@ -97,21 +101,21 @@ struct YouOut {
 struct LimitsOut {
     request_bytes: usize,
     json_depth: usize,
-    /// Of one message or entry.
+    /// Per message or entry.
     payload_bytes: usize,
-    /// Of one commit.
+    /// Per commit.
     operations: usize,
-    /// That one commit makes.
+    /// Created by one commit.
     deliveries: usize,
-    /// That one agent holds.
+    /// Leased by one agent.
     in_flight: usize,
-    /// That wait for one agent.
+    /// Open deliveries of one agent.
     inbox: usize,
-    /// How many messages may lead to one another.
+    /// Maximum hop count of a message.
     hops: u16,
 }
 
-/// What this hub is, and its limits.
+/// Returns the version and limits of the hub.
 pub(crate) async fn info(call: Call) -> Answer {
     let you = YouOut { principal: call.principal.to_text(), role: call.bearer.role() };
     let limits = LimitsOut {
@@ -140,16 +144,16 @@ pub(crate) async fn info(call: Call) -> Answer {
     })
 }
 
-/// How much there is of everything.
+/// Returns statistics of the space.
 pub(crate) async fn stats(call: Call) -> Answer {
     let published = call.space.published();
-    let known = || published.agents.iter().filter(|(_, agent)| !agent.removed);
+    let registered = || published.agents.iter().filter(|(_, agent)| !agent.removed);
     let [low, normal, high, urgent] = published.ready_by_level;
     ok(&Stats {
         seq: published.head.seq,
         at: published.head.at,
-        agents: known().count(),
-        active_agents: known().filter(|(_, agent)| agent.presence.available).count(),
+        agents: registered().count(),
+        active_agents: registered().filter(|(_, agent)| agent.presence.available).count(),
         queue_depth: QueueDepth { low, normal, high, urgent },
         deliveries: (&published.counts).into(),
         tasks: task_counts(&published.tasks),

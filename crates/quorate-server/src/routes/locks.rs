@@ -1,4 +1,4 @@
-//! Locks: take, keep, give back, look at.
+//! Locks: acquire, renew, release, get, list.
 
 use axum::extract::Path;
 use quorate_api::lock::{AcquiredLocks, FencingToken, Lock, LockRenewal, LockRequest, RenewedLock};
@@ -8,54 +8,54 @@ use quorate_core::{FenceRef, ItemRange, Lock as CoreLock, LockName, Op, RenewLoc
 
 use super::inbox::checked_wait;
 use super::{Page, checked_limit, page_of};
-use crate::api::{Route, get, post, words};
+use crate::api::{Route, get, post, schema};
 use crate::body;
 use crate::call::{Answer, Call, ok};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/locks", "locks.list", "List locks, by name.")
+        get("/v1/locks", "locks.list", "List locks by name.")
             .query::<Page>()
             .lists::<Lock>("locks")
             .bulk(list),
-        get("/v1/locks/{name}", "locks.get", "A lock and who holds it.")
-            .path::<words::LongId>("name")
-            .answers::<Lock>(200, "The lock. One that nobody ever held is free.")
+        get("/v1/locks/{name}", "locks.get", "Get a lock and its holders.")
+            .path::<schema::LongId>("name")
+            .answers::<Lock>(200, "The lock. A lock that was never held is free.")
             .to(show),
         post(
             "/v1/locks/{name}/acquire",
             "locks.acquire",
-            "Takes a lock, or several at once, and waits for them if asked to.",
+            "Acquire one or several locks atomically. Set `waitMs` to wait for them.",
         )
-        .path::<words::LongId>("name")
+        .path::<schema::LongId>("name")
         .body::<LockRequest>()
-        .answers::<AcquiredLocks>(200, "It is held.")
+        .answers::<AcquiredLocks>(200, "The locks are held.")
         .to(acquire),
-        post("/v1/locks/{name}/renew", "locks.renew", "Holds a lock for longer, counted from now.")
-            .path::<words::LongId>("name")
+        post("/v1/locks/{name}/renew", "locks.renew", "Renew a lock, starting from now.")
+            .path::<schema::LongId>("name")
             .body::<LockRenewal>()
-            .without_key("It leaves no record: once more, and the lock is held from then on.")
-            .answers::<RenewedLock>(200, "It is held.")
+            .without_key("Renewals are not recorded; repeating one renews the lock again.")
+            .answers::<RenewedLock>(200, "The lock is held.")
             .to(renew),
-        post("/v1/locks/{name}/release", "locks.release", "Gives a lock back.")
-            .path::<words::LongId>("name")
+        post("/v1/locks/{name}/release", "locks.release", "Release a lock.")
+            .path::<schema::LongId>("name")
             .body::<FencingToken>()
-            .answers::<Changed>(200, "It is free for the next one.")
+            .answers::<Changed>(200, "The lock is released.")
             .to(release),
     ]
 }
 
 pub(crate) async fn acquire(Path(name): Path<String>, call: Call) -> Answer {
-    let asked: LockRequest = body::parse(&call.body)?;
-    let wait = checked_wait(call.times(), asked.wait_ms)?;
-    let ask = asked.read(&call.reading(), Some(LockName::new(name)?))?;
+    let request: LockRequest = body::parse(&call.body)?;
+    let wait = checked_wait(call.times(), request.wait_ms)?;
+    let acquire_op = request.read(&call.reading(), Some(LockName::new(name)?))?;
     let (locked, since) = match &call.key {
         Some(_) => {
-            let asker = |ops| call.as_commit(ops);
-            call.waiting(call.space.lock_once(&asker, ask, wait)).await?
+            let make_commit = |ops| call.as_commit(ops);
+            call.waiting(call.space.lock_once(&make_commit, acquire_op, wait)).await?
         }
         None => {
-            let locked = call.waiting(call.space.lock(&call.principal, call.epoch, ask, wait)).await?;
+            let locked = call.waiting(call.space.lock(&call.principal, call.epoch, acquire_op, wait)).await?;
             (locked, call.app.engine().clock().now().wall)
         }
     };
@@ -81,9 +81,9 @@ pub(crate) async fn release(Path(name): Path<String>, call: Call) -> Answer {
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
-    let asked: Page = call.query()?;
-    let limit = checked_limit(asked.limit)?;
-    let after = asked.cursor.map(LockName::new).transpose().map_err(|_| invalid_cursor())?;
+    let request: Page = call.query()?;
+    let limit = checked_limit(request.limit)?;
+    let after = request.cursor.map(LockName::new).transpose().map_err(|_| invalid_cursor())?;
     let range = ItemRange::ById(after.map(|name| name.as_str().into()));
     let found = call.space.list(range, limit, |_: &CoreLock| true).await?;
     let agents = &call.space.published().agents;
@@ -93,7 +93,7 @@ pub(crate) async fn list(call: Call) -> Answer {
 pub(crate) async fn show(Path(name): Path<String>, call: Call) -> Answer {
     let name = LockName::new(name)?;
     let lock = call.space.find(&name).await?;
-    // One that nobody ever held is as free as any other.
+    // A lock that was never held is free.
     let lock = lock.unwrap_or_else(|| CoreLock::new(name, 1));
     ok(&Lock::new(&call.space.published().agents, &lock))
 }

@@ -1,4 +1,4 @@
-//! Messages: send, and look where they are.
+//! Messages: send, list, get.
 
 use axum::extract::Path;
 use quorate_api::message::{Message, MessageWithDeliveries, NewMessage};
@@ -14,36 +14,36 @@ use serde_json::{Value, json};
 
 use super::checked_limit;
 
-use crate::api::{Route, get, post, words};
+use crate::api::{Route, get, post, schema};
 use crate::body;
 use crate::call::{Answer, Call, ok, page};
 use crate::observe;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        post("/v1/messages", "messages.send", "Sends a message, or a list of them in one commit.")
+        post("/v1/messages", "messages.send", "Send a message, or a list of messages in one commit.")
             .body::<Messages<'_>>()
             .lists_all::<SendReceipt>("receipts")
             .to(send),
         get(
             "/v1/messages",
             "messages.list",
-            "List messages, newest first; an agent sees what it sent and what it received.",
+            "List messages, newest first. Agents see only those they sent or received.",
         )
         .query::<Filter>()
         .lists::<Message>("messages")
         .bulk(list),
-        get("/v1/messages/{id}", "messages.get", "A message with where each of its deliveries is.")
-            .path::<words::Id>("id")
+        get("/v1/messages/{id}", "messages.get", "Get a message and the state of its deliveries.")
+            .path::<schema::Id>("id")
             .answers::<MessageWithDeliveries>(
                 200,
-                "The message, for its sender, its recipients and those who run the hub.",
+                "The message. Visible to its sender, its recipients and operators.",
             )
             .to(show),
     ]
 }
 
-/// One message or a list of them. Only described here; it is read by [`body::parse_one_or_list`].
+/// One message or a list of messages.
 #[derive(JsonSchema)]
 #[schemars(untagged, rename = "NewMessages")]
 #[allow(dead_code)]
@@ -52,7 +52,7 @@ enum Messages<'a> {
     List(#[schemars(length(min = 1, max = 256))] Vec<NewMessage<'a>>),
 }
 
-/// What a message came to. Only described here.
+/// Result of sending a message.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[allow(dead_code)]
@@ -61,7 +61,7 @@ pub(super) enum SendReceipt {
     Flag(FlagReceived),
 }
 
-/// One message or a list, in one commit.
+/// Sends one message, or a list in one commit.
 pub(crate) async fn send(call: Call) -> Answer {
     let messages = match read(&call) {
         Ok(messages) => messages,
@@ -89,7 +89,7 @@ fn read(call: &Call) -> Result<Vec<CoreMessage>, Refused> {
     messages.into_iter().map(|message| message.read(&reading)).collect()
 }
 
-/// What a message in memory only came to.
+/// Returns the receipt of an ephemeral message.
 pub(super) fn sent_ephemeral(id: MessageRef) -> Value {
     match id {
         MessageRef::Flag => json!({"receipts": [{"received": true}]}),
@@ -100,58 +100,58 @@ pub(super) fn sent_ephemeral(id: MessageRef) -> Value {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
-    /// Only what this agent sent.
-    #[schemars(with = "Option<words::Id>")]
+    /// Only messages sent by this agent.
+    #[schemars(with = "Option<schema::Id>")]
     from: Option<String>,
-    /// Only what went to this agent.
-    #[schemars(with = "Option<words::Id>")]
+    /// Only messages delivered to this agent.
+    #[schemars(with = "Option<schema::Id>")]
     to: Option<String>,
-    /// Only what this agent sent or got.
-    #[schemars(with = "Option<words::Id>")]
+    /// Only messages sent by or delivered to this agent.
+    #[schemars(with = "Option<schema::Id>")]
     agent: Option<String>,
     r#type: Option<MessageType>,
-    #[schemars(with = "Option<words::Id>")]
+    #[schemars(with = "Option<schema::Id>")]
     session: Option<String>,
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    /// From the page before. A page may be short, or empty, and still have one.
-    #[schemars(with = "Option<words::Cursor>")]
+    /// Cursor of the previous page. A page may be short or empty and still have a cursor.
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
-    let asked: Filter = call.query()?;
+    let query: Filter = call.query()?;
     let named = |id: Option<String>| id.map(AgentId::new).transpose();
-    let agent = named(asked.agent)?;
+    let agent = named(query.agent)?;
     let of = match (call.by(), agent) {
         (Some(by), Some(agent)) if *by != agent => {
             return Err(Refused::new(
                 Code::Forbidden,
-                format!("{by} may not look at what {agent} sends or gets"),
+                format!("{by} is not allowed to read messages of {agent}"),
             )
-            .hint("leave agent out")
+            .hint("omit agent")
             .into());
         }
         (Some(by), _) => Some(by.clone()),
         (None, agent) => agent,
     };
     let filter = MessageFilter {
-        from: named(asked.from)?,
-        to: named(asked.to)?,
-        kind: asked.r#type,
-        session: asked.session.map(SessionId::new).transpose()?,
+        from: named(query.from)?,
+        to: named(query.to)?,
+        kind: query.r#type,
+        session: query.session.map(SessionId::new).transpose()?,
         of,
     };
-    let before = asked.cursor.as_deref().map(str::parse).transpose()?;
-    let found = call.space.messages(&filter, before, checked_limit(asked.limit)?).await?;
-    let shown = found.messages.iter().map(|one| {
+    let before = query.cursor.as_deref().map(str::parse).transpose()?;
+    let found = call.space.messages(&filter, before, checked_limit(query.limit)?).await?;
+    let items = found.messages.iter().map(|one| {
         let after = Before { seq: one.id.seq, n: one.id.n };
         (after.to_string(), views::message(one.id, one.at, &one.message))
     });
-    page("messages", shown, found.cursor.map(|before| before.to_string()))
+    page("messages", items, found.cursor.map(|before| before.to_string()))
 }
 
-/// A message with where each of its deliveries is: for its sender and its recipients, and for those who run the hub.
+/// Returns a message and its deliveries, for its sender, its recipients and operators.
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     let view = match id.parse::<MessageId>() {
         Ok(id) => call.space.message(id).await?,
@@ -161,21 +161,21 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     ok(&views::message_with_deliveries(&view))
 }
 
-/// A message as whoever asks may see it, if at all: its sender and those who run the hub see every delivery, a recipient its
-/// own. Who else got it is the sender's business.
+/// Returns a message as the caller may see it, if at all: the sender and operators see every delivery, a recipient
+/// only its own.
 pub(super) fn visible(call: &Call, mut view: MessageView) -> Option<MessageView> {
     let Some(by) = call.by().filter(|by| view.message.from.as_ref() != Some(by)) else { return Some(view) };
     view.deliveries.retain(|delivery| is_for(call, by, &delivery.agent));
     Some(view).filter(|view| !view.deliveries.is_empty())
 }
 
-/// What is not for somebody is not there.
+/// Refusal for a message that does not exist or is not visible to the caller.
 pub(super) fn missing(id: &str) -> Refused {
     Refused::new(Code::NotFound, format!("there is no message {id}"))
-        .hint("check the id; an agent sees what it sent and what it got")
+        .hint("check the id; agents see only messages they sent or received")
 }
 
-/// Whether a delivery is an agent's, or one that it may take: what lies in a pool is for all who can.
+/// Whether the agent is the recipient of a delivery, or a member of its pool.
 fn is_for(call: &Call, by: &AgentId, recipient: &AgentId) -> bool {
     let can = |capability: &str| {
         let published = call.space.published();

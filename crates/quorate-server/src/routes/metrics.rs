@@ -1,4 +1,4 @@
-//! `GET /metrics`: the figures of a space, and of the hub for those who run it.
+//! `GET /metrics`: metrics of a space, and of the hub for principals of the default space.
 
 use axum::http::header;
 use axum::response::IntoResponse as _;
@@ -9,15 +9,19 @@ use crate::app::DEFAULT_SPACE;
 use crate::call::{Answer, Call};
 use crate::observe;
 
-/// The text format of Prometheus.
+/// Content type of the Prometheus text format.
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/metrics", "hub.metrics", "The figures of the space; of the hub, too, for those who run it.")
-            .is(Deed::Run)
-            .answers_with(200, "In the text format of Prometheus.", KIND)
-            .to(metrics),
+        get(
+            "/metrics",
+            "hub.metrics",
+            "Get metrics of the space. Principals of the default space also get those of the hub.",
+        )
+        .is(Deed::Run)
+        .answers_with(200, "The metrics in the Prometheus text format.", KIND)
+        .to(metrics),
     ]
 }
 

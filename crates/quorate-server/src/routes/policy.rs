@@ -1,4 +1,4 @@
-//! The policy: the rules of a space. Everybody may read them, admins set them.
+//! Policy of a space. All principals may read it; admins set it.
 
 use quorate_api::policy::{NewPolicy, Policy};
 use quorate_core::{Deed, Op};
@@ -9,13 +9,13 @@ use crate::call::{Answer, Call, ok};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/policy", "policy.get", "The rules of the space.")
-            .answers::<Policy>(200, "The rules that are in force.")
+        get("/v1/policy", "policy.get", "Get the policy of the space.")
+            .answers::<Policy>(200, "The policy in force.")
             .to(show),
-        put("/v1/policy", "policy.set", "Lays down the rules of the space.")
+        put("/v1/policy", "policy.set", "Set the policy of the space.")
             .is(Deed::Rule)
             .body::<NewPolicy>()
-            .answers::<Policy>(200, "The rules that are in force.")
+            .answers::<Policy>(200, "The policy in force.")
             .to(set),
     ]
 }

@@ -1,4 +1,4 @@
-//! Procedures: start, step, look at. A list shows none of the states.
+//! Procedures: start, step, get, list. Lists do not include states.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -13,38 +13,46 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Listing, Past};
-use crate::api::{Route, get, post, words};
+use crate::api::{Route, get, post, schema};
 use crate::call::{Answer, Call, answer};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        post("/v1/procedures", "procedures.start", "Starts a protocol of several steps.")
+        post("/v1/procedures", "procedures.start", "Start a procedure.")
             .body::<NewProcedure<'_>>()
-            .answers::<ProcedureWithState>(201, "It is running; the first step is its driver's.")
+            .answers::<ProcedureWithState>(201, "The procedure is running; its driver takes the first step.")
             .to(start),
-        get("/v1/procedures", "procedures.list", "List procedures, newest first, without their states.")
+        get("/v1/procedures", "procedures.list", "List procedures without their states, newest first.")
             .query::<Filter>()
             .lists::<ShownProcedure>("procedures")
             .bulk(list),
-        get("/v1/procedures/{id}", "procedures.get", "A procedure with its state, as it is or was.")
-            .path::<words::Id>("id")
-            .query::<Past>()
-            .answers::<ProcedureWithState>(200, "The procedure.")
-            .to(show),
-        post("/v1/procedures/{id}/step", "procedures.step", "Goes on with a procedure; for its driver.")
-            .path::<words::Id>("id")
-            .body::<ProcedureStep<'_>>()
-            .answers::<ProcedureWithState>(200, "It has a new version.")
-            .to(step),
+        get(
+            "/v1/procedures/{id}",
+            "procedures.get",
+            "Get a procedure with its state, optionally as of a past record.",
+        )
+        .path::<schema::Id>("id")
+        .query::<Past>()
+        .answers::<ProcedureWithState>(200, "The procedure.")
+        .to(show),
+        post(
+            "/v1/procedures/{id}/step",
+            "procedures.step",
+            "Advance a procedure by one step. Requires its driver.",
+        )
+        .path::<schema::Id>("id")
+        .body::<ProcedureStep<'_>>()
+        .answers::<ProcedureWithState>(200, "The procedure has a new version.")
+        .to(step),
     ]
 }
 
 fn status_of(word: &str) -> Result<ProcedureStatus, Refused> {
     let known = ProcedureStatus::ALL.into_iter().find(|status| status.as_str() == word);
     known.ok_or_else(|| {
-        Refused::new(Code::Invalid, format!("there is no procedure status {word:?}"))
-            .hint("say running, done or failed")
+        Refused::new(Code::Invalid, format!("unknown procedure status {word:?}"))
+            .hint("use running, done or failed")
     })
 }
 
@@ -53,10 +61,10 @@ pub(crate) async fn start(call: Call) -> Answer {
     let receipt = call.commit(vec![Op::StartProcedure(start)]).await?;
     match receipt.results.first() {
         Some(OpResult::ProcedureStarted { id }) => {
-            let procedure = after(&call, id, receipt.seq).await?;
-            shown(&call, StatusCode::CREATED, procedure).await
+            let procedure = as_of(&call, id, receipt.seq).await?;
+            respond(&call, StatusCode::CREATED, procedure).await
         }
-        _ => Err(Refused::new(Code::Unavailable, "the procedure was not answered").into()),
+        _ => Err(Refused::new(Code::Unavailable, "starting the procedure returned no result").into()),
     }
 }
 
@@ -65,8 +73,8 @@ pub(crate) async fn step(Path(id): Path<String>, call: Call) -> Answer {
         body::parse::<ProcedureStep<'_>>(&call.body)?.read(&call.reading(), Some(ProcedureId::new(id)?))?;
     let id = step.procedure.clone();
     let receipt = call.commit(vec![Op::StepProcedure(step)]).await?;
-    let procedure = after(&call, &id, receipt.seq).await?;
-    shown(&call, StatusCode::OK, procedure).await
+    let procedure = as_of(&call, &id, receipt.seq).await?;
+    respond(&call, StatusCode::OK, procedure).await
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
@@ -80,19 +88,20 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
 }
 
 async fn at_record(call: &Call, id: &ProcedureId, at: Option<Seq>) -> Answer {
-    let procedure = after(call, id, at).await?;
-    shown(call, StatusCode::OK, procedure).await
+    let procedure = as_of(call, id, at).await?;
+    respond(call, StatusCode::OK, procedure).await
 }
 
-/// As it was after a record; after a change as its record left it, so that the same key has the same answer.
-async fn after(call: &Call, id: &ProcedureId, at: Option<Seq>) -> Result<Procedure, Error> {
+/// Returns the procedure as of a record. After a change that is the record of the change, so that an idempotent
+/// replay returns the same response.
+async fn as_of(call: &Call, id: &ProcedureId, at: Option<Seq>) -> Result<Procedure, Error> {
     match at {
         Some(at) => call.space.procedure_at(id, at).await,
         None => call.space.procedure(id).await,
     }
 }
 
-async fn shown(call: &Call, status: StatusCode, procedure: Procedure) -> Answer {
+async fn respond(call: &Call, status: StatusCode, procedure: Procedure) -> Answer {
     let view: Result<ProcedureView, Error> = call.space.procedure_view(procedure).await;
     let ProcedureView { procedure, spec, state, result } = view?;
     let [spec, state, result] =
@@ -104,13 +113,13 @@ async fn shown(call: &Call, status: StatusCode, procedure: Procedure) -> Answer 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
-    #[schemars(with = "Option<words::ProcedureWord>")]
+    #[schemars(with = "Option<schema::ProcedureWord>")]
     status: Option<String>,
-    #[schemars(with = "Option<words::Order>")]
+    #[schemars(with = "Option<schema::Order>")]
     order: Option<Order>,
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    #[schemars(with = "Option<words::Cursor>")]
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
@@ -118,6 +127,6 @@ pub(crate) async fn list(call: Call) -> Answer {
     let filter: Filter = call.query()?;
     let status = filter.status.map(|word| status_of(&word)).transpose()?;
     let listing = Listing { order: filter.order, limit: filter.limit, cursor: filter.cursor };
-    let wanted = |one: &Procedure| status.is_none_or(|status| status == one.status);
-    super::list(&call, "procedures", listing, wanted, |one| ShownProcedure::from(one)).await
+    let matches = |one: &Procedure| status.is_none_or(|status| status == one.status);
+    super::list(&call, "procedures", listing, matches, |one| ShownProcedure::from(one)).await
 }

@@ -1,4 +1,4 @@
-//! Requests: ask and wait for the answer. And `why`: where something is, what it waits for, what happens next.
+//! Requests: send and wait for the answer. And `why`: state of an item, what it waits for, and what happens next.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,81 +14,85 @@ use quorate_engine::{Error, Noun as _, nobody_answers_a_flag, views};
 use super::Listing;
 use super::approvals;
 use super::messages::{missing, visible};
-use crate::api::{Route, get, post, words};
+use crate::api::{Route, get, post, schema};
 use crate::body;
 use crate::call::{Answer, Call, ok};
 use crate::observe;
 use crate::problem::Problem;
 
 pub(crate) fn routes() -> Vec<Route> {
-    let why_of =
-        |path, id, about| get(path, id, about).path::<words::Id>("id").answers::<ShownWhy>(200, "Why.");
+    let why_of = |path, id, about| {
+        get(path, id, about).path::<schema::Id>("id").answers::<ShownWhy>(200, "The explanation.")
+    };
     vec![
-        post("/v1/request", "requests.ask", "Asks, and waits for the answer.")
+        post("/v1/request", "requests.ask", "Send a request and wait for the answer.")
             .body::<NewRequest<'_>>()
             .answers::<Message>(200, "The answer.")
             .to(request),
         get(
             "/v1/requests",
             "requests.list",
-            "List requests and what came of them, newest first; an agent sees its own.",
+            "List requests and their state, newest first. Agents see only their own.",
         )
         .query::<Listing>()
         .lists::<ShownRequest>("requests")
         .bulk(list),
-        get("/v1/requests/{id}", "requests.get", "A question and what came of it.")
-            .path::<words::Id>("id")
-            .answers::<ShownRequest>(200, "The request, for whoever asked and those who run the hub.")
+        get("/v1/requests/{id}", "requests.get", "Get a request and its state.")
+            .path::<schema::Id>("id")
+            .answers::<ShownRequest>(200, "The request. Visible to the requester and to operators.")
             .to(show),
-        post("/v1/requests/{id}/cancel", "requests.cancel", "Wants no answer any more.")
-            .path::<words::Id>("id")
-            .answers::<Changed>(200, "It is called off.")
+        post("/v1/requests/{id}/cancel", "requests.cancel", "Cancel a request.")
+            .path::<schema::Id>("id")
+            .answers::<Changed>(200, "The request is cancelled.")
             .to(cancel),
         why_of(
             "/v1/messages/{id}/why",
             "messages.why",
-            "Where a message is, what it waits for, what happens next.",
+            "Explain where a message is, what it waits for, and what happens next.",
         )
         .to(why),
-        why_of("/v1/tasks/{id}/why", "tasks.why", "Where a task is, what it waits for, what happens next.")
-            .to(why),
+        why_of(
+            "/v1/tasks/{id}/why",
+            "tasks.why",
+            "Explain the state of a task, what it waits for, and what happens next.",
+        )
+        .to(why),
         why_of(
             "/v1/procedures/{id}/why",
             "procedures.why",
-            "In which phase a procedure is, since when, and who goes on with it.",
+            "Explain the phase of a procedure, since when it lasts, and which driver continues it.",
         )
         .to(why),
     ]
 }
 
-/// Asks, and answers with the response message. A caller that goes away wants no answer any more, unless it asked under a
-/// key, or the question has an id: then it may come back.
+/// Sends a request and returns the response message. If the caller disconnects, the request is cancelled, unless it
+/// has an idempotency key or client id: then the caller may retry.
 pub(crate) async fn request(call: Call) -> Answer {
     let ask = asked(&call).await?;
     if ask.message.durability == Durability::Ephemeral {
         let within = ask.timeout_ms.map(Duration::from_millis);
         let message = Arc::unwrap_or_clone(ask.message);
-        let asked = call.space.request_ephemeral(&call.principal, call.epoch, message, within);
-        let answer = asked.await?;
+        let answer = call.space.request_ephemeral(&call.principal, call.epoch, message, within).await?;
         return ok(&views::message(answer.id, answer.at, &answer.message));
     }
-    let named = ask.message.client_id.is_some();
+    let has_client_id = ask.message.client_id.is_some();
     let mut asking = match &call.key {
         Some(_) => call.space.request_once(&|ops| call.as_commit(ops), ask).await?,
         None => call.space.request(&call.principal, call.epoch, ask).await?,
     };
-    if named {
+    if has_client_id {
         asking.stays();
     }
-    // The question stands, whatever becomes of the wait.
+    // The request remains open, whatever ends the wait.
     let question = asking.id();
     let answer = call.waiting_with(asking.answer(), |refused| refused.asked(question)).await?;
     ok(&views::message(answer.id, answer.at, &answer.message))
 }
 
-/// The question that a call asks.
+/// Parses the request of a call.
 pub(super) async fn asked(call: &Call) -> Result<Ask, Problem> {
-    match read_asked(call) {
+    match parse_body(call) {
         Ok(ask) => {
             let mut message = Arc::unwrap_or_clone(ask.message);
             observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
@@ -101,7 +105,7 @@ pub(super) async fn asked(call: &Call) -> Result<Ask, Problem> {
     }
 }
 
-fn read_asked(call: &Call) -> Result<Ask, Refused> {
+fn parse_body(call: &Call) -> Result<Ask, Refused> {
     NewRequest::read(body::parse(&call.body)?, &call.reading())
 }
 
@@ -110,10 +114,10 @@ pub(super) fn shown(call: &Call, request: &Request) -> ShownRequest {
     ShownRequest::new(&published.agents, &published.eras, request)
 }
 
-/// Those that whoever asks asked; for those who run the hub, all of them.
+/// Lists requests: agents see their own, other principals see all.
 pub(crate) async fn list(call: Call) -> Answer {
-    let wanted = |request: &Request| call.sees(Some(request.from));
-    super::list(&call, "requests", call.query()?, wanted, |one| shown(&call, one)).await
+    let matches = |request: &Request| call.sees(Some(request.from));
+    super::list(&call, "requests", call.query()?, matches, |one| shown(&call, one)).await
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
@@ -121,7 +125,7 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     ok(&shown(&call, &request))
 }
 
-/// A request by its id, or by the one that its sender gave the question: for whoever asked, and for those who run the hub.
+/// Returns a request by its id or client id, if the caller may see it.
 pub(super) async fn own(call: &Call, id: &str) -> Result<Request, Error> {
     let id = id_of(call, id).await?;
     let request: Request = call.space.item(&id).await?;
@@ -141,14 +145,14 @@ pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
     ok(&Changed::from(&receipt))
 }
 
-/// Why a message or a task is where it is.
+/// Explains the state of a message or task.
 pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
     let why = call.space.why(&id).await?;
-    ok(&ShownWhy::from(&seen(&call, &id, why).await?))
+    ok(&ShownWhy::from(&visible_why(&call, &id, why).await?))
 }
 
-/// What an agent may hear of it: what it may see. For others it is not there.
-async fn seen(call: &Call, id: &str, why: Why) -> Result<Why, Problem> {
+/// Restricts an explanation to what the caller may see; otherwise not found.
+async fn visible_why(call: &Call, id: &str, why: Why) -> Result<Why, Problem> {
     if call.by().is_none() {
         return Ok(why);
     }

@@ -1,4 +1,4 @@
-//! Sessions: open, change, add, look back.
+//! Sessions: open, change, add, timeline.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -14,51 +14,57 @@ use serde::{Deserialize, Serialize};
 
 use super::messages::visible;
 use super::{Listing, Past, checked_limit, number_in};
-use crate::api::{Operation, Route, get, post, words};
+use crate::api::{Operation, Route, get, post, schema};
 use crate::call::{Answer, Call, answer, ok};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     let changes = |path, id, about| -> Operation {
         post(path, id, about)
-            .path::<words::Id>("id")
+            .path::<schema::Id>("id")
             .body::<SessionChange>()
             .answers::<SessionWithTask>(200, "The session.")
     };
     vec![
-        post("/v1/sessions", "sessions.open", "Begins a piece of common work.")
+        post("/v1/sessions", "sessions.open", "Open a session.")
             .body::<NewSession<'_>>()
-            .answers::<SessionWithTask>(201, "It is open.")
+            .answers::<SessionWithTask>(201, "The session is open.")
             .to(open),
         get("/v1/sessions", "sessions.list", "List sessions, newest first.")
             .query::<Listing>()
             .lists::<Session>("sessions")
             .bulk(list),
-        get("/v1/sessions/{id}", "sessions.get", "A session and what it is to do, as it is or as it was.")
-            .path::<words::Id>("id")
-            .query::<Past>()
-            .answers::<SessionWithTask>(200, "The session.")
-            .to(show),
-        post(
-            "/v1/sessions/{id}/add",
-            "sessions.add",
-            "Adds a decision, an artifact, a finding, a blocker or a note.",
+        get(
+            "/v1/sessions/{id}",
+            "sessions.get",
+            "Get a session and its task, optionally as of a past record.",
         )
-        .path::<words::Id>("id")
-        .body::<SessionAddition<'_>>()
-        .answers::<SessionAdded>(201, "It is added.")
-        .to(add),
-        get("/v1/sessions/{id}/timeline", "sessions.timeline", "What happened in a session, in order.")
-            .path::<words::Id>("id")
-            .query::<Wanted>()
+        .path::<schema::Id>("id")
+        .query::<Past>()
+        .answers::<SessionWithTask>(200, "The session.")
+        .to(show),
+        post("/v1/sessions/{id}/add", "sessions.add", "Add a decision, artifact, finding, blocker or note.")
+            .path::<schema::Id>("id")
+            .body::<SessionAddition<'_>>()
+            .answers::<SessionAdded>(201, "The addition is stored.")
+            .to(add),
+        get("/v1/sessions/{id}/timeline", "sessions.timeline", "List the timeline of a session.")
+            .path::<schema::Id>("id")
+            .query::<TimelineQuery>()
             .lists::<TimelineLine>("timeline")
             .bulk_of(timeline),
-        changes("/v1/sessions/{id}/pause", "sessions.pause", "Holds its messages back.").to(pause),
-        changes("/v1/sessions/{id}/resume", "sessions.resume", "Lets them go.").to(resume),
-        changes("/v1/sessions/{id}/complete", "sessions.complete", "It is done.").to(complete),
-        changes("/v1/sessions/{id}/fail", "sessions.fail", "It came to nothing.").to(fail),
-        changes("/v1/sessions/{id}/join", "sessions.join", "One more takes part.").to(join),
-        changes("/v1/sessions/{id}/leave", "sessions.leave", "One fewer takes part.").to(leave),
+        changes("/v1/sessions/{id}/pause", "sessions.pause", "Pause a session. Its deliveries are held.")
+            .to(pause),
+        changes(
+            "/v1/sessions/{id}/resume",
+            "sessions.resume",
+            "Resume a session. Its held deliveries are released.",
+        )
+        .to(resume),
+        changes("/v1/sessions/{id}/complete", "sessions.complete", "Complete a session.").to(complete),
+        changes("/v1/sessions/{id}/fail", "sessions.fail", "Fail a session.").to(fail),
+        changes("/v1/sessions/{id}/join", "sessions.join", "Join a session.").to(join),
+        changes("/v1/sessions/{id}/leave", "sessions.leave", "Leave a session.").to(leave),
     ]
 }
 
@@ -66,8 +72,8 @@ pub(crate) async fn open(call: Call) -> Answer {
     let open = body::parse::<NewSession<'_>>(&call.body)?.read(&call.reading())?;
     let receipt = call.commit(vec![Op::OpenSession(open)]).await?;
     match receipt.results.first() {
-        Some(OpResult::SessionOpened { id }) => shown(&call, StatusCode::CREATED, id, receipt.seq).await,
-        _ => Err(Refused::new(Code::Unavailable, "the session was not answered").into()),
+        Some(OpResult::SessionOpened { id }) => respond(&call, StatusCode::CREATED, id, receipt.seq).await,
+        _ => Err(Refused::new(Code::Unavailable, "opening the session returned no result").into()),
     }
 }
 
@@ -76,13 +82,14 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     let at = call.past(at.as_deref(), time.as_deref()).await?;
     let id = SessionId::new(id)?;
     if at.is_none() {
-        return shown(&call, StatusCode::OK, &id, None).await;
+        return respond(&call, StatusCode::OK, &id, None).await;
     }
-    bulk::answer(call, move |call| async move { shown(&call, StatusCode::OK, &id, at).await }).await
+    bulk::answer(call, move |call| async move { respond(&call, StatusCode::OK, &id, at).await }).await
 }
 
-/// After a change it is shown as its record left it: asked again under the same key, the answer is the same.
-async fn shown(call: &Call, status: StatusCode, id: &SessionId, at: Option<Seq>) -> Answer {
+/// Returns the session as of a record. After a change that is the record of the change, so that an idempotent replay
+/// returns the same response.
+async fn respond(call: &Call, status: StatusCode, id: &SessionId, at: Option<Seq>) -> Answer {
     let session = match at {
         Some(at) => call.space.item_at(id, at).await?,
         None => call.space.item::<CoreSession>(id).await?,
@@ -125,7 +132,7 @@ async fn change(id: &str, call: &Call, verb: SessionVerb) -> Answer {
         body::parse::<SessionChange>(&call.body)?.read(verb, &call.reading(), Some(SessionId::new(id)?))?;
     let session = change.session.clone();
     let receipt = call.commit(vec![Op::ChangeSession(change)]).await?;
-    shown(call, StatusCode::OK, &session, receipt.seq).await
+    respond(call, StatusCode::OK, &session, receipt.seq).await
 }
 
 pub(crate) async fn add(Path(id): Path<String>, call: Call) -> Answer {
@@ -139,67 +146,71 @@ pub(crate) async fn add(Path(id): Path<String>, call: Call) -> Answer {
     answer(StatusCode::CREATED, &SessionAdded { n, seq: receipt.seq })
 }
 
-/// Which lines of a timeline.
+/// Filter and page of a timeline.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct TimelineQuery {
     /// Only lines of this kind.
     #[schemars(extend("enum" = ["message", "changed", "decision", "artifact", "finding", "blocker", "note", null]))]
     kind: Option<String>,
-    /// The newest first, instead of the oldest.
+    /// Newest first instead of oldest first.
     newest: Option<bool>,
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    #[schemars(with = "Option<words::Cursor>")]
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
 fn kind_of(word: &str) -> Result<LineKind, Refused> {
     let known = LineKind::ALL.into_iter().find(|kind| kind.as_str() == word);
     known.ok_or_else(|| {
-        Refused::new(Code::Invalid, format!("kind: a timeline has no lines of kind {word:?}"))
-            .hint("the kinds are message, changed, decision, artifact, finding, blocker, note")
+        Refused::new(Code::Invalid, format!("kind: unknown timeline kind {word:?}"))
+            .hint("use one of message, changed, decision, artifact, finding, blocker, note")
     })
 }
 
-/// What happened, oldest first unless the newest is wanted.
+/// Lists the timeline, oldest first by default.
 pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> Answer {
-    let wanted: Wanted = call.query()?;
-    let from = wanted.cursor.as_deref().map(|cursor| number_in(Some(cursor)).map(Seq)).transpose()?;
-    let span = match wanted.newest {
+    let query: TimelineQuery = call.query()?;
+    let from = query.cursor.as_deref().map(|cursor| number_in(Some(cursor)).map(Seq)).transpose()?;
+    let span = match query.newest {
         Some(true) => Span::Before(from.unwrap_or(Seq(u64::MAX))),
         Some(false) | None => Span::After(from.unwrap_or(Seq(0))),
     };
-    let (kind, limit) = (wanted.kind.as_deref().map(kind_of).transpose()?, checked_limit(wanted.limit)?);
+    let (kind, limit) = (query.kind.as_deref().map(kind_of).transpose()?, checked_limit(query.limit)?);
     let id = SessionId::new(id)?;
     let (lines, rest) = call.space.timeline(&id, kind, span, limit).await?;
-    let lines = seen(&call, &id, lines).await?;
-    // A record may have several lines, and the cursor stands between records: none of it is left out.
+    let lines = visible_lines(&call, &id, lines).await?;
+    // A record may have several lines; the cursor is a position between records, so no line is skipped.
     ok(&TimelineOut {
         timeline: lines.iter().map(views::timeline_line).collect(),
         cursor: rest.map(|seq| seq.0.to_string()),
     })
 }
 
-/// What an agent may see of a timeline: whoever takes part sees all of it, others no messages but their own.
-async fn seen(call: &Call, id: &SessionId, lines: Vec<Line>) -> Result<Vec<Line>, crate::problem::Problem> {
+/// Restricts a timeline: participants see all of it, other agents no messages except their own.
+async fn visible_lines(
+    call: &Call,
+    id: &SessionId,
+    lines: Vec<Line>,
+) -> Result<Vec<Line>, crate::problem::Problem> {
     let Some(by) = call.by() else { return Ok(lines) };
-    // A name that nobody opened has no participants.
-    let takes_part = call.space.item::<CoreSession>(id).await.is_ok_and(|session| {
-        let mut there = session.participants.iter().filter(|one| one.left_at.is_none());
-        session.coordinator.as_ref() == Some(by) || there.any(|one| one.agent == *by)
+    // A session id that was never opened has no participants.
+    let is_participant = call.space.item::<CoreSession>(id).await.is_ok_and(|session| {
+        let mut active = session.participants.iter().filter(|one| one.left_at.is_none());
+        session.coordinator.as_ref() == Some(by) || active.any(|one| one.agent == *by)
     });
-    if takes_part {
+    if is_participant {
         return Ok(lines);
     }
-    let mut seen = Vec::with_capacity(lines.len());
+    let mut visible_lines = Vec::with_capacity(lines.len());
     for line in lines {
         match &line.what {
             Happening::Message { id, .. } if visible(call, call.space.message(*id).await?).is_none() => {}
-            _ => seen.push(line),
+            _ => visible_lines.push(line),
         }
     }
-    Ok(seen)
+    Ok(visible_lines)
 }
 
 #[derive(Serialize)]

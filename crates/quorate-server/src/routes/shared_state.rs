@@ -1,5 +1,5 @@
-//! The orchestrator's shared state of a task, `/v1/sessions/{id}/state`. Writers name the state they read (`If-Match`);
-//! what they changed is merged with what others changed since, and committed only if nothing changed in between.
+//! The orchestrator's shared state of a task, `/v1/sessions/{id}/state`. Writers state the version they read
+//! (`If-Match`). Their changes are merged with concurrent changes and committed with optimistic concurrency.
 
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde_json::value::RawValue;
 
 use super::Past;
-use crate::api::{Route, get, put, words};
+use crate::api::{Route, get, put, schema};
 use crate::call::{Answer, Call, ok};
 use crate::dialect::merge;
 use crate::dialect::raw_of;
@@ -22,76 +22,72 @@ use crate::problem::Problem;
 use crate::wire::{self, time};
 use crate::{body, bulk};
 
-/// Items of one list that the shared state shows.
+/// Maximum number of entries per list.
 const ITEMS_MAX: usize = 10_000;
-/// Letters of an objective that name a session.
+/// Maximum length of a session title derived from an objective.
 const TITLE_CHARS: usize = 200;
-/// How often a write is merged and tried again because others wrote meanwhile.
+/// Maximum number of merge attempts when other writers commit concurrently.
 const ATTEMPTS_MAX: usize = 64;
 
 pub(crate) fn routes() -> Vec<Route> {
     const STATE: &str = "/v1/sessions/{id}/state";
     vec![
         get(STATE, "sessions.state", "Get a session as the orchestrator's shared state of a task.")
-            .path::<words::Id>("id")
+            .path::<schema::Id>("id")
             .query::<Past>()
-            .header::<words::Etag>("If-None-Match", "Answer 304 if the state still has this ETag.")
-            .answers::<SharedState>(200, "The shared state. Its `ETag` names it in a later `If-Match`.")
+            .header::<schema::Etag>("If-None-Match", "Answer 304 if the state still has this ETag.")
+            .answers::<SharedState>(200, "The shared state. Send its `ETag` in `If-Match` to change it.")
             .answers_with(304, "The state still has the ETag of `If-None-Match`.", "")
             .to(show),
-        put(
-            STATE,
-            "sessions.putState",
-            "Change the shared state of a task; merges with what others changed meanwhile.",
-        )
-        .path::<words::Id>("id")
-        .header::<words::Etag>(
-            "If-Match",
-            "The `ETag` of the state that the change is based on; `*` replaces the current state, whatever it is. \
-             Without it only additions are accepted.",
-        )
-        .body::<SharedState>()
-        .answers::<SharedState>(200, "The shared state after the change, with its `ETag`.")
-        .problem(412, "VERSION_CONFLICT: `If-Match` names no state of this session.")
-        .problem(428, "VERSION_CONFLICT: the body changes or removes something, and there is no `If-Match`.")
-        .to(change),
+        put(STATE, "sessions.putState", "Change the shared state of a task. Concurrent changes are merged.")
+            .path::<schema::Id>("id")
+            .header::<schema::Etag>(
+                "If-Match",
+                "The `ETag` of the state that the change is based on. `*` replaces the current state. \
+             If omitted, only additions are accepted.",
+            )
+            .body::<SharedState>()
+            .answers::<SharedState>(200, "The shared state after the change, with its `ETag`.")
+            .problem(412, "VERSION_CONFLICT: `If-Match` does not match a state of this session.")
+            .problem(428, "VERSION_CONFLICT: the body changes or removes a value without `If-Match`.")
+            .to(change),
     ]
 }
 
-/// The shared state of a task. What is omitted keeps its value. Only described here.
+/// Shared state of a task. Omitted fields keep their value.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SharedState")]
 #[allow(dead_code)]
 struct SharedState {
-    #[schemars(with = "Option<words::Id>")]
+    #[schemars(with = "Option<schema::Id>")]
     task_id: (),
-    /// A number, or a text such as 3a.
-    #[schemars(with = "words::Any")]
+    /// A number, or a string such as `3a`.
+    #[schemars(with = "schema::Any")]
     current_phase: Option<()>,
     /// `objective`, and the lists `keyDecisions`, `artifacts`, `blockers` and `notes`.
-    #[schemars(with = "std::collections::BTreeMap<String, words::Any>")]
+    #[schemars(with = "std::collections::BTreeMap<String, schema::Any>")]
     shared_context: (),
-    #[schemars(with = "Option<std::collections::BTreeMap<String, words::Any>>")]
+    #[schemars(with = "Option<std::collections::BTreeMap<String, schema::Any>>")]
     agent_states: (),
 }
 
-/// A state of a session as one record left it.
+/// Shared state as of one record.
 struct Snapshot {
     session: Session,
     state: State,
     entry: Option<Entry>,
-    /// The last record that changed it.
+    /// Last record that changed it.
     seq: Seq,
 }
 
 impl Snapshot {
-    /// Whether anybody wrote the part that is not in the lists.
+    /// Whether the memory entry was written.
     fn is_written(&self) -> bool {
         self.entry.as_ref().is_some_and(|entry| entry.content.is_some())
     }
 
-    /// The version that a writer of the entry has to expect.
+    /// Returns the expected version for a write of the entry.
     fn expected(&self) -> Version {
         let live = self.entry.as_ref().filter(|_| self.is_written());
         live.map_or(Version(0), |entry| entry.version.head.version)
@@ -103,11 +99,12 @@ impl Snapshot {
         Ok(answer)
     }
 
-    /// Names this state for good: the record that made it, and the generation that keeps it apart after a restore.
+    /// Identifies this state permanently: the record that created it, and the generation, which differs after a
+    /// restore.
     fn etag(&self, call: &Call) -> Result<HeaderValue, Refused> {
         let generation = call.space.published().eras.of_seq(self.seq);
         HeaderValue::try_from(format!("\"{}-{}\"", generation.0, self.seq.0))
-            .map_err(|_| Refused::new(Code::Unavailable, "the ETag could not be written"))
+            .map_err(|_| Refused::new(Code::Unavailable, "failed to render the ETag"))
     }
 }
 
@@ -117,7 +114,7 @@ async fn show(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answer 
     bulk::answer(call, move |call| async move {
         let snapshot = snapshot(&call, &id, at.unwrap_or(call.space.published().head.seq)).await?;
         let etag = snapshot.etag(&call)?;
-        if is_known(&headers, &etag) {
+        if etag_matches(&headers, &etag) {
             return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
         }
         snapshot.answer(&call)
@@ -125,19 +122,19 @@ async fn show(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answer 
     .await
 }
 
-/// Whether `If-None-Match` names the ETag: by a weak comparison, as RFC 9110 has it for this header.
-fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
+/// Whether `If-None-Match` contains the ETag, by weak comparison (RFC 9110).
+fn etag_matches(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|known| known.to_str().ok());
     let mut known = known.flat_map(|known| known.split(',')).map(str::trim);
     known.any(|known| known == "*" || known.trim_start_matches("W/").as_bytes() == etag.as_bytes())
 }
 
-/// Where the part of the state is that a session has no place for.
+/// Key of the memory entry with the part of the state that is not in the session.
 fn rest_key(id: &SessionId) -> Result<Key, Refused> {
     Key::new(format!("sessions/{id}/state"))
 }
 
-/// The state after a record. Everything is read as of that record, so that the answer is one state and not two.
+/// Reads the state as of a record. All parts are read at the same position, so that the result is consistent.
 async fn snapshot(call: &Call, id: &SessionId, at: Seq) -> Result<Snapshot, Problem> {
     let changes = Some(LineKind::Change);
     let (changes, _) = call.space.timeline(id, changes, Span::Before(Seq(at.0 + 1)), 1).await?;
@@ -147,7 +144,7 @@ async fn snapshot(call: &Call, id: &SessionId, at: Seq) -> Result<Snapshot, Prob
     });
     let (changed_in, session) = latest.ok_or_else(|| {
         Refused::new(Code::NotFound, format!("there is no session {id}"))
-            .hint("open it first, or check the id")
+            .hint("open the session first, or check the id")
     })?;
     let agents = session.participants.iter().filter(|one| one.left_at.is_none());
     let agents: serde_json::Map<_, _> =
@@ -155,21 +152,21 @@ async fn snapshot(call: &Call, id: &SessionId, at: Seq) -> Result<Snapshot, Prob
     let mut state = State::new(session.title.clone(), raw_of(&agents));
     let entry = call.space.entry(&rest_key(id)?, When::Seq(at)).await?;
     let rest = entry.as_ref().and_then(|entry| entry.content.as_ref());
-    // Who takes part shows as long as nobody wrote anything else.
+    // Participants are shown until the entry is written.
     let mut seq = if rest.is_none() { changed_in } else { session.number.record() };
     if let Some(rest) = rest {
         state.take_rest(&wire::shown(rest, None).parsed());
     }
     seq = seq.max(entry.as_ref().map_or(Seq(0), |entry| entry.version.head.seq));
-    for (place, (_, kind)) in LISTS.into_iter().enumerate() {
+    for (index, (_, kind)) in LISTS.into_iter().enumerate() {
         let (list, last) = items(call, id, kind, at, &state).await?;
-        state.lists[place] = list;
+        state.lists[index] = list;
         seq = seq.max(last);
     }
     Ok(Snapshot { session, state, entry, seq })
 }
 
-/// What was added of one kind and not removed since, oldest first; and the record of the last addition.
+/// Returns the additions of one kind that were not removed, oldest first, and the record of the last addition.
 async fn items(
     call: &Call,
     id: &SessionId,
@@ -196,11 +193,11 @@ async fn items(
     Ok((items, latest))
 }
 
-/// What a write is based on.
+/// Precondition of a write.
 enum Base {
-    /// Nothing was named: only additions are accepted.
+    /// No `If-Match`: only additions are accepted.
     None,
-    /// `*`: whatever is there is replaced.
+    /// `*`: replaces the current state.
     Current,
     /// The state that the caller read.
     Of(Box<Snapshot>),
@@ -223,7 +220,7 @@ async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answe
         };
         let ops = match &current {
             Some(current) => ops(&call, &submitted, &base, current)?,
-            None => opening(&call, &id, &submitted, &base)?,
+            None => open_ops(&call, &id, &submitted, &base)?,
         };
         let Some(ops) = ops else {
             return snapshot(&call, &id, head()).await?.answer(&call);
@@ -232,7 +229,7 @@ async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answe
             Ok(receipt) => {
                 return snapshot(&call, &id, receipt.seq.unwrap_or_else(head)).await?.answer(&call);
             }
-            // Somebody else wrote, or opened the session, since it was read: merge again.
+            // A concurrent writer changed the state or opened the session: merge again.
             Err(error) if error.code() == Code::VersionConflict => {}
             Err(error) if error.code() == Code::Duplicate && current.is_none() => {}
             Err(error) => return Err(error.into()),
@@ -240,9 +237,11 @@ async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answe
     }
     Err(Refused::new(
         Code::Overloaded,
-        format!("others changed the state of {id} {ATTEMPTS_MAX} times meanwhile"),
+        format!(
+            "too many concurrent changes: the state of {id} changed {ATTEMPTS_MAX} times during the call"
+        ),
     )
-    .hint("nothing was changed; send the same request again")
+    .hint("nothing was changed; retry the request")
     .into())
 }
 
@@ -251,19 +250,22 @@ async fn base(call: &Call, id: &SessionId, headers: &HeaderMap) -> Result<Base, 
     let Some(etag) = named.next() else { return Ok(Base::None) };
     let etag = etag.to_str().unwrap_or_default().trim();
     if named.next().is_some() || etag.contains(',') {
-        return Err(Refused::new(Code::Invalid, "If-Match names several states")
-            .hint("name the one state that the change is based on")
+        return Err(Refused::new(Code::Invalid, "If-Match contains several ETags")
+            .hint("send the ETag of the state that the change is based on")
             .into());
     }
     if etag == "*" {
         return Ok(Base::Current);
     }
     let unknown = || {
-        let refused = Refused::new(Code::VersionConflict, format!("If-Match names no state of session {id}"))
-            .hint(format!("GET /v1/sessions/{id}/state, make the change there, and PUT it with its ETag"));
+        let refused =
+            Refused::new(Code::VersionConflict, format!("If-Match does not match a state of session {id}"))
+                .hint(format!(
+                    "GET /v1/sessions/{id}/state, apply the change to it, and PUT it with its ETag"
+                ));
         Problem::from(refused).under(StatusCode::PRECONDITION_FAILED)
     };
-    let seq = recorded(call, etag).ok_or_else(unknown)?;
+    let seq = etag_seq(call, etag).ok_or_else(unknown)?;
     match snapshot(call, id, seq).await {
         Ok(base) => Ok(Base::Of(Box::new(base))),
         Err(problem) if problem.code() == Code::NotFound => Err(unknown()),
@@ -271,16 +273,16 @@ async fn base(call: &Call, id: &SessionId, headers: &HeaderMap) -> Result<Base, 
     }
 }
 
-/// The record that an ETag of [`Snapshot::etag`] names, if this log has it.
-fn recorded(call: &Call, etag: &str) -> Option<Seq> {
+/// Returns the record of an ETag created by [`Snapshot::etag`], if this log contains it.
+fn etag_seq(call: &Call, etag: &str) -> Option<Seq> {
     let (generation, seq) = etag.strip_prefix('"')?.strip_suffix('"')?.split_once('-')?;
     let (generation, seq) = (Generation(generation.parse().ok()?), Seq(seq.parse().ok()?));
     let published = call.space.published();
-    let is_there = seq.0 > 0 && seq <= published.head.seq && published.eras.of_seq(seq) == generation;
-    is_there.then_some(seq)
+    let exists = seq.0 > 0 && seq <= published.head.seq && published.eras.of_seq(seq) == generation;
+    exists.then_some(seq)
 }
 
-/// What has to be committed so that the current state has the change, if anything has.
+/// Returns the operations that apply the change to the current state, if any.
 fn ops(
     call: &Call,
     submitted: &Submitted,
@@ -289,14 +291,14 @@ fn ops(
 ) -> Result<Option<Vec<Op>>, Problem> {
     let id = &current.session.id;
     check_writer(call, &current.session)?;
-    let wanted = match base {
+    let target = match base {
         Base::None => {
-            let wanted = submitted.over(&current.state);
+            let target = submitted.over(&current.state);
             let written = current.is_written();
             let written = if written { current.state.document() } else { current.state.lists_only() };
-            match merge::first_change(&written, &wanted) {
-                Some(pointer) => return Err(unconditional(id, &pointer)),
-                None => wanted,
+            match merge::first_change(&written, &target) {
+                Some(pointer) => return Err(if_match_required(id, &pointer)),
+                None => target,
             }
         }
         Base::Current => submitted.over(&current.state),
@@ -309,21 +311,22 @@ fn ops(
             merged.document
         }
     };
-    let plan = current.state.plan(id.as_str(), &wanted).map_err(Refused::from)?;
-    // Under a key there must be a record that bears it.
+    let plan = current.state.plan(id.as_str(), &target).map_err(Refused::from)?;
+    // An idempotency key needs a record to be stored in.
     if plan.is_empty && call.key.is_none() {
         return Ok(None);
     }
     let mut ops = Vec::with_capacity(plan.added.len() + 1);
     for (kind, item) in &plan.added {
-        ops.push(added(call, id, *kind, item)?);
+        ops.push(add_op(call, id, *kind, item)?);
     }
-    ops.push(written(call, id, &plan.rest, current.expected())?);
+    ops.push(put_op(call, id, &plan.rest, current.expected())?);
     Ok(Some(ops))
 }
 
-/// A session that the caller leads, with those agents that the state names and the hub knows; and its first state.
-fn opening(
+/// Returns the operations that open a session led by the caller, with the known agents of the state as participants,
+/// and write its first state.
+fn open_ops(
     call: &Call,
     id: &SessionId,
     submitted: &Submitted,
@@ -331,7 +334,7 @@ fn opening(
 ) -> Result<Option<Vec<Op>>, Problem> {
     if !matches!(base, Base::None) {
         let refused = Refused::new(Code::VersionConflict, format!("there is no session {id}"))
-            .hint("PUT without If-Match opens it");
+            .hint("PUT without If-Match to open the session");
         return Err(Problem::from(refused).under(StatusCode::PRECONDITION_FAILED));
     }
     let published = call.space.published();
@@ -349,13 +352,13 @@ fn opening(
     let plan = empty.plan(id.as_str(), &submitted.over(&empty)).map_err(Refused::from)?;
     let mut ops = vec![Op::OpenSession(open)];
     for (kind, item) in &plan.added {
-        ops.push(added(call, id, *kind, item)?);
+        ops.push(add_op(call, id, *kind, item)?);
     }
-    ops.push(written(call, id, &plan.rest, Version(0))?);
+    ops.push(put_op(call, id, &plan.rest, Version(0))?);
     Ok(Some(ops))
 }
 
-fn added(call: &Call, id: &SessionId, kind: AddKind, item: &RawValue) -> Result<Op, Refused> {
+fn add_op(call: &Call, id: &SessionId, kind: AddKind, item: &RawValue) -> Result<Op, Refused> {
     Ok(Op::AddToSession(AddToSession {
         session: id.clone(),
         kind,
@@ -365,7 +368,7 @@ fn added(call: &Call, id: &SessionId, kind: AddKind, item: &RawValue) -> Result<
     }))
 }
 
-fn written(call: &Call, id: &SessionId, rest: &RawValue, expect: Version) -> Result<Op, Refused> {
+fn put_op(call: &Call, id: &SessionId, rest: &RawValue, expect: Version) -> Result<Op, Refused> {
     Ok(Op::Put(PutEntry {
         key: rest_key(id)?,
         entry_type: "sharedState".to_owned(),
@@ -377,27 +380,28 @@ fn written(call: &Call, id: &SessionId, rest: &RawValue, expect: Version) -> Res
     }))
 }
 
-/// Participants and coordinators write; so does whoever runs the hub.
+/// Checks write access: participants, coordinators, and principals that are not agents.
 fn check_writer(call: &Call, session: &Session) -> Result<(), Refused> {
     if session.status.is_closed() {
         let detail = format!("session {} is {}", session.id, session.status.as_str());
-        return Err(Refused::new(Code::SessionClosed, detail)
-            .hint("open a new session; what this one holds stays readable"));
+        return Err(
+            Refused::new(Code::SessionClosed, detail).hint("open a new session; this one stays readable")
+        );
     }
     let Some(by) = call.by() else { return Ok(()) };
-    let leads =
+    let is_coordinator =
         || call.space.published().agents.by_id(by).is_some_and(|agent| agent.role == Role::Coordinator);
-    if session.has(by) || session.coordinator.as_ref() == Some(by) || leads() {
+    if session.has(by) || session.coordinator.as_ref() == Some(by) || is_coordinator() {
         return Ok(());
     }
     let detail = format!("agent {by} is neither a participant of session {} nor a coordinator", session.id);
-    Err(Refused::new(Code::Forbidden, detail).hint("ask its coordinator to let you join"))
+    Err(Refused::new(Code::Forbidden, detail).hint("ask the coordinator to add you to the session"))
 }
 
-fn unconditional(id: &SessionId, pointer: &str) -> Problem {
-    let detail = format!("{pointer} would be changed or removed, and the request has no If-Match");
+fn if_match_required(id: &SessionId, pointer: &str) -> Problem {
+    let detail = format!("{pointer} would be changed or removed, but the request has no If-Match");
     let refused = Refused::new(Code::VersionConflict, detail).hint(format!(
-        "without If-Match only additions are accepted: GET /v1/sessions/{id}/state, and PUT with its ETag in If-Match"
+        "only additions are accepted without If-Match; GET /v1/sessions/{id}/state, and PUT with its ETag in If-Match"
     ));
     Problem::from(refused).under(StatusCode::PRECONDITION_REQUIRED)
 }
@@ -405,9 +409,10 @@ fn unconditional(id: &SessionId, pointer: &str) -> Problem {
 fn conflict(id: &SessionId, conflicts: Vec<merge::Conflict>) -> Problem {
     let pointers: Vec<_> = conflicts.iter().take(3).map(|one| one.pointer.as_str()).collect();
     let more = if conflicts.len() > pointers.len() { ", …" } else { "" };
-    let detail = format!("{}{more}: changed by others since, and to something else", pointers.join(", "));
+    let detail =
+        format!("merge conflict at {}{more}: another writer has changed the same value", pointers.join(", "));
     let refused = Refused::new(Code::Conflict, detail).hint(format!(
-        "compare yours with current in conflicts, GET /v1/sessions/{id}/state, and PUT what you decide with its ETag"
+        "compare yours with current in conflicts, GET /v1/sessions/{id}/state, and PUT the resolved state with its ETag"
     ));
     Problem::from(refused).with_conflicts(conflicts)
 }

@@ -1,4 +1,4 @@
-//! Subscriptions: which topics an agent hears.
+//! Subscriptions of agents to topics.
 
 use axum::extract::Path;
 use quorate_api::page::invalid_cursor;
@@ -6,7 +6,7 @@ use quorate_api::subscription::{Subscribed, Subscription, SubscriptionHistory, T
 use quorate_core::{AgentId, Op, Pattern, Subscribe};
 
 use super::{Page, checked_limit};
-use crate::api::{Route, delete, get, put, words};
+use crate::api::{Route, delete, get, put, schema};
 use crate::body;
 use crate::call::{Answer, Call, ok, page};
 
@@ -16,9 +16,9 @@ pub(crate) fn routes() -> Vec<Route> {
         get(
             "/v1/agents/{id}/subscriptions",
             "subscriptions.list",
-            "List the subscriptions of an agent, by topic.",
+            "List the subscriptions of an agent by topic.",
         )
-        .path::<words::Id>("id")
+        .path::<schema::Id>("id")
         .for_itself()
         .query::<Page>()
         .lists::<Subscription>("subscriptions")
@@ -26,19 +26,19 @@ pub(crate) fn routes() -> Vec<Route> {
         put(
             ONE,
             "subscriptions.subscribe",
-            "The messages of a topic are for an agent as well, from now on or from before.",
+            "Subscribe an agent to a topic, optionally including past messages.",
         )
-        .path::<words::Id>("id")
-        .path::<words::Id>("topic")
+        .path::<schema::Id>("id")
+        .path::<schema::Id>("topic")
         .for_itself()
         .body::<SubscriptionHistory>()
-        .answers::<Subscribed>(200, "It hears them.")
+        .answers::<Subscribed>(200, "The agent is subscribed.")
         .to(subscribe),
-        delete(ONE, "subscriptions.unsubscribe", "They are not any more.")
-            .path::<words::Id>("id")
-            .path::<words::Id>("topic")
+        delete(ONE, "subscriptions.unsubscribe", "Unsubscribe an agent from a topic.")
+            .path::<schema::Id>("id")
+            .path::<schema::Id>("topic")
             .for_itself()
-            .answers::<Unsubscribed>(200, "It does not hear them any more.")
+            .answers::<Unsubscribed>(200, "The agent is unsubscribed.")
             .to(unsubscribe),
     ]
 }
@@ -46,8 +46,8 @@ pub(crate) fn routes() -> Vec<Route> {
 pub(crate) async fn subscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> Answer {
     let (agent, pattern) = (AgentId::new(id)?, pattern.parse::<TopicPattern>()?.0);
     let history = body::parse::<SubscriptionHistory>(&call.body)?.read()?;
-    let asked = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
-    let since = call.space.subscribe_once(&|ops| call.as_commit(ops), asked).await?;
+    let query = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
+    let since = call.space.subscribe_once(&|ops| call.as_commit(ops), query).await?;
     ok(&Subscribed { agent, topic: pattern, since })
 }
 
@@ -60,9 +60,9 @@ pub(crate) async fn unsubscribe(Path((id, pattern)): Path<(String, String)>, cal
 
 pub(crate) async fn list(Path(id): Path<String>, call: Call) -> Answer {
     let agent = AgentId::new(id)?;
-    let asked: Page = call.query()?;
-    let limit = checked_limit(asked.limit)?;
-    let after = asked.cursor.map(|cursor| cursor.parse::<Pattern>()).transpose();
+    let query: Page = call.query()?;
+    let limit = checked_limit(query.limit)?;
+    let after = query.cursor.map(|cursor| cursor.parse::<Pattern>()).transpose();
     let after = after.map_err(|_| invalid_cursor())?.map(|one| one.to_string());
     let found = call.space.subscriptions(&agent).await?;
     let mut items: Vec<_> = found.iter().map(|one| (one.pattern.to_string(), one)).collect();
@@ -70,8 +70,8 @@ pub(crate) async fn list(Path(id): Path<String>, call: Call) -> Answer {
     items.retain(|(topic, _)| after.as_ref().is_none_or(|after| topic > after));
     let cursor = items.get(limit - 1).map(|(topic, _)| topic.clone());
     items.truncate(limit);
-    let shown = items
+    let items_json = items
         .into_iter()
         .map(|(text, one)| (text, Subscription { topic: one.pattern.clone(), since: one.since }));
-    page("subscriptions", shown, cursor)
+    page("subscriptions", items_json, cursor)
 }

@@ -1,4 +1,4 @@
-//! Tasks: make, claim, work on, look at.
+//! Tasks: create, claim, work on, get, list.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -16,46 +16,50 @@ use serde::Deserialize;
 
 use super::inbox::checked_wait;
 use super::{Listing, page_of, waits_for_the_past};
-use crate::api::{Route, get, post, words};
+use crate::api::{Route, get, post, schema};
 use crate::call::{Answer, Call, Listed, answer, ok};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     let change = |path, id, about| {
-        post(path, id, about).path::<words::Id>("id").answers::<TaskWithPayloads>(200, "The task.")
+        post(path, id, about).path::<schema::Id>("id").answers::<TaskWithPayloads>(200, "The task.")
     };
     vec![
-        post("/v1/tasks", "tasks.create", "Makes a task, or a graph of them: all of it or nothing.")
+        post("/v1/tasks", "tasks.create", "Create a task, or a graph of tasks atomically.")
             .body::<Tasks<'_>>()
-            .answers::<CreatedTasks>(201, "They are made.")
+            .answers::<CreatedTasks>(201, "The tasks were created.")
             .to(create),
         get("/v1/tasks", "tasks.list", "List tasks, newest first.")
             .query::<Filter>()
             .lists::<Task>("tasks")
             .bulk(list),
-        post("/v1/tasks/claim", "tasks.claim", "Takes tasks under a lease, and waits for one if asked to.")
+        post("/v1/tasks/claim", "tasks.claim", "Claim tasks under a lease. Set `waitMs` to wait for one.")
             .body::<NewClaim>()
             .lists_all::<HeldTask>("tasks")
             .to(claim),
-        get("/v1/tasks/{id}", "tasks.get", "One task, with all that is known of it.")
-            .path::<words::Id>("id")
-            .query::<When>()
-            .answers::<TaskWithPayloads>(200, "The task.")
-            .to(show),
+        get(
+            "/v1/tasks/{id}",
+            "tasks.get",
+            "Get a task with its payloads, optionally as of a past record. Set `waitMs` to wait for its end.",
+        )
+        .path::<schema::Id>("id")
+        .query::<GetQuery>()
+        .answers::<TaskWithPayloads>(200, "The task.")
+        .to(show),
         change(
             "/v1/tasks/{id}/heartbeat",
             "tasks.heartbeat",
-            "Extend the lease of a task, with an intermediate result if there is one.",
+            "Extend the lease of a task, optionally with a partial result.",
         )
         .body::<TaskHeartbeat<'_>>()
         .to(heartbeat),
         change("/v1/tasks/{id}/complete", "tasks.complete", "Complete a task with its result.")
             .body::<TaskCompletion<'_>>()
             .to(complete),
-        change("/v1/tasks/{id}/fail", "tasks.fail", "Report that an attempt failed.")
+        change("/v1/tasks/{id}/fail", "tasks.fail", "Report a failed attempt.")
             .body::<TaskFailure<'_>>()
             .to(fail),
-        change("/v1/tasks/{id}/release", "tasks.release", "Give a task back untouched.")
+        change("/v1/tasks/{id}/release", "tasks.release", "Release a task without counting an attempt.")
             .body::<TaskRelease>()
             .to(release),
         change("/v1/tasks/{id}/cancel", "tasks.cancel", "Cancel a task.")
@@ -64,7 +68,7 @@ pub(crate) fn routes() -> Vec<Route> {
     ]
 }
 
-/// One task or a graph. Only described here; which one it is is told by the field `tasks`.
+/// One task, a list of tasks, or a graph with the field `tasks`.
 #[derive(JsonSchema)]
 #[schemars(untagged, rename = "NewTasks")]
 #[allow(dead_code)]
@@ -74,7 +78,7 @@ enum Tasks<'a> {
     List(Vec<NewTask<'a>>),
 }
 
-/// One task or a graph: all of it or nothing.
+/// Creates one task or a graph of tasks atomically.
 pub(crate) async fn create(call: Call) -> Answer {
     let is_list = call.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let op = match is_list {
@@ -88,20 +92,20 @@ pub(crate) async fn create(call: Call) -> Answer {
 }
 
 pub(crate) async fn claim(call: Call) -> Answer {
-    let asked: NewClaim = body::parse(&call.body)?;
-    let wait = checked_wait(call.times(), asked.wait_ms)?;
+    let request: NewClaim = body::parse(&call.body)?;
+    let wait = checked_wait(call.times(), request.wait_ms)?;
     let claim = TaskClaim {
         principal: call.principal.clone(),
         epoch: call.epoch,
-        agent: call.acting(asked.agent)?,
-        types: asked.types,
-        lease_ms: asked.lease_ms,
+        agent: call.acting(request.agent)?,
+        types: request.types,
+        lease_ms: request.lease_ms,
     };
-    let max = asked.max.unwrap_or(1);
+    let max = request.max.unwrap_or(1);
     let (held, since) = match &call.key {
         Some(_) => {
-            let asker = |ops| call.as_commit(ops);
-            call.waiting(call.space.claim_tasks_once(&asker, &claim, max, wait)).await?
+            let make_commit = |ops| call.as_commit(ops);
+            call.waiting(call.space.claim_tasks_once(&make_commit, &claim, max, wait)).await?
         }
         None => {
             let held = call.waiting(call.space.claim_tasks(&claim, max, wait)).await?;
@@ -145,55 +149,58 @@ pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
 
 async fn change(id: TaskId, call: &Call, op: Op) -> Answer {
     // A heartbeat without a partial result leaves no record.
-    let looks_back = !matches!(&op, Op::HeartbeatTask(heartbeat) if heartbeat.partial.is_none());
+    let has_record = !matches!(&op, Op::HeartbeatTask(heartbeat) if heartbeat.partial.is_none());
     let receipt = call.commit(vec![op]).await?;
-    match whole(call, &id, receipt.seq.filter(|_| looks_back)).await {
-        // It is done: that what it was then is too far back to look at is no refusal.
-        Err(problem) if problem.code() == Code::LimitExceeded => whole(call, &id, None).await,
+    match respond(call, &id, receipt.seq.filter(|_| has_record)).await {
+        // The change is committed. If its record is too old to read as of, return the current state instead of an
+        // error.
+        Err(problem) if problem.code() == Code::LimitExceeded => respond(call, &id, None).await,
         answer => answer,
     }
 }
 
-/// As it was, or as it will be in the end.
+/// As-of position, or a wait.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct When {
-    /// The record after which, by its number; or a time. The newest one if nothing is said.
+struct GetQuery {
+    /// Sequence number of a record, or a time: read the state after it. Current state by default.
     at: Option<String>,
-    /// The newest record at a time.
-    #[schemars(with = "Option<words::Time>")]
+    /// Read the state at this time.
+    #[schemars(with = "Option<schema::Time>")]
     time: Option<String>,
-    /// How long to wait until it is over; then it is shown as it is. An agent waits in the sense of `DEADLOCK` meanwhile.
+    /// How long to wait for the end of the task; then the current state is returned. An agent counts as waiting for
+    /// deadlock detection meanwhile.
     #[schemars(range(max = 60_000))]
     wait_ms: Option<u64>,
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let When { at, time, wait_ms } = call.query()?;
+    let GetQuery { at, time, wait_ms } = call.query()?;
     let (id, wait) = (TaskId::new(id)?, checked_wait(call.times(), wait_ms)?);
     let at = call.past(at.as_deref(), time.as_deref()).await?;
     if at.is_some() && !wait.is_zero() {
         return Err(waits_for_the_past().into());
     }
     if at.is_some() {
-        return bulk::answer(call, move |call| async move { whole(&call, &id, at).await }).await;
+        return bulk::answer(call, move |call| async move { respond(&call, &id, at).await }).await;
     }
     if wait.is_zero() {
-        return whole(&call, &id, None).await;
+        return respond(&call, &id, None).await;
     }
-    let over = async {
+    let ended = async {
         let Some(by) = call.by() else { return call.space.task_over(&id, wait).await };
         match call.space.await_task(by, call.epoch, &id, None, wait).await {
             Err(error) if error.code() == Code::Timeout => call.space.task(&id).await,
             other => other,
         }
     };
-    let view = call.waiting(over).await?;
+    let view = call.waiting(ended).await?;
     ok(&views::task_with_payloads(&call.space.published().agents, &view))
 }
 
-/// After a change it is shown as its record left it: asked again under the same key, the answer is the same.
-async fn whole(call: &Call, id: &TaskId, at: Option<Seq>) -> Answer {
+/// Returns the task as of a record. After a change that is the record of the change, so that an idempotent replay
+/// returns the same response.
+async fn respond(call: &Call, id: &TaskId, at: Option<Seq>) -> Answer {
     let view = match at {
         Some(at) => call.space.task_at(id, at).await?,
         None => call.space.task(id).await?,
@@ -204,30 +211,30 @@ async fn whole(call: &Call, id: &TaskId, at: Option<Seq>) -> Answer {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
-    #[schemars(with = "Option<words::TaskWord>")]
+    #[schemars(with = "Option<schema::TaskWord>")]
     #[serde(alias = "state")]
     status: Option<String>,
     r#type: Option<String>,
-    #[schemars(with = "Option<words::Id>")]
+    #[schemars(with = "Option<schema::Id>")]
     agent: Option<String>,
-    #[schemars(with = "Option<words::Order>")]
+    #[schemars(with = "Option<schema::Order>")]
     order: Option<Order>,
-    #[schemars(with = "Option<words::Limit>")]
+    #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
-    #[schemars(with = "Option<words::Cursor>")]
+    #[schemars(with = "Option<schema::Cursor>")]
     cursor: Option<String>,
 }
 
 pub(crate) async fn list(call: Call) -> Answer {
     let filter: Filter = call.query()?;
     let status = filter.status.as_deref().map(task::status_of);
-    let meant = TaskFilter {
+    let task_filter = TaskFilter {
         status: status.transpose()?,
         task_type: filter.r#type,
         agent: filter.agent.map(AgentId::new).transpose()?,
     };
     let query = Listing { order: filter.order, limit: filter.limit, cursor: filter.cursor }.query()?;
-    let found = call.space.tasks(&meant, query.range(ItemKind::Task)?, query.limit).await?;
+    let found = call.space.tasks(&task_filter, query.range(ItemKind::Task)?, query.limit).await?;
     let agents = &call.space.published().agents;
     page_of("tasks", &found, |task| Task::new(agents, task))
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/traces/{id}`: the messages of a trace as spans, oldest first, each with the span that led to it.
+//! `GET /v1/traces/{id}`: messages of a trace as spans, oldest first, each with its parent span.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use quorate_engine::{Error, MessageView};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Route, get, words};
+use crate::api::{Route, get, schema};
 use crate::call::{Answer, Call, ok};
 use crate::observe::spans::{Delivered, Place, SPANS_MAX, Span};
 use crate::otlp::span::{word_of, wrong_with};
 use crate::wire::time;
 
-/// Spans that one answer shows.
-const SHOWN_MAX: usize = 500;
+/// Maximum number of spans in a response.
+const SPANS_PER_RESPONSE_MAX: usize = 500;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        get("/v1/traces/{id}", "traces.get", "The messages of a trace as spans, oldest first.")
-            .path::<words::TraceId>("id")
-            .answers::<TraceOut>(200, "Those that may be seen, of the newest messages.")
+        get("/v1/traces/{id}", "traces.get", "Get the messages of a trace as spans, oldest first.")
+            .path::<schema::TraceId>("id")
+            .answers::<TraceOut>(200, "Spans of recent messages that the caller may see.")
             .bulk_of(show),
     ]
 }
@@ -30,15 +30,15 @@ pub(crate) fn routes() -> Vec<Route> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Trace")]
 struct TraceOut {
-    #[schemars(with = "words::TraceId")]
+    #[schemars(with = "schema::TraceId")]
     trace_id: String,
     spans: Vec<SpanOut>,
-    /// Whether there are more than are shown.
+    /// Whether the trace has more spans than returned.
     more: bool,
     searched: SearchedOut,
 }
 
-/// Which records were looked at.
+/// Range of searched records.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SearchedRecords")]
 struct SearchedOut {
@@ -46,24 +46,24 @@ struct SearchedOut {
     to: u64,
 }
 
-/// A message as a span.
+/// Span of a message.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Span")]
 struct SpanOut {
-    #[schemars(with = "words::TraceId")]
+    #[schemars(with = "schema::TraceId")]
     trace_id: String,
     span_id: String,
-    /// The span that led to it; none if it began the trace.
+    /// Parent span; `null` for the root of the trace.
     parent_span_id: Option<String>,
     message_id: String,
     operation: String,
-    #[schemars(with = "words::Time")]
+    #[schemars(with = "schema::Time")]
     start_time: String,
-    /// When its last delivery ended, if it has.
-    #[schemars(with = "Option<words::Time>")]
+    /// Time at which its last delivery ended.
+    #[schemars(with = "Option<schema::Time>")]
     end_time: Option<String>,
-    /// `ok`, or `error` if a delivery was given up.
+    /// `ok`, or `error` if a delivery was dead-lettered or expired.
     status: &'static str,
     error: Option<&'static str>,
     from: Option<String>,
@@ -76,56 +76,58 @@ struct SpanOut {
     deliveries: Vec<DeliveredOut>,
 }
 
-/// Something that happened within a span.
+/// Event within a span.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SpanLog")]
 struct LogOut {
-    #[schemars(with = "words::Time")]
+    #[schemars(with = "schema::Time")]
     at: String,
     event: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     agent: Option<String>,
 }
 
-/// What became of one delivery.
+/// State of one delivery.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SpanDelivery")]
 struct DeliveredOut {
     agent: Option<String>,
     span_id: String,
-    #[schemars(with = "Option<words::Time>")]
+    #[schemars(with = "Option<schema::Time>")]
     delivered_at: Option<String>,
-    #[schemars(with = "Option<words::Time>")]
+    #[schemars(with = "Option<schema::Time>")]
     ended_at: Option<String>,
     state: &'static str,
     attempts: u16,
-    /// Why it came back the last time, if it did.
+    /// Cause of the last return.
     returned: Option<&'static str>,
 }
 
 pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     let trace: TraceId = id.parse().map_err(|_| {
-        Refused::new(Code::Invalid, "the id of a trace is 32 hexadecimal digits in lower case")
-            .hint("it is the second part of a message's traceparent")
+        Refused::new(Code::Invalid, "invalid trace id: expected 32 lowercase hexadecimal digits")
+            .hint("use the second part of a message's traceparent")
     })?;
     let (mut found, oldest) = call
         .app
         .observed()
-        .look(&call.space, |fold| (fold.spans.of_trace(trace, SHOWN_MAX + 1), fold.spans.oldest()))
+        .look(&call.space, |fold| {
+            (fold.spans.of_trace(trace, SPANS_PER_RESPONSE_MAX + 1), fold.spans.oldest())
+        })
         .await?;
-    let has_more = found.len() > SHOWN_MAX;
-    found.truncate(SHOWN_MAX);
+    let has_more = found.len() > SPANS_PER_RESPONSE_MAX;
+    found.truncate(SPANS_PER_RESPONSE_MAX);
     let mut spans = Vec::with_capacity(found.len());
-    for (place, span) in &found {
-        spans.extend(shown(&call, *place, span).await?);
+    for (position, span) in &found {
+        spans.extend(visible_span(&call, *position, span).await?);
     }
     let head = call.space.published().head.seq;
     let oldest = oldest.unwrap_or(head);
     if spans.is_empty() {
         return Err(Refused::new(Code::NotFound, format!("there is no trace {trace}"))
             .hint(format!(
-                "traces are kept for the newest {SPANS_MAX} messages, here back to record {oldest}; what is older is in GET /v1/audit"
+                "traces cover the newest {SPANS_MAX} messages, here back to record {oldest}; older messages are in GET /v1/audit"
             ))
             .into());
     }
@@ -133,12 +135,12 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
     ok(&TraceOut { trace_id: trace.to_string(), spans, more: has_more, searched })
 }
 
-/// A span as its viewer may see it: an agent sees what it sent or got.
-async fn shown(call: &Call, (seq, n): Place, span: &Span) -> Result<Option<SpanOut>, Error> {
+/// Returns a span as the caller may see it: agents see messages they sent or received.
+async fn visible_span(call: &Call, (seq, n): Place, span: &Span) -> Result<Option<SpanOut>, Error> {
     let id = call.space.published().eras.message_id(Seq(seq.0), n);
     let view = match call.space.message(id).await {
         Ok(view) => view,
-        // Of a history that a restore replaced.
+        // The message belongs to a history that a restore has replaced.
         Err(Error::Refused(_)) => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -150,18 +152,18 @@ async fn shown(call: &Call, (seq, n): Place, span: &Span) -> Result<Option<SpanO
     let is_sender = viewer.is_none() || view.message.from.as_ref() == viewer;
     let deliveries: Vec<_> = { span.deliveries.iter() }
         .map(|delivery| (delivery, name(delivery)))
-        // Who else got it is the sender's business.
+        // Only the sender sees the other recipients.
         .filter(|(_, agent)| is_sender || agent.as_ref() == viewer)
         .collect();
     if !is_sender && deliveries.is_empty() {
         return Ok(None);
     }
-    Ok(Some(of(span, &view, &deliveries)))
+    Ok(Some(span_json(span, &view, &deliveries)))
 }
 
-fn of(span: &Span, view: &MessageView, deliveries: &[(&Delivered, Option<AgentId>)]) -> SpanOut {
+fn span_json(span: &Span, view: &MessageView, deliveries: &[(&Delivered, Option<AgentId>)]) -> SpanOut {
     let message = &view.message;
-    let wrong = wrong_with(span);
+    let error = wrong_with(span);
     let log = |at: Timestamp, event: String, agent: Option<&AgentId>| {
         (at, LogOut { at: time::shown(at), event, agent: agent.map(ToString::to_string) })
     };
@@ -180,19 +182,19 @@ fn of(span: &Span, view: &MessageView, deliveries: &[(&Delivered, Option<AgentId
         operation: format!("send {}", message.to),
         start_time: time::shown(span.at),
         end_time: span.ended_at.map(time::shown),
-        status: if wrong.is_some() { "error" } else { "ok" },
-        error: wrong,
+        status: if error.is_some() { "error" } else { "ok" },
+        error,
         from: message.from.as_ref().map(ToString::to_string),
         to: message.to.to_string(),
         kind: message.kind.as_str(),
         action: message.action.clone(),
         tags: tags(view),
         logs: logs.into_iter().map(|(_, log)| log).collect(),
-        deliveries: deliveries.iter().map(|(delivery, agent)| handed(span, delivery, agent)).collect(),
+        deliveries: deliveries.iter().map(|(delivery, agent)| delivery_json(span, delivery, agent)).collect(),
     }
 }
 
-fn handed(span: &Span, delivery: &Delivered, agent: &Option<AgentId>) -> DeliveredOut {
+fn delivery_json(span: &Span, delivery: &Delivered, agent: &Option<AgentId>) -> DeliveredOut {
     DeliveredOut {
         agent: agent.as_ref().map(ToString::to_string),
         span_id: span.context.of_delivery(delivery.number).to_string(),
@@ -204,7 +206,7 @@ fn handed(span: &Span, delivery: &Delivered, agent: &Option<AgentId>) -> Deliver
     }
 }
 
-/// What else is known of a message, in words.
+/// Returns further properties of a message as text.
 fn tags(view: &MessageView) -> BTreeMap<&'static str, String> {
     let message = &view.message;
     let all = [

@@ -1,4 +1,4 @@
-//! The table of limits in the guide says what the program does.
+//! The table of limits in the security guide matches the defaults.
 
 use quorate_core::limits;
 
@@ -8,8 +8,8 @@ use crate::routes::PAGES_PER_PERSON_MAX;
 use crate::sign_in::{CODES_MAX, CODES_PER_PERSON_MAX};
 use crate::webhook::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX};
 
-/// The rows of the table, in its order.
-fn true_limits() -> Vec<(&'static str, u128)> {
+/// Returns the rows of the table, in order.
+fn actual_limits() -> Vec<(&'static str, u128)> {
     let Limits { connections, agents, people, failures, bulk_reads } = Limits::default();
     let (patience, times) = (Patience::default(), Times::default());
     vec![
@@ -58,18 +58,21 @@ fn true_limits() -> Vec<(&'static str, u128)> {
 }
 
 #[test]
-fn i21_the_guide_names_every_limit_as_it_is() {
+fn i21_the_guide_lists_every_limit() {
     let guide = include_str!("../../../../docs/guides/security.md");
     let (_, table) = guide.split_once("## All limits").expect("the table");
     let rows = table.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| ")?.split(" | ");
-        let (what, limit) = (cells.next()?, cells.next()?);
-        limit.replace(',', "").parse::<u128>().ok().map(|limit| (what, limit))
+        let (label, limit) = (cells.next()?, cells.next()?);
+        limit.replace(',', "").parse::<u128>().ok().map(|limit| (label, limit))
     });
     let rows: Vec<_> = rows.collect();
-    let known = true_limits();
-    assert_eq!(rows.len(), known.len());
-    for ((what, limit), (begins, known)) in rows.into_iter().zip(known) {
-        assert!(what.starts_with(begins) && limit == known, "{what}: {limit}, but {begins} is {known}");
+    let expected = actual_limits();
+    assert_eq!(rows.len(), expected.len());
+    for ((label, limit), (expected_label, expected)) in rows.into_iter().zip(expected) {
+        assert!(
+            label.starts_with(expected_label) && limit == expected,
+            "{label}: {limit}, but {expected_label} is {expected}"
+        );
     }
 }

@@ -1,29 +1,36 @@
-//! Who may see which effects.
+//! Visibility of effects: which events a reader may see.
 
 use quorate_api::Names;
 use quorate_api::event::Effect as Shown;
 use quorate_core::{AgentId, AgentNo, Effect, Item, Next, Record};
 use quorate_engine::Published;
 
-/// What a reader may see and wants to.
+/// Visibility and filter of an event reader.
 pub(crate) struct Sight {
-    /// The agent that looks: it sees what concerns it, and what everybody may see. `None` sees all.
+    /// The reading agent. It sees effects that concern it and effects that are visible to all. `None` sees
+    /// everything.
     pub(crate) viewer: Option<AgentId>,
-    /// Names of effects; none for all of them.
+    /// Effect names to include; empty includes all.
     pub(crate) kinds: Vec<String>,
-    /// Only what concerns this agent.
+    /// Includes only effects that concern this agent.
     pub(crate) agent: Option<AgentId>,
-    /// Only what belongs to this session.
+    /// Includes only effects of this session.
     pub(crate) session: Option<String>,
 }
 
-/// What a reader sees of a record with these effects.
+/// Returns the effects of a record that a reader sees.
 pub(crate) fn seen(record: &Record, effects: &[Effect], sight: &Sight, space: &Published) -> Vec<Shown> {
     let numbered = Effect::with_message_numbers(effects);
-    numbered.filter_map(|(n, effect)| seen_one(effect, n, record, sight, space)).collect()
+    numbered.filter_map(|(n, effect)| visible_effect(effect, n, record, sight, space)).collect()
 }
 
-fn seen_one(effect: &Effect, n: u32, record: &Record, sight: &Sight, space: &Published) -> Option<Shown> {
+fn visible_effect(
+    effect: &Effect,
+    n: u32,
+    record: &Record,
+    sight: &Sight,
+    space: &Published,
+) -> Option<Shown> {
     let agents = &space.agents;
     if !sight.kinds.is_empty() && !sight.kinds.iter().any(|kind| kind == effect.as_str()) {
         return None;
@@ -33,23 +40,23 @@ fn seen_one(effect: &Effect, n: u32, record: &Record, sight: &Sight, space: &Pub
     }
     let concerns = |agent: &AgentId| {
         record.principal.strip_prefix("agent:") == Some(agent.as_str())
-            || names(effect, agent, agents.number(agent))
+            || concerns_agent(effect, agent, agents.number(agent))
     };
     if sight.agent.as_ref().is_some_and(|agent| !concerns(agent)) {
         return None;
     }
     if let Some(viewer) = &sight.viewer
-        && !is_for_all(effect)
+        && !is_public(effect)
         && !concerns(viewer)
     {
         return None;
     }
-    let names = Names { agents: &**agents, eras: &space.eras };
-    let mut shown = Shown::new(effect, record, n, &names);
+    let concerns_agent = Names { agents: &**agents, eras: &space.eras };
+    let mut shown = Shown::new(effect, record, n, &concerns_agent);
     if let Some(viewer) = &sight.viewer
-        && !is_of(effect, viewer)
+        && !is_sent_by(effect, viewer)
     {
-        // The other recipients are visible to the sender only, and what they leased or acked to themselves.
+        // Only the sender sees the other recipients, and each recipient only its own leases and acks.
         let is_visible = |agent: &Option<AgentId>| agent.as_ref().is_none_or(|agent| agent == viewer);
         match &mut shown {
             Shown::Message(sent) => sent.deliveries.retain(|one| is_visible(&one.agent)),
@@ -60,8 +67,8 @@ fn seen_one(effect: &Effect, n: u32, record: &Record, sight: &Sight, space: &Pub
     Some(shown)
 }
 
-/// What everybody in a space may see: who is there, the shared memory, and the nouns that all work with.
-fn is_for_all(effect: &Effect) -> bool {
+/// Whether all principals of the space may see the effect: agents, shared memory, and shared resources.
+fn is_public(effect: &Effect) -> bool {
     match effect {
         Effect::SpaceCreated { .. } | Effect::Restored { .. } => true,
         Effect::AgentRegistered { .. } | Effect::AgentRemoved { .. } | Effect::AgentStatus { .. } => true,
@@ -71,7 +78,7 @@ fn is_for_all(effect: &Effect) -> bool {
     }
 }
 
-/// Whether everybody in a space may see it.
+/// Whether all principals of the space may see the item.
 pub(crate) fn item_is_for_all(item: &Item) -> bool {
     match item {
         Item::Lock(_) | Item::Session(_) | Item::Task(_) | Item::Snapshot(_) => true,
@@ -81,13 +88,13 @@ pub(crate) fn item_is_for_all(item: &Item) -> bool {
     }
 }
 
-/// Whether an effect is the sending of a message by this agent.
-fn is_of(effect: &Effect, agent: &AgentId) -> bool {
+/// Whether the effect is a message sent by this agent.
+fn is_sent_by(effect: &Effect, agent: &AgentId) -> bool {
     matches!(effect, Effect::Sent { message, .. } if message.from.as_ref() == Some(agent))
 }
 
-/// Whether an effect names an agent as one whom it is about.
-fn names(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> bool {
+/// Whether the effect concerns an agent.
+fn concerns_agent(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> bool {
     let is = |other: AgentNo| number == Some(other);
     match effect {
         Effect::Sent { message, deliveries, .. } => {
@@ -101,12 +108,12 @@ fn names(effect: &Effect, agent: &AgentId, number: Option<AgentNo>) -> bool {
         Effect::Returned { next: Next::Redirected(other), .. } if is(*other) => true,
         Effect::WaitAborted { cycle } => cycle.iter().any(|(other, _)| is(*other)),
         Effect::Changed { item, .. } => item_names(item, agent, number),
-        // Whatever happens to a delivery happens to its recipient, also if time alone brought it about.
+        // Changes of a delivery concern its recipient, even if caused by a timer.
         other => other.origins().any(|(_, origin)| origin.to.agent_no().is_some_and(is)),
     }
 }
 
-/// Whether an item names an agent as one whom it is about.
+/// Whether the item concerns an agent.
 pub(crate) fn item_names(item: &Item, agent: &AgentId, number: Option<AgentNo>) -> bool {
     let is = |other: AgentNo| number == Some(other);
     match item {
@@ -130,7 +137,7 @@ pub(crate) fn item_names(item: &Item, agent: &AgentId, number: Option<AgentNo>) 
     }
 }
 
-/// The session that an effect belongs to.
+/// Returns the session that an effect belongs to.
 fn session_of(effect: &Effect) -> Option<&str> {
     match effect {
         Effect::Sent { message, .. } => message.session_id.as_deref(),

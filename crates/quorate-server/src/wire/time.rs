@@ -6,7 +6,7 @@ pub(crate) fn shown(time: Timestamp) -> String {
     time.to_string()
 }
 
-/// Parses a time; `name` is the parameter that it stands in.
+/// Parses a time; `name` is the query parameter, for the error message.
 pub(crate) fn read(name: &str, text: &str) -> Result<Timestamp, Refused> {
     text.parse().map_err(|mut refused: Refused| {
         refused.detail = format!("{name}: {}", refused.detail);

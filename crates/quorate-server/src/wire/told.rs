@@ -1,4 +1,4 @@
-//! A message that goes to many is put into JSON once, for all whom it reaches at about the same time.
+//! Cache of rendered messages: a message with several recipients is serialized once for deliveries close in time.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,18 +9,18 @@ use serde::Serialize;
 
 use super::Raw;
 
-/// Messages that are remembered. Each has its place by its number; a later one takes it.
-const PLACES: usize = 256;
-/// Larger ones are put into JSON each time: all that is remembered together stays below 4 MB.
+/// Number of cache slots. The slot is chosen by message id; a later message replaces an earlier one.
+const SLOTS: usize = 256;
+/// Maximum size of a cached message. Bounds the cache to 4 MB.
 const BYTES_MAX: usize = 16 * 1024;
 
-/// A message in JSON.
+/// A message as JSON.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum Told {
-    /// Put into JSON now.
+    /// To be serialized.
     Fresh(Box<Message>),
-    /// As somebody else was told.
+    /// Serialized before, for another recipient.
     Again(Raw),
 }
 
@@ -30,22 +30,22 @@ impl Told {
     }
 }
 
-/// A message of a space, as it was told.
-type Known = (SpaceNo, MessageId, Raw);
+/// A cached message.
+type CacheEntry = (SpaceNo, MessageId, Raw);
 
-/// What others were told of late.
+/// Cache of recently rendered messages.
 pub(crate) struct Before {
-    places: Box<[Mutex<Option<Known>>]>,
+    slots: Box<[Mutex<Option<CacheEntry>>]>,
 }
 
 impl Default for Before {
     fn default() -> Self {
-        Self { places: (0..PLACES).map(|_| Mutex::default()).collect() }
+        Self { slots: (0..SLOTS).map(|_| Mutex::default()).collect() }
     }
 }
 
 impl Before {
-    /// The message of a delivery in JSON.
+    /// Returns the message of a delivery as JSON.
     pub(crate) fn tell(&self, space: SpaceNo, delivery: &Delivery) -> Told {
         let MessageRef::Durable(id) = delivery.id else { return Told::fresh(delivery) };
         let is_for_many = match &delivery.message.to {
@@ -55,14 +55,14 @@ impl Before {
             | Destination::Everybody
             | Destination::Role(_) => true,
         };
-        // What was erased since must not be told again.
+        // An erased payload must not be served from the cache.
         let payload = &delivery.message.payload;
         if !is_for_many || payload.is_erased() || payload.bytes.len() > BYTES_MAX / 2 {
             return Told::fresh(delivery);
         }
-        let place = (id.seq.0 as usize).wrapping_mul(31).wrapping_add(id.n as usize) % PLACES;
-        let mut place = self.places[place].lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((other, message, raw)) = &*place
+        let slot = (id.seq.0 as usize).wrapping_mul(31).wrapping_add(id.n as usize) % SLOTS;
+        let mut slot = self.slots[slot].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((other, message, raw)) = &*slot
             && (*other, *message) == (space, id)
         {
             return Told::Again(raw.clone());
@@ -71,7 +71,7 @@ impl Before {
         match serde_json::to_vec(&fresh) {
             Ok(bytes) if bytes.len() <= BYTES_MAX => {
                 let raw = Raw(bytes.into());
-                *place = Some((space, id, raw.clone()));
+                *slot = Some((space, id, raw.clone()));
                 Told::Again(raw)
             }
             _ => fresh,
@@ -86,7 +86,7 @@ mod tests {
     use quorate_core::{Generation, Message, MessageId, Payload, Seq, SpaceNo, Timestamp};
     use quorate_engine::{Delivery, MessageRef};
 
-    use super::{Before, PLACES, Told};
+    use super::{Before, SLOTS, Told};
 
     fn delivery(seq: u64, to: &str, text: &str) -> Delivery {
         let payload = Payload::seal(text.to_owned().into(), [7; 16]);
@@ -101,28 +101,28 @@ mod tests {
         }
     }
 
-    fn json(told: &Told) -> String {
-        serde_json::to_string(told).unwrap()
+    fn json(message: &Told) -> String {
+        serde_json::to_string(message).unwrap()
     }
 
-    // Fails under: another message, or one of another space, told in the place of one that was told before.
+    // Fails under: a cache hit that returns another message, or a message of another space.
     #[test]
-    fn what_is_told_again_is_what_would_be_told_afresh() {
-        let before = Before::default();
+    fn a_cached_message_equals_a_fresh_one() {
+        let cache = Before::default();
         let long = format!("{:?}", "x".repeat(20_000));
-        for seq in [1, 2, 1, 1 + PLACES as u64, 1] {
+        for seq in [1, 2, 1, 1 + SLOTS as u64, 1] {
             for (to, again) in [("topic:news", true), ("*", true), ("bob", false), ("can:add", false)] {
                 for space in [SpaceNo(1), SpaceNo(2)] {
                     let one = delivery(seq, to, &format!("[\"{to}\",{seq},{}]", space.0));
-                    let (first, second) = (before.tell(space, &one), before.tell(space, &one));
+                    let (first, second) = (cache.tell(space, &one), cache.tell(space, &one));
                     assert_eq!(json(&first), json(&Told::fresh(&one)));
                     assert_eq!(json(&second), json(&first));
                     assert_eq!(matches!(second, Told::Again(_)), again, "{to}");
                     let changed = delivery(seq, to, &long);
-                    drop(before.tell(SpaceNo(3), &changed));
+                    drop(cache.tell(SpaceNo(3), &changed));
                 }
             }
         }
-        assert!(matches!(before.tell(SpaceNo(1), &delivery(9, "*", &long)), Told::Fresh(_)));
+        assert!(matches!(cache.tell(SpaceNo(1), &delivery(9, "*", &long)), Told::Fresh(_)));
     }
 }

@@ -1,4 +1,4 @@
-//! The frames in JSON: what a client says with a number, and what it is told.
+//! JSON frames: numbered requests of the client, and replies and deliveries of the hub.
 
 use bytes::Bytes;
 use quorate_api::message::{Message, NewMessage};
@@ -16,14 +16,14 @@ use crate::problem::Problem;
 use crate::settings::Times;
 use crate::wire::time;
 
-/// Deliveries in one frame.
+/// Maximum number of deliveries in one frame.
 pub(super) const BATCH_MESSAGES_MAX: usize = 64;
-/// Bytes of deliveries in one frame. A larger delivery has a frame of its own.
+/// Maximum size of a frame with several deliveries. A larger delivery is sent in a frame of its own.
 pub(super) const BATCH_BYTES_MAX: usize = 256 * 1024;
-/// Requests of one connection that wait for their answers.
+/// Maximum number of requests of one connection that wait for answers.
 pub(crate) const REQUESTS_MAX: usize = 256;
 
-/// A frame as a client writes it: a number, and one thing that it asks for.
+/// A frame sent by a client: a number and exactly one operation.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct FrameIn<'a> {
@@ -59,7 +59,7 @@ pub(super) struct ExtendIn {
     lease_ms: Option<u64>,
 }
 
-/// What a frame asks for.
+/// Operation of a frame.
 pub(super) enum Asked<'a> {
     Commit(Commit<'a>),
     Credit(Credit),
@@ -70,17 +70,17 @@ pub(super) enum Asked<'a> {
     Request(Fields<'a>),
 }
 
-/// Why a frame was not understood; with its number, if that at least was.
+/// A frame that could not be parsed, with its number if that could be read.
 pub(super) struct Unread {
     pub(super) n: Option<u64>,
     pub(super) refused: Refused,
 }
 
-/// Reads a frame.
+/// Parses a frame.
 pub(super) fn read(bytes: &Bytes) -> Result<(u64, Asked<'_>), Unread> {
     let frame: FrameIn<'_> = body::parse(bytes).map_err(|refused| {
-        // Whoever counts gets its answer by number, whatever else is wrong: also if it is nested too deep, for fields are
-        // skipped without a stack.
+        // Reply by number even if the frame is invalid. This works for frames that are nested too deep as well:
+        // fields are skipped without recursion.
         let fields = serde_json::from_slice::<Fields<'_>>(bytes).ok();
         let n = fields.and_then(|mut fields| fields.take_number("n").ok().flatten());
         Unread { n, refused }
@@ -99,8 +99,8 @@ pub(super) fn read(bytes: &Bytes) -> Result<(u64, Asked<'_>), Unread> {
     match (asked.next(), asked.next()) {
         (Some(one), None) => Ok((n, one)),
         _ => {
-            let refused = Refused::new(Code::Invalid, "a frame asks for one thing at a time")
-                .hint("say commit, credit, ack, nack, extend, send or request");
+            let refused = Refused::new(Code::Invalid, "a frame must contain exactly one operation")
+                .hint("use one of commit, credit, ack, nack, extend, send, request");
             Err(Unread { n: Some(n), refused })
         }
     }
@@ -123,30 +123,30 @@ impl ExtendIn {
     }
 }
 
-/// Frames are text.
+/// Refusal of binary frames.
 pub(super) fn no_text() -> Refused {
-    Refused::new(Code::Invalid, "a frame of bytes is not understood").hint("send frames of text, in JSON")
+    Refused::new(Code::Invalid, "binary frames are not supported").hint("send text frames with JSON")
 }
 
-/// All is well: what came of the frame with this number.
+/// Returns the success reply to the frame with this number.
 pub(super) fn ok(n: u64, value: &impl Serialize) -> String {
     #[derive(Serialize)]
     struct Frame<'a, T> {
         n: u64,
         ok: &'a T,
     }
-    // Only a type of our own that is no JSON could fail here.
+    // Only a bug in one of our own Serialize types could fail here.
     serde_json::to_string(&Frame { n, ok: value }).unwrap_or_default()
 }
 
-/// What a commit came to.
+/// Returns the result of a commit.
 pub(super) fn committed(space: &Space, receipt: &Receipt) -> Value {
     let eras = &space.published().eras;
     let results: Vec<_> = receipt.results.iter().map(|one| OperationResult::new(eras, one)).collect();
     json!({"seq": receipt.happened_in().map(|seq| seq.0), "results": results})
 }
 
-/// The answer to a request.
+/// Returns the reply with the answer to a request.
 pub(super) fn answered(n: u64, answer: &Answer) -> String {
     #[derive(Serialize)]
     struct Answered {
@@ -156,7 +156,7 @@ pub(super) fn answered(n: u64, answer: &Answer) -> String {
     ok(n, &Answered { message })
 }
 
-/// Something went wrong; without a number it is the connection that ends.
+/// Returns an error reply; without a number the error concerns the connection, which is closed.
 pub(super) fn problem(n: Option<u64>, problem: &Problem) -> String {
     match n {
         Some(n) => json!({"n": n, "problem": problem.to_json()}).to_string(),
@@ -164,7 +164,7 @@ pub(super) fn problem(n: Option<u64>, problem: &Problem) -> String {
     }
 }
 
-/// The answer to hello.
+/// Returns the reply to hello.
 pub(super) fn welcome(session: &Session, agent: Option<&AgentId>, resumed: usize, lease_ms: u64) -> String {
     let head = session.space.published().head;
     let hash = quorate_core::hex::encode(&head.hash);

@@ -1,4 +1,4 @@
-//! What is heard: each frame is put in line before the next one is looked at.
+//! Receiving: each frame is enqueued before the next one is read, so operations keep the order of their frames.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use quorate_api::message::NewMessage;
 use quorate_api::op::{self, Commit};
-use quorate_core::{Ask, Code, Durability, Epoch, LeaseRef, Message as Letter, Op, Refused};
+use quorate_core::{Ask, Code, Durability, Epoch, LeaseRef, Message as CoreMessage, Op, Refused};
 use quorate_engine::{Answer, Asking, Error, MessageRef, Pending, is_flag, is_marked_private};
 use serde_json::json;
 
@@ -20,37 +20,37 @@ use crate::deliberations;
 use crate::observe;
 use crate::problem::Problem;
 
-/// Ranges that one frame may name.
+/// Maximum number of ranges in one frame.
 const RANGES_MAX: usize = 1_024;
-/// Payloads above this are looked through elsewhere; whoever sends one waits, so that the order is kept.
+/// Payloads above this size are scanned on another thread. The connection waits for it, to preserve the order.
 const LARGE_BYTES: usize = 32 * 1024;
 
-/// What a frame is answered with, before or after it was in line.
-enum Said {
+/// Outcome of receiving a frame.
+enum Outcome {
     Now(String),
     Later(Pending, What),
-    /// It was put in line already, or is answered out of turn.
-    Elsewhere,
+    /// The reply is already enqueued, or is sent out of order.
+    Handled,
 }
 
 impl Talk {
-    /// Does what a frame asks for.
+    /// Handles one frame.
     pub(super) async fn hear(&mut self, bytes: Bytes) -> Result<(), Over> {
-        let (n, said) = match frame::read(&bytes) {
-            Ok((n, asked)) => (n, self.numbered(n, asked, &bytes).await),
+        let (n, outcome) = match frame::read(&bytes) {
+            Ok((n, asked)) => (n, self.check_and_apply(n, asked, &bytes).await),
             Err(Unread { n: Some(n), refused }) => {
                 let is_flag = is_marked_private(&bytes);
-                (n, Err(if is_flag { turned_away(refused) } else { refused }.into()))
+                (n, Err(if is_flag { refuse_flag(refused) } else { refused }.into()))
             }
-            // Whom to answer is not known, nor what was meant.
+            // Without a number no reply can be addressed, so the connection ends.
             Err(Unread { n: None, refused }) => return Err(refused.into()),
         };
-        self.line.push_back(match said {
-            Ok(Said::Now(text)) => Line::Ready(text),
-            Ok(Said::Later(pending, what)) => Line::Pending(n, pending, what),
-            Ok(Said::Elsewhere) => return Ok(()),
+        self.line.push_back(match outcome {
+            Ok(Outcome::Now(text)) => Line::Ready(text),
+            Ok(Outcome::Later(pending, what)) => Line::Pending(n, pending, what),
+            Ok(Outcome::Handled) => return Ok(()),
             Err(problem) => {
-                // What could not be read and is for moderators only leaves no trace.
+                // An unparsed frame that is meant for moderators must leave no trace.
                 if problem.code() != Code::Invalid || !is_marked_private(&bytes) {
                     self.session.refused(&problem);
                 }
@@ -60,39 +60,39 @@ impl Talk {
         Ok(())
     }
 
-    async fn numbered(&mut self, n: u64, asked: Asked<'_>, bytes: &Bytes) -> Result<Said, Problem> {
+    async fn check_and_apply(&mut self, n: u64, asked: Asked<'_>, bytes: &Bytes) -> Result<Outcome, Problem> {
         if self.last.is_some_and(|last| n <= last) {
             let refused = Refused::new(
                 Code::Invalid,
-                format!("n is {n}, and was at {} before", self.last.unwrap_or(0)),
+                format!("n is {n}, but the previous frame had {}", self.last.unwrap_or(0)),
             )
-            .hint("number frames upwards: answers are told apart by n");
+            .hint("use increasing numbers: replies are matched by n");
             return Err(refused.into());
         }
         self.last = Some(n);
         let session = &self.session;
         let now = session.app.engine().clock().now().mono;
         session.app.rates().call(self.home, &session.principal, now)?;
-        self.act(n, asked, bytes).await
+        self.apply(n, asked, bytes).await
     }
 
-    async fn act(&mut self, n: u64, asked: Asked<'_>, bytes: &Bytes) -> Result<Said, Problem> {
+    async fn apply(&mut self, n: u64, asked: Asked<'_>, bytes: &Bytes) -> Result<Outcome, Problem> {
         match asked {
             Asked::Commit(commit) => self.commit(commit, bytes).await,
             Asked::Credit(credit) => {
                 self.ledger.check(credit)?;
-                // Told before anything is sent for it.
+                // The reply precedes the deliveries that this credit allows.
                 self.line.push_back(Line::Ready(frame::ok(n, &json!({}))));
                 self.ledger.credit(credit);
                 self.grant().await;
-                Ok(Said::Elsewhere)
+                Ok(Outcome::Handled)
             }
             Asked::Ack(ranges) => {
                 check_ranges(&ranges)?;
                 let ToAck { leases, acked_by } = self.ledger.to_ack(&ranges)?;
                 if leases.is_empty() {
                     let acked_by = acked_by.map(|seq| seq.0);
-                    return Ok(Said::Now(frame::ok(n, &json!({"seq": acked_by}))));
+                    return Ok(Outcome::Now(frame::ok(n, &json!({"seq": acked_by}))));
                 }
                 let resumed = self.resumed_among(&leases);
                 self.finish(vec![Op::AckMany(leases)], End::Acked { ranges, resumed }).await
@@ -109,18 +109,19 @@ impl Talk {
                 let times = &self.session.app.settings().times;
                 let ops = leases.into_iter().map(|lease| extend.op(lease, times)).collect();
                 let pending = self.session.space.enqueue(self.session.commit(ops)).await?;
-                Ok(Said::Later(pending, What::Extend))
+                Ok(Outcome::Later(pending, What::Extend))
             }
             Asked::Send(message) => self.send(n, *message, bytes).await,
             Asked::Request(fields) => self.request(n, fields, bytes).await,
         }
     }
 
-    async fn commit(&mut self, asked: Commit<'_>, bytes: &Bytes) -> Result<Said, Problem> {
+    async fn commit(&mut self, asked: Commit<'_>, bytes: &Bytes) -> Result<Outcome, Problem> {
         let session = &self.session;
         let key = asked.idempotency_key.ok_or_else(|| {
-            Refused::new(Code::Invalid, "idempotencyKey is missing")
-                .hint("give every commit a key: after a break it can be repeated without a second effect")
+            Refused::new(Code::Invalid, "idempotencyKey is missing").hint(
+                "set an idempotency key on every commit, so that it can be retried safely after a reconnect",
+            )
         })?;
         let reading = session.reading(bytes);
         let read =
@@ -131,16 +132,16 @@ impl Talk {
         let resumed = self.resumed_among(ops.iter().flat_map(Op::ended_leases));
         let mut commit = session.commit(ops).keyed(key);
         commit.epoch = asked.epoch.map(Epoch).or(commit.epoch);
-        Ok(Said::Later(session.space.enqueue(commit).await?, What::Commit { resumed }))
+        Ok(Outcome::Later(session.space.enqueue(commit).await?, What::Commit { resumed }))
     }
 
-    /// Ends deliveries. What they made room for goes with it.
-    async fn finish(&mut self, mut ops: Vec<Op>, end: End) -> Result<Said, Problem> {
+    /// Ends deliveries. The commit also grants the credit that they free.
+    async fn finish(&mut self, mut ops: Vec<Op>, end: End) -> Result<Outcome, Problem> {
         let granted = self.ledger.grant();
         let credit = granted.as_ref().map_or(0, |(_, credit)| *credit);
         ops.extend(granted.map(|(op, _)| op));
         match self.session.space.enqueue(self.session.commit(ops)).await {
-            Ok(pending) => Ok(Said::Later(pending, What::End { end, credit })),
+            Ok(pending) => Ok(Outcome::Later(pending, What::End { end, credit })),
             Err(error) => {
                 self.ledger.take_back(u64::from(credit));
                 Err(error.into())
@@ -148,12 +149,12 @@ impl Talk {
         }
     }
 
-    /// Those of these leases whose deliveries are still to be sent again on this connection.
+    /// Returns those of the leases whose deliveries are still to be redelivered on this connection.
     fn resumed_among<'a>(&self, leases: impl IntoIterator<Item = &'a LeaseRef>) -> Vec<LeaseRef> {
         self.consumer.as_ref().map(|consumer| consumer.resumed_among(leases)).unwrap_or_default()
     }
 
-    /// Lets the head hand out what there is credit for. What fails here is tried again at the next look.
+    /// Grants credit to the consumer, as far as the client allows. A failure is retried by the next periodic check.
     pub(super) async fn grant(&mut self) {
         let Some((op, credit)) = self.ledger.grant() else { return };
         match self.session.space.enqueue(self.session.commit(vec![op])).await {
@@ -162,88 +163,96 @@ impl Talk {
         }
     }
 
-    /// A message that lives in memory only. Whatever is to last goes into a commit.
-    async fn send(&mut self, n: u64, message: NewMessage<'_>, bytes: &Bytes) -> Result<Said, Problem> {
-        let letter = self.letter(message, bytes)?;
-        if letter.durability != Durability::Ephemeral && !is_flag(&letter) {
-            return Err(Refused::new(Code::Invalid, "only an ephemeral message is sent by itself")
-                .hint("send it in a commit, or say durability: ephemeral")
+    /// Sends an ephemeral message. Durable messages are sent in a commit.
+    async fn send(&mut self, n: u64, message: NewMessage<'_>, bytes: &Bytes) -> Result<Outcome, Problem> {
+        let new_message = self.new_message(message, bytes)?;
+        if new_message.durability != Durability::Ephemeral && !is_flag(&new_message) {
+            return Err(Refused::new(Code::Invalid, "only ephemeral messages can be sent with send")
+                .hint("send it in a commit, or set durability to ephemeral")
                 .into());
         }
         let session = &self.session;
-        let id = session.space.send_ephemeral(&session.principal, session.epoch, letter).await?;
-        let told = match id {
+        let id = session.space.send_ephemeral(&session.principal, session.epoch, new_message).await?;
+        let reply = match id {
             MessageRef::Flag => json!({"received": true}),
             id => json!({"id": id.to_string()}),
         };
-        Ok(Said::Now(frame::ok(n, &told)))
+        Ok(Outcome::Now(frame::ok(n, &reply)))
     }
 
-    fn letter(&self, message: NewMessage<'_>, bytes: &Bytes) -> Result<Letter, Refused> {
+    fn new_message(&self, message: NewMessage<'_>, bytes: &Bytes) -> Result<CoreMessage, Refused> {
         message.read(&self.session.reading(bytes))
     }
 
-    /// Asks somebody. The question is in line when this returns; the answer comes when it comes.
-    async fn request(&mut self, n: u64, mut fields: Fields<'_>, bytes: &Bytes) -> Result<Said, Problem> {
+    /// Sends a request to another agent. The request is enqueued when this returns; its answer is sent when it
+    /// arrives.
+    async fn request(&mut self, n: u64, mut fields: Fields<'_>, bytes: &Bytes) -> Result<Outcome, Problem> {
         if self.asking.len() >= REQUESTS_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "too many requests of this connection wait")
+            return Err(Refused::new(Code::LimitExceeded, "too many pending requests on this connection")
                 .limit(REQUESTS_MAX as u64)
                 .passes()
-                .hint("wait for some of the answers")
+                .hint("wait for some answers before sending more requests")
                 .into());
         }
         let timeout_ms = fields.take_number("timeoutMs")?;
-        let mut letter = self.letter(fields.read::<NewMessage<'_>>()?, bytes)?;
-        observe::one_continued(&self.session.app, &self.session.space, &mut letter, None).await;
-        let is_known = self.session.space.recall_cause(&letter).await;
-        let is_large = letter.payload.bytes.len() > LARGE_BYTES;
+        let mut new_message = self.new_message(fields.read::<NewMessage<'_>>()?, bytes)?;
+        observe::one_continued(&self.session.app, &self.session.space, &mut new_message, None).await;
+        let is_known = self.session.space.recall_cause(&new_message).await;
+        let is_large = new_message.payload.bytes.len() > LARGE_BYTES;
         let session = Arc::clone(&self.session);
-        // Either may take more than one poll to get into line, and what follows comes after it.
-        if (is_large || !is_known) && letter.durability == Durability::Durable {
-            let mut asking = durably(&session, letter, timeout_ms).await?;
+        // Both may need more than one poll to be enqueued, and later frames must come after it.
+        if (is_large || !is_known) && new_message.durability == Durability::Durable {
+            let mut asking = request_durable(&session, new_message, timeout_ms).await?;
             self.asking.push(Box::pin(async move { (n, asking.answer().await) }));
-            return Ok(Said::Elsewhere);
+            return Ok(Outcome::Handled);
         }
-        let mut asking: Question = Box::pin(async move { (n, ask(&session, letter, timeout_ms).await) });
-        // Once it was polled it is in line, so what follows comes after it.
+        let mut asking: Question = Box::pin(async move { (n, ask(&session, new_message, timeout_ms).await) });
+        // The first poll enqueues the request, so later frames come after it.
         let answered = (&mut asking).now_or_never();
         self.asking.push(match answered {
             Some(answered) => Box::pin(std::future::ready(answered)),
             None => asking,
         });
-        Ok(Said::Elsewhere)
+        Ok(Outcome::Handled)
     }
 }
 
 fn check_ranges(ranges: &[Range]) -> Result<(), Refused> {
     if ranges.len() > RANGES_MAX {
-        return Err(Refused::new(Code::LimitExceeded, format!("the frame names {} ranges", ranges.len()))
-            .limit(RANGES_MAX as u64)
-            .hint("name fewer at a time"));
+        return Err(Refused::new(
+            Code::LimitExceeded,
+            format!("too many ranges in one frame: {}", ranges.len()),
+        )
+        .limit(RANGES_MAX as u64)
+        .hint("split the ranges over several frames"));
     }
     Ok(())
 }
 
-/// A frame that holds a conduct flag in a shape that no frame has.
-fn turned_away(refused: Refused) -> Refused {
-    refused.hint("raise it with POST /v1/flags, or give it as the payload of a message").private()
+/// Refuses a conduct flag that is not sent as a valid frame.
+fn refuse_flag(refused: Refused) -> Refused {
+    refused.hint("raise a conduct flag with POST /v1/flags, or as the payload of a message").private()
 }
 
-async fn ask(session: &Session, letter: Letter, timeout_ms: Option<u64>) -> Result<Answer, Error> {
-    if letter.durability == Durability::Ephemeral {
+async fn ask(session: &Session, new_message: CoreMessage, timeout_ms: Option<u64>) -> Result<Answer, Error> {
+    if new_message.durability == Durability::Ephemeral {
         let within = timeout_ms.map(Duration::from_millis);
-        return session.space.request_ephemeral(&session.principal, session.epoch, letter, within).await;
+        return session.space.request_ephemeral(&session.principal, session.epoch, new_message, within).await;
     }
-    durably(session, letter, timeout_ms).await?.answer().await
+    request_durable(session, new_message, timeout_ms).await?.answer().await
 }
 
-/// A question that lasts: it returns once that is in the log.
-async fn durably(session: &Session, letter: Letter, timeout_ms: Option<u64>) -> Result<Asking, Error> {
-    let named = letter.client_id.is_some();
-    let ask = Ask::new(letter, timeout_ms, None);
+/// Sends a durable request. Returns once it is in the log.
+async fn request_durable(
+    session: &Session,
+    new_message: CoreMessage,
+    timeout_ms: Option<u64>,
+) -> Result<Asking, Error> {
+    let has_client_id = new_message.client_id.is_some();
+    let ask = Ask::new(new_message, timeout_ms, None);
     let mut asking = session.space.request(&session.principal, session.epoch, ask).await?;
-    // With an id it can be asked again after a break, and waits for the same answer.
-    if named {
+    // A request with a client id can be repeated after a reconnect and gets the same answer.
+    if has_client_id {
         asking.stays();
     }
     Ok(asking)

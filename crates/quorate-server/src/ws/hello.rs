@@ -1,4 +1,4 @@
-//! The first frame: who is there, as which agent, and whether it goes on where it stopped.
+//! The hello frame: authentication, the agent to act as, and whether to resume an earlier connection.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::problem::Problem;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct First {
+struct HelloFrame {
     hello: HelloIn,
 }
 
@@ -36,13 +36,13 @@ struct HelloIn {
     space: Option<String>,
 }
 
-/// Somebody who said hello and was welcome.
+/// A connection that has completed its hello.
 pub(super) struct Known {
     pub(super) session: Session,
     pub(super) pass: Pass,
-    /// The space of the token.
+    /// Space of the token.
     pub(super) home: SpaceNo,
-    /// What brings the deliveries, if there is an agent.
+    /// Consumer of the agent's deliveries, if the connection has an agent.
     pub(super) consumer: Option<Consumer>,
     pub(super) ledger: Ledger,
     pub(super) seat: Option<Seat>,
@@ -50,19 +50,19 @@ pub(super) struct Known {
 
 pub(super) async fn hear(app: &App, peer: Option<IpAddr>, socket: &mut WebSocket) -> Result<Known, Problem> {
     let first = first_frame(socket).await?;
-    let First { hello } = body::parse(&first)?;
+    let HelloFrame { hello } = body::parse(&first)?;
     let (known, pass) = call::bearer_of(app, &hello.token, hello.space.as_deref())
-        .map_err(|refused| in_a_frame(call::counted(app, peer, refused)))?;
+        .map_err(|refused| with_hello_hint(call::counted(app, peer, refused)))?;
     app.rates().call(known.home, &known.principal, app.engine().clock().now().mono)?;
     let by = known.bearer.agent().cloned();
     let agent = hello.agent.map(AgentId::new).transpose()?.or_else(|| by.clone());
     let lease_ms = hello.lease_ms.unwrap_or(app.settings().times.lease_ms());
-    // Before the agent is started: what is refused changes nothing.
+    // Validate before registering: a refused hello must not change anything.
     check_lease(lease_ms)?;
     let (mut epoch, mut consumer, mut seat) = (None, None, None);
     if let Some(agent) = &agent {
-        let started = begin(&known.space, &known.principal, agent, hello.epoch.map(Epoch)).await?;
-        // The older connection is gone before this one takes up what it held.
+        let started = resolve_epoch(&known.space, &known.principal, agent, hello.epoch.map(Epoch)).await?;
+        // The older connection must be closed before its deliveries are resumed here.
         seat = Some(app.seats().take(known.space.number(), agent).await);
         let resumes = hello.resume.unwrap_or(true);
         let opened = known.space.take_up(&known.principal, started, agent, lease_ms, resumes).await?;
@@ -79,7 +79,7 @@ pub(super) async fn hear(app: &App, peer: Option<IpAddr>, socket: &mut WebSocket
         starved_after: Duration::from_millis(lease_ms / 2),
     };
     let welcome = frame::welcome(&session, agent.as_ref(), resumed, lease_ms);
-    socket.send(Message::Text(welcome.into())).await.map_err(|_| gone())?;
+    socket.send(Message::Text(welcome.into())).await.map_err(|_| closed_early())?;
     let ledger = Ledger::new(consumer.as_ref().map(|one| one.grant(0)), resumed as u64);
     Ok(Known { session, pass, home: known.home, consumer, ledger, seat })
 }
@@ -90,26 +90,27 @@ async fn first_frame(socket: &mut WebSocket) -> Result<Bytes, Problem> {
             Some(Ok(Message::Text(text))) => return Ok(text.into()),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
             Some(Ok(Message::Binary(_))) => return Err(frame::no_text().into()),
-            Some(Err(error)) => return Err(broken::why(error).unwrap_or_else(|| gone().into())),
-            Some(Ok(Message::Close(_))) | None => return Err(gone().into()),
+            Some(Err(error)) => return Err(broken::why(error).unwrap_or_else(|| closed_early().into())),
+            Some(Ok(Message::Close(_))) | None => return Err(closed_early().into()),
         }
     }
 }
 
-fn gone() -> Refused {
-    Refused::new(Code::Cancelled, "the connection ended before anything was said")
+fn closed_early() -> Refused {
+    Refused::new(Code::Cancelled, "the connection was closed before hello")
 }
 
-/// Over a WebSocket there is no header.
-fn in_a_frame(refused: Refused) -> Refused {
+/// Adapts the hint: a WebSocket sends the token in hello, not in a header.
+fn with_hello_hint(refused: Refused) -> Refused {
     match refused.code {
-        Code::Unauthenticated => refused.hint("say hello with a token of this hub"),
+        Code::Unauthenticated => refused.hint("send a valid access token of this hub in hello"),
         _ => refused,
     }
 }
 
-/// The start of the agent that goes on, or a new one. A new one ends the one before, and what that held is given back.
-async fn begin(
+/// Returns the epoch of the agent: the given one if it is current, else a new registration. A new epoch ends the
+/// previous one and releases its leases.
+async fn resolve_epoch(
     space: &Space,
     principal: &Principal,
     id: &AgentId,
@@ -117,19 +118,22 @@ async fn begin(
 ) -> Result<Epoch, Problem> {
     let published = space.published();
     let missing =
-        || Refused::new(Code::NotFound, format!("there is no agent {id}")).hint("register it first");
+        || Refused::new(Code::NotFound, format!("there is no agent {id}")).hint("register the agent first");
     let agent = published.agents.by_id(id).ok_or_else(missing)?;
     if let Some(epoch) = epoch {
         if epoch == agent.epoch {
             return Ok(epoch);
         }
-        let detail = format!("agent {id} was started again: epoch {epoch} is over, it is at {}", agent.epoch);
+        let detail = format!(
+            "agent {id} has registered again: epoch {epoch} is stale, the current epoch is {}",
+            agent.epoch
+        );
         let mut refused = Refused::new(Code::StaleEpoch, detail)
-            .hint("this start of the agent is over; stop it, or leave the epoch out to start it again");
+            .hint("stop this instance of the agent, or omit epoch to register again");
         refused.facts.current_epoch = Some(agent.epoch.0);
         return Err(refused.into());
     }
-    let again = RegisterAgent {
+    let registration = RegisterAgent {
         id: id.clone(),
         name: agent.name.clone(),
         role: agent.role,
@@ -138,10 +142,10 @@ async fn begin(
         epoch: None,
         heartbeat_ms: agent.heartbeat_ms,
     };
-    let commit = quorate_core::Commit::new(principal.clone(), vec![Op::RegisterAgent(again)]);
+    let commit = quorate_core::Commit::new(principal.clone(), vec![Op::RegisterAgent(registration)]);
     let receipt = space.commit(commit).await?;
     match receipt.results.first() {
         Some(OpResult::Registered { epoch }) => Ok(*epoch),
-        _ => Err(Refused::new(Code::Unavailable, "the start of the agent was not answered").into()),
+        _ => Err(Refused::new(Code::Unavailable, "the registration of the agent returned no result").into()),
     }
 }

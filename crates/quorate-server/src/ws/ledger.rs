@@ -1,22 +1,22 @@
-//! The books of one connection: which number stands for which lease, how much credit there is, and how much of it the
-//! head may hand out.
+//! Ledger of one connection: maps delivery numbers to leases, and tracks the client's credit and the credit granted
+//! to the consumer.
 
 use std::collections::{HashMap, VecDeque};
 
 use quorate_core::{Code, ConsumerId, LeaseRef, Op, Refused, Seq, Stale};
 use serde::Deserialize;
 
-/// Deliveries that the hub may hold for one connection and has not sent yet.
+/// Maximum number of deliveries that are leased for a connection and not sent yet.
 pub(super) const IN_HAND_MAX: u64 = 256;
-/// Numbers that are remembered. Older ones are ended by the id of the delivery.
+/// Maximum number of remembered delivery numbers. Older deliveries are ended by their id.
 pub(super) const NUMBERS_MAX: usize = 16_384;
-/// How large a delivery is while none has been sent.
-const BYTES_GUESSED: u64 = 1_024;
+/// Assumed size of a delivery before the first one is sent.
+const BYTES_ASSUMED: u64 = 1_024;
 
-/// From one number to another, both included.
+/// Inclusive range of delivery numbers.
 pub(super) type Range = (u64, u64);
 
-/// How much may be sent, counted from the beginning of the connection.
+/// Cumulative credit since the connection was opened.
 #[derive(Clone, Copy, Deserialize, Default, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Credit {
@@ -24,45 +24,46 @@ pub(super) struct Credit {
     pub(super) bytes: u64,
 }
 
-/// What became of a delivery that was sent under a number. A lease is known by its delivery and its token: the same delivery
-/// may come again, under another token and another number.
+/// State of a numbered delivery. A lease is identified by delivery and token: the same delivery may be redelivered
+/// with another token and another number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slot {
-    /// It never had a lease.
+    /// Ephemeral deliveries have no lease.
     Ephemeral,
     Leased(LeaseRef),
-    /// Acked by this record; `None` if the hub did not say by which.
+    /// Acked by this record; `None` if the record is unknown.
     Acked(Option<Seq>),
-    /// The lease ended in another way.
+    /// The lease ended without an ack.
     Stale(LeaseRef),
 }
 
-/// What an ack by number comes to.
+/// Result of looking up numbers to ack.
 #[derive(Default, Debug)]
 pub(super) struct ToAck {
     pub(super) leases: Vec<LeaseRef>,
-    /// The newest record that acked one of the rest.
+    /// Newest record that acked a delivery which is already acked.
     pub(super) acked_by: Option<Seq>,
 }
 
-/// The books.
+/// Lease and credit ledger of a connection.
 #[derive(Debug)]
 pub(super) struct Ledger {
     consumer: Option<ConsumerId>,
-    /// The number of the first of `slots`.
+    /// Number of the first slot.
     first: u64,
-    /// What was sent, by number.
+    /// Sent deliveries by number.
     slots: VecDeque<Slot>,
     credit: Credit,
     sent: Credit,
-    /// What was held before and comes again; nobody grants credit at the head for it.
+    /// Deliveries held by an earlier connection that are still to be redelivered. They need no credit at the
+    /// consumer.
     resumed: u64,
-    /// Credit at the head that was not used yet, or was used for what still lies here.
+    /// Credit granted to the consumer that is unused, or used by deliveries not sent yet.
     outstanding: u64,
 }
 
 impl Ledger {
-    /// The books of a connection. The grant names its consumer; so many deliveries come again.
+    /// Creates the ledger. `grant` names the consumer; `resumed` deliveries are to be redelivered.
     pub(super) fn new(grant: Option<Op>, resumed: u64) -> Self {
         let consumer = match grant {
             Some(Op::Grant { consumer, .. }) => Some(consumer),
@@ -79,35 +80,34 @@ impl Ledger {
         }
     }
 
-    /// Refuses credit that is none: it is counted from the beginning, so it never falls. Saying the same again changes
-    /// nothing.
+    /// Validates credit: it is cumulative, so it must not decrease. Repeating the same value is allowed.
     pub(super) fn check(&self, credit: Credit) -> Result<(), Refused> {
         if self.consumer.is_none() {
-            return Err(Refused::new(Code::Invalid, "no deliveries come over this connection")
-                .hint("name an agent in hello"));
+            return Err(Refused::new(Code::Invalid, "this connection receives no deliveries")
+                .hint("set agent in hello"));
         }
         if credit.messages < self.credit.messages || credit.bytes < self.credit.bytes {
             let Credit { messages, bytes } = self.credit;
             return Err(Refused::new(
                 Code::Invalid,
-                format!("credit never falls: it is at {messages} messages and {bytes} bytes"),
+                format!("credit must not decrease: it is at {messages} messages and {bytes} bytes"),
             )
-            .hint("count from the beginning of the connection"));
+            .hint("send cumulative values since the connection was opened"));
         }
         Ok(())
     }
 
-    /// Takes credit.
+    /// Sets the credit.
     pub(super) fn credit(&mut self, credit: Credit) {
         self.credit = credit;
     }
 
-    /// Whether the next delivery may be sent. The last one may be larger than what is left.
+    /// Whether the next delivery may be sent. The last one may exceed the remaining bytes.
     pub(super) fn may_send(&self) -> bool {
         self.sent.messages < self.credit.messages && self.sent.bytes < self.credit.bytes
     }
 
-    /// Enters a delivery that is sent, and says its number.
+    /// Records a sent delivery and returns its number.
     pub(super) fn send(&mut self, lease: Option<LeaseRef>, bytes: u64) -> u64 {
         if lease.is_some() {
             match self.resumed {
@@ -125,14 +125,14 @@ impl Ledger {
         self.first + self.slots.len() as u64 - 1
     }
 
-    /// More credit at the head, if there is room for it.
+    /// Returns additional credit for the consumer, if any.
     pub(super) fn grant(&mut self) -> Option<(Op, u32)> {
         let consumer = self.consumer?;
         let messages = self.credit.messages.saturating_sub(self.sent.messages);
         let bytes = self.credit.bytes.saturating_sub(self.sent.bytes);
-        let size = self.sent.bytes.checked_div(self.sent.messages).unwrap_or(BYTES_GUESSED).max(1);
-        let fitting = messages.min(bytes.div_ceil(size)).min(IN_HAND_MAX);
-        let more = fitting.saturating_sub(self.outstanding + self.resumed) as u32;
+        let size = self.sent.bytes.checked_div(self.sent.messages).unwrap_or(BYTES_ASSUMED).max(1);
+        let allowed = messages.min(bytes.div_ceil(size)).min(IN_HAND_MAX);
+        let more = allowed.saturating_sub(self.outstanding + self.resumed) as u32;
         if more == 0 {
             return None;
         }
@@ -140,25 +140,25 @@ impl Ledger {
         Some((Op::Grant { consumer, credit: more }, more))
     }
 
-    /// A grant came to nothing, or what it brought was given back.
+    /// Returns credit: the grant failed, or its deliveries were released.
     pub(super) fn take_back(&mut self, count: u64) {
         let granted = count.min(self.outstanding);
         self.outstanding -= granted;
         self.resumed = self.resumed.saturating_sub(count - granted);
     }
 
-    /// So many deliveries that were to come again are not sent any more: they were acked before their turn.
+    /// Skips deliveries that were to be redelivered: they were acked before they were sent.
     pub(super) fn skip_resumed(&mut self, count: usize) {
         self.resumed = self.resumed.saturating_sub(count as u64);
     }
 
-    /// Whether so little is on the way that more should be asked for.
+    /// Whether more deliveries should be requested.
     pub(super) fn runs_low(&self) -> bool {
         self.outstanding + self.resumed < IN_HAND_MAX / 4
     }
 
-    /// The leases behind numbers that are to be acked. A delivery that is acked already needs no second ack; one whose lease
-    /// ended in another way is refused.
+    /// Returns the leases of numbers to ack. Deliveries that are acked already are skipped; a lease that ended
+    /// otherwise is an error.
     pub(super) fn to_ack(&self, ranges: &[Range]) -> Result<ToAck, Refused> {
         let mut found = ToAck::default();
         let mut stale = Vec::new();
@@ -174,7 +174,7 @@ impl Ledger {
         Ok(found)
     }
 
-    /// The leases behind numbers that are to be returned or extended: every one must be held.
+    /// Returns the leases of numbers to nack or extend: all of them must be held.
     pub(super) fn held(&self, ranges: &[Range]) -> Result<Vec<LeaseRef>, Refused> {
         let mut leases = Vec::new();
         let mut stale = Vec::new();
@@ -190,9 +190,9 @@ impl Ledger {
         if ended > 0 || leases.is_empty() {
             return Err(Refused::new(
                 Code::StaleLease,
-                "some of these deliveries are acked, or never had a lease",
+                "some of these deliveries are acked or have no lease",
             )
-            .hint("name only deliveries that you hold"));
+            .hint("list only deliveries that you hold"));
         }
         Ok(leases)
     }
@@ -203,14 +203,17 @@ impl Ledger {
             if *from == 0 || from > to || *to >= end {
                 return Err(Refused::new(
                     Code::Invalid,
-                    format!("[{from},{to}] is no range of deliveries that were sent"),
+                    format!("invalid range [{from},{to}]: it includes deliveries that were not sent"),
                 )
-                .hint(format!("deliveries are numbered from 1; the last one is {}", end - 1)));
+                .hint(format!("deliveries are numbered from 1; the last one sent is {}", end - 1)));
             }
             if *from < self.first {
-                return Err(Refused::new(Code::NotFound, format!("delivery {from} is too long ago"))
-                    .limit(NUMBERS_MAX as u64)
-                    .hint("end it in a commit, by its deliveryId and leaseToken"));
+                return Err(Refused::new(
+                    Code::NotFound,
+                    format!("delivery number {from} is no longer available"),
+                )
+                .limit(NUMBERS_MAX as u64)
+                .hint("end the delivery in a commit, with its deliveryId and leaseToken"));
             }
         }
         let first = self.first;
@@ -219,12 +222,12 @@ impl Ledger {
             .flat_map(move |(from, to)| self.slots.range((from - first) as usize..=(to - first) as usize)))
     }
 
-    /// The deliveries behind these numbers were acked.
+    /// Marks deliveries as acked.
     pub(super) fn acked(&mut self, ranges: &[Range], seq: Option<Seq>) {
         self.settle(ranges, |lease| *lease = Slot::Acked(seq));
     }
 
-    /// The deliveries behind these numbers were returned: their leases are over.
+    /// Marks the leases of returned deliveries as stale.
     pub(super) fn returned(&mut self, ranges: &[Range]) {
         self.settle(ranges, |slot| {
             if let Slot::Leased(lease) = *slot {
@@ -243,21 +246,21 @@ impl Ledger {
         self.trim();
     }
 
-    /// These leases are over, whatever asked for it. The same delivery may be held under another lease.
+    /// Marks leases as ended, regardless of the operation. The same delivery may be held under another lease.
     pub(super) fn expire<'a>(&mut self, stale: impl Iterator<Item = &'a Stale>) {
-        let over: HashMap<LeaseRef, Option<Seq>> = stale
+        let ended: HashMap<LeaseRef, Option<Seq>> = stale
             .filter(|one| one.code == Code::StaleLease)
             .filter_map(|one| {
                 let lease = LeaseRef { delivery: one.item.parse().ok()?, token: one.token? };
                 Some((lease, one.ended_by))
             })
             .collect();
-        if over.is_empty() {
+        if ended.is_empty() {
             return;
         }
         for slot in &mut self.slots {
             if let Slot::Leased(lease) = *slot
-                && let Some(ended_by) = over.get(&lease)
+                && let Some(ended_by) = ended.get(&lease)
             {
                 *slot = match ended_by {
                     Some(seq) => Slot::Acked(Some(*seq)),
@@ -278,11 +281,11 @@ impl Ledger {
     }
 }
 
-/// Names every lease that is over.
+/// Refuses stale leases and lists all of them.
 fn refuse_stale(leases: &[LeaseRef]) -> Result<(), Refused> {
     let Some(LeaseRef { delivery, token }) = leases.first() else { return Ok(()) };
-    let mut refused = Refused::new(Code::StaleLease, format!("lease {token} of {delivery} is over"))
-        .hint("leave out what `stale` names, and repeat the rest; a delivery that is not done comes again under a new number");
+    let mut refused = Refused::new(Code::StaleLease, format!("lease {token} of {delivery} is stale"))
+        .hint("remove the items listed in `stale` and retry; unfinished deliveries are redelivered under new numbers");
     refused.facts.stale = leases
         .iter()
         .map(|LeaseRef { delivery, token }| Stale {
@@ -315,35 +318,35 @@ mod tests {
         ledger.grant().map_or(0, |(_, credit)| credit)
     }
 
-    // Fails under: a grant that forgets what comes again, or what was granted before.
+    // Fails under: a grant that ignores resumed deliveries, or earlier grants.
     #[test]
-    fn the_head_is_granted_what_the_client_gave_and_no_more() {
+    fn the_consumer_is_granted_at_most_the_client_credit() {
         let mut ledger = ledger(2);
         assert_eq!(granted(&mut ledger), 0);
         ledger.credit(Credit { messages: 5, bytes: 1_000_000 });
-        assert_eq!((granted(&mut ledger), granted(&mut ledger)), (3, 0), "two come again");
+        assert_eq!((granted(&mut ledger), granted(&mut ledger)), (3, 0), "two are redelivered");
         for number in 1..=5 {
             assert!(ledger.may_send());
             assert_eq!(ledger.send(Some(lease(number)), 100), number);
         }
         assert!(!ledger.may_send());
         ledger.credit(Credit { messages: 1_000, bytes: 1_000_000 });
-        assert_eq!(u64::from(granted(&mut ledger)), IN_HAND_MAX, "not all at once");
+        assert_eq!(u64::from(granted(&mut ledger)), IN_HAND_MAX, "limited per grant");
         ledger.take_back(6);
         assert_eq!(granted(&mut ledger), 6);
-        assert!(ledger.check(Credit { messages: 999, bytes: 1_000_000 }).is_err(), "it never falls");
+        assert!(ledger.check(Credit { messages: 999, bytes: 1_000_000 }).is_err(), "it must not decrease");
     }
 
-    // Fails under: bytes that are not counted, or a limit that what is larger can never pass.
+    // Fails under: bytes that are not counted; a byte limit that blocks larger deliveries forever.
     #[test]
-    fn bytes_bound_as_messages_do() {
+    fn credit_limits_bytes_as_well_as_messages() {
         let mut ledger = ledger(0);
         ledger.credit(Credit { messages: 100, bytes: 3_000 });
-        assert_eq!(granted(&mut ledger), 3, "guessed at a kilobyte each");
+        assert_eq!(granted(&mut ledger), 3, "assumed to be a kilobyte each");
         ledger.send(Some(lease(1)), 2_500);
         assert!(ledger.may_send());
         ledger.send(Some(lease(2)), 9_000);
-        assert!(!ledger.may_send(), "the last one may be larger than what is left");
+        assert!(!ledger.may_send(), "the last one may exceed the rest");
     }
 
     fn acked(ledger: &Ledger, ranges: &[Range]) -> (Vec<LeaseRef>, Option<Seq>) {
@@ -351,9 +354,9 @@ mod tests {
         (leases, acked_by)
     }
 
-    // Fails under: an end that is off by one, or ranges that reach beyond what was sent.
+    // Fails under: an end that is off by one; ranges that include unsent deliveries.
     #[test]
-    fn numbers_stand_for_leases() {
+    fn numbers_map_to_leases() {
         let mut ledger = ledger(0);
         for number in 1..=4 {
             ledger.send((number != 2).then(|| lease(number)), 1);
@@ -370,35 +373,35 @@ mod tests {
         assert_eq!(ledger.to_ack(&[(1, 1)]).unwrap_err().code, Code::NotFound);
     }
 
-    // Fails under: a lease that is known by its delivery alone; an ok for an ack that acks nothing.
+    // Fails under: a lease identified by its delivery alone; an ok for an ack that acks nothing.
     #[test]
-    fn i4_a_lease_is_known_by_delivery_and_token() {
+    fn i4_a_lease_is_identified_by_delivery_and_token() {
         let mut ledger = ledger(0);
         let first = lease(1);
         let second = LeaseRef { token: Token(9), ..first };
         ledger.send(Some(first), 1);
         ledger.send(Some(second), 1);
-        let over = |lease: LeaseRef, ended_by| Stale {
+        let ended = |lease: LeaseRef, ended_by| Stale {
             op: 0,
             item: lease.delivery.to_string(),
             code: Code::StaleLease,
             token: Some(lease.token),
             ended_by,
         };
-        ledger.expire([over(first, None)].iter());
+        ledger.expire([ended(first, None)].iter());
         assert_eq!(acked(&ledger, &[(2, 2)]).0, [second], "held under its own token");
         for ranges in [&[(1, 1)][..], &[(1, 2)]] {
             let refused = ledger.to_ack(ranges).unwrap_err();
             assert_eq!((refused.code, refused.facts.stale.len()), (Code::StaleLease, 1), "{refused:?}");
             assert_eq!(refused.facts.stale[0].token, Some(first.token));
         }
-        ledger.expire([over(second, Some(Seq(7)))].iter());
+        ledger.expire([ended(second, Some(Seq(7)))].iter());
         assert_eq!(acked(&ledger, &[(2, 2)]), (vec![], Some(Seq(7))), "another commit acked it");
     }
 
-    // Fails under: a returned delivery that is taken for an acked one.
+    // Fails under: a returned delivery that is treated as acked.
     #[test]
-    fn i4_what_was_returned_is_not_acked() {
+    fn i4_returned_deliveries_are_not_acked() {
         let mut ledger = ledger(0);
         for number in 1..=3 {
             ledger.send((number != 3).then(|| lease(number)), 1);

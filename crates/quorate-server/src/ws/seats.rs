@@ -1,4 +1,4 @@
-//! One WebSocket an agent: the newer one wins, and the older one is told.
+//! One active WebSocket per agent: a newer connection replaces the older one, which is notified.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,76 +8,76 @@ use std::time::Duration;
 use quorate_core::{AgentId, SpaceNo};
 use tokio::sync::{oneshot, watch};
 
-/// How long a newer connection waits for the older one to be gone.
-const GONE_WITHIN: Duration = Duration::from_secs(3);
+/// How long a newer connection waits for the older one to close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-type Place = (SpaceNo, AgentId);
+type AgentKey = (SpaceNo, AgentId);
 
-/// Who sits where.
+/// Active connections by agent.
 #[derive(Clone, Default)]
 pub(crate) struct Seats(Arc<State>);
 
 #[derive(Default)]
 struct State {
-    taken: Mutex<HashMap<Place, Sitting>>,
-    last: AtomicU64,
+    active: Mutex<HashMap<AgentKey, Active>>,
+    next_id: AtomicU64,
 }
 
-struct Sitting {
+struct Active {
     id: u64,
-    /// Used once, by whoever comes next.
-    rise: Option<oneshot::Sender<()>>,
+    /// Used once, by the next connection.
+    replace: Option<oneshot::Sender<()>>,
     gone: watch::Receiver<()>,
 }
 
-/// The seat of a connection, for as long as it lasts.
+/// Registration of a connection as the active one of its agent, until dropped.
 pub(crate) struct Seat {
     seats: Seats,
-    place: Place,
+    key: AgentKey,
     id: u64,
-    rise: oneshot::Receiver<()>,
-    /// When it is dropped, this connection has gone.
+    replace: oneshot::Receiver<()>,
+    /// Closed when this connection ends.
     _gone: watch::Sender<()>,
 }
 
 impl Seats {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Place, Sitting>> {
-        self.0.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<AgentKey, Active>> {
+        self.0.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the seat of an agent, and waits until whoever sat there has gone.
+    /// Registers a connection of an agent, and waits until the previous one has closed.
     pub(crate) async fn take(&self, space: SpaceNo, agent: &AgentId) -> Seat {
-        let id = self.0.last.fetch_add(1, Ordering::Relaxed);
-        let (call, rise) = oneshot::channel();
-        let (here, gone) = watch::channel(());
-        let place = (space, agent.clone());
-        let earlier = self.lock().insert(place.clone(), Sitting { id, rise: Some(call), gone });
-        let seat = Seat { seats: self.clone(), place, id, rise, _gone: here };
-        if let Some(Sitting { rise, mut gone, .. }) = earlier {
-            rise.map(|rise| rise.send(()));
-            let _ = tokio::time::timeout(GONE_WITHIN, gone.changed()).await;
+        let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
+        let (notify, replace) = oneshot::channel();
+        let (alive, gone) = watch::channel(());
+        let key = (space, agent.clone());
+        let earlier = self.lock().insert(key.clone(), Active { id, replace: Some(notify), gone });
+        let seat = Seat { seats: self.clone(), key, id, replace, _gone: alive };
+        if let Some(Active { replace, mut gone, .. }) = earlier {
+            replace.map(|replace| replace.send(()));
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, gone.changed()).await;
         }
         seat
     }
 }
 
 impl Seat {
-    /// Ends when a newer connection takes the seat.
+    /// Resolves when a newer connection replaces this one.
     pub(crate) async fn lost(&mut self) {
-        let _ = (&mut self.rise).await;
+        let _ = (&mut self.replace).await;
     }
 
-    /// Whether a newer connection has taken it.
+    /// Whether a newer connection has replaced this one.
     pub(crate) fn is_lost(&self) -> bool {
-        self.seats.lock().get(&self.place).is_none_or(|sitting| sitting.id != self.id)
+        self.seats.lock().get(&self.key).is_none_or(|active| active.id != self.id)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self.seats.lock();
-        if taken.get(&self.place).is_some_and(|sitting| sitting.id == self.id) {
-            taken.remove(&self.place);
+        let mut active = self.seats.lock();
+        if active.get(&self.key).is_some_and(|active| active.id == self.id) {
+            active.remove(&self.key);
         }
     }
 }

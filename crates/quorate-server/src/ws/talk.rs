@@ -1,6 +1,6 @@
-//! A connection from its welcome to its end: one task hears what the client asks for (`hear.rs`) and tells it what came of
-//! it and what was sent to it (`tell.rs`). It is one task because most of what it does is to wait: two would wake each other,
-//! and that costs more than what they do.
+//! A connection after its hello: one task receives frames (`receive.rs`) and sends replies and deliveries
+//! (`send.rs`). It is one task because most of the time it waits: two tasks would wake each other, which costs more
+//! than the work itself.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -23,57 +23,57 @@ use crate::call::Pass;
 use crate::listen::Life;
 use crate::problem::Problem;
 
-/// What may wait to be told; then nothing more is heard.
-const LINE_MAX: usize = 1_024;
-/// How often it is looked whether something got stuck, at least.
-const LOOK: Duration = Duration::from_secs(2);
-/// How long the last frame may take to be written before the connection is simply dropped.
-const END_WITHIN: Duration = Duration::from_secs(2);
-/// Pings without a sign of life after which a client is gone.
-const SILENT_MAX: u32 = 3;
+/// Maximum number of pending replies; beyond that no more frames are received.
+const REPLIES_MAX: usize = 1_024;
+/// Maximum interval of the periodic check.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Timeout for the last frame before the connection is dropped.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// Unanswered pings after which a client counts as disconnected.
+const UNANSWERED_PINGS_MAX: u32 = 3;
 
-/// What is in line at the head, and what its end means for the books.
+/// An enqueued operation, and the effect of its result on the ledger.
 pub(super) enum What {
-    /// A commit, and which of the leases that it ends are of deliveries still to be sent again.
+    /// A commit, with those of its ended leases whose deliveries are still to be redelivered.
     Commit {
         resumed: Vec<LeaseRef>,
     },
-    /// Leases end, by number; with it goes so much credit.
+    /// Ends leases by number, and grants this much credit.
     End {
         end: End,
         credit: u32,
     },
     Extend,
-    /// Credit alone; nobody waits to hear of it.
+    /// Grants credit only; no reply is sent.
     Grant {
         credit: u32,
     },
 }
 
-/// How leases end by number.
+/// How leases ended, by delivery number.
 pub(super) enum End {
-    /// With an ack. `resumed` are those whose deliveries were still to be sent again.
+    /// With an ack. `resumed` are the leases whose deliveries were still to be redelivered.
     Acked { ranges: Vec<Range>, resumed: Vec<LeaseRef> },
     /// With a nack.
     Returned { ranges: Vec<Range> },
 }
 
-/// What waits to be told, in the order in which it was asked for.
+/// A pending reply. Replies are sent in the order of their frames.
 pub(super) enum Line {
-    /// What comes of something that is in line at the head.
+    /// Waits for the result of an enqueued operation.
     Pending(u64, Pending, What),
-    /// A frame that is ready.
+    /// A frame to send.
     Ready(String),
 }
 
-/// Why the connection is over.
+/// Reason for the end of the connection.
 pub(super) enum Over {
-    /// It cannot be written to or read from.
+    /// Reading or writing failed.
     Gone,
-    /// The client closes it.
+    /// The client closed it.
     Closed,
     Said(Box<Problem>),
-    /// The hub stops.
+    /// The hub is shutting down.
     Stopped,
 }
 
@@ -83,45 +83,45 @@ impl<P: Into<Problem>> From<P> for Over {
     }
 }
 
-/// A question to somebody else, by the number of its frame.
+/// A request to another agent, by the number of its frame.
 pub(super) type Question = BoxFuture<'static, (u64, Result<Answer, Error>)>;
 
-/// What happens next.
+/// Next event of a connection.
 enum Event {
     Ready,
     Answered(Result<Receipt, Error>),
     AnswerOf(u64, Result<Answer, Error>),
-    Came(Option<Result<Message, axum::Error>>),
+    Received(Option<Result<Message, axum::Error>>),
     Delivery(Result<Option<Delivery>, Error>),
-    Look,
+    Check,
     Idle,
 }
 
-/// A connection.
+/// An open connection.
 pub(super) struct Talk {
     pub(super) session: Arc<Session>,
-    /// The space of the token.
+    /// Space of the token.
     pub(super) home: SpaceNo,
     pub(super) socket: WebSocket,
     pub(super) consumer: Option<Consumer>,
     pub(super) ledger: Ledger,
     pub(super) line: VecDeque<Line>,
-    /// Questions to others that wait for their answers.
+    /// Requests to other agents that wait for their answers.
     pub(super) asking: FuturesUnordered<Question>,
-    /// The number of the last frame.
+    /// Number of the last frame.
     pub(super) last: Option<u64>,
-    /// Whether something was fed to the socket and not flushed.
+    /// Whether the socket has unflushed output.
     pub(super) is_dirty: bool,
-    /// Since when deliveries lie here that must not be sent.
+    /// Since when unsent deliveries are held without credit.
     pub(super) starved: Option<Mono>,
-    /// Whether anything came since the last ping.
-    heard: bool,
-    /// Pings in a row that nobody answered, and when the last one was due.
-    silent: u32,
+    /// Whether anything was received since the last ping.
+    received: bool,
+    /// Consecutive unanswered pings, and the time of the last ping.
+    unanswered: u32,
     pinged: Mono,
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(super) async fn run(known: Known, mut life: Option<Life>, socket: WebSocket) {
     let Known { session, pass, home, consumer, ledger, mut seat } = known;
     let session = Arc::new(session);
@@ -137,19 +137,19 @@ pub(super) async fn run(known: Known, mut life: Option<Life>, socket: WebSocket)
         last: None,
         is_dirty: false,
         starved: None,
-        heard: true,
-        silent: 0,
+        received: true,
+        unanswered: 0,
     };
-    // Whoever must go, goes even while nobody reads what is written.
+    // These conditions end the connection even while a write is blocked.
     let over = tokio::select! {
         over = talk.run() => over,
-        refused = must_end(&session, &pass, seat.as_mut()) => refused.into(),
+        refused = must_close(&session, &pass, seat.as_mut()) => refused.into(),
         () = stopped(life.as_mut()) => Over::Stopped,
     };
-    // Whoever asked and has gone wants no answer any more.
+    // The requester has disconnected: nothing waits for these answers.
     talk.asking.clear();
-    let _ = tokio::time::timeout(END_WITHIN, talk.end(over)).await;
-    // What was not sent is given back untouched, unless a newer connection takes it up.
+    let _ = tokio::time::timeout(END_TIMEOUT, talk.end(over)).await;
+    // Unsent deliveries are released without counting an attempt, unless a newer connection resumes them.
     if let Some(consumer) = talk.consumer
         && seat.as_ref().is_none_or(|seat| !seat.is_lost())
     {
@@ -164,9 +164,9 @@ async fn stopped(life: Option<&mut Life>) {
     }
 }
 
-/// Ends when the connection must: the token is good no more, or a newer connection is there.
-async fn must_end(session: &Session, pass: &Pass, mut seat: Option<&mut Seat>) -> Refused {
-    let look = session.app.settings().times.look;
+/// Resolves when the connection must end: the token is no longer valid, or a newer connection has replaced it.
+async fn must_close(session: &Session, pass: &Pass, mut seat: Option<&mut Seat>) -> Refused {
+    let check = session.app.settings().times.look;
     loop {
         let lost = async {
             match seat.as_mut() {
@@ -176,60 +176,61 @@ async fn must_end(session: &Session, pass: &Pass, mut seat: Option<&mut Seat>) -
         };
         tokio::select! {
             () = lost => return superseded(session),
-            () = tokio::time::sleep(look) => {}
+            () = tokio::time::sleep(check) => {}
         }
         if !pass.is_good() {
-            return Refused::new(Code::Unauthenticated, "the token was revoked, or has expired")
-                .hint("connect again with another token");
+            return Refused::new(Code::Unauthenticated, "the access token expired or was revoked")
+                .hint("reconnect with a valid access token");
         }
     }
 }
 
-/// Why a newer connection has the seat: it is a new start of the agent, or the same start from elsewhere.
+/// Returns why a newer connection has replaced this one: a new epoch of the agent, or another connection of the same
+/// epoch.
 fn superseded(session: &Session) -> Refused {
     let published = session.space.published();
     let now = session.agent.as_ref().and_then(|id| published.agents.by_id(id)).map(|agent| agent.epoch);
     if now != session.epoch {
-        return started_again();
+        return stale_epoch();
     }
-    Refused::new(Code::Conflict, "a newer connection of this agent took over")
-        .hint("let one connection serve an agent, or give each its own agent")
+    Refused::new(Code::Conflict, "replaced by a newer connection of this agent")
+        .hint("use one connection per agent, or register one agent per connection")
 }
 
-/// What whoever belongs to an earlier start is told.
-fn started_again() -> Refused {
-    Refused::new(Code::StaleEpoch, "the agent was started again, or removed")
-        .hint("this start of the agent is over; stop it, or say hello without an epoch to start it again")
+/// Refusal of a connection with an earlier epoch.
+fn stale_epoch() -> Refused {
+    Refused::new(Code::StaleEpoch, "the agent has registered again or was removed")
+        .hint("stop this instance of the agent, or send hello without epoch to register again")
 }
 
 impl Talk {
-    /// Hears and tells until it is over.
+    /// Receives and sends until the connection ends.
     async fn run(&mut self) -> Over {
         let ping = self.session.app.settings().patience.ping;
-        let mut look = tokio::time::interval(LOOK.min(self.session.starved_after / 2).min(ping));
-        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut check = tokio::time::interval(CHECK_INTERVAL.min(self.session.starved_after / 2).min(ping));
+        check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            let went = match self.next(&mut look).await {
+            let outcome = match self.next(&mut check).await {
                 Event::Ready => self.ready().await,
                 Event::Answered(outcome) => self.answered(outcome).await,
                 Event::AnswerOf(n, answer) => self.answer_of(n, answer).await,
-                Event::Came(came) => self.came(came).await,
+                Event::Received(received) => self.received(received).await,
                 Event::Delivery(Ok(Some(delivery))) => self.deliver(delivery).await,
-                Event::Delivery(Ok(None)) => Err(started_again().into()),
+                Event::Delivery(Ok(None)) => Err(stale_epoch().into()),
                 Event::Delivery(Err(error)) => Err(error.into()),
-                Event::Look => self.look(ping).await,
+                Event::Check => self.check(ping).await,
                 Event::Idle => self.flush().await,
             };
-            if let Err(over) = went {
+            if let Err(over) = outcome {
                 return over;
             }
         }
     }
 
-    async fn next(&mut self, look: &mut tokio::time::Interval) -> Event {
+    async fn next(&mut self, check: &mut tokio::time::Interval) -> Event {
         let Self { socket, consumer, ledger, line, asking, is_dirty, .. } = self;
         let may_send = consumer.is_some() && ledger.may_send();
-        let has_room = line.len() < LINE_MAX;
+        let has_capacity = line.len() < REPLIES_MAX;
         let answer = async {
             match line.front_mut() {
                 Some(Line::Pending(_, pending, _)) => Event::Answered(pending.answer().await),
@@ -247,26 +248,26 @@ impl Talk {
             biased;
             event = answer => event,
             Some((n, answer)) = asking.next(), if !asking.is_empty() => Event::AnswerOf(n, answer),
-            came = socket.recv(), if has_room => Event::Came(came),
+            received = socket.recv(), if has_capacity => Event::Received(received),
             delivery = delivery, if may_send => Event::Delivery(delivery),
-            _ = look.tick() => Event::Look,
-            // Nothing else to do: now it is worth a write.
+            _ = check.tick() => Event::Check,
+            // Nothing else to do: flush now.
             () = std::future::ready(()), if *is_dirty => Event::Idle,
         }
     }
 
-    /// Looks whether the connection still has a point, and whether something got stuck.
-    async fn look(&mut self, ping: Duration) -> Result<(), Over> {
-        // Without credit nobody waits for deliveries, and so nobody hears that there will be none.
+    /// Periodic check: whether the epoch is current, whether the client is alive, and whether deliveries are stuck.
+    async fn check(&mut self, ping: Duration) -> Result<(), Over> {
+        // Without credit no delivery is awaited, so the end of the consumer would go unnoticed.
         if self.session.is_over() {
-            return Err(started_again().into());
+            return Err(stale_epoch().into());
         }
         let now = self.session.now();
         if now >= self.pinged.plus_ms(ping.as_millis() as u64) {
             self.pinged = now;
-            self.silent = if std::mem::take(&mut self.heard) { 0 } else { self.silent + 1 };
-            if self.silent >= SILENT_MAX {
-                return Err(Refused::new(Code::Timeout, "there was no sign of life").into());
+            self.unanswered = if std::mem::take(&mut self.received) { 0 } else { self.unanswered + 1 };
+            if self.unanswered >= UNANSWERED_PINGS_MAX {
+                return Err(Refused::new(Code::Timeout, "the client did not respond to pings").into());
             }
             self.feed(Message::Ping(Bytes::new())).await?;
         }
@@ -274,11 +275,11 @@ impl Talk {
         Ok(())
     }
 
-    /// The last words.
+    /// Sends the final frames.
     async fn end(&mut self, over: Over) {
         let close = match over {
             Over::Gone => return,
-            // Its own word is answered.
+            // Completes the close handshake.
             Over::Closed => return drop(self.flush().await),
             Over::Said(problem) => {
                 let _ = self.feed(Message::Text(frame::problem(None, &problem).into())).await;
@@ -290,15 +291,15 @@ impl Talk {
         let _ = self.flush().await;
     }
 
-    /// Takes what came.
-    async fn came(&mut self, came: Option<Result<Message, axum::Error>>) -> Result<(), Over> {
-        self.heard = true;
-        match came {
+    /// Handles a received WebSocket message.
+    async fn received(&mut self, received: Option<Result<Message, axum::Error>>) -> Result<(), Over> {
+        self.received = true;
+        match received {
             Some(Ok(Message::Text(text))) => self.hear(text.into()).await,
             Some(Ok(Message::Binary(_))) => Err(frame::no_text().into()),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
             Some(Ok(Message::Close(_))) => Err(Over::Closed),
-            // Broken, unless it is what came that is wrong: then it is said.
+            // The connection is lost, unless the client's message caused the error: then a problem is sent.
             Some(Err(error)) => Err(super::broken::why(error).map_or(Over::Gone, Over::from)),
             None => Err(Over::Gone),
         }

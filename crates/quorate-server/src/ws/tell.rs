@@ -1,4 +1,4 @@
-//! What is told: answers in the order of their commits, and deliveries in batches within the credit.
+//! Sending: replies in the order of their frames, and deliveries in batches within the credit.
 
 use axum::extract::ws::Message;
 use futures_util::{FutureExt as _, SinkExt as _};
@@ -11,11 +11,11 @@ use super::talk::{End, Line, Over, Talk, What};
 use crate::problem::Problem;
 use crate::wire::told::Told;
 
-/// A delivery whose message is rendered already, if it goes to many.
+/// A delivery, with a cached message if it has several recipients.
 type Rendered = quorate_api::delivery::Delivery<Told>;
 
 impl Talk {
-    /// Tells what is ready and has its turn.
+    /// Sends the next reply, which is ready.
     pub(super) async fn ready(&mut self) -> Result<(), Over> {
         match self.line.pop_front() {
             Some(Line::Ready(text)) => self.feed(Message::Text(text.into())).await,
@@ -23,7 +23,7 @@ impl Talk {
         }
     }
 
-    /// Tells what somebody else answered, whatever waits before it.
+    /// Sends the answer to a request, ahead of pending replies.
     pub(super) async fn answer_of(&mut self, n: u64, answer: Result<Answer, Error>) -> Result<(), Over> {
         let text = match answer {
             Ok(answer) => frame::answered(n, &answer),
@@ -32,7 +32,7 @@ impl Talk {
         self.feed(Message::Text(text.into())).await
     }
 
-    /// Tells what came of the first in line.
+    /// Sends the result of the first pending operation.
     pub(super) async fn answered(&mut self, outcome: Result<Receipt, Error>) -> Result<(), Over> {
         let Some(Line::Pending(n, _, what)) = self.line.pop_front() else { return Ok(()) };
         let text = match outcome {
@@ -67,7 +67,7 @@ impl Talk {
         self.feed(Message::Text(text.into())).await
     }
 
-    /// Notes how leases ended, by number.
+    /// Records in the ledger how leases ended.
     fn ended(&mut self, end: &End, seq: Option<Seq>) {
         match end {
             End::Acked { ranges, resumed } => {
@@ -78,15 +78,15 @@ impl Talk {
         }
     }
 
-    /// Drops deliveries that were to be sent again and have ended, before the commit that ended them is answered: no
-    /// delivery follows the answer to its own ack.
+    /// Drops ended deliveries that were still to be redelivered. Runs before the reply to the commit that ended them:
+    /// a delivery never follows the reply to its own ack.
     fn skip_resumed(&mut self, ended: &[LeaseRef]) {
         if let Some(consumer) = &mut self.consumer {
             self.ledger.skip_resumed(consumer.skip_resumed(ended));
         }
     }
 
-    /// Sends what has come, as many as fit into a frame.
+    /// Sends the delivery and all that are available, as many as fit into a frame.
     pub(super) async fn deliver(&mut self, first: Delivery) -> Result<(), Over> {
         let now = self.session.app.engine().clock().now().wall;
         let mut batch = Batch::default();
@@ -104,7 +104,7 @@ impl Talk {
                 && batch.count < BATCH_MESSAGES_MAX
                 && let Some(consumer) = &mut self.consumer
             {
-                // What cannot be read at once is found by the next wait.
+                // An error is reported by the next wait.
                 next = consumer.at_hand().now_or_never().and_then(Result::ok).flatten();
             }
         }
@@ -116,14 +116,14 @@ impl Talk {
         Ok(())
     }
 
-    /// Asks for more if there is credit for it. What lies here and must not be sent is given back before its lease is over:
-    /// nobody has seen it, so nobody tried.
+    /// Requests more deliveries if there is credit. Unsent deliveries without credit are released before their lease
+    /// expires, without counting an attempt.
     pub(super) async fn look_after_deliveries(&mut self, now: Mono) {
         if self.ledger.may_send() {
             self.starved = None;
             return self.grant().await;
         }
-        // Counted from one look to the next: what came in between is younger.
+        // Measured between periodic checks: deliveries that arrived in between are younger.
         let since = *self.starved.get_or_insert(now);
         let Some(consumer) = &mut self.consumer else { return };
         if now >= since.plus_ms(self.session.starved_after.as_millis() as u64) {
@@ -147,56 +147,57 @@ impl Talk {
         let patience = self.session.app.settings().patience.reader;
         match tokio::time::timeout(patience, self.socket.flush()).await {
             Ok(Ok(())) => Ok(()),
-            // It broke, or nobody reads: what was sent is held until its lease is over, or comes again to who resumes.
+            // The connection broke, or the client does not read. Sent deliveries stay leased until they expire or are
+            // resumed.
             _ => Err(Over::Gone),
         }
     }
 }
 
-/// Deliveries on their way into one frame.
+/// Deliveries collected for one frame.
 #[derive(Default)]
 struct Batch {
     first: u64,
     count: usize,
-    /// Where the last one begins.
+    /// Byte offset of the last delivery.
     last: usize,
     items: Vec<u8>,
 }
 
 impl Batch {
-    /// Writes one more, and says how many bytes it has.
+    /// Appends a delivery and returns its size in bytes.
     fn add(&mut self, item: &Rendered) -> usize {
         if self.count > 0 {
             self.items.push(b',');
         }
         self.last = self.items.len();
         self.count += 1;
-        // Nothing in it can fail to be written, and a vector takes everything.
+        // Writing to a vector cannot fail.
         let _ = serde_json::to_writer(&mut self.items, item);
         self.items.len() - self.last
     }
 
-    /// The number of the last one.
+    /// Sets the number of the last delivery.
     fn number(&mut self, number: u64) {
         if self.count == 1 {
             self.first = number;
         }
     }
 
-    /// If the last one made it too large: all before it. The last one stays, to be the first of the next frame.
+    /// If the last delivery made the batch too large, returns all before it. The last one starts the next batch.
     fn overflow(&mut self) -> Option<Self> {
         if self.count < 2 || self.items.len() <= BATCH_BYTES_MAX {
             return None;
         }
         let alone = Self { first: 0, count: 1, last: 0, items: self.items.split_off(self.last) };
         let mut full = std::mem::replace(self, alone);
-        // The comma.
+        // Trailing comma.
         full.items.pop();
         Some(full)
     }
 
     fn text(self) -> String {
-        // JSON is text.
+        // JSON is UTF-8.
         let items = String::from_utf8(self.items).unwrap_or_default();
         format!("{{\"first\":{},\"deliveries\":[{items}]}}", self.first)
     }

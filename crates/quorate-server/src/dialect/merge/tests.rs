@@ -1,4 +1,5 @@
-//! The laws of a merge: what one side alone did is kept, what both did is combined, and nothing is lost in silence.
+//! Properties of a merge: changes of one side are preserved, changes of both are combined, and no change is lost
+//! silently.
 
 use proptest::prelude::*;
 use serde_json::value::{RawValue, to_raw_value};
@@ -25,7 +26,7 @@ fn check(base: Value, current: Value, yours: Value, expected: Value) {
 fn check_conflict(base: Value, current: Value, yours: Value, pointer: &str) {
     let (document, pointers) = merged(&base, &current, &yours);
     assert_eq!(pointers, [pointer]);
-    // A conflict changes nothing in its place.
+    // The current value stays.
     let at = |document: &Value| document.pointer(pointer).cloned();
     assert_eq!(at(&document), at(&current));
 }
@@ -38,7 +39,7 @@ fn m2_different_members_merge() {
         json!({"a": {"x": 1, "y": 5}, "d": 4}),
         json!({"a": {"x": 2, "y": 5}, "c": 3, "d": 4}),
     );
-    // Both made the same object; both set the same value.
+    // Both added the same object; both set the same value.
     check(json!({}), json!({"a": {"x": 1}}), json!({"a": {"y": 2}}), json!({"a": {"x": 1, "y": 2}}));
     check(json!({"a": 1}), json!({"a": 2}), json!({"a": 2}), json!({"a": 2}));
     check(json!({"a": 1}), json!({}), json!({}), json!({}));
@@ -84,7 +85,7 @@ fn m2_lists_merge_by_id() {
 fn m2_entries_without_id_are_appended() {
     check(json!(["a"]), json!(["a", "b"]), json!(["a", "c"]), json!(["a", "b", "c"]));
     check(json!(["a", "b"]), json!(["a", "b", "c"]), json!(["b"]), json!(["b", "c"]));
-    // The same entry from both is one: a repeated request adds nothing.
+    // An entry added by both is one entry: a repeated request adds nothing.
     check(json!([]), json!(["x", "z"]), json!(["x"]), json!(["x", "z"]));
     check(json!(["a", "a"]), json!(["a", "a", "b"]), json!(["a"]), json!(["a", "b"]));
     // Ids that are not unique identify nothing.
@@ -98,7 +99,7 @@ fn m2_entries_without_id_are_appended() {
 }
 
 #[test]
-fn m2_what_nobody_changed_keeps_its_bytes() {
+fn m2_unchanged_values_keep_their_bytes() {
     let raw = |text: &str| RawValue::from_string(text.to_owned()).expect("JSON");
     let base = raw(r#"{"z":{"score":1.50},"a":1}"#);
     let current = raw(r#"{"z":{"score":1.50},"a":2}"#);
@@ -107,7 +108,7 @@ fn m2_what_nobody_changed_keeps_its_bytes() {
 }
 
 #[test]
-fn m2_additions_are_told_from_changes() {
+fn m2_additions_are_distinguished_from_changes() {
     let first = |current: Value, yours: Value| first_change(&raw(&current), &raw(&yours));
     assert_eq!(
         first(json!({"a": {"x": 1}, "l": ["n"]}), json!({"l": ["m", "n"], "a": {"x": 1, "y": 2}})),
@@ -124,7 +125,7 @@ fn m2_additions_are_told_from_changes() {
     assert_eq!(first(json!({"l": 1}), json!({"l": [1]})), Some("/l".into()));
 }
 
-/// Documents of few names and values, so that sides meet.
+/// Documents with few names and values, so that edits collide.
 fn document() -> impl Strategy<Value = Value> {
     let leaf =
         prop_oneof![Just(json!(null)), (0..3).prop_map(|n| json!(n)), "[ab]".prop_map(|text| json!(text))];
@@ -157,7 +158,7 @@ fn edited() -> impl Strategy<Value = (Value, Value, Value)> {
     })
 }
 
-/// The same, whatever the order of lists: that is not merged.
+/// Sorts all lists: the order of entries is not merged.
 fn unordered(value: &Value) -> Value {
     match value {
         Value::Object(map) => map.iter().map(|(name, value)| (name.clone(), unordered(value))).collect(),
@@ -170,8 +171,8 @@ fn unordered(value: &Value) -> Value {
     }
 }
 
-/// Whether a change from `base` to `side` is in `result`, or lies under the place of a conflict.
-fn is_kept(at: &str, [base, side, result]: [Option<&Value>; 3], conflicts: &[String]) -> bool {
+/// Whether a change from `base` to `side` is in `result`, or below the pointer of a conflict.
+fn is_preserved(at: &str, [base, side, result]: [Option<&Value>; 3], conflicts: &[String]) -> bool {
     if base == side || side == result || conflicts.iter().any(|one| one == at) {
         return true;
     }
@@ -182,7 +183,7 @@ fn is_kept(at: &str, [base, side, result]: [Option<&Value>; 3], conflicts: &[Str
             let names = side.keys().chain(base.keys());
             names.into_iter().all(|name| {
                 let values = [base.get(name), side.get(name), result.get(name)];
-                is_kept(&format!("{at}/{name}"), values, conflicts)
+                is_preserved(&format!("{at}/{name}"), values, conflicts)
             })
         }
         (Some(Value::Array(side)), Some(Value::Array(result))) => {
@@ -190,7 +191,7 @@ fn is_kept(at: &str, [base, side, result]: [Option<&Value>; 3], conflicts: &[Str
             let base = base.and_then(Value::as_array).unwrap_or(&empty);
             let is_under = |one: &String| one.starts_with(&format!("{at}/"));
             let count = |list: &[Value], value: &Value| list.iter().filter(|one| *one == value).count();
-            // With ids an entry may hold what both changed; where it is a conflict it may be anything.
+            // Entries with an id may combine changes of both; conflicting ones may have any value.
             let has_id = |value: &Value| value.get("id").is_some();
             let added = side.iter().filter(|one| count(side, one) > count(base, one));
             added.into_iter().all(|one| has_id(one) || result.contains(one)) || conflicts.iter().any(is_under)
@@ -203,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn m2_one_side_alone_is_taken_as_it_is(base in document(), other in document()) {
+    fn m2_changes_of_one_side_are_applied_unchanged(base in document(), other in document()) {
         prop_assert_eq!(merged(&base, &base, &other), (other.clone(), vec![]));
         prop_assert_eq!(merged(&base, &other, &base), (other.clone(), vec![]));
         prop_assert_eq!(merged(&base, &other, &other), (other, vec![]));
@@ -220,11 +221,11 @@ proptest! {
     }
 
     #[test]
-    fn m2_no_change_is_lost_in_silence((base, one, other) in edited()) {
+    fn m2_no_change_is_lost_silently((base, one, other) in edited()) {
         let (result, conflicts) = merged(&base, &one, &other);
         for side in [&one, &other] {
             prop_assert!(
-                is_kept("", [Some(&base), Some(side), Some(&result)], &conflicts),
+                is_preserved("", [Some(&base), Some(side), Some(&result)], &conflicts),
                 "{base} to {side} is not in {result}, {conflicts:?}"
             );
         }

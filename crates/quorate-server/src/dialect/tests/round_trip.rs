@@ -1,5 +1,4 @@
-//! Nothing is lost: any native message through any dialect and back, and any message of a dialect through the native one
-//! and back.
+//! Lossless conversion: any native message through any dialect and back, and vice versa.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -11,9 +10,9 @@ use quorate_core::{
 use serde_json::{Value, json};
 
 use super::super::{Dialect, Letter};
-use super::{all_of, raw, value};
+use super::{parts_of, raw, value};
 
-/// The end of the year 9999: later times have no text.
+/// End of the year 9999; later times have no text form.
 const TIME_MAX: u64 = 253_402_300_799_999;
 
 fn name() -> impl Strategy<Value = String> {
@@ -42,7 +41,7 @@ fn to() -> impl Strategy<Value = Destination> {
     ]
 }
 
-/// Any JSON, with the names in it that dialects know.
+/// Any JSON, including field names known to dialects.
 fn any_json() -> impl Strategy<Value = Value> + Clone {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -95,7 +94,7 @@ fn action() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Anything that an agent may send.
+/// Any message that an agent may send.
 fn message() -> impl Strategy<Value = (Message, Value)> {
     let kinds = prop_oneof![
         Just(MessageType::Command),
@@ -150,74 +149,74 @@ fn dialects() -> impl Strategy<Value = Dialect> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    // Fails under: a field that is not compared in `between`, or not taken over in `apply`.
+    // Fails under: a field that is not compared in `native_extras`, or not applied in `apply_extras`.
     #[test]
-    fn a2_b1_c7_d3_a_native_message_comes_back_from_every_dialect((message, _) in message(), dialect in dialects()) {
-        let letter = Letter::received(dialect, "msg_0-17-0".to_owned(), Timestamp(1_767_225_600_001), &message);
-        let written = dialect.write(&letter).expect("it is written");
+    fn a2_b1_c7_d3_a_native_message_survives_every_dialect((message, _) in message(), dialect in dialects()) {
+        let envelope = Letter::received(dialect, "msg_0-17-0".to_owned(), Timestamp(1_767_225_600_001), &message);
+        let written = dialect.write(&envelope).expect("it is written");
         let read = dialect.read("", &written);
         let read = read.unwrap_or_else(|wrong| panic!("{wrong:?} in {written}"));
-        prop_assert_eq!(all_of(&read), all_of(&letter), "{}", written);
-        // What was written once stays as it is.
+        prop_assert_eq!(parts_of(&read), parts_of(&envelope), "{}", written);
+        // Rendering is stable.
         let again = dialect.write(&read).expect("it is written again");
         prop_assert_eq!(value(&again), value(&written));
     }
 
-    // Fails under: a payload that is parsed and written again.
+    // Fails under: a payload that is parsed and serialized again.
     #[test]
-    fn a_payload_stays_byte_for_byte((message, _) in message(), dialect in dialects()) {
+    fn payload_bytes_are_preserved((message, _) in message(), dialect in dialects()) {
         const BYTES: &str = r#"{"b":1.50e0,  "a":"\u00e9", "b":2}"#;
         let message = Message {
             payload: Payload::unsealed(BYTES.into()),
             content_type: None,
             ..message
         };
-        let letter = Letter::received(dialect, "msg_0-17-0".to_owned(), Timestamp(1), &message);
-        let read = dialect.read("", &dialect.write(&letter).expect("it is written")).expect("it is read");
+        let envelope = Letter::received(dialect, "msg_0-17-0".to_owned(), Timestamp(1), &message);
+        let read = dialect.read("", &dialect.write(&envelope).expect("it is written")).expect("it is read");
         prop_assert_eq!(read.payload.get(), BYTES);
     }
 
     #[test]
-    fn a2_a_deliberation_message_comes_back(said in deliberation()) {
-        comes_back(Dialect::Deliberation, &said)?;
+    fn a2_a_deliberation_message_comes_back(message_json in deliberation()) {
+        round_trips(Dialect::Deliberation, &message_json)?;
     }
 
     #[test]
-    fn b1_b2_b3_b9_an_orchestrator_message_comes_back(said in orchestrator()) {
-        comes_back(Dialect::Orchestrator, &said)?;
+    fn b1_b2_b3_b9_an_orchestrator_message_comes_back(message_json in orchestrator()) {
+        round_trips(Dialect::Orchestrator, &message_json)?;
     }
 
     #[test]
-    fn c7_a_coscientist_message_comes_back(said in coscientist()) {
-        comes_back(Dialect::Coscientist, &said)?;
+    fn c7_a_coscientist_message_comes_back(message_json in coscientist()) {
+        round_trips(Dialect::Coscientist, &message_json)?;
     }
 
     #[test]
-    fn d3_an_envelope_comes_back(said in native()) {
-        comes_back(Dialect::Native, &said)?;
+    fn d3_an_envelope_comes_back(message_json in native()) {
+        round_trips(Dialect::Native, &message_json)?;
     }
 
     #[test]
-    fn i21_whatever_comes_is_read_or_refused(json in any_json(), dialect in dialects()) {
+    fn i21_any_json_is_parsed_or_refused(json in any_json(), dialect in dialects()) {
         let raw = raw(&json.to_string());
-        if let Ok(letter) = dialect.read("", &raw) {
-            dialect.write(&letter).expect("what is read can be written");
+        if let Ok(envelope) = dialect.read("", &raw) {
+            dialect.write(&envelope).expect("what is read can be written");
         }
     }
 }
 
-fn comes_back(dialect: Dialect, said: &Value) -> Result<(), TestCaseError> {
-    let raw = raw(&said.to_string());
-    let letter = match dialect.read("", &raw) {
-        Ok(letter) => letter,
-        Err(wrong) => return Err(TestCaseError::fail(format!("{wrong:?} in {said}"))),
+fn round_trips(dialect: Dialect, message_json: &Value) -> Result<(), TestCaseError> {
+    let raw = raw(&message_json.to_string());
+    let envelope = match dialect.read("", &raw) {
+        Ok(envelope) => envelope,
+        Err(wrong) => return Err(TestCaseError::fail(format!("{wrong:?} in {message_json}"))),
     };
-    // Both by way of the text: reading numbers is not exact in JSON's reader, but the same for the same text.
-    prop_assert_eq!(value(&dialect.write(&letter).expect("it is written")), value(&raw));
+    // Both are compared as parsed text: parsing floats is not exact, but deterministic.
+    prop_assert_eq!(value(&dialect.write(&envelope).expect("it is written")), value(&raw));
     Ok(())
 }
 
-/// Fields that may be there.
+/// Adds optional fields.
 fn with(mut object: Value, fields: Vec<(&str, Option<Value>)>) -> Value {
     for (name, value) in fields {
         if let Some(value) = value {
@@ -227,7 +226,7 @@ fn with(mut object: Value, fields: Vec<(&str, Option<Value>)>) -> Value {
     object
 }
 
-/// What agents put beside: things of their own, and what goes beyond the dialect.
+/// Metadata of agents: their own fields, and native extras.
 fn metadata() -> impl Strategy<Value = Option<Value>> {
     let own = vec(("[a-m]{1,4}", any_json()), 1..3).prop_map(|fields| fields.into_iter().collect::<Value>());
     let beyond = Just(json!({"quorate": {"sessionId": "s", "budget": "b", "hops": 2}}));
@@ -271,15 +270,15 @@ fn deliberation() -> impl Strategy<Value = Value> {
     let more = (0..4_u32, vec(name(), 1..3), 0..TIME_MAX, option::of("[a-z0-9]{1,6}"), metadata());
     (types, content, name(), option::of("[a-z0-9]{1,6}"), more).prop_map(|(kind, content, sender, id, more)| {
         let (round, recipients, timestamp, reply_to, metadata) = more;
-        let said = json!({
+        let message_json = json!({
             "round": round, "sender": sender, "recipients": recipients, "messageType": kind, "content": content,
             "timestamp": timestamp,
         });
-        // To say it twice is to say it differently.
+        // Stating it twice would be a contradiction.
         let reply_to = reply_to.filter(|_| metadata.as_ref().is_none_or(|m: &Value| m["quorate"]["inReplyTo"].is_null()));
         let answers = metadata.as_ref().is_some_and(|m| !m["quorate"]["inReplyTo"].is_null());
         let metadata = metadata.filter(|_| !answers);
-        with(said, vec![("id", some(id)), ("replyTo", some(reply_to)), ("metadata", metadata)])
+        with(message_json, vec![("id", some(id)), ("replyTo", some(reply_to)), ("metadata", metadata)])
     })
 }
 
@@ -295,7 +294,7 @@ fn orchestrator() -> impl Strategy<Value = Value> {
     let more = (option::of("[a-z0-9]{1,6}"), option::of(time()), option::of(".{0,9}"), metadata(), 0..9_u64);
     (parts, more).prop_map(|((from, to, urgency, broadcast, any, yes, form), more)| {
         let (id, timestamp, text, metadata, count) = more;
-        let said = match form {
+        let message_json = match form {
             0 => with(
                 json!({"from_agent": from, "to_agent": to, "handoff_type": if yes { "sequential" } else { "parallel" },
                     "context": {"summary": "s", "tokens_used": count, "key_findings": ["k"], "more": any}}),
@@ -310,7 +309,7 @@ fn orchestrator() -> impl Strategy<Value = Value> {
             _ => json!({"from": from, "to": to, "type": "agent_communication", "protocol": "handoff",
                 "tokensTransferred": count, "compressionRatio": 0.15, "success": yes}),
         };
-        with(said, vec![
+        with(message_json, vec![
             ("id", some(id)),
             ("timestamp", some(timestamp)),
             ("pattern", some(text)),
@@ -342,12 +341,12 @@ fn native() -> impl Strategy<Value = Value> {
     (name(), to, kinds, (0..4_u8, time(), action()), any_json(), more, option::of(own)).prop_map(
         |(from, to, kind, (priority, timestamp, action), payload, more, metadata)| {
             let (reply_to, expires_at, deliver_at, session, correlation, causation) = more;
-            let said = json!({
+            let message_json = json!({
                 "version": "1.0", "from": from, "to": to, "type": kind, "priority": priority,
                 "timestamp": timestamp, "action": action, "payload": payload,
             });
             with(
-                said,
+                message_json,
                 vec![
                     ("replyTo", some(reply_to)),
                     ("expiresAt", some(expires_at)),

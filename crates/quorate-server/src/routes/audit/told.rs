@@ -1,5 +1,5 @@
-//! The record in the words of those who asked for it: lines in words, one object for each communication, one for each
-//! delivery. What a payload says is in none of them.
+//! Renders records for audits: text lines, one JSON object per communication, or one per delivery. Payloads are never
+//! included.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 use crate::wire::time;
 
-/// Deliveries whose message is remembered until they end.
+/// Maximum number of open deliveries to remember.
 const OPEN_MAX: usize = 100_000;
-/// Bytes that are about one token of a model.
+/// Approximate bytes per model token.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Adds what a record says in words, a line for each thing that happened.
+/// Appends a record as text, one line per effect.
 pub(super) fn words(record: &Record, space: &Published, out: &mut String) {
     let at = time::shown(record.at);
     let Ok(body) = codec::read_bare(record) else {
@@ -34,8 +34,8 @@ pub(super) fn words(record: &Record, space: &Published, out: &mut String) {
     let names = Names { agents: &agents, eras: &space.eras };
     for (n, effect) in Effect::with_message_numbers(&body.effects) {
         let line = match effect {
-            Effect::Sent { message, .. } => message_in_words(message),
-            Effect::Changed { verb, item: Item::Task(task) } => task_in_words(*verb, task, &name),
+            Effect::Sent { message, .. } => message_text(message),
+            Effect::Changed { verb, item: Item::Task(task) } => task_text(*verb, task, &name),
             _ => None,
         };
         let who = record.principal.strip_prefix("agent:").unwrap_or(&record.principal);
@@ -43,9 +43,9 @@ pub(super) fn words(record: &Record, space: &Published, out: &mut String) {
             let shown = Shown::new(effect, record, n, &names);
             format!("[{who}] LOGGED: {}", effect_as_text(effect.as_str(), &shown))
         });
-        // One thing, one line, whatever an agent wrote.
+        // Agents must not be able to inject line breaks.
         let line: String =
-            line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+            line.chars().map(|character| if character.is_control() { ' ' } else { character }).collect();
         let _ = writeln!(out, "[{at}] {line}");
     }
 }
@@ -54,18 +54,24 @@ fn name_of(agents: &Agents, number: AgentNo) -> String {
     agents.get(number).map_or_else(|| format!("#{number}"), |agent| agent.id.to_string())
 }
 
-fn sure(confidence: Option<f64>) -> String {
+fn confidence_text(confidence: Option<f64>) -> String {
     confidence.map_or_else(String::new, |share| format!(" (confidence: {share:.2})"))
 }
 
-fn message_in_words(message: &Message) -> Option<String> {
+fn message_text(message: &Message) -> Option<String> {
     let from = message.from.as_ref().map_or("hub", |from| from.as_str());
     let kind = message.kind.as_str().to_uppercase();
-    let why = message.rationale.as_ref().map_or_else(String::new, |why| format!(" - {why}"));
-    Some(format!("[{from}→{}] {kind}: {}{why}{}", message.to, message.action, sure(message.confidence)))
+    let rationale_text =
+        message.rationale.as_ref().map_or_else(String::new, |rationale_text| format!(" - {rationale_text}"));
+    Some(format!(
+        "[{from}→{}] {kind}: {}{rationale_text}{}",
+        message.to,
+        message.action,
+        confidence_text(message.confidence)
+    ))
 }
 
-fn task_in_words(verb: Verb, task: &Task, name: &dyn Fn(AgentNo) -> String) -> Option<String> {
+fn task_text(verb: Verb, task: &Task, name: &dyn Fn(AgentNo) -> String) -> Option<String> {
     let spec = &task.spec;
     let creator = spec.creator.map_or_else(|| "hub".to_owned(), name);
     let target = spec.agent.map_or_else(|| format!("can:{}", spec.task_type), name);
@@ -73,21 +79,33 @@ fn task_in_words(verb: Verb, task: &Task, name: &dyn Fn(AgentNo) -> String) -> O
     Some(match (verb, &task.state) {
         (Verb::TaskCreated, _) => format!("[{creator}→{target}] TASK: {} {}", spec.task_type, spec.id),
         (_, TaskState::Done(end)) => {
-            format!("{} SUCCESS: {}{}{}", holder(end.by), spec.id, why(&end.rationale), sure(end.confidence))
+            format!(
+                "{} SUCCESS: {}{}{}",
+                holder(end.by),
+                spec.id,
+                rationale_text(&end.rationale),
+                confidence_text(end.confidence)
+            )
         }
         (_, TaskState::Partial(end)) => {
-            format!("{} PARTIAL: {}{}{}", holder(end.by), spec.id, why(&end.rationale), sure(end.confidence))
+            format!(
+                "{} PARTIAL: {}{}{}",
+                holder(end.by),
+                spec.id,
+                rationale_text(&end.rationale),
+                confidence_text(end.confidence)
+            )
         }
         (Verb::TaskFailed, _) => format!("[{target}→{creator}] FAILURE: {}", spec.id),
         _ => return None,
     })
 }
 
-fn why(rationale: &Option<String>) -> String {
-    rationale.as_ref().map_or_else(String::new, |why| format!(" - {why}"))
+fn rationale_text(rationale: &Option<String>) -> String {
+    rationale.as_ref().map_or_else(String::new, |rationale_text| format!(" - {rationale_text}"))
 }
 
-/// An effect as its name and its fields; those of its noun by their path, lists by their length.
+/// Renders an effect as its name and fields: nested fields by path, lists by length.
 fn effect_as_text(name: &str, effect: &Shown) -> String {
     let mut text = name.to_owned();
     let fields = serde_json::to_value(effect).unwrap_or_default();
@@ -111,7 +129,7 @@ fn field_as_text(path: &str, value: &Value, text: &mut String) {
     }
 }
 
-/// The ids of agents; `#NUMBER` for an unknown one, so that a damaged record can still be shown.
+/// Ids of agents; `#NUMBER` for an unknown one, so that a damaged record can still be rendered.
 pub(super) struct OrNumber<'a>(pub(super) &'a Agents);
 
 impl AgentNames for OrNumber<'_> {
@@ -120,7 +138,7 @@ impl AgentNames for OrNumber<'_> {
     }
 }
 
-/// A message whose deliveries have not ended.
+/// A message with open deliveries.
 struct Open {
     id: String,
     at: Timestamp,
@@ -128,14 +146,14 @@ struct Open {
     bytes: u64,
 }
 
-/// Tells deliveries when they end.
+/// Reports deliveries when they end.
 #[derive(Default)]
 pub(super) struct Teller {
     open: HashMap<DeliveryNo, (Arc<Open>, Option<AgentNo>)>,
     order: VecDeque<DeliveryNo>,
 }
 
-/// What a line is about.
+/// The end of a delivery.
 struct End<'a> {
     open: &'a Open,
     to: Option<AgentNo>,
@@ -144,14 +162,14 @@ struct End<'a> {
 }
 
 impl Teller {
-    /// One object for each message that reached its recipient or was given up.
-    pub(super) fn decisions(&mut self, record: &Record, space: &Space, is_wanted: bool, out: &mut String) {
-        self.each(record, space, is_wanted, out, |end, to| {
+    /// Appends one object per message that was acked, dead-lettered, expired or purged.
+    pub(super) fn decisions(&mut self, record: &Record, space: &Space, is_exported: bool, out: &mut String) {
+        self.each(record, space, is_exported, out, |end, to| {
             let message = &end.open.message;
-            let said: Value = { message.metadata.as_deref() }
+            let metadata: Value = { message.metadata.as_deref() }
                 .and_then(|text| serde_json::from_str(text).ok())
                 .unwrap_or_default();
-            let tokens = said["tokensTransferred"].as_u64();
+            let tokens = metadata["tokensTransferred"].as_u64();
             json!({
                 "timestamp": time::shown(end.at),
                 "type": "agent_communication",
@@ -159,15 +177,15 @@ impl Teller {
                 "from": message.from.as_ref().map(AgentId::as_str),
                 "to": to,
                 "tokensTransferred": tokens.unwrap_or(end.open.bytes.div_ceil(BYTES_PER_TOKEN)),
-                "compressionRatio": said["compressionRatio"].as_f64().unwrap_or(1.0),
+                "compressionRatio": metadata["compressionRatio"].as_f64().unwrap_or(1.0),
                 "success": end.how == EndState::Acked,
             })
         });
     }
 
-    /// One object for each delivery that ended.
-    pub(super) fn messages(&mut self, record: &Record, space: &Space, is_wanted: bool, out: &mut String) {
-        self.each(record, space, is_wanted, out, |end, to| {
+    /// Appends one object per delivery that ended.
+    pub(super) fn messages(&mut self, record: &Record, space: &Space, is_exported: bool, out: &mut String) {
+        self.each(record, space, is_exported, out, |end, to| {
             let event = match end.how {
                 EndState::Acked => "message_delivered",
                 EndState::Dead => "message_dead",
@@ -191,9 +209,9 @@ impl Teller {
         &mut self,
         record: &Record,
         space: &Space,
-        is_wanted: bool,
+        is_exported: bool,
         out: &mut String,
-        tell: impl Fn(&End<'_>, String) -> Value,
+        render: impl Fn(&End<'_>, String) -> Value,
     ) {
         let Ok(body) = codec::read_bare(record) else { return };
         let published = space.published();
@@ -207,7 +225,7 @@ impl Teller {
                     let bytes = body.parts.get(*part as usize).map_or(0, |(length, _)| *length);
                     let open = Arc::new(Open { id, at: record.at, message: Arc::clone(message), bytes });
                     if deliveries.is_empty() && message.kind == MessageType::Response {
-                        // An answer goes straight to whoever waits for it.
+                        // An answer goes directly to the waiting requester, without a delivery.
                         ends.push((Arc::clone(&open), None, EndState::Acked));
                     }
                     for (number, delivery) in (first.0..).map(DeliveryNo).zip(deliveries) {
@@ -228,13 +246,13 @@ impl Teller {
                 other => ends.extend(self.ended_by(other)),
             }
         }
-        if !is_wanted {
+        if !is_exported {
             return;
         }
         for (open, to, how) in ends {
             let end = End { open: &open, to, how, at: record.at };
             let to = end.to.map_or_else(|| open.message.to.to_string(), |to| name_of(&published.agents, to));
-            let _ = writeln!(out, "{}", tell(&end, to));
+            let _ = writeln!(out, "{}", render(&end, to));
         }
     }
 
@@ -251,8 +269,8 @@ impl Teller {
         self.open.remove(&number).map(|(open, to)| (open, to, how))
     }
 
-    fn remember(&mut self, number: DeliveryNo, what: (Arc<Open>, Option<AgentNo>)) {
-        self.open.insert(number, what);
+    fn remember(&mut self, number: DeliveryNo, value: (Arc<Open>, Option<AgentNo>)) {
+        self.open.insert(number, value);
         self.order.push_back(number);
         if self.order.len() > OPEN_MAX
             && let Some(oldest) = self.order.pop_front()
@@ -262,7 +280,7 @@ impl Teller {
     }
 }
 
-/// Which way of communicating a message is.
+/// Classifies a message by communication pattern.
 fn protocol(message: &Message) -> &'static str {
     match (&message.to, message.kind) {
         (Destination::Agent(_) | Destination::Agents(_) | Destination::Can(_), kind) => match kind {

@@ -1,5 +1,5 @@
-//! Whether the log is whole, while the hub runs: every hash follows from the stored bytes and the hash before. What else
-//! there is to check (payloads, tables) needs a hub that stands still: `quorate verify`.
+//! Verifies the hash chain while the hub runs: each hash must follow from the stored bytes and the previous hash.
+//! Payloads and tables are checked offline by `quorate verify`.
 
 use quorate_core::chain::{Broken, Chain};
 use quorate_core::{Code, Refused, Seq};
@@ -10,38 +10,37 @@ use serde::{Deserialize, Serialize};
 use super::{PAGE, previous, space_of};
 use crate::call::{Answer, Call, ok};
 
-/// Records that one call looks at; the answer says where to go on.
-const LOOKED_AT_MAX: u64 = 200_000;
+/// Maximum number of records per call; the response states where to continue.
+const RECORDS_PER_CALL_MAX: u64 = 200_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
-    /// The first record.
+    /// Sequence number of the first record; 1 by default.
     from: Option<u64>,
-    /// The record of a checkpoint that was kept elsewhere.
+    /// Sequence number of a checkpoint stored elsewhere.
     seq: Option<u64>,
-    /// The hash of that checkpoint.
+    /// Hash of that checkpoint.
     hash: Option<String>,
 }
 
 impl Wanted {
-    /// The checkpoint, whole: half of one is a slip, and must not pass for a good one.
+    /// Returns the checkpoint. Rejects an incomplete one, which would otherwise pass unchecked.
     fn checkpoint(&self) -> Result<Option<(Seq, &str)>, Refused> {
-        let wrong = |what: &str| {
-            let hint =
-                "give seq and hash as GET /v1/audit/checkpoint told them; the hash is 64 hexadecimal digits";
+        let invalid = |what: &str| {
+            let hint = "send seq and hash as returned by GET /v1/audit/checkpoint; the hash has 64 hexadecimal digits";
             Err(Refused::new(Code::Invalid, what).hint(hint))
         };
         match (self.seq, self.hash.as_deref()) {
             (None, None) => Ok(None),
             (Some(seq), Some(hash)) => {
                 if hash.len() != 64 || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-                    return wrong("hash: is no hash of a record");
+                    return invalid("hash: not a valid record hash");
                 }
                 Ok(Some((Seq(seq), hash)))
             }
-            (Some(_), None) => wrong("hash is missing: a checkpoint is a record and its hash"),
-            (None, Some(_)) => wrong("seq is missing: a checkpoint is a record and its hash"),
+            (Some(_), None) => invalid("hash is missing: a checkpoint consists of seq and hash"),
+            (None, Some(_)) => invalid("seq is missing: a checkpoint consists of seq and hash"),
         }
     }
 }
@@ -51,39 +50,39 @@ impl Wanted {
 #[schemars(rename = "LogVerification")]
 pub(super) struct VerdictOut {
     ok: bool,
-    spaces: Vec<LookedOut>,
-    first_bad: Option<BadOut>,
-    /// Where to go on, if there is more than one call looks at.
+    spaces: Vec<VerifiedOut>,
+    first_bad: Option<DamagedOut>,
+    /// Sequence number to continue from, if the log is longer than one call verifies.
     next: Option<u64>,
 }
 
-/// What was looked at.
+/// Verified range.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "VerifiedRange")]
-struct LookedOut {
+struct VerifiedOut {
     space: String,
     from: u64,
     records: u64,
-    /// The last record that is right.
+    /// Sequence number of the last valid record.
     seq: u64,
-    /// The chain up to it.
+    /// Hash of that record.
     hash: String,
 }
 
-/// The first record that is not right.
+/// First damaged record.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "DamagedRecord")]
-struct BadOut {
+struct DamagedOut {
     space: String,
     seq: u64,
     #[schemars(with = "Damage")]
     damage: &'static str,
 }
 
-/// What is wrong with it.
+/// Kind of damage.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "lowercase", inline)]
-#[expect(dead_code, reason = "only its shape is needed")]
+#[expect(dead_code, reason = "only its schema is used")]
 enum Damage {
     Edited,
     Deleted,
@@ -95,41 +94,43 @@ enum Damage {
 pub(super) async fn verify(call: Call) -> Answer {
     let wanted: Wanted = call.query()?;
     let checkpoint = wanted.checkpoint()?;
-    let busy = || Refused::new(Code::Overloaded, "the log is being verified").hint("ask again in a moment");
-    let _underway = call.app.exclusive().begin("audit.verify", call.space.number()).ok_or_else(busy)?;
+    let busy = || {
+        Refused::new(Code::Overloaded, "a verification of this log is already running").hint("retry later")
+    };
+    let _job = call.app.exclusive().begin("audit.verify", call.space.number()).ok_or_else(busy)?;
     let head = call.space.published().head;
     let from = Seq(wanted.from.unwrap_or(1).max(1));
     let (id, name) = space_of(&call)?;
-    let missing = || Refused::new(Code::NotFound, format!("there is no record {from} yet"));
+    let missing = || Refused::new(Code::NotFound, format!("record {from} does not exist yet"));
     let hash = previous(&call.space, id, from).await?.ok_or_else(missing)?;
     let mut chain = Chain::before(from, hash);
-    let to = head.seq.min(Seq(from.0.saturating_add(LOOKED_AT_MAX - 1)));
-    let (mut bad, mut pace) = (None, Pace::default());
-    while chain.next <= to && bad.is_none() {
+    let to = head.seq.min(Seq(from.0.saturating_add(RECORDS_PER_CALL_MAX - 1)));
+    let (mut damage, mut pace) = (None, Pace::default());
+    while chain.next <= to && damage.is_none() {
         let limit = PAGE.min((to.0 - chain.next.0) as usize + 1);
         let records = call.space.bodies(chain.next, limit).await?;
         if records.is_empty() {
-            bad = Some((chain.next, Broken::Truncated));
+            damage = Some((chain.next, Broken::Truncated));
         }
         for record in &records {
             if let Err(broken) = chain.add(record) {
-                bad = Some((chain.next, broken));
+                damage = Some((chain.next, broken));
                 break;
             }
             pace.after(record).await;
         }
     }
-    if bad.is_none() && to == head.seq && chain.hash != head.hash {
-        bad = Some((to, Broken::Forked));
+    if damage.is_none() && to == head.seq && chain.hash != head.hash {
+        damage = Some((to, Broken::Forked));
     }
-    if let (None, Some((seq, hash))) = (bad, checkpoint) {
-        bad = against(&call, seq, hash).await?;
+    if let (None, Some((seq, hash))) = (damage, checkpoint) {
+        damage = compare_checkpoint(&call, seq, hash).await?;
     }
-    ok(&told(&name, &chain, (from, to, head.seq), bad))
+    ok(&verdict(&name, &chain, (from, to, head.seq), damage))
 }
 
-/// Whether the log still holds what a checkpoint says.
-async fn against(
+/// Compares a checkpoint with the log.
+async fn compare_checkpoint(
     call: &Call,
     seq: Seq,
     hash: &str,
@@ -144,13 +145,13 @@ async fn against(
     })
 }
 
-fn told(
+fn verdict(
     name: &str,
     chain: &Chain,
     (from, to, head): (Seq, Seq, Seq),
-    bad: Option<(Seq, Broken)>,
+    damage: Option<(Seq, Broken)>,
 ) -> VerdictOut {
-    let looked = LookedOut {
+    let verified = VerifiedOut {
         space: name.to_owned(),
         from: from.0,
         records: chain.next.0 - from.0,
@@ -158,13 +159,13 @@ fn told(
         hash: quorate_core::hex::encode(&chain.hash),
     };
     VerdictOut {
-        ok: bad.is_none(),
-        spaces: vec![looked],
-        first_bad: bad.map(|(seq, broken)| BadOut {
+        ok: damage.is_none(),
+        spaces: vec![verified],
+        first_bad: damage.map(|(seq, broken)| DamagedOut {
             space: name.to_owned(),
             seq: seq.0,
             damage: broken.as_str(),
         }),
-        next: (bad.is_none() && to < head).then_some(to.0 + 1),
+        next: (damage.is_none() && to < head).then_some(to.0 + 1),
     }
 }
