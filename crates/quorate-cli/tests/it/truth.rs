@@ -142,10 +142,10 @@ fn what_is_not_there_is_named() {
     for line in ["quorate memory get plan --version 9", "quorate memory diff plan 1 9"] {
         let said = place.shell(line);
         assert_eq!(said.code, Some(3), "{line}: {}", said.err);
-        assert!(said.err.contains("plan has no version 9: the newest is 1"), "{line}: {}", said.err);
+        assert!(said.err.contains("plan has no version 9; the newest is 1"), "{line}: {}", said.err);
     }
     let said = place.shell("quorate memory get plan --at 1");
-    assert!(said.err.contains("there was no entry plan at that moment"), "{}", said.err);
+    assert!(said.err.contains("entry plan did not exist at that time"), "{}", said.err);
     assert!(place.shell("quorate memory get other --version 9").err.contains("there is no entry other"));
     place.call("PUT", "/v1/agents/bob", "{}");
     place.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","payload":1}"#);

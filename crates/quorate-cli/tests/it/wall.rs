@@ -139,7 +139,7 @@ fn d13_a_hub_under_tls_takes_up_a_new_certificate() {
     // A broken one first.
     let good = fs::read(&certificate).expect("a certificate");
     fs::write(&certificate, "broken").expect("it is written");
-    hub.says("there is no certificate in PEM");
+    hub.says("no PEM certificate found");
     let kept = tls.path().join("kept.pem");
     fs::write(&kept, good).expect("it is written");
     assert_eq!(told(&curl(&["--cacert", &kept.to_string_lossy(), &health])).0, 200);
@@ -206,7 +206,7 @@ fn d11_spans_go_to_a_collector_over_tls() {
         let (delivery, lease) = (&taken["deliveryId"], &taken["leaseToken"]);
         let ack = json!({"ops": [{"op": "ack", "deliveryId": delivery, "leaseToken": lease}]});
         assert_eq!(hub.call(alice, "POST", "/v1/commit", &ack).0, 200);
-        walled.says("spans not taken")
+        walled.says("failed to export spans")
     };
     let answered = not_taken("trusts", &certificate);
     assert!(answered.contains("answered 4") && answered.contains("\"givenUp\":true"), "{answered}");
@@ -234,7 +234,7 @@ fn d13_tls_is_the_way_beyond_this_machine() {
     assert!(code == Some(64) && said.contains("--tls-key"), "{said}");
     let (code, said) = serve(&["--tls-cert", &certificate, "--tls-key", &certificate]);
     assert!(
-        code == Some(64) && said.contains("no private key") && said.contains("quorate cert dev"),
+        code == Some(64) && said.contains("no PEM private key") && said.contains("quorate cert dev"),
         "{said}"
     );
 }

@@ -25,10 +25,10 @@ fn e1_a_webhook_that_cannot_be_is_told_before_anything_is_made() {
         ("gh=short:bob", "has 8 bytes"),
         ("gh=empty:bob", "has 0 bytes"),
         ("gh=large:bob", "large holds no secret"),
-        ("g/h=good:bob", "is no name of a webhook"),
+        ("g/h=good:bob", "invalid webhook name"),
         ("gh=good:role:boss", "--webhook gh:"),
         ("gh@=good:bob", "--webhook gh:"),
-        (twice, "there are two webhooks gh"),
+        (twice, "duplicate webhook name gh"),
     ];
     for (said, words) in cases {
         let told = place.shell(&format!("quorate serve --listen 127.0.0.1:0 --data data --webhook {said}"));
@@ -39,7 +39,7 @@ fn e1_a_webhook_that_cannot_be_is_told_before_anything_is_made() {
     assert!(!place.work().join("data").exists(), "nothing was made");
     let told = place.shell("quorate serve --listen 127.0.0.1:0 --data data --webhook gh@team=good:bob");
     assert_eq!(told.code, Some(64), "{}", told.err);
-    assert!(told.err.contains("goes to space \"team\", which there is not"), "{}", told.err);
+    assert!(told.err.contains("refers to unknown space \"team\""), "{}", told.err);
 }
 
 // Fails under: a name, a header or a body in a line; no warning of a file that others can read.

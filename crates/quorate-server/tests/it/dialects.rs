@@ -290,19 +290,19 @@ async fn bad_messages_are_refused_with_their_path() {
     assert_eq!(inbox(&hub, &alice, "deliberation").await.len(), 0, "all or nothing");
     let refused =
         say_yaml(&hub, &alice, "- context: {}\n  to_agent: alice\n- query:\n    urgency: low\n").await;
-    assert_eq!(detail(refused), "line 4, column 5: [1].query.question: is missing");
+    assert_eq!(detail(refused), "line 4, column 5: [1].query.question: missing field");
     let refused = say_yaml(&hub, &alice, "structure:\n  context:\n    summary: [1]\n").await;
-    assert_eq!(detail(refused), "line 3, column 14: structure.context.summary: [1] is no text");
+    assert_eq!(detail(refused), "line 3, column 14: structure.context.summary: [1] is not a string");
     let ghost = json!({"messageType": "finding", "content": "x", "replyTo": "ghost"});
     let refused = detail(say(&hub, &alice, "deliberation", &json!([good, ghost])).await);
-    assert!(refused.starts_with("[1].replyTo: \"ghost\" is no message"), "{refused}");
+    assert!(refused.starts_with("[1].replyTo: \"ghost\" is not a message"), "{refused}");
     for (field, value) in [("correlationId", "ghost"), ("inReplyTo", "msg_0-99-0")] {
         let answer = json!({"type": "response", "payload": 1, field: value});
         let refused = detail(say(&hub, &alice, "native", &answer).await);
-        assert!(refused.starts_with(&format!("{field}: \"{value}\" is no message")), "{refused}");
+        assert!(refused.starts_with(&format!("{field}: \"{value}\" is not a message")), "{refused}");
     }
     let nobody = json!({"type": "response", "payload": 1});
-    assert_eq!(detail(say(&hub, &alice, "native", &nobody).await), "does not say to whom it goes");
+    assert_eq!(detail(say(&hub, &alice, "native", &nobody).await), "the message has no recipient");
     for wrong in ["a: &a [1]\nb: *a\n", "a: 1\n---\nb: 2\n"] {
         let told = say_yaml(&hub, &alice, wrong).await.refused(400, "INVALID");
         assert_eq!(told.get("limit"), None, "{told}");
@@ -414,7 +414,7 @@ async fn c7_a_context_entry_in_its_own_shape() {
     assert_eq!((&native["type"], &native["author"]), (&json!("hypothesis"), &json!("agent:reflection")));
     entry["colour"] = json!(1);
     let refused = hub.put(&other, &path, &entry).await.refused(400, "INVALID");
-    assert_eq!(refused["detail"], "colour: is no field of this dialect");
+    assert_eq!(refused["detail"], "colour: unknown field");
     hub.get(&writer, "/v1/dialects/coscientist/entries/none").await.refused(404, "NOT_FOUND");
 }
 
@@ -446,5 +446,5 @@ async fn b4_the_shared_state_of_a_task() {
     assert_eq!(hub.get(&front, path).await.ok(200), state);
     let bad = json!({"sharedContext": {"blockers": {}}});
     let refused = hub.put(&back, path, &bad).await.refused(400, "INVALID");
-    assert_eq!(refused["detail"], "sharedContext.blockers: is no list");
+    assert_eq!(refused["detail"], "sharedContext.blockers: not a list");
 }

@@ -126,7 +126,7 @@ async fn d13_a_new_certificate_is_taken_up_and_open_connections_stay() {
     assert!(unkept.is_err(), "what does not fit is not shown");
     fs::write(&served.certificate.certificate, "-----BEGIN NOTHING-----").expect("it is written");
     let kept = served.change().await.expect_err("no certificate");
-    assert!(kept.contains("no certificate in PEM") && kept.contains("cert.pem"), "{kept}");
+    assert!(kept.contains("no PEM certificate") && kept.contains("cert.pem"), "{kept}");
     fs::write(&served.certificate.certificate, second).expect("it is written");
     assert_eq!(served.change().await, Ok(()), "a good one is taken up again");
     served.connect().await;
@@ -220,7 +220,7 @@ fn what_is_no_certificate_is_said_without_the_key() {
     fs::write(&made.key, "secret-but-no-key").expect("it is written");
     let said = load().expect_err("no key");
     assert!(
-        said.contains("no private key") && said.contains("key.pem") && !said.contains("secret"),
+        said.contains("no PEM private key") && said.contains("key.pem") && !said.contains("secret"),
         "{said}"
     );
     fs::write(&made.key, key).expect("it is written");
