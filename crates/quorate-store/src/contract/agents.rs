@@ -6,7 +6,7 @@ use super::bench::Bench;
 use super::words::{ack, agent, claim, id, lease_of, put, register, send};
 use super::words::{deliver_to, with_client_id};
 
-pub async fn a_new_start_has_a_higher_epoch(bench: Bench) {
+pub async fn each_registration_gets_a_higher_epoch(bench: Bench) {
     let first = bench.start("bob").await;
     let second = bench.start("bob").await;
     assert!(second > first, "{second} is above {first}");
@@ -14,7 +14,7 @@ pub async fn a_new_start_has_a_higher_epoch(bench: Bench) {
     assert!(third > second, "{third} is above {second}");
 }
 
-pub async fn saying_again_what_is_known_leaves_no_record(bench: Bench) {
+pub async fn an_unchanged_registration_leaves_no_record(bench: Bench) {
     let epoch = bench.start("bob").await;
     let head = bench.head();
     let again = RegisterAgent { epoch: Some(epoch), ..RegisterAgent::named(id("bob")) };
@@ -24,7 +24,7 @@ pub async fn saying_again_what_is_known_leaves_no_record(bench: Bench) {
     assert_eq!(bench.head(), head);
 }
 
-pub async fn a_new_description_keeps_the_epoch_and_what_is_held(bench: Bench) {
+pub async fn updating_a_registration_keeps_the_epoch_and_the_leases(bench: Bench) {
     let epoch = bench.start("bob").await;
     bench.send("bob", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -40,7 +40,7 @@ pub async fn a_new_description_keeps_the_epoch_and_what_is_held(bench: Bench) {
     bench.ok(agent("bob"), vec![ack(&held)]).await;
 }
 
-pub async fn a_commit_of_an_earlier_start_is_refused(bench: Bench) {
+pub async fn a_commit_under_a_stale_epoch_is_refused(bench: Bench) {
     let old = bench.start("bob").await;
     let new = bench.start("bob").await;
     let head = bench.head();
@@ -53,7 +53,7 @@ pub async fn a_commit_of_an_earlier_start_is_refused(bench: Bench) {
     bench.commit(alive).await.expect("the current start writes");
 }
 
-pub async fn an_epoch_that_never_was_is_refused(bench: Bench) {
+pub async fn an_unknown_epoch_is_refused(bench: Bench) {
     let epoch = bench.start("bob").await;
     let ahead =
         Commit { epoch: Some(Epoch(epoch.0 + 1)), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
@@ -64,7 +64,7 @@ pub async fn an_epoch_that_never_was_is_refused(bench: Bench) {
     bench.refused_with(Code::NotFound, agent("carol"), vec![Op::RegisterAgent(unknown)]).await;
 }
 
-pub async fn a_new_start_gives_back_what_was_held(bench: Bench) {
+pub async fn a_new_epoch_returns_leased_deliveries_to_the_inbox(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -75,7 +75,7 @@ pub async fn a_new_start_gives_back_what_was_held(bench: Bench) {
     assert!(again.token > held.token);
 }
 
-pub async fn a_new_start_sends_away_whoever_waited(bench: Bench) {
+pub async fn a_new_epoch_dismisses_waiting_consumers(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 1, Waiting::Once(ConsumerId(1))).await;
     bench.wait("bob", 5, Waiting::Standing(ConsumerId(2))).await;
@@ -87,14 +87,14 @@ pub async fn a_new_start_sends_away_whoever_waited(bench: Bench) {
     assert_eq!(bench.counts().ready, 1);
 }
 
-pub async fn an_unknown_agent_may_only_register_itself(bench: Bench) {
+pub async fn an_unregistered_agent_may_only_register_itself(bench: Bench) {
     bench.start("alice").await;
     bench.refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put("k", "1"))]).await;
     bench.refused_with(Code::NotFound, agent("bob"), vec![Op::Put(put("k", "1")), register("bob")]).await;
     bench.ok(agent("bob"), vec![register("bob"), Op::Put(put("k", "1"))]).await;
 }
 
-pub async fn an_agent_acts_for_itself_only(bench: Bench) {
+pub async fn an_agent_acts_only_for_itself(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for op in [
         register("bob"),
@@ -108,7 +108,7 @@ pub async fn an_agent_acts_for_itself_only(bench: Bench) {
     bench.ok(Principal::System, vec![claim("bob", 1, Waiting::No), Op::Purge { agent: id("bob") }]).await;
 }
 
-pub async fn an_agent_with_open_deliveries_stays(bench: Bench) {
+pub async fn an_agent_with_open_deliveries_cannot_be_removed(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let remove = || vec![Op::RemoveAgent { agent: id("bob") }];
@@ -129,7 +129,7 @@ pub async fn a_removed_agent_is_unknown(bench: Bench) {
     bench.refused_with(Code::NotFound, Principal::System, vec![Op::RemoveAgent { agent: id("bob") }]).await;
 }
 
-pub async fn a_removed_agent_may_come_back_as_another(bench: Bench) {
+pub async fn a_removed_agent_id_can_be_registered_again_as_a_new_agent(bench: Bench) {
     bench.start("bob").await;
     let old = bench.start("bob").await;
     let number = bench.published().agents.number(&id("bob"));
@@ -139,7 +139,7 @@ pub async fn a_removed_agent_may_come_back_as_another(bench: Bench) {
     assert_ne!(bench.published().agents.number(&id("bob")), number);
 }
 
-pub async fn the_recipient_of_a_dead_letter_may_be_gone(bench: Bench) {
+pub async fn a_dead_letter_of_a_removed_recipient_cannot_be_redriven(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let sent = bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
     let held = bench.claim_one("bob").await;

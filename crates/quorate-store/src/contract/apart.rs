@@ -175,7 +175,7 @@ async fn answers(bench: &Bench) -> Vec<Outcome> {
     answers
 }
 
-pub async fn i16_foreign_and_missing_ids_have_the_same_answer(mut bench: Bench) {
+pub async fn i16_foreign_ids_are_indistinguishable_from_missing_ones(mut bench: Bench) {
     let (here, there) = (bench.space, bench.other_space("there").await);
     bench.start_all(&["alice", "bob"]).await;
     let missing = (answers(&bench).await, bench.store().read(here, reads()).await.expect("reads work"));
@@ -193,7 +193,7 @@ pub async fn i16_foreign_and_missing_ids_have_the_same_answer(mut bench: Bench) 
     assert_eq!(foreign, missing, "whether the other space has it makes no difference");
 }
 
-pub async fn i16_nothing_that_is_sent_reaches_another_space(mut bench: Bench) {
+pub async fn i16_messages_never_cross_spaces(mut bench: Bench) {
     let (here, there) = (bench.space, bench.other_space("there").await);
     bench.start("alice").await;
     bench.enter(there);

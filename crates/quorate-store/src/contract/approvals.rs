@@ -97,7 +97,7 @@ async fn asked(bench: &Bench) {
     bench.ok(agent("alice"), vec![ask("a")]).await;
 }
 
-pub async fn e3_an_approval_says_what_is_proposed_by_whom_and_until_when(bench: Bench) {
+pub async fn e3_an_approval_records_its_action_requester_and_deadline(bench: Bench) {
     bench.start_all(&["alice"]).await;
     let receipt = bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(asking(None))), ask("a")]).await;
     let made = named(&format!("apr_0-{}-0", receipt.seq.expect("a record")));
@@ -112,7 +112,7 @@ pub async fn e3_an_approval_says_what_is_proposed_by_whom_and_until_when(bench: 
     assert_eq!(text(&bench, approval.document).await, LETTER);
 }
 
-pub async fn i14_a_decision_names_the_very_bytes_that_are_pending(bench: Bench) {
+pub async fn i14_a_decision_must_name_the_digest_of_the_pending_action(bench: Bench) {
     asked(&bench).await;
     let other = DecideApproval { digest: digest(OTHER), ..deciding("a", Verdict::Approve) };
     let ops = vec![Op::Put(put("note", "1")), Op::DecideApproval(Box::new(other))];
@@ -130,7 +130,7 @@ pub async fn i14_a_decision_names_the_very_bytes_that_are_pending(bench: Bench) 
     bench.refused_with(Code::NotFound, anna(), vec![decide("never", Verdict::Approve)]).await;
 }
 
-pub async fn e3_the_decision_and_its_delivery_are_one_commit(bench: Bench) {
+pub async fn e3_a_decision_and_its_notification_are_one_commit(bench: Bench) {
     asked(&bench).await;
     let admin = holder(TokenRole::Admin, "root");
     let receipt = bench.ok(admin, vec![decide("a", Verdict::Approve), Op::Put(put("sent", "1"))]).await;
@@ -148,7 +148,7 @@ pub async fn e3_the_decision_and_its_delivery_are_one_commit(bench: Bench) {
     assert_eq!(bench.claim("alice", 1).await, vec![]);
 }
 
-pub async fn e3_an_approved_action_goes_to_whom_it_shall_go(bench: Bench) {
+pub async fn e3_an_approved_action_is_sent_to_its_recipients(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let then = vec![(id("bob"), "letter.send".to_owned())];
     for name in ["a", "b", "c"] {
@@ -172,7 +172,7 @@ pub async fn e3_an_approved_action_goes_to_whom_it_shall_go(bench: Bench) {
     bench.ok(anna(), vec![decide("c", Verdict::Reject)]).await;
 }
 
-pub async fn e3_a_modification_is_approved_as_modified(bench: Bench) {
+pub async fn e3_a_modified_action_is_approved_as_modified(bench: Bench) {
     asked(&bench).await;
     bench.refused_with(Code::Invalid, anna(), vec![decide("a", modify(LETTER))]).await;
     let nothing = Verdict::Modify { patch: payload("[]"), document: None };
@@ -184,7 +184,7 @@ pub async fn e3_a_modification_is_approved_as_modified(bench: Bench) {
     assert_eq!((approval.digest, approval.state.as_str()), (digest(LETTER), "modified"));
 }
 
-pub async fn i14_nobody_decides_what_it_asked_for(bench: Bench) {
+pub async fn i14_a_principal_cannot_decide_its_own_request(bench: Bench) {
     bench.start_all(&["alice"]).await;
     let own = |principal: Principal| (principal.clone(), principal);
     // The same person has other tokens too; the hub itself is no exception.
@@ -204,7 +204,7 @@ pub async fn i14_nobody_decides_what_it_asked_for(bench: Bench) {
     }
 }
 
-pub async fn i14_only_approvers_and_admins_decide(bench: Bench) {
+pub async fn i14_only_approvers_and_admins_may_decide(bench: Bench) {
     asked(&bench).await;
     let others = [
         agent("alice"),
@@ -220,7 +220,7 @@ pub async fn i14_only_approvers_and_admins_decide(bench: Bench) {
     bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
 }
 
-pub async fn i14_what_is_decided_never_changes(bench: Bench) {
+pub async fn i14_a_decided_approval_is_immutable(bench: Bench) {
     asked(&bench).await;
     bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
     let before = found(&bench, "a").await;
@@ -232,7 +232,7 @@ pub async fn i14_what_is_decided_never_changes(bench: Bench) {
     assert_eq!(found(&bench, "a").await, before);
 }
 
-pub async fn i3_a_repeated_decision_has_one_effect_and_one_answer(bench: Bench) {
+pub async fn i3_a_replayed_decision_is_applied_once_and_returns_the_same_receipt(bench: Bench) {
     asked(&bench).await;
     let keyed = |verdict| Commit::new(anna(), vec![decide("a", verdict)]).keyed(repeat_key("k"));
     let first = bench.commit(keyed(Verdict::Approve)).await.expect("it is accepted");
@@ -243,7 +243,7 @@ pub async fn i3_a_repeated_decision_has_one_effect_and_one_answer(bench: Bench) 
     assert_eq!(bench.claim("alice", 5).await.len(), 1);
 }
 
-pub async fn i14_a_timeout_is_expired_and_no_refusal(bench: Bench) {
+pub async fn i14_a_timed_out_approval_is_expired_not_rejected(bench: Bench) {
     asked(&bench).await;
     assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 60_000)));
     bench.pass(60);
@@ -276,7 +276,7 @@ pub async fn e3_a_pending_approval_survives_a_restart(mut bench: Bench) {
     assert_eq!(state(&bench, "a").await, "expired");
 }
 
-pub async fn e3_the_same_request_again_is_the_same_approval(bench: Bench) {
+pub async fn e3_a_repeated_approval_request_is_idempotent(bench: Bench) {
     asked(&bench).await;
     bench.pass(5);
     let again = bench.ok(agent("alice"), vec![ask("a")]).await;
@@ -293,7 +293,7 @@ pub async fn e3_the_same_request_again_is_the_same_approval(bench: Bench) {
     bench.refused_with(Code::Duplicate, agent("bob"), vec![ask("a")]).await;
 }
 
-pub async fn i14_what_was_erased_is_not_approved(bench: Bench) {
+pub async fn i14_an_erased_action_cannot_be_approved(bench: Bench) {
     asked(&bench).await;
     let document = found(&bench, "a").await.document;
     bench.ok(Principal::System, vec![erase(document.seq, document.part)]).await;
@@ -301,7 +301,7 @@ pub async fn i14_what_was_erased_is_not_approved(bench: Bench) {
     bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
 }
 
-pub async fn c1_an_approval_is_no_way_around_the_policy(bench: Bench) {
+pub async fn c1_an_approval_does_not_bypass_the_policy(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let with = RequestApproval { then: vec![(id("bob"), "work".into())], ..asking(Some("a")) };
     bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(with.clone()))]).await;
@@ -319,7 +319,7 @@ pub async fn c1_an_approval_is_no_way_around_the_policy(bench: Bench) {
     bench.ok(agent("alice"), vec![ask("d")]).await;
 }
 
-pub async fn e3_what_no_approval_may_be(bench: Bench) {
+pub async fn e3_invalid_approval_requests_are_refused(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("alice"), vec![send("alice", deliver_to("bob"))]).await;
     let large = "1".repeat(limits::APPROVAL_BYTES_MAX + 1);
@@ -364,7 +364,7 @@ fn called_off(bench: &Bench) -> Vec<ConsumerId> {
     bench.told().into_iter().filter(|(_, told)| refused(told)).map(|(id, _)| id).collect()
 }
 
-pub async fn d8_whoever_waits_for_a_person_is_in_no_circle(bench: Bench) {
+pub async fn d8_waiting_for_an_approval_is_not_a_deadlock(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("alice"), vec![lock("alice", "x", Waiting::No)]).await;
     bench.ok(agent("bob"), vec![lock("bob", "y", Waiting::No)]).await;

@@ -49,7 +49,7 @@ pub async fn a_chain_has_at_most_32_hops(bench: Bench) {
     bench.refused_with(Code::LoopRefused, agent("alice"), vec![send("alice", answer(2))]).await;
 }
 
-pub async fn the_same_message_three_times_in_a_chain_is_refused(bench: Bench) {
+pub async fn the_third_identical_message_in_a_chain_is_refused(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     bench.send_as("alice", led_to("bob", "{}", 1)).await;
     bench.send_as("alice", led_to("bob", "{}", 3)).await;
@@ -71,7 +71,7 @@ pub async fn the_same_message_three_times_in_a_chain_is_refused(bench: Bench) {
     bench.refused_with(Code::LoopRefused, agent("alice"), vec![third()]).await;
 }
 
-pub async fn what_was_refused_or_given_out_again_does_not_count(bench: Bench) {
+pub async fn refused_and_redelivered_messages_do_not_count_as_repetitions(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let mail = || send("alice", led_to("bob", "{}", 1));
     bench.refused(agent("alice"), vec![mail(), mail(), mail()]).await;
@@ -87,7 +87,7 @@ pub async fn what_was_refused_or_given_out_again_does_not_count(bench: Bench) {
     bench.refused_with(Code::LoopRefused, agent("alice"), vec![mail()]).await;
 }
 
-pub async fn a_restart_forgets_what_was_said_in_chains(mut bench: Bench) {
+pub async fn a_restart_resets_repetition_counts(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let mail = || send("alice", led_to("bob", "{}", 1));
     bench.ok(agent("alice"), vec![mail(), mail()]).await;
@@ -97,7 +97,7 @@ pub async fn a_restart_forgets_what_was_said_in_chains(mut bench: Bench) {
     bench.refused_with(Code::LoopRefused, agent("alice"), vec![mail()]).await;
 }
 
-pub async fn each_message_spends_one_of_its_budget(mut bench: Bench) {
+pub async fn each_message_spends_one_unit_of_its_budget(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.refused_with(Code::NotFound, agent("alice"), vec![send("alice", on_budget("bob"))]).await;
     bench.ok(agent("alice"), vec![set(5)]).await;
@@ -116,7 +116,7 @@ pub async fn each_message_spends_one_of_its_budget(mut bench: Bench) {
     assert_eq!((messages_used, warned, money_max), (6, false, Some(5_000_000)));
 }
 
-pub async fn a_refused_or_repeated_message_spends_nothing(bench: Bench) {
+pub async fn refused_and_replayed_messages_spend_no_budget(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("alice"), vec![set(2)]).await;
     let keyed = || Commit::new(agent("alice"), vec![send("alice", on_budget("bob"))]).keyed(repeat_key("k"));
@@ -127,7 +127,7 @@ pub async fn a_refused_or_repeated_message_spends_nothing(bench: Bench) {
     assert_eq!(budget(&bench).await.messages_used, 1);
 }
 
-pub async fn a_budget_belongs_to_whoever_made_it(bench: Bench) {
+pub async fn a_budget_belongs_to_its_creator(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("alice"), vec![set(5)]).await;
     let again = bench.ok(agent("alice"), vec![set(5)]).await;

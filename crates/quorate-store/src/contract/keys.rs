@@ -10,7 +10,7 @@ fn keyed(name: &str, key: &str, ops: Vec<Op>) -> Commit {
     Commit::new(agent(name), ops).keyed(repeat_key(key))
 }
 
-pub async fn a_repeated_commit_has_one_effect_and_one_answer(bench: Bench) {
+pub async fn a_replayed_commit_is_applied_once_and_returns_the_same_receipt(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let commit = || keyed("alice", "k1", vec![send("alice", deliver_to("bob")), Op::Put(put("x", "1"))]);
     let first = bench.commit(commit()).await.expect("accepted");
@@ -22,14 +22,14 @@ pub async fn a_repeated_commit_has_one_effect_and_one_answer(bench: Bench) {
     assert_eq!(bench.counts().ready, 1);
 }
 
-pub async fn a_key_with_other_content_is_refused(bench: Bench) {
+pub async fn a_key_reused_with_different_content_is_refused(bench: Bench) {
     bench.start("alice").await;
     bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "1"))])).await.expect("accepted");
     let other = bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "2"))])).await;
     assert_eq!(other.expect_err("another commit").code, Code::Duplicate);
 }
 
-pub async fn a_key_belongs_to_its_principal(bench: Bench) {
+pub async fn keys_are_scoped_to_the_principal(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "1"))])).await.expect("accepted");
     bench.commit(keyed("bob", "k1", vec![Op::Put(put("x", "2"))])).await.expect("another's key");
@@ -37,7 +37,7 @@ pub async fn a_key_belongs_to_its_principal(bench: Bench) {
     bench.commit(hub).await.expect("the hub's key");
 }
 
-pub async fn a_refusal_uses_up_no_key(bench: Bench) {
+pub async fn a_refused_commit_does_not_consume_its_key(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let early = bench.commit(keyed("alice", "k1", vec![put_at("x", "1", 1)])).await;
     assert_eq!(early.expect_err("nothing there").code, Code::VersionConflict);
@@ -45,7 +45,7 @@ pub async fn a_refusal_uses_up_no_key(bench: Bench) {
     bench.commit(keyed("alice", "k1", vec![put_at("x", "1", 1)])).await.expect("now it fits");
 }
 
-pub async fn i3_a_claim_that_took_nothing_uses_up_no_key_whatever_else_its_record_holds(bench: Bench) {
+pub async fn i3_an_empty_claim_does_not_consume_its_key_even_if_it_writes_a_record(bench: Bench) {
     bench.start("alice").await;
     let new = RegisterAgent { heartbeat_ms: 10_000, ..RegisterAgent::named(id("bob")) };
     bench.ok(agent("bob"), vec![Op::RegisterAgent(new)]).await;
@@ -60,7 +60,7 @@ pub async fn i3_a_claim_that_took_nothing_uses_up_no_key_whatever_else_its_recor
     assert_eq!(bench.commit(claiming()).await.expect("accepted"), taken, "and now it is not");
 }
 
-pub async fn a_claim_that_took_nothing_uses_up_no_key(bench: Bench) {
+pub async fn an_empty_claim_does_not_consume_its_key(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let empty = || keyed("bob", "k1", vec![claim("bob", 1, Waiting::No)]);
     let nothing = bench.commit(empty()).await.expect("accepted");
@@ -71,7 +71,7 @@ pub async fn a_claim_that_took_nothing_uses_up_no_key(bench: Bench) {
 }
 
 // Fails under: a key that is kept only with a record; what said nothing new the first time would say something the second.
-pub async fn i3_what_changed_nothing_changes_nothing_when_it_is_said_again(mut bench: Bench) {
+pub async fn i3_replaying_a_no_op_commit_is_a_no_op(mut bench: Bench) {
     bench.start("alice").await;
     let policy = |preset| Op::SetPolicy(Policy { preset, ..Policy::default() });
     let keyed = |preset| Commit::new(Principal::System, vec![policy(preset)]).keyed(repeat_key("k1"));
@@ -86,7 +86,7 @@ pub async fn i3_what_changed_nothing_changes_nothing_when_it_is_said_again(mut b
     assert_eq!(other.code, Code::Duplicate);
 }
 
-pub async fn a_repeated_claim_gets_the_same_leases(bench: Bench) {
+pub async fn a_replayed_claim_returns_the_same_leases(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     bench.send("alice", "bob").await;
@@ -97,7 +97,7 @@ pub async fn a_repeated_claim_gets_the_same_leases(bench: Bench) {
     assert_eq!((bench.counts().leased, bench.counts().ready), (1, 1));
 }
 
-pub async fn a_repeat_is_answered_whatever_happened_since(bench: Bench) {
+pub async fn a_replay_returns_the_original_receipt_after_later_changes(bench: Bench) {
     let old = bench.start("alice").await;
     let write = || Commit { epoch: Some(old), ..keyed("alice", "k1", vec![put_at("x", "1", 0)]) };
     let first = bench.commit(write()).await.expect("accepted");
@@ -107,7 +107,7 @@ pub async fn a_repeat_is_answered_whatever_happened_since(bench: Bench) {
     assert_eq!(again, first);
 }
 
-pub async fn two_commits_in_a_batch_may_bear_one_key(bench: Bench) {
+pub async fn a_key_repeated_within_one_batch_is_a_replay(bench: Bench) {
     bench.start("alice").await;
     let commit = |text: &str| keyed("alice", "k1", vec![Op::Put(put("x", text))]);
     let batch = vec![commit("1"), commit("1"), commit("2")];
@@ -117,7 +117,7 @@ pub async fn two_commits_in_a_batch_may_bear_one_key(bench: Bench) {
     assert_eq!(outcomes[2].as_ref().expect_err("another commit").code, Code::Duplicate);
 }
 
-pub async fn a_jump_of_the_wall_clock_forgets_no_key(bench: Bench) {
+pub async fn a_wall_clock_jump_does_not_expire_keys(bench: Bench) {
     bench.start("alice").await;
     let write = |key: &str, text: &str| keyed("alice", key, vec![Op::Put(put("x", text))]);
     let first = bench.commit(write("k1", "1")).await.expect("accepted");

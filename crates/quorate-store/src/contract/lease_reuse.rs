@@ -30,7 +30,7 @@ pub async fn i4_one_delivery_lease_allows_one_step(mut bench: Bench) {
     }
 }
 
-pub async fn i3_a_commit_of_acks_alone_may_be_repeated(bench: Bench) {
+pub async fn i3_a_commit_of_only_acks_may_be_repeated(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for _ in 0..2 {
         bench.send("alice", "bob").await;

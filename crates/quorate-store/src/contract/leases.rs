@@ -10,7 +10,7 @@ use super::words::{
 };
 use crate::DeliveryState;
 
-pub async fn what_is_acked_never_comes_again(mut bench: Bench) {
+pub async fn an_acked_delivery_is_never_redelivered(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -26,7 +26,7 @@ pub async fn what_is_acked_never_comes_again(mut bench: Bench) {
     assert_eq!(bench.state(held.delivery).await, Some(ended));
 }
 
-pub async fn a_repeated_ack_has_the_same_answer(bench: Bench) {
+pub async fn a_repeated_ack_returns_the_same_result(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -39,7 +39,7 @@ pub async fn a_repeated_ack_has_the_same_answer(bench: Bench) {
     bench.refused_with(Code::StaleLease, agent("bob"), vec![wrong]).await;
 }
 
-pub async fn an_ack_repeated_in_one_commit(bench: Bench) {
+pub async fn an_ack_repeated_within_one_commit_is_idempotent(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -49,7 +49,7 @@ pub async fn an_ack_repeated_in_one_commit(bench: Bench) {
     bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&held), retry(&held)]).await;
 }
 
-pub async fn a_stale_token_changes_nothing(bench: Bench) {
+pub async fn a_stale_lease_token_is_refused(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let old = bench.claim_one("bob").await;
@@ -70,7 +70,7 @@ pub async fn a_stale_token_changes_nothing(bench: Bench) {
     }
 }
 
-pub async fn a_refusal_names_every_stale_item(bench: Bench) {
+pub async fn a_refusal_lists_every_stale_item(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for _ in 0..3 {
         bench.send("alice", "bob").await;
@@ -98,7 +98,7 @@ pub async fn a_refusal_names_every_stale_item(bench: Bench) {
     bench.ok(agent("bob"), vec![ack(&held[1])]).await;
 }
 
-pub async fn only_the_recipient_ends_a_delivery(bench: Bench) {
+pub async fn only_the_recipient_may_end_a_delivery(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -108,7 +108,7 @@ pub async fn only_the_recipient_ends_a_delivery(bench: Bench) {
     bench.ok(Principal::System, vec![ack(&held)]).await;
 }
 
-pub async fn a_delivery_that_never_was_is_not_found(bench: Bench) {
+pub async fn an_unknown_delivery_is_not_found(bench: Bench) {
     bench.start("bob").await;
     for number in [0, 1, 7, (1 << 47) - 1] {
         for op in [Op::Ack(lease_of(number, 1)), redrive(DeliveryNo(number))] {
@@ -118,7 +118,7 @@ pub async fn a_delivery_that_never_was_is_not_found(bench: Bench) {
     }
 }
 
-pub async fn a_retry_waits_its_delay(bench: Bench) {
+pub async fn a_nacked_delivery_is_redelivered_after_its_delay(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -131,7 +131,7 @@ pub async fn a_retry_waits_its_delay(bench: Bench) {
     assert_eq!((again.delivery, again.attempt), (held.delivery, 2));
 }
 
-pub async fn a_release_counts_no_try(bench: Bench) {
+pub async fn a_release_does_not_count_as_an_attempt(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", Message { attempts_max: 1, ..deliver_to("bob") }).await;
     for _ in 0..3 {
@@ -144,7 +144,7 @@ pub async fn a_release_counts_no_try(bench: Bench) {
     assert_eq!(bench.counts().dead, 1, "the one try that counted was the last");
 }
 
-pub async fn after_the_last_try_it_is_dead(bench: Bench) {
+pub async fn a_delivery_is_dead_lettered_after_its_last_attempt(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", Message { attempts_max: 2, ..deliver_to("bob") }).await;
     let first = bench.claim_one("bob").await;
@@ -172,7 +172,7 @@ pub async fn a_dead_letter_keeps_its_reason(bench: Bench) {
     assert_eq!(letters[0].attempts, 1);
 }
 
-pub async fn a_dead_letter_is_redriven_with_all_its_tries(bench: Bench) {
+pub async fn a_redrive_resets_the_attempt_count(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", Message { attempts_max: 2, ..deliver_to("bob") }).await;
     let first = bench.claim_one("bob").await;
@@ -189,7 +189,7 @@ pub async fn a_dead_letter_is_redriven_with_all_its_tries(bench: Bench) {
     assert_eq!((bench.counts().dead, bench.counts().ready), (1, 0));
 }
 
-pub async fn only_dead_letters_are_redriven(bench: Bench) {
+pub async fn only_dead_letters_can_be_redriven(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let drive = || vec![redrive(DeliveryNo(1))];
@@ -200,7 +200,7 @@ pub async fn only_dead_letters_are_redriven(bench: Bench) {
     bench.refused_with(Code::NotFound, Principal::System, drive()).await;
 }
 
-pub async fn a_redrive_sees_what_its_commit_did(bench: Bench) {
+pub async fn a_redrive_sees_earlier_operations_of_its_commit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -225,7 +225,7 @@ pub async fn a_redrive_sees_what_its_commit_did(bench: Bench) {
     assert_eq!(bench.counts().dead, 1);
 }
 
-pub async fn a_dead_letter_of_many_turns_keeps_its_last_reason(bench: Bench) {
+pub async fn a_dead_letter_keeps_the_reason_of_its_last_attempt(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -241,7 +241,7 @@ pub async fn a_dead_letter_of_many_turns_keeps_its_last_reason(bench: Bench) {
     assert_eq!(bench.dead_letters().await[0].reason, "the second");
 }
 
-pub async fn a_purge_ends_everything_open(bench: Bench) {
+pub async fn a_purge_ends_all_open_deliveries(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for _ in 0..3 {
         bench.send("alice", "bob").await;
@@ -257,7 +257,7 @@ pub async fn a_purge_ends_everything_open(bench: Bench) {
     assert_eq!((again.seq, again.results), (None, vec![OpResult::Purged { count: 0 }]));
 }
 
-pub async fn every_token_is_above_the_ones_before(mut bench: Bench) {
+pub async fn lease_tokens_strictly_increase(mut bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     let mut last = Token(0);
     for round in 0..4 {
@@ -273,7 +273,7 @@ pub async fn every_token_is_above_the_ones_before(mut bench: Bench) {
     }
 }
 
-pub async fn the_counts_add_up(bench: Bench) {
+pub async fn delivery_counts_match_the_delivery_states(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for _ in 0..6 {
         bench.send("alice", "bob").await;
@@ -294,7 +294,7 @@ pub async fn the_counts_add_up(bench: Bench) {
     assert_eq!((counts.ready, counts.scheduled, counts.leased, counts.purged), (0, 0, 0, 5));
 }
 
-pub async fn one_step_is_all_or_nothing(bench: Bench) {
+pub async fn a_commit_is_atomic(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -307,7 +307,7 @@ pub async fn one_step_is_all_or_nothing(bench: Bench) {
     assert_eq!(claimed(&receipt), vec![]);
 }
 
-pub async fn a_redriven_letter_that_ends_in_the_same_commit_is_no_dead_letter(bench: Bench) {
+pub async fn a_redriven_delivery_that_expires_in_the_same_commit_is_not_a_dead_letter(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", expiring("bob", START_MS + 10_000)).await;
     let held = bench.claim_one("bob").await;

@@ -12,7 +12,7 @@ use super::words::{agent, deliver_to, id, payload, register, send};
 
 const OPS: usize = limits::OPS_MAX;
 
-pub async fn an_inbox_holds_100_000(bench: Bench) {
+pub async fn an_inbox_holds_at_most_100_000_open_deliveries(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for _ in 0..limits::INBOX_MAX / OPS {
         bench.ok(agent("alice"), (0..OPS).map(|_| send("alice", deliver_to("bob"))).collect()).await;
@@ -29,7 +29,7 @@ pub async fn an_inbox_holds_100_000(bench: Bench) {
     bench.send("alice", "bob").await;
 }
 
-pub async fn a_space_knows_100_000_agents(bench: Bench) {
+pub async fn a_space_has_at_most_100_000_agents(bench: Bench) {
     let names: Vec<String> = (0..limits::AGENTS_MAX).map(|number| format!("a{number}")).collect();
     for some in names.chunks(OPS) {
         bench.ok(Principal::System, some.iter().map(|name| register(name)).collect()).await;
@@ -51,7 +51,7 @@ fn done(held: &TaskHanded) -> Op {
     Op::CompleteTask(CompleteTask::done(held.lease_ref(), None))
 }
 
-pub async fn c4_a_space_has_10_000_open_tasks(mut bench: Bench) {
+pub async fn c4_a_space_has_at_most_10_000_open_tasks(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let most = limits::TASKS_OPEN_MAX;
     // One that all the others but the last need, and the last needs them all.
@@ -78,7 +78,7 @@ pub async fn c4_a_space_has_10_000_open_tasks(mut bench: Bench) {
     bench.ok(agent("alice"), vec![one_more()]).await;
 }
 
-pub async fn c4_at_most_4096_tasks_are_in_flight(bench: Bench) {
+pub async fn c4_an_agent_has_at_most_4096_tasks_in_flight(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let extra = 3;
     bench.ok(agent("alice"), vec![make(vec![NewTask::new("work"); limits::IN_FLIGHT_MAX + extra])]).await;
@@ -96,7 +96,7 @@ pub async fn c4_at_most_4096_tasks_are_in_flight(bench: Bench) {
     assert!(matches!(&told[..], [(ConsumerId(1), Told::TaskHanded(_))]), "room was made: {told:?}");
 }
 
-pub async fn i21_a_space_has_10_000_tokens(bench: Bench) {
+pub async fn i21_a_space_has_at_most_10_000_tokens(bench: Bench) {
     let token = |number: usize| {
         let mut digest = [0; 32];
         digest[..8].copy_from_slice(&(number as u64).to_be_bytes());
@@ -118,7 +118,7 @@ pub async fn i21_a_space_has_10_000_tokens(bench: Bench) {
     assert_eq!(bench.published().tokens.len(), limits::TOKENS_MAX);
 }
 
-pub async fn d3_a_space_has_10_000_pools(bench: Bench) {
+pub async fn d3_a_space_has_at_most_10_000_pools(bench: Bench) {
     let most = limits::POOLS_MAX;
     let able = |number: usize| {
         let first = number * limits::LIST_MAX;
@@ -139,7 +139,7 @@ pub async fn d3_a_space_has_10_000_pools(bench: Bench) {
     bench.ok(Principal::System, vec![to_pool(0), to_pool(most - 1)]).await;
 }
 
-pub async fn d4_a_space_has_100_000_subscriptions(bench: Bench) {
+pub async fn d4_a_space_has_at_most_100_000_subscriptions(bench: Bench) {
     let (most, each) = (limits::SUBSCRIPTIONS_MAX, limits::SUBSCRIPTIONS_PER_AGENT_MAX);
     let names: Vec<String> = (0..=most / each).map(|number| format!("a{number}")).collect();
     for some in names.chunks(OPS) {

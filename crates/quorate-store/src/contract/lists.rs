@@ -87,7 +87,7 @@ fn ids(page: &[ListedItem]) -> Vec<String> {
     page.iter().map(id).collect()
 }
 
-pub async fn items_are_listed_in_the_order_of_their_creation(mut bench: Bench) {
+pub async fn items_are_listed_in_creation_order(mut bench: Bench) {
     bench.start("alice").await;
     let mut made = Vec::new();
     for _ in 0..12 {
@@ -103,7 +103,7 @@ pub async fn items_are_listed_in_the_order_of_their_creation(mut bench: Bench) {
     bench.assert_created(ItemKind::Task, &made).await;
 }
 
-pub async fn items_of_one_record_are_listed_in_its_order(mut bench: Bench) {
+pub async fn items_of_one_record_keep_the_order_of_its_operations(mut bench: Bench) {
     bench.start("alice").await;
     bench.ok(agent("alice"), vec![snapshot("c"), snapshot("b"), budget("y", 1), snapshot("d")]).await;
     bench.ok(agent("alice"), vec![budget("x", 1), snapshot("a")]).await;
@@ -120,7 +120,7 @@ pub async fn items_of_one_record_are_listed_in_its_order(mut bench: Bench) {
     assert_eq!(ids(&later), ["a"], "after the end of the first record");
 }
 
-pub async fn an_update_moves_no_item(mut bench: Bench) {
+pub async fn an_update_does_not_change_the_list_order(mut bench: Bench) {
     bench.start("alice").await;
     for name in ["c", "a", "b"] {
         bench.ok(agent("alice"), vec![open_session(name), budget(name, 1)]).await;
@@ -138,7 +138,7 @@ pub async fn an_update_moves_no_item(mut bench: Bench) {
     }
 }
 
-pub async fn an_item_that_is_created_again_is_the_newest(mut bench: Bench) {
+pub async fn a_recreated_item_is_listed_as_the_newest(mut bench: Bench) {
     bench.start("alice").await;
     for name in ["a", "b", "c"] {
         bench.ok(agent("alice"), vec![snapshot(name)]).await;
@@ -157,7 +157,7 @@ pub async fn an_item_that_is_created_again_is_the_newest(mut bench: Bench) {
     }
 }
 
-pub async fn a_list_goes_on_while_items_come_and_go(bench: Bench) {
+pub async fn a_cursor_stays_valid_while_items_are_created_and_removed(bench: Bench) {
     bench.start("alice").await;
     let make = |names: &[&str]| names.iter().map(|name| snapshot(name)).collect::<Vec<_>>();
     bench.ok(agent("alice"), make(&["d", "b"])).await;
@@ -179,7 +179,7 @@ pub async fn a_list_goes_on_while_items_come_and_go(bench: Bench) {
     assert_eq!(found, [vec!["d"], vec!["a", "e", "b"], vec!["d", "e"]]);
 }
 
-pub async fn a_list_is_of_one_kind_and_one_space(mut bench: Bench) {
+pub async fn a_list_is_scoped_to_one_kind_and_one_space(mut bench: Bench) {
     let there = bench.other_space("there").await;
     bench.start("alice").await;
     bench.ok(agent("alice"), vec![snapshot("a"), open_session("s")]).await;

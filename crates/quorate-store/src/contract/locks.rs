@@ -82,7 +82,7 @@ fn granted(consumer: u64, fences: &[(&str, u64)]) -> (ConsumerId, Told) {
     (ConsumerId(consumer), Told::Locked(locked(fences)))
 }
 
-pub async fn one_holds_a_lock_at_a_time(bench: Bench) {
+pub async fn a_lock_has_one_holder_at_a_time(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     assert_eq!(held(&bench, "alice", &["x"]).await, locked(&[("x", 1)]));
     bench.refused_with(Code::Timeout, agent("bob"), vec![acquire("bob", &["x"])]).await;
@@ -93,7 +93,7 @@ pub async fn one_holds_a_lock_at_a_time(bench: Bench) {
     assert_eq!(found.grants[0].holder, bench.published().agents.number(&id("bob")).expect("bob"));
 }
 
-pub async fn as_many_hold_a_lock_as_its_capacity(bench: Bench) {
+pub async fn a_lock_has_at_most_as_many_holders_as_its_capacity(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let two = Op::AcquireLocks(AcquireLocks { capacity: Some(2), ..ask("alice", &["x"]) });
     bench.ok(agent("alice"), vec![two]).await;
@@ -109,7 +109,7 @@ pub async fn as_many_hold_a_lock_as_its_capacity(bench: Bench) {
     assert_eq!(lock(&bench, "x").await.capacity, 1, "a free lock may change");
 }
 
-pub async fn several_locks_are_given_together(bench: Bench) {
+pub async fn several_locks_are_acquired_atomically(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     held(&bench, "alice", &["b"]).await;
     bench.refused_with(Code::Timeout, agent("bob"), vec![acquire("bob", &["c", "b", "a"])]).await;
@@ -119,7 +119,7 @@ pub async fn several_locks_are_given_together(bench: Bench) {
     assert_eq!(bench.told(), vec![granted(1, &[("a", 1), ("b", 2), ("c", 1)])]);
 }
 
-pub async fn whoever_waits_gets_the_lock_in_turn(bench: Bench) {
+pub async fn lock_waiters_are_served_by_priority_then_arrival(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     held(&bench, "alice", &["x"]).await;
     stands_in_line(&bench, "bob", &["x"], 1).await;
@@ -136,7 +136,7 @@ pub async fn whoever_waits_gets_the_lock_in_turn(bench: Bench) {
     assert_eq!(bench.told(), vec![granted(2, &[("x", 2)]), granted(1, &[("x", 3)]), granted(3, &[("x", 4)])]);
 }
 
-pub async fn nobody_overtakes_whoever_waits(bench: Bench) {
+pub async fn a_new_acquire_does_not_overtake_waiters(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     held(&bench, "alice", &["x"]).await;
     stands_in_line(&bench, "bob", &["x", "y"], 1).await;
@@ -146,7 +146,7 @@ pub async fn nobody_overtakes_whoever_waits(bench: Bench) {
     assert_eq!(bench.told(), vec![granted(2, &[("y", 1)])], "whoever leaves makes room for those behind");
 }
 
-pub async fn a_hold_ends_with_its_time(bench: Bench) {
+pub async fn a_lock_hold_expires(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     held(&bench, "alice", &["x"]).await;
     stands_in_line(&bench, "bob", &["x"], 1).await;
@@ -165,7 +165,7 @@ pub async fn a_hold_ends_with_its_time(bench: Bench) {
     }
 }
 
-pub async fn a_renewal_leaves_no_record(bench: Bench) {
+pub async fn a_lock_renewal_leaves_no_record(bench: Bench) {
     bench.start("alice").await;
     held(&bench, "alice", &["x", "y"]).await;
     let both = |ttl_ms| Op::RenewLocks(RenewLocks { locks: vec![fence("x", 1), fence("y", 1)], ttl_ms });
@@ -173,7 +173,7 @@ pub async fn a_renewal_leaves_no_record(bench: Bench) {
     assert_eq!(bench.ok(agent("alice"), vec![both(Some(60_000))]).await.seq, None);
 }
 
-pub async fn a_renewal_may_say_for_how_long(mut bench: Bench) {
+pub async fn a_lock_renewal_may_set_the_ttl(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     held(&bench, "alice", &["x"]).await;
     bench.ok(agent("alice"), vec![renew_for(60_000, "x", 1)]).await;
@@ -201,7 +201,7 @@ pub async fn a_renewal_may_say_for_how_long(mut bench: Bench) {
     assert!(bench.sweep().await.seq.is_some(), "after a restart it runs as long as it was given for");
 }
 
-pub async fn a_new_start_gives_locks_back(bench: Bench) {
+pub async fn a_new_epoch_releases_locks(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     held(&bench, "alice", &["x"]).await;
     held(&bench, "bob", &["y"]).await;
@@ -215,7 +215,7 @@ pub async fn a_new_start_gives_locks_back(bench: Bench) {
     assert!(lock(&bench, "x").await.is_free() && lock(&bench, "y").await.is_free());
 }
 
-pub async fn only_the_holder_keeps_or_releases_a_lock(bench: Bench) {
+pub async fn only_the_holder_may_renew_or_release_a_lock(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.refused_with(Code::Forbidden, agent("bob"), vec![acquire("alice", &["x"])]).await;
     held(&bench, "alice", &["x"]).await;
@@ -228,7 +228,7 @@ pub async fn only_the_holder_keeps_or_releases_a_lock(bench: Bench) {
     bench.refused_with(Code::StaleFence, agent("alice"), vec![release("x", 2)]).await;
 }
 
-pub async fn a_write_under_a_stale_fence_is_refused(bench: Bench) {
+pub async fn a_write_with_a_stale_fencing_token_is_refused(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     held(&bench, "alice", &["x"]).await;
     bench.ok(agent("alice"), vec![put_under("x", 1)]).await;
@@ -243,7 +243,7 @@ pub async fn a_write_under_a_stale_fence_is_refused(bench: Bench) {
     bench.ok(agent("bob"), vec![put_under("x", 2)]).await;
 }
 
-pub async fn a_refused_commit_gives_and_takes_no_lock(bench: Bench) {
+pub async fn a_refused_commit_neither_acquires_nor_releases_locks(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let wrong = || delete("k", Some(9));
     bench.refused(agent("alice"), vec![acquire("alice", &["x"]), wrong()]).await;
@@ -256,7 +256,7 @@ pub async fn a_refused_commit_gives_and_takes_no_lock(bench: Bench) {
     assert_eq!(bench.told(), vec![granted(1, &[("x", 2)])]);
 }
 
-pub async fn later_operations_see_earlier_locks(bench: Bench) {
+pub async fn later_operations_see_earlier_lock_changes_of_the_same_commit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let ops = vec![acquire("alice", &["x"]), put_under("x", 1), release("x", 1), acquire("alice", &["x"])];
     let receipt = bench.ok(agent("alice"), ops).await;
@@ -266,7 +266,7 @@ pub async fn later_operations_see_earlier_locks(bench: Bench) {
     assert_eq!(receipt.results[2], OpResult::Locked(locked(&[("x", 3)])));
 }
 
-pub async fn a_repeated_acquire_is_answered_the_same(mut bench: Bench) {
+pub async fn a_replayed_acquire_returns_the_same_fencing_tokens(mut bench: Bench) {
     bench.start("alice").await;
     let keyed = || Commit::new(agent("alice"), vec![acquire("alice", &["x"])]).keyed(repeat_key("k"));
     let first = bench.commit(keyed()).await;
@@ -276,7 +276,7 @@ pub async fn a_repeated_acquire_is_answered_the_same(mut bench: Bench) {
     assert_eq!(lock(&bench, "x").await.last_fence, Fence(1));
 }
 
-pub async fn fences_go_on_after_a_restart(mut bench: Bench) {
+pub async fn fencing_tokens_keep_increasing_after_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     held(&bench, "alice", &["x", "y"]).await;
     stands_in_line(&bench, "bob", &["x"], 1).await;
@@ -293,7 +293,7 @@ pub async fn fences_go_on_after_a_restart(mut bench: Bench) {
     bench.refused_with(Code::StaleFence, agent("alice"), vec![put_under("x", 1)]).await;
 }
 
-pub async fn at_most_1_000_waits_for_locks_of_one_agent(bench: Bench) {
+pub async fn a_lock_has_at_most_1_000_waiters(bench: Bench) {
     bench.start("alice").await;
     held(&bench, "alice", &["x"]).await;
     let most = limits::LOCK_WAITS_PER_AGENT_MAX as u64;

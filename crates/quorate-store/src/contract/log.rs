@@ -28,7 +28,7 @@ pub async fn every_change_is_one_record(bench: Bench) {
     assert_eq!(records[3].at, receipt.at);
 }
 
-pub async fn the_log_is_read_in_pages(bench: Bench) {
+pub async fn the_log_is_paged(bench: Bench) {
     bench.start("alice").await;
     for text in ["1", "2", "3", "4"] {
         bench.ok(agent("alice"), vec![Op::Put(put("k", text))]).await;
@@ -42,7 +42,7 @@ pub async fn the_log_is_read_in_pages(bench: Bench) {
 }
 
 /// A page of bodies may end early where records are large; page after page they are the whole log.
-pub async fn bodies_in_pages_are_the_log(bench: Bench) {
+pub async fn paged_record_bodies_cover_the_whole_log(bench: Bench) {
     bench.start("alice").await;
     for n in 0..4 {
         let large = (0..200).map(|m| Op::Put(put(&format!("{}/{n}/{m}", "k".repeat(400)), "1"))).collect();
@@ -60,7 +60,7 @@ pub async fn bodies_in_pages_are_the_log(bench: Bench) {
     assert_eq!(bodies.iter().map(seen).collect::<Vec<_>>(), log.iter().map(seen).collect::<Vec<_>>());
 }
 
-pub async fn commits_of_a_batch_stand_each_for_itself(bench: Bench) {
+pub async fn commits_of_a_batch_are_decided_independently(bench: Bench) {
     bench.start("alice").await;
     let commit = |ops| Commit::new(agent("alice"), ops);
     let batch = vec![
@@ -76,12 +76,12 @@ pub async fn commits_of_a_batch_stand_each_for_itself(bench: Bench) {
     bench.ok(agent("alice"), vec![put_at("never", "1", 0)]).await;
 }
 
-pub async fn an_empty_batch_is_answered(bench: Bench) {
+pub async fn an_empty_batch_returns_no_outcomes(bench: Bench) {
     let outcomes = bench.store().transact(bench.space, vec![]).await.expect("the storage works");
     assert!(outcomes.is_empty());
 }
 
-pub async fn what_is_published_follows_the_log(bench: Bench) {
+pub async fn the_published_state_is_updated_before_the_commit_is_acknowledged(bench: Bench) {
     let mut published = bench.store().published(bench.space).expect("the space is there");
     published.mark_unchanged();
     let receipt = bench.ok(Principal::System, vec![register("alice")]).await;

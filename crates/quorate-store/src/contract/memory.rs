@@ -41,7 +41,7 @@ fn version(receipt: &Receipt) -> Version {
     }
 }
 
-pub async fn versions_go_up_by_one(bench: Bench) {
+pub async fn each_write_increments_the_version(bench: Bench) {
     bench.start("alice").await;
     assert_eq!(version(&bench.ok(agent("alice"), vec![put_at("k", "1", 0)]).await), Version(1));
     assert_eq!(version(&bench.ok(agent("alice"), vec![put_at("k", "2", 1)]).await), Version(2));
@@ -49,7 +49,7 @@ pub async fn versions_go_up_by_one(bench: Bench) {
     assert_eq!(text(&bench, "k", When::Now).await.as_deref(), Some("3"));
 }
 
-pub async fn a_wrong_version_is_refused_with_the_current_one(bench: Bench) {
+pub async fn a_version_conflict_reports_the_current_version(bench: Bench) {
     bench.start("alice").await;
     for (expect, current) in [(1, 0), (99, 0)] {
         let refused = bench.refused(agent("alice"), vec![put_at("k", "1", expect)]).await;
@@ -66,7 +66,7 @@ pub async fn a_wrong_version_is_refused_with_the_current_one(bench: Bench) {
     assert_eq!(text(&bench, "k", When::Now).await.as_deref(), Some("2"));
 }
 
-pub async fn versions_go_on_after_a_delete(bench: Bench) {
+pub async fn versions_continue_after_a_delete(bench: Bench) {
     bench.start("alice").await;
     bench.ok(agent("alice"), vec![put_at("k", "1", 0)]).await;
     assert_eq!(version(&bench.ok(agent("alice"), vec![delete("k", Some(1))]).await), Version(2));
@@ -75,7 +75,7 @@ pub async fn versions_go_on_after_a_delete(bench: Bench) {
     assert_eq!(version(&bench.ok(agent("alice"), vec![put_at("k", "3", 0)]).await), Version(3));
 }
 
-pub async fn what_is_not_there_is_not_deleted(bench: Bench) {
+pub async fn deleting_a_missing_entry_is_refused(bench: Bench) {
     bench.start("alice").await;
     bench.refused_with(Code::NotFound, agent("alice"), vec![delete("k", None)]).await;
     bench.refused_with(Code::NotFound, agent("alice"), vec![delete("k", Some(0))]).await;
@@ -85,7 +85,7 @@ pub async fn what_is_not_there_is_not_deleted(bench: Bench) {
     bench.refused_with(Code::NotFound, agent("alice"), vec![delete("k", None)]).await;
 }
 
-pub async fn a_tombstone_is_history_and_not_an_entry(bench: Bench) {
+pub async fn a_tombstone_is_in_the_history_but_not_listed(bench: Bench) {
     bench.start("alice").await;
     bench.ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await;
     bench.ok(agent("alice"), vec![delete("k", None)]).await;
@@ -99,7 +99,7 @@ pub async fn a_tombstone_is_history_and_not_an_entry(bench: Bench) {
     assert_eq!(versions, [false, true]);
 }
 
-pub async fn an_entry_says_who_wrote_what_when(bench: Bench) {
+pub async fn an_entry_records_author_type_time_and_dependencies(bench: Bench) {
     bench.start("alice").await;
     bench.ok(agent("alice"), vec![Op::Put(put("base", "0"))]).await;
     bench.pass(3);
@@ -123,7 +123,7 @@ pub async fn an_entry_says_who_wrote_what_when(bench: Bench) {
     assert_eq!(found.content, Some(payload("<yes/>")));
 }
 
-pub async fn an_entry_is_read_as_it_was(bench: Bench) {
+pub async fn an_entry_can_be_read_as_of_an_earlier_point(bench: Bench) {
     bench.start("alice").await;
     let mut seqs = Vec::new();
     for text in ["1", "2", "3"] {
@@ -150,7 +150,7 @@ pub async fn an_entry_is_read_as_it_was(bench: Bench) {
     assert_eq!(entry(&bench, "nothing", When::Now).await, None);
 }
 
-pub async fn history_is_paged_and_never_changes(bench: Bench) {
+pub async fn history_is_paged_and_immutable(bench: Bench) {
     bench.start("alice").await;
     for text in ["1", "2", "3"] {
         bench.ok(agent("alice"), vec![Op::Put(put("k", text))]).await;
@@ -199,7 +199,7 @@ pub async fn entries_are_listed_by_prefix_type_and_author(bench: Bench) {
     assert_eq!(listed(&bench, list("x", None, None, None, 9)).await, [""; 0]);
 }
 
-pub async fn later_operations_see_earlier_ones(bench: Bench) {
+pub async fn later_operations_see_earlier_ones_of_the_same_commit(bench: Bench) {
     bench.start("alice").await;
     let dependent = PutEntry { depends_on: vec![key("k")], ..put("d", "{}") };
     let ops = vec![
@@ -221,7 +221,7 @@ pub async fn later_operations_see_earlier_ones(bench: Bench) {
     assert_eq!(text(&bench, "k", When::Version(Version(2))).await.as_deref(), Some("2"));
 }
 
-pub async fn an_erased_payload_is_blank(bench: Bench) {
+pub async fn an_erased_payload_reads_as_zeros(bench: Bench) {
     bench.start("alice").await;
     let ops =
         vec![send("alice", deliver_to("alice")), Op::Put(put("k", "secret")), Op::Put(put("l", "kept"))];
@@ -243,7 +243,7 @@ pub async fn an_erased_payload_is_blank(bench: Bench) {
     }
 }
 
-pub async fn what_has_no_payload_is_not_erased(bench: Bench) {
+pub async fn erasing_a_missing_payload_is_refused(bench: Bench) {
     bench.start("alice").await;
     let seq = bench.ok(agent("alice"), vec![Op::Put(put("k", "1"))]).await.seq.expect("a record");
     for (seq, part) in [(seq, 1), (Seq(1), 0), (Seq(0), 0), (Seq(seq.0 + 1), 0), (seq, u32::MAX)] {

@@ -10,7 +10,7 @@ async fn order(bench: &Bench, count: u32) -> Vec<u64> {
     bench.claim("bob", count).await.iter().map(|one| one.delivery.0).collect()
 }
 
-pub async fn first_sent_is_first_taken(bench: Bench) {
+pub async fn deliveries_are_claimed_in_fifo_order(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for _ in 0..5 {
         bench.send("alice", "bob").await;
@@ -20,7 +20,7 @@ pub async fn first_sent_is_first_taken(bench: Bench) {
     assert_eq!(order(&bench, 9).await, [0_u64; 0], "what is held is not given out");
 }
 
-pub async fn higher_priority_goes_first(bench: Bench) {
+pub async fn higher_priority_is_claimed_first(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for priority in [Priority::LOW, Priority::NORMAL, Priority::URGENT, Priority::HIGH, Priority::URGENT] {
         bench.send_as("alice", with_priority("bob", priority)).await;
@@ -30,7 +30,7 @@ pub async fn higher_priority_goes_first(bench: Bench) {
     assert_eq!(bench.published().ready_by_level, [0; 4]);
 }
 
-pub async fn rank_orders_within_a_level(bench: Bench) {
+pub async fn rank_orders_deliveries_within_a_priority_level(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for ten in [4, 6, 5, 6, 7, 3] {
         let priority = Priority::from_ten(ten).expect("between 1 and 10");
@@ -39,7 +39,7 @@ pub async fn rank_orders_within_a_level(bench: Bench) {
     assert_eq!(order(&bench, 9).await, [5, 2, 4, 3, 1, 6]);
 }
 
-pub async fn after_64_higher_ones_a_lower_one_goes_out(bench: Bench) {
+pub async fn a_lower_priority_is_served_after_64_higher_ones(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", with_priority("bob", Priority::LOW)).await;
     bench.send_as("alice", with_priority("bob", Priority::NORMAL)).await;
@@ -53,7 +53,7 @@ pub async fn after_64_higher_ones_a_lower_one_goes_out(bench: Bench) {
     assert_eq!(taken[count + 1..], [67, 68, 69, 70, 71], "then the higher ones again");
 }
 
-pub async fn after_60_s_a_lower_one_goes_out(bench: Bench) {
+pub async fn a_lower_priority_is_served_after_60_s(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", with_priority("bob", Priority::LOW)).await;
     bench.send_as("alice", with_priority("bob", Priority::LOW)).await;
@@ -68,7 +68,7 @@ pub async fn after_60_s_a_lower_one_goes_out(bench: Bench) {
     assert_eq!(order(&bench, 2).await, [2, 7]);
 }
 
-pub async fn what_comes_back_is_older_than_what_waits(bench: Bench) {
+pub async fn a_returned_delivery_keeps_its_place_before_newer_ones(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     bench.send("alice", "bob").await;
@@ -77,7 +77,7 @@ pub async fn what_comes_back_is_older_than_what_waits(bench: Bench) {
     assert_eq!(order(&bench, 9).await, [1, 2]);
 }
 
-pub async fn senders_keep_their_order_across_a_full_hand(bench: Bench) {
+pub async fn delayed_retries_are_redelivered_in_send_order(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     for from in ["alice", "carol", "alice", "carol"] {
         bench.send(from, "bob").await;
@@ -90,7 +90,7 @@ pub async fn senders_keep_their_order_across_a_full_hand(bench: Bench) {
     assert_eq!(order(&bench, 9).await, [1, 2]);
 }
 
-pub async fn a_claim_takes_no_more_than_it_may(bench: Bench) {
+pub async fn a_claim_takes_at_most_its_maximum(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let head = bench.head();
     let empty = bench.ok(agent("bob"), vec![claim("bob", 5, Waiting::No)]).await;

@@ -60,7 +60,7 @@ async fn bytes(bench: &Bench, part: Option<PartRef>) -> String {
     }
 }
 
-pub async fn a_procedure_goes_on_one_version_after_the_other(bench: Bench) {
+pub async fn each_step_increments_the_procedure_version(bench: Bench) {
     bench.start_all(&["alice"]).await;
     let receipt = bench.ok(agent("alice"), vec![start(None), start(None)]).await;
     let second = format!("prc_0-{}-1", receipt.seq.expect("a record"));
@@ -91,7 +91,7 @@ pub async fn a_procedure_goes_on_one_version_after_the_other(bench: Bench) {
     assert_eq!(bytes(&bench, over.result).await, "\"sign\"");
 }
 
-pub async fn a_stale_step_is_refused_with_all_that_goes_with_it(bench: Bench) {
+pub async fn a_step_with_a_stale_version_refuses_the_whole_commit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("alice"), vec![start(Some("p"))]).await;
     bench.ok(agent("alice"), vec![step("p", 1)]).await;
@@ -105,7 +105,7 @@ pub async fn a_stale_step_is_refused_with_all_that_goes_with_it(bench: Bench) {
     assert_eq!(found(&bench, "p").await.version, Version(4));
 }
 
-pub async fn a_step_takes_in_its_message_and_sends_in_one_commit(bench: Bench) {
+pub async fn a_step_its_ack_and_its_sends_are_one_commit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("alice"), vec![start(Some("p"))]).await;
     bench.send("bob", "alice").await;
@@ -116,7 +116,7 @@ pub async fn a_step_takes_in_its_message_and_sends_in_one_commit(bench: Bench) {
     assert_eq!(bench.claim("bob", 1).await.len(), 1);
 }
 
-pub async fn only_its_driver_and_those_who_run_the_hub_step_a_procedure(bench: Bench) {
+pub async fn only_the_driver_and_operators_may_step_a_procedure(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let given = StartProcedure { driver: Some(id("bob")), ..starting(Some("p")) };
     bench.ok(agent("alice"), vec![Op::StartProcedure(given)]).await;
@@ -136,7 +136,7 @@ pub async fn only_its_driver_and_those_who_run_the_hub_step_a_procedure(bench: B
     bench.refused_with(Code::NotFound, operator(), vec![step("never", 1)]).await;
 }
 
-pub async fn a_procedure_that_is_over_never_changes(bench: Bench) {
+pub async fn a_finished_procedure_is_immutable(bench: Bench) {
     bench.start_all(&["alice"]).await;
     bench.ok(agent("alice"), vec![start(Some("p"))]).await;
     let failed = StepProcedure { status: ProcedureStatus::Failed, ..stepping("p", 1, "quorum", "{}") };
@@ -148,7 +148,7 @@ pub async fn a_procedure_that_is_over_never_changes(bench: Bench) {
     assert_eq!(found(&bench, "p").await, over);
 }
 
-pub async fn the_same_start_again_is_the_same_procedure(bench: Bench) {
+pub async fn a_repeated_start_of_a_procedure_is_idempotent(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let first = bench.ok(agent("alice"), vec![start(Some("p"))]).await;
     bench.ok(agent("alice"), vec![step("p", 1)]).await;
@@ -169,7 +169,7 @@ pub async fn the_same_start_again_is_the_same_procedure(bench: Bench) {
     bench.refused_with(Code::Duplicate, agent("alice"), vec![start(Some("p"))]).await;
 }
 
-pub async fn i3_a_repeated_step_has_one_effect_and_one_answer(bench: Bench) {
+pub async fn i3_a_replayed_step_is_applied_once_and_returns_the_same_receipt(bench: Bench) {
     bench.start_all(&["alice"]).await;
     bench.ok(agent("alice"), vec![start(Some("p"))]).await;
     let keyed = || Commit::new(agent("alice"), vec![step("p", 1)]).keyed(repeat_key("k"));
@@ -189,7 +189,7 @@ pub async fn a_running_procedure_survives_a_restart(mut bench: Bench) {
     bench.ok(agent("alice"), vec![step("p", 2), step("q", 1)]).await;
 }
 
-pub async fn whoever_shall_drive_is_told_in_the_commit_of_the_start(bench: Bench) {
+pub async fn the_driver_is_notified_in_the_commit_that_starts_the_procedure(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let for_bob = StartProcedure { driver: Some(id("bob")), ..starting(Some("p")) };
     bench.ok(agent("alice"), vec![Op::StartProcedure(for_bob.clone())]).await;
@@ -205,7 +205,7 @@ pub async fn whoever_shall_drive_is_told_in_the_commit_of_the_start(bench: Bench
     assert_eq!(&message.payload.bytes[..], br#"{"procedure":"p","kind":"deliberation"}"#);
 }
 
-pub async fn what_no_procedure_may_be(bench: Bench) {
+pub async fn invalid_procedures_are_refused(bench: Bench) {
     bench.start_all(&["alice"]).await;
     let large = "1".repeat(limits::PAYLOAD_BYTES_MAX + 1);
     let starts = [

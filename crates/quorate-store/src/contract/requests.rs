@@ -71,7 +71,7 @@ fn beat(name: &str) -> Op {
     Op::Heartbeat(Heartbeat { agent: id(name), status: Status::Idle, health: Health::Healthy })
 }
 
-pub async fn d4_whoever_asks_hears_the_answer(bench: Bench) {
+pub async fn d4_the_requester_receives_the_answer(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
     let held = bench.claim_one("bob").await;
@@ -90,7 +90,7 @@ fn in_conversation(from: &str, to: &str, conversation: &str, text: &str) -> Op {
     send(from, Message { kind: MessageType::Response, correlation_id, ..message })
 }
 
-pub async fn d4_a_response_may_name_only_the_conversation(bench: Bench) {
+pub async fn d4_a_response_is_matched_by_correlation_id(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     let by_id = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
     asked(&bench, "alice", ask("alice", with_client_id("bob", "q-2", "{}"), 2)).await;
@@ -117,7 +117,7 @@ pub async fn d4_a_response_may_name_only_the_conversation(bench: Bench) {
     assert_eq!(heard(&bench), vec![(4, Ok("43".into()))]);
 }
 
-pub async fn d4_which_of_several_questions_is_answered_is_not_guessed(mut bench: Bench) {
+pub async fn d4_an_ambiguous_correlation_id_matches_no_request(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let named = || Message { correlation_id: Some("c1".into()), ..deliver_to("bob") };
     let first = asked(&bench, "alice", ask("alice", named(), 1)).await;
@@ -140,7 +140,7 @@ pub async fn d4_which_of_several_questions_is_answered_is_not_guessed(mut bench:
     }
 }
 
-pub async fn d5_a_wait_ends_with_its_time(bench: Bench) {
+pub async fn d5_a_request_times_out(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     let command = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
     let query = Message { kind: MessageType::Query, ..deliver_to("bob") };
@@ -156,7 +156,7 @@ pub async fn d5_a_wait_ends_with_its_time(bench: Bench) {
     assert!(look(&bench, "bob").await.agent.presence.available, "who acts is back");
 }
 
-pub async fn d5_a_late_answer_is_on_record_only(bench: Bench) {
+pub async fn d5_a_late_answer_is_recorded_but_not_delivered(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
     bench.pass(30);
@@ -169,7 +169,7 @@ pub async fn d5_a_late_answer_is_on_record_only(bench: Bench) {
     assert!(matches!(stored, Rows::Message(Some(stored)) if stored.recipients.is_empty()), "it is on record");
 }
 
-pub async fn d4_a_request_is_called_off_by_whoever_made_it(bench: Bench) {
+pub async fn d4_a_request_is_cancelled_by_its_requester(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
     let cancel = || vec![Op::CancelRequest { request: question.id }];
@@ -180,7 +180,7 @@ pub async fn d4_a_request_is_called_off_by_whoever_made_it(bench: Bench) {
     assert_eq!(bench.ok(agent("alice"), cancel()).await.seq, None, "once or twice is the same");
 }
 
-pub async fn i3_whoever_asks_the_same_again_hears_the_same(bench: Bench) {
+pub async fn i3_a_repeated_request_returns_the_same_answer(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let again = |request, told| vec![Op::AwaitRequest { request, waiting: ConsumerId(told) }];
     let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
@@ -204,7 +204,7 @@ pub async fn i3_whoever_asks_the_same_again_hears_the_same(bench: Bench) {
     assert_eq!(heard(&bench), (2..=most + 1).map(|told| (told, Err(Code::Timeout))).collect::<Vec<_>>());
 }
 
-pub async fn d4_a_request_outlives_a_restart(mut bench: Bench) {
+pub async fn d4_an_open_request_survives_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
     bench.pass(20);
@@ -218,7 +218,7 @@ pub async fn d4_a_request_outlives_a_restart(mut bench: Bench) {
     assert_eq!(heard(&bench), vec![(2, Ok("yes".into()))]);
 }
 
-pub async fn d6_three_missed_heartbeats_are_offline(bench: Bench) {
+pub async fn d6_an_agent_is_offline_after_three_missed_heartbeats(bench: Bench) {
     bench.start("alice").await;
     watched(&bench, "bob", "cook").await;
     bench.send("alice", "bob").await;
@@ -239,7 +239,7 @@ pub async fn d6_three_missed_heartbeats_are_offline(bench: Bench) {
     assert_eq!(look(&bench, "bob").await.status, Status::Idle);
 }
 
-pub async fn d6_the_sender_says_what_becomes_of_it(bench: Bench) {
+pub async fn d6_the_sender_chooses_what_happens_if_the_recipient_is_unavailable(bench: Bench) {
     bench.start("alice").await;
     watched(&bench, "bob", "cook").await;
     watched(&bench, "carol", "cook").await;
@@ -256,7 +256,7 @@ pub async fn d6_the_sender_says_what_becomes_of_it(bench: Bench) {
     assert_eq!((look(&bench, "carol").await.open, look(&bench, "bob").await.open), (1, 1));
 }
 
-pub async fn d7_a_new_epoch_has_nothing_in_its_hands(bench: Bench) {
+pub async fn d7_a_new_epoch_holds_no_leases(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     bench.claim_one("bob").await;
@@ -267,7 +267,7 @@ pub async fn d7_a_new_epoch_has_nothing_in_its_hands(bench: Bench) {
     assert_eq!(bench.claim("bob", 1).await.len(), 1, "at once");
 }
 
-pub async fn d8_requests_locks_and_tasks_make_one_circle(bench: Bench) {
+pub async fn d8_a_deadlock_across_requests_locks_and_tasks_is_detected(bench: Bench) {
     bench.start_all(&["alice", "carol"]).await;
     let worker = RegisterAgent { capabilities: vec!["w".into()], ..RegisterAgent::named(id("bob")) };
     bench.ok(agent("bob"), vec![Op::RegisterAgent(worker)]).await;

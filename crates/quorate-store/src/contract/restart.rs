@@ -11,7 +11,7 @@ use super::words::{
 };
 use crate::{Read, When};
 
-pub async fn messages_survive(mut bench: Bench) {
+pub async fn messages_survive_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let sent = bench.send("alice", "bob").await;
     let stored = bench.read(Read::Message { seq: sent.id.seq, n: 0 }).await;
@@ -26,7 +26,7 @@ pub async fn messages_survive(mut bench: Bench) {
     assert_eq!(next.first.0, sent.first.0 + 1, "numbers go on");
 }
 
-pub async fn a_lease_survives_and_runs_its_full_length_again(mut bench: Bench) {
+pub async fn a_lease_survives_a_restart_with_its_full_duration(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -44,7 +44,7 @@ pub async fn a_lease_survives_and_runs_its_full_length_again(mut bench: Bench) {
     bench.ok(agent("bob"), vec![ack(&again)]).await;
 }
 
-pub async fn an_extension_survives(mut bench: Bench) {
+pub async fn a_lease_extension_survives_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -55,7 +55,7 @@ pub async fn an_extension_survives(mut bench: Bench) {
     bench.ok(agent("bob"), vec![ack(&held)]).await;
 }
 
-pub async fn attempts_and_dead_letters_survive(mut bench: Bench) {
+pub async fn attempts_and_dead_letters_survive_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", Message { attempts_max: 2, ..deliver_to("bob") }).await;
     let held = bench.claim_one("bob").await;
@@ -73,7 +73,7 @@ pub async fn attempts_and_dead_letters_survive(mut bench: Bench) {
     assert_eq!(bench.claim_one("bob").await.attempt, 1);
 }
 
-pub async fn a_repeated_ack_is_answered_after_a_restart(mut bench: Bench) {
+pub async fn a_repeated_ack_is_idempotent_after_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -82,7 +82,7 @@ pub async fn a_repeated_ack_is_answered_after_a_restart(mut bench: Bench) {
     assert_eq!(bench.ok(agent("bob"), vec![ack(&held)]).await.results, first.results);
 }
 
-pub async fn delays_and_expiries_survive(mut bench: Bench) {
+pub async fn delays_and_expiries_survive_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", delayed("bob", START_MS + 20_000)).await;
     bench.send_as("alice", expiring("bob", START_MS + 15_000)).await;
@@ -101,7 +101,7 @@ pub async fn delays_and_expiries_survive(mut bench: Bench) {
     assert_eq!(bench.claim("bob", 9).await.len(), 2);
 }
 
-pub async fn entries_and_their_history_survive(mut bench: Bench) {
+pub async fn entries_and_their_history_survive_a_restart(mut bench: Bench) {
     bench.start("alice").await;
     bench.ok(agent("alice"), vec![Op::Put(put("k", "1")), Op::Put(put("l", "1"))]).await;
     let seq = bench.ok(agent("alice"), vec![Op::Put(put("k", "2"))]).await.seq.expect("a record");
@@ -120,7 +120,7 @@ pub async fn entries_and_their_history_survive(mut bench: Bench) {
     assert_eq!(again.seq, None, "it is known to be blank");
 }
 
-pub async fn keys_and_client_ids_survive(mut bench: Bench) {
+pub async fn idempotency_keys_and_client_ids_survive_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let keyed = || Commit::new(agent("alice"), vec![Op::Put(put("k", "1"))]).keyed(repeat_key("k1"));
     let first = bench.commit(keyed()).await.expect("accepted");
@@ -135,7 +135,7 @@ pub async fn keys_and_client_ids_survive(mut bench: Bench) {
     assert_eq!(other.await.expect_err("another commit").code, Code::Duplicate);
 }
 
-pub async fn epochs_survive(mut bench: Bench) {
+pub async fn epochs_survive_a_restart(mut bench: Bench) {
     bench.start("alice").await;
     let twice = vec![super::words::register("bob"), super::words::register("bob")];
     let receipt = bench.ok(Principal::System, twice).await;
@@ -151,7 +151,7 @@ pub async fn epochs_survive(mut bench: Bench) {
     bench.refused_with(Code::NotFound, agent("carol"), vec![Op::Put(put("k", "1"))]).await;
 }
 
-pub async fn whoever_waited_asks_again(mut bench: Bench) {
+pub async fn waiting_consumers_do_not_survive_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 9, Waiting::Standing(ConsumerId(1))).await;
     bench.reopen().await;
@@ -160,7 +160,7 @@ pub async fn whoever_waited_asks_again(mut bench: Bench) {
     assert_eq!(bench.counts().ready, 1);
 }
 
-pub async fn time_does_not_go_back_over_a_restart(mut bench: Bench) {
+pub async fn record_timestamps_never_decrease_across_a_restart(mut bench: Bench) {
     bench.start("alice").await;
     bench.clock.jump_wall_to(START_MS - 86_400_000);
     bench.reopen().await;

@@ -84,7 +84,7 @@ pub async fn i8_a_restore_ends_every_lease(mut bench: Bench) {
 }
 
 // Fails under: a restore that keeps the holds of the backup, or a `Lock::accepts` that does not know the generation.
-pub async fn i12_a_restore_ends_every_hold_and_no_earlier_fence_is_good(mut bench: Bench) {
+pub async fn i12_a_restore_ends_every_lock_hold_and_invalidates_earlier_fencing_tokens(mut bench: Bench) {
     bench.start_all(&["bob", "carol"]).await;
     let old = take_lock(&bench, "bob").await;
     bench.ok(agent("bob"), vec![put_under(&old)]).await;
@@ -104,7 +104,7 @@ pub async fn i12_a_restore_ends_every_hold_and_no_earlier_fence_is_good(mut benc
 }
 
 // Fails under: a restore that gives a delivery back for ever, so that one which kills its holder never ends.
-pub async fn i24_a_restore_counts_the_try_that_it_ended(mut bench: Bench) {
+pub async fn i24_a_restore_counts_the_interrupted_attempt(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let sent = bench.send_as("alice", Message { attempts_max: 1, ..deliver_to("bob") }).await;
     bench.claim_one("bob").await;
@@ -118,7 +118,7 @@ pub async fn i24_a_restore_counts_the_try_that_it_ended(mut bench: Bench) {
 }
 
 // Fails under: a restore that begins the generation of the one before.
-pub async fn i24_numbers_go_up_with_every_restore(mut bench: Bench) {
+pub async fn i24_numbers_increase_with_every_restore(mut bench: Bench) {
     bench.start_all(&["bob"]).await;
     bench.ok(agent("bob"), vec![Op::Put(put("k", "1"))]).await;
     let mut last = (Version(0), Fence(0), bench.published().head.generation);

@@ -47,7 +47,7 @@ async fn three_versions(bench: &Bench) -> Vec<Seq> {
     seqs
 }
 
-pub async fn i11_a_rollback_is_a_new_version(bench: Bench) {
+pub async fn i11_a_rollback_writes_a_new_version(bench: Bench) {
     let seqs = three_versions(&bench).await;
     let old = entry(&bench, "k", When::Version(Version(1))).await;
     bench.pass(5);
@@ -65,7 +65,7 @@ pub async fn i11_a_rollback_is_a_new_version(bench: Bench) {
     bench.ok(agent("alice"), vec![put_at("k", "5", 4)]).await;
 }
 
-pub async fn c11_back_to_a_record_a_time_or_a_snapshot(bench: Bench) {
+pub async fn c11_a_rollback_targets_a_record_a_time_or_a_snapshot(bench: Bench) {
     let seqs = three_versions(&bench).await;
     let at = |ms| RollbackTo::Time(Timestamp(START_MS + ms));
     bench.ok(agent("alice"), vec![snapshot("three", "k"), Op::Put(put("k", "4"))]).await;
@@ -89,7 +89,7 @@ pub async fn c11_back_to_a_record_a_time_or_a_snapshot(bench: Bench) {
     assert_eq!(bench.ok(agent("alice"), vec![key_to("k", RollbackTo::Seq(Seq(0)))]).await.seq, None);
 }
 
-pub async fn c11_a_prefix_goes_back_in_one_commit(bench: Bench) {
+pub async fn c11_a_prefix_is_rolled_back_in_one_commit(bench: Bench) {
     bench.start("alice").await;
     let together = vec![Op::Put(put("p/a", "1")), Op::Put(put("p/b", "1")), Op::Put(put("q", "1"))];
     let seq = bench.ok(agent("alice"), together).await.seq.expect("a record");
@@ -113,7 +113,7 @@ pub async fn c11_a_prefix_goes_back_in_one_commit(bench: Bench) {
     assert_eq!(all.results, [OpResult::RolledBack { to: Seq(1), written: 0, deleted: 4 }]);
 }
 
-pub async fn c11_a_rollback_sees_what_its_commit_did(bench: Bench) {
+pub async fn c11_a_rollback_sees_earlier_operations_of_its_commit(bench: Bench) {
     let seqs = three_versions(&bench).await;
     let ops = vec![
         Op::Put(put("k", "4")),
@@ -136,7 +136,7 @@ pub async fn c11_a_rollback_sees_what_its_commit_did(bench: Bench) {
     assert_eq!(entry(&bench, "d", When::Now).await.version.depends_on, [(key("k"), Version(8))]);
 }
 
-pub async fn c11_what_was_erased_does_not_come_back(bench: Bench) {
+pub async fn c11_a_rollback_cannot_restore_erased_content(bench: Bench) {
     let seqs = three_versions(&bench).await;
     bench.ok(agent("alice"), vec![key_to("k", RollbackTo::Version(Version(1)))]).await;
     bench.ok(Principal::System, vec![erase(seqs[0], 0)]).await;
@@ -155,7 +155,7 @@ pub async fn c11_what_was_erased_does_not_come_back(bench: Bench) {
     bench.ok(agent("alice"), vec![key_to("k", RollbackTo::Version(Version(2)))]).await;
 }
 
-pub async fn c11_a_rollback_is_refused_as_a_whole(bench: Bench) {
+pub async fn c11_a_rollback_is_atomic(bench: Bench) {
     three_versions(&bench).await;
     let expecting = |version| {
         Op::Rollback(Rollback {
@@ -212,7 +212,7 @@ pub async fn c11_a_rollback_changes_at_most_4096_entries(bench: Bench) {
     assert_eq!(receipt.results, [OpResult::RolledBack { to: before, written: 0, deleted }]);
 }
 
-pub async fn c11_entries_say_what_they_were_built_on(bench: Bench) {
+pub async fn c11_entries_record_their_dependencies(bench: Bench) {
     bench.start("alice").await;
     let on = |name: &str, ons: &[&str]| {
         Op::Put(PutEntry { depends_on: ons.iter().map(|on| key(on)).collect(), ..put(name, "{}") })
@@ -249,7 +249,7 @@ pub async fn c11_entries_say_what_they_were_built_on(bench: Bench) {
     assert_eq!(bench.read(built(None, 1)).await, Rows::Built(all[..1].to_vec()));
 }
 
-pub async fn c11_a_snapshot_is_a_name_for_a_position(mut bench: Bench) {
+pub async fn c11_a_snapshot_names_a_position_in_the_history(mut bench: Bench) {
     three_versions(&bench).await;
     let before = bench.head();
     let made = bench.ok(agent("alice"), vec![snapshot("s", "k"), Op::Put(put("k", "4"))]).await;

@@ -18,7 +18,7 @@ async fn message(bench: &Bench, what: Read) -> Option<StoredMessage> {
     }
 }
 
-pub async fn a_message_arrives_as_it_was_sent(bench: Bench) {
+pub async fn a_message_is_delivered_unchanged(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let budget = BudgetId::new("b1").expect("a good id");
     let budget = SetBudget { id: budget, messages_max: 1, tokens_max: None, money_max: None };
@@ -53,7 +53,7 @@ pub async fn a_message_arrives_as_it_was_sent(bench: Bench) {
     assert_eq!(stored.at, bench.published().head.at);
 }
 
-pub async fn a_list_makes_one_delivery_each(bench: Bench) {
+pub async fn a_recipient_list_creates_one_delivery_per_recipient(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     let sent = bench.send_as("alice", deliver_to_all(&["carol", "bob", "carol", "bob"])).await;
     assert_eq!(sent.count, 2, "named twice is meant once");
@@ -65,7 +65,7 @@ pub async fn a_list_makes_one_delivery_each(bench: Bench) {
     assert_eq!(bench.claim_one("bob").await.delivery, DeliveryNo(sent.first.0 + 1));
 }
 
-pub async fn unknown_recipients_are_all_named(bench: Bench) {
+pub async fn a_refusal_names_every_unknown_recipient(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let to_many = send("alice", deliver_to_all(&["nobody", "bob", "noone"]));
     let refused = bench.refused(agent("alice"), vec![to_many]).await;
@@ -75,13 +75,13 @@ pub async fn unknown_recipients_are_all_named(bench: Bench) {
     assert!(!refused.detail.contains("bob"), "{}", refused.detail);
 }
 
-pub async fn the_sender_is_the_one_who_acts(bench: Bench) {
+pub async fn an_agent_cannot_send_as_another_sender(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.refused_with(Code::Forbidden, agent("alice"), vec![send("bob", deliver_to("bob"))]).await;
     bench.refused_with(Code::Forbidden, agent("alice"), vec![Op::send(deliver_to("bob"))]).await;
 }
 
-pub async fn the_hub_speaks_for_itself_and_for_agents_it_knows(bench: Bench) {
+pub async fn the_hub_sends_as_itself_or_as_a_registered_agent(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(Principal::System, vec![Op::send(deliver_to("bob"))]).await;
     bench.ok(Principal::System, vec![send("alice", deliver_to("bob"))]).await;
@@ -92,13 +92,13 @@ pub async fn the_hub_speaks_for_itself_and_for_agents_it_knows(bench: Bench) {
     assert_eq!(first.message.from, None);
 }
 
-pub async fn an_ephemeral_message_is_in_no_commit(bench: Bench) {
+pub async fn an_ephemeral_message_in_a_commit_is_refused(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let ephemeral = Message { durability: Durability::Ephemeral, ..deliver_to("bob") };
     bench.refused_with(Code::Invalid, agent("alice"), vec![send("alice", ephemeral)]).await;
 }
 
-pub async fn the_same_client_id_is_the_same_message(bench: Bench) {
+pub async fn a_repeated_client_id_returns_the_original_message(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let first = bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
     let head = bench.head();
@@ -111,7 +111,7 @@ pub async fn the_same_client_id_is_the_same_message(bench: Bench) {
     assert_eq!(none, None);
 }
 
-pub async fn the_same_client_id_with_other_content_is_refused(bench: Bench) {
+pub async fn a_client_id_reused_with_different_content_is_refused(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
     for other in [with_client_id("bob", "m1", "[]"), with_client_id("alice", "m1", "{}")] {
@@ -121,7 +121,7 @@ pub async fn the_same_client_id_with_other_content_is_refused(bench: Bench) {
     bench.refused_with(Code::Duplicate, agent("bob"), by_bob).await;
 }
 
-pub async fn the_same_client_id_twice_in_one_commit(bench: Bench) {
+pub async fn a_client_id_repeated_within_one_commit_creates_one_message(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let one = || send("alice", with_client_id("bob", "m1", "{}"));
     let receipt = bench.ok(agent("alice"), vec![one(), one()]).await;
@@ -134,7 +134,7 @@ pub async fn the_same_client_id_twice_in_one_commit(bench: Bench) {
     assert_eq!(free.count, 1, "a refusal uses up no id");
 }
 
-pub async fn the_hub_may_repeat_a_client_id_as_well(bench: Bench) {
+pub async fn client_ids_deduplicate_messages_of_the_hub(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for message in [with_client_id("bob", "m1", "{}"), {
         let mut as_alice = with_client_id("bob", "m2", "{}");
@@ -147,7 +147,7 @@ pub async fn the_hub_may_repeat_a_client_id_as_well(bench: Bench) {
     }
 }
 
-pub async fn messages_of_a_commit_are_counted_from_zero(bench: Bench) {
+pub async fn messages_in_a_commit_are_numbered_from_zero(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let ops = (0..3).map(|_| send("alice", deliver_to("bob"))).collect();
     let receipt = bench.ok(agent("alice"), ops).await;
@@ -160,7 +160,7 @@ pub async fn messages_of_a_commit_are_counted_from_zero(bench: Bench) {
     assert_eq!(none, None);
 }
 
-pub async fn nothing_of_a_refused_commit_happens(bench: Bench) {
+pub async fn a_refused_commit_has_no_effect(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let ops =
         vec![put_at("k", "1", 0), send("alice", deliver_to("bob")), send("alice", deliver_to("nobody"))];
@@ -172,7 +172,7 @@ pub async fn nothing_of_a_refused_commit_happens(bench: Bench) {
     assert_eq!(next.first, DeliveryNo(1), "no number was used up");
 }
 
-pub async fn nothing_of_a_refused_commit_is_left_waiting(bench: Bench) {
+pub async fn a_refused_commit_leaves_no_consumer_waiting(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let ops = vec![claim("bob", 5, Waiting::Standing(ConsumerId(1))), put_at("k", "1", 9)];
     bench.refused_with(Code::VersionConflict, agent("bob"), ops).await;
@@ -181,7 +181,7 @@ pub async fn nothing_of_a_refused_commit_is_left_waiting(bench: Bench) {
     assert_eq!(bench.counts().ready, 1);
 }
 
-pub async fn nothing_of_a_refused_start_is_left_behind(bench: Bench) {
+pub async fn a_refused_registration_has_no_effect(bench: Bench) {
     bench.start("alice").await;
     let ops = vec![
         register("carol"),
@@ -199,7 +199,7 @@ pub async fn nothing_of_a_refused_start_is_left_behind(bench: Bench) {
     assert_eq!(bench.claim_one("carol").await.delivery, DeliveryNo(1));
 }
 
-pub async fn a_commit_makes_at_most_4096_deliveries(bench: Bench) {
+pub async fn a_commit_creates_at_most_4096_deliveries(bench: Bench) {
     let names: Vec<String> = (0..256).map(|number| format!("a{number}")).collect();
     bench.ok(Principal::System, names.iter().map(|name| register(name)).collect()).await;
     let everybody = || {

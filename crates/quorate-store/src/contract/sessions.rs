@@ -73,7 +73,7 @@ async fn begun(bench: &Bench) {
     bench.ok(agent("alice"), vec![open("s1", &["bob"])]).await;
 }
 
-pub async fn d9_a_session_says_who_what_and_since_when(bench: Bench) {
+pub async fn d9_a_session_records_its_coordinator_participants_and_times(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.pass(5);
     let whole =
@@ -111,7 +111,7 @@ pub async fn d9_additions_are_counted_by_kind(bench: Bench) {
 }
 
 // Fails under: additions for participants only; coordinators that lead what is not theirs.
-pub async fn m2_every_coordinator_adds_and_only_its_own_leads(bench: Bench) {
+pub async fn m2_any_coordinator_may_add_but_only_its_own_may_change_a_session(bench: Bench) {
     begun(&bench).await;
     let coordinator = RegisterAgent { role: Role::Coordinator, ..RegisterAgent::named(id("carol")) };
     bench.ok(Principal::System, vec![Op::RegisterAgent(coordinator)]).await;
@@ -121,7 +121,7 @@ pub async fn m2_every_coordinator_adds_and_only_its_own_leads(bench: Bench) {
     bench.refused_with(Code::Forbidden, agent("carol"), vec![add("s1", AddKind::Blocker)]).await;
 }
 
-pub async fn d9_only_the_coordinator_and_the_hub_lead(bench: Bench) {
+pub async fn d9_only_the_coordinator_and_the_hub_may_change_a_session(bench: Bench) {
     begun(&bench).await;
     let changes = [
         SessionChange::Pause,
@@ -149,7 +149,7 @@ pub async fn d9_only_the_coordinator_and_the_hub_lead(bench: Bench) {
     assert_eq!(left.iter().map(|one| one.left_at.is_some()).collect::<Vec<_>>(), [true]);
 }
 
-pub async fn d9_a_pause_holds_and_a_resume_releases_in_order(bench: Bench) {
+pub async fn d9_a_pause_holds_deliveries_and_a_resume_releases_them_in_order(bench: Bench) {
     begun(&bench).await;
     let mut numbers = vec![bench.send_as("alice", of("s1", deliver_to("bob"))).await.first];
     let leased = bench.claim_one("bob").await;
@@ -173,7 +173,7 @@ pub async fn d9_a_pause_holds_and_a_resume_releases_in_order(bench: Bench) {
     assert_eq!(released.len(), 4);
 }
 
-pub async fn d9_a_resume_serves_whoever_waits(bench: Bench) {
+pub async fn d9_a_resume_delivers_to_waiting_consumers(bench: Bench) {
     begun(&bench).await;
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Pause)]).await;
     let desk = ConsumerId(1);
@@ -186,7 +186,7 @@ pub async fn d9_a_resume_serves_whoever_waits(bench: Bench) {
     assert_eq!(handed, [(desk, first), (desk, second)]);
 }
 
-pub async fn d9_what_is_over_takes_nothing_and_keeps_nothing_back(bench: Bench) {
+pub async fn d9_a_closed_session_rejects_changes_and_releases_held_deliveries(bench: Bench) {
     begun(&bench).await;
     let kept = bench.send_as("alice", of("s1", deliver_to("bob"))).await.first;
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Pause)]).await;
@@ -216,7 +216,7 @@ pub async fn d9_what_is_over_takes_nothing_and_keeps_nothing_back(bench: Bench) 
         .await;
 }
 
-pub async fn d9_a_name_is_a_label_until_somebody_opens_it(bench: Bench) {
+pub async fn d9_a_session_id_is_only_a_label_until_the_session_is_opened(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let label = seq(&bench.ok(agent("alice"), vec![send("alice", of("x", deliver_to("bob")))]).await);
     bench
@@ -236,7 +236,7 @@ pub async fn d9_a_name_is_a_label_until_somebody_opens_it(bench: Bench) {
     assert_eq!(timeline(&bench, "x", None, Page::After(Seq(0)), 9).await, [label, opened]);
 }
 
-pub async fn d9_the_timeline_is_paged_both_ways(bench: Bench) {
+pub async fn d9_the_timeline_is_paged_in_both_directions(bench: Bench) {
     begun(&bench).await;
     let opened = bench.head();
     let mut seqs = vec![opened];
@@ -267,7 +267,7 @@ pub async fn d9_the_timeline_is_paged_both_ways(bench: Bench) {
     assert_eq!(bench.read(Read::Record(Seq(9_999))).await, Rows::Record(None));
 }
 
-pub async fn d9_the_same_opening_is_the_same_session(bench: Bench) {
+pub async fn d9_opening_a_session_again_is_idempotent(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let whole = || OpenSession { task: Some(payload("{\"a\":1}")), ..opening("s1", &["bob"]) };
     let first = bench.ok(agent("alice"), vec![Op::OpenSession(whole())]).await;
@@ -293,7 +293,7 @@ pub async fn d9_the_same_opening_is_the_same_session(bench: Bench) {
     assert_eq!(bench.commit(keyed).await.expect("it is answered"), one);
 }
 
-pub async fn d9_what_is_held_may_expire_die_and_be_purged(bench: Bench) {
+pub async fn d9_held_deliveries_can_expire_and_be_dead_lettered_or_purged(bench: Bench) {
     begun(&bench).await;
     bench.send_as("alice", of("s1", deliver_to("bob"))).await;
     let dead = bench.claim_one("bob").await;

@@ -11,7 +11,7 @@ use super::words::{
 };
 use crate::{Read, Rows, When};
 
-pub async fn a_space_is_made_once(mut bench: Bench) {
+pub async fn a_space_is_created_once_per_name(mut bench: Bench) {
     let first = bench.other_space("team").await;
     assert_ne!(first, bench.space);
     assert_eq!(bench.other_space("team").await, first);
@@ -23,7 +23,7 @@ pub async fn a_space_is_made_once(mut bench: Bench) {
     assert_eq!(bench.other_space("team").await, first);
 }
 
-pub async fn spaces_do_not_see_each_other(mut bench: Bench) {
+pub async fn spaces_are_isolated(mut bench: Bench) {
     let (here, there) = (bench.space, bench.other_space("there").await);
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
@@ -56,7 +56,7 @@ pub async fn spaces_do_not_see_each_other(mut bench: Bench) {
     }
 }
 
-pub async fn keys_and_consumers_are_of_one_space(mut bench: Bench) {
+pub async fn keys_and_consumers_are_scoped_to_one_space(mut bench: Bench) {
     let there = bench.other_space("there").await;
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 1, Waiting::Once(ConsumerId(1))).await;
@@ -80,7 +80,7 @@ pub async fn a_delivery_of_another_generation_is_not_found(bench: Bench) {
     bench.ok(agent("bob"), vec![ack(&held)]).await;
 }
 
-pub async fn numbers_beyond_a_space_lead_nowhere(mut bench: Bench) {
+pub async fn out_of_range_numbers_never_reach_another_space(mut bench: Bench) {
     let there = bench.other_space("there").await;
     bench.enter(there);
     bench.start_all(&["alice", "bob"]).await;
@@ -108,7 +108,7 @@ pub async fn numbers_beyond_a_space_lead_nowhere(mut bench: Bench) {
     }
 }
 
-pub async fn a_space_that_does_not_exist_harms_nobody(bench: Bench) {
+pub async fn a_missing_space_is_an_error_that_applies_nothing(bench: Bench) {
     for number in [0, 2, 99, u64::MAX] {
         let commit = Commit::new(Principal::System, vec![Op::Sweep]);
         let error = bench.store().transact(SpaceNo(number), vec![commit]).await.expect_err("no such space");
@@ -118,7 +118,7 @@ pub async fn a_space_that_does_not_exist_harms_nobody(bench: Bench) {
     bench.start("alice").await;
 }
 
-pub async fn a_name_with_any_printable_text_is_a_space(mut bench: Bench) {
+pub async fn a_space_name_may_be_any_printable_text(mut bench: Bench) {
     for name in ["Ünïcode name", "a/b", "'; --", "%", &"x".repeat(128)] {
         let name = SpaceName::new(name).expect("a good name");
         let number = bench.store().space(name.clone()).await.expect("it is made");

@@ -108,7 +108,7 @@ impl Bench {
     }
 }
 
-pub async fn c4_a_graph_is_one_record(bench: Bench) {
+pub async fn c4_a_task_graph_is_created_in_one_record(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let head = bench.head();
     let receipt = bench.make(vec![task("a"), needing("b", &["a"]), needing("c", &["a", "b"])]).await;
@@ -119,7 +119,7 @@ pub async fn c4_a_graph_is_one_record(bench: Bench) {
     assert_eq!((counts.of(TaskStatus::Ready), counts.of(TaskStatus::Blocked), counts.open()), (1, 2, 3));
 }
 
-pub async fn c4_dependents_start_when_all_they_need_is_done(bench: Bench) {
+pub async fn c4_a_task_is_ready_when_all_its_dependencies_are_done(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a"), task("b"), needing("c", &["a", "b"])]).await;
     let held = bench.take("bob", 9).await;
@@ -130,7 +130,7 @@ pub async fn c4_dependents_start_when_all_they_need_is_done(bench: Bench) {
     assert_eq!(bench.take_one("bob").await.task.spec.id, task_id("c"));
 }
 
-pub async fn c4_a_failure_means_what_each_task_said(bench: Bench) {
+pub async fn c4_each_task_chooses_how_a_failed_dependency_affects_it(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let with = |name, on_dependency_failure| NewTask { on_dependency_failure, ..needing(name, &["a"]) };
     let fails = with("fails", OnDependencyFailure::Fail);
@@ -148,7 +148,7 @@ pub async fn c4_a_failure_means_what_each_task_said(bench: Bench) {
     assert_eq!(held_by, [task_id("a")]);
 }
 
-pub async fn i10_circles_and_unknown_dependencies_are_refused(bench: Bench) {
+pub async fn i10_dependency_cycles_and_unknown_dependencies_are_refused(bench: Bench) {
     bench.start("alice").await;
     let circle = vec![needing("a", &["c"]), needing("b", &["a"]), needing("c", &["b"])];
     let refused = bench.refused(agent("alice"), vec![make(circle)]).await;
@@ -159,7 +159,7 @@ pub async fn i10_circles_and_unknown_dependencies_are_refused(bench: Bench) {
     assert_eq!(bench.published().tasks.open(), 0);
 }
 
-pub async fn i10_what_is_over_counts_when_a_task_is_made(bench: Bench) {
+pub async fn i10_finished_dependencies_count_when_a_task_is_created(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("good"), task("bad")]).await;
     let held = bench.take("bob", 2).await;
@@ -169,7 +169,7 @@ pub async fn i10_what_is_over_counts_when_a_task_is_made(bench: Bench) {
     assert_eq!(bench.status("after-bad").await, TaskStatus::Failed);
 }
 
-pub async fn c4_tasks_go_by_priority_then_age(bench: Bench) {
+pub async fn c4_tasks_are_claimed_by_priority_then_age(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let at = |name, ten| NewTask {
         priority: quorate_core::Priority::from_ten(ten).expect("1 to 10"),
@@ -180,7 +180,7 @@ pub async fn c4_tasks_go_by_priority_then_age(bench: Bench) {
     assert_eq!(order, ["high", "old", "young", "low"]);
 }
 
-pub async fn c4_a_task_for_one_agent_goes_to_no_other(bench: Bench) {
+pub async fn c4_a_task_assigned_to_an_agent_goes_only_to_it(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     bench.make(vec![NewTask { agent: Some(id("carol")), ..task("hers") }]).await;
     assert_eq!(bench.take("bob", 9).await.len(), 0);
@@ -188,7 +188,7 @@ pub async fn c4_a_task_for_one_agent_goes_to_no_other(bench: Bench) {
     bench.refused_with(Code::Conflict, agent("carol"), vec![Op::RemoveAgent { agent: id("carol") }]).await;
 }
 
-pub async fn c4_inputs_come_out_as_they_went_in(mut bench: Bench) {
+pub async fn c4_task_inputs_are_delivered_unchanged(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let long = vec![b'7'; 5_000];
     let tasks = vec![
@@ -209,7 +209,7 @@ pub async fn c4_inputs_come_out_as_they_went_in(mut bench: Bench) {
     assert_eq!(bench.part(seq, part + 1).await, None);
 }
 
-pub async fn c4_an_erased_input_is_not_handed_out(bench: Bench) {
+pub async fn c4_an_erased_task_input_is_not_delivered(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let tasks = vec![(task("a"), Some(b"{\"secret\":1}".to_vec()))];
     let made = bench.ok(agent("alice"), vec![Op::CreateTasks(CreateTasks::pack(tasks, [3; 16]))]).await;
@@ -220,7 +220,7 @@ pub async fn c4_an_erased_input_is_not_handed_out(bench: Bench) {
     assert_eq!(bench.part(seq, 0).await, Some(PartBytes { bytes, erased: true }));
 }
 
-pub async fn i3_the_same_graph_again_is_made_once(mut bench: Bench) {
+pub async fn i3_creating_the_same_graph_again_is_idempotent(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let graph = |input: &str| {
         let tasks = vec![(task("a"), Some(input.as_bytes().to_vec())), (needing("b", &["a"]), None)];
@@ -236,7 +236,7 @@ pub async fn i3_the_same_graph_again_is_made_once(mut bench: Bench) {
     assert_eq!(bench.published().tasks.open(), 2);
 }
 
-pub async fn i8_tokens_rise_and_stale_ones_change_nothing(bench: Bench) {
+pub async fn i8_task_lease_tokens_increase_and_stale_ones_are_refused(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     bench.make(vec![task("a")]).await;
     let old = bench.take_one("bob").await;
@@ -255,7 +255,7 @@ pub async fn i8_tokens_rise_and_stale_ones_change_nothing(bench: Bench) {
     assert_eq!(bench.task("a").await.accepted_token(), Some(new.lease_ref().token));
 }
 
-pub async fn i8_one_end_is_accepted_and_repeated(mut bench: Bench) {
+pub async fn i8_one_completion_is_accepted_and_its_repetition_is_idempotent(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a")]).await;
     let held = bench.take_one("bob").await;
@@ -272,7 +272,7 @@ pub async fn i8_one_end_is_accepted_and_repeated(mut bench: Bench) {
     assert_eq!(&bytes[..], b"1", "the first one counts");
 }
 
-pub async fn i8_a_failure_is_repeated_until_somebody_else_has_the_task(mut bench: Bench) {
+pub async fn i8_a_failure_report_is_idempotent_until_the_task_is_claimed_again(mut bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     bench.make(vec![task("held"), task("done"), task("released")]).await;
     let old = taken(&bench.ok(agent("bob"), vec![claim("bob", 3, Waiting::No)]).await);
@@ -293,7 +293,7 @@ pub async fn i8_a_failure_is_repeated_until_somebody_else_has_the_task(mut bench
     }
 }
 
-pub async fn i8_an_end_and_what_comes_with_it_are_one_commit(bench: Bench) {
+pub async fn i8_a_completion_and_its_other_operations_are_one_commit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a"), needing("b", &["a"])]).await;
     let held = bench.take_one("bob").await;
@@ -304,7 +304,7 @@ pub async fn i8_an_end_and_what_comes_with_it_are_one_commit(bench: Bench) {
     assert_eq!((bench.status("a").await, bench.status("b").await), (TaskStatus::Done, TaskStatus::Ready));
 }
 
-pub async fn i9_a_lease_ends_by_itself(bench: Bench) {
+pub async fn i9_a_task_lease_expires_without_heartbeats(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a")]).await;
     let held = bench.take_one("bob").await;
@@ -320,7 +320,7 @@ pub async fn i9_a_lease_ends_by_itself(bench: Bench) {
     assert_eq!(task.setback.map(|one| one.kind), Some(SetbackKind::Lapsed));
 }
 
-pub async fn i9_leases_waits_and_counts_survive_a_restart(mut bench: Bench) {
+pub async fn i9_task_leases_backoffs_and_attempts_survive_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a"), task("b"), task("c"), needing("d", &["a", "b"])]).await;
     let held = bench.take("bob", 3).await;
@@ -338,7 +338,7 @@ pub async fn i9_leases_waits_and_counts_survive_a_restart(mut bench: Bench) {
     assert_eq!(bench.status("d").await, TaskStatus::Ready);
 }
 
-pub async fn c9_failures_are_retried_and_then_given_up(bench: Bench) {
+pub async fn c9_a_failed_task_is_retried_with_backoff_and_then_fails(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a")]).await;
     for wait in [1, 2, 4] {
@@ -355,7 +355,7 @@ pub async fn c9_failures_are_retried_and_then_given_up(bench: Bench) {
     assert_eq!(bench.status("a").await, TaskStatus::Failed);
 }
 
-pub async fn c9_a_given_up_task_is_a_message_to_the_coordinators(bench: Bench) {
+pub async fn c9_an_escalated_task_notifies_the_coordinators(bench: Bench) {
     let leads =
         |name| Op::RegisterAgent(RegisterAgent { role: Role::Coordinator, ..RegisterAgent::named(id(name)) });
     bench.ok(Principal::System, vec![leads("alice"), register("bob"), leads("carol")]).await;
@@ -375,7 +375,7 @@ pub async fn c9_a_given_up_task_is_a_message_to_the_coordinators(bench: Bench) {
     assert_eq!((bench.claim("alice", 9).await.len(), bench.claim("bob", 9).await.len()), (1, 1));
 }
 
-pub async fn c9_the_next_try_is_preferably_somebody_elses(bench: Bench) {
+pub async fn c9_a_retry_prefers_another_agent(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     bench.make(vec![NewTask { backoff_ms: 0, ..task("a") }]).await;
     let held = bench.take_one("bob").await;
@@ -385,7 +385,7 @@ pub async fn c9_the_next_try_is_preferably_somebody_elses(bench: Bench) {
     assert_eq!(bench.told_of_tasks(), [(2, "a".into(), Ok(2))]);
 }
 
-pub async fn c9_cancel_reaches_whoever_works_on_it(bench: Bench) {
+pub async fn c9_a_cancellation_notifies_the_holder(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("bob"), vec![claim("bob", 1, Waiting::Standing(FIRST))]).await;
     bench.make(vec![task("a")]).await;
@@ -403,7 +403,7 @@ pub async fn c9_cancel_reaches_whoever_works_on_it(bench: Bench) {
     assert_eq!((again.seq, accepted(&again)), (None, accepted(&first)));
 }
 
-pub async fn c10_partial_results_are_kept(mut bench: Bench) {
+pub async fn c10_partial_results_are_stored(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![NewTask { timeout_ms: Some(10_000), ..task("a") }]).await;
     let held = bench.take_one("bob").await;
@@ -421,7 +421,7 @@ pub async fn c10_partial_results_are_kept(mut bench: Bench) {
     assert_eq!(&bytes[..], b"{\"half\":1}");
 }
 
-pub async fn c4_whoever_waits_gets_what_becomes_ready(bench: Bench) {
+pub async fn c4_a_ready_task_goes_to_a_waiting_claim(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     bench.ok(agent("bob"), vec![claim("bob", 2, Waiting::Once(FIRST))]).await;
     bench.ok(agent("carol"), vec![claim("carol", 9, Waiting::Standing(SECOND))]).await;
@@ -438,7 +438,7 @@ pub async fn c4_whoever_waits_gets_what_becomes_ready(bench: Bench) {
     assert_eq!(bench.told_of_tasks(), []);
 }
 
-pub async fn i13_a_new_start_loses_its_tasks_and_its_claims(bench: Bench) {
+pub async fn i13_a_new_epoch_loses_task_leases_and_waiting_claims(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("bob"), vec![claim("bob", 9, Waiting::Standing(FIRST))]).await;
     bench.make(vec![task("a")]).await;
@@ -451,7 +451,7 @@ pub async fn i13_a_new_start_loses_its_tasks_and_its_claims(bench: Bench) {
     assert_eq!(bench.told_of_tasks(), []);
 }
 
-pub async fn i3_keyed_commits_of_tasks_are_repeated(mut bench: Bench) {
+pub async fn i3_keyed_task_commits_are_replayed(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let create =
         || Commit::new(agent("alice"), vec![make(vec![NewTask::new("work")])]).keyed(repeat_key("m"));
@@ -465,7 +465,7 @@ pub async fn i3_keyed_commits_of_tasks_are_repeated(mut bench: Bench) {
     assert_eq!(bench.published().tasks.open(), 1);
 }
 
-pub async fn c4_at_most_256_claims_of_an_agent_wait(bench: Bench) {
+pub async fn c4_an_agent_has_at_most_256_waiting_task_claims(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for number in 0..limits::CONSUMERS_PER_AGENT_MAX as u64 {
         bench.ok(agent("bob"), vec![claim("bob", 1, Waiting::Once(ConsumerId(number)))]).await;
@@ -476,7 +476,7 @@ pub async fn c4_at_most_256_claims_of_an_agent_wait(bench: Bench) {
     bench.ok(agent("alice"), vec![claim("alice", 1, Waiting::Once(ConsumerId(999)))]).await;
 }
 
-pub async fn i16_tasks_are_of_one_space(mut bench: Bench) {
+pub async fn i16_tasks_are_scoped_to_one_space(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a")]).await;
     let held = bench.take_one("bob").await;

@@ -12,7 +12,7 @@ use crate::{Clock as _, DeliveryState, Read, Rows};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
-pub async fn a_lease_lasts_its_time_and_no_longer(bench: Bench) {
+pub async fn a_lease_expires_after_its_duration(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -27,7 +27,7 @@ pub async fn a_lease_lasts_its_time_and_no_longer(bench: Bench) {
     bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&held)]).await;
 }
 
-pub async fn what_is_over_but_not_swept_is_still_held(bench: Bench) {
+pub async fn an_expired_lease_is_held_until_the_sweep(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -51,7 +51,7 @@ pub async fn an_extension_leaves_no_record(bench: Bench) {
     assert_eq!(bench.claim_one("bob").await.attempt, 2);
 }
 
-pub async fn an_expired_message_is_not_handed_out(bench: Bench) {
+pub async fn an_expired_message_is_not_delivered(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let sent = bench.send_as("alice", expiring("bob", START_MS + 5_000)).await;
     let late = bench.send_as("alice", expiring("bob", START_MS + 5_001)).await;
@@ -63,7 +63,7 @@ pub async fn an_expired_message_is_not_handed_out(bench: Bench) {
     bench.ok(agent("bob"), vec![ack(&taken[0])]).await;
 }
 
-pub async fn a_waiting_message_expires_by_itself(bench: Bench) {
+pub async fn an_unclaimed_message_expires_in_a_sweep(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", expiring("bob", START_MS + 5_000)).await;
     assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 5_000)));
@@ -75,7 +75,7 @@ pub async fn a_waiting_message_expires_by_itself(bench: Bench) {
     assert_eq!(bench.published().wake.wall, None);
 }
 
-pub async fn a_held_message_expires_when_it_comes_back(bench: Bench) {
+pub async fn a_leased_message_expires_when_it_is_returned(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for _ in 0..3 {
         bench.send_as("alice", expiring("bob", START_MS + 5_000)).await;
@@ -87,7 +87,7 @@ pub async fn a_held_message_expires_when_it_comes_back(bench: Bench) {
     assert_eq!((bench.counts().acked, bench.counts().expired), (1, 2));
 }
 
-pub async fn a_delayed_message_waits_for_its_time(bench: Bench) {
+pub async fn a_delayed_message_is_not_delivered_before_its_time(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let sent = bench.send_as("alice", delayed("bob", START_MS + 10_000)).await;
     assert_eq!(bench.counts().scheduled, 1);
@@ -101,7 +101,7 @@ pub async fn a_delayed_message_waits_for_its_time(bench: Bench) {
     assert_eq!(bench.claim_one("bob").await.delivery, sent.first);
 }
 
-pub async fn what_falls_due_goes_to_whoever_waits(bench: Bench) {
+pub async fn a_delayed_message_is_delivered_to_a_waiting_consumer_when_due(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 1, Waiting::Once(ConsumerId(1))).await;
     let sent = bench.send_as("alice", delayed("bob", START_MS + 10_000)).await;
@@ -112,7 +112,7 @@ pub async fn what_falls_due_goes_to_whoever_waits(bench: Bench) {
     assert_eq!((handed[0].0, handed[0].1.delivery), (ConsumerId(1), sent.first));
 }
 
-pub async fn what_falls_due_survives_a_refusal(bench: Bench) {
+pub async fn a_delayed_message_that_falls_due_in_a_refused_commit_is_delivered_by_the_next_sweep(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 1, Waiting::Once(ConsumerId(1))).await;
     bench.send_as("alice", delayed("bob", START_MS + 10_000)).await;
@@ -125,7 +125,7 @@ pub async fn what_falls_due_survives_a_refusal(bench: Bench) {
     assert_eq!(bench.handed().len(), 1);
 }
 
-pub async fn a_jump_of_the_wall_clock_ends_no_lease(bench: Bench) {
+pub async fn a_forward_wall_clock_jump_does_not_expire_leases(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -138,7 +138,7 @@ pub async fn a_jump_of_the_wall_clock_ends_no_lease(bench: Bench) {
     assert_eq!(bench.claim_one("bob").await.delivery, held.delivery);
 }
 
-pub async fn a_jump_of_the_wall_clock_prolongs_no_lease(bench: Bench) {
+pub async fn a_backward_wall_clock_jump_does_not_extend_leases(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -148,7 +148,7 @@ pub async fn a_jump_of_the_wall_clock_prolongs_no_lease(bench: Bench) {
     assert_eq!(bench.claim_one("bob").await.delivery, held.delivery, "a day back prolongs nothing");
 }
 
-pub async fn records_never_go_back_in_time(bench: Bench) {
+pub async fn record_timestamps_never_decrease(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     bench.clock.jump_wall_to(START_MS - DAY_MS);
@@ -164,13 +164,13 @@ pub async fn records_never_go_back_in_time(bench: Bench) {
     assert_eq!(receipt.at, Timestamp(START_MS + DAY_MS));
 }
 
-pub async fn only_the_hub_sweeps(bench: Bench) {
+pub async fn only_the_hub_may_sweep(bench: Bench) {
     bench.start("bob").await;
     bench.refused_with(Code::Forbidden, agent("bob"), vec![Op::Sweep]).await;
     assert_eq!(bench.sweep().await.seq, None, "nothing to do, nothing to write");
 }
 
-pub async fn a_sweep_is_a_record_of_its_own_kind(bench: Bench) {
+pub async fn a_sweep_writes_a_sweep_record(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     bench.claim_one("bob").await;
@@ -181,7 +181,7 @@ pub async fn a_sweep_is_a_record_of_its_own_kind(bench: Bench) {
     assert_eq!(records[0].principal, Principal::System.to_string());
 }
 
-pub async fn the_wake_says_when_time_will_change_something(bench: Bench) {
+pub async fn the_wake_time_is_the_next_timer(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     assert_eq!(bench.published().wake, quorate_core::Wake::default());
     bench.send("alice", "bob").await;
@@ -193,7 +193,7 @@ pub async fn the_wake_says_when_time_will_change_something(bench: Bench) {
     assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 15_000)));
 }
 
-pub async fn the_newest_record_at_a_time(bench: Bench) {
+pub async fn the_newest_record_as_of_a_time_is_found(bench: Bench) {
     bench.start("alice").await;
     let first = bench.head();
     bench.pass(10);

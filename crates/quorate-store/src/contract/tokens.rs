@@ -107,7 +107,7 @@ pub async fn i19_an_agent_and_its_first_token_are_one_commit(bench: Bench) {
     assert_eq!((at_the_door(&bench, 2), stored(&bench).await.len()), ("unknown".into(), 1));
 }
 
-pub async fn i19_a_revoked_token_is_gone(mut bench: Bench) {
+pub async fn i19_a_revoked_token_is_removed(mut bench: Bench) {
     let receipt = bench.ok(Principal::System, vec![for_role(1, TokenRole::Admin)]).await;
     let token = made(&receipt, 0);
     bench.refused_with(Code::NotFound, Principal::System, vec![revoke(TokenId { n: 1, ..token })]).await;
@@ -118,7 +118,7 @@ pub async fn i19_a_revoked_token_is_gone(mut bench: Bench) {
     assert_eq!((at_the_door(&bench, 1), stored(&bench).await), ("unknown".into(), vec![]));
 }
 
-pub async fn i19_an_agent_that_is_removed_loses_its_tokens(bench: Bench) {
+pub async fn i19_removing_an_agent_revokes_its_tokens(bench: Bench) {
     bench.start_all(&["bob", "bobby"]).await;
     let tokens = vec![for_agent(1, "bob"), for_agent(2, "bobby"), for_agent(3, "bob")];
     bench.ok(Principal::System, tokens).await;
@@ -133,7 +133,7 @@ pub async fn i19_an_agent_that_is_removed_loses_its_tokens(bench: Bench) {
     assert_eq!((at_the_door(&bench, 1), stored(&bench).await.len()), ("unknown".into(), 2));
 }
 
-pub async fn i19_a_token_lets_nobody_in_after_its_time(bench: Bench) {
+pub async fn i19_an_expired_token_does_not_authenticate(bench: Bench) {
     let past = [START_MS - 1, START_MS].map(|at| expiring(9, at));
     for op in past {
         bench.refused_with(Code::Invalid, Principal::System, vec![op]).await;
@@ -155,7 +155,7 @@ pub async fn i19_a_token_lets_nobody_in_after_its_time(bench: Bench) {
     assert_eq!(bench.head(), head, "nothing is left to expire");
 }
 
-pub async fn i19_every_role_does_what_it_may(bench: Bench) {
+pub async fn i19_each_role_has_exactly_its_permissions(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let ops = || {
         [
@@ -194,7 +194,7 @@ pub async fn i19_every_role_does_what_it_may(bench: Bench) {
     assert_eq!(at_the_door(&bench, 2), "unknown");
 }
 
-pub async fn i19_a_refused_commit_lets_nobody_in_or_out(bench: Bench) {
+pub async fn i19_a_refused_commit_neither_creates_nor_revokes_tokens(bench: Bench) {
     bench.start("bob").await;
     let receipt = bench.ok(Principal::System, vec![for_agent(1, "bob"), expiring(2, START_MS + 5_000)]).await;
     let (before, wake) = (bench.published().tokens.list(), bench.published().wake);
@@ -212,7 +212,7 @@ pub async fn i19_a_refused_commit_lets_nobody_in_or_out(bench: Bench) {
     assert_eq!(door, ["agent:bob", "viewer:laptop", "unknown", "unknown", "unknown"]);
 }
 
-pub async fn i19_a_secret_is_of_one_token(bench: Bench) {
+pub async fn i19_a_secret_belongs_to_one_token(bench: Bench) {
     bench.ok(Principal::System, vec![for_role(1, TokenRole::Viewer)]).await;
     bench.refused_with(Code::Duplicate, Principal::System, vec![for_role(1, TokenRole::Admin)]).await;
     let twice = vec![for_role(2, TokenRole::Viewer), for_role(2, TokenRole::Admin)];
@@ -220,7 +220,7 @@ pub async fn i19_a_secret_is_of_one_token(bench: Bench) {
     assert_eq!([1, 2].map(|secret| at_the_door(&bench, secret)), ["viewer:laptop", "unknown"]);
 }
 
-pub async fn i3_a_repeated_commit_says_which_secret_is_good(mut bench: Bench) {
+pub async fn i3_a_replayed_token_creation_returns_the_digest_of_the_valid_secret(mut bench: Bench) {
     let keyed = |secret| {
         Commit::new(Principal::System, vec![for_role(secret, TokenRole::Viewer)]).keyed(repeat_key("k1"))
     };
@@ -249,7 +249,7 @@ pub async fn i19_tokens_survive_a_restart(mut bench: Bench) {
     assert_eq!(bench.published().tokens.len(), 0);
 }
 
-pub async fn i16_tokens_are_of_one_space(mut bench: Bench) {
+pub async fn i16_tokens_are_scoped_to_one_space(mut bench: Bench) {
     let receipt = bench.ok(Principal::System, vec![for_role(1, TokenRole::Admin)]).await;
     let (here, there) = (bench.space, bench.other_space("team").await);
     bench.enter(there);

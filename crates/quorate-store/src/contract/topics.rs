@@ -63,7 +63,7 @@ fn deliveries(taken: &[Handed]) -> Vec<DeliveryNo> {
     taken.iter().map(|one| one.delivery).collect()
 }
 
-pub async fn d3_each_destination_reaches_whom_it_says(bench: Bench) {
+pub async fn d3_each_destination_kind_resolves_to_its_recipients(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     let dave = able("dave", Role::Observer, &["cook"]);
     bench.ok(Principal::System, vec![dave, subscribe("bob", "a.*", None)]).await;
@@ -89,7 +89,7 @@ pub async fn d3_each_destination_reaches_whom_it_says(bench: Bench) {
     }
 }
 
-pub async fn d4_a_subscription_is_there_from_its_record_on(mut bench: Bench) {
+pub async fn d4_a_subscription_takes_effect_with_its_record(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", to("topic:a.b")).await;
     let first = bench.ok(agent("bob"), vec![subscribe("bob", "a.>", None)]).await;
@@ -120,7 +120,7 @@ pub async fn d4_an_agent_has_at_most_256_subscriptions(bench: Bench) {
     assert_eq!(items(&bench, ItemKind::Subscription).await.len(), 1, "those of one who is gone are gone");
 }
 
-pub async fn d4_earlier_messages_are_new_deliveries(bench: Bench) {
+pub async fn d4_topic_history_is_delivered_as_new_deliveries(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let both = vec![send("alice", to("topic:a.b")), send("alice", to("topic:a.c"))];
     let seq = bench.ok(agent("alice"), both).await.seq.expect("a record");
@@ -144,7 +144,7 @@ pub async fn d4_earlier_messages_are_new_deliveries(bench: Bench) {
     }
 }
 
-pub async fn d3_a_pool_has_one_delivery_for_all_who_can(mut bench: Bench) {
+pub async fn d3_a_pool_message_is_delivered_to_one_capable_agent(mut bench: Bench) {
     bench.start("alice").await;
     let cooks = ["bob", "carol"].map(|name| able(name, Role::Worker, &["cook"]));
     bench.ok(Principal::System, cooks.to_vec()).await;
@@ -162,7 +162,7 @@ pub async fn d3_a_pool_has_one_delivery_for_all_who_can(mut bench: Bench) {
     assert_eq!(bench.counts().acked, 1);
 }
 
-pub async fn d3_what_comes_back_from_a_pool_is_anybodys(bench: Bench) {
+pub async fn d3_a_returned_pool_delivery_may_go_to_another_agent(bench: Bench) {
     bench.start("alice").await;
     let cooks = ["bob", "carol"].map(|name| able(name, Role::Worker, &["cook"]));
     bench.ok(Principal::System, cooks.to_vec()).await;
@@ -181,7 +181,7 @@ pub async fn d3_what_comes_back_from_a_pool_is_anybodys(bench: Bench) {
     assert_eq!(bench.claim_one("bob").await.attempt, 1);
 }
 
-pub async fn d3_a_pool_is_worked_off_in_turns(bench: Bench) {
+pub async fn d3_consumers_of_a_pool_are_served_round_robin(bench: Bench) {
     bench.start("alice").await;
     let cooks = ["bob", "carol"].map(|name| able(name, Role::Worker, &["cook"]));
     bench.ok(Principal::System, cooks.to_vec()).await;
@@ -197,7 +197,7 @@ pub async fn d3_a_pool_is_worked_off_in_turns(bench: Bench) {
     assert_eq!(bench.handed().len(), 2);
 }
 
-pub async fn d4_many_acks_are_one_operation(mut bench: Bench) {
+pub async fn d4_many_deliveries_are_acked_in_one_operation(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for _ in 0..4 {
         bench.send("alice", "bob").await;
@@ -216,7 +216,7 @@ pub async fn d4_many_acks_are_one_operation(mut bench: Bench) {
     assert_eq!(refused.code, Code::Forbidden, "{refused}");
 }
 
-pub async fn d4_everybody_costs_quota_by_the_minute(bench: Bench) {
+pub async fn d4_broadcasts_are_rate_limited_per_minute(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let rules = Policy { broadcasts_per_minute: 1, ..Policy::mesh() };
     bench.ok(Principal::System, vec![Op::SetPolicy(rules)]).await;
@@ -230,7 +230,7 @@ pub async fn d4_everybody_costs_quota_by_the_minute(bench: Bench) {
     bench.send_as("alice", to("*")).await;
 }
 
-pub async fn e7_a_policy_says_how_many_tasks_may_be_open(bench: Bench) {
+pub async fn e7_a_policy_limits_the_number_of_open_tasks(bench: Bench) {
     bench.start("alice").await;
     let make = |count| CreateTasks { tasks: vec![NewTask::new("work"); count], inputs: None };
     let allow = |open_tasks_max| Op::SetPolicy(Policy { open_tasks_max, ..Policy::mesh() });
@@ -243,7 +243,7 @@ pub async fn e7_a_policy_says_how_many_tasks_may_be_open(bench: Bench) {
     bench.ok(agent("alice"), vec![Op::CreateTasks(make(1))]).await;
 }
 
-pub async fn c1_supervision_outlives_a_restart(mut bench: Bench) {
+pub async fn c1_a_policy_survives_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(Principal::System, vec![able("carol", Role::Coordinator, &[])]).await;
     bench.send("alice", "bob").await;
@@ -263,7 +263,7 @@ pub async fn c1_supervision_outlives_a_restart(mut bench: Bench) {
     bench.send("alice", "carol").await;
 }
 
-pub async fn c1_policy_is_asked_in_the_order_of_the_operations(bench: Bench) {
+pub async fn c1_a_policy_change_applies_to_later_operations_of_its_commit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let as_alice = || send("alice", deliver_to("bob"));
     let refused = bench.refused(Principal::System, vec![supervised(), as_alice()]).await;
@@ -273,7 +273,7 @@ pub async fn c1_policy_is_asked_in_the_order_of_the_operations(bench: Bench) {
     assert_eq!(bench.claim("bob", 9).await, vec![], "sent before, and looked at when it goes out");
 }
 
-pub async fn c1_a_name_list_with_one_out_of_reach_reaches_nobody(bench: Bench) {
+pub async fn c1_a_recipient_list_with_one_disallowed_recipient_is_refused(bench: Bench) {
     bench.ok(Principal::System, vec![able("carol", Role::Coordinator, &[]), supervised()]).await;
     bench.start_all(&["alice", "bob"]).await;
     let both = Message::new(Destination::Agents(vec![id("carol"), id("bob")]), "work", payload("{}"));

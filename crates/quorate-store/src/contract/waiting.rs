@@ -12,7 +12,7 @@ fn whose(bench: &Bench) -> Vec<(u64, u64)> {
     bench.handed().iter().map(|(consumer, one)| (consumer.0, one.delivery.0)).collect()
 }
 
-pub async fn a_waiting_claim_gets_its_lease_in_the_insert(bench: Bench) {
+pub async fn a_waiting_claim_is_leased_the_message_in_the_commit_that_sends_it(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 3, Waiting::Once(FIRST)).await;
     let head = bench.head();
@@ -28,7 +28,7 @@ pub async fn a_waiting_claim_gets_its_lease_in_the_insert(bench: Bench) {
     bench.ok(agent("bob"), vec![ack(one)]).await;
 }
 
-pub async fn a_waiting_claim_leaves_after_its_first_hand_over(bench: Bench) {
+pub async fn a_waiting_claim_ends_after_its_first_delivery(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 9, Waiting::Once(FIRST)).await;
     bench.send("alice", "bob").await;
@@ -37,7 +37,7 @@ pub async fn a_waiting_claim_leaves_after_its_first_hand_over(bench: Bench) {
     assert_eq!(bench.counts().ready, 1);
 }
 
-pub async fn a_claim_that_got_something_does_not_wait(bench: Bench) {
+pub async fn a_claim_that_returns_deliveries_does_not_wait(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let receipt = bench.ok(agent("bob"), vec![claim("bob", 5, Waiting::Once(FIRST))]).await;
@@ -46,7 +46,7 @@ pub async fn a_claim_that_got_something_does_not_wait(bench: Bench) {
     assert_eq!(whose(&bench), []);
 }
 
-pub async fn a_standing_consumer_is_bound_by_its_credit(bench: Bench) {
+pub async fn a_standing_consumer_is_limited_by_its_credit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 2, Waiting::Standing(FIRST)).await;
     for _ in 0..4 {
@@ -64,7 +64,7 @@ pub async fn a_standing_consumer_is_bound_by_its_credit(bench: Bench) {
     assert_eq!(whose(&bench), [(1, 5)], "its last credit");
 }
 
-pub async fn a_standing_consumer_takes_the_backlog_first(bench: Bench) {
+pub async fn a_standing_consumer_receives_the_backlog_first(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let receipt = bench.ok(agent("bob"), vec![claim("bob", 2, Waiting::Standing(FIRST))]).await;
@@ -74,7 +74,7 @@ pub async fn a_standing_consumer_takes_the_backlog_first(bench: Bench) {
     assert_eq!(whose(&bench), [(1, 2)], "the rest of its credit");
 }
 
-pub async fn consumers_take_turns(bench: Bench) {
+pub async fn consumers_are_served_round_robin(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 9, Waiting::Standing(FIRST)).await;
     bench.wait("bob", 9, Waiting::Standing(SECOND)).await;
@@ -84,7 +84,7 @@ pub async fn consumers_take_turns(bench: Bench) {
     assert_eq!(whose(&bench), [(1, 1), (2, 2), (1, 3), (2, 4)]);
 }
 
-pub async fn a_closed_consumer_gets_nothing(bench: Bench) {
+pub async fn a_closed_consumer_receives_nothing(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 9, Waiting::Standing(FIRST)).await;
     bench.send("alice", "bob").await;
@@ -96,7 +96,7 @@ pub async fn a_closed_consumer_gets_nothing(bench: Bench) {
     bench.ok(agent("bob"), vec![ack(&held)]).await;
 }
 
-pub async fn what_comes_back_goes_to_whoever_waits(bench: Bench) {
+pub async fn a_returned_delivery_goes_to_a_waiting_consumer(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
@@ -111,7 +111,7 @@ pub async fn what_comes_back_goes_to_whoever_waits(bench: Bench) {
     assert_eq!(whose(&bench), [(2, 1)]);
 }
 
-pub async fn what_is_past_its_time_is_not_leased_at_once(bench: Bench) {
+pub async fn an_already_expired_message_is_not_leased_to_a_waiting_consumer(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 1, Waiting::Once(FIRST)).await;
     bench.pass(10);
@@ -122,7 +122,7 @@ pub async fn what_is_past_its_time_is_not_leased_at_once(bench: Bench) {
     assert_eq!(whose(&bench), [(1, 2)]);
 }
 
-pub async fn one_commit_serves_in_the_order_of_its_messages(bench: Bench) {
+pub async fn messages_of_one_commit_are_delivered_in_order_while_credit_lasts(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 2, Waiting::Standing(FIRST)).await;
     let low = || send("alice", with_priority("bob", Priority::LOW));
@@ -138,7 +138,7 @@ fn resume(name: &str) -> Op {
 }
 
 // Fails under: a resume that takes new tokens, leaves the leases as they were, or writes a record.
-pub async fn a_resume_gives_the_same_leases_again(mut bench: Bench) {
+pub async fn a_resume_returns_the_held_leases_and_renews_them(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     bench.send("alice", "bob").await;
@@ -160,7 +160,7 @@ pub async fn a_resume_gives_the_same_leases_again(mut bench: Bench) {
     assert_eq!(bench.claim_one("bob").await.attempt, 2);
 }
 
-pub async fn only_the_same_start_resumes(bench: Bench) {
+pub async fn only_the_same_epoch_can_resume_its_leases(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     bench.claim_one("bob").await;
@@ -170,7 +170,7 @@ pub async fn only_the_same_start_resumes(bench: Bench) {
     assert_eq!(claimed(&bench.ok(agent("bob"), vec![resume("bob")]).await), vec![]);
 }
 
-pub async fn a_standing_consumer_may_begin_without_credit(bench: Bench) {
+pub async fn a_standing_consumer_may_start_without_credit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 0, Waiting::Standing(FIRST)).await;
     bench.send("alice", "bob").await;
@@ -184,7 +184,7 @@ pub async fn a_standing_consumer_may_begin_without_credit(bench: Bench) {
     );
 }
 
-pub async fn at_most_256_wait_for_an_inbox(bench: Bench) {
+pub async fn an_inbox_has_at_most_256_waiting_consumers(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     for number in 0..limits::CONSUMERS_PER_AGENT_MAX as u64 {
         bench.wait("bob", 1, Waiting::Once(ConsumerId(number))).await;
@@ -195,7 +195,7 @@ pub async fn at_most_256_wait_for_an_inbox(bench: Bench) {
     bench.wait("alice", 1, Waiting::Once(ConsumerId(999))).await;
 }
 
-pub async fn at_most_4096_are_in_flight(bench: Bench) {
+pub async fn an_agent_has_at_most_4096_deliveries_in_flight(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let extra = 3;
     for _ in 0..limits::IN_FLIGHT_MAX / 256 {
@@ -217,7 +217,7 @@ pub async fn at_most_4096_are_in_flight(bench: Bench) {
     assert_eq!(whose(&bench), [(1, 3), (1, 4098)]);
 }
 
-pub async fn a_message_for_oneself(bench: Bench) {
+pub async fn an_agent_can_send_to_itself(bench: Bench) {
     bench.start("bob").await;
     let both = vec![claim("bob", 1, Waiting::Once(FIRST)), send("bob", deliver_to("bob"))];
     bench.ok(agent("bob"), both).await;
