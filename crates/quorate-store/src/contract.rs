@@ -1,12 +1,12 @@
-//! The contract: what every [`Store`](crate::Store) does, as small cases that each backend runs unchanged.
+//! Contract suite: the guarantees of [`Store`](crate::Store) as small test cases that every backend runs unchanged.
 //!
-//! A backend runs it with two lines in its tests: a function that opens a store (and opens the same store again when it
-//! is called again), and [`contract_tests!`](crate::contract_tests) with its path. Each case becomes a test of its own.
+//! To run the suite, a backend defines a function that returns an opener (each call of the opener reopens the same
+//! store) and passes its path to [`contract_tests!`](crate::contract_tests). Each case becomes a separate test.
 
 mod bench;
 mod words;
 
-// The name of a case says what it promises: a comment could only repeat it.
+// The name of a case states the guarantee; a doc comment would only repeat it.
 #[allow(missing_docs)]
 pub mod agents;
 #[allow(missing_docs)]
@@ -64,19 +64,20 @@ pub use bench::{Bench, From, Open};
 /// Runs one case on a fresh store.
 ///
 /// # Panics
-/// When the store breaks the contract.
+/// If the store violates the contract.
 pub fn run<F: Future<Output = ()>>(open: Open, case: impl FnOnce(Bench) -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be made");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("the runtime starts");
     runtime.block_on(async { case(Bench::new(open).await).await });
 }
 
-/// One `#[test]` for each case. Takes the path of a function without arguments that gives an [`Open`](contract::Open);
-/// with `, limits` also the cases that take many rows. `@lists` and a path: the cases about lists of items only.
+/// Generates one `#[test]` per case. Takes the path of a function without arguments that returns an
+/// [`Open`](contract::Open). `, limits` adds the cases that need many rows. `@lists` before the path selects only the
+/// cases about lists of items.
 #[macro_export]
 macro_rules! contract_tests {
     ($open:path, limits) => {
         $crate::contract_tests!($open);
-        $crate::contract_tests! { @rooms $open;
+        $crate::contract_tests! { @modules $open;
             limits {
                 an_inbox_holds_at_most_100_000_open_deliveries,
                 a_space_has_at_most_100_000_agents,
@@ -89,7 +90,7 @@ macro_rules! contract_tests {
         }
     };
     (@lists $open:path) => {
-        $crate::contract_tests! { @rooms $open;
+        $crate::contract_tests! { @modules $open;
             lists {
                 items_are_listed_in_creation_order,
                 items_of_one_record_keep_the_order_of_its_operations,
@@ -102,7 +103,7 @@ macro_rules! contract_tests {
     };
     ($open:path) => {
         $crate::contract_tests!(@lists $open);
-        $crate::contract_tests! { @rooms $open;
+        $crate::contract_tests! { @modules $open;
             agents {
                 each_registration_gets_a_higher_epoch,
                 an_unchanged_registration_leaves_no_record,
@@ -212,7 +213,7 @@ macro_rules! contract_tests {
                 d5_a_request_times_out,
                 d5_a_late_answer_is_recorded_but_not_delivered,
                 d4_a_request_is_cancelled_by_its_requester,
-                i3_a_repeated_request_returns_the_same_answer,
+                i3_every_waiter_of_a_request_receives_the_same_answer,
                 d4_an_open_request_survives_a_restart,
                 d6_an_agent_is_offline_after_three_missed_heartbeats,
                 d6_the_sender_chooses_what_happens_if_the_recipient_is_unavailable,
@@ -325,7 +326,7 @@ macro_rules! contract_tests {
                 later_operations_see_earlier_lock_changes_of_the_same_commit,
                 a_replayed_acquire_returns_the_same_fencing_tokens,
                 fencing_tokens_keep_increasing_after_a_restart,
-                a_lock_has_at_most_1_000_waiters,
+                an_agent_has_at_most_1_000_lock_waits,
             }
             approvals {
                 e3_an_approval_records_its_action_requester_and_deadline,
@@ -354,7 +355,7 @@ macro_rules! contract_tests {
                 a_repeated_start_of_a_procedure_is_idempotent,
                 i3_a_replayed_step_is_applied_once_and_returns_the_same_receipt,
                 the_driver_is_notified_in_the_commit_that_starts_the_procedure,
-        a_running_procedure_survives_a_restart,
+                a_running_procedure_survives_a_restart,
                 invalid_procedures_are_refused,
             }
             sessions {
@@ -388,7 +389,7 @@ macro_rules! contract_tests {
                 i8_one_completion_is_accepted_and_its_repetition_is_idempotent,
                 i8_a_completion_and_its_other_operations_are_one_commit,
                 i9_a_task_lease_expires_without_heartbeats,
-                i9_task_leases_backoffs_and_attempts_survive_a_restart,
+                i9_task_leases_backoffs_and_counts_survive_a_restart,
                 c9_a_failed_task_is_retried_with_backoff_and_then_fails,
                 c9_an_escalated_task_notifies_the_coordinators,
                 c9_a_retry_prefers_another_agent,
@@ -432,13 +433,13 @@ macro_rules! contract_tests {
             }
         }
     };
-    (@rooms $open:path; $($room:ident { $($case:ident,)* })*) => {
+    (@modules $open:path; $($module:ident { $($case:ident,)* })*) => {
         $(
-            mod $room {
+            mod $module {
                 $(
                     #[test]
                     fn $case() {
-                        $crate::contract::run($open(), $crate::contract::$room::$case);
+                        $crate::contract::run($open(), $crate::contract::$module::$case);
                     }
                 )*
             }

@@ -1,6 +1,7 @@
-//! The seam between the kernel and what keeps it: [`Store`], with the clock and the chance that come in as arguments.
+//! Storage interface between the engine and its backends: the trait [`Store`]. Clock and entropy are injected.
 //!
-//! Every backend passes the same contract suite. A backend knows tables, not rules: the rules are in `quorate-core`.
+//! Every backend passes the same contract suite. A backend implements tables, not rules: the rules are in
+//! `quorate-core`.
 
 #[cfg(any(test, feature = "contract"))]
 pub mod contract;
@@ -14,6 +15,6 @@ pub use read::{Built, DeadLetter, DeliveryState, Entry, ListedItem, PartBytes, R
 pub use reference::Reference;
 pub use store::{Figures, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, Wiring};
 
-// Declared below the store, since the network client needs them without it.
+// Re-exports. These types are defined in lower crates because the network client needs them without the store.
 pub use quorate_core::{Page, StoreError, When};
 pub use quorate_env::{BoxFuture, Chance, Clock, SetClock, SystemClock, sleep};

@@ -1,4 +1,4 @@
-//! What can be read besides the published state: rows, as they were after the last sync.
+//! Read queries and their results: everything that is not part of the published state.
 
 use std::sync::Arc;
 
@@ -10,236 +10,236 @@ use quorate_core::{
 };
 
 impl Read {
-    /// The items of a kind by id, from the first one on.
+    /// Returns a query for the first items of a kind, ordered by id.
     #[must_use]
     pub fn items(kind: ItemKind, limit: usize) -> Self {
         Self::Items { kind, range: ItemRange::ById(None), limit }
     }
 }
 
-/// One thing to read. Several in one call are read from one snapshot.
+/// Read query. Queries of one call run on the same snapshot.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Read {
     /// One version of an entry.
     Entry {
-        /// Which entry.
+        /// Key of the entry.
         key: Key,
-        /// Which version.
+        /// Version or point in time.
         when: When,
     },
-    /// The versions of an entry, oldest first.
+    /// Versions of an entry, oldest first.
     History {
-        /// Which entry.
+        /// Key of the entry.
         key: Key,
-        /// Only later ones than this.
+        /// Return only later versions.
         after: Version,
-        /// How many at most.
+        /// Maximum number of results.
         limit: usize,
     },
-    /// The live entries, by key.
+    /// Live entries, ordered by key.
     Entries {
-        /// Only those whose key begins so.
+        /// Key prefix.
         prefix: String,
-        /// Only those of this type.
+        /// Entry type.
         entry_type: Option<String>,
-        /// Only those whose newest version is by this author.
+        /// Author of the newest version.
         author: Option<String>,
-        /// Only later keys than this.
+        /// Return only greater keys.
         after: Option<Key>,
-        /// How many at most.
+        /// Maximum number of results.
         limit: usize,
     },
     /// One message.
     Message {
-        /// Its record.
+        /// Record that contains the message.
         seq: Seq,
-        /// Which message of it.
+        /// Index of the message within the record.
         n: u32,
     },
-    /// The message that bears a client's id.
+    /// The message with this client id.
     MessageByClientId(ClientId),
-    /// Where deliveries are.
+    /// States of consecutive deliveries.
     Deliveries {
-        /// The first.
+        /// First delivery.
         first: DeliveryNo,
-        /// How many; a message has 4,096 at most, and so has an answer.
+        /// Number of deliveries; a result contains at most 4,096, like a message.
         count: u32,
     },
-    /// The dead letters, oldest first.
+    /// Dead letters, oldest first.
     DeadLetters {
-        /// Only this recipient's.
+        /// Recipient.
         agent: Option<AgentNo>,
-        /// Only later ones than this.
+        /// Return only later deliveries.
         after: DeliveryNo,
-        /// How many at most.
+        /// Maximum number of results.
         limit: usize,
     },
-    /// The newest record at a time.
+    /// Sequence number of the newest record as of a time.
     SeqAt(Timestamp),
     /// One item.
     Item(ItemKey),
-    /// The items of a kind.
+    /// Items of a kind.
     Items {
-        /// Which kind.
+        /// Kind of the items.
         kind: ItemKind,
-        /// In which order, and from where on.
+        /// Order and start of the page.
         range: ItemRange,
-        /// How many at most.
+        /// Maximum number of results.
         limit: usize,
     },
-    /// The live entries that were built on others, by key.
+    /// Live entries that depend on other entries, ordered by key.
     Built {
-        /// Only later keys than this.
+        /// Return only greater keys.
         after: Option<Key>,
-        /// How many at most.
+        /// Maximum number of results.
         limit: usize,
     },
     /// One record.
     Record(Seq),
-    /// The records in which something happened to a session, or a message named it.
+    /// Records that changed a session or contain a message of it.
     Timeline {
-        /// Which session.
+        /// Session id.
         session: Arc<str>,
-        /// Only what is of this kind.
+        /// Kind of timeline entry.
         kind: Option<LineKind>,
-        /// From where, and in which order.
+        /// Start and direction of the page.
         page: Page,
-        /// How many at most.
+        /// Maximum number of results.
         limit: usize,
     },
-    /// Some bytes of a payload part.
+    /// Byte range of a payload part.
     Part {
-        /// The record.
+        /// Record that contains the part.
         seq: Seq,
-        /// Which part of it.
+        /// Index of the part within the record.
         part: u32,
-        /// From which byte of the part on.
+        /// Offset of the first byte.
         start: u64,
-        /// How many bytes at most.
+        /// Maximum number of bytes.
         length: u64,
     },
 }
 
-/// What was read, in the order asked for.
+/// Result of a [`Read`] query.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Rows {
-    /// Of [`Read::Entry`].
+    /// Result of [`Read::Entry`].
     Entry(Option<Entry>),
-    /// Of [`Read::History`] and [`Read::Entries`].
+    /// Result of [`Read::History`] and [`Read::Entries`].
     Entries(Vec<Entry>),
-    /// Of [`Read::Message`] and [`Read::MessageByClientId`].
+    /// Result of [`Read::Message`] and [`Read::MessageByClientId`].
     Message(Option<StoredMessage>),
-    /// Of [`Read::Deliveries`]; `None` for what was never made.
+    /// Result of [`Read::Deliveries`]; `None` for a delivery that never existed.
     Deliveries(Vec<Option<DeliveryState>>),
-    /// Of [`Read::DeadLetters`].
+    /// Result of [`Read::DeadLetters`].
     DeadLetters(Vec<DeadLetter>),
-    /// Of [`Read::SeqAt`].
+    /// Result of [`Read::SeqAt`].
     Seq(Seq),
-    /// Of [`Read::Item`].
+    /// Result of [`Read::Item`].
     Item(Option<Item>),
-    /// Of [`Read::Items`].
+    /// Result of [`Read::Items`].
     Items(Vec<ListedItem>),
-    /// Of [`Read::Built`].
+    /// Result of [`Read::Built`].
     Built(Vec<Built>),
-    /// Of [`Read::Record`].
+    /// Result of [`Read::Record`].
     Record(Option<Record>),
-    /// Of [`Read::Timeline`]: each record once.
+    /// Result of [`Read::Timeline`]: each record is listed once.
     Timeline(Vec<Seq>),
-    /// Of [`Read::Part`]; `None` if there is no such part.
+    /// Result of [`Read::Part`]; `None` if the part does not exist.
     Part(Option<PartBytes>),
 }
 
-/// An item of a list.
+/// Item in a list.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ListedItem {
-    /// Where it was created.
+    /// Position of its creation, which defines the list order.
     pub created: Created,
-    /// Its state.
+    /// Current state.
     pub item: Item,
 }
 
 /// Bytes of a payload part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PartBytes {
-    /// The bytes; zeros if the part was erased.
+    /// Content; zeros if the part was erased.
     pub bytes: Bytes,
     /// Whether the part was erased.
     pub erased: bool,
 }
 
-/// What the newest version of an entry was built on.
+/// Dependencies of the newest version of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Built {
-    /// Which entry.
+    /// Key of the entry.
     pub key: Key,
-    /// Its newest version.
+    /// Newest version of the entry.
     pub version: Version,
-    /// What it was built on, with the version that it had then and what it is now.
+    /// Each dependency: its key, the version that was used, and its current head.
     pub depends_on: Vec<(Key, Version, Option<EntryHead>)>,
 }
 
 /// One version of an entry, with its content.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
-    /// Which entry.
+    /// Key of the entry.
     pub key: Key,
-    /// Which version, and what is known of it.
+    /// Version number and metadata.
     pub version: EntryVersion,
-    /// The content; `None` for a tombstone.
+    /// Content; `None` for a tombstone.
     pub content: Option<Payload>,
 }
 
-/// A message as it was stored.
+/// Message as stored in the log.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StoredMessage {
-    /// Its record.
+    /// Record that contains the message.
     pub seq: Seq,
-    /// Which message of it.
+    /// Index of the message within the record.
     pub n: u32,
-    /// When it was sent.
+    /// Time of the send.
     pub at: Timestamp,
-    /// The message.
+    /// Content and metadata.
     pub message: Arc<Message>,
-    /// Its first delivery.
+    /// First of its consecutive deliveries.
     pub first: DeliveryNo,
-    /// The recipients, in the order of the deliveries.
+    /// Recipients, in the order of the deliveries.
     pub recipients: Vec<Recipient>,
 }
 
-/// Where a delivery is.
+/// State of a delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeliveryState {
     /// Not ended.
     Open {
-        /// Where it is.
+        /// Ready, scheduled or leased.
         state: OpenState,
-        /// How often it was taken.
+        /// Number of times it was leased.
         attempt: u16,
     },
     /// Ended.
     Ended {
-        /// How.
+        /// Final state.
         state: EndState,
-        /// By which record.
+        /// Record that ended it.
         seq: Seq,
     },
 }
 
-/// A dead letter.
+/// Dead-lettered delivery: it is not redelivered unless it is redriven.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeadLetter {
-    /// Which delivery.
+    /// Number of the delivery.
     pub delivery: DeliveryNo,
-    /// The recipient.
+    /// Recipient: an agent or a pool.
     pub to: Recipient,
-    /// The record of its message.
+    /// Record that contains the message.
     pub seq: Seq,
-    /// Which message of it.
+    /// Index of the message within the record.
     pub n: u32,
-    /// How often it was tried.
+    /// Number of delivery attempts.
     pub attempts: u16,
-    /// Why it was given up: what the last holder said, or what happened.
+    /// Cause: the reason of the last nack, or a description of the event.
     pub reason: String,
-    /// Since when it is dead.
+    /// Time at which it was dead-lettered.
     pub at: Timestamp,
 }

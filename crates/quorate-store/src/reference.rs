@@ -1,9 +1,10 @@
-//! A naive store in memory: what every backend has to do, said in plain loops.
+//! Reference model: a naive in-memory store that implements the guarantees with plain loops.
 //!
-//! It is written from the promises, not from the decisions of `quorate-core`: it shares words with core (commits,
-//! results, refusals, ids) and none of its rules. Nothing is indexed, everything is scanned, and a commit works on the
-//! state itself while a copy of it waits to be put back. So it is slow, and it is the judge: the contract suite runs on
-//! it, and random work on a real backend is compared with it step by step. It is not for production and keeps nothing.
+//! It is written from the specification, not from `quorate-core`: it shares the types of core (commits, results,
+//! refusals, ids) but none of its rules. There are no indexes; every lookup is a scan. A commit modifies the state in
+//! place, and a refused commit restores a copy taken before. The model is slow and serves as the test oracle: it passes
+//! the contract suite, and random workloads on a real backend are compared with it step by step. It persists nothing
+//! and is not for production.
 
 mod agents;
 mod approvals;
@@ -43,79 +44,79 @@ use crate::store::{Handover, Outcome, Position, Published, SpaceInfo, Store, Wir
 use crate::{BoxFuture, StoreError};
 use space::Space;
 
-/// The naive store. Every answer is ready at once.
+/// Reference model of a store. Its futures are always ready.
 pub struct Reference {
-    wiring: Wiring,
-    rooms: Mutex<Vec<Room>>,
+    context: Wiring,
+    spaces: Mutex<Vec<HostedSpace>>,
 }
 
-/// A space and who looks at it.
-struct Room {
+/// A space and the channel that publishes its state.
+struct HostedSpace {
     space: Space,
     published: watch::Sender<Arc<Published>>,
 }
 
 impl Reference {
-    /// A store without spaces.
+    /// Creates a store without spaces.
     #[must_use]
-    pub fn new(wiring: Wiring) -> Arc<Self> {
-        Arc::new(Self { wiring, rooms: Mutex::default() })
+    pub fn new(context: Wiring) -> Arc<Self> {
+        Arc::new(Self { context, spaces: Mutex::default() })
     }
 
-    /// What a restart does to a store that keeps everything it promised to keep: nobody waits any more, leases run
-    /// their full length again, and what only memory knew is forgotten.
+    /// Simulates a restart of a durable store: waiters are dropped, leases restart with their full duration, and
+    /// in-memory state is lost.
     pub fn restart(&self) {
-        let now = self.wiring.clock.now();
-        for room in self.rooms().iter_mut() {
-            room.space.restart(now);
-            room.publish();
+        let now = self.context.clock.now();
+        for hosted in self.hosted().iter_mut() {
+            hosted.space.restart(now);
+            hosted.publish();
         }
     }
 
-    /// What a restore from a backup made now does, besides a restart.
+    /// Simulates a restart followed by a restore from a backup of the current state.
     pub fn restore(&self) {
-        let now = self.wiring.clock.now();
-        for room in self.rooms().iter_mut() {
-            room.space.restart(now);
-            room.space.restore(now);
-            room.publish();
+        let now = self.context.clock.now();
+        for hosted in self.hosted().iter_mut() {
+            hosted.space.restart(now);
+            hosted.space.restore(now);
+            hosted.publish();
         }
     }
 
-    fn rooms(&self) -> MutexGuard<'_, Vec<Room>> {
-        self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
+    fn hosted(&self) -> MutexGuard<'_, Vec<HostedSpace>> {
+        self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn space_now(&self, name: SpaceName) -> SpaceNo {
-        let mut rooms = self.rooms();
-        if let Some(index) = rooms.iter().position(|room| room.space.name == name) {
+        let mut spaces = self.hosted();
+        if let Some(index) = spaces.iter().position(|hosted| hosted.space.name == name) {
             return number_of(index);
         }
-        let Now { wall, .. } = self.wiring.clock.now();
-        let space = Space::new(name, SpaceId(self.wiring.chance.sixteen()), wall);
+        let Now { wall, .. } = self.context.clock.now();
+        let space = Space::new(name, SpaceId(self.context.chance.sixteen()), wall);
         let published = watch::Sender::new(Arc::new(space.published()));
-        rooms.push(Room { space, published });
-        number_of(rooms.len() - 1)
+        spaces.push(HostedSpace { space, published });
+        number_of(spaces.len() - 1)
     }
 
     fn transact_now(&self, number: SpaceNo, commits: &[Commit]) -> Result<Vec<Outcome>, StoreError> {
-        let mut rooms = self.rooms();
-        let room = find(&mut rooms, number)?;
+        let mut spaces = self.hosted();
+        let hosted = find(&mut spaces, number)?;
         let mut outcomes = Vec::new();
         let mut handover = Handover::new(number);
         for commit in commits {
-            outcomes.push(room.space.commit(commit, self.wiring.clock.now(), &mut handover));
+            outcomes.push(hosted.space.commit(commit, self.context.clock.now(), &mut handover));
         }
-        room.publish();
-        handover.wake = room.published.borrow().wake;
-        drop(rooms);
-        // As with every store: consumers have their deliveries before the commit that caused them is answered.
-        (self.wiring.sink)(handover);
+        hosted.publish();
+        handover.wake = hosted.published.borrow().wake;
+        drop(spaces);
+        // As in every store, consumers receive their deliveries before the commit that caused them returns.
+        (self.context.sink)(handover);
         Ok(outcomes)
     }
 }
 
-impl Room {
+impl HostedSpace {
     fn publish(&self) {
         self.published.send_replace(Arc::new(self.space.published()));
     }
@@ -125,9 +126,9 @@ fn number_of(index: usize) -> SpaceNo {
     SpaceNo(index as u64 + 1)
 }
 
-fn find(rooms: &mut [Room], number: SpaceNo) -> Result<&mut Room, StoreError> {
+fn find(spaces: &mut [HostedSpace], number: SpaceNo) -> Result<&mut HostedSpace, StoreError> {
     let index = usize::try_from(number.0).unwrap_or(0).wrapping_sub(1);
-    rooms.get_mut(index).ok_or(StoreError::NoSpace)
+    spaces.get_mut(index).ok_or(StoreError::NoSpace)
 }
 
 impl Store for Reference {
@@ -136,13 +137,13 @@ impl Store for Reference {
     }
 
     fn spaces(&self) -> Vec<SpaceInfo> {
-        let rooms = self.rooms();
-        let info = |(index, room): (usize, &Room)| SpaceInfo {
+        let spaces = self.hosted();
+        let info = |(index, hosted): (usize, &HostedSpace)| SpaceInfo {
             number: number_of(index),
-            name: room.space.name.clone(),
-            id: room.space.id,
+            name: hosted.space.name.clone(),
+            id: hosted.space.id,
         };
-        rooms.iter().enumerate().map(info).collect()
+        spaces.iter().enumerate().map(info).collect()
     }
 
     fn transact(
@@ -153,26 +154,26 @@ impl Store for Reference {
         Box::pin(ready(self.transact_now(space, &commits)))
     }
 
-    fn read(&self, space: SpaceNo, what: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>> {
-        let mut rooms = self.rooms();
-        let found = find(&mut rooms, space);
-        let rows = found.map(|room| what.iter().map(|one| room.space.read(one)).collect());
-        Box::pin(ready(rows))
+    fn read(&self, space: SpaceNo, queries: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>> {
+        let mut spaces = self.hosted();
+        let found = find(&mut spaces, space);
+        let results = found.map(|hosted| queries.iter().map(|query| hosted.space.read(query)).collect());
+        Box::pin(ready(results))
     }
 
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
-        let mut rooms = self.rooms();
-        let found = find(&mut rooms, space);
-        Box::pin(ready(found.map(|room| room.space.log(from, max))))
+        let mut spaces = self.hosted();
+        let found = find(&mut spaces, space);
+        Box::pin(ready(found.map(|hosted| hosted.space.log(from, max))))
     }
 
     fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>> {
-        let mut rooms = self.rooms();
-        find(&mut rooms, space).ok().map(|room| room.published.subscribe())
+        let mut spaces = self.hosted();
+        find(&mut spaces, space).ok().map(|hosted| hosted.published.subscribe())
     }
 
     fn backup<'a>(&'a self, _to: &'a Path) -> BoxFuture<'a, Result<Vec<Position>, StoreError>> {
-        Box::pin(ready(Err(StoreError::Read("the reference model has no files".into()))))
+        Box::pin(ready(Err(StoreError::Read("the reference model does not support backups".into()))))
     }
 
     fn failure(&self) -> BoxFuture<'static, StoreError> {
@@ -184,7 +185,7 @@ impl Store for Reference {
     }
 }
 
-/// What time it is for a decision: the wall clock never goes back within a space.
+/// Returns the time of a decision. The wall clock never moves backwards within a space.
 fn decided_at(now: Now, newest: Timestamp) -> Now {
     Now { wall: now.wall.max(newest), ..now }
 }

@@ -1,4 +1,4 @@
-//! The seam.
+//! The trait [`Store`] and the types of its interface.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,159 +13,160 @@ use quorate_env::{BoxFuture, Chance, Clock};
 
 use crate::read::{Read, Rows};
 
-/// What a commit came to: its receipt, or the domain's no.
+/// Result of one commit: its receipt, or the refusal.
 pub type Outcome = Result<Receipt, Refused>;
 
-/// What a store is given at the start.
+/// Dependencies of a store, injected when it is opened.
 #[derive(Clone)]
 pub struct Wiring {
-    /// What time it is.
+    /// Wall clock and monotonic clock.
     pub clock: Arc<dyn Clock>,
-    /// Random bytes.
+    /// Source of random bytes.
     pub chance: Arc<Chance>,
-    /// Where deliveries for waiting consumers go.
+    /// Receiver of deliveries and events for waiting consumers.
     pub sink: Sink,
 }
 
-/// Takes what became of a space in a batch, after it is on disk and before the commits that caused it are answered.
-/// Called from the writer: it must not block.
+/// Callback that receives the dispatch of a batch, after the fsync and before the commits of the batch return.
+/// Runs on the writer thread, so it must not block.
 pub type Sink = Arc<dyn Fn(Handover) + Send + Sync>;
 
-/// What became of consumers in one batch, and when to look again.
+/// Deliveries and events for the waiting consumers of one space, produced by one batch, and the next wake-up time.
 #[derive(Debug)]
 pub struct Handover {
-    /// The space.
+    /// Space of the batch.
     pub space: SpaceNo,
-    /// Deliveries, each with the consumer it is for, in order.
+    /// New deliveries, each with its consumer, in order.
     pub handed: Vec<(ConsumerId, Handed)>,
-    /// Consumers that were sent away, because their agent was started again or removed.
+    /// Consumers that were closed because their agent was removed or began a new epoch.
     pub dismissed: Vec<ConsumerId>,
-    /// What others who wait are told.
+    /// Events for consumers that wait for locks, tasks or answers.
     pub told: Vec<(ConsumerId, Told)>,
-    /// When time brings about the next thing in the space.
+    /// Time of the next timer in the space.
     pub wake: Wake,
 }
 
 impl Handover {
-    /// A batch in which nobody was handed or told anything yet.
+    /// Creates an empty dispatch for a space.
     #[must_use]
     pub fn new(space: SpaceNo) -> Self {
         Self { space, handed: Vec::new(), dismissed: Vec::new(), told: Vec::new(), wake: Wake::default() }
     }
 
-    /// Whether there is nothing to hand over.
+    /// Whether no consumer is affected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.handed.is_empty() && self.dismissed.is_empty() && self.told.is_empty()
     }
 }
 
-/// The state after the last sync, as far as anybody but the writer needs it.
+/// State of a space as of the last fsync, as far as it is needed outside the writer.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// The newest record.
+    /// Sequence number, hash and time of the newest record.
     pub head: Head,
-    /// The agents.
+    /// Registered agents.
     pub agents: Arc<Agents>,
-    /// The eras, to read and make ids.
+    /// Generations of the space, needed to parse and build ids.
     pub eras: Arc<Eras>,
-    /// Deliveries by state.
+    /// Number of deliveries by state.
     pub counts: Counts,
-    /// Deliveries that wait to be taken, by the level of their priority, low first.
+    /// Number of ready deliveries by priority level, lowest first.
     pub ready_by_level: [u64; 4],
-    /// Tasks by state.
+    /// Number of tasks by state.
     pub tasks: TaskCounts,
-    /// A number that moves whenever an approval does, for those who wait for one; what it is means nothing.
+    /// Opaque counter that changes whenever an approval changes. Lets callers wait for approvals.
     pub approval_changes: u64,
-    /// When time alone will next change something.
+    /// Time of the next timer.
     pub wake: Wake,
-    /// Who subscribes to what.
+    /// Topic subscriptions.
     pub topics: Arc<Topics>,
-    /// The rules of the space.
+    /// Policy in force.
     pub policy: Arc<InForce>,
-    /// Who is let in, by the digest of the secret.
+    /// Access tokens, indexed by the digest of their secret.
     pub tokens: Arc<Tokens>,
 }
 
-/// What a store has done since it was opened, in numbers.
+/// Statistics of a store since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Figures {
-    /// Commits that were decided, refused ones included.
+    /// Commits decided, including refused ones.
     pub commits: u64,
-    /// Transactions that carried them.
+    /// Transactions (batches) that contained them.
     pub batches: u64,
-    /// The most units of work that one transaction cost.
+    /// Highest cost of a single transaction, in work units.
     pub work_max: u64,
-    /// The longest time for which one transaction held the writer.
+    /// Longest time that a single transaction occupied the writer.
     pub hold_ns_max: u64,
-    /// The time within which 99 of 100 transactions were done with the writer, rounded up by at most a fifth.
+    /// 99th percentile of the time that a transaction occupied the writer, rounded up by at most 20 %.
     pub hold_ns_p99: u64,
-    /// Syncs that commits waited for.
+    /// fsyncs that commits waited for.
     pub syncs: u64,
-    /// Time spent in all of them.
+    /// Total time of these fsyncs.
     pub sync_ns_total: u64,
-    /// The longest of them.
+    /// Longest of these fsyncs.
     pub sync_ns_max: u64,
     /// Bytes written to the write-ahead log.
     pub wal_written_bytes: u64,
-    /// Bytes that the write-ahead log takes on disk.
+    /// Size of the write-ahead log on disk.
     pub wal_bytes: u64,
-    /// Operations that wait for the writer.
+    /// Operations queued for the writer.
     pub waiting_ops: u64,
 }
 
-/// A space that exists.
+/// Identity of a space.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpaceInfo {
-    /// Its number.
+    /// Number of the space within this store.
     pub number: SpaceNo,
-    /// Its name.
+    /// Unique name, chosen by its creator.
     pub name: SpaceName,
-    /// Its identity.
+    /// Random id, unique across stores.
     pub id: SpaceId,
 }
 
-/// How far a backup reaches in one space: everything acknowledged up to there is in it.
+/// Position up to which a backup contains one space. Everything acknowledged up to this position is included.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Position {
-    /// The space.
+    /// Name of the space.
     pub space: SpaceName,
-    /// Its newest record in the backup.
+    /// Newest record of the space in the backup.
     pub seq: Seq,
-    /// The chain up to there: also a checkpoint.
+    /// Hash chain value at this record, usable as a checkpoint for verification.
     pub hash: [u8; 32],
 }
 
-/// Keeps spaces. One write path: [`Store::transact`].
+/// Durable storage of spaces. [`Store::transact`] is the only write path.
 pub trait Store: Send + Sync {
-    /// The space of this name; made if there is none.
+    /// Returns the space of this name, creating it if it does not exist.
     fn space(&self, name: SpaceName) -> BoxFuture<'_, Result<SpaceNo, StoreError>>;
 
-    /// All spaces, by number.
+    /// Returns all spaces, ordered by number.
     fn spaces(&self) -> Vec<SpaceInfo>;
 
-    /// Decides commits at the head of a space, in order, each on its own, and writes what they did. The answer comes
-    /// after the sync. Batching with the commits of others is the store's business.
+    /// Decides commits at the head of a space, in order and independently of each other, and writes their effects.
+    /// Returns after the fsync. The store may batch them with commits of other callers.
     fn transact(
         &self,
         space: SpaceNo,
         commits: Vec<Commit>,
     ) -> BoxFuture<'static, Result<Vec<Outcome>, StoreError>>;
 
-    /// Looks up what would take too long at the head, on a thread that reads: whoever keeps an order of commits waits for it
-    /// before it calls [`Store::transact`], which else does it by itself.
+    /// Performs lookups of a commit that would occupy the writer for too long, on a reader thread. A caller that must
+    /// preserve the order of its commits awaits this before [`Store::transact`], which otherwise does it itself.
     fn prepare(&self, _space: SpaceNo, commit: Commit) -> BoxFuture<'static, Result<Commit, StoreError>> {
         Box::pin(std::future::ready(Ok(commit)))
     }
 
-    /// Reads rows, all from one snapshot that holds everything acknowledged before the call.
-    fn read(&self, space: SpaceNo, what: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>>;
+    /// Runs queries on one snapshot that contains everything acknowledged before the call. Returns one result per
+    /// query, in order.
+    fn read(&self, space: SpaceNo, queries: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>>;
 
-    /// Records from a position on.
+    /// Returns up to `max` records, starting at `from`.
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
 
-    /// Records from a position on, without their payloads and salts where the store can leave them out. It may stop before
-    /// `max` records if they are large; it returns at least one if there is one.
+    /// Returns up to `max` records, starting at `from`, without payloads and salts if the store can omit them. May
+    /// return fewer if the records are large, but at least one if there is one.
     fn bodies(
         &self,
         space: SpaceNo,
@@ -175,20 +176,20 @@ pub trait Store: Send + Sync {
         self.log(space, from, max)
     }
 
-    /// What the store has done so far, for those who run it.
+    /// Returns operational statistics.
     fn figures(&self) -> Figures {
         Figures::default()
     }
 
-    /// The state after the last sync; changes can be awaited. `None` if there is no such space.
+    /// Returns a receiver of the state as of the last fsync, or `None` if the space does not exist.
     fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>>;
 
-    /// Writes a copy of everything while work goes on, and says how far it reaches.
+    /// Writes an online backup to `to` and returns the position of each space in it.
     fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<Position>, StoreError>>;
 
-    /// Ends when the storage has failed for good: whoever runs the hub stops it.
+    /// Resolves when the storage has failed permanently. The hub must then shut down.
     fn failure(&self) -> BoxFuture<'static, StoreError>;
 
-    /// Writes what is queued, then stops. Later calls are `Closed`.
+    /// Drains the write queue and stops. Later calls return `StoreError::Closed`.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -1,4 +1,4 @@
-//! Agents come and go; each start has an epoch, and what belongs to an earlier one is refused.
+//! Registration and removal of agents. Each registration has an epoch; operations under an earlier one are refused.
 
 use quorate_core::{Code, Commit, ConsumerId, Epoch, Op, OpResult, Principal, RegisterAgent, Waiting};
 
@@ -45,19 +45,19 @@ pub async fn a_commit_under_a_stale_epoch_is_refused(bench: Bench) {
     let new = bench.start("bob").await;
     let head = bench.head();
     let zombie = Commit { epoch: Some(old), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
-    let refused = bench.commit(zombie).await.expect_err("a zombie writes nothing");
+    let refused = bench.commit(zombie).await.expect_err("a stale epoch cannot write");
     assert_eq!(refused.code, Code::StaleEpoch);
     assert_eq!(refused.facts.current_epoch, Some(new.0));
     assert_eq!(bench.head(), head);
     let alive = Commit { epoch: Some(new), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
-    bench.commit(alive).await.expect("the current start writes");
+    bench.commit(alive).await.expect("the current epoch can write");
 }
 
 pub async fn an_unknown_epoch_is_refused(bench: Bench) {
     let epoch = bench.start("bob").await;
     let ahead =
         Commit { epoch: Some(Epoch(epoch.0 + 1)), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
-    assert_eq!(bench.commit(ahead).await.expect_err("not yet").code, Code::StaleEpoch);
+    assert_eq!(bench.commit(ahead).await.expect_err("the epoch does not exist yet").code, Code::StaleEpoch);
     let stale = RegisterAgent { epoch: Some(Epoch(epoch.0 - 1)), ..RegisterAgent::named(id("bob")) };
     bench.refused_with(Code::StaleEpoch, agent("bob"), vec![Op::RegisterAgent(stale)]).await;
     let unknown = RegisterAgent { epoch: Some(epoch), ..RegisterAgent::named(id("carol")) };
@@ -83,7 +83,7 @@ pub async fn a_new_epoch_dismisses_waiting_consumers(bench: Bench) {
     bench.start("bob").await;
     assert_eq!(bench.dismissed(), vec![ConsumerId(1), ConsumerId(2)]);
     bench.send("alice", "bob").await;
-    assert_eq!(bench.handed(), vec![], "nobody waits for bob any more");
+    assert_eq!(bench.handed(), vec![], "bob has no consumers left");
     assert_eq!(bench.counts().ready, 1);
 }
 
@@ -135,7 +135,7 @@ pub async fn a_removed_agent_id_can_be_registered_again_as_a_new_agent(bench: Be
     let number = bench.published().agents.number(&id("bob"));
     bench.ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
     let new = bench.start("bob").await;
-    assert!(new > old, "an epoch of a removed agent does not come again");
+    assert!(new > old, "the epoch of a removed agent is not reused");
     assert_ne!(bench.published().agents.number(&id("bob")), number);
 }
 

@@ -1,4 +1,5 @@
-//! Spaces apart: a foreign id is answered like one that never was, whatever it names, and nothing that is sent crosses over.
+//! Isolation of spaces: an id of another space is answered like an id that does not exist, and messages never cross
+//! spaces.
 
 use quorate_core::{
     AcquireLocks, AddKind, AddToSession, AgentNo, Bearer, BudgetId, CancelTask, ChangeSession, ClaimTasks,
@@ -17,31 +18,31 @@ use super::words::{
 use crate::{Outcome, Read, When};
 
 fn session() -> SessionId {
-    SessionId::new("s").expect("a good id")
+    SessionId::new("s").expect("valid id")
 }
 
 fn task() -> TaskId {
-    TaskId::new("t").expect("a good id")
+    TaskId::new("t").expect("valid id")
 }
 
 fn lock() -> LockName {
-    LockName::new("l").expect("a good name")
+    LockName::new("l").expect("valid name")
 }
 
 fn snapshot() -> SnapshotName {
-    SnapshotName::new("n").expect("a good name")
+    SnapshotName::new("n").expect("valid name")
 }
 
 fn budget() -> BudgetId {
-    BudgetId::new("b").expect("a good id")
+    BudgetId::new("b").expect("valid id")
 }
 
 fn pattern() -> Pattern {
-    Pattern::new("a.>").expect("a good pattern")
+    Pattern::new("a.>").expect("valid pattern")
 }
 
 fn to(destination: &str) -> Message {
-    Message::new(destination.parse().expect("a good destination"), "work", payload("{}"))
+    Message::new(destination.parse().expect("valid destination"), "work", payload("{}"))
 }
 
 fn acquire() -> Op {
@@ -56,7 +57,7 @@ fn acquire() -> Op {
     })
 }
 
-/// One of everything that has an id, in a space where alice and bob are known.
+/// Commits that create one resource of every kind that has an id. Requires the agents alice and bob.
 fn one_of_everything() -> Vec<(Principal, Vec<Op>)> {
     let able = RegisterAgent { capabilities: vec!["x".into()], ..RegisterAgent::named(id("bob")) };
     let new = NewTask { id: Some(task()), ..NewTask::new("x") };
@@ -93,7 +94,7 @@ fn one_of_everything() -> Vec<(Principal, Vec<Op>)> {
     ]
 }
 
-/// Makes the first delivery a dead letter.
+/// Dead-letters the first delivery.
 fn give_up_first() -> Op {
     Op::Nack(quorate_core::Nack {
         lease: lease_of(1, 1),
@@ -102,7 +103,7 @@ fn give_up_first() -> Op {
     })
 }
 
-/// Everything that names something by its id.
+/// Every operation that refers to a resource by id.
 fn probes() -> Vec<(Principal, Op)> {
     let lease = TaskLeaseRef { task: task(), token: Token(1) };
     let fences = || vec![FenceRef { lock: lock(), fence: Fence(1) }];
@@ -150,7 +151,7 @@ fn probes() -> Vec<(Principal, Op)> {
 fn reads() -> Vec<Read> {
     let mut reads = vec![
         Read::Message { seq: Seq(6), n: 0 },
-        Read::MessageByClientId(quorate_core::ClientId::new("m1").expect("a good id")),
+        Read::MessageByClientId(quorate_core::ClientId::new("m1").expect("valid id")),
         Read::Deliveries { first: DeliveryNo(1), count: 9 },
         Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 9 },
         Read::DeadLetters { agent: Some(AgentNo(2)), after: DeliveryNo(0), limit: 9 },
@@ -163,13 +164,13 @@ fn reads() -> Vec<Read> {
     reads
 }
 
-/// How each probe is answered here, by itself: what is accepted is left out, so that none changes the next.
+/// Returns the outcome of each probe in the current space. None of them is applied, so they do not affect each other.
 async fn answers(bench: &Bench) -> Vec<Outcome> {
     let mut answers = Vec::new();
     for (principal, op) in probes() {
-        // An operation that never works undoes whatever the probe would have done.
-        let never = Op::Ack(lease_of(77, 77));
-        let ops = vec![op, never];
+        // An operation that always fails rolls back the effects of the probe.
+        let always_fails = Op::Ack(lease_of(77, 77));
+        let ops = vec![op, always_fails];
         answers.push(bench.commit(quorate_core::Commit::new(principal, ops)).await);
     }
     answers
@@ -186,11 +187,11 @@ pub async fn i16_foreign_ids_are_indistinguishable_from_missing_ones(mut bench: 
         bench.ok(principal, ops).await;
     }
     let real = answers(&bench).await;
-    assert_ne!(real, missing.0, "the probes do name what is there");
+    assert_ne!(real, missing.0, "the probes refer to existing resources");
 
     bench.enter(here);
     let foreign = (answers(&bench).await, bench.store().read(here, reads()).await.expect("reads work"));
-    assert_eq!(foreign, missing, "whether the other space has it makes no difference");
+    assert_eq!(foreign, missing, "resources of another space make no difference");
 }
 
 pub async fn i16_messages_never_cross_spaces(mut bench: Bench) {
@@ -202,7 +203,7 @@ pub async fn i16_messages_never_cross_spaces(mut bench: Bench) {
         capabilities: vec!["x".into()],
         ..RegisterAgent::named(id("bob"))
     };
-    let everything = Pattern::new(">").expect("a good pattern");
+    let everything = Pattern::new(">").expect("valid pattern");
     let listen = Op::Subscribe(Subscribe { agent: id("bob"), pattern: everything, history: None });
     let ops = vec![register("alice"), Op::RegisterAgent(lead), listen];
     bench.ok(Principal::System, ops).await;
@@ -223,5 +224,5 @@ pub async fn i16_messages_never_cross_spaces(mut bench: Bench) {
     bench.enter(there);
     assert_eq!((bench.head(), bench.counts(), bench.handed()), (head, counts, vec![]));
     bench.send("alice", "bob").await;
-    assert_eq!(bench.handed().len(), 1, "who waits there was not sent away from here");
+    assert_eq!(bench.handed().len(), 1, "the consumer was not closed from another space");
 }

@@ -1,4 +1,5 @@
-//! Approvals: proposed by one, decided by another about the very same bytes, once; what follows is in the same commit.
+//! Approvals: an action is proposed by one principal and decided once by another, by the digest of its bytes. The
+//! decision and its follow-up messages are one commit.
 
 use quorate_core::{
     AcquireLocks, ActionDigest, Approval, ApprovalId, ApprovalState, Code, Commit, ConsumerId,
@@ -10,12 +11,12 @@ use super::bench::{Bench, START_MS};
 use super::words::{ack, agent, deliver_to, erase, id, payload, put, repeat_key, send};
 use crate::{Read, Rows};
 
-/// The canonical bytes of an action. Whether they are canonical is a question for the door.
+/// Canonical bytes of an action. The store does not check that they are canonical; admission does.
 const LETTER: &str = "{\"action\":\"letter.send\",\"payload\":{\"to\":\"b@x\"}}";
 const OTHER: &str = "{\"action\":\"letter.send\",\"payload\":{\"to\":\"c@x\"}}";
 
 fn named(name: &str) -> ApprovalId {
-    ApprovalId::new(name).expect("a good id")
+    ApprovalId::new(name).expect("valid id")
 }
 
 fn digest(text: &str) -> ActionDigest {
@@ -55,7 +56,7 @@ fn modify(text: &str) -> Verdict {
 }
 
 fn holder(role: TokenRole, name: &str) -> Principal {
-    Principal::Holder { role, name: name.parse().expect("a plain word") }
+    Principal::Holder { role, name: name.parse().expect("valid name") }
 }
 
 fn anna() -> Principal {
@@ -80,19 +81,19 @@ async fn text(bench: &Bench, PartRef { seq, part }: PartRef) -> String {
     }
 }
 
-/// What a message says, which action it has, and in which record it is.
-async fn told(bench: &Bench, handed: &Handed) -> (String, String, Seq) {
+/// Returns the action, the payload as text and the record of a delivered message.
+async fn received(bench: &Bench, handed: &Handed) -> (String, String, Seq) {
     match bench.read(Read::Message { seq: handed.seq, n: handed.n }).await {
         Rows::Message(Some(stored)) => {
-            let said = String::from_utf8(stored.message.payload.bytes.to_vec()).expect("text");
-            (stored.message.action.clone(), said, stored.seq)
+            let text = String::from_utf8(stored.message.payload.bytes.to_vec()).expect("text");
+            (stored.message.action.clone(), text, stored.seq)
         }
         other => panic!("not a message: {other:?}"),
     }
 }
 
-/// alice asks for approval a.
-async fn asked(bench: &Bench) {
+/// Lets alice request approval `a`.
+async fn request_from_alice(bench: &Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("alice"), vec![ask("a")]).await;
 }
@@ -113,7 +114,7 @@ pub async fn e3_an_approval_records_its_action_requester_and_deadline(bench: Ben
 }
 
 pub async fn i14_a_decision_must_name_the_digest_of_the_pending_action(bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     let other = DecideApproval { digest: digest(OTHER), ..deciding("a", Verdict::Approve) };
     let ops = vec![Op::Put(put("note", "1")), Op::DecideApproval(Box::new(other))];
     bench.refused_with(Code::Conflict, holder(TokenRole::Admin, "eve"), ops).await;
@@ -125,25 +126,25 @@ pub async fn i14_a_decision_must_name_the_digest_of_the_pending_action(bench: Be
         [OpResult::ApprovalDecided { seq, state: "approved", digest: digest(LETTER) }]
     );
     let approval = found(&bench, "a").await;
-    let decision = approval.state.decision().expect("somebody decided");
+    let decision = approval.state.decision().expect("it is decided");
     assert_eq!((decision.by.as_str(), decision.reason.as_str()), ("approver:anna", "so"));
     bench.refused_with(Code::NotFound, anna(), vec![decide("never", Verdict::Approve)]).await;
 }
 
 pub async fn e3_a_decision_and_its_notification_are_one_commit(bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     let admin = holder(TokenRole::Admin, "root");
     let receipt = bench.ok(admin, vec![decide("a", Verdict::Approve), Op::Put(put("sent", "1"))]).await;
     let handed = bench.claim_one("alice").await;
-    let (action, said, seq) = told(&bench, &handed).await;
+    let (action, text, seq) = received(&bench, &handed).await;
     assert_eq!((action.as_str(), Some(seq)), ("approval.decided", receipt.seq));
     let (digest, expected) = (digest(LETTER), LETTER);
-    let words = format!(
+    let expected_text = format!(
         "{{\"approval\":\"a\",\"state\":\"approved\",\"digest\":\"{digest}\",\"agent\":\"alice\",\
          \"decidedBy\":\"admin:root\",\"reason\":\"so\",\"action\":{expected}}}"
     );
-    assert_eq!(said, words);
-    // What is taken in once happens once.
+    assert_eq!(text, expected_text);
+    // The notification is delivered exactly once.
     bench.ok(agent("alice"), vec![ack(&handed)]).await;
     assert_eq!(bench.claim("alice", 1).await, vec![]);
 }
@@ -156,13 +157,13 @@ pub async fn e3_an_approved_action_is_sent_to_its_recipients(bench: Bench) {
         bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(with))]).await;
     }
     bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
-    assert_eq!(bench.claim("bob", 1).await, vec![], "nothing follows from a rejection");
+    assert_eq!(bench.claim("bob", 1).await, vec![], "a rejected action is not sent");
     let receipt = bench.ok(anna(), vec![decide("b", modify(OTHER))]).await;
-    let (action, said, seq) = told(&bench, &bench.claim_one("bob").await).await;
+    let (action, text, seq) = received(&bench, &bench.claim_one("bob").await).await;
     assert_eq!((action.as_str(), Some(seq)), ("letter.send", receipt.seq));
-    assert!(said.ends_with(&format!("\"action\":{OTHER}}}")), "{said}");
+    assert!(text.ends_with(&format!("\"action\":{OTHER}}}")), "{text}");
     assert_eq!(bench.claim("alice", 5).await.len(), 2);
-    // Where it cannot go, it is not approved.
+    // An action whose recipient is gone cannot be approved.
     bench.ok(agent("bob"), vec![Op::Purge { agent: id("bob") }]).await;
     let taken = bench.claim("bob", 5).await;
     assert_eq!(taken, vec![]);
@@ -173,7 +174,7 @@ pub async fn e3_an_approved_action_is_sent_to_its_recipients(bench: Bench) {
 }
 
 pub async fn e3_a_modified_action_is_approved_as_modified(bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     bench.refused_with(Code::Invalid, anna(), vec![decide("a", modify(LETTER))]).await;
     let nothing = Verdict::Modify { patch: payload("[]"), document: None };
     bench.refused_with(Code::Invalid, anna(), vec![decide("a", nothing)]).await;
@@ -187,7 +188,7 @@ pub async fn e3_a_modified_action_is_approved_as_modified(bench: Bench) {
 pub async fn i14_a_principal_cannot_decide_its_own_request(bench: Bench) {
     bench.start_all(&["alice"]).await;
     let own = |principal: Principal| (principal.clone(), principal);
-    // The same person has other tokens too; the hub itself is no exception.
+    // Tokens of the same name count as the same principal, whatever their role. The rule applies to the hub too.
     let pairs = [
         own(holder(TokenRole::Admin, "root")),
         own(Principal::System),
@@ -196,7 +197,7 @@ pub async fn i14_a_principal_cannot_decide_its_own_request(bench: Bench) {
     ];
     for (number, (asker, decider)) in pairs.into_iter().enumerate() {
         let name = format!("a{number}");
-        // Also for an agent.
+        // A request on behalf of an agent counts as well.
         let ask = RequestApproval { agent: Some(id("alice")), ..asking(Some(&name)) };
         bench.ok(asker, vec![Op::RequestApproval(Box::new(ask))]).await;
         bench.refused_with(Code::Forbidden, decider, vec![decide(&name, Verdict::Approve)]).await;
@@ -205,7 +206,7 @@ pub async fn i14_a_principal_cannot_decide_its_own_request(bench: Bench) {
 }
 
 pub async fn i14_only_approvers_and_admins_may_decide(bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     let others = [
         agent("alice"),
         agent("bob"),
@@ -221,7 +222,7 @@ pub async fn i14_only_approvers_and_admins_may_decide(bench: Bench) {
 }
 
 pub async fn i14_a_decided_approval_is_immutable(bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
     let before = found(&bench, "a").await;
     for verdict in [Verdict::Approve, Verdict::Reject, modify(OTHER)] {
@@ -233,38 +234,38 @@ pub async fn i14_a_decided_approval_is_immutable(bench: Bench) {
 }
 
 pub async fn i3_a_replayed_decision_is_applied_once_and_returns_the_same_receipt(bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     let keyed = |verdict| Commit::new(anna(), vec![decide("a", verdict)]).keyed(repeat_key("k"));
-    let first = bench.commit(keyed(Verdict::Approve)).await.expect("it is accepted");
-    let again = bench.commit(keyed(Verdict::Approve)).await.expect("it is accepted");
+    let first = bench.commit(keyed(Verdict::Approve)).await.expect("the commit is accepted");
+    let again = bench.commit(keyed(Verdict::Approve)).await.expect("the commit is accepted");
     assert_eq!(first, again);
-    let other = bench.commit(keyed(Verdict::Reject)).await.expect_err("it is refused");
+    let other = bench.commit(keyed(Verdict::Reject)).await.expect_err("the commit is refused");
     assert_eq!(other.code, Code::Duplicate);
     assert_eq!(bench.claim("alice", 5).await.len(), 1);
 }
 
 pub async fn i14_a_timed_out_approval_is_expired_not_rejected(bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 60_000)));
     bench.pass(60);
-    // Late is late, whether or not the hub has looked.
+    // A late decision is refused even before the sweep has expired the approval.
     bench.refused_with(Code::Expired, anna(), vec![decide("a", Verdict::Approve)]).await;
     let receipt = bench.sweep().await;
     let approval = found(&bench, "a").await;
     assert_eq!(approval.state.as_str(), "expired");
     assert_eq!((approval.state.decision(), approval.approved()), (None, None));
     bench.refused_with(Code::Expired, anna(), vec![decide("a", Verdict::Reject)]).await;
-    let (action, said, seq) = told(&bench, &bench.claim_one("alice").await).await;
+    let (action, text, seq) = received(&bench, &bench.claim_one("alice").await).await;
     assert_eq!((action.as_str(), Some(seq)), ("approval.decided", receipt.seq));
     assert!(
-        said.contains("\"state\":\"expired\"") && said.contains("\"default\":\"keep the draft\""),
-        "{said}"
+        text.contains("\"state\":\"expired\"") && text.contains("\"default\":\"keep the draft\""),
+        "{text}"
     );
-    assert!(!said.contains("\"action\""), "{said}");
+    assert!(!text.contains("\"action\""), "{text}");
 }
 
 pub async fn e3_a_pending_approval_survives_a_restart(mut bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     bench.ok(agent("alice"), vec![ask("b")]).await;
     bench.ok(anna(), vec![decide("b", Verdict::Approve)]).await;
     let before = (found(&bench, "a").await, found(&bench, "b").await);
@@ -277,7 +278,7 @@ pub async fn e3_a_pending_approval_survives_a_restart(mut bench: Bench) {
 }
 
 pub async fn e3_a_repeated_approval_request_is_idempotent(bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     bench.pass(5);
     let again = bench.ok(agent("alice"), vec![ask("a")]).await;
     assert_eq!(again.seq, None);
@@ -294,7 +295,7 @@ pub async fn e3_a_repeated_approval_request_is_idempotent(bench: Bench) {
 }
 
 pub async fn i14_an_erased_action_cannot_be_approved(bench: Bench) {
-    asked(&bench).await;
+    request_from_alice(&bench).await;
     let document = found(&bench, "a").await.document;
     bench.ok(Principal::System, vec![erase(document.seq, document.part)]).await;
     bench.refused_with(Code::Conflict, anna(), vec![decide("a", Verdict::Approve)]).await;
@@ -311,7 +312,7 @@ pub async fn c1_an_approval_does_not_bypass_the_policy(bench: Bench) {
     bench
         .refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(Box::new(another))])
         .await;
-    // E6: under supervision whoever asks says how sure it is, and why.
+    // E6: a supervised space requires a confidence and a rationale.
     let silent = RequestApproval { confidence: None, ..asking(Some("c")) };
     bench
         .refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(Box::new(silent))])
@@ -334,13 +335,13 @@ pub async fn e3_invalid_approval_requests_are_refused(bench: Bench) {
     ];
     for (code, ask) in asks {
         let commit = Commit::new(agent("alice"), vec![Op::RequestApproval(Box::new(ask))]);
-        assert_eq!(commit.check().expect_err("it is refused").code, code);
+        assert_eq!(commit.check().expect_err("the commit is refused").code, code);
     }
     let silent = DecideApproval { reason: " ".into(), ..deciding("a", Verdict::Reject) };
     let commit = Commit::new(anna(), vec![Op::DecideApproval(Box::new(silent))]);
-    assert_eq!(commit.check().expect_err("it is refused").code, Code::Invalid);
-    let nobody = RequestApproval { then: vec![(id("nobody"), "x".into())], ..asking(None) };
-    bench.refused_with(Code::NotFound, agent("alice"), vec![Op::RequestApproval(Box::new(nobody))]).await;
+    assert_eq!(commit.check().expect_err("the commit is refused").code, Code::Invalid);
+    let unknown = RequestApproval { then: vec![(id("nobody"), "x".into())], ..asking(None) };
+    bench.refused_with(Code::NotFound, agent("alice"), vec![Op::RequestApproval(Box::new(unknown))]).await;
     let other = RequestApproval { agent: Some(id("bob")), ..asking(None) };
     bench.refused_with(Code::Forbidden, agent("alice"), vec![Op::RequestApproval(Box::new(other))]).await;
     assert_eq!(ApprovalState::WORDS.len(), 5);
@@ -349,7 +350,7 @@ pub async fn e3_invalid_approval_requests_are_refused(bench: Bench) {
 fn lock(who: &str, name: &str, waiting: Waiting) -> Op {
     Op::AcquireLocks(AcquireLocks {
         agent: id(who),
-        names: vec![name.parse().expect("a good name")],
+        names: vec![name.parse().expect("valid name")],
         ttl_ms: 60_000,
         priority: Priority::NORMAL,
         capacity: None,
@@ -358,10 +359,10 @@ fn lock(who: &str, name: &str, waiting: Waiting) -> Op {
     })
 }
 
-/// Whoever was told that its wait was called off.
-fn called_off(bench: &Bench) -> Vec<ConsumerId> {
-    let refused = |told: &Told| matches!(told, Told::Refused(refused) if refused.code == Code::Deadlock);
-    bench.told().into_iter().filter(|(_, told)| refused(told)).map(|(id, _)| id).collect()
+/// Returns the consumers whose wait was cancelled because of a deadlock.
+fn deadlocked(bench: &Bench) -> Vec<ConsumerId> {
+    let is_deadlock = |sent: &Told| matches!(sent, Told::Refused(refused) if refused.code == Code::Deadlock);
+    bench.told().into_iter().filter(|(_, sent)| is_deadlock(sent)).map(|(id, _)| id).collect()
 }
 
 pub async fn d8_waiting_for_an_approval_is_not_a_deadlock(bench: Bench) {
@@ -370,16 +371,16 @@ pub async fn d8_waiting_for_an_approval_is_not_a_deadlock(bench: Bench) {
     bench.ok(agent("bob"), vec![lock("bob", "y", Waiting::No)]).await;
     let long = RequestApproval { timeout_ms: 120_000, ..asking(Some("a")) };
     bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(long))]).await;
-    // bob waits for alice, who waits for a person: that can end.
+    // bob waits for alice, who waits for a person: no cycle, the wait can end.
     bench.ok(agent("bob"), vec![lock("bob", "x", Waiting::Once(ConsumerId(1)))]).await;
     bench.pass(2);
     bench.sweep().await;
-    assert_eq!(called_off(&bench), vec![]);
-    // alice waits for bob as well: that is a circle, and the youngest wait of it is called off, not the one for a person.
+    assert_eq!(deadlocked(&bench), vec![]);
+    // alice also waits for bob: a cycle. Its youngest wait is cancelled, not the wait for a person.
     bench.ok(agent("alice"), vec![lock("alice", "y", Waiting::Once(ConsumerId(2)))]).await;
     bench.pass(2);
     bench.sweep().await;
-    assert_eq!(called_off(&bench), vec![ConsumerId(2)]);
+    assert_eq!(deadlocked(&bench), vec![ConsumerId(2)]);
     assert_eq!(state(&bench, "a").await, "pending");
     bench.ok(anna(), vec![decide("a", Verdict::Approve)]).await;
 }

@@ -1,4 +1,4 @@
-//! A store under test, with a clock that stands still and short words for what the cases do to it.
+//! Test bench of the contract suite: a store under test, a manually advanced clock, and shorthands for common steps.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,47 +13,46 @@ use crate::{
     Chance, DeadLetter, DeliveryState, Handover, Outcome, Published, Read, Rows, SetClock, Store, Wiring,
 };
 
-/// Opens the store under test. Called again, it opens the same store again: what was kept must be there.
+/// Opens the store under test. Each further call reopens the same store with everything it has persisted.
 pub type Open = Box<dyn Fn(Wiring, From) -> Arc<dyn Store> + Send>;
 
-/// What a store is opened from.
+/// Source of the data when a store is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum From {
-    /// What it holds itself.
+    /// The store's own data.
     Itself,
-    /// A backup of it, restored to another place.
+    /// A backup of it, restored to another location.
     Backup,
 }
 
-/// A store under test.
+/// Test bench: a store under test with its clock and the events it has published.
 pub struct Bench {
-    /// The clock of the store.
+    /// Clock of the store; advances only on request.
     pub(super) clock: Arc<SetClock>,
-    /// The space in which the cases work.
+    /// Space that the shorthands operate on.
     pub(super) space: SpaceNo,
-    /// The store; not there while it is closed.
+    /// `None` while the store is closed.
     store: Option<Arc<dyn Store>>,
-    wiring: Wiring,
+    context: Wiring,
     handed: Arc<Mutex<Vec<Handover>>>,
     open: Open,
 }
 
-/// A message that was sent.
+/// Result of a send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sent {
-    /// Its id.
     pub(super) id: MessageId,
-    /// Its first delivery.
+    /// First of its consecutive deliveries.
     pub(super) first: DeliveryNo,
-    /// How many it has.
+    /// Number of deliveries.
     pub(super) count: u32,
 }
 
-/// Where the clock stands at the start.
+/// Initial wall-clock time, in milliseconds since the Unix epoch.
 pub(super) const START_MS: u64 = 1_800_000_000_000;
 
 impl Bench {
-    /// Opens a store for one case.
+    /// Opens a store with an empty space `default`.
     pub(super) async fn new(open: Open) -> Self {
         let handed: Arc<Mutex<Vec<Handover>>> = Arc::default();
         let clock = SetClock::at(START_MS);
@@ -61,73 +60,73 @@ impl Bench {
             let handed = Arc::clone(&handed);
             Arc::new(move |one| handed.lock().unwrap_or_else(PoisonError::into_inner).push(one))
         };
-        let wiring = Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
-        let store = open(wiring.clone(), From::Itself);
-        let name = SpaceName::new("default").expect("a good name");
-        let space = store.space(name).await.expect("a space can be made");
-        Self { clock, space, store: Some(store), wiring, handed, open }
+        let context = Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
+        let store = open(context.clone(), From::Itself);
+        let name = SpaceName::new("default").expect("valid name");
+        let space = store.space(name).await.expect("the space is created");
+        Self { clock, space, store: Some(store), context, handed, open }
     }
 
-    /// Closes the store and opens it again.
+    /// Closes and reopens the store.
     pub(super) async fn reopen(&mut self) {
         self.open_from(From::Itself).await;
     }
 
-    /// Closes the store, and goes on with what is restored from a backup of it.
+    /// Closes the store and continues on one restored from its backup.
     pub(super) async fn restore(&mut self) {
         self.open_from(From::Backup).await;
     }
 
     async fn open_from(&mut self, from: From) {
         self.store().close().await;
-        // A store that locks its files lets go of them before it is opened again.
+        // Drops the old store first, so that it releases its file locks.
         self.store = None;
-        self.store = Some((self.open)(self.wiring.clone(), from));
+        self.store = Some((self.open)(self.context.clone(), from));
     }
 
-    /// The store itself.
+    /// Returns the open store.
     pub(super) fn store(&self) -> &Arc<dyn Store> {
         self.store.as_ref().expect("the store is open")
     }
 
-    /// Lets time pass on both clocks.
+    /// Advances the wall clock and the monotonic clock.
     pub(super) fn pass(&self, seconds: u64) {
         self.clock.advance(Duration::from_secs(seconds));
     }
 
-    /// One commit; its outcome.
+    /// Submits one commit and returns its outcome.
     pub(super) async fn commit(&self, commit: Commit) -> Outcome {
         let outcomes = self.store().transact(self.space, vec![commit]).await.expect("the storage works");
-        outcomes.into_iter().next().expect("one outcome for each commit")
+        outcomes.into_iter().next().expect("one outcome per commit")
     }
 
-    /// A commit that must be accepted.
+    /// Submits a commit that must be accepted.
     pub(super) async fn ok(&self, principal: Principal, ops: Vec<Op>) -> Receipt {
-        self.commit(Commit::new(principal, ops)).await.expect("it is accepted")
+        self.commit(Commit::new(principal, ops)).await.expect("the commit is accepted")
     }
 
-    /// A commit that must be refused, and change nothing that can be seen.
+    /// Submits a commit that must be refused without any observable change.
     pub(super) async fn refused(&self, principal: Principal, ops: Vec<Op>) -> Refused {
         let before = self.published();
-        let refused = self.commit(Commit::new(principal, ops)).await.expect_err("it is refused");
+        let refused = self.commit(Commit::new(principal, ops)).await.expect_err("the commit is refused");
         let after = self.published();
         assert_eq!(before.head, after.head, "a refusal leaves no record");
         assert_eq!(before.agents, after.agents, "a refusal changes no agent");
-        assert_eq!(before.tasks, after.tasks, "a refusal moves no task");
+        assert_eq!(before.tasks, after.tasks, "a refusal changes no task");
         assert_eq!(
             open_and_ended(before.counts),
             open_and_ended(after.counts),
-            "a refusal moves no delivery"
+            "a refusal changes no delivery"
         );
         refused
     }
 
-    /// A commit that must be refused with this code.
+    /// Submits a commit that must be refused with this code.
     pub(super) async fn refused_with(&self, code: Code, principal: Principal, ops: Vec<Op>) {
         assert_eq!(self.refused(principal, ops).await.code, code);
     }
 
-    /// Starts an agent, also again.
+    /// Registers an agent. A repeated call begins a new epoch.
     pub(super) async fn start(&self, name: &str) -> Epoch {
         let receipt = self.ok(agent(name), vec![Op::RegisterAgent(RegisterAgent::named(id(name)))]).await;
         match receipt.results[..] {
@@ -136,7 +135,7 @@ impl Bench {
         }
     }
 
-    /// Starts several agents.
+    /// Registers several agents.
     pub(super) async fn start_all(&self, names: &[&str]) {
         for name in names {
             self.start(name).await;
@@ -154,77 +153,77 @@ impl Bench {
         sent(&self.ok(agent(from), vec![Op::send(message)]).await, 0)
     }
 
-    /// Takes up to so many deliveries for 30 s.
+    /// Claims up to `max` deliveries for 30 s.
     pub(super) async fn claim(&self, name: &str, max: u32) -> Vec<Handed> {
         let claim =
             Op::Claim { agent: id(name), max, lease_ms: limits::LEASE_MS_DEFAULT, waiting: Waiting::No };
         claimed(&self.ok(agent(name), vec![claim]).await)
     }
 
-    /// Takes the one delivery that must be there.
+    /// Claims one delivery, which must be available.
     pub(super) async fn claim_one(&self, name: &str) -> Handed {
         let mut taken = self.claim(name, 1).await;
-        assert_eq!(taken.len(), 1, "{name} has something to claim");
+        assert_eq!(taken.len(), 1, "{name} has a delivery to claim");
         taken.remove(0)
     }
 
-    /// A claim that waits; nothing must be there yet.
+    /// Registers a waiting claim; no delivery may be available yet.
     pub(super) async fn wait(&self, name: &str, max: u32, waiting: Waiting) {
         let claim = Op::Claim { agent: id(name), max, lease_ms: limits::LEASE_MS_DEFAULT, waiting };
         let receipt = self.ok(agent(name), vec![claim]).await;
-        assert_eq!(claimed(&receipt), vec![], "nothing is there yet");
+        assert_eq!(claimed(&receipt), vec![], "no delivery is available yet");
     }
 
-    /// What time alone brings about.
+    /// Runs a sweep: applies every timer that is due.
     pub(super) async fn sweep(&self) -> Receipt {
         self.ok(Principal::System, vec![Op::Sweep]).await
     }
 
-    /// What went to consumers since the last look.
+    /// Returns and clears the deliveries sent to consumers since the last call.
     pub(super) fn handed(&self) -> Vec<(ConsumerId, Handed)> {
         let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
         handed.iter_mut().flat_map(|one| std::mem::take(&mut one.handed)).collect()
     }
 
-    /// What others who wait were told since the last look.
+    /// Returns and clears the notifications sent to other waiters since the last call.
     pub(super) fn told(&self) -> Vec<(ConsumerId, Told)> {
         let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
         handed.iter_mut().flat_map(|one| std::mem::take(&mut one.told)).collect()
     }
 
-    /// Who was sent away since the last look.
+    /// Returns and clears the consumers dismissed since the last call.
     pub(super) fn dismissed(&self) -> Vec<ConsumerId> {
         let mut handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner);
         handed.iter_mut().flat_map(|one| std::mem::take(&mut one.dismissed)).collect()
     }
 
-    /// The state after the last sync.
+    /// Returns the state as of the last fsync.
     pub(super) fn published(&self) -> Arc<Published> {
-        let published = self.store().published(self.space).expect("the space is there");
+        let published = self.store().published(self.space).expect("the space exists");
         let now = published.borrow();
         Arc::clone(&now)
     }
 
-    /// The newest record.
+    /// Returns the sequence number of the newest record.
     pub(super) fn head(&self) -> Seq {
         self.published().head.seq
     }
 
-    /// Deliveries by state.
+    /// Returns the number of deliveries by state.
     pub(super) fn counts(&self) -> Counts {
         let published = self.published();
         assert_eq!(published.ready_by_level.iter().sum::<u64>(), published.counts.ready);
         published.counts
     }
 
-    /// Reads one thing.
-    pub(super) async fn read(&self, what: Read) -> Rows {
-        let mut rows = self.store().read(self.space, vec![what]).await.expect("reads work");
-        assert_eq!(rows.len(), 1, "one answer for each question");
+    /// Runs one read query.
+    pub(super) async fn read(&self, query: Read) -> Rows {
+        let mut rows = self.store().read(self.space, vec![query]).await.expect("reads work");
+        assert_eq!(rows.len(), 1, "one result per query");
         rows.remove(0)
     }
 
-    /// Where a delivery is.
+    /// Returns the state of a delivery.
     pub(super) async fn state(&self, number: DeliveryNo) -> Option<DeliveryState> {
         match self.read(Read::Deliveries { first: number, count: 1 }).await {
             Rows::Deliveries(states) => states[0],
@@ -232,7 +231,7 @@ impl Bench {
         }
     }
 
-    /// All dead letters.
+    /// Returns the first 100 dead letters.
     pub(super) async fn dead_letters(&self) -> Vec<DeadLetter> {
         match self.read(Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 100 }).await {
             Rows::DeadLetters(letters) => letters,
@@ -240,24 +239,24 @@ impl Bench {
         }
     }
 
-    /// Makes another space, or finds it.
+    /// Opens another space, creating it if it does not exist.
     pub(super) async fn other_space(&self, name: &str) -> SpaceNo {
-        let name = SpaceName::new(name).expect("a good name");
-        self.store().space(name).await.expect("a space can be made")
+        let name = SpaceName::new(name).expect("valid name");
+        self.store().space(name).await.expect("the space is created")
     }
 
-    /// The same store, seen from another space.
+    /// Switches the shorthands to another space of the same store.
     pub(super) fn enter(&mut self, space: SpaceNo) {
         self.space = space;
     }
 }
 
-/// Deliveries that time alone may move count as one.
+/// Merges the counts of scheduled and ready deliveries, which change with time alone.
 fn open_and_ended(counts: Counts) -> Counts {
     Counts { ready: counts.ready + counts.scheduled, scheduled: 0, ..counts }
 }
 
-/// What a send was answered.
+/// Extracts the result of the send at index `op`.
 pub(super) fn sent(receipt: &Receipt, op: usize) -> Sent {
     match receipt.results[op] {
         OpResult::Sent { id, first, count } => Sent { id, first, count },
@@ -265,7 +264,7 @@ pub(super) fn sent(receipt: &Receipt, op: usize) -> Sent {
     }
 }
 
-/// What a claim was answered.
+/// Extracts the deliveries of all claims in a receipt.
 pub(super) fn claimed(receipt: &Receipt) -> Vec<Handed> {
     let all = receipt.results.iter().filter_map(|result| match result {
         OpResult::Claimed(taken) => Some(taken.clone()),

@@ -1,4 +1,4 @@
-//! Chains of messages: hops, messages that go round in a circle, and budgets.
+//! Message chains: hop limit, loop detection and budgets.
 
 use quorate_core::{
     Budget, BudgetId, Code, Commit, Item, ItemKey, ItemKind, Message, MessageType, Op, OpResult, Principal,
@@ -9,8 +9,8 @@ use super::bench::Bench;
 use super::words::{agent, deliver_to, give_up, id, payload, redrive, repeat_key, send, with_client_id};
 use crate::{Read, Rows};
 
-/// A message that another one led to.
-fn led_to(name: &str, text: &str, hops: u16) -> Message {
+/// Builds a message caused by another message.
+fn caused(name: &str, text: &str, hops: u16) -> Message {
     Message {
         correlation_id: Some("c1".into()),
         causation_id: Some("msg_0-1-0".into()),
@@ -25,7 +25,7 @@ fn on_budget(name: &str) -> Message {
 }
 
 fn set(messages_max: u64) -> Op {
-    let id = BudgetId::new("b1").expect("a good id");
+    let id = BudgetId::new("b1").expect("valid id");
     Op::SetBudget(SetBudget { id, messages_max, tokens_max: None, money_max: Some(5_000_000) })
 }
 
@@ -38,50 +38,50 @@ async fn budget(bench: &Bench) -> Budget {
 
 pub async fn a_chain_has_at_most_32_hops(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    bench.send_as("alice", led_to("bob", "{}", limits::HOPS_MAX)).await;
-    let one_more = send("alice", led_to("bob", "{}", limits::HOPS_MAX + 1));
+    bench.send_as("alice", caused("bob", "{}", limits::HOPS_MAX)).await;
+    let one_more = send("alice", caused("bob", "{}", limits::HOPS_MAX + 1));
     let refused = bench.refused(agent("alice"), vec![one_more]).await;
     assert_eq!((refused.code, refused.facts.limit), (Code::LoopRefused, Some(32)));
-    // What was asked at the limit may be answered, the answer not.
+    // A question at the hop limit may be answered, but the answer may not be continued.
     let answer =
-        |hops| Message { kind: MessageType::Response, ..led_to("bob", "{}", limits::HOPS_MAX + hops) };
+        |hops| Message { kind: MessageType::Response, ..caused("bob", "{}", limits::HOPS_MAX + hops) };
     bench.send_as("alice", answer(1)).await;
     bench.refused_with(Code::LoopRefused, agent("alice"), vec![send("alice", answer(2))]).await;
 }
 
 pub async fn the_third_identical_message_in_a_chain_is_refused(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
-    bench.send_as("alice", led_to("bob", "{}", 1)).await;
-    bench.send_as("alice", led_to("bob", "{}", 3)).await;
-    let third = || send("alice", led_to("bob", "{}", 5));
+    bench.send_as("alice", caused("bob", "{}", 1)).await;
+    bench.send_as("alice", caused("bob", "{}", 3)).await;
+    let third = || send("alice", caused("bob", "{}", 5));
     let refused = bench.refused(agent("alice"), vec![third()]).await;
     assert_eq!((refused.code, refused.facts.limit), (Code::LoopRefused, Some(2)));
     for other in [
-        led_to("bob", "[]", 5),
-        led_to("carol", "{}", 5),
-        Message { action: "play".into(), ..led_to("bob", "{}", 5) },
-        Message { correlation_id: Some("c2".into()), ..led_to("bob", "{}", 5) },
-        Message { kind: MessageType::Response, ..led_to("bob", "{}", 5) },
-        Message { causation_id: None, hops: 0, ..led_to("bob", "{}", 0) },
+        caused("bob", "[]", 5),
+        caused("carol", "{}", 5),
+        Message { action: "play".into(), ..caused("bob", "{}", 5) },
+        Message { correlation_id: Some("c2".into()), ..caused("bob", "{}", 5) },
+        Message { kind: MessageType::Response, ..caused("bob", "{}", 5) },
+        Message { causation_id: None, hops: 0, ..caused("bob", "{}", 0) },
     ] {
         bench.send_as("alice", other).await;
     }
-    let bobs = Message { from: Some(id("bob")), ..led_to("bob", "{}", 5) };
+    let bobs = Message { from: Some(id("bob")), ..caused("bob", "{}", 5) };
     bench.ok(agent("bob"), vec![Op::send(bobs)]).await;
     bench.refused_with(Code::LoopRefused, agent("alice"), vec![third()]).await;
 }
 
 pub async fn refused_and_redelivered_messages_do_not_count_as_repetitions(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    let mail = || send("alice", led_to("bob", "{}", 1));
+    let mail = || send("alice", caused("bob", "{}", 1));
     bench.refused(agent("alice"), vec![mail(), mail(), mail()]).await;
-    let known = Message { payload: payload("{}"), ..with_client_id("bob", "m1", "{}") };
-    let known = || Message { client_id: known.client_id.clone(), ..led_to("bob", "{}", 1) };
+    let duplicate = Message { payload: payload("{}"), ..with_client_id("bob", "m1", "{}") };
+    let duplicate = || Message { client_id: duplicate.client_id.clone(), ..caused("bob", "{}", 1) };
     for _ in 0..3 {
-        bench.send_as("alice", known()).await;
+        bench.send_as("alice", duplicate()).await;
     }
     let held = bench.claim_one("bob").await;
-    bench.ok(agent("bob"), vec![give_up(&held, "no use")]).await;
+    bench.ok(agent("bob"), vec![give_up(&held, "unusable")]).await;
     bench.ok(Principal::System, vec![redrive(held.delivery)]).await;
     bench.ok(agent("alice"), vec![mail()]).await;
     bench.refused_with(Code::LoopRefused, agent("alice"), vec![mail()]).await;
@@ -89,7 +89,7 @@ pub async fn refused_and_redelivered_messages_do_not_count_as_repetitions(bench:
 
 pub async fn a_restart_resets_repetition_counts(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    let mail = || send("alice", led_to("bob", "{}", 1));
+    let mail = || send("alice", caused("bob", "{}", 1));
     bench.ok(agent("alice"), vec![mail(), mail()]).await;
     bench.refused_with(Code::LoopRefused, agent("alice"), vec![mail()]).await;
     bench.reopen().await;
@@ -102,7 +102,7 @@ pub async fn each_message_spends_one_unit_of_its_budget(mut bench: Bench) {
     bench.refused_with(Code::NotFound, agent("alice"), vec![send("alice", on_budget("bob"))]).await;
     bench.ok(agent("alice"), vec![set(5)]).await;
     for used in 1..=5 {
-        assert_eq!(budget(&bench).await.warned, used > 4, "the fourth of five warns");
+        assert_eq!(budget(&bench).await.warned, used > 4, "the budget warns after four of five messages");
         bench.send_as("alice", on_budget("bob")).await;
         assert_eq!(budget(&bench).await.messages_used, used);
         bench.reopen().await;

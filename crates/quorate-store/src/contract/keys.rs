@@ -1,4 +1,4 @@
-//! With a key a commit may be repeated: one effect, the same answer.
+//! Idempotency keys: a replayed commit is applied once and returns the original receipt.
 
 use quorate_core::{Code, Commit, Op, Policy, Preset, Principal, RegisterAgent, Waiting};
 
@@ -16,8 +16,8 @@ pub async fn a_replayed_commit_is_applied_once_and_returns_the_same_receipt(benc
     let first = bench.commit(commit()).await.expect("accepted");
     let head = bench.head();
     bench.pass(5);
-    let again = bench.commit(commit()).await.expect("the same answer");
-    assert_eq!(again, first, "the time of the answer included");
+    let again = bench.commit(commit()).await.expect("the same receipt");
+    assert_eq!(again, first, "including its timestamp");
     assert_eq!(bench.head(), head);
     assert_eq!(bench.counts().ready, 1);
 }
@@ -26,23 +26,26 @@ pub async fn a_key_reused_with_different_content_is_refused(bench: Bench) {
     bench.start("alice").await;
     bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "1"))])).await.expect("accepted");
     let other = bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "2"))])).await;
-    assert_eq!(other.expect_err("another commit").code, Code::Duplicate);
+    assert_eq!(other.expect_err("a different commit").code, Code::Duplicate);
 }
 
 pub async fn keys_are_scoped_to_the_principal(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.commit(keyed("alice", "k1", vec![Op::Put(put("x", "1"))])).await.expect("accepted");
-    bench.commit(keyed("bob", "k1", vec![Op::Put(put("x", "2"))])).await.expect("another's key");
+    bench
+        .commit(keyed("bob", "k1", vec![Op::Put(put("x", "2"))]))
+        .await
+        .expect("the keys of another principal");
     let hub = Commit::new(Principal::System, vec![Op::Put(put("x", "3"))]).keyed(repeat_key("k1"));
-    bench.commit(hub).await.expect("the hub's key");
+    bench.commit(hub).await.expect("the keys of the hub");
 }
 
 pub async fn a_refused_commit_does_not_consume_its_key(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let early = bench.commit(keyed("alice", "k1", vec![put_at("x", "1", 1)])).await;
-    assert_eq!(early.expect_err("nothing there").code, Code::VersionConflict);
+    assert_eq!(early.expect_err("the entry does not exist").code, Code::VersionConflict);
     bench.ok(agent("bob"), vec![put_at("x", "0", 0)]).await;
-    bench.commit(keyed("alice", "k1", vec![put_at("x", "1", 1)])).await.expect("now it fits");
+    bench.commit(keyed("alice", "k1", vec![put_at("x", "1", 1)])).await.expect("the version matches now");
 }
 
 pub async fn i3_an_empty_claim_does_not_consume_its_key_even_if_it_writes_a_record(bench: Bench) {
@@ -53,11 +56,11 @@ pub async fn i3_an_empty_claim_does_not_consume_its_key_even_if_it_writes_a_reco
     bench.sweep().await;
     let claiming = || keyed("bob", "k1", vec![claim("bob", 1, Waiting::No)]);
     let back = bench.commit(claiming()).await.expect("accepted");
-    assert!(back.seq.is_some() && claimed(&back).is_empty(), "bob is back, which is a record");
+    assert!(back.seq.is_some() && claimed(&back).is_empty(), "bob is online again, which is a record");
     bench.send("alice", "bob").await;
     let taken = bench.commit(claiming()).await.expect("accepted");
-    assert_eq!(claimed(&taken).len(), 1, "the key is still free");
-    assert_eq!(bench.commit(claiming()).await.expect("accepted"), taken, "and now it is not");
+    assert_eq!(claimed(&taken).len(), 1, "the key was not consumed");
+    assert_eq!(bench.commit(claiming()).await.expect("accepted"), taken, "the key is consumed now");
 }
 
 pub async fn an_empty_claim_does_not_consume_its_key(bench: Bench) {
@@ -70,19 +73,19 @@ pub async fn an_empty_claim_does_not_consume_its_key(bench: Bench) {
     assert_eq!(claimed(&something).len(), 1);
 }
 
-// Fails under: a key that is kept only with a record; what said nothing new the first time would say something the second.
+// Fails if keys are stored only with records: a commit that was a no-op at first would take effect when replayed.
 pub async fn i3_replaying_a_no_op_commit_is_a_no_op(mut bench: Bench) {
     bench.start("alice").await;
     let policy = |preset| Op::SetPolicy(Policy { preset, ..Policy::default() });
     let keyed = |preset| Commit::new(Principal::System, vec![policy(preset)]).keyed(repeat_key("k1"));
     let first = bench.commit(keyed(Preset::Mesh)).await.expect("accepted");
-    assert_eq!(first.seq, None, "it is so already");
+    assert_eq!(first.seq, None, "the policy is already in force");
     bench.ok(Principal::System, vec![policy(Preset::Supervised)]).await;
     assert_eq!(bench.commit(keyed(Preset::Mesh)).await.expect("accepted"), first);
     bench.reopen().await;
     assert_eq!(bench.commit(keyed(Preset::Mesh)).await.expect("accepted"), first);
-    assert_eq!(bench.published().policy.rules.preset, Preset::Supervised, "whatever happened since stands");
-    let other = bench.commit(keyed(Preset::Supervised)).await.expect_err("it is another commit");
+    assert_eq!(bench.published().policy.rules.preset, Preset::Supervised, "later changes are kept");
+    let other = bench.commit(keyed(Preset::Supervised)).await.expect_err("a different commit");
     assert_eq!(other.code, Code::Duplicate);
 }
 
@@ -92,7 +95,7 @@ pub async fn a_replayed_claim_returns_the_same_leases(bench: Bench) {
     bench.send("alice", "bob").await;
     let commit = || keyed("bob", "k1", vec![claim("bob", 1, Waiting::No)]);
     let first = bench.commit(commit()).await.expect("accepted");
-    let again = bench.commit(commit()).await.expect("the same answer");
+    let again = bench.commit(commit()).await.expect("the same receipt");
     assert_eq!(again, first);
     assert_eq!((bench.counts().leased, bench.counts().ready), (1, 1));
 }
@@ -103,7 +106,7 @@ pub async fn a_replay_returns_the_original_receipt_after_later_changes(bench: Be
     let first = bench.commit(write()).await.expect("accepted");
     bench.start("alice").await;
     bench.ok(agent("alice"), vec![Op::Put(put("x", "2"))]).await;
-    let again = bench.commit(write()).await.expect("it did happen, once");
+    let again = bench.commit(write()).await.expect("it was applied once");
     assert_eq!(again, first);
 }
 
@@ -114,7 +117,7 @@ pub async fn a_key_repeated_within_one_batch_is_a_replay(bench: Bench) {
     let outcomes = bench.store().transact(bench.space, batch).await.expect("the storage works");
     assert!(outcomes[0].is_ok());
     assert_eq!(outcomes[0], outcomes[1]);
-    assert_eq!(outcomes[2].as_ref().expect_err("another commit").code, Code::Duplicate);
+    assert_eq!(outcomes[2].as_ref().expect_err("a different commit").code, Code::Duplicate);
 }
 
 pub async fn a_wall_clock_jump_does_not_expire_keys(bench: Bench) {
@@ -123,6 +126,6 @@ pub async fn a_wall_clock_jump_does_not_expire_keys(bench: Bench) {
     let first = bench.commit(write("k1", "1")).await.expect("accepted");
     bench.clock.jump_wall_to(bench.clock.now().wall.0 + 10 * 24 * 60 * 60 * 1000);
     bench.commit(write("k2", "2")).await.expect("accepted");
-    let again = bench.commit(write("k1", "1")).await.expect("no time has passed but on the wall");
+    let again = bench.commit(write("k1", "1")).await.expect("only the wall clock has moved");
     assert_eq!(again, first);
 }

@@ -1,5 +1,5 @@
-//! One lease allows one step. A lease that ended with success may be ended again only by a commit that changes nothing
-//! else, under the same idempotency key or consisting of the same acks and completions.
+//! A lease can be used for one commit. A lease that ended successfully may be ended again only by a commit that changes
+//! nothing else: under the same idempotency key, or consisting of the same acks and completions.
 
 use quorate_core::{Code, Commit, CompleteTask, ConsumerId, FailTask, Op, OpResult, Principal, TaskStatus};
 
@@ -19,7 +19,7 @@ pub async fn i4_one_delivery_lease_allows_one_step(mut bench: Bench) {
     for round in 0..2 {
         let head = bench.published().head;
         for other in [ack(&held), Op::AckMany(vec![lease(&held)])] {
-            let refused = bench.commit(step("k2", "2", other)).await.expect_err("the lease was used");
+            let refused = bench.commit(step("k2", "2", other)).await.expect_err("the lease has been used");
             assert_eq!((refused.code, refused.facts.ended_by), (Code::StaleLease, first.seq), "{round}");
             let [stale] = &refused.facts.stale[..] else { panic!("one lease is stale: {refused:?}") };
             assert_eq!((stale.op, stale.token, stale.ended_by), (0, Some(held.token), first.seq));
@@ -65,7 +65,7 @@ pub async fn i8_one_task_lease_allows_one_step(mut bench: Bench) {
         let first = bench.commit(step(end, "1", &format!("first {index}"))).await.expect("it is applied");
         for _ in 0..2 {
             let head = bench.published().head;
-            let refused = bench.commit(step(end, "2", "second")).await.expect_err("the lease was used");
+            let refused = bench.commit(step(end, "2", "second")).await.expect_err("the lease has been used");
             assert_eq!((refused.code, refused.facts.ended_by), (Code::StaleLease, first.seq));
             assert_eq!(refused.facts.stale[0].token, Some(held[index].lease_ref().token));
             assert_eq!(bench.published().head, head, "nothing of the second step was applied");

@@ -1,4 +1,5 @@
-//! Only the holder of the current lease may end a delivery, and once ended it never comes again.
+//! Delivery leases: only the holder of the current lease may end a delivery, and an ended delivery is never
+//! redelivered.
 
 use quorate_core::{
     Code, DeliveryNo, EndState, Message, NackThen, Op, OpResult, OpenState, Principal, Seq, Token, Waiting,
@@ -34,7 +35,7 @@ pub async fn a_repeated_ack_returns_the_same_result(bench: Bench) {
     bench.send("alice", "bob").await;
     let again = bench.ok(agent("bob"), vec![ack(&held)]).await;
     assert_eq!(again.results, first.results);
-    assert_eq!(again.seq, None, "nothing was changed");
+    assert_eq!(again.seq, None, "nothing has changed");
     let wrong = Op::Ack(lease_of(held.delivery.0, held.token.0 + 1));
     bench.refused_with(Code::StaleLease, agent("bob"), vec![wrong]).await;
 }
@@ -141,7 +142,7 @@ pub async fn a_release_does_not_count_as_an_attempt(bench: Bench) {
     }
     let held = bench.claim_one("bob").await;
     bench.ok(agent("bob"), vec![retry(&held)]).await;
-    assert_eq!(bench.counts().dead, 1, "the one try that counted was the last");
+    assert_eq!(bench.counts().dead, 1, "only one attempt counted, and it was the last");
 }
 
 pub async fn a_delivery_is_dead_lettered_after_its_last_attempt(bench: Bench) {
@@ -159,7 +160,7 @@ pub async fn a_delivery_is_dead_lettered_after_its_last_attempt(bench: Bench) {
     assert_eq!(letters.len(), 1);
     assert_eq!((letters[0].delivery, letters[0].attempts), (first.delivery, 2));
     assert_eq!((letters[0].seq, letters[0].at), (first.seq, swept.at));
-    assert!(!letters[0].reason.is_empty(), "it says why");
+    assert!(!letters[0].reason.is_empty(), "the dead letter has a reason");
 }
 
 pub async fn a_dead_letter_keeps_its_reason(bench: Bench) {
@@ -183,7 +184,7 @@ pub async fn a_redrive_resets_the_attempt_count(bench: Bench) {
     for attempt in 1..=2 {
         let held = bench.claim_one("bob").await;
         assert_eq!((held.delivery, held.attempt), (first.delivery, attempt));
-        assert!(held.token > first.token, "a token is never given twice");
+        assert!(held.token > first.token, "a lease token is never reused");
         bench.ok(agent("bob"), vec![retry(&held)]).await;
     }
     assert_eq!((bench.counts().dead, bench.counts().ready), (1, 0));
@@ -311,7 +312,7 @@ pub async fn a_redriven_delivery_that_expires_in_the_same_commit_is_not_a_dead_l
     bench.start_all(&["alice", "bob"]).await;
     bench.send_as("alice", expiring("bob", START_MS + 10_000)).await;
     let held = bench.claim_one("bob").await;
-    bench.ok(agent("bob"), vec![give_up(&held, "no use")]).await;
+    bench.ok(agent("bob"), vec![give_up(&held, "unusable")]).await;
     bench.pass(10);
     bench.ok(Principal::System, vec![redrive(held.delivery), Op::Sweep]).await;
     assert_eq!(bench.dead_letters().await, vec![]);

@@ -1,4 +1,4 @@
-//! Limits that take many rows to reach: for stores that are made for many rows.
+//! Limits that need many rows to reach. Only for backends that can hold that many efficiently.
 
 use quorate_core::{
     Bearer, ClaimTasks, Code, CompleteTask, ConsumerId, CreateTasks, CreateToken, Dependency, Message,
@@ -54,7 +54,7 @@ fn done(held: &TaskHanded) -> Op {
 pub async fn c4_a_space_has_at_most_10_000_open_tasks(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let most = limits::TASKS_OPEN_MAX;
-    // One that all the others but the last need, and the last needs them all.
+    // All tasks but the last depend on the first; the last depends on all others.
     let mut graph = vec![NewTask::new("work"); most];
     graph[1..most - 1].iter_mut().for_each(|task| task.depends_on = vec![Dependency::Nth(0)]);
     graph[most - 1].depends_on = (1..most as u32 - 1).map(Dependency::Nth).collect();
@@ -90,10 +90,14 @@ pub async fn c4_an_agent_has_at_most_4096_tasks_in_flight(bench: Bench) {
     }
     assert_eq!(held.len(), limits::IN_FLIGHT_MAX);
     let receipt = bench.ok(agent("bob"), vec![claim("bob", 9, Waiting::Standing(ConsumerId(1)))]).await;
-    assert_eq!(receipt.results, [OpResult::TasksClaimed(vec![])], "no more, though {extra} are ready");
+    assert_eq!(
+        receipt.results,
+        [OpResult::TasksClaimed(vec![])],
+        "the in-flight limit holds back {extra} ready tasks"
+    );
     bench.ok(agent("bob"), vec![done(&held[0])]).await;
     let told = bench.told();
-    assert!(matches!(&told[..], [(ConsumerId(1), Told::TaskHanded(_))]), "room was made: {told:?}");
+    assert!(matches!(&told[..], [(ConsumerId(1), Told::TaskHanded(_))]), "an ack frees capacity: {told:?}");
 }
 
 pub async fn i21_a_space_has_at_most_10_000_tokens(bench: Bench) {
@@ -111,7 +115,7 @@ pub async fn i21_a_space_has_at_most_10_000_tokens(bench: Bench) {
     let one_more = || vec![token(limits::TOKENS_MAX)];
     let refused = bench.refused(Principal::System, one_more()).await;
     assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(limits::TOKENS_MAX as u64)));
-    let last = last.expect("there are some").results.remove(0);
+    let last = last.expect("at least one commit").results.remove(0);
     let OpResult::TokenCreated { id, .. } = last else { panic!("not a token: {last:?}") };
     bench.ok(Principal::System, vec![Op::RevokeToken { token: id }]).await;
     bench.ok(Principal::System, one_more()).await;
@@ -127,7 +131,7 @@ pub async fn d3_a_space_has_at_most_10_000_pools(bench: Bench) {
     };
     bench.ok(Principal::System, (0..=most / limits::LIST_MAX).map(able).collect()).await;
     let to_pool = |number: usize| {
-        let to = format!("can:c{number}").parse().expect("a good destination");
+        let to = format!("can:c{number}").parse().expect("valid destination");
         Op::send(Message::new(to, "work", payload("{}")))
     };
     let numbers: Vec<usize> = (0..most).collect();
@@ -146,7 +150,7 @@ pub async fn d4_a_space_has_at_most_100_000_subscriptions(bench: Bench) {
         bench.ok(Principal::System, some.iter().map(|name| register(name)).collect()).await;
     }
     let subscribe = |number: usize| {
-        let pattern = Pattern::new(format!("t.{}.>", number % each)).expect("a good pattern");
+        let pattern = Pattern::new(format!("t.{}.>", number % each)).expect("valid pattern");
         Op::Subscribe(Subscribe { agent: id(&names[number / each]), pattern, history: None })
     };
     let numbers: Vec<usize> = (0..most).collect();
@@ -155,7 +159,7 @@ pub async fn d4_a_space_has_at_most_100_000_subscriptions(bench: Bench) {
     }
     let refused = bench.refused(Principal::System, vec![subscribe(most)]).await;
     assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(most as u64)));
-    let pattern = Pattern::new("t.0.>").expect("a good pattern");
+    let pattern = Pattern::new("t.0.>").expect("valid pattern");
     let free = Op::Unsubscribe { agent: id(&names[0]), pattern };
     bench.ok(Principal::System, vec![free, subscribe(most)]).await;
 }

@@ -1,4 +1,4 @@
-//! Lists of items: in the order of their creation, both ways, and by id, page by page.
+//! Lists of items: by creation, in both directions, and by id, in pages.
 
 use quorate_core::{
     AddKind, AddToSession, BudgetId, ChangeSession, CreateTasks, Created, Generation, ItemKind, ItemRange,
@@ -11,21 +11,21 @@ use super::words::{agent, payload};
 use crate::{ListedItem, Read, Rows};
 
 fn snapshot(name: &str) -> Op {
-    let name = SnapshotName::new(name).expect("a good name");
+    let name = SnapshotName::new(name).expect("valid name");
     Op::MakeSnapshot(MakeSnapshot { name, prefix: String::new() })
 }
 
 fn drop_snapshot(name: &str) -> Op {
-    Op::DropSnapshot { name: SnapshotName::new(name).expect("a good name") }
+    Op::DropSnapshot { name: SnapshotName::new(name).expect("valid name") }
 }
 
 fn budget(name: &str, messages_max: u64) -> Op {
-    let id = BudgetId::new(name).expect("a good id");
+    let id = BudgetId::new(name).expect("valid id");
     Op::SetBudget(SetBudget { id, messages_max, tokens_max: None, money_max: None })
 }
 
 fn session(name: &str) -> SessionId {
-    SessionId::new(name).expect("a good id")
+    SessionId::new(name).expect("valid id")
 }
 
 fn open_session(name: &str) -> Op {
@@ -52,12 +52,12 @@ impl Bench {
         }
     }
 
-    /// The list from its beginning, in pages of this size; the ids.
+    /// Returns the ids of the whole list, read in pages of this size.
     async fn pages(&self, kind: ItemKind, mut range: ItemRange, size: usize) -> Vec<String> {
         let mut ids = Vec::new();
         loop {
             let page = self.page(kind, range.clone(), size).await;
-            assert!(page.len() <= size, "a page has at most as many as were asked for");
+            assert!(page.len() <= size, "a page does not exceed its limit");
             ids.extend(page.iter().map(id));
             match page.last() {
                 Some(last) if page.len() == size => range = range.after(last.created, &last.item.key().id),
@@ -66,7 +66,7 @@ impl Bench {
         }
     }
 
-    /// Asserts the ids of a kind in the order of creation, both ways and in pages of several sizes, and by id.
+    /// Asserts the ids of a kind: by creation in both directions and by id, each with several page sizes.
     async fn assert_created(&self, kind: ItemKind, expected: &[&str]) {
         let newest: Vec<_> = expected.iter().rev().copied().collect();
         let mut by_id = expected.to_vec();
@@ -97,7 +97,7 @@ pub async fn items_are_listed_in_creation_order(mut bench: Bench) {
         made.push(TaskId::made_by_hub(Generation(0), seq, 0).to_string());
     }
     let made: Vec<_> = made.iter().map(String::as_str).collect();
-    assert!(!made.is_sorted(), "the order of their ids is another one");
+    assert!(!made.is_sorted(), "creation order differs from id order");
     bench.assert_created(ItemKind::Task, &made).await;
     bench.reopen().await;
     bench.assert_created(ItemKind::Task, &made).await;
@@ -129,7 +129,7 @@ pub async fn an_update_does_not_change_the_list_order(mut bench: Bench) {
     bench.assert_created(ItemKind::Session, &["c", "a", "b"]).await;
     bench.assert_created(ItemKind::Budget, &["c", "a", "b"]).await;
     bench.reopen().await;
-    // From here on some are in the tables, or folded from the log, and change again.
+    // The existing items are now in tables or replayed from the log; some of them change again.
     bench.ok(agent("alice"), vec![budget("c", 3), budget("d", 1), add_note("b"), budget("a", 4)]).await;
     for _ in 0..2 {
         bench.assert_created(ItemKind::Session, &["c", "a", "b"]).await;
@@ -166,10 +166,10 @@ pub async fn a_cursor_stays_valid_while_items_are_created_and_removed(bench: Ben
     let mut rest = Vec::new();
     for range in all {
         let page = bench.page(ItemKind::Snapshot, range.clone(), 2).await;
-        let last = page.last().expect("two were asked for");
+        let last = page.last().expect("a page of two");
         rest.push(range.after(last.created, &last.item.key().id));
     }
-    // The last ones of the first pages go, and new ones come.
+    // The items at the cursors are removed and new items are created.
     bench.ok(agent("alice"), vec![snapshot("e"), drop_snapshot("b"), drop_snapshot("c")]).await;
     bench.ok(agent("alice"), vec![snapshot("b")]).await;
     let mut found = Vec::new();

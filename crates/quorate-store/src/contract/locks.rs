@@ -1,4 +1,4 @@
-//! Locks: at most `capacity` hold one, fences only go up, whoever waits gets it in turn.
+//! Locks: at most `capacity` holders, increasing fencing tokens, and waiters that are served in order.
 
 use quorate_core::{
     AcquireLocks, Code, Commit, ConsumerId, DeleteEntry, Fence, FenceRef, Item, ItemKey, ItemKind, Lock,
@@ -10,7 +10,7 @@ use super::words::{agent, delete, deliver_to, id, key, put, repeat_key, send};
 use crate::{Read, Rows};
 
 fn name(text: &str) -> LockName {
-    LockName::new(text).expect("a good name")
+    LockName::new(text).expect("valid name")
 }
 
 fn ask(who: &str, names: &[&str]) -> AcquireLocks {
@@ -58,15 +58,15 @@ fn locked(fences: &[(&str, u64)]) -> Locked {
     Locked { locks, ttl_ms: limits::LEASE_MS_DEFAULT }
 }
 
-/// The fences that an acquire was given at once.
-async fn held(bench: &Bench, who: &str, names: &[&str]) -> Locked {
+/// Acquires locks that must be free and returns their fencing tokens.
+async fn acquired(bench: &Bench, who: &str, names: &[&str]) -> Locked {
     match bench.ok(agent(who), vec![acquire(who, names)]).await.results.remove(0) {
         OpResult::Locked(locked) => locked,
-        other => panic!("not given: {other:?}"),
+        other => panic!("not acquired: {other:?}"),
     }
 }
 
-async fn stands_in_line(bench: &Bench, who: &str, names: &[&str], consumer: u64) {
+async fn enqueue(bench: &Bench, who: &str, names: &[&str], consumer: u64) {
     let receipt = bench.ok(agent(who), vec![wait(who, names, consumer)]).await;
     assert_eq!((receipt.seq, receipt.results), (None, vec![OpResult::InLine]));
 }
@@ -84,10 +84,10 @@ fn granted(consumer: u64, fences: &[(&str, u64)]) -> (ConsumerId, Told) {
 
 pub async fn a_lock_has_one_holder_at_a_time(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    assert_eq!(held(&bench, "alice", &["x"]).await, locked(&[("x", 1)]));
+    assert_eq!(acquired(&bench, "alice", &["x"]).await, locked(&[("x", 1)]));
     bench.refused_with(Code::Timeout, agent("bob"), vec![acquire("bob", &["x"])]).await;
     bench.ok(agent("alice"), vec![release("x", 1)]).await;
-    assert_eq!(held(&bench, "bob", &["x"]).await, locked(&[("x", 2)]));
+    assert_eq!(acquired(&bench, "bob", &["x"]).await, locked(&[("x", 2)]));
     let found = lock(&bench, "x").await;
     assert_eq!((found.capacity, found.last_fence, found.grants.len()), (1, Fence(2), 1));
     assert_eq!(found.grants[0].holder, bench.published().agents.number(&id("bob")).expect("bob"));
@@ -97,7 +97,7 @@ pub async fn a_lock_has_at_most_as_many_holders_as_its_capacity(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let two = Op::AcquireLocks(AcquireLocks { capacity: Some(2), ..ask("alice", &["x"]) });
     bench.ok(agent("alice"), vec![two]).await;
-    held(&bench, "bob", &["x"]).await;
+    acquired(&bench, "bob", &["x"]).await;
     bench.refused_with(Code::Timeout, agent("bob"), vec![acquire("bob", &["x"])]).await;
     let one = || Op::AcquireLocks(AcquireLocks { capacity: Some(1), ..ask("bob", &["x"]) });
     let refused = bench.refused(agent("bob"), vec![one()]).await;
@@ -106,14 +106,14 @@ pub async fn a_lock_has_at_most_as_many_holders_as_its_capacity(bench: Bench) {
     bench.refused_with(Code::Conflict, agent("bob"), vec![one()]).await;
     bench.ok(agent("bob"), vec![release("x", 2)]).await;
     bench.ok(agent("bob"), vec![one()]).await;
-    assert_eq!(lock(&bench, "x").await.capacity, 1, "a free lock may change");
+    assert_eq!(lock(&bench, "x").await.capacity, 1, "the capacity of a free lock may change");
 }
 
 pub async fn several_locks_are_acquired_atomically(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    held(&bench, "alice", &["b"]).await;
+    acquired(&bench, "alice", &["b"]).await;
     bench.refused_with(Code::Timeout, agent("bob"), vec![acquire("bob", &["c", "b", "a"])]).await;
-    stands_in_line(&bench, "bob", &["c", "b", "a", "c"], 1).await;
+    enqueue(&bench, "bob", &["c", "b", "a", "c"], 1).await;
     assert!(matches!(bench.read(Read::Item(ItemKey::new(ItemKind::Lock, "a"))).await, Rows::Item(None)));
     bench.ok(agent("alice"), vec![release("b", 1)]).await;
     assert_eq!(bench.told(), vec![granted(1, &[("a", 1), ("b", 2), ("c", 1)])]);
@@ -121,15 +121,15 @@ pub async fn several_locks_are_acquired_atomically(bench: Bench) {
 
 pub async fn lock_waiters_are_served_by_priority_then_arrival(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
-    held(&bench, "alice", &["x"]).await;
-    stands_in_line(&bench, "bob", &["x"], 1).await;
+    acquired(&bench, "alice", &["x"]).await;
+    enqueue(&bench, "bob", &["x"], 1).await;
     let urgent = AcquireLocks {
         priority: Priority::URGENT,
         waiting: Waiting::Once(ConsumerId(2)),
         ..ask("carol", &["x"])
     };
     bench.ok(agent("carol"), vec![Op::AcquireLocks(urgent)]).await;
-    stands_in_line(&bench, "carol", &["x"], 3).await;
+    enqueue(&bench, "carol", &["x"], 3).await;
     bench.ok(agent("alice"), vec![release("x", 1)]).await;
     bench.ok(agent("carol"), vec![release("x", 2)]).await;
     bench.ok(agent("bob"), vec![release("x", 3)]).await;
@@ -138,18 +138,22 @@ pub async fn lock_waiters_are_served_by_priority_then_arrival(bench: Bench) {
 
 pub async fn a_new_acquire_does_not_overtake_waiters(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
-    held(&bench, "alice", &["x"]).await;
-    stands_in_line(&bench, "bob", &["x", "y"], 1).await;
+    acquired(&bench, "alice", &["x"]).await;
+    enqueue(&bench, "bob", &["x", "y"], 1).await;
     bench.refused_with(Code::Timeout, agent("carol"), vec![acquire("carol", &["y"])]).await;
-    stands_in_line(&bench, "carol", &["y"], 2).await;
+    enqueue(&bench, "carol", &["y"], 2).await;
     bench.ok(agent("bob"), vec![Op::Close { consumer: ConsumerId(1) }]).await;
-    assert_eq!(bench.told(), vec![granted(2, &[("y", 1)])], "whoever leaves makes room for those behind");
+    assert_eq!(
+        bench.told(),
+        vec![granted(2, &[("y", 1)])],
+        "the next waiter is served when one leaves the queue"
+    );
 }
 
 pub async fn a_lock_hold_expires(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    held(&bench, "alice", &["x"]).await;
-    stands_in_line(&bench, "bob", &["x"], 1).await;
+    acquired(&bench, "alice", &["x"]).await;
+    enqueue(&bench, "bob", &["x"], 1).await;
     bench.pass(29);
     assert_eq!(bench.sweep().await.seq, None);
     bench.ok(agent("alice"), vec![renew("x", 1)]).await;
@@ -167,7 +171,7 @@ pub async fn a_lock_hold_expires(bench: Bench) {
 
 pub async fn a_lock_renewal_leaves_no_record(bench: Bench) {
     bench.start("alice").await;
-    held(&bench, "alice", &["x", "y"]).await;
+    acquired(&bench, "alice", &["x", "y"]).await;
     let both = |ttl_ms| Op::RenewLocks(RenewLocks { locks: vec![fence("x", 1), fence("y", 1)], ttl_ms });
     assert_eq!(bench.ok(agent("alice"), vec![both(None)]).await.seq, None);
     assert_eq!(bench.ok(agent("alice"), vec![both(Some(60_000))]).await.seq, None);
@@ -175,38 +179,34 @@ pub async fn a_lock_renewal_leaves_no_record(bench: Bench) {
 
 pub async fn a_lock_renewal_may_set_the_ttl(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    held(&bench, "alice", &["x"]).await;
+    acquired(&bench, "alice", &["x"]).await;
     bench.ok(agent("alice"), vec![renew_for(60_000, "x", 1)]).await;
     bench.pass(59);
-    assert_eq!(bench.sweep().await.seq, None, "longer than it was given for");
+    assert_eq!(bench.sweep().await.seq, None, "the renewal extended the hold");
     bench.ok(agent("alice"), vec![renew("x", 1)]).await;
     bench.pass(29);
     assert_eq!(bench.sweep().await.seq, None);
     bench.ok(agent("alice"), vec![renew_for(2_000, "x", 1)]).await;
-    stands_in_line(&bench, "bob", &["x"], 1).await;
+    enqueue(&bench, "bob", &["x"], 1).await;
     bench.pass(1);
     assert_eq!(bench.sweep().await.seq, None);
     bench.pass(1);
     bench.sweep().await;
-    assert_eq!(
-        bench.told(),
-        vec![granted(1, &[("x", 2)])],
-        "the length of a renewal counts, also a short one"
-    );
+    assert_eq!(bench.told(), vec![granted(1, &[("x", 2)])], "a renewal may also shorten the hold");
     bench.ok(agent("bob"), vec![renew_for(60_000, "x", 2)]).await;
     bench.reopen().await;
     bench.pass(29);
     assert_eq!(bench.sweep().await.seq, None);
     bench.pass(1);
-    assert!(bench.sweep().await.seq.is_some(), "after a restart it runs as long as it was given for");
+    assert!(bench.sweep().await.seq.is_some(), "after a restart the hold runs for its original duration");
 }
 
 pub async fn a_new_epoch_releases_locks(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    held(&bench, "alice", &["x"]).await;
-    held(&bench, "bob", &["y"]).await;
-    stands_in_line(&bench, "alice", &["y"], 1).await;
-    stands_in_line(&bench, "bob", &["x"], 2).await;
+    acquired(&bench, "alice", &["x"]).await;
+    acquired(&bench, "bob", &["y"]).await;
+    enqueue(&bench, "alice", &["y"], 1).await;
+    enqueue(&bench, "bob", &["x"], 2).await;
     bench.start("alice").await;
     assert_eq!(bench.dismissed(), vec![ConsumerId(1)]);
     assert_eq!(bench.told(), vec![granted(2, &[("x", 2)])]);
@@ -218,7 +218,7 @@ pub async fn a_new_epoch_releases_locks(bench: Bench) {
 pub async fn only_the_holder_may_renew_or_release_a_lock(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.refused_with(Code::Forbidden, agent("bob"), vec![acquire("alice", &["x"])]).await;
-    held(&bench, "alice", &["x"]).await;
+    acquired(&bench, "alice", &["x"]).await;
     for wrong in [renew("x", 1), release("x", 1)] {
         bench.refused_with(Code::Forbidden, agent("bob"), vec![wrong]).await;
     }
@@ -230,11 +230,11 @@ pub async fn only_the_holder_may_renew_or_release_a_lock(bench: Bench) {
 
 pub async fn a_write_with_a_stale_fencing_token_is_refused(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    held(&bench, "alice", &["x"]).await;
+    acquired(&bench, "alice", &["x"]).await;
     bench.ok(agent("alice"), vec![put_under("x", 1)]).await;
     bench.ok(agent("alice"), vec![release("x", 1)]).await;
     bench.ok(agent("alice"), vec![put_under("x", 1)]).await;
-    held(&bench, "bob", &["x"]).await;
+    acquired(&bench, "bob", &["x"]).await;
     let refused = bench.refused(agent("alice"), vec![put_under("x", 1), delete("k", Some(9))]).await;
     assert_eq!((refused.code, refused.facts.stale.len()), (Code::StaleFence, 2));
     let entry = DeleteEntry { key: key("k"), expect: None, fence: Some(fence("x", 1)) };
@@ -247,8 +247,8 @@ pub async fn a_refused_commit_neither_acquires_nor_releases_locks(bench: Bench) 
     bench.start_all(&["alice", "bob"]).await;
     let wrong = || delete("k", Some(9));
     bench.refused(agent("alice"), vec![acquire("alice", &["x"]), wrong()]).await;
-    held(&bench, "alice", &["x"]).await;
-    stands_in_line(&bench, "bob", &["x"], 1).await;
+    acquired(&bench, "alice", &["x"]).await;
+    enqueue(&bench, "bob", &["x"], 1).await;
     bench.refused(agent("alice"), vec![release("x", 1), wrong()]).await;
     bench.refused(agent("bob"), vec![Op::Close { consumer: ConsumerId(1) }, wrong()]).await;
     assert_eq!(bench.told(), vec![]);
@@ -278,24 +278,24 @@ pub async fn a_replayed_acquire_returns_the_same_fencing_tokens(mut bench: Bench
 
 pub async fn fencing_tokens_keep_increasing_after_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    held(&bench, "alice", &["x", "y"]).await;
-    stands_in_line(&bench, "bob", &["x"], 1).await;
+    acquired(&bench, "alice", &["x", "y"]).await;
+    enqueue(&bench, "bob", &["x"], 1).await;
     bench.ok(agent("alice"), vec![release("y", 1)]).await;
     bench.pass(29);
     bench.reopen().await;
     bench.pass(29);
-    assert_eq!(bench.sweep().await.seq, None, "a hold runs its full time again");
-    assert_eq!(held(&bench, "bob", &["y"]).await, locked(&[("y", 2)]));
+    assert_eq!(bench.sweep().await.seq, None, "a hold restarts with its full duration");
+    assert_eq!(acquired(&bench, "bob", &["y"]).await, locked(&[("y", 2)]));
     bench.pass(1);
     bench.sweep().await;
-    assert_eq!(bench.told(), vec![], "whoever waited asks again");
-    assert_eq!(held(&bench, "bob", &["x"]).await, locked(&[("x", 2)]));
+    assert_eq!(bench.told(), vec![], "waiters do not survive a restart");
+    assert_eq!(acquired(&bench, "bob", &["x"]).await, locked(&[("x", 2)]));
     bench.refused_with(Code::StaleFence, agent("alice"), vec![put_under("x", 1)]).await;
 }
 
-pub async fn a_lock_has_at_most_1_000_waiters(bench: Bench) {
+pub async fn an_agent_has_at_most_1_000_lock_waits(bench: Bench) {
     bench.start("alice").await;
-    held(&bench, "alice", &["x"]).await;
+    acquired(&bench, "alice", &["x"]).await;
     let most = limits::LOCK_WAITS_PER_AGENT_MAX as u64;
     let consumers: Vec<u64> = (1..=most).collect();
     for some in consumers.chunks(limits::OPS_MAX) {
@@ -304,5 +304,5 @@ pub async fn a_lock_has_at_most_1_000_waiters(bench: Bench) {
     }
     let refused = bench.refused(agent("alice"), vec![wait("alice", &["y", "x"], most + 1)]).await;
     assert_eq!((refused.code, refused.facts.limit), (Code::LimitExceeded, Some(most)));
-    stands_in_line(&bench, "alice", &["x"], 7).await;
+    enqueue(&bench, "alice", &["x"], 7).await;
 }

@@ -1,4 +1,4 @@
-//! Every change is exactly one record, and nothing else is.
+//! The log: every commit that changes something is exactly one record, and nothing else writes records.
 
 use quorate_core::{Code, Commit, Op, Principal, RecordKind, Seq};
 
@@ -13,11 +13,11 @@ pub async fn every_change_is_one_record(bench: Bench) {
     bench.sweep().await;
     assert_eq!(receipt.seq, Some(bench.head()));
     let records = bench.store().log(bench.space, Seq(1), 100).await.expect("reads work");
-    let told: Vec<_> =
+    let found: Vec<_> =
         records.iter().map(|record| (record.seq.0, record.kind, record.principal.as_str())).collect();
     let (genesis, commit) = (RecordKind::Genesis.number(), RecordKind::Commit.number());
     assert_eq!(
-        told,
+        found,
         [
             (1, genesis, "system"),
             (2, commit, "agent:alice"),
@@ -41,7 +41,7 @@ pub async fn the_log_is_paged(bench: Bench) {
     assert_eq!(seqs(page(0, 1).await.expect("reads work")), [1]);
 }
 
-/// A page of bodies may end early where records are large; page after page they are the whole log.
+/// A page of bodies may end early if records are large; all pages together cover the whole log.
 pub async fn paged_record_bodies_cover_the_whole_log(bench: Bench) {
     bench.start("alice").await;
     for n in 0..4 {
@@ -53,7 +53,7 @@ pub async fn paged_record_bodies_cover_the_whole_log(bench: Bench) {
     while bodies.len() < log.len() {
         let from = Seq(bodies.len() as u64 + 1);
         let page = bench.store().bodies(bench.space, from, 100).await.expect("reads work");
-        assert!(!page.is_empty(), "there is more from {from} on");
+        assert!(!page.is_empty(), "there are more records from {from}");
         bodies.extend(page);
     }
     let seen = |record: &quorate_core::Record| (record.seq, record.hash, record.body.clone());
@@ -82,10 +82,10 @@ pub async fn an_empty_batch_returns_no_outcomes(bench: Bench) {
 }
 
 pub async fn the_published_state_is_updated_before_the_commit_is_acknowledged(bench: Bench) {
-    let mut published = bench.store().published(bench.space).expect("the space is there");
+    let mut published = bench.store().published(bench.space).expect("the space exists");
     published.mark_unchanged();
     let receipt = bench.ok(Principal::System, vec![register("alice")]).await;
-    assert!(published.has_changed().expect("the store is there"), "before the answer");
+    assert!(published.has_changed().expect("the store is open"), "before the commit returns");
     let now = published.borrow_and_update().clone();
     assert_eq!((Some(now.head.seq), now.head.at), (receipt.seq, receipt.at));
     assert_eq!(now.agents.len(), 1);

@@ -1,4 +1,4 @@
-//! Context memory: compare and set, history that never changes, versions that are never used twice.
+//! Context memory: compare-and-set, immutable history, and versions that are never reused.
 
 use quorate_core::{
     Code, EntryVersion, Key, Op, OpResult, Principal, PutEntry, Receipt, Seq, Timestamp, Version,
@@ -27,8 +27,8 @@ async fn history(bench: &Bench, name: &str, after: u64, limit: usize) -> Vec<Ent
     }
 }
 
-async fn listed(bench: &Bench, what: Read) -> Vec<String> {
-    match bench.read(what).await {
+async fn listed(bench: &Bench, query: Read) -> Vec<String> {
+    match bench.read(query).await {
         Rows::Entries(found) => found.iter().map(|entry| entry.key.to_string()).collect(),
         other => panic!("not a list: {other:?}"),
     }
@@ -71,7 +71,7 @@ pub async fn versions_continue_after_a_delete(bench: Bench) {
     bench.ok(agent("alice"), vec![put_at("k", "1", 0)]).await;
     assert_eq!(version(&bench.ok(agent("alice"), vec![delete("k", Some(1))]).await), Version(2));
     let refused = bench.refused(agent("alice"), vec![put_at("k", "x", 2)]).await;
-    assert_eq!(refused.facts.current_version, Some(0), "what is deleted is not there");
+    assert_eq!(refused.facts.current_version, Some(0), "a deleted entry has version 0");
     assert_eq!(version(&bench.ok(agent("alice"), vec![put_at("k", "3", 0)]).await), Version(3));
 }
 
@@ -112,7 +112,7 @@ pub async fn an_entry_records_author_type_time_and_dependencies(bench: Bench) {
         ..put("k", "")
     };
     let receipt = bench.ok(agent("alice"), vec![send("alice", deliver_to("alice")), Op::Put(whole)]).await;
-    let found = entry(&bench, "k", When::Now).await.expect("it is there");
+    let found = entry(&bench, "k", When::Now).await.expect("the entry exists");
     let EntryVersion { head, at, author, entry_type, content_type, place, depends_on, restores } =
         found.version;
     assert_eq!((Some(head.seq), Timestamp(START_MS + 3_000)), (receipt.seq, at));
@@ -182,7 +182,7 @@ pub async fn entries_are_listed_by_prefix_type_and_author(bench: Bench) {
             prefix: prefix.into(),
             entry_type: kind.map(Into::into),
             author: author.map(Into::into),
-            after: after.map(|text| Key::new(text).expect("a good key")),
+            after: after.map(|text| Key::new(text).expect("valid key")),
             limit,
         };
     let all = ["pla", "plam", "plan", "plan/a", "plan/b", "plan/ä"];
@@ -215,7 +215,7 @@ pub async fn later_operations_see_earlier_ones_of_the_same_commit(bench: Bench) 
         other => panic!("not a write: {other:?}"),
     });
     assert_eq!(versions.collect::<Vec<_>>(), [1, 2, 1, 3, 4]);
-    let found = entry(&bench, "d", When::Now).await.expect("it is there");
+    let found = entry(&bench, "d", When::Now).await.expect("the entry exists");
     assert_eq!(found.version.depends_on, [(key("k"), Version(2))]);
     assert_eq!(history(&bench, "k", 0, 9).await.len(), 4);
     assert_eq!(text(&bench, "k", When::Version(Version(2))).await.as_deref(), Some("2"));
@@ -229,13 +229,17 @@ pub async fn an_erased_payload_reads_as_zeros(bench: Bench) {
     bench.refused_with(Code::Forbidden, agent("alice"), vec![erase(seq, 1)]).await;
     let receipt = bench.ok(Principal::System, vec![erase(seq, 1), erase(seq, 1)]).await;
     assert_eq!(receipt.seq, Some(bench.head()), "an erasure is a record");
-    let blank = entry(&bench, "k", When::Now).await.and_then(|one| one.content).expect("it is there");
+    let blank = entry(&bench, "k", When::Now).await.and_then(|one| one.content).expect("the entry exists");
     assert_eq!(&blank.bytes[..], [0; 6]);
     assert!(blank.is_erased());
-    assert_eq!(blank.digest, payload("secret").digest, "the chain still holds");
+    assert_eq!(
+        blank.digest,
+        payload("secret").digest,
+        "the digest, and with it the hash chain, is unchanged"
+    );
     assert_eq!(text(&bench, "l", When::Now).await.as_deref(), Some("kept"));
     let again = bench.ok(Principal::System, vec![erase(seq, 1)]).await;
-    assert_eq!(again.seq, None, "once is enough");
+    assert_eq!(again.seq, None, "erasing twice is a no-op");
     bench.ok(Principal::System, vec![erase(seq, 0)]).await;
     match bench.read(Read::Message { seq, n: 0 }).await {
         Rows::Message(Some(found)) => assert_eq!(&found.message.payload.bytes[..], [0; 2]),

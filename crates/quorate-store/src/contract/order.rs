@@ -1,4 +1,4 @@
-//! Which delivery goes out first.
+//! Order in which deliveries are claimed.
 
 use quorate_core::{Code, DeliveryNo, Priority, limits};
 
@@ -17,7 +17,7 @@ pub async fn deliveries_are_claimed_in_fifo_order(bench: Bench) {
     }
     assert_eq!(order(&bench, 3).await, [1, 2, 3]);
     assert_eq!(order(&bench, 9).await, [4, 5]);
-    assert_eq!(order(&bench, 9).await, [0_u64; 0], "what is held is not given out");
+    assert_eq!(order(&bench, 9).await, [0_u64; 0], "leased deliveries are not claimed again");
 }
 
 pub async fn higher_priority_is_claimed_first(bench: Bench) {
@@ -49,8 +49,8 @@ pub async fn a_lower_priority_is_served_after_64_higher_ones(bench: Bench) {
     let taken = order(&bench, 70).await;
     let count = limits::STARVATION_COUNT as usize;
     assert_eq!(taken[..count], (3..3 + count as u64).collect::<Vec<_>>());
-    assert_eq!(taken[count], 1, "the lower one that has waited longest");
-    assert_eq!(taken[count + 1..], [67, 68, 69, 70, 71], "then the higher ones again");
+    assert_eq!(taken[count], 1, "the longest-waiting delivery of a lower priority");
+    assert_eq!(taken[count + 1..], [67, 68, 69, 70, 71], "then the higher priority again");
 }
 
 pub async fn a_lower_priority_is_served_after_60_s(bench: Bench) {
@@ -63,7 +63,7 @@ pub async fn a_lower_priority_is_served_after_60_s(bench: Bench) {
     bench.pass(59);
     assert_eq!(order(&bench, 2).await, [3, 4]);
     bench.pass(1);
-    assert_eq!(order(&bench, 3).await, [1, 5, 6], "one lower, then the higher ones again");
+    assert_eq!(order(&bench, 3).await, [1, 5, 6], "one of a lower priority, then the higher priority again");
     bench.pass(60);
     assert_eq!(order(&bench, 2).await, [2, 7]);
 }
@@ -85,7 +85,7 @@ pub async fn delayed_retries_are_redelivered_in_send_order(bench: Bench) {
     let held = bench.claim("bob", 2).await;
     let later = NackThen::Retry { delay_ms: 1_000 };
     bench.ok(agent("bob"), held.iter().map(|one| nack(one, later)).collect()).await;
-    assert_eq!(order(&bench, 9).await, [3, 4], "what is delayed is passed over");
+    assert_eq!(order(&bench, 9).await, [3, 4], "delayed deliveries are skipped");
     bench.pass(1);
     assert_eq!(order(&bench, 9).await, [1, 2]);
 }

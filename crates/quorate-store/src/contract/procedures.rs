@@ -1,4 +1,4 @@
-//! Procedures: a state that goes on one version after the other, in the hands of its driver.
+//! Procedures: versioned state that its driver advances with compare-and-set.
 
 use quorate_core::{
     Code, Commit, Item, ItemKey, ItemKind, Op, OpResult, PartRef, Principal, Procedure, ProcedureId,
@@ -10,7 +10,7 @@ use super::words::{ack, agent, deliver_to, erase, id, payload, repeat_key, send}
 use crate::{Read, Rows};
 
 fn named(name: &str) -> ProcedureId {
-    ProcedureId::new(name).expect("a good id")
+    ProcedureId::new(name).expect("valid id")
 }
 
 fn starting(name: Option<&str>) -> StartProcedure {
@@ -42,7 +42,7 @@ fn step(name: &str, expect: u64) -> Op {
 }
 
 fn operator() -> Principal {
-    Principal::Holder { role: TokenRole::Operator, name: "anna".parse().expect("a plain word") }
+    Principal::Holder { role: TokenRole::Operator, name: "anna".parse().expect("valid name") }
 }
 
 async fn found(bench: &Bench, name: &str) -> Procedure {
@@ -53,7 +53,7 @@ async fn found(bench: &Bench, name: &str) -> Procedure {
 }
 
 async fn bytes(bench: &Bench, part: Option<PartRef>) -> String {
-    let PartRef { seq, part } = part.expect("there is a part");
+    let PartRef { seq, part } = part.expect("a payload part");
     match bench.read(Read::Part { seq, part, start: 0, length: u64::MAX }).await {
         Rows::Part(Some(part)) => String::from_utf8(part.bytes.to_vec()).expect("text"),
         other => panic!("not a part: {other:?}"),
@@ -100,7 +100,7 @@ pub async fn a_step_with_a_stale_version_refuses_the_whole_commit(bench: Bench) 
     assert_eq!((refused.code, refused.facts.current_version), (Code::VersionConflict, Some(2)));
     assert_eq!(refused.facts.stale[0].item, "p");
     assert_eq!(bench.claim("bob", 1).await, vec![], "nothing was sent");
-    // Within one commit each step sees the one before.
+    // Within one commit each step sees the previous one.
     bench.ok(agent("alice"), vec![step("p", 2), step("p", 3)]).await;
     assert_eq!(found(&bench, "p").await.version, Version(4));
 }
@@ -124,15 +124,15 @@ pub async fn only_the_driver_and_operators_may_step_a_procedure(bench: Bench) {
     bench.ok(agent("bob"), vec![step("p", 1)]).await;
     bench.ok(operator(), vec![step("p", 2)]).await;
     bench.ok(Principal::System, vec![step("p", 3)]).await;
-    let viewer = Principal::Holder { role: TokenRole::Viewer, name: "eve".parse().expect("a plain word") };
+    let viewer = Principal::Holder { role: TokenRole::Viewer, name: "eve".parse().expect("valid name") };
     bench.refused_with(Code::Forbidden, viewer.clone(), vec![step("p", 4)]).await;
     bench.refused_with(Code::Forbidden, viewer, vec![start(None)]).await;
-    // One that nobody was named for is for those who run the hub.
+    // A procedure without a driver can be stepped by operators only.
     bench.ok(operator(), vec![start(Some("q"))]).await;
     assert_eq!(found(&bench, "q").await.driver, None);
     bench.refused_with(Code::Forbidden, agent("alice"), vec![step("q", 1)]).await;
-    let nobody = StartProcedure { driver: Some(id("nobody")), ..starting(None) };
-    bench.refused_with(Code::NotFound, operator(), vec![Op::StartProcedure(nobody)]).await;
+    let unknown = StartProcedure { driver: Some(id("nobody")), ..starting(None) };
+    bench.refused_with(Code::NotFound, operator(), vec![Op::StartProcedure(unknown)]).await;
     bench.refused_with(Code::NotFound, operator(), vec![step("never", 1)]).await;
 }
 
@@ -164,7 +164,7 @@ pub async fn a_repeated_start_of_a_procedure_is_idempotent(bench: Bench) {
     for other in others {
         bench.refused_with(Code::Duplicate, agent("alice"), vec![Op::StartProcedure(other)]).await;
     }
-    // What was erased is the same as nothing else.
+    // Erased content cannot be compared, so a repeated start no longer matches.
     bench.ok(Principal::System, vec![erase(first.seq.expect("a record"), 0)]).await;
     bench.refused_with(Code::Duplicate, agent("alice"), vec![start(Some("p"))]).await;
 }
@@ -173,8 +173,8 @@ pub async fn i3_a_replayed_step_is_applied_once_and_returns_the_same_receipt(ben
     bench.start_all(&["alice"]).await;
     bench.ok(agent("alice"), vec![start(Some("p"))]).await;
     let keyed = || Commit::new(agent("alice"), vec![step("p", 1)]).keyed(repeat_key("k"));
-    let first = bench.commit(keyed()).await.expect("it is accepted");
-    let again = bench.commit(keyed()).await.expect("it is accepted");
+    let first = bench.commit(keyed()).await.expect("the commit is accepted");
+    let again = bench.commit(keyed()).await.expect("the commit is accepted");
     assert_eq!(first, again);
     assert_eq!(found(&bench, "p").await.version, Version(2));
 }
@@ -193,13 +193,13 @@ pub async fn the_driver_is_notified_in_the_commit_that_starts_the_procedure(benc
     bench.start_all(&["alice", "bob"]).await;
     let for_bob = StartProcedure { driver: Some(id("bob")), ..starting(Some("p")) };
     bench.ok(agent("alice"), vec![Op::StartProcedure(for_bob.clone())]).await;
-    // Not again for the same start, and not to oneself.
+    // No second notification for a repeated start, and none for a driver that starts its own procedure.
     bench.ok(agent("alice"), vec![Op::StartProcedure(for_bob)]).await;
     bench.ok(agent("bob"), vec![start(Some("q"))]).await;
     let came = bench.claim("bob", 10).await;
     assert_eq!(came.len(), 1);
     let read = Read::Message { seq: came[0].seq, n: came[0].n };
-    let Rows::Message(Some(stored)) = bench.read(read).await else { panic!("there is no message") };
+    let Rows::Message(Some(stored)) = bench.read(read).await else { panic!("not a message") };
     let message = &stored.message;
     assert_eq!((message.from.clone(), message.action.as_str()), (None, "procedure.started"));
     assert_eq!(&message.payload.bytes[..], br#"{"procedure":"p","kind":"deliberation"}"#);
@@ -215,7 +215,7 @@ pub async fn invalid_procedures_are_refused(bench: Bench) {
     ];
     for (code, start) in starts {
         let commit = Commit::new(agent("alice"), vec![Op::StartProcedure(start)]);
-        assert_eq!(commit.check().expect_err("it is refused").code, code);
+        assert_eq!(commit.check().expect_err("the commit is refused").code, code);
     }
     let steps = [
         (Code::Invalid, stepping("p", 1, "", "{}")),
@@ -224,6 +224,6 @@ pub async fn invalid_procedures_are_refused(bench: Bench) {
     ];
     for (code, step) in steps {
         let commit = Commit::new(agent("alice"), vec![Op::StepProcedure(step)]);
-        assert_eq!(commit.check().expect_err("it is refused").code, code);
+        assert_eq!(commit.check().expect_err("the commit is refused").code, code);
     }
 }

@@ -1,4 +1,4 @@
-//! Requests and presence: who waits for an answer hears it or why there is none; who is away is known to be.
+//! Requests and presence: a requester receives the answer or an error, and an agent without heartbeats goes offline.
 
 use quorate_core::{
     AcquireLocks, AgentFilter, AgentLook, AgentNo, Ask, AwaitTask, ClaimTasks, Code, ConsumerId, CreateTasks,
@@ -11,8 +11,8 @@ use super::bench::{Bench, Sent, claimed};
 use super::words::{ack, agent, deliver_to, deliver_to_all, id, payload, send, with_client_id};
 use crate::{Read, Rows};
 
-fn ask(from: &str, message: Message, told: u64) -> Ask {
-    Ask::new(Message { from: Some(id(from)), ..message }, None, Some(ConsumerId(told)))
+fn ask(from: &str, message: Message, waiter: u64) -> Ask {
+    Ask::new(Message { from: Some(id(from)), ..message }, None, Some(ConsumerId(waiter)))
 }
 
 fn answer(from: &str, to: &str, question: MessageId, text: &str) -> Op {
@@ -35,33 +35,33 @@ async fn request(bench: &Bench, id: MessageId) -> Request {
     }
 }
 
-/// What was heard since the last look: by whom, and the text or the code.
-fn heard(bench: &Bench) -> Vec<(u64, Result<String, Code>)> {
-    let words = |told: Told| match told {
+/// Returns the answers sent since the last call: the waiter, and the text or the error code.
+fn answers(bench: &Bench) -> Vec<(u64, Result<String, Code>)> {
+    let content = |sent: Told| match sent {
         Told::Answered { message, .. } => {
             Ok(String::from_utf8(message.payload.bytes.to_vec()).expect("a text"))
         }
         Told::Refused(refused) => Err(refused.code),
-        other => panic!("nobody waits for this: {other:?}"),
+        other => panic!("not an answer: {other:?}"),
     };
-    bench.told().into_iter().map(|(id, told)| (id.0, words(told))).collect()
+    bench.told().into_iter().map(|(id, sent)| (id.0, content(sent))).collect()
 }
 
-async fn look(bench: &Bench, name: &str) -> AgentLook {
+async fn inspect(bench: &Bench, name: &str) -> AgentLook {
     let filter = AgentFilter { id: Some(id(name)), ..AgentFilter::default() };
-    let what = Op::Inspect(Inspect::Agents { filter, after: AgentNo(0), limit: 1 });
-    let receipt = bench.ok(Principal::System, vec![what]).await;
-    assert_eq!(receipt.seq, None, "a look leaves no record");
+    let inspect = Op::Inspect(Inspect::Agents { filter, after: AgentNo(0), limit: 1 });
+    let receipt = bench.ok(Principal::System, vec![inspect]).await;
+    assert_eq!(receipt.seq, None, "an inspection leaves no record");
     match receipt.results.into_iter().next() {
         Some(OpResult::Inspected(seen)) => match *seen {
             Inspected::Agents(mut agents) => agents.remove(0),
             other => panic!("not agents: {other:?}"),
         },
-        other => panic!("not a look: {other:?}"),
+        other => panic!("not an inspection: {other:?}"),
     }
 }
 
-async fn watched(bench: &Bench, name: &str, can: &str) {
+async fn register_with_heartbeat(bench: &Bench, name: &str, can: &str) {
     let capabilities = vec![can.to_owned()];
     let new = RegisterAgent { heartbeat_ms: 10_000, capabilities, ..RegisterAgent::named(id(name)) };
     bench.ok(agent(name), vec![Op::RegisterAgent(new)]).await;
@@ -77,13 +77,13 @@ pub async fn d4_the_requester_receives_the_answer(bench: Bench) {
     let held = bench.claim_one("bob").await;
     let receipt = bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "42"), ack(&held)]).await;
     assert!(matches!(receipt.results[0], OpResult::Replied { late: false, .. }));
-    assert_eq!(heard(&bench), vec![(1, Ok("42".into()))]);
-    assert!(bench.claim("alice", 1).await.is_empty(), "an answer is nobody's work");
+    assert_eq!(answers(&bench), vec![(1, Ok("42".into()))]);
+    assert!(bench.claim("alice", 1).await.is_empty(), "an answer is not a delivery");
     let found = request(&bench, question.id).await;
     assert_eq!((found.state, found.correlation), (RequestState::Answered, question.id.to_string()));
 }
 
-/// A response that says only which conversation it belongs to.
+/// Builds a response that has a correlation id but no `in_reply_to`.
 fn in_conversation(from: &str, to: &str, conversation: &str, text: &str) -> Op {
     let message = Message { payload: payload(text), ..deliver_to(to) };
     let correlation_id = Some(conversation.to_owned());
@@ -96,25 +96,25 @@ pub async fn d4_a_response_is_matched_by_correlation_id(bench: Bench) {
     asked(&bench, "alice", ask("alice", with_client_id("bob", "q-2", "{}"), 2)).await;
     let named = |name| Message { correlation_id: Some("c1".into()), ..deliver_to(name) };
     asked(&bench, "alice", ask("alice", named("bob"), 3)).await;
-    // Of the same conversation, but put to somebody else.
+    // The same conversation, but another recipient.
     asked(&bench, "alice", ask("alice", named("carol"), 4)).await;
-    for (told, conversation) in [(1, by_id.id.to_string()), (2, "q-2".into()), (3, "c1".into())] {
+    for (waiter, conversation) in [(1, by_id.id.to_string()), (2, "q-2".into()), (3, "c1".into())] {
         let response = || in_conversation("bob", "alice", &conversation, "42");
-        // Carol was not asked this, and what she says otherwise is a message like any other.
-        if told < 3 {
+        // Carol is not a recipient of this request, so her response is an ordinary message.
+        if waiter < 3 {
             let carols = in_conversation("carol", "alice", &conversation, "42");
             bench.ok(agent("carol"), vec![carols]).await;
-            assert_eq!((heard(&bench), bench.claim("alice", 9).await.len()), (vec![], 1), "{conversation}");
+            assert_eq!((answers(&bench), bench.claim("alice", 9).await.len()), (vec![], 1), "{conversation}");
         }
         let receipt = bench.ok(agent("bob"), vec![response()]).await;
         assert!(matches!(receipt.results[0], OpResult::Replied { late: false, .. }), "{conversation}");
-        assert_eq!(heard(&bench), vec![(told, Ok("42".into()))], "{conversation}");
-        // Nobody waits any more: it is a message.
+        assert_eq!(answers(&bench), vec![(waiter, Ok("42".into()))], "{conversation}");
+        // The request is closed: a further response is an ordinary message.
         bench.ok(agent("bob"), vec![response()]).await;
-        assert_eq!((heard(&bench), bench.claim("alice", 9).await.len()), (vec![], 1), "{conversation}");
+        assert_eq!((answers(&bench), bench.claim("alice", 9).await.len()), (vec![], 1), "{conversation}");
     }
     bench.ok(agent("carol"), vec![in_conversation("carol", "alice", "c1", "43")]).await;
-    assert_eq!(heard(&bench), vec![(4, Ok("43".into()))]);
+    assert_eq!(answers(&bench), vec![(4, Ok("43".into()))]);
 }
 
 pub async fn d4_an_ambiguous_correlation_id_matches_no_request(mut bench: Bench) {
@@ -123,16 +123,16 @@ pub async fn d4_an_ambiguous_correlation_id_matches_no_request(mut bench: Bench)
     let first = asked(&bench, "alice", ask("alice", named(), 1)).await;
     asked(&bench, "alice", ask("alice", named(), 2)).await;
     bench.ok(agent("bob"), vec![in_conversation("bob", "alice", "c1", "which?")]).await;
-    assert_eq!((heard(&bench), bench.claim("alice", 9).await.len()), (vec![], 1));
+    assert_eq!((answers(&bench), bench.claim("alice", 9).await.len()), (vec![], 1));
     bench.ok(agent("bob"), vec![answer("bob", "alice", first.id, "1")]).await;
-    assert_eq!(heard(&bench), vec![(1, Ok("1".into()))]);
-    // Now one is left. Said again it has the same answer, also when the question is long over.
+    assert_eq!(answers(&bench), vec![(1, Ok("1".into()))]);
+    // Only one request is left. Repeating the response returns the same result, even long after the request has ended.
     let message = Message { payload: payload("2"), ..with_client_id("alice", "m-1", "2") };
     let kind = MessageType::Response;
     let only = || Message { kind, correlation_id: Some("c1".into()), ..message.clone() };
     let receipt = bench.ok(agent("bob"), vec![send("bob", only())]).await;
     assert!(matches!(receipt.results[0], OpResult::Replied { late: false, .. }));
-    assert_eq!(heard(&bench), vec![(2, Ok("2".into()))]);
+    assert_eq!(answers(&bench), vec![(2, Ok("2".into()))]);
     for _ in 0..2 {
         let again = bench.ok(agent("bob"), vec![send("bob", only())]).await;
         assert_eq!((again.seq, &again.results), (None, &receipt.results));
@@ -146,14 +146,14 @@ pub async fn d5_a_request_times_out(bench: Bench) {
     let query = Message { kind: MessageType::Query, ..deliver_to("bob") };
     let query = asked(&bench, "alice", ask("alice", query, 2)).await;
     let several = asked(&bench, "alice", ask("alice", deliver_to_all(&["bob", "carol"]), 3)).await;
-    for (seconds, told, question) in [(1, 3, several.id), (4, 2, query.id), (25, 1, command.id)] {
+    for (seconds, waiter, question) in [(1, 3, several.id), (4, 2, query.id), (25, 1, command.id)] {
         bench.pass(seconds);
         bench.sweep().await;
-        assert_eq!(heard(&bench), vec![(told, Err(Code::Timeout))]);
+        assert_eq!(answers(&bench), vec![(waiter, Err(Code::Timeout))]);
         assert_eq!(request(&bench, question).await.state, RequestState::TimedOut);
     }
-    assert!(bench.claim("bob", 10).await.is_empty(), "what nobody took is withdrawn");
-    assert!(look(&bench, "bob").await.agent.presence.available, "who acts is back");
+    assert!(bench.claim("bob", 10).await.is_empty(), "unclaimed questions are withdrawn");
+    assert!(inspect(&bench, "bob").await.agent.presence.available, "an agent that acts is available again");
 }
 
 pub async fn d5_a_late_answer_is_recorded_but_not_delivered(bench: Bench) {
@@ -161,12 +161,15 @@ pub async fn d5_a_late_answer_is_recorded_but_not_delivered(bench: Bench) {
     let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
     bench.pass(30);
     bench.sweep().await;
-    heard(&bench);
+    answers(&bench);
     let receipt = bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "late")]).await;
-    let OpResult::Replied { id, late: true } = receipt.results[0] else { panic!("it is late") };
-    assert!(heard(&bench).is_empty() && bench.claim("alice", 1).await.is_empty());
+    let OpResult::Replied { id, late: true } = receipt.results[0] else { panic!("not a late reply") };
+    assert!(answers(&bench).is_empty() && bench.claim("alice", 1).await.is_empty());
     let stored = bench.read(Read::Message { seq: id.seq, n: id.n }).await;
-    assert!(matches!(stored, Rows::Message(Some(stored)) if stored.recipients.is_empty()), "it is on record");
+    assert!(
+        matches!(stored, Rows::Message(Some(stored)) if stored.recipients.is_empty()),
+        "the answer is recorded"
+    );
 }
 
 pub async fn d4_a_request_is_cancelled_by_its_requester(bench: Bench) {
@@ -175,33 +178,36 @@ pub async fn d4_a_request_is_cancelled_by_its_requester(bench: Bench) {
     let cancel = || vec![Op::CancelRequest { request: question.id }];
     bench.refused_with(Code::Forbidden, agent("bob"), cancel()).await;
     bench.ok(agent("alice"), cancel()).await;
-    assert_eq!(heard(&bench), vec![(1, Err(Code::Cancelled))]);
+    assert_eq!(answers(&bench), vec![(1, Err(Code::Cancelled))]);
     assert!(bench.claim("bob", 1).await.is_empty());
-    assert_eq!(bench.ok(agent("alice"), cancel()).await.seq, None, "once or twice is the same");
+    assert_eq!(bench.ok(agent("alice"), cancel()).await.seq, None, "cancelling twice is a no-op");
 }
 
-pub async fn i3_a_repeated_request_returns_the_same_answer(bench: Bench) {
+pub async fn i3_every_waiter_of_a_request_receives_the_same_answer(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    let again = |request, told| vec![Op::AwaitRequest { request, waiting: ConsumerId(told) }];
+    let again = |request, waiter| vec![Op::AwaitRequest { request, waiting: ConsumerId(waiter) }];
     let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
-    for told in 2..=4 {
-        bench.ok(agent("alice"), again(question.id, told)).await;
+    for waiter in 2..=4 {
+        bench.ok(agent("alice"), again(question.id, waiter)).await;
     }
     bench.ok(Principal::System, vec![Op::Close { consumer: ConsumerId(3) }]).await;
     bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "42")]).await;
-    assert_eq!(heard(&bench), [1, 2, 4].map(|told| (told, Ok("42".to_owned()))));
-    // So many and no more; the oldest makes room, and knows it.
+    assert_eq!(answers(&bench), [1, 2, 4].map(|waiter| (waiter, Ok("42".to_owned()))));
+    // Beyond the limit of waiters, the oldest waiter is refused.
     let most = limits::REQUEST_LISTENERS_MAX as u64;
     let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
-    for told in 2..=most {
-        bench.ok(agent("alice"), again(question.id, told)).await;
+    for waiter in 2..=most {
+        bench.ok(agent("alice"), again(question.id, waiter)).await;
     }
-    assert!(heard(&bench).is_empty());
+    assert!(answers(&bench).is_empty());
     bench.ok(agent("alice"), again(question.id, most + 1)).await;
-    assert_eq!(heard(&bench), [(1, Err(Code::Conflict))]);
+    assert_eq!(answers(&bench), [(1, Err(Code::Conflict))]);
     bench.pass(30);
     bench.sweep().await;
-    assert_eq!(heard(&bench), (2..=most + 1).map(|told| (told, Err(Code::Timeout))).collect::<Vec<_>>());
+    assert_eq!(
+        answers(&bench),
+        (2..=most + 1).map(|waiter| (waiter, Err(Code::Timeout))).collect::<Vec<_>>()
+    );
 }
 
 pub async fn d4_an_open_request_survives_a_restart(mut bench: Bench) {
@@ -211,16 +217,20 @@ pub async fn d4_an_open_request_survives_a_restart(mut bench: Bench) {
     bench.reopen().await;
     bench.pass(29);
     bench.sweep().await;
-    assert_eq!(request(&bench, question.id).await.state, RequestState::Waiting, "it runs in full again");
+    assert_eq!(
+        request(&bench, question.id).await.state,
+        RequestState::Waiting,
+        "the timeout restarts with its full duration"
+    );
     let again = Op::AwaitRequest { request: question.id, waiting: ConsumerId(2) };
     bench.ok(agent("alice"), vec![again]).await;
     bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "yes")]).await;
-    assert_eq!(heard(&bench), vec![(2, Ok("yes".into()))]);
+    assert_eq!(answers(&bench), vec![(2, Ok("yes".into()))]);
 }
 
 pub async fn d6_an_agent_is_offline_after_three_missed_heartbeats(bench: Bench) {
     bench.start("alice").await;
-    watched(&bench, "bob", "cook").await;
+    register_with_heartbeat(&bench, "bob", "cook").await;
     bench.send("alice", "bob").await;
     let (waiting, lease_ms) = (Waiting::No, 600_000);
     let claim = Op::Claim { agent: id("bob"), max: 1, lease_ms, waiting };
@@ -229,20 +239,24 @@ pub async fn d6_an_agent_is_offline_after_three_missed_heartbeats(bench: Bench) 
     assert_eq!(bench.ok(agent("bob"), vec![beat("bob")]).await.seq, None, "a heartbeat leaves no record");
     bench.pass(29);
     bench.sweep().await;
-    assert_eq!(look(&bench, "bob").await.status, Status::Working);
+    assert_eq!(inspect(&bench, "bob").await.status, Status::Working);
     bench.pass(1);
     bench.sweep().await;
-    let gone = look(&bench, "bob").await;
-    assert_eq!((gone.status, gone.leased, gone.open), (Status::Offline, 0, 1), "what it held is back");
+    let gone = inspect(&bench, "bob").await;
+    assert_eq!(
+        (gone.status, gone.leased, gone.open),
+        (Status::Offline, 0, 1),
+        "its leased deliveries are returned"
+    );
     bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&held)]).await;
     bench.ok(agent("bob"), vec![beat("bob")]).await;
-    assert_eq!(look(&bench, "bob").await.status, Status::Idle);
+    assert_eq!(inspect(&bench, "bob").await.status, Status::Idle);
 }
 
 pub async fn d6_the_sender_chooses_what_happens_if_the_recipient_is_unavailable(bench: Bench) {
     bench.start("alice").await;
-    watched(&bench, "bob", "cook").await;
-    watched(&bench, "carol", "cook").await;
+    register_with_heartbeat(&bench, "bob", "cook").await;
+    register_with_heartbeat(&bench, "carol", "cook").await;
     bench.pass(29);
     bench.ok(agent("carol"), vec![beat("carol")]).await;
     bench.pass(1);
@@ -253,7 +267,7 @@ pub async fn d6_the_sender_chooses_what_happens_if_the_recipient_is_unavailable(
         .await;
     bench.send_as("alice", to_bob(IfUnavailable::Redirect)).await;
     bench.send_as("alice", to_bob(IfUnavailable::Queue)).await;
-    assert_eq!((look(&bench, "carol").await.open, look(&bench, "bob").await.open), (1, 1));
+    assert_eq!((inspect(&bench, "carol").await.open, inspect(&bench, "bob").await.open), (1, 1));
 }
 
 pub async fn d7_a_new_epoch_holds_no_leases(bench: Bench) {
@@ -262,16 +276,16 @@ pub async fn d7_a_new_epoch_holds_no_leases(bench: Bench) {
     bench.claim_one("bob").await;
     asked(&bench, "bob", ask("bob", deliver_to("alice"), 7)).await;
     bench.start("bob").await;
-    assert_eq!(bench.dismissed(), vec![ConsumerId(7)], "the old start hears nothing any more");
-    assert_eq!(look(&bench, "bob").await.leased, 0);
-    assert_eq!(bench.claim("bob", 1).await.len(), 1, "at once");
+    assert_eq!(bench.dismissed(), vec![ConsumerId(7)], "waiters of the old epoch are dismissed");
+    assert_eq!(inspect(&bench, "bob").await.leased, 0);
+    assert_eq!(bench.claim("bob", 1).await.len(), 1, "immediately");
 }
 
 pub async fn d8_a_deadlock_across_requests_locks_and_tasks_is_detected(bench: Bench) {
     bench.start_all(&["alice", "carol"]).await;
     let worker = RegisterAgent { capabilities: vec!["w".into()], ..RegisterAgent::named(id("bob")) };
     bench.ok(agent("bob"), vec![Op::RegisterAgent(worker)]).await;
-    let task = TaskId::new("t1").expect("a good id");
+    let task = TaskId::new("t1").expect("valid id");
     let tasks = vec![NewTask { id: Some(task.clone()), ..NewTask::new("w") }];
     bench.ok(Principal::System, vec![Op::CreateTasks(CreateTasks { tasks, inputs: None })]).await;
     let take = ClaimTasks { agent: id("bob"), types: vec![], max: 1, lease_ms: None, waiting: Waiting::No };
@@ -279,7 +293,7 @@ pub async fn d8_a_deadlock_across_requests_locks_and_tasks_is_detected(bench: Be
     let lock = |who: &str, waiting| {
         Op::AcquireLocks(AcquireLocks {
             agent: id(who),
-            names: vec![LockName::new("x").expect("a good name")],
+            names: vec![LockName::new("x").expect("valid name")],
             ttl_ms: limits::LEASE_MS_DEFAULT,
             priority: Priority::NORMAL,
             capacity: None,
@@ -295,8 +309,10 @@ pub async fn d8_a_deadlock_across_requests_locks_and_tasks_is_detected(bench: Be
     bench.ok(agent("carol"), vec![lock("carol", Waiting::Once(ConsumerId(3)))]).await;
     bench.pass(1);
     bench.sweep().await;
-    let told = bench.told();
-    let [(ConsumerId(3), Told::Refused(refused))] = &told[..] else { panic!("the youngest: {told:?}") };
-    let circle: Vec<_> = refused.facts.cycle.iter().map(|one| one.agent.as_str()).collect();
-    assert_eq!((refused.code, circle), (Code::Deadlock, vec!["carol", "alice", "bob"]));
+    let sent = bench.told();
+    let [(ConsumerId(3), Told::Refused(refused))] = &sent[..] else {
+        panic!("not the youngest wait: {sent:?}")
+    };
+    let cycle: Vec<_> = refused.facts.cycle.iter().map(|one| one.agent.as_str()).collect();
+    assert_eq!((refused.code, cycle), (Code::Deadlock, vec!["carol", "alice", "bob"]));
 }

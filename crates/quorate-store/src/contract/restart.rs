@@ -1,4 +1,4 @@
-//! What was acknowledged is there after a restart, and what only waited is not.
+//! Restart: everything acknowledged is still there, and in-memory waiters are not.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub async fn messages_survive_a_restart(mut bench: Bench) {
     assert_eq!(bench.read(Read::Message { seq: sent.id.seq, n: 0 }).await, stored);
     assert_eq!(bench.claim_one("bob").await.delivery, sent.first);
     let next = bench.send("alice", "bob").await;
-    assert_eq!(next.first.0, sent.first.0 + 1, "numbers go on");
+    assert_eq!(next.first.0, sent.first.0 + 1, "numbering continues");
 }
 
 pub async fn a_lease_survives_a_restart_with_its_full_duration(mut bench: Bench) {
@@ -51,7 +51,7 @@ pub async fn a_lease_extension_survives_a_restart(mut bench: Bench) {
     bench.ok(agent("bob"), vec![extend(&held, 3_600_000)]).await;
     bench.reopen().await;
     bench.pass(3_599);
-    assert_eq!(bench.sweep().await.seq, None, "its holder was promised an hour");
+    assert_eq!(bench.sweep().await.seq, None, "the lease was extended to an hour");
     bench.ok(agent("bob"), vec![ack(&held)]).await;
 }
 
@@ -63,7 +63,7 @@ pub async fn attempts_and_dead_letters_survive_a_restart(mut bench: Bench) {
     bench.reopen().await;
     let held = bench.claim_one("bob").await;
     assert_eq!(held.attempt, 2);
-    bench.ok(agent("bob"), vec![give_up(&held, "no use")]).await;
+    bench.ok(agent("bob"), vec![give_up(&held, "unusable")]).await;
     let letters = bench.dead_letters().await;
     bench.reopen().await;
     assert_eq!(bench.dead_letters().await, letters);
@@ -117,7 +117,7 @@ pub async fn entries_and_their_history_survive_a_restart(mut bench: Bench) {
     bench.refused_with(Code::VersionConflict, agent("alice"), vec![put_at("k", "3", 1)]).await;
     bench.ok(agent("alice"), vec![put_at("k", "3", 2), put_at("l", "3", 0)]).await;
     let again = bench.ok(Principal::System, vec![erase(seq, 0)]).await;
-    assert_eq!(again.seq, None, "it is known to be blank");
+    assert_eq!(again.seq, None, "the payload is already erased");
 }
 
 pub async fn idempotency_keys_and_client_ids_survive_a_restart(mut bench: Bench) {
@@ -127,7 +127,7 @@ pub async fn idempotency_keys_and_client_ids_survive_a_restart(mut bench: Bench)
     let sent = bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
     bench.reopen().await;
     let head = bench.head();
-    assert_eq!(bench.commit(keyed()).await.expect("the same answer"), first);
+    assert_eq!(bench.commit(keyed()).await.expect("the same receipt"), first);
     assert_eq!(bench.send_as("alice", with_client_id("bob", "m1", "{}")).await, sent);
     assert_eq!(bench.head(), head);
     let other =
@@ -144,9 +144,11 @@ pub async fn epochs_survive_a_restart(mut bench: Bench) {
     let before = bench.published().agents.clone();
     bench.reopen().await;
     assert_eq!(bench.published().agents, before);
-    let quorate_core::OpResult::Registered { epoch } = receipt.results[1] else { panic!("a registration") };
+    let quorate_core::OpResult::Registered { epoch } = receipt.results[1] else {
+        panic!("not a registration")
+    };
     let alive = Commit { epoch: Some(epoch), ..Commit::new(agent("bob"), vec![Op::Put(put("k", "1"))]) };
-    bench.commit(alive).await.expect("the start goes on");
+    bench.commit(alive).await.expect("the epoch is still valid");
     assert!(bench.start("bob").await > epoch);
     bench.refused_with(Code::NotFound, agent("carol"), vec![Op::Put(put("k", "1"))]).await;
 }

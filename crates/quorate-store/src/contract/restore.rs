@@ -1,4 +1,4 @@
-//! What a restore from a backup does: nobody holds anything any more, and no number is given out twice.
+//! Restore from a backup: it ends every lease and every lock hold, and no number is reused.
 
 use quorate_core::{
     AcquireLocks, ClaimTasks, Code, CompleteTask, CreateTasks, EndState, Fence, FenceRef, HeartbeatTask,
@@ -13,7 +13,7 @@ use crate::DeliveryState;
 async fn take_lock(bench: &Bench, who: &str) -> FenceRef {
     let ask = AcquireLocks {
         agent: id(who),
-        names: vec![LockName::new("l").expect("a good name")],
+        names: vec![LockName::new("l").expect("valid name")],
         ttl_ms: limits::LEASE_MS_DEFAULT,
         priority: Priority::NORMAL,
         capacity: None,
@@ -22,7 +22,7 @@ async fn take_lock(bench: &Bench, who: &str) -> FenceRef {
     };
     match bench.ok(agent(who), vec![Op::AcquireLocks(ask)]).await.results.remove(0) {
         OpResult::Locked(mut locked) => locked.locks.remove(0),
-        other => panic!("not given: {other:?}"),
+        other => panic!("not acquired: {other:?}"),
     }
 }
 
@@ -53,7 +53,7 @@ fn done(held: &TaskHanded) -> Op {
     Op::CompleteTask(CompleteTask::done(held.lease_ref(), None))
 }
 
-// Fails under: a restore that keeps the leases of the backup, or that only gives later ones higher tokens.
+// Fails if a restore keeps the leases of the backup, or only raises the tokens of later leases.
 pub async fn i8_a_restore_ends_every_lease(mut bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     bench.send("alice", "bob").await;
@@ -63,7 +63,7 @@ pub async fn i8_a_restore_ends_every_lease(mut bench: Bench) {
     let before = bench.published();
     bench.restore().await;
     let after = bench.published();
-    assert_eq!(after.head.seq.0, before.head.seq.0 + 1, "all of it is one record");
+    assert_eq!(after.head.seq.0, before.head.seq.0 + 1, "the restore is one record");
     assert_eq!((after.counts.leased, after.counts.ready), (0, 1));
     let beat = Op::HeartbeatTask(HeartbeatTask { lease: task.lease_ref(), partial: None });
     for stale in [ack(&letter), retry(&letter), extend(&letter, 60_000), done(&task), beat] {
@@ -83,7 +83,7 @@ pub async fn i8_a_restore_ends_every_lease(mut bench: Bench) {
     bench.refused_with(Code::StaleLease, agent("bob"), vec![done(&task)]).await;
 }
 
-// Fails under: a restore that keeps the holds of the backup, or a `Lock::accepts` that does not know the generation.
+// Fails if a restore keeps the lock holds of the backup, or if `Lock::accepts` ignores the generation.
 pub async fn i12_a_restore_ends_every_lock_hold_and_invalidates_earlier_fencing_tokens(mut bench: Bench) {
     bench.start_all(&["bob", "carol"]).await;
     let old = take_lock(&bench, "bob").await;
@@ -94,7 +94,10 @@ pub async fn i12_a_restore_ends_every_lock_hold_and_invalidates_earlier_fencing_
     bench.refused_with(Code::StaleFence, agent("bob"), vec![renew]).await;
     bench.refused_with(Code::StaleFence, agent("bob"), vec![Op::ReleaseLocks(vec![old.clone()])]).await;
     let new = take_lock(&bench, "carol").await;
-    assert!(new.fence > Fence(old.fence.0 + 1), "it jumps over what the lost history may have given out");
+    assert!(
+        new.fence > Fence(old.fence.0 + 1),
+        "it skips the fencing tokens that the lost history may have used"
+    );
     bench.ok(agent("carol"), vec![put_under(&new)]).await;
     bench.ok(agent("carol"), vec![Op::ReleaseLocks(vec![new.clone()])]).await;
     bench.ok(agent("carol"), vec![put_under(&new)]).await;
@@ -103,7 +106,8 @@ pub async fn i12_a_restore_ends_every_lock_hold_and_invalidates_earlier_fencing_
     bench.refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
 }
 
-// Fails under: a restore that gives a delivery back for ever, so that one which kills its holder never ends.
+// Fails if a restore does not count the interrupted attempt: a message that crashes its holder would be redelivered
+// forever.
 pub async fn i24_a_restore_counts_the_interrupted_attempt(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let sent = bench.send_as("alice", Message { attempts_max: 1, ..deliver_to("bob") }).await;
@@ -117,7 +121,7 @@ pub async fn i24_a_restore_counts_the_interrupted_attempt(mut bench: Bench) {
     assert_eq!(letters[0].reason, "a backup was restored during the last attempt");
 }
 
-// Fails under: a restore that begins the generation of the one before.
+// Fails if a restore reuses the generation of the previous one.
 pub async fn i24_numbers_increase_with_every_restore(mut bench: Bench) {
     bench.start_all(&["bob"]).await;
     bench.ok(agent("bob"), vec![Op::Put(put("k", "1"))]).await;
@@ -128,7 +132,7 @@ pub async fn i24_numbers_increase_with_every_restore(mut bench: Bench) {
         bench.restore().await;
         let version = match bench.ok(agent("bob"), vec![Op::Put(put("k", "2"))]).await.results[0] {
             OpResult::Written { version } => version,
-            ref other => panic!("not written: {other:?}"),
+            ref other => panic!("not a write: {other:?}"),
         };
         let new = take_lock(&bench, "bob").await;
         let generation = bench.published().head.generation;

@@ -1,4 +1,4 @@
-//! Going back to what was there before: new versions, one commit, nothing copied.
+//! Rollback: earlier content becomes current as new versions in one commit, without copying payloads.
 
 use quorate_core::{
     Code, Item, ItemKind, MakeSnapshot, Op, OpResult, Principal, PutEntry, Rollback, RollbackTo,
@@ -10,7 +10,7 @@ use super::words::{agent, delete, deliver_to, erase, key, put, put_at, send};
 use crate::{Entry, ListedItem, Read, Rows, When};
 
 fn name(text: &str) -> SnapshotName {
-    SnapshotName::new(text).expect("a good name")
+    SnapshotName::new(text).expect("valid name")
 }
 
 fn snapshot(text: &str, prefix: &str) -> Op {
@@ -36,7 +36,7 @@ fn text(entry: &Entry) -> Option<String> {
     entry.content.as_ref().map(|content| String::from_utf8_lossy(&content.bytes).into_owned())
 }
 
-/// Versions 1, 2 and 3 of k, ten seconds apart.
+/// Writes versions 1, 2 and 3 of `k`, ten seconds apart.
 async fn three_versions(bench: &Bench) -> Vec<Seq> {
     bench.start_all(&["alice", "bob"]).await;
     let mut seqs = Vec::new();
@@ -59,9 +59,9 @@ pub async fn i11_a_rollback_writes_a_new_version(bench: Bench) {
     assert_eq!((new.version.author.as_str(), new.version.at), ("agent:bob", Timestamp(START_MS + 35_000)));
     assert_eq!((new.version.place, new.version.restores), (old.version.place, Some(Version(1))));
     assert_eq!(new.version.entry_type, old.version.entry_type);
-    assert_eq!(entry(&bench, "k", When::Version(Version(1))).await, old, "history stays as it was");
+    assert_eq!(entry(&bench, "k", When::Version(Version(1))).await, old, "the history is unchanged");
     let again = bench.ok(agent("bob"), vec![key_to("k", RollbackTo::Version(Version(1)))]).await;
-    assert_eq!(again.seq, None, "it is there already");
+    assert_eq!(again.seq, None, "the content is already current");
     bench.ok(agent("alice"), vec![put_at("k", "5", 4)]).await;
 }
 
@@ -85,7 +85,10 @@ pub async fn c11_a_rollback_targets_a_record_a_time_or_a_snapshot(bench: Bench) 
         assert_eq!(bench.ok(agent("alice"), vec![key_to("k", nothing)]).await.seq, None);
     }
     bench.ok(agent("alice"), vec![key_to("k", at(9_999))]).await;
-    assert!(entry(&bench, "k", When::Now).await.version.head.deleted, "it was not there then");
+    assert!(
+        entry(&bench, "k", When::Now).await.version.head.deleted,
+        "the entry did not exist at that point"
+    );
     assert_eq!(bench.ok(agent("alice"), vec![key_to("k", RollbackTo::Seq(Seq(0)))]).await.seq, None);
 }
 
@@ -142,7 +145,7 @@ pub async fn c11_a_rollback_cannot_restore_erased_content(bench: Bench) {
     bench.ok(Principal::System, vec![erase(seqs[0], 0)]).await;
     assert!(
         entry(&bench, "k", When::Now).await.content.expect("its length").is_erased(),
-        "one place, one erasure"
+        "both versions share the erased payload"
     );
     bench.ok(agent("alice"), vec![Op::Put(put("k", "5")), Op::Put(put("l", "1"))]).await;
     for to in [RollbackTo::Version(Version(1)), RollbackTo::Version(Version(4)), RollbackTo::Seq(seqs[0])] {
@@ -262,7 +265,7 @@ pub async fn c11_a_snapshot_names_a_position_in_the_history(mut bench: Bench) {
             [ListedItem { item: Item::Snapshot(one), .. }] => {
                 assert_eq!((one.seq, one.by.as_str(), one.prefix.as_str()), (before, "agent:alice", "k"))
             }
-            other => panic!("not one snapshot: {other:?}"),
+            other => panic!("not exactly one snapshot: {other:?}"),
         },
         other => panic!("not items: {other:?}"),
     }

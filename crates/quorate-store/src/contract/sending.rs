@@ -1,4 +1,4 @@
-//! What is sent arrives as it was sent, once for each recipient, or nothing of it happens.
+//! Sending: a message is delivered unchanged, once per recipient, or the commit has no effect.
 
 use quorate_core::{
     BudgetId, ClientId, Code, ConsumerId, DeliveryNo, Destination, Durability, Message, MessageType, Op,
@@ -11,8 +11,8 @@ use super::words::{
 };
 use crate::{Read, Rows, StoredMessage};
 
-async fn message(bench: &Bench, what: Read) -> Option<StoredMessage> {
-    match bench.read(what).await {
+async fn message(bench: &Bench, query: Read) -> Option<StoredMessage> {
+    match bench.read(query).await {
         Rows::Message(found) => found,
         other => panic!("not a message: {other:?}"),
     }
@@ -20,7 +20,7 @@ async fn message(bench: &Bench, what: Read) -> Option<StoredMessage> {
 
 pub async fn a_message_is_delivered_unchanged(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    let budget = BudgetId::new("b1").expect("a good id");
+    let budget = BudgetId::new("b1").expect("valid id");
     let budget = SetBudget { id: budget, messages_max: 1, tokens_max: None, money_max: None };
     bench.ok(agent("alice"), vec![Op::SetBudget(budget)]).await;
     let whole = Message {
@@ -47,7 +47,8 @@ pub async fn a_message_is_delivered_unchanged(bench: Bench) {
     let sent = bench.send_as("alice", whole.clone()).await;
     let held = bench.claim_one("bob").await;
     assert_eq!((held.seq, held.n), (sent.id.seq, sent.id.n));
-    let stored = message(&bench, Read::Message { seq: held.seq, n: held.n }).await.expect("it is there");
+    let stored =
+        message(&bench, Read::Message { seq: held.seq, n: held.n }).await.expect("the message is stored");
     assert_eq!(*stored.message, whole, "byte for byte");
     assert_eq!(stored.first, sent.first);
     assert_eq!(stored.at, bench.published().head.at);
@@ -56,11 +57,12 @@ pub async fn a_message_is_delivered_unchanged(bench: Bench) {
 pub async fn a_recipient_list_creates_one_delivery_per_recipient(bench: Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     let sent = bench.send_as("alice", deliver_to_all(&["carol", "bob", "carol", "bob"])).await;
-    assert_eq!(sent.count, 2, "named twice is meant once");
-    let stored = message(&bench, Read::Message { seq: sent.id.seq, n: 0 }).await.expect("it is there");
+    assert_eq!(sent.count, 2, "a recipient listed twice counts once");
+    let stored =
+        message(&bench, Read::Message { seq: sent.id.seq, n: 0 }).await.expect("the message is stored");
     let agents = bench.published().agents.clone();
     let numbers = ["carol", "bob"].map(|name| Recipient::agent(agents.number(&id(name)).expect("known")));
-    assert_eq!(stored.recipients, numbers, "in the order named");
+    assert_eq!(stored.recipients, numbers, "in the order of the list");
     assert_eq!(bench.claim_one("carol").await.delivery, sent.first);
     assert_eq!(bench.claim_one("bob").await.delivery, DeliveryNo(sent.first.0 + 1));
 }
@@ -85,10 +87,11 @@ pub async fn the_hub_sends_as_itself_or_as_a_registered_agent(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(Principal::System, vec![Op::send(deliver_to("bob"))]).await;
     bench.ok(Principal::System, vec![send("alice", deliver_to("bob"))]).await;
-    let as_nobody = vec![send("nobody", deliver_to("bob"))];
-    bench.refused_with(Code::NotFound, Principal::System, as_nobody).await;
+    let as_unknown = vec![send("nobody", deliver_to("bob"))];
+    bench.refused_with(Code::NotFound, Principal::System, as_unknown).await;
     let taken = bench.claim("bob", 2).await;
-    let first = message(&bench, Read::Message { seq: taken[0].seq, n: 0 }).await.expect("it is there");
+    let first =
+        message(&bench, Read::Message { seq: taken[0].seq, n: 0 }).await.expect("the message is stored");
     assert_eq!(first.message.from, None);
 }
 
@@ -104,10 +107,10 @@ pub async fn a_repeated_client_id_returns_the_original_message(bench: Bench) {
     let head = bench.head();
     let again = bench.send_as("alice", with_client_id("bob", "m1", "{}")).await;
     assert_eq!(again, first);
-    assert_eq!(bench.head(), head, "nothing happened twice");
-    let found = message(&bench, Read::MessageByClientId(ClientId::new("m1").expect("good"))).await;
+    assert_eq!(bench.head(), head, "no second record");
+    let found = message(&bench, Read::MessageByClientId(ClientId::new("m1").expect("valid id"))).await;
     assert_eq!(found.map(|found| found.first), Some(first.first));
-    let none = message(&bench, Read::MessageByClientId(ClientId::new("m2").expect("good"))).await;
+    let none = message(&bench, Read::MessageByClientId(ClientId::new("m2").expect("valid id"))).await;
     assert_eq!(none, None);
 }
 
@@ -131,7 +134,7 @@ pub async fn a_client_id_repeated_within_one_commit_creates_one_message(bench: B
     let another = send("alice", with_client_id("bob", "m2", "2"));
     bench.refused_with(Code::Duplicate, agent("alice"), vec![other, another]).await;
     let free = bench.send_as("alice", with_client_id("bob", "m2", "3")).await;
-    assert_eq!(free.count, 1, "a refusal uses up no id");
+    assert_eq!(free.count, 1, "a refusal does not consume the client id");
 }
 
 pub async fn client_ids_deduplicate_messages_of_the_hub(bench: Bench) {
@@ -169,7 +172,7 @@ pub async fn a_refused_commit_has_no_effect(bench: Bench) {
     assert_eq!(bench.claim("bob", 10).await, vec![]);
     bench.ok(agent("alice"), vec![put_at("k", "1", 0)]).await;
     let next = bench.send("alice", "bob").await;
-    assert_eq!(next.first, DeliveryNo(1), "no number was used up");
+    assert_eq!(next.first, DeliveryNo(1), "no delivery number was consumed");
 }
 
 pub async fn a_refused_commit_leaves_no_consumer_waiting(bench: Bench) {
@@ -202,12 +205,12 @@ pub async fn a_refused_registration_has_no_effect(bench: Bench) {
 pub async fn a_commit_creates_at_most_4096_deliveries(bench: Bench) {
     let names: Vec<String> = (0..256).map(|number| format!("a{number}")).collect();
     bench.ok(Principal::System, names.iter().map(|name| register(name)).collect()).await;
-    let everybody = || {
+    let to_all = || {
         let agents = names.iter().map(|name| id(name)).collect();
         Op::send(Message::new(Destination::Agents(agents), "work", payload("{}")))
     };
     let per_send = names.len();
-    let most: Vec<Op> = (0..limits::DELIVERIES_PER_COMMIT_MAX / per_send).map(|_| everybody()).collect();
+    let most: Vec<Op> = (0..limits::DELIVERIES_PER_COMMIT_MAX / per_send).map(|_| to_all()).collect();
     let mut more = most.clone();
     more.push(Op::send(deliver_to("a0")));
     let refused = bench.refused(Principal::System, more).await;

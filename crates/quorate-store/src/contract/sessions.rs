@@ -1,4 +1,4 @@
-//! Sessions: common work, held while it is paused, closed when it is over.
+//! Sessions: deliveries of a paused session are held, and a closed session accepts no changes.
 
 use quorate_core::{
     AddKind, AddToSession, ChangeSession, Code, Commit, ConsumerId, Counts, Item, ItemKey, ItemKind,
@@ -13,7 +13,7 @@ use super::words::{
 use crate::{DeliveryState, Page, Read, Rows};
 
 fn session(name: &str) -> SessionId {
-    SessionId::new(name).expect("a good id")
+    SessionId::new(name).expect("valid id")
 }
 
 fn opening(name: &str, with: &[&str]) -> OpenSession {
@@ -44,7 +44,7 @@ fn add(name: &str, kind: AddKind) -> Op {
     })
 }
 
-fn of(name: &str, message: Message) -> Message {
+fn in_session(name: &str, message: Message) -> Message {
     Message { session_id: Some(name.into()), ..message }
 }
 
@@ -67,8 +67,8 @@ fn seq(receipt: &Receipt) -> Seq {
     receipt.seq.expect("a record")
 }
 
-/// alice leads s1 with bob.
-async fn begun(bench: &Bench) {
+/// Opens session `s1` with coordinator alice and participant bob.
+async fn open_s1(bench: &Bench) {
     bench.start_all(&["alice", "bob", "carol"]).await;
     bench.ok(agent("alice"), vec![open("s1", &["bob"])]).await;
 }
@@ -82,20 +82,20 @@ pub async fn d9_a_session_records_its_coordinator_participants_and_times(bench: 
         bench.ok(agent("alice"), vec![send("alice", deliver_to("bob")), Op::OpenSession(whole)]).await;
     assert_eq!(receipt.results[1], OpResult::SessionOpened { id: session("s1") });
     let now = Timestamp(START_MS + 5_000);
-    let opened = found(&bench, "s1").await.expect("it is there");
+    let opened = found(&bench, "s1").await.expect("the session exists");
     assert_eq!((opened.coordinator.as_ref(), opened.title.as_str()), (Some(&id("alice")), "Release 7"));
     assert_eq!((opened.task, opened.number.record()), (Some(1), seq(&receipt)));
     assert_eq!((opened.status, opened.since, opened.opened_at), (SessionStatus::Active, now, now));
     assert_eq!(opened.participants.len(), 1);
     bench.pass(5);
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Complete)]).await;
-    let over = found(&bench, "s1").await.expect("it is there");
+    let over = found(&bench, "s1").await.expect("the session exists");
     let later = Timestamp(START_MS + 10_000);
     assert_eq!((over.status, over.since, over.opened_at), (SessionStatus::Completed, later, now));
 }
 
 pub async fn d9_additions_are_counted_by_kind(bench: Bench) {
-    begun(&bench).await;
+    open_s1(&bench).await;
     let ops = vec![add("s1", AddKind::Decision), add("s1", AddKind::Note), add("s1", AddKind::Decision)];
     let receipt = bench.ok(agent("bob"), ops).await;
     let counts = receipt.results.iter().map(|result| match result {
@@ -103,16 +103,16 @@ pub async fn d9_additions_are_counted_by_kind(bench: Bench) {
         other => panic!("not an addition: {other:?}"),
     });
     assert_eq!(counts.collect::<Vec<_>>(), [1, 1, 2]);
-    let session = found(&bench, "s1").await.expect("it is there");
+    let session = found(&bench, "s1").await.expect("the session exists");
     assert_eq!(session.added, [2, 0, 0, 0, 1]);
     bench.refused_with(Code::Forbidden, agent("carol"), vec![add("s1", AddKind::Note)]).await;
     bench.ok(agent("alice"), vec![add("s1", AddKind::Note), change("s1", SessionChange::Fail)]).await;
-    assert_eq!(found(&bench, "s1").await.expect("it is there").added, [2, 0, 0, 0, 2]);
+    assert_eq!(found(&bench, "s1").await.expect("the session exists").added, [2, 0, 0, 0, 2]);
 }
 
-// Fails under: additions for participants only; coordinators that lead what is not theirs.
+// Fails if only participants can add, or if a coordinator can change the session of another one.
 pub async fn m2_any_coordinator_may_add_but_only_its_own_may_change_a_session(bench: Bench) {
-    begun(&bench).await;
+    open_s1(&bench).await;
     let coordinator = RegisterAgent { role: Role::Coordinator, ..RegisterAgent::named(id("carol")) };
     bench.ok(Principal::System, vec![Op::RegisterAgent(coordinator)]).await;
     bench.ok(agent("carol"), vec![add("s1", AddKind::Blocker)]).await;
@@ -122,7 +122,7 @@ pub async fn m2_any_coordinator_may_add_but_only_its_own_may_change_a_session(be
 }
 
 pub async fn d9_only_the_coordinator_and_the_hub_may_change_a_session(bench: Bench) {
-    begun(&bench).await;
+    open_s1(&bench).await;
     let changes = [
         SessionChange::Pause,
         SessionChange::Resume,
@@ -144,19 +144,19 @@ pub async fn d9_only_the_coordinator_and_the_hub_may_change_a_session(bench: Ben
     bench.ok(agent("bob"), vec![change("s2", SessionChange::Join(id("carol")))]).await;
     bench.ok(agent("carol"), vec![change("s2", SessionChange::Leave(id("carol")))]).await;
     let again = bench.ok(agent("bob"), vec![change("s2", SessionChange::Leave(id("carol")))]).await;
-    assert_eq!(again.seq, None, "whoever is gone does not go again");
-    let left = found(&bench, "s2").await.expect("it is there").participants;
+    assert_eq!(again.seq, None, "leaving twice is a no-op");
+    let left = found(&bench, "s2").await.expect("the session exists").participants;
     assert_eq!(left.iter().map(|one| one.left_at.is_some()).collect::<Vec<_>>(), [true]);
 }
 
 pub async fn d9_a_pause_holds_deliveries_and_a_resume_releases_them_in_order(bench: Bench) {
-    begun(&bench).await;
-    let mut numbers = vec![bench.send_as("alice", of("s1", deliver_to("bob"))).await.first];
+    open_s1(&bench).await;
+    let mut numbers = vec![bench.send_as("alice", in_session("s1", deliver_to("bob"))).await.first];
     let leased = bench.claim_one("bob").await;
-    numbers.push(bench.send_as("alice", of("s1", deliver_to("bob"))).await.first);
+    numbers.push(bench.send_as("alice", in_session("s1", deliver_to("bob"))).await.first);
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Pause)]).await;
-    numbers.push(bench.send_as("alice", of("s1", deliver_to("bob"))).await.first);
-    bench.send_as("alice", of("s1", delayed("bob", START_MS + 1_000))).await;
+    numbers.push(bench.send_as("alice", in_session("s1", deliver_to("bob"))).await.first);
+    bench.send_as("alice", in_session("s1", delayed("bob", START_MS + 1_000))).await;
     let free = bench.send("alice", "bob").await.first;
     bench.pass(2);
     assert_eq!(bench.claim("bob", 9).await.iter().map(|one| one.delivery).collect::<Vec<_>>(), [free]);
@@ -164,9 +164,9 @@ pub async fn d9_a_pause_holds_deliveries_and_a_resume_releases_them_in_order(ben
     let held = DeliveryState::Open { state: OpenState::Held { since: Timestamp(START_MS) }, attempt: 0 };
     assert_eq!(bench.state(numbers[1]).await, Some(held));
     bench.ok(agent("bob"), vec![nack(&leased, NackThen::Retry { delay_ms: 0 })]).await;
-    assert_eq!(bench.claim("bob", 9).await, vec![], "what comes back is held as well");
+    assert_eq!(bench.claim("bob", 9).await, vec![], "returned deliveries are held as well");
     let again = bench.ok(agent("alice"), vec![change("s1", SessionChange::Pause)]).await;
-    assert_eq!(again.seq, None, "it is paused already");
+    assert_eq!(again.seq, None, "the session is already paused");
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Resume)]).await;
     let released: Vec<_> = bench.claim("bob", 9).await.iter().map(|one| one.delivery).collect();
     assert_eq!(released[..3], numbers);
@@ -174,25 +174,25 @@ pub async fn d9_a_pause_holds_deliveries_and_a_resume_releases_them_in_order(ben
 }
 
 pub async fn d9_a_resume_delivers_to_waiting_consumers(bench: Bench) {
-    begun(&bench).await;
+    open_s1(&bench).await;
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Pause)]).await;
-    let desk = ConsumerId(1);
-    bench.wait("bob", 5, Waiting::Standing(desk)).await;
-    let first = bench.send_as("alice", of("s1", deliver_to("bob"))).await.first;
-    let second = bench.send_as("alice", of("s1", deliver_to("bob"))).await.first;
+    let consumer = ConsumerId(1);
+    bench.wait("bob", 5, Waiting::Standing(consumer)).await;
+    let first = bench.send_as("alice", in_session("s1", deliver_to("bob"))).await.first;
+    let second = bench.send_as("alice", in_session("s1", deliver_to("bob"))).await.first;
     assert_eq!(bench.handed(), vec![]);
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Resume)]).await;
     let handed: Vec<_> = bench.handed().into_iter().map(|(to, one)| (to, one.delivery)).collect();
-    assert_eq!(handed, [(desk, first), (desk, second)]);
+    assert_eq!(handed, [(consumer, first), (consumer, second)]);
 }
 
 pub async fn d9_a_closed_session_rejects_changes_and_releases_held_deliveries(bench: Bench) {
-    begun(&bench).await;
-    let kept = bench.send_as("alice", of("s1", deliver_to("bob"))).await.first;
+    open_s1(&bench).await;
+    let held = bench.send_as("alice", in_session("s1", deliver_to("bob"))).await.first;
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Pause)]).await;
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Complete)]).await;
-    assert_eq!(bench.claim_one("bob").await.delivery, kept);
-    let late = send("alice", of("s1", deliver_to("bob")));
+    assert_eq!(bench.claim_one("bob").await.delivery, held);
+    let late = send("alice", in_session("s1", deliver_to("bob")));
     let refused = [
         late.clone(),
         add("s1", AddKind::Note),
@@ -206,7 +206,7 @@ pub async fn d9_a_closed_session_rejects_changes_and_releases_held_deliveries(be
         bench.refused_with(Code::SessionClosed, agent("alice"), vec![op]).await;
     }
     let again = bench.ok(agent("alice"), vec![change("s1", SessionChange::Complete)]).await;
-    assert_eq!(again.seq, None, "it is completed already");
+    assert_eq!(again.seq, None, "the session is already completed");
     bench
         .refused_with(
             Code::SessionClosed,
@@ -218,13 +218,20 @@ pub async fn d9_a_closed_session_rejects_changes_and_releases_held_deliveries(be
 
 pub async fn d9_a_session_id_is_only_a_label_until_the_session_is_opened(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
-    let label = seq(&bench.ok(agent("alice"), vec![send("alice", of("x", deliver_to("bob")))]).await);
+    let label = seq(&bench.ok(agent("alice"), vec![send("alice", in_session("x", deliver_to("bob")))]).await);
     bench
-        .refused_with(Code::NotFound, agent("alice"), vec![send("alice", of("ses_0-9-0", deliver_to("bob")))])
+        .refused_with(
+            Code::NotFound,
+            agent("alice"),
+            vec![send("alice", in_session("ses_0-9-0", deliver_to("bob")))],
+        )
         .await;
-    bench.ok(agent("alice"), vec![send("alice", of("ses_nine", deliver_to("bob")))]).await;
+    bench.ok(agent("alice"), vec![send("alice", in_session("ses_nine", deliver_to("bob")))]).await;
     let made = OpenSession { id: Some(session("ses_0-9-0")), ..opening("x", &[]) };
-    assert!(Commit::new(agent("alice"), vec![Op::OpenSession(made)]).check().is_err(), "the hub makes those");
+    assert!(
+        Commit::new(agent("alice"), vec![Op::OpenSession(made)]).check().is_err(),
+        "ids of this form are reserved for the hub"
+    );
     let unnamed = OpenSession { id: None, ..opening("x", &[]) };
     let receipt =
         bench.ok(agent("alice"), vec![Op::OpenSession(unnamed.clone()), Op::OpenSession(unnamed)]).await;
@@ -232,19 +239,19 @@ pub async fn d9_a_session_id_is_only_a_label_until_the_session_is_opened(bench: 
     assert!(ids[0].contains("ses_0-") && ids[0] != ids[1], "{ids:?}");
     let opened =
         seq(&bench.ok(agent("alice"), vec![open("x", &[]), change("x", SessionChange::Pause)]).await);
-    assert_eq!(bench.claim("bob", 9).await.len(), 2, "what was sent before belongs to no session");
+    assert_eq!(bench.claim("bob", 9).await.len(), 2, "messages sent before the opening belong to no session");
     assert_eq!(timeline(&bench, "x", None, Page::After(Seq(0)), 9).await, [label, opened]);
 }
 
 pub async fn d9_the_timeline_is_paged_in_both_directions(bench: Bench) {
-    begun(&bench).await;
+    open_s1(&bench).await;
     let opened = bench.head();
     let mut seqs = vec![opened];
     for kind in [AddKind::Decision, AddKind::Note, AddKind::Decision] {
         let ops = vec![
-            send("alice", of("s1", deliver_to("bob"))),
+            send("alice", in_session("s1", deliver_to("bob"))),
             add("s1", kind),
-            send("alice", of("s1", deliver_to("bob"))),
+            send("alice", in_session("s1", deliver_to("bob"))),
         ];
         seqs.push(seq(&bench.ok(agent("alice"), ops).await));
         bench.send("alice", "bob").await;
@@ -289,19 +296,19 @@ pub async fn d9_opening_a_session_again_is_idempotent(bench: Bench) {
     let receipt = bench.ok(agent("alice"), twice).await;
     assert_eq!(receipt.results[0], receipt.results[1]);
     let keyed = Commit::new(agent("alice"), vec![add("s2", AddKind::Note)]).keyed(repeat_key("k"));
-    let one = bench.commit(keyed.clone()).await.expect("it is accepted");
-    assert_eq!(bench.commit(keyed).await.expect("it is answered"), one);
+    let one = bench.commit(keyed.clone()).await.expect("the commit is accepted");
+    assert_eq!(bench.commit(keyed).await.expect("the replay is accepted"), one);
 }
 
 pub async fn d9_held_deliveries_can_expire_and_be_dead_lettered_or_purged(bench: Bench) {
-    begun(&bench).await;
-    bench.send_as("alice", of("s1", deliver_to("bob"))).await;
+    open_s1(&bench).await;
+    bench.send_as("alice", in_session("s1", deliver_to("bob"))).await;
     let dead = bench.claim_one("bob").await;
-    bench.ok(agent("bob"), vec![give_up(&dead, "no use")]).await;
+    bench.ok(agent("bob"), vec![give_up(&dead, "unusable")]).await;
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Pause)]).await;
-    bench.send_as("alice", of("s1", expiring("bob", START_MS + 1_000))).await;
+    bench.send_as("alice", in_session("s1", expiring("bob", START_MS + 1_000))).await;
     bench.ok(Principal::System, vec![redrive(dead.delivery)]).await;
-    assert_eq!(bench.claim("bob", 9).await, vec![], "a dead letter comes back into its session");
+    assert_eq!(bench.claim("bob", 9).await, vec![], "a redriven delivery is held by its session");
     bench.pass(1);
     bench.sweep().await;
     assert_eq!(bench.counts(), Counts { scheduled: 1, expired: 1, ..Counts::default() });
@@ -310,10 +317,10 @@ pub async fn d9_held_deliveries_can_expire_and_be_dead_lettered_or_purged(bench:
 }
 
 pub async fn d9_sessions_survive_a_restart(mut bench: Bench) {
-    begun(&bench).await;
-    let held = bench.send_as("alice", of("s1", deliver_to("bob"))).await.first;
+    open_s1(&bench).await;
+    let held = bench.send_as("alice", in_session("s1", deliver_to("bob"))).await.first;
     let leased = bench.claim_one("bob").await;
-    let waiting = bench.send_as("alice", of("s1", deliver_to("bob"))).await.first;
+    let waiting = bench.send_as("alice", in_session("s1", deliver_to("bob"))).await.first;
     bench.ok(agent("bob"), vec![add("s1", AddKind::Finding)]).await;
     bench.ok(agent("alice"), vec![change("s1", SessionChange::Pause)]).await;
     let (before, counts) = (found(&bench, "s1").await, bench.counts());

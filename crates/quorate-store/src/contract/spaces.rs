@@ -1,4 +1,4 @@
-//! Nobody in one space sees or touches anything of another.
+//! Spaces: creation by name, and isolation from each other.
 
 use quorate_core::{
     ClientId, Code, Commit, ConsumerId, DeliveryId, DeliveryNo, Generation, LeaseRef, Op, Principal, Seq,
@@ -41,15 +41,15 @@ pub async fn spaces_are_isolated(mut bench: Bench) {
     bench.refused_with(Code::NotFound, Principal::System, vec![redrive(held.delivery)]).await;
     assert_eq!(bench.claim("bob", 9).await, vec![]);
     bench.ok(agent("alice"), vec![put_at("k", "2", 0)]).await;
-    let m1 = ClientId::new("m1").expect("good");
+    let m1 = ClientId::new("m1").expect("valid id");
     assert_eq!(bench.read(Read::MessageByClientId(m1)).await, Rows::Message(None));
     assert_eq!(bench.read(Read::Message { seq: held.seq, n: held.n }).await, Rows::Message(None));
     assert_eq!(bench.state(held.delivery).await, None);
     let other = bench.send_as("alice", with_client_id("bob", "m1", "another")).await;
-    assert_eq!(other.first, DeliveryNo(1), "numbers are its own");
+    assert_eq!(other.first, DeliveryNo(1), "each space has its own numbering");
 
     bench.enter(here);
-    assert_eq!((bench.head(), bench.counts()), (head, counts), "nothing of it is seen here");
+    assert_eq!((bench.head(), bench.counts()), (head, counts), "the other space is unaffected");
     match bench.read(Read::Entry { key: key("k"), when: When::Now }).await {
         Rows::Entry(Some(entry)) => assert_eq!(entry.version.head.version, Version(1)),
         other => panic!("not an entry: {other:?}"),
@@ -64,9 +64,9 @@ pub async fn keys_and_consumers_are_scoped_to_one_space(mut bench: Bench) {
     bench.commit(keyed("1")).await.expect("accepted");
     bench.enter(there);
     bench.start_all(&["alice", "bob"]).await;
-    bench.commit(keyed("2")).await.expect("the key is free here");
+    bench.commit(keyed("2")).await.expect("the key is unused in this space");
     bench.send("alice", "bob").await;
-    assert_eq!(bench.handed(), vec![], "nobody waits here");
+    assert_eq!(bench.handed(), vec![], "the consumer waits in the other space");
 }
 
 pub async fn a_delivery_of_another_generation_is_not_found(bench: Bench) {
@@ -103,7 +103,7 @@ pub async fn out_of_range_numbers_never_reach_another_space(mut bench: Bench) {
     }
     bench.enter(there);
     match bench.read(Read::Entry { key: key("k"), when: When::Now }).await {
-        Rows::Entry(Some(entry)) => assert!(!entry.content.expect("it is kept").is_erased()),
+        Rows::Entry(Some(entry)) => assert!(!entry.content.expect("the content is stored").is_erased()),
         other => panic!("not an entry: {other:?}"),
     }
 }
@@ -120,8 +120,8 @@ pub async fn a_missing_space_is_an_error_that_applies_nothing(bench: Bench) {
 
 pub async fn a_space_name_may_be_any_printable_text(mut bench: Bench) {
     for name in ["Ünïcode name", "a/b", "'; --", "%", &"x".repeat(128)] {
-        let name = SpaceName::new(name).expect("a good name");
-        let number = bench.store().space(name.clone()).await.expect("it is made");
+        let name = SpaceName::new(name).expect("valid name");
+        let number = bench.store().space(name.clone()).await.expect("the space is created");
         let found = bench.store().spaces().into_iter().find(|one| one.number == number);
         assert_eq!(found.map(|one| one.name), Some(name));
         bench.enter(number);

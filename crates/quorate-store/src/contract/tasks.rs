@@ -1,4 +1,4 @@
-//! Tasks: made as a graph, taken under rising tokens, ended once, never stuck.
+//! Tasks: created as a graph, claimed under increasing lease tokens, ended once, and never stuck.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const FIRST: ConsumerId = ConsumerId(1);
 const SECOND: ConsumerId = ConsumerId(2);
 
 fn task_id(name: &str) -> TaskId {
-    TaskId::new(name).expect("a good id")
+    TaskId::new(name).expect("valid id")
 }
 
 pub(super) fn task(name: &str) -> NewTask {
@@ -72,7 +72,7 @@ impl Bench {
 
     async fn take_one(&self, name: &str) -> TaskHanded {
         let mut taken = self.take(name, 1).await;
-        assert_eq!(taken.len(), 1, "{name} has something to take");
+        assert_eq!(taken.len(), 1, "{name} has a task to claim");
         taken.remove(0)
     }
 
@@ -94,17 +94,17 @@ impl Bench {
         }
     }
 
-    /// Who was told of which task since the last look: the token, or what was lost.
-    fn told_of_tasks(&self) -> Vec<(u64, String, Result<u64, TaskLoss>)> {
-        let told = self.told().into_iter().map(|(consumer, told)| match told {
+    /// Returns the task notifications since the last call: consumer, task, and the lease token or the loss.
+    fn task_notifications(&self) -> Vec<(u64, String, Result<u64, TaskLoss>)> {
+        let sent = self.told().into_iter().map(|(consumer, notification)| match notification {
             Told::TaskHanded(handed) => {
                 let TaskLeaseRef { task, token } = handed.lease_ref();
                 (consumer.0, task.to_string(), Ok(token.0))
             }
             Told::TaskLost { task, loss, .. } => (consumer.0, task.to_string(), Err(loss)),
-            other => panic!("nothing about a task: {other:?}"),
+            other => panic!("not a task notification: {other:?}"),
         });
-        told.collect()
+        sent.collect()
     }
 }
 
@@ -123,7 +123,7 @@ pub async fn c4_a_task_is_ready_when_all_its_dependencies_are_done(bench: Bench)
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a"), task("b"), needing("c", &["a", "b"])]).await;
     let held = bench.take("bob", 9).await;
-    assert_eq!(held.len(), 2, "c is not to be had yet");
+    assert_eq!(held.len(), 2, "c is still blocked");
     bench.ok(agent("bob"), vec![done(&held[0], "1")]).await;
     assert_eq!((bench.status("c").await, bench.take("bob", 9).await.len()), (TaskStatus::Blocked, 0));
     bench.ok(agent("bob"), vec![done(&held[1], "2")]).await;
@@ -139,19 +139,19 @@ pub async fn c4_each_task_chooses_how_a_failed_dependency_affects_it(bench: Benc
     bench.make(vec![task("a"), fails, skips, waits, needing("behind", &["fails"])]).await;
     let held = bench.take_one("bob").await;
     bench.ok(agent("bob"), vec![fail(&held, false)]).await;
-    let TaskState::Failed(end) = bench.task("fails").await.state else { panic!("it fails") };
+    let TaskState::Failed(end) = bench.task("fails").await.state else { panic!("not failed") };
     assert_eq!(end.because_of, Some(task_id("a")));
     assert_eq!(bench.status("behind").await, TaskStatus::Failed);
     let skips = bench.task("skips").await;
     assert_eq!((skips.status(), skips.missing), (TaskStatus::Ready, vec![task_id("a")]));
-    let TaskState::Blocked { held_by } = bench.task("waits").await.state else { panic!("it waits") };
+    let TaskState::Blocked { held_by } = bench.task("waits").await.state else { panic!("not blocked") };
     assert_eq!(held_by, [task_id("a")]);
 }
 
 pub async fn i10_dependency_cycles_and_unknown_dependencies_are_refused(bench: Bench) {
     bench.start("alice").await;
-    let circle = vec![needing("a", &["c"]), needing("b", &["a"]), needing("c", &["b"])];
-    let refused = bench.refused(agent("alice"), vec![make(circle)]).await;
+    let cycle = vec![needing("a", &["c"]), needing("b", &["a"]), needing("c", &["b"])];
+    let refused = bench.refused(agent("alice"), vec![make(cycle)]).await;
     let mut named: Vec<String> = refused.facts.cycle.iter().map(|one| one.agent.clone()).collect();
     named.sort();
     assert_eq!((refused.code, named), (Code::Invalid, vec!["a".into(), "b".into(), "c".into()]));
@@ -198,11 +198,11 @@ pub async fn c4_task_inputs_are_delivered_unchanged(mut bench: Bench) {
     ];
     bench.ok(agent("alice"), vec![Op::CreateTasks(CreateTasks::pack(tasks, [3; 16]))]).await;
     let short = bench.take_one("bob").await;
-    assert_eq!(short.input.as_deref(), Some(&b"{\"n\":1}"[..]), "what is short is at hand");
+    assert_eq!(short.input.as_deref(), Some(&b"{\"n\":1}"[..]), "short inputs are included in the claim");
     assert_eq!(bench.take_one("bob").await.task.spec.input, None);
     bench.reopen().await;
     let held = bench.take_one("bob").await;
-    let input = held.task.spec.input.expect("it has one");
+    let input = held.task.spec.input.expect("the task has an input");
     let (seq, part) = (held.task.spec.no.seq, input.part);
     let read = Read::Part { seq, part, start: input.start, length: input.length };
     assert_eq!(bench.read(read).await, Rows::Part(Some(PartBytes { bytes: long.into(), erased: false })));
@@ -266,10 +266,10 @@ pub async fn i8_one_completion_is_accepted_and_its_repetition_is_idempotent(mut 
         bench.refused_with(Code::StaleLease, agent("bob"), vec![fail(&held, true)]).await;
         bench.reopen().await;
     }
-    let TaskState::Done(end) = bench.task("a").await.state else { panic!("it is done") };
+    let TaskState::Done(end) = bench.task("a").await.state else { panic!("not done") };
     let result = end.result.expect("a result");
-    let bytes = bench.part(result.seq, result.part).await.expect("it is there").bytes;
-    assert_eq!(&bytes[..], b"1", "the first one counts");
+    let bytes = bench.part(result.seq, result.part).await.expect("the part exists").bytes;
+    assert_eq!(&bytes[..], b"1", "the first result is stored");
 }
 
 pub async fn i8_a_failure_report_is_idempotent_until_the_task_is_claimed_again(mut bench: Bench) {
@@ -278,7 +278,7 @@ pub async fn i8_a_failure_report_is_idempotent_until_the_task_is_claimed_again(m
     let old = taken(&bench.ok(agent("bob"), vec![claim("bob", 3, Waiting::No)]).await);
     let first = bench.ok(agent("bob"), old.iter().map(|one| fail(one, true)).collect()).await;
     let again = bench.ok(agent("bob"), old.iter().map(|one| fail(one, true)).collect()).await;
-    assert_eq!((again.seq, again.results), (None, first.results), "nobody has them yet");
+    assert_eq!((again.seq, again.results), (None, first.results), "not claimed again yet");
     bench.pass(1);
     bench.sweep().await;
     let new = taken(&bench.ok(agent("carol"), vec![claim("carol", 3, Waiting::No)]).await);
@@ -309,9 +309,9 @@ pub async fn i9_a_task_lease_expires_without_heartbeats(bench: Bench) {
     bench.make(vec![task("a")]).await;
     let held = bench.take_one("bob").await;
     bench.pass(29);
-    assert_eq!(bench.ok(agent("bob"), vec![beat(&held)]).await.seq, None, "no record");
+    assert_eq!(bench.ok(agent("bob"), vec![beat(&held)]).await.seq, None, "a heartbeat leaves no record");
     bench.clock.advance(Duration::from_millis(29_999));
-    assert_eq!(bench.sweep().await.seq, None, "its holder was alive");
+    assert_eq!(bench.sweep().await.seq, None, "the heartbeat extended the lease");
     bench.clock.advance(Duration::from_millis(1));
     assert!(bench.published().wake.is_due(crate::Clock::now(&*bench.clock)));
     bench.sweep().await;
@@ -320,7 +320,7 @@ pub async fn i9_a_task_lease_expires_without_heartbeats(bench: Bench) {
     assert_eq!(task.setback.map(|one| one.kind), Some(SetbackKind::Lapsed));
 }
 
-pub async fn i9_task_leases_backoffs_and_attempts_survive_a_restart(mut bench: Bench) {
+pub async fn i9_task_leases_backoffs_and_counts_survive_a_restart(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.make(vec![task("a"), task("b"), task("c"), needing("d", &["a", "b"])]).await;
     let held = bench.take("bob", 3).await;
@@ -330,10 +330,10 @@ pub async fn i9_task_leases_backoffs_and_attempts_survive_a_restart(mut bench: B
     bench.reopen().await;
     assert_eq!(bench.published().tasks, counts);
     bench.sweep().await;
-    assert_eq!(bench.status("c").await, TaskStatus::Ready, "its second has passed");
+    assert_eq!(bench.status("c").await, TaskStatus::Ready, "its backoff has elapsed");
     bench.pass(29);
     bench.sweep().await;
-    assert_eq!(bench.status("b").await, TaskStatus::Leased, "its lease runs its full length again");
+    assert_eq!(bench.status("b").await, TaskStatus::Leased, "its lease restarts with its full duration");
     bench.ok(agent("bob"), vec![done(&held[1], "2")]).await;
     assert_eq!(bench.status("d").await, TaskStatus::Ready);
 }
@@ -359,13 +359,13 @@ pub async fn c9_an_escalated_task_notifies_the_coordinators(bench: Bench) {
     let leads =
         |name| Op::RegisterAgent(RegisterAgent { role: Role::Coordinator, ..RegisterAgent::named(id(name)) });
     bench.ok(Principal::System, vec![leads("alice"), register("bob"), leads("carol")]).await;
-    let nobody = NewTask { escalate_to: EscalateTo::Nobody, ..task("quiet") };
+    let silent = NewTask { escalate_to: EscalateTo::Nobody, ..task("quiet") };
     let bob = NewTask { escalate_to: EscalateTo::Agent(id("bob")), ..task("for-bob") };
-    bench.make(vec![task("a"), nobody, bob]).await;
+    bench.make(vec![task("a"), silent, bob]).await;
     let held = bench.take("bob", 3).await;
     let ended = bench.ok(agent("bob"), held.iter().map(|one| fail(one, false)).collect()).await;
-    let TaskState::Escalated(end) = bench.task("a").await.state else { panic!("it is escalated") };
-    assert_eq!(Some(end.message.seq), ended.seq, "in the very commit");
+    let TaskState::Escalated(end) = bench.task("a").await.state else { panic!("not escalated") };
+    assert_eq!(Some(end.message.seq), ended.seq, "in the same commit");
     let stored = bench.read(Read::Message { seq: end.message.seq, n: end.message.n }).await;
     let Rows::Message(Some(stored)) = stored else { panic!("{stored:?}") };
     assert_eq!((stored.message.action.as_str(), stored.message.from.as_ref()), ("task.escalated", None));
@@ -382,18 +382,18 @@ pub async fn c9_a_retry_prefers_another_agent(bench: Bench) {
     bench.ok(agent("bob"), vec![claim("bob", 1, Waiting::Standing(FIRST))]).await;
     bench.ok(agent("carol"), vec![claim("carol", 1, Waiting::Standing(SECOND))]).await;
     bench.ok(agent("bob"), vec![fail(&held, true)]).await;
-    assert_eq!(bench.told_of_tasks(), [(2, "a".into(), Ok(2))]);
+    assert_eq!(bench.task_notifications(), [(2, "a".into(), Ok(2))]);
 }
 
 pub async fn c9_a_cancellation_notifies_the_holder(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("bob"), vec![claim("bob", 1, Waiting::Standing(FIRST))]).await;
     bench.make(vec![task("a")]).await;
-    assert_eq!(bench.told_of_tasks(), [(1, "a".into(), Ok(1))]);
+    assert_eq!(bench.task_notifications(), [(1, "a".into(), Ok(1))]);
     let cancel = || vec![Op::CancelTask(CancelTask { task: task_id("a"), reason: "late".into() })];
     bench.refused_with(Code::Forbidden, agent("bob"), cancel()).await;
     let first = bench.ok(agent("alice"), cancel()).await;
-    assert_eq!(bench.told_of_tasks(), [(1, "a".into(), Err(TaskLoss::Cancelled))]);
+    assert_eq!(bench.task_notifications(), [(1, "a".into(), Err(TaskLoss::Cancelled))]);
     let lease = TaskLeaseRef { task: task_id("a"), token: Token(1) };
     let beat = Op::HeartbeatTask(HeartbeatTask { lease: lease.clone(), partial: None });
     bench.refused_with(Code::Cancelled, agent("bob"), vec![beat]).await;
@@ -409,15 +409,15 @@ pub async fn c10_partial_results_are_stored(mut bench: Bench) {
     let held = bench.take_one("bob").await;
     let partial = Some(payload("{\"half\":1}"));
     let beat = Op::HeartbeatTask(HeartbeatTask { lease: held.lease_ref(), partial });
-    let said = bench.ok(agent("bob"), vec![beat]).await.seq.expect("a partial result is a record");
+    let reported = bench.ok(agent("bob"), vec![beat]).await.seq.expect("a partial result is a record");
     bench.pass(10);
     bench.sweep().await;
     bench.reopen().await;
     let task = bench.task("a").await;
     assert_eq!(task.setback.as_ref().map(|one| one.kind), Some(SetbackKind::TimedOut));
     assert_eq!((task.status(), task.partials.len()), (TaskStatus::Scheduled, 1));
-    assert_eq!(task.partials[0].part.seq, said);
-    let bytes = bench.part(said, task.partials[0].part.part).await.expect("it is there").bytes;
+    assert_eq!(task.partials[0].part.seq, reported);
+    let bytes = bench.part(reported, task.partials[0].part.part).await.expect("the part exists").bytes;
     assert_eq!(&bytes[..], b"{\"half\":1}");
 }
 
@@ -427,28 +427,28 @@ pub async fn c4_a_ready_task_goes_to_a_waiting_claim(bench: Bench) {
     bench.ok(agent("carol"), vec![claim("carol", 9, Waiting::Standing(SECOND))]).await;
     let head = bench.head();
     bench.make(vec![task("a"), task("b"), task("c"), needing("d", &["a"])]).await;
-    assert_eq!(bench.head().0, head.0 + 1, "made and leased by one record");
-    let told = bench.told_of_tasks();
-    assert_eq!(told, [(1, "a".into(), Ok(1)), (2, "b".into(), Ok(2)), (1, "c".into(), Ok(3))]);
+    assert_eq!(bench.head().0, head.0 + 1, "created and leased in one record");
+    let sent = bench.task_notifications();
+    assert_eq!(sent, [(1, "a".into(), Ok(1)), (2, "b".into(), Ok(2)), (1, "c".into(), Ok(3))]);
     let lease = TaskLeaseRef { task: task_id("a"), token: Token(1) };
     bench.ok(agent("bob"), vec![Op::CompleteTask(CompleteTask::done(lease, None))]).await;
-    assert_eq!(bench.told_of_tasks(), [(2, "d".into(), Ok(4))], "bob waited once");
+    assert_eq!(bench.task_notifications(), [(2, "d".into(), Ok(4))], "bob's claim was for one delivery only");
     bench.ok(agent("carol"), vec![Op::Close { consumer: SECOND }]).await;
     bench.make(vec![task("e")]).await;
-    assert_eq!(bench.told_of_tasks(), []);
+    assert_eq!(bench.task_notifications(), []);
 }
 
 pub async fn i13_a_new_epoch_loses_task_leases_and_waiting_claims(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.ok(agent("bob"), vec![claim("bob", 9, Waiting::Standing(FIRST))]).await;
     bench.make(vec![task("a")]).await;
-    assert_eq!(bench.told_of_tasks().len(), 1);
+    assert_eq!(bench.task_notifications().len(), 1);
     bench.start("bob").await;
-    assert_eq!(bench.told_of_tasks(), [(1, "a".into(), Err(TaskLoss::HolderGone))]);
+    assert_eq!(bench.task_notifications(), [(1, "a".into(), Err(TaskLoss::HolderGone))]);
     assert_eq!(bench.dismissed(), [FIRST]);
     assert_eq!(bench.status("a").await, TaskStatus::Ready);
     bench.make(vec![task("b")]).await;
-    assert_eq!(bench.told_of_tasks(), []);
+    assert_eq!(bench.task_notifications(), []);
 }
 
 pub async fn i3_keyed_task_commits_are_replayed(mut bench: Bench) {
@@ -456,11 +456,11 @@ pub async fn i3_keyed_task_commits_are_replayed(mut bench: Bench) {
     let create =
         || Commit::new(agent("alice"), vec![make(vec![NewTask::new("work")])]).keyed(repeat_key("m"));
     let take = || Commit::new(agent("bob"), vec![claim("bob", 1, Waiting::No)]).keyed(repeat_key("t"));
-    let made = bench.commit(create()).await.expect("it is accepted");
-    let held = bench.commit(take()).await.expect("it is accepted");
+    let made = bench.commit(create()).await.expect("the commit is accepted");
+    let held = bench.commit(take()).await.expect("the commit is accepted");
     bench.reopen().await;
-    assert_eq!(bench.commit(create()).await.expect("it is repeated"), made);
-    let again = bench.commit(take()).await.expect("it is repeated");
+    assert_eq!(bench.commit(create()).await.expect("the replay is accepted"), made);
+    let again = bench.commit(take()).await.expect("the replay is accepted");
     assert_eq!((again.seq, taken(&again)[0].lease_ref()), (held.seq, taken(&held)[0].lease_ref()));
     assert_eq!(bench.published().tasks.open(), 1);
 }

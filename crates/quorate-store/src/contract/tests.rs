@@ -1,21 +1,21 @@
-//! The reference model keeps the contract, and no case is forgotten.
+//! Runs the contract suite on the reference model and checks that every case is listed in the macro.
 
 use std::sync::{Arc, OnceLock};
 
 use super::{From, Open};
 use crate::{Reference, Store};
 
-/// Opened again, the model is restarted: it has nowhere else to keep anything.
+/// Reopening restarts or restores the existing model, because it persists nothing.
 fn reference() -> Open {
-    let made: OnceLock<Arc<Reference>> = OnceLock::new();
-    Box::new(move |wiring, from| -> Arc<dyn Store> {
-        if let Some(reference) = made.get() {
+    let opened: OnceLock<Arc<Reference>> = OnceLock::new();
+    Box::new(move |context, from| -> Arc<dyn Store> {
+        if let Some(reference) = opened.get() {
             match from {
                 From::Itself => reference.restart(),
                 From::Backup => reference.restore(),
             }
         }
-        made.get_or_init(|| Reference::new(wiring)).clone()
+        opened.get_or_init(|| Reference::new(context)).clone()
     })
 }
 
@@ -24,9 +24,9 @@ mod on_the_reference {
 }
 
 #[test]
-fn every_case_is_in_the_list() {
+fn every_case_is_listed_in_the_macro() {
     let list = include_str!("../contract.rs");
-    let rooms = [
+    let modules = [
         include_str!("agents.rs"),
         include_str!("requests.rs"),
         include_str!("sending.rs"),
@@ -48,9 +48,9 @@ fn every_case_is_in_the_list() {
         include_str!("apart.rs"),
         include_str!("lists.rs"),
     ];
-    for line in rooms.iter().flat_map(|room| room.lines()) {
+    for line in modules.iter().flat_map(|module| module.lines()) {
         if let Some(case) = line.strip_prefix("pub async fn ").and_then(|rest| rest.split('(').next()) {
-            assert!(list.contains(&format!(" {case},\n")), "{case} is not in the list");
+            assert!(list.contains(&format!(" {case},\n")), "{case} is not listed in contract_tests!");
         }
     }
 }

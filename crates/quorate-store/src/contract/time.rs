@@ -1,4 +1,4 @@
-//! What time alone brings about, on two clocks: leases by the monotonic one, everything else by the wall.
+//! Timers on two clocks: leases use the monotonic clock, everything else the wall clock.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub async fn an_expired_lease_is_held_until_the_sweep(bench: Bench) {
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
     bench.pass(31);
-    assert_eq!(bench.claim("bob", 1).await, vec![], "only the sweep gives it back");
+    assert_eq!(bench.claim("bob", 1).await, vec![], "only a sweep returns it");
     bench.ok(agent("bob"), vec![ack(&held)]).await;
 }
 
@@ -45,7 +45,7 @@ pub async fn an_extension_leaves_no_record(bench: Bench) {
     let receipt = bench.ok(agent("bob"), vec![extend(&held, 60_000)]).await;
     assert_eq!((receipt.seq, bench.head()), (None, head));
     bench.pass(59);
-    assert_eq!(bench.sweep().await.seq, None, "60 s from the extension on");
+    assert_eq!(bench.sweep().await.seq, None, "60 s from the extension");
     bench.pass(1);
     assert!(bench.sweep().await.seq.is_some());
     assert_eq!(bench.claim_one("bob").await.attempt, 2);
@@ -59,7 +59,7 @@ pub async fn an_expired_message_is_not_delivered(bench: Bench) {
     let taken = bench.claim("bob", 9).await;
     assert_eq!(taken.iter().map(|one| one.delivery).collect::<Vec<_>>(), [late.first]);
     let ended = DeliveryState::Ended { state: EndState::Expired, seq: bench.head() };
-    assert_eq!(bench.state(sent.first).await, Some(ended), "found past its time by the claim");
+    assert_eq!(bench.state(sent.first).await, Some(ended), "expired by the claim");
     bench.ok(agent("bob"), vec![ack(&taken[0])]).await;
 }
 
@@ -82,7 +82,7 @@ pub async fn a_leased_message_expires_when_it_is_returned(bench: Bench) {
     }
     let held = bench.claim("bob", 3).await;
     bench.pass(6);
-    assert_eq!(bench.sweep().await.seq, None, "it is held, and may still be done in time");
+    assert_eq!(bench.sweep().await.seq, None, "it is leased and may still be acked");
     bench.ok(agent("bob"), vec![ack(&held[0]), retry(&held[1]), nack(&held[2], NackThen::Release)]).await;
     assert_eq!((bench.counts().acked, bench.counts().expired), (1, 2));
 }
@@ -96,7 +96,7 @@ pub async fn a_delayed_message_is_not_delivered_before_its_time(bench: Bench) {
     bench.clock.advance(Duration::from_millis(9_999));
     assert_eq!(bench.claim("bob", 1).await, vec![]);
     bench.clock.advance(Duration::from_millis(1));
-    assert_eq!(bench.sweep().await.seq, None, "falling due is not a change");
+    assert_eq!(bench.sweep().await.seq, None, "becoming due writes no record");
     assert_eq!((bench.counts().scheduled, bench.counts().ready), (0, 1));
     assert_eq!(bench.claim_one("bob").await.delivery, sent.first);
 }
@@ -112,7 +112,9 @@ pub async fn a_delayed_message_is_delivered_to_a_waiting_consumer_when_due(bench
     assert_eq!((handed[0].0, handed[0].1.delivery), (ConsumerId(1), sent.first));
 }
 
-pub async fn a_delayed_message_that_falls_due_in_a_refused_commit_is_delivered_by_the_next_sweep(bench: Bench) {
+pub async fn a_delayed_message_that_falls_due_in_a_refused_commit_is_delivered_by_the_next_sweep(
+    bench: Bench,
+) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 1, Waiting::Once(ConsumerId(1))).await;
     bench.send_as("alice", delayed("bob", START_MS + 10_000)).await;
@@ -120,7 +122,7 @@ pub async fn a_delayed_message_that_falls_due_in_a_refused_commit_is_delivered_b
     let stale = vec![super::words::put_at("k", "1", 9)];
     bench.refused_with(Code::VersionConflict, agent("alice"), stale).await;
     assert_eq!(bench.handed(), vec![]);
-    assert!(bench.published().wake.is_due(bench.clock.now()), "there is something to do at once");
+    assert!(bench.published().wake.is_due(bench.clock.now()), "the next sweep is due immediately");
     bench.sweep().await;
     assert_eq!(bench.handed().len(), 1);
 }
@@ -130,7 +132,7 @@ pub async fn a_forward_wall_clock_jump_does_not_expire_leases(bench: Bench) {
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
     bench.clock.jump_wall_to(START_MS + DAY_MS);
-    assert_eq!(bench.sweep().await.seq, None, "a day forward ends nothing");
+    assert_eq!(bench.sweep().await.seq, None, "a jump of a day forward expires nothing");
     bench.pass(29);
     assert_eq!(bench.sweep().await.seq, None);
     bench.pass(1);
@@ -145,7 +147,7 @@ pub async fn a_backward_wall_clock_jump_does_not_extend_leases(bench: Bench) {
     bench.clock.jump_wall_to(START_MS - DAY_MS);
     bench.pass(30);
     bench.sweep().await;
-    assert_eq!(bench.claim_one("bob").await.delivery, held.delivery, "a day back prolongs nothing");
+    assert_eq!(bench.claim_one("bob").await.delivery, held.delivery, "a jump of a day back extends nothing");
 }
 
 pub async fn record_timestamps_never_decrease(bench: Bench) {
@@ -156,7 +158,7 @@ pub async fn record_timestamps_never_decrease(bench: Bench) {
     assert_eq!(receipt.at, Timestamp(START_MS));
     bench.send("alice", "bob").await;
     let order: Vec<_> = bench.claim("bob", 9).await.iter().map(|one| one.delivery.0).collect();
-    assert_eq!(order, [1, 2], "nothing is reordered");
+    assert_eq!(order, [1, 2], "the order is unchanged");
     let records = bench.store().log(bench.space, Seq(1), 100).await.expect("reads work");
     assert!(records.windows(2).all(|pair| pair[0].at <= pair[1].at));
     bench.clock.jump_wall_to(START_MS + DAY_MS);
@@ -167,7 +169,7 @@ pub async fn record_timestamps_never_decrease(bench: Bench) {
 pub async fn only_the_hub_may_sweep(bench: Bench) {
     bench.start("bob").await;
     bench.refused_with(Code::Forbidden, agent("bob"), vec![Op::Sweep]).await;
-    assert_eq!(bench.sweep().await.seq, None, "nothing to do, nothing to write");
+    assert_eq!(bench.sweep().await.seq, None, "nothing is due, so there is no record");
 }
 
 pub async fn a_sweep_writes_a_sweep_record(bench: Bench) {
@@ -175,7 +177,7 @@ pub async fn a_sweep_writes_a_sweep_record(bench: Bench) {
     bench.send("alice", "bob").await;
     bench.claim_one("bob").await;
     bench.pass(30);
-    let seq = bench.sweep().await.seq.expect("a lease lapsed");
+    let seq = bench.sweep().await.seq.expect("a lease expired");
     let records = bench.store().log(bench.space, seq, 1).await.expect("reads work");
     assert_eq!(records[0].kind, RecordKind::Sweep.number());
     assert_eq!(records[0].principal, Principal::System.to_string());

@@ -1,4 +1,4 @@
-//! Tokens: who is let in, until when, and what whoever came in may do.
+//! Access tokens: authentication, expiry, revocation, and the permissions of each role.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::bench::{Bench, START_MS};
 use super::words::{agent, deliver_to, id, put, register, repeat_key, send};
 use crate::{Clock as _, Read, Rows};
 
-/// A token of this secret.
+/// Builds the creation of a token with this secret.
 pub(super) fn create(secret: u8, bearer: Bearer) -> CreateToken {
-    let name = "laptop".parse().expect("a plain word");
+    let name = "laptop".parse().expect("valid name");
     CreateToken { digest: TokenDigest([secret; 32]), bearer, name, expires_at: None }
 }
 
@@ -35,7 +35,7 @@ fn revoke(token: TokenId) -> Op {
 }
 
 fn holder(role: TokenRole) -> Principal {
-    Principal::Holder { role, name: "anna".parse().expect("a plain word") }
+    Principal::Holder { role, name: "anna".parse().expect("valid name") }
 }
 
 fn made(receipt: &Receipt, index: usize) -> TokenId {
@@ -45,8 +45,8 @@ fn made(receipt: &Receipt, index: usize) -> TokenId {
     }
 }
 
-/// Who comes in with this secret now.
-fn at_the_door(bench: &Bench, secret: u8) -> String {
+/// Returns the principal that this secret authenticates, or `expired` or `unknown`.
+fn authenticate(bench: &Bench, secret: u8) -> String {
     let published = bench.published();
     match published.tokens.find(&TokenDigest([secret; 32]), bench.clock.now().wall) {
         Found::Active(token) => token.principal().to_string(),
@@ -77,7 +77,7 @@ pub async fn i19_a_token_is_found_by_its_digest(bench: Bench) {
         id: TokenId { seq: receipt.seq.expect("a record"), n, ..made(&receipt, 0) },
         digest: TokenDigest([secret; 32]),
         bearer,
-        name: "laptop".parse().expect("a plain word"),
+        name: "laptop".parse().expect("valid name"),
         expires_at,
         created_by: "admin:anna".into(),
         created_at: receipt.at,
@@ -90,21 +90,21 @@ pub async fn i19_a_token_is_found_by_its_digest(bench: Bench) {
     assert_eq!(bench.published().tokens.list(), tokens);
     assert_eq!(stored(&bench).await, tokens);
     assert_eq!(tokens[1].id.to_string(), format!("tok_0-{}-1", receipt.seq.expect("a record")));
-    let door = [1, 2, 3].map(|secret| at_the_door(&bench, secret));
-    assert_eq!(door, ["agent:bob", "viewer:laptop", "unknown"]);
+    let found = [1, 2, 3].map(|secret| authenticate(&bench, secret));
+    assert_eq!(found, ["agent:bob", "viewer:laptop", "unknown"]);
 }
 
 pub async fn i19_an_agent_and_its_first_token_are_one_commit(bench: Bench) {
     bench.refused_with(Code::NotFound, Principal::System, vec![for_agent(1, "bob")]).await;
     let wrong_way_round = vec![for_agent(1, "bob"), register("bob")];
     bench.refused_with(Code::NotFound, Principal::System, wrong_way_round).await;
-    assert_eq!(at_the_door(&bench, 1), "unknown");
+    assert_eq!(authenticate(&bench, 1), "unknown");
     let receipt = bench.ok(Principal::System, vec![register("bob"), for_agent(1, "bob")]).await;
-    assert_eq!((bench.head(), at_the_door(&bench, 1)), (receipt.seq.expect("a record"), "agent:bob".into()));
-    // And the other way round: it comes and goes within a commit.
+    assert_eq!((bench.head(), authenticate(&bench, 1)), (receipt.seq.expect("a record"), "agent:bob".into()));
+    // A token that is created and revoked within one commit does not authenticate.
     let gone = vec![register("eve"), for_agent(2, "eve"), Op::RemoveAgent { agent: id("eve") }];
     bench.ok(Principal::System, gone).await;
-    assert_eq!((at_the_door(&bench, 2), stored(&bench).await.len()), ("unknown".into(), 1));
+    assert_eq!((authenticate(&bench, 2), stored(&bench).await.len()), ("unknown".into(), 1));
 }
 
 pub async fn i19_a_revoked_token_is_removed(mut bench: Bench) {
@@ -112,10 +112,10 @@ pub async fn i19_a_revoked_token_is_removed(mut bench: Bench) {
     let token = made(&receipt, 0);
     bench.refused_with(Code::NotFound, Principal::System, vec![revoke(TokenId { n: 1, ..token })]).await;
     bench.ok(holder(TokenRole::Admin), vec![revoke(token)]).await;
-    assert_eq!((at_the_door(&bench, 1), stored(&bench).await), ("unknown".into(), vec![]));
+    assert_eq!((authenticate(&bench, 1), stored(&bench).await), ("unknown".into(), vec![]));
     bench.refused_with(Code::NotFound, Principal::System, vec![revoke(token)]).await;
     bench.reopen().await;
-    assert_eq!((at_the_door(&bench, 1), stored(&bench).await), ("unknown".into(), vec![]));
+    assert_eq!((authenticate(&bench, 1), stored(&bench).await), ("unknown".into(), vec![]));
 }
 
 pub async fn i19_removing_an_agent_revokes_its_tokens(bench: Bench) {
@@ -126,11 +126,11 @@ pub async fn i19_removing_an_agent_revokes_its_tokens(bench: Bench) {
     let before = bench.head();
     bench.ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
     assert_eq!(bench.head().0, before.0 + 1, "in one record");
-    let door = [1, 2, 3, 4].map(|secret| at_the_door(&bench, secret));
-    assert_eq!(door, ["unknown", "agent:bobby", "unknown", "operator:laptop"]);
-    // Whoever is called like that later is somebody else.
+    let found = [1, 2, 3, 4].map(|secret| authenticate(&bench, secret));
+    assert_eq!(found, ["unknown", "agent:bobby", "unknown", "operator:laptop"]);
+    // A later agent with the same id is a different agent.
     bench.start("bob").await;
-    assert_eq!((at_the_door(&bench, 1), stored(&bench).await.len()), ("unknown".into(), 2));
+    assert_eq!((authenticate(&bench, 1), stored(&bench).await.len()), ("unknown".into(), 2));
 }
 
 pub async fn i19_an_expired_token_does_not_authenticate(bench: Bench) {
@@ -140,12 +140,12 @@ pub async fn i19_an_expired_token_does_not_authenticate(bench: Bench) {
     }
     bench.ok(Principal::System, vec![expiring(1, START_MS + 5_000), expiring(2, START_MS + 9_000)]).await;
     let wake = Wake { wall: Some(Timestamp(START_MS + 5_000)), mono: None };
-    assert_eq!((bench.published().wake, at_the_door(&bench, 1)), (wake, "viewer:laptop".into()));
+    assert_eq!((bench.published().wake, authenticate(&bench, 1)), (wake, "viewer:laptop".into()));
     bench.pass(5);
-    assert_eq!(at_the_door(&bench, 1), "expired", "also before anybody swept");
+    assert_eq!(authenticate(&bench, 1), "expired", "even before the sweep");
     bench.sweep().await;
-    let door = [1, 2].map(|secret| at_the_door(&bench, secret));
-    assert_eq!((door, stored(&bench).await.len()), (["unknown".into(), "viewer:laptop".into()], 1));
+    let found = [1, 2].map(|secret| authenticate(&bench, secret));
+    assert_eq!((found, stored(&bench).await.len()), (["unknown".into(), "viewer:laptop".into()], 1));
     assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 9_000)));
     bench.pass(4);
     bench.sweep().await;
@@ -168,21 +168,21 @@ pub async fn i19_each_role_has_exactly_its_permissions(bench: Bench) {
             ("hub", Op::Sweep),
         ]
     };
-    let may = |role| match role {
+    let allowed = |role| match role {
         TokenRole::Admin => &["work", "rule"][..],
         TokenRole::Operator => &["work"],
         TokenRole::Approver | TokenRole::Moderator | TokenRole::Viewer => &[],
     };
     for role in TokenRole::ALL.iter().copied() {
-        for (index, (deed, op)) in ops().into_iter().enumerate() {
-            if may(role).contains(&deed) {
+        for (index, (permission, op)) in ops().into_iter().enumerate() {
+            if allowed(role).contains(&permission) {
                 bench.ok(holder(role), vec![op]).await;
             } else {
-                // Also behind something that is allowed: nothing of it happens.
+                // The whole commit is refused at its first forbidden operation.
                 let both = vec![op.clone(), op];
                 let refused = bench.refused(holder(role), both).await;
-                let place = (refused.code, refused.facts.op);
-                assert_eq!(place, (Code::Forbidden, Some(0)), "{role} {index}");
+                let found = (refused.code, refused.facts.op);
+                assert_eq!(found, (Code::Forbidden, Some(0)), "{role} {index}");
             }
         }
     }
@@ -191,25 +191,25 @@ pub async fn i19_each_role_has_exactly_its_permissions(bench: Bench) {
     assert_eq!((refused.code, refused.facts.op), (Code::Forbidden, Some(1)));
     let refused = bench.refused(agent("alice"), behind).await;
     assert_eq!((refused.code, refused.facts.op), (Code::Forbidden, Some(1)));
-    assert_eq!(at_the_door(&bench, 2), "unknown");
+    assert_eq!(authenticate(&bench, 2), "unknown");
 }
 
 pub async fn i19_a_refused_commit_neither_creates_nor_revokes_tokens(bench: Bench) {
     bench.start("bob").await;
     let receipt = bench.ok(Principal::System, vec![for_agent(1, "bob"), expiring(2, START_MS + 5_000)]).await;
     let (before, wake) = (bench.published().tokens.list(), bench.published().wake);
-    let no = || Op::RemoveAgent { agent: id("nobody") };
+    let failing = || Op::RemoveAgent { agent: id("nobody") };
     let refused = [
-        vec![for_role(3, TokenRole::Admin), expiring(4, START_MS + 1_000), no()],
-        vec![revoke(made(&receipt, 0)), revoke(made(&receipt, 1)), no()],
+        vec![for_role(3, TokenRole::Admin), expiring(4, START_MS + 1_000), failing()],
+        vec![revoke(made(&receipt, 0)), revoke(made(&receipt, 1)), failing()],
         vec![Op::RemoveAgent { agent: id("bob") }, for_agent(5, "bob")],
     ];
     for ops in refused {
         bench.refused_with(Code::NotFound, Principal::System, ops).await;
         assert_eq!((bench.published().tokens.list(), bench.published().wake), (before.clone(), wake));
     }
-    let door = [1, 2, 3, 4, 5].map(|secret| at_the_door(&bench, secret));
-    assert_eq!(door, ["agent:bob", "viewer:laptop", "unknown", "unknown", "unknown"]);
+    let found = [1, 2, 3, 4, 5].map(|secret| authenticate(&bench, secret));
+    assert_eq!(found, ["agent:bob", "viewer:laptop", "unknown", "unknown", "unknown"]);
 }
 
 pub async fn i19_a_secret_belongs_to_one_token(bench: Bench) {
@@ -217,20 +217,20 @@ pub async fn i19_a_secret_belongs_to_one_token(bench: Bench) {
     bench.refused_with(Code::Duplicate, Principal::System, vec![for_role(1, TokenRole::Admin)]).await;
     let twice = vec![for_role(2, TokenRole::Viewer), for_role(2, TokenRole::Admin)];
     bench.refused_with(Code::Duplicate, Principal::System, twice).await;
-    assert_eq!([1, 2].map(|secret| at_the_door(&bench, secret)), ["viewer:laptop", "unknown"]);
+    assert_eq!([1, 2].map(|secret| authenticate(&bench, secret)), ["viewer:laptop", "unknown"]);
 }
 
 pub async fn i3_a_replayed_token_creation_returns_the_digest_of_the_valid_secret(mut bench: Bench) {
     let keyed = |secret| {
         Commit::new(Principal::System, vec![for_role(secret, TokenRole::Viewer)]).keyed(repeat_key("k1"))
     };
-    let first = bench.commit(keyed(1)).await.expect("it is accepted");
+    let first = bench.commit(keyed(1)).await.expect("the commit is accepted");
     for _ in 0..2 {
-        let again = bench.commit(keyed(2)).await.expect("it is answered");
+        let again = bench.commit(keyed(2)).await.expect("the replay is accepted");
         assert_eq!(again, first);
         let digest = TokenDigest([1; 32]);
         assert_eq!(again.results, [OpResult::TokenCreated { id: made(&first, 0), digest }]);
-        assert_eq!([1, 2].map(|secret| at_the_door(&bench, secret)), ["viewer:laptop", "unknown"]);
+        assert_eq!([1, 2].map(|secret| authenticate(&bench, secret)), ["viewer:laptop", "unknown"]);
         bench.reopen().await;
     }
 }
@@ -244,7 +244,7 @@ pub async fn i19_tokens_survive_a_restart(mut bench: Bench) {
     bench.ok(Principal::System, vec![revoke(made(&receipt, 0))]).await;
     bench.pass(5);
     bench.reopen().await;
-    assert_eq!([1, 2].map(|secret| at_the_door(&bench, secret)), ["unknown", "expired"]);
+    assert_eq!([1, 2].map(|secret| authenticate(&bench, secret)), ["unknown", "expired"]);
     bench.sweep().await;
     assert_eq!(bench.published().tokens.len(), 0);
 }
@@ -253,13 +253,13 @@ pub async fn i16_tokens_are_scoped_to_one_space(mut bench: Bench) {
     let receipt = bench.ok(Principal::System, vec![for_role(1, TokenRole::Admin)]).await;
     let (here, there) = (bench.space, bench.other_space("team").await);
     bench.enter(there);
-    assert_eq!(at_the_door(&bench, 1), "unknown");
+    assert_eq!(authenticate(&bench, 1), "unknown");
     let never = TokenId { n: 9, ..made(&receipt, 0) };
     let foreign = bench.refused(Principal::System, vec![revoke(made(&receipt, 0))]).await;
     let missing = bench.refused(Principal::System, vec![revoke(never)]).await;
     assert_eq!((foreign.code, &foreign.facts, &foreign.hint), (missing.code, &missing.facts, &missing.hint));
     bench.ok(Principal::System, vec![for_role(1, TokenRole::Viewer)]).await;
-    assert_eq!(at_the_door(&bench, 1), "viewer:laptop");
+    assert_eq!(authenticate(&bench, 1), "viewer:laptop");
     bench.enter(here);
-    assert_eq!(at_the_door(&bench, 1), "admin:laptop");
+    assert_eq!(authenticate(&bench, 1), "admin:laptop");
 }

@@ -1,4 +1,4 @@
-//! Topics, everybody, roles, pools and the policy: who gets a message, and what a store keeps of that.
+//! Routing: topics, broadcasts, roles, pools and the policy.
 
 use quorate_core::{
     BringHistory, Code, ConsumerId, CreateTasks, DeliveryNo, Destination, Earlier, EndState, Handed, History,
@@ -11,11 +11,11 @@ use super::words::{ack, agent, claim, deliver_to, give_up, id, lease, payload, r
 use crate::{DeliveryState, Read, Rows};
 
 fn to(destination: &str) -> Message {
-    Message::new(destination.parse().expect("a good destination"), "work", payload("{}"))
+    Message::new(destination.parse().expect("valid destination"), "work", payload("{}"))
 }
 
 fn pattern(text: &str) -> Pattern {
-    Pattern::new(text).expect("a good pattern")
+    Pattern::new(text).expect("valid pattern")
 }
 
 fn subscribe(name: &str, text: &str, history: Option<History>) -> Op {
@@ -41,8 +41,14 @@ fn earlier(seq: Seq, n: u32, from: Option<&str>) -> Earlier {
     Earlier { from: from.map(id), session_id: None, letter }
 }
 
-fn bring(wanted: History, messages: Vec<Earlier>, next: Seq) -> Op {
-    Op::BringHistory(BringHistory { agent: id("bob"), pattern: pattern("a.>"), wanted, messages, next })
+fn bring(history: History, messages: Vec<Earlier>, next: Seq) -> Op {
+    Op::BringHistory(BringHistory {
+        agent: id("bob"),
+        pattern: pattern("a.>"),
+        wanted: history,
+        messages,
+        next,
+    })
 }
 
 async fn items(bench: &Bench, kind: ItemKind) -> Vec<Item> {
@@ -84,8 +90,8 @@ pub async fn d3_each_destination_kind_resolves_to_its_recipients(bench: Bench) {
     }
     let pooled = bench.send_as("alice", to("can:cook")).await;
     assert_eq!(recipients(&bench, pooled.id.seq, 0).await, [Recipient::pool(PoolNo(1))]);
-    for nobody in ["role:coordinator", "role:specialist", "can:fly"] {
-        bench.refused_with(Code::UnknownRecipient, agent("alice"), vec![send("alice", to(nobody))]).await;
+    for unknown in ["role:coordinator", "role:specialist", "can:fly"] {
+        bench.refused_with(Code::UnknownRecipient, agent("alice"), vec![send("alice", to(unknown))]).await;
     }
 }
 
@@ -96,7 +102,11 @@ pub async fn d4_a_subscription_takes_effect_with_its_record(mut bench: Bench) {
     let since = first.seq.expect("a record");
     assert_eq!(first.results, [OpResult::Subscribed { since, wanted: None }]);
     let again = bench.ok(agent("bob"), vec![subscribe("bob", "a.>", Some(History::Last(5)))]).await;
-    assert_eq!((again.seq, &again.results[..]), (None, &first.results[..]), "it is the same one");
+    assert_eq!(
+        (again.seq, &again.results[..]),
+        (None, &first.results[..]),
+        "the subscription already exists"
+    );
     bench.reopen().await;
     assert_eq!(bench.published().topics.len(), 1);
     let heard = bench.send_as("alice", to("topic:a.b")).await;
@@ -117,26 +127,34 @@ pub async fn d4_an_agent_has_at_most_256_subscriptions(bench: Bench) {
     bench.ok(agent("bob"), vec![subscribe("bob", "a.7", None)]).await;
     bench.ok(agent("alice"), vec![subscribe("alice", "one.more", None)]).await;
     bench.ok(agent("bob"), vec![Op::RemoveAgent { agent: id("bob") }]).await;
-    assert_eq!(items(&bench, ItemKind::Subscription).await.len(), 1, "those of one who is gone are gone");
+    assert_eq!(
+        items(&bench, ItemKind::Subscription).await.len(),
+        1,
+        "removing an agent removes its subscriptions"
+    );
 }
 
 pub async fn d4_topic_history_is_delivered_as_new_deliveries(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     let both = vec![send("alice", to("topic:a.b")), send("alice", to("topic:a.c"))];
     let seq = bench.ok(agent("alice"), both).await.seq.expect("a record");
-    let wanted = History::Last(2);
-    let since = bench.ok(agent("bob"), vec![subscribe("bob", "a.>", Some(wanted))]).await.seq.expect("one");
+    let history = History::Last(2);
+    let since = bench.ok(agent("bob"), vec![subscribe("bob", "a.>", Some(history))]).await.seq.expect("one");
     let newer = bench.send_as("alice", to("topic:a.b")).await;
-    let too_new = bring(wanted, vec![earlier(newer.id.seq, 0, None)], since);
+    let too_new = bring(history, vec![earlier(newer.id.seq, 0, None)], since);
     bench.refused_with(Code::Invalid, Principal::System, vec![too_new]).await;
-    bench.refused_with(Code::Forbidden, agent("bob"), vec![bring(wanted, vec![], since)]).await;
+    bench.refused_with(Code::Forbidden, agent("bob"), vec![bring(history, vec![], since)]).await;
     let first = vec![earlier(seq, 0, Some("alice")), earlier(seq, 1, Some("bob"))];
-    bench.ok(Principal::System, vec![bring(wanted, first.clone(), Seq(since.0 - 1))]).await;
+    bench.ok(Principal::System, vec![bring(history, first.clone(), Seq(since.0 - 1))]).await;
     let taken = bench.claim("bob", 9).await;
-    assert_eq!(deliveries(&taken), [newer.first, DeliveryNo(newer.first.0 + 1)], "not what it sent itself");
+    assert_eq!(
+        deliveries(&taken),
+        [newer.first, DeliveryNo(newer.first.0 + 1)],
+        "without the messages it sent itself"
+    );
     assert_eq!((taken[1].seq, taken[1].n, taken[1].attempt), (seq, 0, 1));
     let rest = History::Seq(Seq(since.0 - 1));
-    bench.refused_with(Code::NotFound, Principal::System, vec![bring(wanted, first, since)]).await;
+    bench.refused_with(Code::NotFound, Principal::System, vec![bring(history, first, since)]).await;
     bench.ok(Principal::System, vec![bring(rest, vec![], since)]).await;
     match &items(&bench, ItemKind::Subscription).await[..] {
         [Item::Subscription(one)] => assert_eq!((one.since, one.state), (since, SubscriptionState::Active)),
@@ -174,7 +192,7 @@ pub async fn d3_a_returned_pool_delivery_may_go_to_another_agent(bench: Bench) {
     let handed = bench.handed();
     assert_eq!(handed.iter().map(|(id, one)| (*id, one.attempt)).collect::<Vec<_>>(), [(ConsumerId(1), 2)]);
     bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&first)]).await;
-    bench.ok(agent("carol"), vec![give_up(&handed[0].1, "no use")]).await;
+    bench.ok(agent("carol"), vec![give_up(&handed[0].1, "unusable")]).await;
     let letters = bench.dead_letters().await;
     assert_eq!((letters.len(), letters[0].to), (1, Recipient::pool(PoolNo(1))));
     bench.ok(Principal::System, vec![redrive(first.delivery)]).await;
@@ -251,7 +269,11 @@ pub async fn c1_a_policy_survives_a_restart(mut bench: Bench) {
     bench.reopen().await;
     let refused = bench.refused(agent("alice"), vec![send("alice", deliver_to("bob"))]).await;
     assert_eq!((refused.code, refused.facts.rule.as_deref()), (Code::PolicyViolation, Some("supervised")));
-    assert_eq!(bench.claim("bob", 9).await, vec![], "what was sent before is not handed out either");
+    assert_eq!(
+        bench.claim("bob", 9).await,
+        vec![],
+        "messages sent before the policy change are not delivered either"
+    );
     let letters = bench.dead_letters().await;
     assert_eq!((letters.len(), letters[0].attempts), (1, 0));
     bench.reopen().await;
@@ -270,7 +292,7 @@ pub async fn c1_a_policy_change_applies_to_later_operations_of_its_commit(bench:
     assert_eq!((refused.code, refused.facts.op), (Code::PolicyViolation, Some(1)));
     let receipt = bench.ok(Principal::System, vec![as_alice(), supervised()]).await;
     assert_eq!(sent(&receipt, 0).count, 1);
-    assert_eq!(bench.claim("bob", 9).await, vec![], "sent before, and looked at when it goes out");
+    assert_eq!(bench.claim("bob", 9).await, vec![], "sent before the change, but checked again on delivery");
 }
 
 pub async fn c1_a_recipient_list_with_one_disallowed_recipient_is_refused(bench: Bench) {

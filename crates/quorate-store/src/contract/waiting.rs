@@ -1,4 +1,4 @@
-//! Whoever waits gets what comes, in turn and within its credit.
+//! Waiting consumers: they receive new deliveries in turn and within their credit.
 
 use quorate_core::{Code, Commit, ConsumerId, Handed, Message, Op, Principal, Priority, Waiting, limits};
 
@@ -8,7 +8,7 @@ use super::words::{ack, agent, claim, deliver_to, expiring, retry, send, with_pr
 const FIRST: ConsumerId = ConsumerId(1);
 const SECOND: ConsumerId = ConsumerId(2);
 
-fn whose(bench: &Bench) -> Vec<(u64, u64)> {
+fn deliveries_by_consumer(bench: &Bench) -> Vec<(u64, u64)> {
     bench.handed().iter().map(|(consumer, one)| (consumer.0, one.delivery.0)).collect()
 }
 
@@ -22,7 +22,7 @@ pub async fn a_waiting_claim_is_leased_the_message_in_the_commit_that_sends_it(b
     let (consumer, one) = &handed[0];
     assert_eq!((handed.len(), *consumer), (1, FIRST));
     assert_eq!((one.delivery, one.attempt, one.seq), (sent.first, 1, sent.id.seq));
-    let (at, message) = one.message.as_ref().expect("whoever waits need not read it");
+    let (at, message) = one.message.as_ref().expect("the message is included");
     assert_eq!((*at, message.action.as_str()), (bench.published().head.at, "work"));
     assert_eq!((bench.counts().leased, bench.counts().ready), (1, 0));
     bench.ok(agent("bob"), vec![ack(one)]).await;
@@ -33,7 +33,7 @@ pub async fn a_waiting_claim_ends_after_its_first_delivery(bench: Bench) {
     bench.wait("bob", 9, Waiting::Once(FIRST)).await;
     bench.send("alice", "bob").await;
     bench.send("alice", "bob").await;
-    assert_eq!(whose(&bench), [(1, 1)]);
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 1)]);
     assert_eq!(bench.counts().ready, 1);
 }
 
@@ -43,7 +43,7 @@ pub async fn a_claim_that_returns_deliveries_does_not_wait(bench: Bench) {
     let receipt = bench.ok(agent("bob"), vec![claim("bob", 5, Waiting::Once(FIRST))]).await;
     assert_eq!(claimed(&receipt).len(), 1);
     bench.send("alice", "bob").await;
-    assert_eq!(whose(&bench), []);
+    assert_eq!(deliveries_by_consumer(&bench), []);
 }
 
 pub async fn a_standing_consumer_is_limited_by_its_credit(bench: Bench) {
@@ -52,26 +52,26 @@ pub async fn a_standing_consumer_is_limited_by_its_credit(bench: Bench) {
     for _ in 0..4 {
         bench.send("alice", "bob").await;
     }
-    assert_eq!(whose(&bench), [(1, 1), (1, 2)]);
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 1), (1, 2)]);
     let grant = Op::Grant { consumer: FIRST, credit: 1 };
     bench.ok(agent("bob"), vec![grant.clone()]).await;
-    assert_eq!(whose(&bench), [(1, 3)]);
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 3)]);
     bench.ok(agent("bob"), vec![grant.clone(), grant.clone()]).await;
-    assert_eq!(whose(&bench), [(1, 4)]);
-    let nobody = bench.ok(agent("bob"), vec![Op::Grant { consumer: SECOND, credit: 1 }]).await;
-    assert_eq!(nobody.seq, None, "a consumer that is gone is not an error");
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 4)]);
+    let closed = bench.ok(agent("bob"), vec![Op::Grant { consumer: SECOND, credit: 1 }]).await;
+    assert_eq!(closed.seq, None, "a grant to a closed consumer is not an error");
     bench.send("alice", "bob").await;
-    assert_eq!(whose(&bench), [(1, 5)], "its last credit");
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 5)], "its last credit");
 }
 
 pub async fn a_standing_consumer_receives_the_backlog_first(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let receipt = bench.ok(agent("bob"), vec![claim("bob", 2, Waiting::Standing(FIRST))]).await;
-    assert_eq!(claimed(&receipt).len(), 1, "at once, in the answer");
+    assert_eq!(claimed(&receipt).len(), 1, "in the receipt itself");
     bench.send("alice", "bob").await;
     bench.send("alice", "bob").await;
-    assert_eq!(whose(&bench), [(1, 2)], "the rest of its credit");
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 2)], "the rest of its credit");
 }
 
 pub async fn consumers_are_served_round_robin(bench: Bench) {
@@ -81,7 +81,7 @@ pub async fn consumers_are_served_round_robin(bench: Bench) {
     for _ in 0..4 {
         bench.send("alice", "bob").await;
     }
-    assert_eq!(whose(&bench), [(1, 1), (2, 2), (1, 3), (2, 4)]);
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 1), (2, 2), (1, 3), (2, 4)]);
 }
 
 pub async fn a_closed_consumer_receives_nothing(bench: Bench) {
@@ -92,7 +92,7 @@ pub async fn a_closed_consumer_receives_nothing(bench: Bench) {
     let closed = bench.ok(agent("bob"), vec![Op::Close { consumer: FIRST }]).await;
     assert_eq!((closed.seq, bench.dismissed()), (None, vec![]));
     bench.send("alice", "bob").await;
-    assert_eq!(whose(&bench), []);
+    assert_eq!(deliveries_by_consumer(&bench), []);
     bench.ok(agent("bob"), vec![ack(&held)]).await;
 }
 
@@ -104,11 +104,11 @@ pub async fn a_returned_delivery_goes_to_a_waiting_consumer(bench: Bench) {
     bench.ok(agent("bob"), vec![retry(&held)]).await;
     let handed = bench.handed();
     assert_eq!((handed[0].0, handed[0].1.attempt), (FIRST, 2));
-    assert_eq!(handed[0].1.message, None, "it is read from the log");
+    assert_eq!(handed[0].1.message, None, "the message is not included and must be read from the log");
     bench.wait("bob", 1, Waiting::Once(SECOND)).await;
     bench.pass(30);
     bench.sweep().await;
-    assert_eq!(whose(&bench), [(2, 1)]);
+    assert_eq!(deliveries_by_consumer(&bench), [(2, 1)]);
 }
 
 pub async fn an_already_expired_message_is_not_leased_to_a_waiting_consumer(bench: Bench) {
@@ -116,10 +116,10 @@ pub async fn an_already_expired_message_is_not_leased_to_a_waiting_consumer(benc
     bench.wait("bob", 1, Waiting::Once(FIRST)).await;
     bench.pass(10);
     bench.send_as("alice", expiring("bob", super::bench::START_MS + 5_000)).await;
-    assert_eq!(whose(&bench), []);
+    assert_eq!(deliveries_by_consumer(&bench), []);
     assert_eq!(bench.counts().expired, 1);
     bench.send("alice", "bob").await;
-    assert_eq!(whose(&bench), [(1, 2)]);
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 2)]);
 }
 
 pub async fn messages_of_one_commit_are_delivered_in_order_while_credit_lasts(bench: Bench) {
@@ -128,16 +128,16 @@ pub async fn messages_of_one_commit_are_delivered_in_order_while_credit_lasts(be
     let low = || send("alice", with_priority("bob", Priority::LOW));
     let urgent = || send("alice", with_priority("bob", Priority::URGENT));
     bench.ok(agent("alice"), vec![low(), low(), low(), urgent()]).await;
-    assert_eq!(whose(&bench), [(1, 1), (1, 2)], "each at the instant at which it came");
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 1), (1, 2)], "each message is leased when it is sent");
     bench.ok(agent("bob"), vec![Op::Grant { consumer: FIRST, credit: 2 }]).await;
-    assert_eq!(whose(&bench), [(1, 4), (1, 3)], "what waited goes by priority");
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 4), (1, 3)], "the backlog is ordered by priority");
 }
 
 fn resume(name: &str) -> Op {
     Op::Resume { agent: name.parse().expect("an id"), lease_ms: 30_000 }
 }
 
-// Fails under: a resume that takes new tokens, leaves the leases as they were, or writes a record.
+// Fails if a resume issues new tokens, does not renew the leases, or writes a record.
 pub async fn a_resume_returns_the_held_leases_and_renews_them(mut bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
@@ -174,13 +174,13 @@ pub async fn a_standing_consumer_may_start_without_credit(bench: Bench) {
     bench.start_all(&["alice", "bob"]).await;
     bench.wait("bob", 0, Waiting::Standing(FIRST)).await;
     bench.send("alice", "bob").await;
-    assert_eq!(whose(&bench), []);
+    assert_eq!(deliveries_by_consumer(&bench), []);
     bench.ok(agent("bob"), vec![Op::Grant { consumer: FIRST, credit: 1 }]).await;
-    assert_eq!(whose(&bench), [(1, 1)]);
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 1)]);
     let none = claim("bob", 0, Waiting::Once(SECOND));
     assert!(
         Commit::new(agent("bob"), vec![none]).check().is_err(),
-        "a claim that waits once wants something"
+        "a one-time claim needs a maximum above 0"
     );
 }
 
@@ -207,21 +207,25 @@ pub async fn an_agent_has_at_most_4096_deliveries_in_flight(bench: Bench) {
         held.extend(bench.claim("bob", 256).await);
     }
     assert_eq!(held.len(), limits::IN_FLIGHT_MAX);
-    assert_eq!(bench.claim("bob", 256).await, vec![], "no more, though {extra} are ready");
+    assert_eq!(
+        bench.claim("bob", 256).await,
+        vec![],
+        "the in-flight limit holds back {extra} ready deliveries"
+    );
     bench.wait("bob", 9, Waiting::Standing(FIRST)).await;
     bench.send("alice", "bob").await;
-    assert_eq!(whose(&bench), []);
+    assert_eq!(deliveries_by_consumer(&bench), []);
     bench.ok(agent("bob"), vec![ack(&held[0])]).await;
-    assert_eq!(whose(&bench), [(1, 4097)], "room was made");
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 4097)], "an ack frees capacity");
     bench.ok(agent("bob"), vec![super::words::give_up(&held[1], "x"), retry(&held[2])]).await;
-    assert_eq!(whose(&bench), [(1, 3), (1, 4098)]);
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 3), (1, 4098)]);
 }
 
 pub async fn an_agent_can_send_to_itself(bench: Bench) {
     bench.start("bob").await;
     let both = vec![claim("bob", 1, Waiting::Once(FIRST)), send("bob", deliver_to("bob"))];
     bench.ok(agent("bob"), both).await;
-    assert_eq!(whose(&bench), [(1, 1)]);
+    assert_eq!(deliveries_by_consumer(&bench), [(1, 1)]);
     let three = Message { priority: Priority::HIGH, ..deliver_to("bob") };
     bench.ok(Principal::System, vec![send("bob", three)]).await;
     assert_eq!(bench.counts().ready, 1);

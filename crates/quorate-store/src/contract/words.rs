@@ -1,4 +1,4 @@
-//! Short words for commits, so that a case reads as what it promises.
+//! Builders for ids, messages and operations, which keep the cases short.
 
 use bytes::Bytes;
 use quorate_core::{
@@ -7,127 +7,127 @@ use quorate_core::{
     PutEntry, RegisterAgent, Seq, Timestamp, Token, Version, Waiting, limits,
 };
 
-/// An agent's id.
+/// Builds an agent id.
 pub(super) fn id(name: &str) -> AgentId {
-    AgentId::new(name).expect("a good id")
+    AgentId::new(name).expect("valid id")
 }
 
-/// An agent that acts.
+/// Builds the principal of an agent.
 pub(super) fn agent(name: &str) -> Principal {
     Principal::Agent(id(name))
 }
 
-/// Bytes with a salt.
+/// Seals a text with a fixed salt.
 pub(super) fn payload(text: &str) -> Payload {
     Payload::seal(Bytes::from(text.to_owned()), [7; 16])
 }
 
-/// A plain message for one agent; whoever sends it is put in later.
+/// Builds a message to one agent, without a sender.
 pub(super) fn deliver_to(name: &str) -> Message {
     Message::new(Destination::Agent(id(name)), "work", payload("{}"))
 }
 
-/// A plain message for several agents.
+/// Builds a message to several agents, without a sender.
 pub(super) fn deliver_to_all(names: &[&str]) -> Message {
     let agents = names.iter().map(|name| id(name)).collect();
     Message::new(Destination::Agents(agents), "work", payload("{}"))
 }
 
-/// A message with a priority.
+/// Builds a message with a priority.
 pub(super) fn with_priority(name: &str, priority: Priority) -> Message {
     Message { priority, ..deliver_to(name) }
 }
 
-/// A message that expires so many milliseconds after 1970.
+/// Builds a message that expires at `at_ms`, in milliseconds since the Unix epoch.
 pub(super) fn expiring(name: &str, at_ms: u64) -> Message {
     Message { expires_at: Some(Timestamp(at_ms)), ..deliver_to(name) }
 }
 
-/// A message that is not handed out before so many milliseconds after 1970.
+/// Builds a message that is not delivered before `at_ms`, in milliseconds since the Unix epoch.
 pub(super) fn delayed(name: &str, at_ms: u64) -> Message {
     Message { deliver_at: Some(Timestamp(at_ms)), ..deliver_to(name) }
 }
 
-/// A message that bears an id of its own.
+/// Builds a message with a client id.
 pub(super) fn with_client_id(name: &str, client_id: &str, text: &str) -> Message {
     Message {
-        client_id: Some(ClientId::new(client_id).expect("a good id")),
+        client_id: Some(ClientId::new(client_id).expect("valid id")),
         payload: payload(text),
         ..deliver_to(name)
     }
 }
 
-/// A send by an agent.
+/// Builds a send by an agent.
 pub(super) fn send(from: &str, message: Message) -> Op {
     Op::send(Message { from: Some(id(from)), ..message })
 }
 
-/// A registration.
+/// Builds a registration.
 pub(super) fn register(name: &str) -> Op {
     Op::RegisterAgent(RegisterAgent::named(id(name)))
 }
 
-/// A claim for 30 s.
+/// Builds a claim with a lease of 30 s.
 pub(super) fn claim(name: &str, max: u32, waiting: Waiting) -> Op {
     Op::Claim { agent: id(name), max, lease_ms: limits::LEASE_MS_DEFAULT, waiting }
 }
 
-/// The id of a delivery in a space that was never restored.
+/// Builds the id of a delivery in a space that was never restored.
 pub(super) fn delivery(number: DeliveryNo) -> DeliveryId {
     DeliveryId { generation: Generation(0), number }
 }
 
-/// The lease under which a delivery was handed over.
+/// Returns the lease of a delivery.
 pub(super) fn lease(handed: &Handed) -> LeaseRef {
     LeaseRef { delivery: delivery(handed.delivery), token: handed.token }
 }
 
-/// A lease by number and token.
+/// Builds a lease from a delivery number and a lease token.
 pub(super) fn lease_of(number: u64, token: u64) -> LeaseRef {
     LeaseRef { delivery: delivery(DeliveryNo(number)), token: Token(token) }
 }
 
-/// An ack.
+/// Builds an ack.
 pub(super) fn ack(handed: &Handed) -> Op {
     Op::Ack(lease(handed))
 }
 
-/// A nack.
+/// Builds a nack.
 pub(super) fn nack(handed: &Handed, then: NackThen) -> Op {
     Op::Nack(Nack { lease: lease(handed), then, reason: String::new() })
 }
 
-/// A nack to be tried again at once.
+/// Builds a nack with immediate redelivery.
 pub(super) fn retry(handed: &Handed) -> Op {
     nack(handed, NackThen::Retry { delay_ms: 0 })
 }
 
-/// A nack that ends it, with a reason.
+/// Builds a nack that dead-letters the delivery.
 pub(super) fn give_up(handed: &Handed, reason: &str) -> Op {
     Op::Nack(Nack { lease: lease(handed), then: NackThen::Dead, reason: reason.into() })
 }
 
-/// An extension.
+/// Builds a lease extension.
 pub(super) fn extend(handed: &Handed, lease_ms: u64) -> Op {
     Op::Extend(Extend { lease: lease(handed), lease_ms })
 }
 
-/// A redrive.
+/// Builds a redrive.
 pub(super) fn redrive(number: DeliveryNo) -> Op {
     Op::Redrive { delivery: delivery(number) }
 }
 
-/// A memory key.
+/// Builds a memory key.
 pub(super) fn key(text: &str) -> Key {
-    Key::new(text).expect("a good key")
+    Key::new(text).expect("valid key")
 }
 
-/// A key under which a commit may be repeated.
+/// Builds an idempotency key.
 pub(super) fn repeat_key(text: &str) -> IdempotencyKey {
-    IdempotencyKey::new(text).expect("a good key")
+    IdempotencyKey::new(text).expect("valid key")
 }
 
-/// A put, whatever is there.
+/// Builds an unconditional put.
 pub(super) fn put(name: &str, text: &str) -> PutEntry {
     PutEntry {
         key: key(name),
@@ -140,17 +140,17 @@ pub(super) fn put(name: &str, text: &str) -> PutEntry {
     }
 }
 
-/// A put that expects a version.
+/// Builds a put that expects a version.
 pub(super) fn put_at(name: &str, text: &str, expect: u64) -> Op {
     Op::Put(PutEntry { expect: Some(Version(expect)), ..put(name, text) })
 }
 
-/// A delete.
+/// Builds a delete.
 pub(super) fn delete(name: &str, expect: Option<u64>) -> Op {
     Op::Delete(DeleteEntry { key: key(name), expect: expect.map(Version), fence: None })
 }
 
-/// An erasure.
+/// Builds an erasure.
 pub(super) fn erase(seq: Seq, part: u32) -> Op {
     Op::Erase(ErasePayload { seq, part })
 }

@@ -1,4 +1,4 @@
-//! Who acts, and agents that come and go.
+//! Acting principal, registration and removal of agents.
 
 use quorate_core::{
     Agent, AgentId, AgentNo, Code, Epoch, Home, Op, OpResult, Principal, Refused, RegisterAgent, limits,
@@ -8,7 +8,8 @@ use crate::reference::space::Fairness;
 use crate::reference::step::Step;
 
 impl Step<'_> {
-    /// An agent acts under its newest epoch, or under none named; an unknown one may only register itself.
+    /// Resolves the acting agent. It must act under its newest epoch or specify none. An unregistered agent may only
+    /// register itself.
     pub(super) fn find_actor(&mut self) -> Result<(), Refused> {
         let Principal::Agent(id) = &self.commit.principal else { return Ok(()) };
         let Some(number) = self.space.agent_number(id) else {
@@ -25,7 +26,7 @@ impl Step<'_> {
         }
     }
 
-    /// The number of an agent that the one who acts may act for: itself, or anybody for the hub.
+    /// Returns the number of an agent that the principal may act for: an agent only for itself, others for any agent.
     pub(super) fn own(&self, agent: &AgentId) -> Result<AgentNo, Refused> {
         self.require_own(agent)?;
         self.space.agent_number(agent).ok_or_else(|| unknown(agent))
@@ -79,7 +80,7 @@ impl Step<'_> {
             presence: presence.unwrap_or_default(),
         };
         let number = match known {
-            // Saying again what is known changes nothing.
+            // An unchanged registration is a no-op.
             Some(number) if *self.space.agent(number) == agent => number,
             Some(number) => {
                 self.space.agents[number.0 as usize - 1] = agent;
@@ -128,7 +129,7 @@ impl Step<'_> {
         Ok(OpResult::Done)
     }
 
-    /// What an agent had comes back, and it waits for nothing any more.
+    /// Releases the locks and tasks of an agent and drops its waits.
     pub(super) fn let_go(&mut self, agent: AgentNo) {
         self.return_locks(agent);
         self.hang_up_all_of(agent);
@@ -136,30 +137,30 @@ impl Step<'_> {
         self.release_tasks_of(agent);
     }
 
-    /// Above every epoch that anybody ever had here, removed agents included.
+    /// Returns an epoch greater than every earlier one in the space, including those of removed agents.
     fn next_epoch(&self) -> Epoch {
         let highest = self.space.agents.iter().map(|agent| agent.epoch.0).max().unwrap_or(0);
         Epoch((highest + 1).max(self.seq.0).max(self.space.lowest_number()))
     }
 
-    /// Sends away whoever waits for an agent.
+    /// Dismisses the delivery consumers and task claims of an agent.
     fn dismiss(&mut self, agent: AgentNo) {
-        let mut gone: Vec<_> =
+        let mut dismissed: Vec<_> =
             self.space.consumers.iter().filter(|one| one.agent == agent).map(|one| one.id).collect();
-        gone.sort_unstable();
+        dismissed.sort_unstable();
         self.space.consumers.retain(|one| one.agent != agent);
-        self.dismissed.append(&mut gone);
+        self.dismissed.append(&mut dismissed);
         let claimers = self.space.dismiss_claimers(agent);
         self.dismissed.extend(claimers);
     }
 }
 
 pub(super) fn unknown(agent: &AgentId) -> Refused {
-    Refused::new(Code::NotFound, format!("there is no agent {agent}"))
+    Refused::new(Code::NotFound, format!("unknown agent {agent}"))
 }
 
 fn stale_epoch(current: Epoch) -> Refused {
-    let mut refused = Refused::new(Code::StaleEpoch, "the agent was started again");
+    let mut refused = Refused::new(Code::StaleEpoch, "the agent has a newer epoch");
     refused.facts.current_epoch = Some(current.0);
     refused
 }

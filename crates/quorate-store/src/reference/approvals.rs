@@ -1,4 +1,5 @@
-//! Approvals: somebody proposes, somebody else decides about these very bytes, once; what follows is part of it.
+//! Approvals: a proposed action is decided once, by its digest, by another principal. The follow-up messages are part
+//! of the commit.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ impl Space {
         })
     }
 
-    /// One for each that was asked for, one more for each that is over.
+    /// Counts one change per requested approval and one more per ended approval.
     pub(super) fn approval_changes(&self) -> u64 {
         let of = |item: &Item| match item {
             Item::Approval(approval) => 1 + u64::from(approval.state != ApprovalState::Pending),
@@ -31,7 +32,7 @@ impl Space {
         self.items.values().map(of).sum()
     }
 
-    /// When the next approval expires.
+    /// Returns the earliest expiry of a pending approval.
     pub(super) fn next_approval_expiry(&self) -> Option<Timestamp> {
         self.pending_approvals().map(|approval| approval.expires_at).min()
     }
@@ -48,7 +49,7 @@ impl Step<'_> {
     pub(super) fn request_approval(&mut self, ask: &RequestApproval) -> Result<OpResult, Refused> {
         let agent = match &self.commit.principal {
             Principal::Agent(actor) if ask.agent.as_ref().is_some_and(|named| named != actor) => {
-                return Err(Refused::new(Code::Forbidden, "an agent asks for itself"));
+                return Err(Refused::new(Code::Forbidden, "an agent may only request approvals for itself"));
             }
             Principal::Agent(actor) => Some(actor.clone()),
             Principal::System | Principal::Holder { .. } => ask.agent.clone(),
@@ -65,8 +66,8 @@ impl Step<'_> {
         }
         let (now, principal) = (self.now.wall, self.commit.principal.to_string());
         let digest = ActionDigest::of(&ask.document.bytes);
-        let mut asked = Approval {
-            id: ApprovalId::new("-").expect("a good id"),
+        let mut new = Approval {
+            id: ApprovalId::new("-").expect("valid id"),
             agent,
             asked_by: principal,
             asked_at: now,
@@ -86,17 +87,17 @@ impl Step<'_> {
         if let Some(known) = ask.id.as_ref().and_then(|id| self.space.approval(id)) {
             let id = known.id.clone();
             let (digest, expires_at) = (known.digest, known.expires_at);
-            // But for when it was asked and what came of it, it is the same.
-            asked.id = id.clone();
-            asked.asked_at = known.asked_at;
-            asked.seq = known.seq;
-            asked.document = known.document;
-            asked.expires_at = known.asked_at.plus_ms(ask.timeout_ms);
-            asked.state = known.state.clone();
-            return if asked == *known {
+            // The requests are the same if they differ only in time and state.
+            new.id = id.clone();
+            new.asked_at = known.asked_at;
+            new.seq = known.seq;
+            new.document = known.document;
+            new.expires_at = known.asked_at.plus_ms(ask.timeout_ms);
+            new.state = known.state.clone();
+            return if new == *known {
                 Ok(OpResult::ApprovalRequested { id, digest, expires_at })
             } else {
-                Err(Refused::new(Code::Duplicate, format!("{id} is about something else")))
+                Err(Refused::new(Code::Duplicate, format!("approval {id} exists with different content")))
             };
         }
         self.check_session(ask.session.as_deref())?;
@@ -107,10 +108,10 @@ impl Step<'_> {
         }
         let made = format!("apr_0-{}-{}", self.seq, self.asked);
         self.asked += 1;
-        asked.id = ask.id.clone().unwrap_or_else(|| ApprovalId::new(&made).expect("a good id"));
-        asked.document = self.brought(Some(&ask.document)).expect("there is one");
-        let (id, expires_at) = (asked.id.clone(), asked.expires_at);
-        self.set_item(Item::Approval(Box::new(asked)));
+        new.id = ask.id.clone().unwrap_or_else(|| ApprovalId::new(&made).expect("valid id"));
+        new.document = self.brought(Some(&ask.document)).expect("a payload");
+        let (id, expires_at) = (new.id.clone(), new.expires_at);
+        self.set_item(Item::Approval(Box::new(new)));
         Ok(OpResult::ApprovalRequested { id, digest, expires_at })
     }
 
@@ -119,9 +120,9 @@ impl Step<'_> {
         if self.may_reach(from.as_ref(), to) { Ok(()) } else { Err(violation("supervised", "to")) }
     }
 
-    pub(super) fn decide_approval(&mut self, asked: &DecideApproval) -> Result<OpResult, Refused> {
-        let Some(approval) = self.space.approval(&asked.approval).cloned() else {
-            return Err(Refused::new(Code::NotFound, format!("no approval {}", asked.approval)));
+    pub(super) fn decide_approval(&mut self, decide: &DecideApproval) -> Result<OpResult, Refused> {
+        let Some(approval) = self.space.approval(&decide.approval).cloned() else {
+            return Err(Refused::new(Code::NotFound, format!("no approval {}", decide.approval)));
         };
         let by = self.commit.principal.to_string();
         let name = |who: &str| who.split(':').nth(1).map(str::to_owned);
@@ -129,129 +130,134 @@ impl Step<'_> {
         if approval.asked_by == by
             || (!is_agent && name(&by).is_some() && name(&approval.asked_by) == name(&by))
         {
-            return Err(Refused::new(Code::Forbidden, "it is its own"));
+            return Err(Refused::new(Code::Forbidden, "a principal may not decide its own request"));
         }
         match &approval.state {
-            ApprovalState::Expired { .. } => return Err(Refused::new(Code::Expired, "nobody decided")),
+            ApprovalState::Expired { .. } => {
+                return Err(Refused::new(Code::Expired, "the approval has expired"));
+            }
             ApprovalState::Pending if approval.expires_at <= self.now.wall => {
-                return Err(Refused::new(Code::Expired, "nobody decided"));
+                return Err(Refused::new(Code::Expired, "the approval has expired"));
             }
             ApprovalState::Pending => {}
-            _ => return Err(Refused::new(Code::Conflict, "it is decided")),
+            _ => return Err(Refused::new(Code::Conflict, "the approval is already decided")),
         }
-        if approval.digest != asked.digest {
-            return Err(Refused::new(Code::Conflict, "it is about something else"));
+        if approval.digest != decide.digest {
+            return Err(Refused::new(Code::Conflict, "the digest does not match the pending action"));
         }
-        let decision = Decision { by, at: self.now.wall, seq: self.seq, reason: asked.reason.clone() };
-        let state = match &asked.verdict {
+        let decision = Decision { by, at: self.now.wall, seq: self.seq, reason: decide.reason.clone() };
+        let state = match &decide.verdict {
             Verdict::Approve => ApprovalState::Approved(decision),
             Verdict::Reject => ApprovalState::Rejected(decision),
             Verdict::Modify { patch, document } => {
                 let changed = document.as_ref().map(|document| ActionDigest::of(&document.bytes));
                 let Some(digest) = changed.filter(|digest| *digest != approval.digest) else {
-                    return Err(Refused::new(Code::Invalid, "nothing is changed"));
+                    return Err(Refused::new(Code::Invalid, "the modification changes nothing"));
                 };
-                let patch = self.brought(Some(patch)).expect("there is one");
-                let action = self.brought(document.as_ref()).expect("there is one");
+                let patch = self.brought(Some(patch)).expect("a payload");
+                let action = self.brought(document.as_ref()).expect("a payload");
                 ApprovalState::Modified { decision, patch, action, digest }
             }
         };
-        let over = Approval { state, ..approval };
-        let (state, seq) = (over.state.as_str(), self.seq);
-        let digest = match &over.state {
+        let ended = Approval { state, ..approval };
+        let (state, seq) = (ended.state.as_str(), self.seq);
+        let digest = match &ended.state {
             ApprovalState::Modified { digest, .. } => *digest,
-            _ => over.digest,
+            _ => ended.digest,
         };
-        self.set_item(Item::Approval(Box::new(over.clone())));
-        self.say_so(&over)?;
+        self.set_item(Item::Approval(Box::new(ended.clone())));
+        self.send_decision(&ended)?;
         Ok(OpResult::ApprovalDecided { seq, state, digest })
     }
 
-    /// What nobody decided in time, the one that expired first before the others.
+    /// Expires the pending approvals that are due, earliest first.
     pub(super) fn expire_approvals(&mut self) {
         let now = self.now.wall;
         let due = self.space.pending_approvals().filter(|approval| approval.expires_at <= now);
         let mut due: Vec<Approval> = due.cloned().collect();
         due.sort_by_key(|approval| (approval.expires_at, approval.id.clone()));
         for approval in due {
-            let over = Approval { state: ApprovalState::Expired { seq: self.seq, at: now }, ..approval };
-            self.set_item(Item::Approval(Box::new(over.clone())));
-            self.say_so(&over).expect("nothing is approved");
+            let ended = Approval { state: ApprovalState::Expired { seq: self.seq, at: now }, ..approval };
+            self.set_item(Item::Approval(Box::new(ended.clone())));
+            self.send_decision(&ended).expect("nothing is approved");
         }
     }
 
-    /// Sends the approved action on, and tells whoever asked.
-    fn say_so(&mut self, over: &Approval) -> Result<(), Refused> {
-        let approved = match &over.state {
-            ApprovalState::Approved(_) => Some((over.document, over.digest)),
+    /// Sends the approved action to its recipients and notifies the requesting agent.
+    fn send_decision(&mut self, ended: &Approval) -> Result<(), Refused> {
+        let approved = match &ended.state {
+            ApprovalState::Approved(_) => Some((ended.document, ended.digest)),
             ApprovalState::Modified { action, digest, .. } => Some((*action, *digest)),
             _ => None,
         };
         let mut document = String::new();
         if let Some((part, _)) = approved {
-            let bytes = self.bytes_of(part).ok_or_else(|| Refused::new(Code::Conflict, "it was erased"))?;
+            let bytes =
+                self.bytes_of(part).ok_or_else(|| Refused::new(Code::Conflict, "the action was erased"))?;
             document = format!(",\"action\":{}", String::from_utf8_lossy(&bytes));
         }
-        // Plans and cases have plain words only.
-        let quoted = |text: &str| format!("\"{text}\"");
-        let mut words = format!(
+        // Tests use plain words only, so nothing needs escaping.
+        let quoted = |word: &str| format!("\"{word}\"");
+        let mut text = format!(
             "{{\"approval\":{},\"state\":{},\"digest\":\"{}\"",
-            quoted(over.id.as_str()),
-            quoted(over.state.as_str()),
-            approved.map_or(over.digest, |(_, digest)| digest)
+            quoted(ended.id.as_str()),
+            quoted(ended.state.as_str()),
+            approved.map_or(ended.digest, |(_, digest)| digest)
         );
-        if let Some(agent) = over.agent {
-            words.push_str(&format!(",\"agent\":{}", quoted(self.space.agent(agent).id.as_str())));
+        if let Some(agent) = ended.agent {
+            text.push_str(&format!(",\"agent\":{}", quoted(self.space.agent(agent).id.as_str())));
         }
-        match over.state.decision() {
+        match ended.state.decision() {
             Some(decision) => {
-                words.push_str(&format!(",\"decidedBy\":{}", quoted(&decision.by)));
+                text.push_str(&format!(",\"decidedBy\":{}", quoted(&decision.by)));
                 if !decision.reason.is_empty() {
-                    words.push_str(&format!(",\"reason\":{}", quoted(&decision.reason)));
+                    text.push_str(&format!(",\"reason\":{}", quoted(&decision.reason)));
                 }
             }
-            None if !over.default.is_empty() => {
-                words.push_str(&format!(",\"default\":{}", quoted(&over.default)));
+            None if !ended.default.is_empty() => {
+                text.push_str(&format!(",\"default\":{}", quoted(&ended.default)));
             }
             None => {}
         }
-        words.push_str(&document);
-        words.push('}');
+        text.push_str(&document);
+        text.push('}');
         if approved.is_some() {
-            for then in &over.then {
+            for then in &ended.then {
                 if self.space.agent(then.to).removed {
-                    return Err(Refused::new(Code::UnknownRecipient, "it is gone"));
+                    return Err(Refused::new(Code::UnknownRecipient, "the recipient was removed"));
                 }
-                self.may_follow(over.agent, then.to)?;
+                self.may_follow(ended.agent, then.to)?;
                 if self.space.open_count(Home::Agent(then.to)) >= limits::INBOX_MAX {
-                    return Err(Refused::new(Code::QueueFull, "it is full").limit(limits::INBOX_MAX as u64));
+                    return Err(
+                        Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64)
+                    );
                 }
                 if self.deliveries >= limits::DELIVERIES_PER_COMMIT_MAX {
                     return Err(Refused::new(Code::LimitExceeded, "too many deliveries")
                         .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
                 }
-                self.pass_on(over, then.to, &then.action, MessageType::Command, &words);
+                self.send_to(ended, then.to, &then.action, MessageType::Command, &text);
             }
         }
-        if let Some(agent) = over.agent {
+        if let Some(agent) = ended.agent {
             let there = !self.space.agent(agent).removed;
             let room = self.space.open_count(Home::Agent(agent)) < limits::INBOX_MAX;
             if there && room && self.deliveries < limits::DELIVERIES_PER_COMMIT_MAX {
-                self.pass_on(over, agent, "approval.decided", MessageType::Event, &words);
+                self.send_to(ended, agent, "approval.decided", MessageType::Event, &text);
             }
         }
         Ok(())
     }
 
-    fn pass_on(&mut self, over: &Approval, to: AgentNo, action: &str, kind: MessageType, words: &str) {
-        // Which salt the hub takes is its own business.
-        let payload = Payload::seal(Bytes::from(words.to_owned()), [1; 16]);
+    fn send_to(&mut self, ended: &Approval, to: AgentNo, action: &str, kind: MessageType, text: &str) {
+        // The salt is not part of the contract, so any value will do.
+        let payload = Payload::seal(Bytes::from(text.to_owned()), [1; 16]);
         let destination = Destination::Agent(self.space.agent(to).id.clone());
         let mut message = Message::new(destination, action, payload);
         message.kind = kind;
-        message.priority = over.priority;
-        message.correlation_id = Some(over.id.to_string());
-        message.session_id = over.session.clone();
+        message.priority = ended.priority;
+        message.correlation_id = Some(ended.id.to_string());
+        message.session_id = ended.session.clone();
         self.deliveries += 1;
         self.post(&Arc::new(message), [0; 32], vec![Recipient::agent(to)]);
     }

@@ -1,4 +1,4 @@
-//! Chains of messages: how long, how often the same, and what they spend.
+//! Message chains: hop limit, loop detection and budgets.
 
 use std::sync::Arc;
 
@@ -11,42 +11,46 @@ use quorate_core::{
 use crate::reference::step::Step;
 
 impl Step<'_> {
-    /// Too many messages led to it, or it was said twice already in its chain. The last question may be answered.
+    /// Refuses a message with too many hops, or one that was already sent twice in its chain. A question at the hop
+    /// limit may still be answered.
     pub(super) fn check_chain(&self, message: &Message) -> Result<(), Refused> {
         let max = match message.kind {
             MessageType::Response => limits::HOPS_MAX + 1,
             _ => limits::HOPS_MAX,
         };
         if message.hops > max {
-            return Err(Refused::new(Code::LoopRefused, "too long").limit(u64::from(limits::HOPS_MAX)));
+            return Err(Refused::new(Code::LoopRefused, "too many hops").limit(u64::from(limits::HOPS_MAX)));
         }
-        let same = |said: &&Message| {
-            chain(said) == chain(message)
-                && (&said.from, &said.to, &said.action) == (&message.from, &message.to, &message.action)
-                && said.payload.bytes == message.payload.bytes
+        let same = |sent: &&Message| {
+            chain(sent) == chain(message)
+                && (&sent.from, &sent.to, &sent.action) == (&message.from, &message.to, &message.action)
+                && sent.payload.bytes == message.payload.bytes
         };
-        let said = self.space.said.iter().rev().take(limits::CHAIN_WINDOW).filter(same).count();
-        if chain(message).is_some() && said >= limits::SAME_MAX as usize {
-            return Err(Refused::new(Code::LoopRefused, "in a circle").limit(u64::from(limits::SAME_MAX)));
+        let repetitions = self.space.said.iter().rev().take(limits::CHAIN_WINDOW).filter(same).count();
+        if chain(message).is_some() && repetitions >= limits::SAME_MAX as usize {
+            return Err(Refused::new(Code::LoopRefused, "repeated too often in its chain")
+                .limit(u64::from(limits::SAME_MAX)));
         }
         Ok(())
     }
 
-    /// Takes note of a message that was sent.
+    /// Records a sent message for loop detection.
     pub(super) fn say(&mut self, message: &Message) {
         if chain(message).is_some() {
             self.space.said.push(message.clone());
         }
     }
 
-    /// Spends one message of a budget; gives it back if it is low now for the first time.
+    /// Spends one message of a budget. Returns the budget if this message crosses the warning threshold.
     pub(super) fn pay(&mut self, message: &Message) -> Result<Option<Budget>, Refused> {
         let Some(id) = &message.budget else { return Ok(None) };
         let Some(mut budget) = self.budget(&BudgetId::new(id)?) else {
-            return Err(Refused::new(Code::NotFound, "no such budget"));
+            return Err(Refused::new(Code::NotFound, "unknown budget"));
         };
         if budget.messages_used >= budget.messages_max {
-            return Err(Refused::new(Code::BudgetExceeded, "all spent").limit(budget.messages_max));
+            return Err(
+                Refused::new(Code::BudgetExceeded, "the budget is exhausted").limit(budget.messages_max)
+            );
         }
         budget.messages_used += 1;
         let low = budget.messages_used * 100 >= budget.messages_max * 80;
@@ -56,19 +60,19 @@ impl Step<'_> {
         Ok(first.then_some(budget))
     }
 
-    /// Its owner hears of it, or else the coordinators.
+    /// Notifies the owner of a low budget, or the coordinators if the owner cannot be reached.
     pub(super) fn warn(&mut self, budget: &Budget, message: &Message) {
         let can = |number: &AgentNo| {
             let agent = self.space.agent(*number);
             !agent.removed && self.space.open_count(Home::Agent(*number)) < limits::INBOX_MAX
         };
-        let room = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
+        let remaining = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
         let mut to: Vec<AgentNo> = budget.owner.into_iter().filter(can).collect();
         if to.is_empty() {
             let all = (1..=self.space.agents.len() as u64).map(AgentNo);
             to = all.filter(|one| self.space.agent(*one).role == Role::Coordinator && can(one)).collect();
         }
-        to.truncate(room);
+        to.truncate(remaining);
         if to.is_empty() {
             return;
         }
@@ -77,7 +81,7 @@ impl Step<'_> {
             "{{\"budget\":\"{}\",\"messagesUsed\":{},\"messagesMax\":{}}}",
             budget.id, budget.messages_used, budget.messages_max
         );
-        // Which salt the hub takes is its own business.
+        // The salt is not part of the contract, so any value will do.
         let payload = Payload::seal(Bytes::from(text), [1; 16]);
         let warning = Message {
             kind: MessageType::Event,
@@ -95,7 +99,7 @@ impl Step<'_> {
         if let Principal::Agent(_) = self.commit.principal
             && owner != self.actor
         {
-            return Err(Refused::new(Code::Forbidden, "somebody else's budget"));
+            return Err(Refused::new(Code::Forbidden, "the budget belongs to another agent"));
         }
         let spent = before.as_ref().map_or(0, |budget| budget.messages_used);
         let SetBudget { id, messages_max, tokens_max, money_max } = set.clone();
@@ -127,7 +131,7 @@ impl Step<'_> {
     }
 }
 
-/// What says that messages belong together, if another message led to this one and it is no answer.
+/// Returns the id of the chain of a message, or `None` if it starts a chain or is a response.
 fn chain(message: &Message) -> Option<String> {
     let begins = message.hops == 0 && message.causation_id.is_none();
     if begins || message.kind == MessageType::Response {

@@ -1,4 +1,4 @@
-//! What a restore begins: numbers that no earlier history gave out, and nobody who holds anything.
+//! Restore from a backup: begins a new generation with unused numbers and ends all leases and holds.
 
 use quorate_core::{
     AgentNo, Commit, DeliveryId, DeliveryNo, Era, Generation, Now, Principal, RecordKind, Seq,
@@ -9,30 +9,30 @@ use crate::reference::space::{Noted, Space};
 use crate::reference::step::Step;
 
 impl Space {
-    /// The generation of what is made now.
+    /// Returns the current generation.
     pub(super) fn generation(&self) -> Generation {
         self.eras.last().map_or(Generation(0), |era| era.generation)
     }
 
-    /// The generation of what a record made.
+    /// Returns the generation of a record.
     pub(super) fn generation_of(&self, seq: Seq) -> Generation {
         let mut before = self.eras.iter().filter(|era| era.first_seq <= seq);
         before.next_back().map_or(Generation(0), |era| era.generation)
     }
 
-    /// No number below this one is given out in this generation.
+    /// Returns the lower bound of tokens, fencing tokens and epochs in the current generation.
     pub(super) fn lowest_number(&self) -> u64 {
         self.generation().0 << 24
     }
 
-    /// The delivery that an id names, if it is of this history.
+    /// Resolves a delivery id, or returns `None` if its generation does not match.
     pub(super) fn resolve(&self, id: DeliveryId) -> Option<DeliveryNo> {
         let mut before = self.eras.iter().filter(|era| era.first_delivery <= id.number);
-        let made_in = before.next_back().map_or(Generation(0), |era| era.generation);
-        (id.generation == made_in).then_some(id.number)
+        let generation = before.next_back().map_or(Generation(0), |era| era.generation);
+        (id.generation == generation).then_some(id.number)
     }
 
-    /// The space goes on from a backup. Whoever held something may have lost it in the history after that, so it comes back.
+    /// Begins a new generation. Leases and locks of the backup may have ended in the lost history, so all are returned.
     pub(super) fn restore(&mut self, now: Now) {
         let now = decided_at(now, self.newest_at());
         self.let_time_pass(now.wall);
@@ -42,8 +42,8 @@ impl Space {
             first_delivery: DeliveryNo(self.deliveries.len() as u64 + 1),
         };
         self.eras.push(era);
-        let nothing = Commit::new(Principal::System, Vec::new());
-        let mut step = Step::new(self, &nothing, now);
+        let empty = Commit::new(Principal::System, Vec::new());
+        let mut step = Step::new(self, &empty, now);
         for number in (1..=step.space.agents.len() as u64).map(AgentNo) {
             for delivery in step.space.held_by(number) {
                 step.come_back(delivery, "a backup was restored during the last attempt");

@@ -1,4 +1,4 @@
-//! Who gets what next: claims, credit, the order of an inbox, and what time alone brings about.
+//! Dispatch of deliveries: claims, credit, the order of an inbox, sweep, redrive and purge.
 
 use quorate_core::{
     AgentId, AgentNo, Code, ConsumerId, DeliveryId, DeliveryNo, EndState, Handed, Home, IfUnavailable,
@@ -27,7 +27,7 @@ impl Step<'_> {
         };
         let waiting = self.space.consumers.iter().filter(|one| one.agent == number).count();
         if waiting >= limits::CONSUMERS_PER_AGENT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "too many wait for this inbox")
+            return Err(Refused::new(Code::LimitExceeded, "too many consumers wait for this inbox")
                 .limit(limits::CONSUMERS_PER_AGENT_MAX as u64));
         }
         self.space.consumers.retain(|one| one.id != id);
@@ -35,22 +35,22 @@ impl Step<'_> {
         Ok(OpResult::Claimed(taken))
     }
 
-    /// More credit. Whoever had none goes to the end of the line.
+    /// Grants credit to a consumer. A consumer without credit moves to the end of the queue.
     pub(super) fn grant(&mut self, id: ConsumerId, credit: u32) -> OpResult {
         if self.grant_tasks(id, credit) {
             return OpResult::Done;
         }
         if let Some(at) = self.space.consumers.iter().position(|one| one.id == id) {
             let mut consumer = self.space.consumers.remove(at);
-            let place = if consumer.credit == 0 { self.space.consumers.len() } else { at };
+            let position = if consumer.credit == 0 { self.space.consumers.len() } else { at };
             consumer.credit = consumer.credit.saturating_add(credit);
-            self.space.consumers.insert(place, consumer);
+            self.space.consumers.insert(position, consumer);
             self.space.stir_all(consumer.agent);
         }
         OpResult::Done
     }
 
-    /// Whoever listened until now was there until now. Whoever waited for an answer is told of none.
+    /// Closes a consumer of any kind. Its agent counts as active until now. Request waiters are not notified.
     pub(super) fn close(&mut self, id: ConsumerId) -> OpResult {
         self.leave_line(id);
         let of_inbox = self.space.consumers.iter().find(|one| one.id == id).map(|one| one.agent);
@@ -67,7 +67,7 @@ impl Step<'_> {
         OpResult::Done
     }
 
-    /// Who is served next from somewhere: in a pool only somebody who may hold more.
+    /// Returns the consumer that is served next from an inbox or a pool. A pool skips agents at their in-flight limit.
     pub(super) fn first_in_line(&self, home: Home) -> Option<Consumer> {
         let mut waiting = self.space.consumers.iter().filter(|one| self.space.waits_for(one, home));
         let has_room = |one: &&Consumer| self.space.leased_count(one.agent) < limits::IN_FLIGHT_MAX;
@@ -77,7 +77,7 @@ impl Step<'_> {
         }
     }
 
-    /// Takes credit; the consumer goes to the end of the line, or leaves.
+    /// Spends credit. The consumer moves to the end of the queue, or leaves it if it is a one-time consumer.
     pub(super) fn spend(&mut self, id: ConsumerId, count: u32) {
         if let Some(at) = self.space.consumers.iter().position(|one| one.id == id) {
             let mut consumer = self.space.consumers.remove(at);
@@ -93,7 +93,7 @@ impl Step<'_> {
         Token(self.space.last_token)
     }
 
-    /// Leases up to so many deliveries of an inbox, in its order.
+    /// Leases up to `max` deliveries to an agent, in order.
     fn take(&mut self, agent: AgentNo, max: u32, lease_ms: u64) -> Vec<Handed> {
         let mut taken = Vec::new();
         while (taken.len() as u32) < max
@@ -121,7 +121,7 @@ impl Step<'_> {
         taken
     }
 
-    /// Which delivery goes out next. Those that are past their time end here instead.
+    /// Returns the next delivery for an agent. Ends expired deliveries and those that the policy no longer allows.
     fn next_out(&mut self, agent: AgentNo) -> Option<DeliveryNo> {
         loop {
             let (number, fairness) = self.choose(agent)?;
@@ -140,7 +140,8 @@ impl Step<'_> {
         }
     }
 
-    /// The highest priority and of it the oldest; but a lower one has its turn after 64 higher ones or 60 s.
+    /// Chooses the oldest delivery of the highest priority, except that a lower priority is served after 64 higher ones
+    /// or after 60 s.
     fn choose(&self, agent: AgentNo) -> Option<(DeliveryNo, Fairness)> {
         let space = &self.space;
         let remembered = space.fairness[agent.0 as usize - 1];
@@ -152,7 +153,7 @@ impl Step<'_> {
             Place::Ready { since, .. } => since,
             Place::Scheduled { .. } | Place::Leased { .. } | Place::Ended { .. } => Timestamp(u64::MAX),
         };
-        // Of all lower ones the one that has waited longest.
+        // The longest-waiting delivery of any lower priority.
         let lower = ready.iter().filter(|number| of(number).priority < highest);
         let Some(lower) = lower.min_by_key(|number| (since(number), **number)).copied() else {
             return Some((top, Fairness { passed_over: 0, ..remembered }));
@@ -165,13 +166,14 @@ impl Step<'_> {
         Some((top, Fairness { passed_over: remembered.passed_over + 1, ..remembered }))
     }
 
-    /// Hands out what became ready to those who wait for it, inbox by inbox, each consumer in its turn.
+    /// Delivers ready messages to waiting consumers, inbox by inbox, in round-robin order.
     pub(super) fn hand_out(&mut self) {
         for home in std::mem::take(&mut self.space.stirred) {
             while self.space.has_ready(home)
                 && let Some(consumer) = self.first_in_line(home)
             {
-                // Whoever takes from pools takes one at a time, so that it is spread over those who wait.
+                // An agent with pools takes one delivery at a time, which spreads pool deliveries over the waiting
+                // consumers.
                 let pooled = !self.space.pools_of(consumer.agent).is_empty();
                 let most = if pooled { 1 } else { consumer.credit };
                 let taken = self.take(consumer.agent, most, consumer.lease_ms);
@@ -185,7 +187,8 @@ impl Step<'_> {
         }
     }
 
-    /// Leases that are over come back; waiting messages that are past their time end. So many at a time.
+    /// Applies all due timers: returns deliveries with expired leases, ends expired messages, and so on. Bounded per
+    /// call.
     pub(super) fn sweep(&mut self) -> Result<OpResult, Refused> {
         let now = self.now;
         let deadline = |place: &Place| match place {
@@ -214,7 +217,7 @@ impl Step<'_> {
         Ok(OpResult::Done)
     }
 
-    /// A dead letter is given out again, with all its tries.
+    /// Returns a dead letter to its inbox with its attempt count reset.
     pub(super) fn redrive(&mut self, id: DeliveryId) -> Result<OpResult, Refused> {
         let number = self.space.resolve(id).ok_or_else(|| not_found(id))?;
         let delivery = self.space.delivery(number).ok_or_else(|| not_found(id))?;
@@ -235,15 +238,15 @@ impl Step<'_> {
         delivery.place = Place::Ready { since: self.now.wall, by_time: false };
         delivery.to = delivery.to.back_home();
         delivery.attempt = 0;
-        // Whoever redrives it wants it to be there.
+        // A redriven delivery is queued even if its recipient is unavailable.
         delivery.if_unavailable = IfUnavailable::Queue;
         self.changed = true;
         self.space.stir(home);
         Ok(OpResult::Done)
     }
 
-    /// Ends open deliveries of an inbox, or of the pools of a capability: what waits, by priority, then what is scheduled,
-    /// then what a session keeps back, then what is leased.
+    /// Ends open deliveries of an inbox, or of the pools of a capability: ready ones by priority, then scheduled, held
+    /// by a session, and leased ones.
     pub(super) fn purge(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
         let homes = match agent.as_str().strip_prefix("can:") {
             Some(capability) if !capability.is_empty() => {

@@ -1,4 +1,4 @@
-//! Looks at the state at the head.
+//! Inspection of the state at the head.
 
 use quorate_core::{
     AgentFilter, AgentLook, AgentNo, DeliveryLook, DeliveryNo, Home, Inspect, Inspected, Mono, OpResult,
@@ -10,8 +10,8 @@ use crate::reference::space::{Delivery, Place};
 use crate::reference::step::Step;
 
 impl Step<'_> {
-    pub(super) fn inspect(&self, what: &Inspect) -> Result<OpResult, Refused> {
-        let seen = match what {
+    pub(super) fn inspect(&self, query: &Inspect) -> Result<OpResult, Refused> {
+        let seen = match query {
             Inspect::Deliveries { message, first, count } => {
                 let numbers = (0..u64::from(*count)).map(|index| DeliveryNo(first.0 + index));
                 let mut deliveries: Vec<_> = numbers.map(|number| self.look(number)).collect();
@@ -28,7 +28,7 @@ impl Step<'_> {
             }
             Inspect::Inbox { agent, after, limit } => {
                 let number = self.space.agent_number(agent).ok_or_else(|| unknown(agent))?;
-                // What it took from a pool is in its hands as well.
+                // Includes the deliveries that it leased from pools.
                 let here = |one: &Delivery| {
                     let holds = one.is_leased() && one.to.agent_no() == Some(number);
                     one.is_open() && (holds || one.to.home() == Home::Agent(number))
@@ -83,7 +83,7 @@ impl Step<'_> {
         })
     }
 
-    /// Ready ones of a higher priority, or of the same and older.
+    /// Counts the ready deliveries before this one: of a higher priority, or older and of the same priority.
     fn ahead(&self, number: DeliveryNo) -> Option<usize> {
         let is_ready = |one: &Delivery| self.space.is_ready(one);
         let this = self.space.delivery(number).filter(|one| is_ready(one))?;
@@ -110,7 +110,7 @@ impl Step<'_> {
         let status = match agent.presence.status {
             Status::Idle if !held.is_empty() || !tasks.is_empty() => Status::Working,
             Status::Idle if asking > 0 || waits => Status::Waiting,
-            said => said,
+            reported => reported,
         };
         let heard = self.space.heard[number.0 as usize - 1];
         let silence_ms = self.space.silence_ms(number).filter(|_| !self.space.is_listened_for(number));

@@ -1,4 +1,4 @@
-//! What the holder of a delivery may do with it, and how a delivery comes back.
+//! Operations of a lease holder, and the return of deliveries.
 
 use quorate_core::{
     AgentId, Code, DeliveryId, DeliveryNo, EndState, Extend, Handed, LeaseRef, Nack, NackThen, OpResult,
@@ -24,7 +24,7 @@ impl Step<'_> {
         Ok(OpResult::Acked { seq: self.seq })
     }
 
-    /// Each as if it were acked by itself; every stale one is named.
+    /// Acks each lease like a single ack. A refusal lists every stale one.
     pub(super) fn ack_many(&mut self, leases: &[LeaseRef]) -> Result<OpResult, Refused> {
         let mut earlier = Vec::new();
         let mut stale: Option<Refused> = None;
@@ -53,16 +53,16 @@ impl Step<'_> {
         match nack.then {
             NackThen::Dead => self.end(number, EndState::Dead, reason.into()),
             NackThen::Release => {
-                // Not tried: the try does not count, so it cannot have been the last.
+                // A release does not count as an attempt, so the delivery cannot be dead-lettered by it.
                 self.space.delivery_mut(number).attempt -= 1;
-                self.wait_again(number, 0);
+                self.return_to_inbox(number, 0);
             }
-            NackThen::Retry { delay_ms } => self.try_again(number, reason, delay_ms),
+            NackThen::Retry { delay_ms } => self.retry_later(number, reason, delay_ms),
         }
         Ok(OpResult::Done)
     }
 
-    /// Leaves no record. A restart knows the longest that was promised.
+    /// Extends a lease without a record. A restart restores the longest duration that was granted.
     pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, Refused> {
         let number = self.made(extend.lease)?;
         self.held(extend.lease, number)?;
@@ -74,7 +74,7 @@ impl Step<'_> {
         Ok(OpResult::Done)
     }
 
-    /// What an agent holds, as it was given out, and for as long again. Leaves no record.
+    /// Returns the leased deliveries of an agent under their current tokens and renews the leases. Leaves no record.
     pub(super) fn resume(&mut self, agent: &AgentId, length_ms: u64) -> Result<OpResult, Refused> {
         let number = self.own(agent)?;
         let until = self.now.mono.plus_ms(length_ms);
@@ -92,22 +92,22 @@ impl Step<'_> {
         Ok(OpResult::Claimed(held))
     }
 
-    /// The lease ended without the holder: at its time, or because its agent was started again.
+    /// Ends a lease without its holder: it expired, or the agent went away.
     pub(super) fn come_back(&mut self, number: DeliveryNo, reason: &str) {
-        self.try_again(number, reason, 0);
+        self.retry_later(number, reason, 0);
     }
 
-    fn try_again(&mut self, number: DeliveryNo, reason: &str, delay_ms: u64) {
+    fn retry_later(&mut self, number: DeliveryNo, reason: &str, delay_ms: u64) {
         let delivery = self.space.delivery_mut(number);
         if delivery.attempt >= delivery.attempts_max && !delivery.is_expired(self.now.wall) {
             self.end(number, EndState::Dead, reason.into());
         } else {
-            self.wait_again(number, delay_ms);
+            self.return_to_inbox(number, delay_ms);
         }
     }
 
-    /// A held delivery waits again, unless its message is past its time.
-    fn wait_again(&mut self, number: DeliveryNo, delay_ms: u64) {
+    /// Returns a leased delivery to its inbox, unless its message has expired.
+    fn return_to_inbox(&mut self, number: DeliveryNo, delay_ms: u64) {
         let now = self.now.wall;
         let delivery = self.space.delivery_mut(number);
         if delivery.is_expired(now) {
@@ -128,27 +128,28 @@ impl Step<'_> {
         }
     }
 
-    /// The number of a delivery that was made at some time.
+    /// Resolves the delivery of a lease, whether open or ended.
     fn made(&self, lease: LeaseRef) -> Result<DeliveryNo, Refused> {
         let number =
             self.space.resolve(lease.delivery).filter(|number| self.space.delivery(*number).is_some());
         number.ok_or_else(|| not_found(lease.delivery))
     }
 
-    /// Only the recipient, or the hub, and only with the token of the current lease.
+    /// Checks that the principal is the recipient or the hub and that the token is the current one.
     fn held(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), Refused> {
-        let stale = || Refused::new(Code::StaleLease, format!("the lease of {} is over", lease.delivery));
+        let stale =
+            || Refused::new(Code::StaleLease, format!("the lease of delivery {} has ended", lease.delivery));
         let Some(delivery) = self.space.delivery(number).filter(|one| one.is_open()) else {
             return Err(stale());
         };
         if let Principal::Agent(_) = self.commit.principal
             && self.actor != delivery.to.agent_no()
         {
-            // What lies in a pool, or was taken from it by somebody else, is not theirs any more.
+            // A pool delivery that is unclaimed or leased by another agent is no longer theirs.
             if delivery.to.pool_no().is_some() {
                 return Err(stale());
             }
-            return Err(Refused::new(Code::Forbidden, "only the recipient may do this"));
+            return Err(Refused::new(Code::Forbidden, "only the recipient may end the delivery"));
         }
         match delivery.place {
             Place::Leased { token, .. } if token == lease.token => Ok(()),

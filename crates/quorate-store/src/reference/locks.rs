@@ -1,4 +1,4 @@
-//! Locks, in plain lists: who holds what is in the items, until when and who waits is beside them.
+//! Locks in plain lists. Grants are stored in the items; deadlines and waiters are in-memory state.
 
 use quorate_core::{
     AcquireLocks, AgentNo, Code, ConsumerId, DeliveryNo, Fence, FenceRef, Grant, Item, ItemKey, ItemKind,
@@ -9,7 +9,7 @@ use quorate_core::{
 use crate::reference::space::Space;
 use crate::reference::step::Step;
 
-/// Until when a lock is held.
+/// Deadline of a granted lock.
 #[derive(Clone)]
 pub(super) struct Hold {
     pub(super) name: LockName,
@@ -18,7 +18,7 @@ pub(super) struct Hold {
     pub(super) deadline: Mono,
 }
 
-/// Somebody who waits for locks. The list is in the order in which they came.
+/// Waiter for one or more locks. The list of waiters is in order of arrival.
 #[derive(Clone)]
 pub(super) struct LockWaiter {
     pub(super) id: ConsumerId,
@@ -28,9 +28,9 @@ pub(super) struct LockWaiter {
     pub(super) priority: Priority,
     pub(super) capacity: Option<u32>,
     pub(super) within: Option<DeliveryNo>,
-    /// The newest record when it began to wait.
+    /// Newest record when the wait began.
     pub(super) since: Seq,
-    /// The how many-th to wait for locks or tasks it was.
+    /// Ordinal of this wait among all waits for locks and tasks.
     pub(super) turn: u64,
 }
 
@@ -42,12 +42,12 @@ impl Space {
         }
     }
 
-    /// Everybody who waits for locks, in the order of their turn.
+    /// Returns the lock waiters in the order in which they are served.
     pub(super) fn lock_line(&self) -> Vec<LockWaiter> {
-        let mut line = self.lock_waiters.clone();
-        // Those of the same priority stay in the order in which they came.
-        line.sort_by_key(|waiter| std::cmp::Reverse(waiter.priority));
-        line
+        let mut queue = self.lock_waiters.clone();
+        // The sort is stable: waiters of the same priority stay in order of arrival.
+        queue.sort_by_key(|waiter| std::cmp::Reverse(waiter.priority));
+        queue
     }
 
     fn waiting_for(&self, name: &LockName) -> usize {
@@ -64,13 +64,13 @@ impl Step<'_> {
         let holds = |name: &&LockName| self.grants_of(name).iter().any(|grant| grant.holder == agent);
         let all: Vec<_> = self.all_locks();
         if all.iter().filter(holds).count() + names.len() > limits::LOCKS_PER_AGENT_MAX {
-            return Err(too_much(limits::LOCKS_PER_AGENT_MAX));
+            return Err(too_many_waits(limits::LOCKS_PER_AGENT_MAX));
         }
         for name in &names {
             if let (Some(lock), Some(capacity)) = (self.space.lock(name), ask.capacity) {
                 let in_use = !lock.grants.is_empty() || self.space.waiting_for(name) > 0;
                 if in_use && lock.capacity != capacity {
-                    return Err(Refused::new(Code::Conflict, "it has another capacity")
+                    return Err(Refused::new(Code::Conflict, "the lock has another capacity")
                         .limit(u64::from(lock.capacity)));
                 }
             }
@@ -94,19 +94,20 @@ impl Step<'_> {
             return Ok(OpResult::Locked(self.hold_all(&waiter)));
         }
         match ask.waiting {
-            Waiting::No => Err(Refused::new(Code::Timeout, "not all of them are free")),
-            Waiting::Once(id) | Waiting::Standing(id) => self.stand_in_line(LockWaiter { id, ..waiter }),
+            Waiting::No => Err(Refused::new(Code::Timeout, "not all locks are free")),
+            Waiting::Once(id) | Waiting::Standing(id) => self.enqueue(LockWaiter { id, ..waiter }),
         }
     }
 
-    fn stand_in_line(&mut self, waiter: LockWaiter) -> Result<OpResult, Refused> {
+    fn enqueue(&mut self, waiter: LockWaiter) -> Result<OpResult, Refused> {
         self.leave_line(waiter.id);
         let mine = self.space.lock_waiters.iter().filter(|other| other.agent == waiter.agent).count();
         if mine >= limits::LOCK_WAITS_PER_AGENT_MAX {
-            return Err(too_much(limits::LOCK_WAITS_PER_AGENT_MAX));
+            return Err(too_many_waits(limits::LOCK_WAITS_PER_AGENT_MAX));
         }
         if waiter.names.iter().any(|name| self.space.waiting_for(name) >= limits::LOCK_QUEUE_MAX) {
-            return Err(Refused::new(Code::QueueFull, "too many wait").limit(limits::LOCK_QUEUE_MAX as u64));
+            return Err(Refused::new(Code::QueueFull, "too many waiters for a lock")
+                .limit(limits::LOCK_QUEUE_MAX as u64));
         }
         self.look_from_now_on();
         self.space.lock_waiters.push(waiter);
@@ -134,7 +135,7 @@ impl Step<'_> {
         self.space.lock(name).map(|lock| lock.grants).unwrap_or_default()
     }
 
-    /// Whether one more may hold a lock, if somebody who speaks of this capacity asks.
+    /// Whether the lock has room for another holder that requests this capacity.
     fn has_room(&self, name: &LockName, capacity: Option<u32>) -> bool {
         let lock = self.space.lock(name);
         let grants = lock.as_ref().map_or(0, |lock| lock.grants.len());
@@ -205,7 +206,7 @@ impl Step<'_> {
                     if matches!(self.commit.principal, Principal::Agent(_))
                         && self.actor != Some(grant.holder)
                     {
-                        return Err(Refused::new(Code::Forbidden, "somebody else holds it"));
+                        return Err(Refused::new(Code::Forbidden, "the lock is held by another agent"));
                     }
                 }
             }
@@ -223,8 +224,8 @@ impl Step<'_> {
         }
     }
 
-    /// A fence is good while it is held, and as long as nobody was given a higher one: after a restore nobody knows that
-    /// of the fences before it.
+    /// Checks a fencing token. It is valid while the lock is held with it, or while it is the newest one. Tokens from
+    /// before a restore are not known to be the newest.
     pub(super) fn check_fence(&self, named: Option<&FenceRef>) -> Result<(), Refused> {
         let Some(named) = named else { return Ok(()) };
         let lock = self.space.lock(&named.lock).ok_or_else(|| no_lock(&named.lock))?;
@@ -235,19 +236,19 @@ impl Step<'_> {
 
     pub(super) fn expire_holds(&mut self) {
         let now = self.now.mono;
-        let over: Vec<_> = self.space.holds.iter().filter(|hold| hold.deadline <= now).cloned().collect();
-        for hold in over {
+        let expired: Vec<_> = self.space.holds.iter().filter(|hold| hold.deadline <= now).cloned().collect();
+        for hold in expired {
             self.end_hold(&hold.name, hold.fence);
         }
     }
 
-    /// An agent is gone: its locks come back, and it waits no longer.
+    /// Releases the locks of an agent and dismisses its lock waiters.
     pub(super) fn return_locks(&mut self, agent: AgentNo) {
-        let gone = self.space.lock_waiters.iter().filter(|waiter| waiter.agent == agent);
-        let mut gone: Vec<_> = gone.map(|waiter| waiter.id).collect();
-        gone.sort_unstable();
+        let waiters = self.space.lock_waiters.iter().filter(|waiter| waiter.agent == agent);
+        let mut dismissed: Vec<_> = waiters.map(|waiter| waiter.id).collect();
+        dismissed.sort_unstable();
         self.space.lock_waiters.retain(|waiter| waiter.agent != agent);
-        self.dismissed.append(&mut gone);
+        self.dismissed.append(&mut dismissed);
         for name in self.all_locks() {
             for grant in self.grants_of(&name) {
                 if grant.holder == agent {
@@ -257,13 +258,13 @@ impl Step<'_> {
         }
     }
 
-    /// Whoever is first at all the locks it waits for gets them as soon as all have room.
+    /// Grants locks to every waiter that is first in the queue of all its locks, once all of them have room.
     pub(super) fn serve_locks(&mut self) {
         loop {
-            let line = self.space.lock_line();
-            let ready = line.iter().enumerate().find(|(index, waiter)| {
+            let queue = self.space.lock_line();
+            let ready = queue.iter().enumerate().find(|(index, waiter)| {
                 waiter.names.iter().all(|name| {
-                    let first = line[..*index].iter().all(|other| !other.names.contains(name));
+                    let first = queue[..*index].iter().all(|other| !other.names.contains(name));
                     first && self.has_room(name, waiter.capacity)
                 })
             });
@@ -276,15 +277,15 @@ impl Step<'_> {
 }
 
 fn no_lock(name: &LockName) -> Refused {
-    Refused::new(Code::NotFound, format!("there is no lock {name}"))
+    Refused::new(Code::NotFound, format!("unknown lock {name}"))
 }
 
 fn stale(newest: Fence) -> Refused {
-    let mut refused = Refused::new(Code::StaleFence, "somebody else was given it");
+    let mut refused = Refused::new(Code::StaleFence, "the fencing token is stale");
     refused.facts.current_fence = Some(newest.0);
     refused
 }
 
-fn too_much(limit: usize) -> Refused {
-    Refused::new(Code::LimitExceeded, "too many locks").limit(limit as u64)
+fn too_many_waits(limit: usize) -> Refused {
+    Refused::new(Code::LimitExceeded, "too many waits for locks").limit(limit as u64)
 }

@@ -1,4 +1,4 @@
-//! Context memory: one line of versions for each key, none ever used twice.
+//! Context memory: a sequence of versions per key, none of which is ever reused.
 
 use bytes::Bytes;
 use quorate_core::{
@@ -31,13 +31,13 @@ impl Step<'_> {
         self.check_fence(delete.fence.as_ref())?;
         self.expect(&delete.key, delete.expect)?;
         if self.live_version(&delete.key) == Version(0) {
-            return Err(Refused::new(Code::NotFound, format!("there is no entry {}", delete.key)));
+            return Err(Refused::new(Code::NotFound, format!("unknown entry {}", delete.key)));
         }
         let tombstone = self.tombstone(&delete.key);
         Ok(self.write(&delete.key, tombstone))
     }
 
-    /// The version that ends an entry.
+    /// Builds the tombstone version of an entry.
     pub(super) fn tombstone(&self, key: &Key) -> EntryVersion {
         EntryVersion {
             head: self.next_head(key, true),
@@ -51,7 +51,7 @@ impl Step<'_> {
         }
     }
 
-    /// Blanks a payload of an earlier record. What is blank already stays so, without a record.
+    /// Erases a payload of an earlier record. Erasing it again is a no-op without a record.
     pub(super) fn erase(&mut self, erase: ErasePayload) -> Result<OpResult, Refused> {
         let record = erase.seq.0.checked_sub(1).and_then(|index| {
             let index = usize::try_from(index).ok()?;
@@ -65,7 +65,7 @@ impl Step<'_> {
             part.bytes = Bytes::from(vec![0; part.bytes.len()]);
             part.salt = [0; 16];
             self.changed = true;
-            // A fingerprint would confirm a guess of what was erased.
+            // A fingerprint would let a client confirm a guess of the erased content.
             for sent in &mut self.space.messages {
                 if (sent.seq, sent.part) == (erase.seq, erase.part) {
                     sent.fingerprint = [0; 32];
@@ -76,7 +76,7 @@ impl Step<'_> {
         Ok(OpResult::Done)
     }
 
-    /// The version that can be read now; 0 if there is none.
+    /// Returns the live version of an entry, or 0 if there is none.
     fn live_version(&self, key: &Key) -> Version {
         let newest = self.space.entries.get(key).and_then(|versions| versions.last());
         newest.filter(|newest| !newest.head.deleted).map_or(Version(0), |newest| newest.head.version)
@@ -93,7 +93,7 @@ impl Step<'_> {
         }
     }
 
-    /// One more than any version before, tombstones included.
+    /// Returns the head of the next version, which is greater than every earlier one, including tombstones.
     pub(super) fn next_head(&self, key: &Key, deleted: bool) -> EntryHead {
         let newest = self.space.entries.get(key).and_then(|versions| versions.last());
         let next = newest.map_or(0, |newest| newest.head.version.0) + 1;

@@ -1,4 +1,4 @@
-//! The rules of the space.
+//! Policy of the space, and updates of items.
 
 use quorate_core::{
     AgentId, AgentNo, Code, Created, DeliveryNo, EscalateTo, Home, InForce, Item, ItemKey, ItemKind, Message,
@@ -16,7 +16,7 @@ impl Space {
         }
     }
 
-    /// What somebody is who sent a message: nobody in particular for the hub, and a worker once it is gone.
+    /// Returns the role of a sender: `None` for the hub, worker for a removed agent.
     pub(super) fn role_of(&self, from: Option<&AgentId>) -> Option<Role> {
         let id = from?;
         Some(self.agent_number(id).map_or(Role::Worker, |number| self.agent(number).role))
@@ -36,7 +36,7 @@ impl Step<'_> {
         Ok(OpResult::Done)
     }
 
-    /// Under supervision nobody makes itself a leader.
+    /// Checks that an agent in a supervised space does not make itself a coordinator.
     pub(super) fn may_lead(&self, known: Option<AgentNo>, role: Role) -> Result<(), Refused> {
         let leads = known.is_some_and(|number| self.space.agent(number).role == Role::Coordinator);
         let supervised = self.space.policy().rules.preset == Preset::Supervised;
@@ -47,7 +47,7 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// Whether a message of this sender may get to this agent, as things are now.
+    /// Whether the current policy allows messages from this sender to this agent.
     pub(super) fn may_reach(&self, from: Option<&AgentId>, to: AgentNo) -> bool {
         let supervised = self.space.policy().rules.preset == Preset::Supervised;
         let leads = |role: Option<Role>| matches!(role, None | Some(Role::Coordinator));
@@ -55,7 +55,7 @@ impl Step<'_> {
         !supervised || leads(self.space.role_of(from)) || leads(Some(to.role)) || from == Some(&to.id)
     }
 
-    /// Whether the rules have changed so that a waiting delivery may not get to this agent any more.
+    /// Whether a policy change since the send forbids this delivery.
     pub(super) fn is_barred(&self, number: DeliveryNo, agent: AgentNo) -> bool {
         let Some(delivery) = self.space.delivery(number) else { return false };
         let since = self.space.policy().supervised_since;
@@ -77,7 +77,7 @@ impl Step<'_> {
         if allowed { Ok(()) } else { Err(violation("supervised", "to")) }
     }
 
-    /// Whether a sender reaches the coordinators only.
+    /// Whether a sender may reach coordinators only.
     pub(super) fn is_confined(&self, from: Option<&AgentId>) -> bool {
         let supervised = self.space.policy().rules.preset == Preset::Supervised;
         supervised && !matches!(self.space.role_of(from), None | Some(Role::Coordinator))
@@ -102,7 +102,7 @@ impl Step<'_> {
         if lengths.iter().all(|length| *length <= max as usize) {
             return Ok(());
         }
-        Err(Refused::new(Code::TooLarge, "too large here")
+        Err(Refused::new(Code::TooLarge, "the payload exceeds the limit of the policy")
             .limit(u64::from(max))
             .rule("payloadBytesMax", "payload"))
     }
@@ -118,22 +118,22 @@ impl Step<'_> {
             if rules.structured && message.in_reply_to.is_none() {
                 return Err(violation("structured", "inReplyTo"));
             }
-            return self.gives_reasons(message.confidence.is_some(), rationale);
+            return self.require_reasons(message.confidence.is_some(), rationale);
         }
         self.not_too_long(rationale)
     }
 
-    /// Whoever ends a piece of work says how sure it is and why, where that is asked for; the hub need not.
-    pub(super) fn says_why(&self, sure: bool, rationale: &str) -> Result<(), Refused> {
+    /// Checks that an agent that ends work gives a confidence and a rationale if the policy requires them.
+    pub(super) fn says_why(&self, has_confidence: bool, rationale: &str) -> Result<(), Refused> {
         match self.commit.principal {
-            Principal::Agent(_) => self.gives_reasons(sure, rationale),
+            Principal::Agent(_) => self.require_reasons(has_confidence, rationale),
             Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 
-    fn gives_reasons(&self, sure: bool, rationale: &str) -> Result<(), Refused> {
+    fn require_reasons(&self, has_confidence: bool, rationale: &str) -> Result<(), Refused> {
         let rules = self.space.policy().rules;
-        if rules.confidence && !sure {
+        if rules.confidence && !has_confidence {
             return Err(violation("confidence", "confidence"));
         }
         if rules.rationale && rationale.trim().is_empty() {
@@ -147,27 +147,27 @@ impl Step<'_> {
         if rationale.chars().count() <= max as usize {
             return Ok(());
         }
-        Err(Refused::new(Code::TooLarge, "too long here")
+        Err(Refused::new(Code::TooLarge, "the rationale exceeds the limit of the policy")
             .limit(u64::from(max))
             .rule("rationaleCharsMax", "rationale"))
     }
 
-    /// Under supervision an agent gives work to those only whom it may reach, by name.
+    /// Checks that an agent in a supervised space assigns tasks by name and only to agents it may reach.
     pub(super) fn may_give(&self, new: &NewTask) -> Result<(), Refused> {
-        let Principal::Agent(maker) = &self.commit.principal else { return Ok(()) };
-        if !self.is_confined(Some(maker)) {
+        let Principal::Agent(creator) = &self.commit.principal else { return Ok(()) };
+        if !self.is_confined(Some(creator)) {
             return Ok(());
         }
         let mut named: Vec<_> = new.agent.iter().collect();
-        if let EscalateTo::Agent(told) = &new.escalate_to {
-            named.push(told);
+        if let EscalateTo::Agent(agent) = &new.escalate_to {
+            named.push(agent);
         }
         let mut numbers = named.into_iter().filter_map(|id| self.space.agent_number(id));
-        let barred = numbers.any(|number| !self.may_reach(Some(maker), number));
+        let barred = numbers.any(|number| !self.may_reach(Some(creator), number));
         if barred || new.agent.is_none() { Err(violation("supervised", "to")) } else { Ok(()) }
     }
 
-    /// Writes down the new state of an item.
+    /// Stores the new state of an item.
     pub(super) fn set_item(&mut self, item: Item) {
         self.changed = true;
         let key = item.key();
@@ -183,6 +183,6 @@ impl Step<'_> {
     }
 }
 
-pub(super) fn violation(rule: &str, place: &str) -> Refused {
-    Refused::new(Code::PolicyViolation, "the rules do not let this through").rule(rule, place)
+pub(super) fn violation(rule: &str, field: &str) -> Refused {
+    Refused::new(Code::PolicyViolation, "the policy forbids this").rule(rule, field)
 }

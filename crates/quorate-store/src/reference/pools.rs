@@ -1,11 +1,11 @@
-//! Pools: who may take from them, and who waits for what.
+//! Pools: membership, and the consumers that wait for them.
 
 use quorate_core::{Agent, AgentNo, Home, Item, Pool, PoolNo, Role, Takers};
 
 use crate::reference::space::{Consumer, Space};
 
 impl Space {
-    /// All pools, by id.
+    /// Returns all pools, ordered by id.
     pub(super) fn pools(&self) -> Vec<Pool> {
         let pool = |item: &Item| match item {
             Item::Pool(pool) => Some(pool.clone()),
@@ -14,7 +14,8 @@ impl Space {
         self.items.values().filter_map(pool).collect()
     }
 
-    /// The pools that an agent may take from: it can do what they ask for, and leads where they ask for that.
+    /// Returns the pools that an agent may take from: it has the capability, and the role if the pool is for
+    /// coordinators.
     pub(super) fn pools_of(&self, agent: AgentNo) -> Vec<PoolNo> {
         let Agent { capabilities, role, removed, .. } = self.agent(agent);
         let mut pools = self.pools();
@@ -28,7 +29,7 @@ impl Space {
         numbers
     }
 
-    /// Whether what waits there may go to this agent.
+    /// Whether this agent may take deliveries from an inbox or a pool.
     pub(super) fn may_take(&self, agent: AgentNo, home: Home) -> bool {
         match home {
             Home::Agent(other) => other == agent,
@@ -36,7 +37,7 @@ impl Space {
         }
     }
 
-    /// What people know a place by.
+    /// Returns the display name of an inbox or a pool.
     pub(super) fn name_of(&self, home: Home) -> String {
         match home {
             Home::Agent(agent) => self.agent(agent).id.to_string(),
@@ -47,16 +48,16 @@ impl Space {
         }
     }
 
-    /// Whether somebody waits for what lies there, with credit.
+    /// Whether a consumer has credit and may take from an inbox or a pool.
     pub(super) fn waits_for(&self, consumer: &Consumer, home: Home) -> bool {
         consumer.credit > 0 && self.may_take(consumer.agent, home)
     }
 
-    /// Whoever waits for an agent goes to the end of the line: it stands in another line now.
+    /// Moves the consumers of an agent to the end of the queue, after its set of pools has changed.
     pub(super) fn requeue(&mut self, agent: AgentNo) {
-        let (mut moved, mut line): (Vec<_>, Vec<_>) =
+        let (mut moved, mut queue): (Vec<_>, Vec<_>) =
             self.consumers.drain(..).partition(|one| one.agent == agent);
-        line.append(&mut moved);
-        self.consumers = line;
+        queue.append(&mut moved);
+        self.consumers = queue;
     }
 }

@@ -1,4 +1,4 @@
-//! Who is there, and what becomes of messages for those who are not.
+//! Presence of agents, and handling of messages for unavailable recipients.
 
 use quorate_core::{
     AgentNo, Code, DeliveryNo, EndState, Health, Heartbeat, Home, IfUnavailable, Message, MessageId,
@@ -9,7 +9,7 @@ use crate::reference::space::{Place, Space};
 use crate::reference::step::Step;
 
 impl Space {
-    /// How long an agent may be silent; `None` if nobody looks.
+    /// Returns the time without activity after which an agent is offline, or `None` if it is not monitored.
     pub(super) fn silence_ms(&self, agent: AgentNo) -> Option<u64> {
         let agent = self.agent(agent);
         let watched = agent.heartbeat_ms > 0 && !agent.removed && agent.presence.status != Status::Offline;
@@ -25,7 +25,7 @@ impl Space {
             || self.waiters.keys().any(asks)
     }
 
-    /// Deliveries for somebody offline that do not want to wait.
+    /// Returns the deliveries for offline agents that must not be queued.
     pub(super) fn displaced(&self) -> Vec<DeliveryNo> {
         let mut displaced = self.deliveries_where(|one| {
             let Home::Agent(agent) = one.to.home() else { return false };
@@ -39,7 +39,7 @@ impl Space {
 }
 
 impl Step<'_> {
-    /// A sign of life. The hub looks again when the agent may have been silent for too long, or sooner.
+    /// Records activity of an agent and schedules the next presence check.
     pub(super) fn hear_of(&mut self, agent: AgentNo) {
         self.space.heard[agent.0 as usize - 1] = self.now.mono;
         if let Some(silence_ms) = self.space.silence_ms(agent) {
@@ -65,7 +65,7 @@ impl Step<'_> {
 
     pub(super) fn heard(&mut self, agents: &[AgentNo]) -> Result<OpResult, Refused> {
         if let Principal::Agent(_) = self.commit.principal {
-            return Err(Refused::new(Code::Forbidden, "only the hub hears everybody"));
+            return Err(Refused::new(Code::Forbidden, "only the hub may report heartbeats of other agents"));
         }
         for number in agents {
             let known = self.space.agents.get((number.0 as usize).wrapping_sub(1));
@@ -85,14 +85,14 @@ impl Step<'_> {
         }
     }
 
-    /// Whoever acts is there.
+    /// Marks an agent as available, because it has acted.
     pub(super) fn come_back_online(&mut self, number: AgentNo) {
         let presence = self.space.agent(number).presence.clone();
         let status = if presence.status == Status::Offline { Status::Idle } else { presence.status };
         self.set_presence(number, Presence { status, available: true, ..presence });
     }
 
-    /// It was asked alone and did not answer in time.
+    /// Marks an agent as unavailable, because a request to it alone timed out.
     pub(super) fn did_not_answer(&mut self, number: AgentNo) {
         if !self.space.agent(number).removed {
             let presence = self.space.agent(number).presence.clone();
@@ -100,18 +100,19 @@ impl Step<'_> {
         }
     }
 
-    /// When it is time to look: whoever was silent for three heartbeats and has nobody listening is offline.
+    /// If a presence check is due, marks agents as offline that missed three heartbeats and have no open wait. Then
+    /// handles the deliveries of offline agents.
     pub(super) fn look_for_the_silent(&mut self) {
         let now = self.now.mono;
         if self.space.presence_at.is_some_and(|at| at <= now) {
             let mut next = None;
             for number in (1..=self.space.agents.len() as u64).map(AgentNo) {
                 let Some(silence_ms) = self.space.silence_ms(number) else { continue };
-                let heard = match self.space.is_listened_for(number) {
+                let last_seen = match self.space.is_listened_for(number) {
                     true => now,
                     false => self.space.heard[number.0 as usize - 1],
                 };
-                let until = heard.plus_ms(silence_ms);
+                let until = last_seen.plus_ms(silence_ms);
                 if until > now {
                     next = Some(next.map_or(until, |next: quorate_core::Mono| next.min(until)));
                 } else {
@@ -144,7 +145,7 @@ impl Step<'_> {
             self.space.messages.iter().find(|sent| (sent.seq, sent.n) == (delivery.seq, delivery.n));
         let message = message.map(|sent| sent.message.clone());
         let to = match (delivery.if_unavailable, message) {
-            (IfUnavailable::Redirect, Some(message)) => self.somebody_else(away, &message, &[]),
+            (IfUnavailable::Redirect, Some(message)) => self.find_substitute(away, &message, &[]),
             _ => None,
         };
         self.changed = true;
@@ -165,7 +166,7 @@ impl Step<'_> {
         self.space.stir(Home::Agent(to));
     }
 
-    /// The recipients as the sender wants them: with others for those who are away, or none at all.
+    /// Applies the sender's choice for unavailable recipients: queues, redirects, or refuses the message.
     pub(super) fn within_reach(
         &self,
         message: &Message,
@@ -179,16 +180,18 @@ impl Step<'_> {
             let to = match message.if_unavailable {
                 IfUnavailable::Queue => continue,
                 IfUnavailable::Fail => None,
-                IfUnavailable::Redirect => self.somebody_else(agent, message, &recipients),
+                IfUnavailable::Redirect => self.find_substitute(agent, message, &recipients),
             };
             let to = to.map(Recipient::agent);
-            recipients[index] = to.ok_or_else(|| Refused::new(Code::Unavailable, "nobody can be reached"))?;
+            recipients[index] =
+                to.ok_or_else(|| Refused::new(Code::Unavailable, "the recipient is unavailable"))?;
         }
         Ok(recipients)
     }
 
-    /// Somebody who is there and answers the action or shares a capability: of those the least loaded, then the oldest.
-    fn somebody_else(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
+    /// Finds a substitute: an available agent that supports the action or shares a capability. Prefers the shortest
+    /// inbox, then the lowest number.
+    fn find_substitute(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
         let mut best: Option<AgentNo> = None;
         for number in (1..=self.space.agents.len() as u64).map(AgentNo) {
             let agent = self.space.agent(number);

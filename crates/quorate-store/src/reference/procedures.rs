@@ -1,4 +1,4 @@
-//! Procedures: whoever drives one goes on from the version that it saw, or not at all.
+//! Procedures: a step applies only to the version that its driver has seen.
 
 use std::sync::Arc;
 
@@ -44,7 +44,10 @@ impl Step<'_> {
             return if self.is_same(known, start, driver.as_ref()) {
                 Ok(OpResult::ProcedureStarted { id: known.id.clone() })
             } else {
-                Err(Refused::new(Code::Duplicate, format!("{} is another procedure", known.id)))
+                Err(Refused::new(
+                    Code::Duplicate,
+                    format!("procedure {} exists with different content", known.id),
+                ))
             };
         }
         let running = self.space.procedures().filter(|one| one.status == ProcedureStatus::Running);
@@ -53,15 +56,15 @@ impl Step<'_> {
                 .limit(limits::PROCEDURES_OPEN_MAX as u64));
         }
         let (now, seq) = (self.now.wall, self.seq);
-        // Those of this very record, whatever became of them since.
+        // Procedures started in this record, whatever their current state.
         let here = self.started;
         self.started += 1;
         let made = format!("prc_0-{seq}-{here}");
-        let id = start.id.clone().unwrap_or_else(|| ProcedureId::new(&made).expect("a good id"));
+        let id = start.id.clone().unwrap_or_else(|| ProcedureId::new(&made).expect("valid id"));
         if let Some(driver) = &driver
             && self.commit.principal != Principal::Agent(driver.clone())
         {
-            self.tell_driver(driver, &id, &start.kind)?;
+            self.notify_driver(driver, &id, &start.kind)?;
         }
         let procedure = Procedure {
             id: id.clone(),
@@ -84,13 +87,13 @@ impl Step<'_> {
         Ok(OpResult::ProcedureStarted { id })
     }
 
-    fn tell_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), Refused> {
-        let number = self.space.agent_number(driver).expect("it was looked for");
+    fn notify_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), Refused> {
+        let number = self.space.agent_number(driver).expect("the driver exists");
         let to = vec![Recipient::agent(number)];
         self.check_room(&to)?;
-        let told = format!("{{\"procedure\":{:?},\"kind\":{kind:?}}}", id.as_str());
-        // Which salt the hub takes is its own business.
-        let payload = Payload::seal(Bytes::from(told), [1; 16]);
+        let text = format!("{{\"procedure\":{:?},\"kind\":{kind:?}}}", id.as_str());
+        // The salt is not part of the contract, so any value will do.
+        let payload = Payload::seal(Bytes::from(text), [1; 16]);
         let mut message = Message::new(Destination::Agent(driver.clone()), "procedure.started", payload);
         message.kind = MessageType::Event;
         message.correlation_id = Some(id.to_string());
@@ -102,19 +105,19 @@ impl Step<'_> {
     pub(super) fn step_procedure(&mut self, step: &StepProcedure) -> Result<OpResult, Refused> {
         let known = self.space.procedure(&step.procedure).cloned();
         let Some(mut procedure) = known else {
-            return Err(Refused::new(Code::NotFound, format!("no procedure {}", step.procedure)));
+            return Err(Refused::new(Code::NotFound, format!("unknown procedure {}", step.procedure)));
         };
         if let Principal::Agent(actor) = &self.commit.principal
             && procedure.driver.as_ref() != Some(actor)
         {
-            return Err(Refused::new(Code::Forbidden, format!("{actor} does not drive it")));
+            return Err(Refused::new(Code::Forbidden, format!("{actor} is not the driver")));
         }
         if procedure.version != step.expect {
-            return Err(Refused::new(Code::VersionConflict, "it is at another version")
+            return Err(Refused::new(Code::VersionConflict, "the procedure is at another version")
                 .current_version(procedure.version.0));
         }
         if procedure.status != ProcedureStatus::Running {
-            return Err(Refused::new(Code::Conflict, "it is over"));
+            return Err(Refused::new(Code::Conflict, "the procedure has ended"));
         }
         if procedure.phase != step.phase || step.status != ProcedureStatus::Running {
             procedure.since = self.now.wall;
@@ -136,14 +139,14 @@ impl Step<'_> {
         Ok(OpResult::ProcedureStepped { version })
     }
 
-    /// Keeps a payload with the record, and says where.
+    /// Stores a payload with the record and returns its reference.
     pub(super) fn brought(&mut self, payload: Option<&Payload>) -> Option<PartRef> {
         let part = self.parts.len() as u32;
         self.parts.push(payload?.clone());
         Some(PartRef { seq: self.seq, part })
     }
 
-    /// The bytes of a part as they are now; `None` once they are erased.
+    /// Returns the bytes of a part, or `None` if they were erased.
     pub(super) fn bytes_of(&self, part: PartRef) -> Option<bytes::Bytes> {
         let stored = match self.space.records.get(part.seq.0 as usize - 1) {
             Some(record) => &record.parts[part.part as usize],
@@ -152,7 +155,7 @@ impl Step<'_> {
         (stored.salt != [0; 16]).then(|| stored.bytes.clone())
     }
 
-    /// Whether the same is asked for again, by the same.
+    /// Whether a start repeats an earlier one by the same principal.
     fn is_same(&self, known: &Procedure, start: &StartProcedure, driver: Option<&AgentId>) -> bool {
         let spec = match (known.spec, &start.spec) {
             (None, None) => true,

@@ -1,4 +1,4 @@
-//! Whom a message is for.
+//! Routing: resolves the destination of a message to its recipients.
 
 use quorate_core::{
     Agent, AgentNo, Capability, Code, Destination, Item, Message, Pool, PoolNo, Recipient, Refused, Role,
@@ -11,7 +11,7 @@ use crate::reference::step::Step;
 const MINUTE_MS: u64 = 60_000;
 
 impl Step<'_> {
-    /// Whoever is meant, each once.
+    /// Returns the recipients of a message without duplicates.
     pub(super) fn reached(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
         let from = message.from.as_ref();
         let sender = from.and_then(|id| self.space.agent_number(id));
@@ -35,7 +35,7 @@ impl Step<'_> {
                 }
                 let found = self.others(sender, |agent| agent.role == *role);
                 if found.is_empty() {
-                    return Err(Refused::new(Code::UnknownRecipient, "nobody else has this role"));
+                    return Err(Refused::new(Code::UnknownRecipient, "no other agent has this role"));
                 }
                 found
             }
@@ -57,7 +57,7 @@ impl Step<'_> {
             }
         }
         if !unknown.is_empty() {
-            let detail = format!("there is no agent {}", unknown.join(", "));
+            let detail = format!("unknown agent {}", unknown.join(", "));
             return Err(Refused::new(Code::UnknownRecipient, detail));
         }
         if found.iter().any(|number| !self.may_reach(message.from.as_ref(), *number)) {
@@ -66,9 +66,9 @@ impl Step<'_> {
         Ok(found)
     }
 
-    fn others(&self, sender: Option<AgentNo>, wanted: impl Fn(&Agent) -> bool) -> Vec<AgentNo> {
+    fn others(&self, sender: Option<AgentNo>, matches: impl Fn(&Agent) -> bool) -> Vec<AgentNo> {
         let numbered = self.space.agents.iter().enumerate();
-        let found = numbered.filter(|(_, agent)| !agent.removed && wanted(agent));
+        let found = numbered.filter(|(_, agent)| !agent.removed && matches(agent));
         found.map(|(index, _)| AgentNo(index as u64 + 1)).filter(|number| Some(*number) != sender).collect()
     }
 
@@ -81,7 +81,7 @@ impl Step<'_> {
             Some(_) | None => (now, 0),
         };
         if count >= max {
-            return Err(Refused::new(Code::LimitExceeded, "too many messages to everybody")
+            return Err(Refused::new(Code::LimitExceeded, "too many broadcasts")
                 .limit(u64::from(max))
                 .rule("broadcastsPerMinute", "to"));
         }
@@ -89,14 +89,17 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// The pool in which a message waits for one who can do it; a new one if it is the first.
+    /// Returns the pool for a capability, creating it on first use.
     fn pool_for(&mut self, message: &Message, capability: &Capability) -> Result<PoolNo, Refused> {
         let can = |agent: &&Agent| {
             !agent.removed && agent.capabilities.iter().any(|one| one == capability.as_str())
         };
         let able: Vec<_> = self.space.agents.iter().filter(can).collect();
         if able.is_empty() {
-            return Err(Refused::new(Code::UnknownRecipient, format!("nobody can {capability}")));
+            return Err(Refused::new(
+                Code::UnknownRecipient,
+                format!("no agent has the capability {capability}"),
+            ));
         }
         let confined = self.is_confined(message.from.as_ref());
         if confined && able.iter().all(|agent| agent.role != Role::Coordinator) {

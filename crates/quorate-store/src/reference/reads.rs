@@ -1,4 +1,4 @@
-//! What can be read of a space.
+//! Read queries.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::read::{
 use crate::reference::space::{Place, Sent, Space};
 
 impl Space {
-    pub(super) fn read(&self, what: &Read) -> Rows {
-        match what {
+    pub(super) fn read(&self, query: &Read) -> Rows {
+        match query {
             Read::Entry { key, when } => Rows::Entry(self.entry(key, *when)),
             Read::History { key, after, limit } => Rows::Entries(self.history(key, *after, *limit)),
             Read::Entries { prefix, entry_type, author, after, limit } => {
-                let wanted = |entry: &Entry| {
+                let matches = |entry: &Entry| {
                     let version = &entry.version;
                     !version.head.deleted
                         && entry.key.as_str().starts_with(prefix)
-                        && entry_type.as_ref().is_none_or(|wanted| *wanted == version.entry_type)
-                        && author.as_ref().is_none_or(|wanted| *wanted == version.author)
+                        && entry_type.as_ref().is_none_or(|expected| *expected == version.entry_type)
+                        && author.as_ref().is_none_or(|expected| *expected == version.author)
                         && after.as_ref().is_none_or(|after| entry.key > *after)
                 };
                 let newest = self.entries.keys().filter_map(|key| self.entry(key, When::Now));
-                Rows::Entries(newest.filter(wanted).take(*limit).collect())
+                Rows::Entries(newest.filter(matches).take(*limit).collect())
             }
             Read::Message { seq, n } => {
                 let found = self.messages.iter().find(|sent| sent.seq == *seq && sent.n == *n);
@@ -75,7 +75,7 @@ impl Space {
         listed.collect()
     }
 
-    /// Removes an item, so that one that is created later under its key is a new one.
+    /// Removes an item together with its creation position. A later item with the same key counts as newly created.
     pub(super) fn remove_item(&mut self, key: &ItemKey) -> Option<Item> {
         self.creations.retain(|(of, _)| of != key);
         self.items.remove(key)
@@ -100,13 +100,13 @@ impl Space {
     }
 
     fn entry(&self, key: &Key, when: When) -> Option<Entry> {
-        let wanted = |version: &&EntryVersion| match when {
+        let matches = |version: &&EntryVersion| match when {
             When::Now => true,
             When::Version(number) => version.head.version == number,
             When::Seq(seq) => version.head.seq <= seq,
             When::Time(time) => version.at <= time,
         };
-        let version = self.entries.get(key)?.iter().rev().find(wanted)?;
+        let version = self.entries.get(key)?.iter().rev().find(matches)?;
         Some(self.with_content(key, version))
     }
 
@@ -167,9 +167,9 @@ impl Space {
         for (index, delivery) in self.deliveries.iter().enumerate() {
             let number = DeliveryNo(index as u64 + 1);
             let of = |agent| delivery.to.home() == Home::Agent(agent);
-            let wanted = number > after && agent.is_none_or(of);
+            let matches = number > after && agent.is_none_or(of);
             if let Place::Ended { state: EndState::Dead, at, reason, .. } = &delivery.place
-                && wanted
+                && matches
             {
                 dead.push(DeadLetter {
                     delivery: number,
@@ -186,10 +186,10 @@ impl Space {
         dead
     }
 
-    /// Records as far as the model has them: who did something when, and not what.
+    /// Returns the records as far as the model has them: principal, kind and time, but no effects.
     pub(super) fn log(&self, from: Seq, max: usize) -> Vec<Record> {
         let numbered = self.records.iter().enumerate().map(|(index, noted)| (Seq(index as u64 + 1), noted));
-        let wanted = numbered.filter(|(seq, _)| *seq >= from).take(max);
+        let page = numbered.filter(|(seq, _)| *seq >= from).take(max);
         let record = |(seq, noted): (Seq, &crate::reference::space::Noted)| Record {
             seq,
             at: noted.at,
@@ -201,6 +201,6 @@ impl Space {
             salts: Vec::new(),
             payload: Bytes::new(),
         };
-        wanted.map(record).collect()
+        page.map(record).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Requests: who asked whom, until when, and what came of it.
+//! Requests: recipients, deadlines, answers and waiters.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::reference::agents::unknown;
 use crate::reference::space::{Place, Space};
 use crate::reference::step::Step;
 
-/// Who is told of an open request, and what it works on meanwhile.
+/// Waiters of an open request, and the delivery that the requester was processing when it asked.
 #[derive(Clone)]
 pub(super) struct Listener {
     pub(super) ids: Vec<ConsumerId>,
@@ -20,7 +20,7 @@ pub(super) struct Listener {
 }
 
 impl Space {
-    /// The requests of which somebody is told.
+    /// Returns the requests that a consumer waits for.
     pub(super) fn heard_by(&self, id: ConsumerId) -> Vec<MessageId> {
         self.waiters.iter().filter(|(_, one)| one.ids.contains(&id)).map(|(request, _)| *request).collect()
     }
@@ -32,7 +32,7 @@ impl Space {
         }
     }
 
-    /// The requests that wait, oldest first.
+    /// Returns the open requests, oldest first.
     pub(super) fn open_requests(&self) -> Vec<Request> {
         let all = self.items.values().filter_map(|item| match item {
             Item::Request(request) if request.is_open() => Some(request.clone()),
@@ -44,7 +44,7 @@ impl Space {
     }
 }
 
-/// A message that answers a question.
+/// Match of a response with the request it answers.
 pub(super) struct Answer {
     request: Request,
     index: usize,
@@ -60,29 +60,32 @@ impl Step<'_> {
         self.check_sender(&ask.message)?;
         if let Some(result) = self.sent_already(&ask.message, &ask.fingerprint)? {
             let OpResult::Sent { id, first, count } = result else { return Ok(result) };
-            let is_open = self.wait_for(id, ask.waiting);
+            let is_open = self.add_waiter(id, ask.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(ask.message.session_id.as_deref())?;
-        self.not_too_often(ask)?;
+        self.check_repetition(ask)?;
         self.well_shaped(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
         let recipients = self.within_reach(&ask.message, recipients)?;
         self.check_room(&recipients)?;
         if recipients.is_empty() {
-            return Err(Refused::new(Code::Unavailable, "nobody to ask"));
+            return Err(Refused::new(Code::Unavailable, "no recipient is available"));
         }
         if recipients.len() > limits::REQUEST_ASKED_MAX {
-            return Err(
-                Refused::new(Code::LimitExceeded, "too many to ask").limit(limits::REQUEST_ASKED_MAX as u64)
-            );
+            return Err(Refused::new(Code::LimitExceeded, "too many recipients")
+                .limit(limits::REQUEST_ASKED_MAX as u64));
         }
-        let asker = ask.message.from.as_ref().ok_or_else(|| Refused::new(Code::Invalid, "nobody asks"))?;
+        let asker = ask
+            .message
+            .from
+            .as_ref()
+            .ok_or_else(|| Refused::new(Code::Invalid, "a request needs a sender"))?;
         let from = self.space.agent_number(asker).ok_or_else(|| unknown(asker))?;
         if self.space.open_requests().iter().filter(|one| one.from == from).count()
             >= limits::REQUESTS_OPEN_MAX
         {
-            return Err(Refused::new(Code::LimitExceeded, "too many questions")
+            return Err(Refused::new(Code::LimitExceeded, "too many open requests")
                 .limit(limits::REQUESTS_OPEN_MAX as u64));
         }
         let mut length_ms = ask.timeout_ms.unwrap_or(match (recipients.len(), ask.message.kind) {
@@ -108,8 +111,8 @@ impl Step<'_> {
         let request = Request { id, from, reply_to, correlation, length_ms, first, asked, state };
         self.set_item(Item::Request(request));
         self.space.deadlines.insert(id, self.now.mono.plus_ms(length_ms));
-        self.wait_for(id, ask.waiting);
-        let within = self.cause_in_hand(from, &ask.message);
+        self.add_waiter(id, ask.waiting);
+        let within = self.leased_cause(from, &ask.message);
         if let Some(listener) = self.space.waiters.get_mut(&id) {
             listener.within = within;
         }
@@ -119,8 +122,8 @@ impl Step<'_> {
         Ok(OpResult::Requested { id, first, count, is_open: true })
     }
 
-    /// A question that was not answered may be asked again; else a chain says the same only so often.
-    fn not_too_often(&self, ask: &Ask) -> Result<(), Refused> {
+    /// Applies loop detection, except to the retry of a request that timed out or failed.
+    fn check_repetition(&self, ask: &Ask) -> Result<(), Refused> {
         let Some(earlier) = ask.again else { return self.check_chain(&ask.message) };
         match self.own_request(earlier)?.state {
             RequestState::TimedOut | RequestState::Failed { .. } => ask.message.check_hops(),
@@ -128,8 +131,8 @@ impl Step<'_> {
         }
     }
 
-    /// Says who is told. Whether there is anything left to wait for.
-    fn wait_for(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
+    /// Registers a waiter. Returns whether the request is still open.
+    fn add_waiter(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
         let is_open = self.space.request(id).is_some_and(|request| request.is_open());
         if let (true, Some(consumer)) = (is_open, waiting) {
             self.look_from_now_on();
@@ -138,14 +141,14 @@ impl Step<'_> {
             listener.ids.push(consumer);
             if listener.ids.len() > limits::REQUEST_LISTENERS_MAX {
                 let oldest = listener.ids.remove(0);
-                let refused = Refused::new(Code::Conflict, "others wait for the same answer since");
+                let refused = Refused::new(Code::Conflict, "replaced by newer waiters of the same request");
                 self.told.push((oldest, Told::Refused(refused)));
             }
         }
         is_open
     }
 
-    /// Nobody is told of a request any more. Whoever waited until now was there until now.
+    /// Removes and returns all waiters of a request. The requester counts as active until now.
     pub(super) fn hang_up(&mut self, request: MessageId) -> Vec<ConsumerId> {
         let Some(listener) = self.space.waiters.remove(&request) else { return Vec::new() };
         if let Some(request) = self.space.request(request) {
@@ -154,7 +157,7 @@ impl Step<'_> {
         listener.ids
     }
 
-    /// One of those who are told goes away.
+    /// Removes one waiter of a request.
     pub(super) fn stop_hearing(&mut self, request: MessageId, id: ConsumerId) {
         let Some(listener) = self.space.waiters.get_mut(&request) else { return };
         listener.ids.retain(|other| *other != id);
@@ -163,8 +166,8 @@ impl Step<'_> {
         }
     }
 
-    /// The delivery that an agent works on and that brought what caused a message.
-    fn cause_in_hand(&self, agent: AgentNo, message: &Message) -> Option<DeliveryNo> {
+    /// Returns the leased delivery of the agent whose message caused this one.
+    fn leased_cause(&self, agent: AgentNo, message: &Message) -> Option<DeliveryNo> {
         let cause: MessageId = message.causation_id.as_ref()?.parse().ok()?;
         let brings = |number: &DeliveryNo| {
             let delivery = self.space.delivery(*number);
@@ -173,7 +176,7 @@ impl Step<'_> {
         self.space.held_by(agent).into_iter().find(brings)
     }
 
-    /// An agent was started again, or is gone: it hears no answers any more.
+    /// Dismisses the request waiters of an agent that began a new epoch or is gone.
     pub(super) fn hang_up_all_of(&mut self, agent: AgentNo) {
         for request in self.space.open_requests() {
             if request.from == agent {
@@ -185,17 +188,16 @@ impl Step<'_> {
 
     pub(super) fn await_request(&mut self, id: MessageId, waiting: ConsumerId) -> Result<OpResult, Refused> {
         let request = self.own_request(id)?;
-        let is_open = self.wait_for(id, Some(waiting));
+        let is_open = self.add_waiter(id, Some(waiting));
         Ok(OpResult::Requested { id, first: request.first, count: request.asked.len() as u32, is_open })
     }
 
     fn own_request(&self, id: MessageId) -> Result<Request, Refused> {
         let request = self.space.request(id);
-        let request =
-            request.ok_or_else(|| Refused::new(Code::NotFound, format!("there is no request {id}")))?;
+        let request = request.ok_or_else(|| Refused::new(Code::NotFound, format!("unknown request {id}")))?;
         match self.commit.principal {
             Principal::Agent(_) if self.actor != Some(request.from) => {
-                Err(Refused::new(Code::Forbidden, "only whoever asked may do this"))
+                Err(Refused::new(Code::Forbidden, "only the requester may do this"))
             }
             Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(request),
         }
@@ -205,26 +207,26 @@ impl Step<'_> {
         let request = self.own_request(id)?;
         match request.state {
             RequestState::Waiting => {
-                self.call_off(request);
+                self.cancel_request(request);
                 Ok(OpResult::Done)
             }
             RequestState::Cancelled => Ok(OpResult::Done),
-            _ => Err(Refused::new(Code::Conflict, "it is over")),
+            _ => Err(Refused::new(Code::Conflict, "the request has ended")),
         }
     }
 
-    /// Ends a wait without a further answer.
+    /// Ends a request without a further answer and notifies its waiters.
     fn end_wait(&mut self, request: Request, state: RequestState, code: Code) {
         let id = request.id;
         let waiters = self.hang_up(id);
         self.set_item(Item::Request(Request { state, ..request }));
         self.space.deadlines.remove(&id);
         for waiter in waiters {
-            self.told.push((waiter, Told::Refused(Refused::new(code, "no answer"))));
+            self.told.push((waiter, Told::Refused(Refused::new(code, "the request was not answered"))));
         }
     }
 
-    fn untaken(&self, request: &Request) -> Vec<DeliveryNo> {
+    fn unclaimed(&self, request: &Request) -> Vec<DeliveryNo> {
         let last = request.first.0 + request.asked.len() as u64;
         let waits = |number: &DeliveryNo| {
             let place = self.space.delivery(*number).map(|one| &one.place);
@@ -233,19 +235,23 @@ impl Step<'_> {
         (request.first.0..last).map(DeliveryNo).filter(waits).collect()
     }
 
-    fn call_off(&mut self, request: Request) {
-        self.withdraw(request, RequestState::Cancelled, Refused::new(Code::Cancelled, "called off"));
+    fn cancel_request(&mut self, request: Request) {
+        self.withdraw(
+            request,
+            RequestState::Cancelled,
+            Refused::new(Code::Cancelled, "the request was cancelled"),
+        );
     }
 
-    /// Ends a wait; what nobody took yet is taken back.
+    /// Ends a request and purges its unclaimed deliveries.
     pub(super) fn withdraw(&mut self, request: Request, state: RequestState, why: Refused) {
-        let untaken = self.untaken(&request);
-        let told = self.told.len();
+        let unclaimed = self.unclaimed(&request);
+        let index = self.told.len();
         self.end_wait(request, state, why.code);
-        if let Some((_, Told::Refused(refused))) = self.told.get_mut(told) {
+        if let Some((_, Told::Refused(refused))) = self.told.get_mut(index) {
             *refused = why;
         }
-        for number in untaken {
+        for number in unclaimed {
             self.end(number, EndState::Purged, String::new());
         }
     }
@@ -253,19 +259,19 @@ impl Step<'_> {
     pub(super) fn call_off_all_of(&mut self, agent: AgentNo) {
         for request in self.space.open_requests() {
             if request.from == agent {
-                self.call_off(request);
+                self.cancel_request(request);
             }
         }
     }
 
-    /// Waits whose time is over, soonest first.
+    /// Times out requests, earliest deadline first.
     pub(super) fn time_out_requests(&mut self) {
-        let mut over: Vec<_> = self.space.deadlines.iter().filter(|(_, at)| **at <= self.now.mono).collect();
-        over.sort_by_key(|(id, at)| (**at, id.to_string()));
-        let over: Vec<MessageId> = over.into_iter().map(|(id, _)| *id).take(limits::SWEEP_MAX).collect();
-        for id in over {
+        let mut due: Vec<_> = self.space.deadlines.iter().filter(|(_, at)| **at <= self.now.mono).collect();
+        due.sort_by_key(|(id, at)| (**at, id.to_string()));
+        let due: Vec<MessageId> = due.into_iter().map(|(id, _)| *id).take(limits::SWEEP_MAX).collect();
+        for id in due {
             let Some(request) = self.space.request(id) else { continue };
-            for number in self.untaken(&request) {
+            for number in self.unclaimed(&request) {
                 self.end(number, EndState::Expired, String::new());
             }
             let asked = request.asked.clone();
@@ -278,7 +284,7 @@ impl Step<'_> {
         }
     }
 
-    /// A question was given up or withdrawn.
+    /// Marks the answer to a dead-lettered or purged question as lost.
     pub(super) fn lose_question(&mut self, number: DeliveryNo) {
         let code = self.lost_with;
         for mut request in self.space.open_requests() {
@@ -299,7 +305,7 @@ impl Step<'_> {
         }
     }
 
-    /// A question that goes to somebody else: the answer is expected from there.
+    /// Expects the answer to a redirected question from its new recipient.
     pub(super) fn ask_instead(&mut self, number: DeliveryNo, to: AgentNo) {
         for mut request in self.space.open_requests() {
             let at = number.0.wrapping_sub(request.first.0) as usize;
@@ -310,7 +316,7 @@ impl Step<'_> {
         }
     }
 
-    /// The request that a message answers, and whose answer it is: said by somebody who was asked, to whoever asked.
+    /// Finds the request that a message answers: a response from a recipient of the request to its requester.
     pub(super) fn answered_by(&self, message: &Message, recipients: &[Recipient]) -> Option<Answer> {
         if message.kind != MessageType::Response {
             return None;
@@ -319,8 +325,8 @@ impl Step<'_> {
         let asker = to.agent_no().filter(|_| message.to.is_by_name())?;
         let from = self.space.agent_number(message.from.as_ref()?)?;
         let request = match (&message.in_reply_to, &message.correlation_id) {
-            (Some(question), _) => self.space.request(self.message_called(question)?)?,
-            (None, Some(conversation)) => self.meant_by(conversation, from, asker)?,
+            (Some(question), _) => self.space.request(self.find_message(question)?)?,
+            (None, Some(conversation)) => self.find_by_conversation(conversation, from, asker)?,
             (None, None) => return None,
         };
         if asker != request.from && Some(asker) != request.reply_to {
@@ -330,14 +336,14 @@ impl Step<'_> {
         Some(Answer { request, index, from })
     }
 
-    /// The question of this id that waits for this agent to answer that one; else the only such one of this conversation.
-    fn meant_by(&self, conversation: &str, from: AgentNo, asker: AgentNo) -> Option<Request> {
+    /// Finds the open request between these agents with this id, or else the only one with this correlation id.
+    fn find_by_conversation(&self, conversation: &str, from: AgentNo, asker: AgentNo) -> Option<Request> {
         let mut waiting = self.space.open_requests();
         waiting.retain(|request| {
             let asked = |one: &Asked| one.reply == Reply::Open && self.space.may_take(from, one.to.home());
             (request.from == asker || request.reply_to == Some(asker)) && request.asked.iter().any(asked)
         });
-        let id = self.message_called(conversation);
+        let id = self.find_message(conversation);
         if let Some(request) = waiting.iter().find(|request| Some(request.id) == id) {
             return Some(request.clone());
         }
@@ -345,8 +351,8 @@ impl Step<'_> {
         if waiting.len() == 1 { waiting.pop() } else { None }
     }
 
-    /// The message with this id, ours or the client's.
-    fn message_called(&self, name: &str) -> Option<MessageId> {
+    /// Finds a message by its own id or by its client id.
+    fn find_message(&self, name: &str) -> Option<MessageId> {
         name.parse().ok().or_else(|| {
             let mut sent = self.space.messages.iter();
             let named = |sent: &&crate::reference::space::Sent| {

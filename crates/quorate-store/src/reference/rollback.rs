@@ -1,4 +1,4 @@
-//! Going back: every entry is looked at, and what was there before is written once more.
+//! Rollback: scans all entries and writes their earlier content as new versions. Also snapshots.
 
 use quorate_core::{
     Code, EntryVersion, Item, ItemKey, ItemKind, Key, MakeSnapshot, OpResult, Principal, Refused, Rollback,
@@ -14,7 +14,10 @@ impl Step<'_> {
             return if (old.seq, &old.prefix) == (seq, &make.prefix) {
                 Ok(OpResult::SnapshotMade { seq })
             } else {
-                Err(Refused::new(Code::Duplicate, format!("{} is another snapshot", make.name)))
+                Err(Refused::new(
+                    Code::Duplicate,
+                    format!("snapshot {} exists with different content", make.name),
+                ))
             };
         }
         self.set_item(Item::Snapshot(Snapshot {
@@ -33,7 +36,10 @@ impl Step<'_> {
         let own = !matches!(self.commit.principal, Principal::Agent(_))
             || snapshot.by == self.commit.principal.to_string();
         if !own {
-            return Err(Refused::new(Code::Forbidden, format!("{name} is somebody else's")));
+            return Err(Refused::new(
+                Code::Forbidden,
+                format!("snapshot {name} belongs to another principal"),
+            ));
         }
         self.set_item(Item::Snapshot(Snapshot { state: SnapshotState::Dropped, ..snapshot }));
         Ok(OpResult::Done)
@@ -53,7 +59,7 @@ impl Step<'_> {
             RollbackWhat::Key { key, expect } => {
                 self.expect(key, *expect)?;
                 if !self.space.entries.contains_key(key) {
-                    return Err(Refused::new(Code::NotFound, format!("there never was {key}")));
+                    return Err(Refused::new(Code::NotFound, format!("unknown entry {key}")));
                 }
                 vec![key.clone()]
             }
@@ -63,13 +69,13 @@ impl Step<'_> {
             }
         };
         let mut to = point;
-        let (mut again, mut gone) = (Vec::new(), Vec::new());
+        let (mut restored, mut deleted) = (Vec::new(), Vec::new());
         for key in keys {
             let versions = &self.space.entries[&key];
             let then = match (&rollback.to, point) {
                 (RollbackTo::Version(version), _) => {
                     let found = versions.iter().find(|one| one.head.version == *version);
-                    let found = found.ok_or_else(|| Refused::new(Code::NotFound, "no such version"))?;
+                    let found = found.ok_or_else(|| Refused::new(Code::NotFound, "unknown version"))?;
                     to = Some(found.head.seq);
                     Some(found)
                 }
@@ -79,25 +85,25 @@ impl Step<'_> {
             let now = versions.last().filter(|one| !one.head.deleted);
             match (now, then) {
                 (Some(now), Some(then)) if now.place == then.place => {}
-                (_, Some(then)) => again.push((key, then)),
-                (Some(_), None) => gone.push(key),
+                (_, Some(then)) => restored.push((key, then)),
+                (Some(_), None) => deleted.push(key),
                 (None, None) => {}
             }
         }
-        if again.len() + gone.len() > limits::ROLLBACK_KEYS_MAX {
+        if restored.len() + deleted.len() > limits::ROLLBACK_KEYS_MAX {
             return Err(
                 Refused::new(Code::LimitExceeded, "too many entries").limit(limits::ROLLBACK_KEYS_MAX as u64)
             );
         }
-        if again.iter().any(|(_, then)| self.is_erased(then)) {
-            return Err(Refused::new(Code::Conflict, "something of it was erased"));
+        if restored.iter().any(|(_, then)| self.is_erased(then)) {
+            return Err(Refused::new(Code::Conflict, "some of the content was erased"));
         }
         let result = OpResult::RolledBack {
             to: to.unwrap_or_default(),
-            written: again.len() as u32,
-            deleted: gone.len() as u32,
+            written: restored.len() as u32,
+            deleted: deleted.len() as u32,
         };
-        for (key, then) in again {
+        for (key, then) in restored {
             let version = EntryVersion {
                 head: self.next_head(&key, false),
                 at: self.now.wall,
@@ -107,7 +113,7 @@ impl Step<'_> {
             };
             self.write(&key, version);
         }
-        for key in gone {
+        for key in deleted {
             let tombstone = self.tombstone(&key);
             self.write(&key, tombstone);
         }
@@ -120,7 +126,7 @@ impl Step<'_> {
         record.is_some_and(|record| record.parts[part as usize].salt == [0; 16])
     }
 
-    /// The record to which it goes back; a version needs none.
+    /// Returns the record to roll back to, or `None` if the target is a version.
     fn point(&self, rollback: &Rollback) -> Result<Option<Seq>, Refused> {
         Ok(match &rollback.to {
             RollbackTo::Version(_) => None,
@@ -128,12 +134,15 @@ impl Step<'_> {
             RollbackTo::Time(time) => Some(self.newest_at(*time)),
             RollbackTo::Snapshot(name) => {
                 let snapshot = self.snapshot(name).ok_or_else(|| no_snapshot(name))?;
-                let wanted = match &rollback.what {
+                let prefix = match &rollback.what {
                     RollbackWhat::Key { key, .. } => key.as_str(),
                     RollbackWhat::Prefix(prefix) => prefix.as_str(),
                 };
-                if !wanted.starts_with(&snapshot.prefix) {
-                    return Err(Refused::new(Code::Invalid, format!("{name} is of something else")));
+                if !prefix.starts_with(&snapshot.prefix) {
+                    return Err(Refused::new(
+                        Code::Invalid,
+                        format!("snapshot {name} covers another prefix"),
+                    ));
                 }
                 Some(snapshot.seq)
             }
@@ -146,5 +155,5 @@ impl Step<'_> {
 }
 
 fn no_snapshot(name: &SnapshotName) -> Refused {
-    Refused::new(Code::NotFound, format!("there is no snapshot {name}"))
+    Refused::new(Code::NotFound, format!("unknown snapshot {name}"))
 }

@@ -1,4 +1,4 @@
-//! Sending: one delivery for each recipient, leased at once where somebody waits.
+//! Sending: one delivery per recipient, leased immediately if a consumer waits.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Step<'_> {
         Ok(result)
     }
 
-    /// The answer that the same message already has.
+    /// Returns the result of an earlier message with the same client id.
     pub(super) fn sent_already(
         &self,
         message: &Message,
@@ -54,10 +54,10 @@ impl Step<'_> {
         if fingerprint.is(&earlier.fingerprint) && earlier.principal == self.commit.principal {
             return Ok(Some(earlier.result.clone()));
         }
-        Err(Refused::new(Code::Duplicate, format!("the id {id} was used for another message")))
+        Err(Refused::new(Code::Duplicate, format!("client id {id} was used for another message")))
     }
 
-    /// Makes one delivery for each recipient.
+    /// Stores a message and creates one delivery per recipient.
     pub(super) fn post(
         &mut self,
         message: &Arc<Message>,
@@ -68,12 +68,12 @@ impl Step<'_> {
         let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let result = OpResult::Sent { id, first, count: recipients.len() as u32 };
-        let mut made = Vec::new();
+        let mut created = Vec::new();
         for (index, to) in recipients.iter().enumerate() {
-            made.push(self.deliver(message, *to, DeliveryNo(first.0 + index as u64)));
+            created.push(self.deliver(message, *to, DeliveryNo(first.0 + index as u64)));
         }
-        let recipients: Vec<Recipient> = made.iter().map(|delivery| delivery.to).collect();
-        self.space.deliveries.extend(made);
+        let recipients: Vec<Recipient> = created.iter().map(|delivery| delivery.to).collect();
+        self.space.deliveries.extend(created);
         recipients.iter().for_each(|to| self.space.stir(to.home()));
         let sent = Sent {
             seq: self.seq,
@@ -103,11 +103,13 @@ impl Step<'_> {
 
     pub(super) fn check_sender(&self, message: &Message) -> Result<(), Refused> {
         if message.durability == Durability::Ephemeral {
-            return Err(Refused::new(Code::Invalid, "what is ephemeral is in no commit"));
+            return Err(Refused::new(Code::Invalid, "an ephemeral message cannot be part of a commit"));
         }
         match (&self.commit.principal, &message.from) {
             (Principal::Agent(actor), Some(from)) if actor == from => Ok(()),
-            (Principal::Agent(_), _) => Err(Refused::new(Code::Forbidden, "an agent sends as itself only")),
+            (Principal::Agent(_), _) => {
+                Err(Refused::new(Code::Forbidden, "an agent may only send as itself"))
+            }
             (Principal::System | Principal::Holder { .. }, None) => Ok(()),
             (Principal::System | Principal::Holder { .. }, Some(from)) => match self.space.agent_number(from)
             {
@@ -117,7 +119,7 @@ impl Step<'_> {
         }
     }
 
-    /// Whoever is meant, once each.
+    /// Returns the recipients of a message and counts its deliveries against the limit of the commit.
     pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
         let recipients = self.reached(message)?;
         self.deliveries += recipients.len();
@@ -158,7 +160,7 @@ impl Step<'_> {
             return delivery;
         }
         let Some(consumer) = self.first_in_line(to.home()) else { return delivery };
-        // Nothing older or higher may wait for whoever would get it.
+        // Lease directly only if the consumer has no older or higher-priority delivery waiting.
         let full = self.space.leased_count(consumer.agent) >= limits::IN_FLIGHT_MAX;
         let waits =
             |one: &Delivery| self.space.is_ready(one) && self.space.may_take(consumer.agent, one.to.home());

@@ -1,4 +1,4 @@
-//! Sessions: whoever opens one leads it, participants add to it, and a paused one keeps its messages back.
+//! Sessions: the coordinator changes a session, participants add to it, and a paused session holds its deliveries.
 
 use quorate_core::{
     AddKind, AddToSession, AgentId, ChangeSession, Code, Item, ItemKey, ItemKind, LineKind, Message,
@@ -10,18 +10,18 @@ use crate::reference::agents::unknown;
 use crate::reference::space::{Delivery, Space};
 use crate::reference::step::Step;
 
-/// How a session was opened.
+/// Request that opened a session, kept to detect repeated openings.
 #[derive(Clone)]
 pub(super) struct Opening {
     id: SessionId,
     principal: Principal,
-    asked: OpenSession,
-    /// The record that holds its task.
+    request: OpenSession,
+    /// Record that contains the task.
     seq: Seq,
     part: u32,
 }
 
-/// Something that belongs to the timeline of a session.
+/// Entry in the timeline of a session.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Line {
     session: String,
@@ -37,21 +37,21 @@ impl Space {
         }
     }
 
-    /// Whether a delivery waits for its session only.
+    /// Whether a delivery is held by a paused session.
     pub(super) fn is_kept_back(&self, delivery: &Delivery) -> bool {
         let session = delivery.session.as_deref().and_then(|id| self.session(id));
         session.is_some_and(|session| session.status == SessionStatus::Paused)
     }
 
-    /// The session that a message belongs to, if it is open.
+    /// Returns the session of a message if it is open.
     pub(super) fn session_of(&self, message: &Message) -> Option<String> {
         self.open_session_named(message.session_id.as_deref())
     }
 
-    /// The session of this id, if it is open.
+    /// Returns the session with this id if it is open.
     pub(super) fn open_session_named(&self, id: Option<&str>) -> Option<String> {
         let session = self.session(id?)?;
-        (!over(session)).then(|| session.id.to_string())
+        (!is_closed(session)).then(|| session.id.to_string())
     }
 
     pub(super) fn timeline(
@@ -61,8 +61,8 @@ impl Space {
         page: Page,
         limit: usize,
     ) -> Vec<Seq> {
-        let wanted = |line: &&Line| line.session == session && kind.is_none_or(|kind| line.kind == kind);
-        let mut found: Vec<_> = self.lines.iter().filter(wanted).map(|line| line.seq).collect();
+        let matches = |line: &&Line| line.session == session && kind.is_none_or(|kind| line.kind == kind);
+        let mut found: Vec<_> = self.lines.iter().filter(matches).map(|line| line.seq).collect();
         found.dedup();
         match page {
             Page::After(seq) => found.retain(|one| *one > seq),
@@ -76,56 +76,59 @@ impl Space {
     }
 }
 
-fn over(session: &Session) -> bool {
+fn is_closed(session: &Session) -> bool {
     matches!(session.status, SessionStatus::Completed | SessionStatus::Failed)
 }
 
-fn takes_part(session: &Session, agent: &AgentId) -> bool {
+fn participates(session: &Session, agent: &AgentId) -> bool {
     session.participants.iter().any(|one| one.agent == *agent && one.left_at.is_none())
 }
 
 impl Step<'_> {
-    pub(super) fn open_session(&mut self, asked: &OpenSession) -> Result<OpResult, Refused> {
-        let leader = match (&self.commit.principal, &asked.coordinator) {
+    pub(super) fn open_session(&mut self, request: &OpenSession) -> Result<OpResult, Refused> {
+        let leader = match (&self.commit.principal, &request.coordinator) {
             (Principal::Agent(actor), None) => Some(actor.clone()),
             (Principal::Agent(actor), Some(named)) if actor != named => {
-                return Err(Refused::new(Code::Forbidden, "whoever opens a session leads it"));
+                return Err(Refused::new(
+                    Code::Forbidden,
+                    "an agent may only open sessions that it coordinates",
+                ));
             }
             (_, named) => named.clone(),
         };
         self.all_known(leader.iter())?;
-        if let Some(id) = &asked.id
+        if let Some(id) = &request.id
             && self.space.session(id.as_str()).is_some()
         {
-            return self.opened_again(id, asked);
+            return self.opened_again(id, request);
         }
-        let open = |item: &&Item| matches!(item, Item::Session(session) if !over(session));
+        let open = |item: &&Item| matches!(item, Item::Session(session) if !is_closed(session));
         if self.space.items.values().filter(open).count() >= limits::SESSIONS_OPEN_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many sessions")
                 .limit(limits::SESSIONS_OPEN_MAX as u64));
         }
-        self.all_known(asked.participants.iter())?;
+        self.all_known(request.participants.iter())?;
         let here = self.space.openings.iter().filter(|opening| opening.seq == self.seq).count() as u64;
         let made = format!("ses_0-{}-{here}", self.seq);
-        let id = asked.id.clone().unwrap_or_else(|| SessionId::new(&made).expect("a good id"));
+        let id = request.id.clone().unwrap_or_else(|| SessionId::new(&made).expect("valid id"));
         let (now, part) = (self.now.wall, self.parts.len() as u32);
-        self.parts.extend(asked.task.clone());
+        self.parts.extend(request.task.clone());
         let mut participants: Vec<Participant> = Vec::new();
-        for agent in &asked.participants {
+        for agent in &request.participants {
             if participants.iter().all(|one| one.agent != *agent) {
                 participants.push(Participant { agent: agent.clone(), joined_at: now, left_at: None });
             }
         }
         let principal = self.commit.principal.clone();
-        let opening = Opening { id: id.clone(), principal, asked: asked.clone(), seq: self.seq, part };
+        let opening = Opening { id: id.clone(), principal, request: request.clone(), seq: self.seq, part };
         self.space.openings.push(opening);
         self.set_session(Session {
             id: id.clone(),
             number: SessionNo(self.seq.0 * 256 + here),
             coordinator: leader,
             participants,
-            title: asked.title.clone(),
-            task: asked.task.as_ref().map(|_| part),
+            title: request.title.clone(),
+            task: request.task.as_ref().map(|_| part),
             status: SessionStatus::Active,
             since: now,
             reason: String::new(),
@@ -142,8 +145,8 @@ impl Step<'_> {
         Ok(())
     }
 
-    /// The same by the same is the same; anything else is another session of that name.
-    fn opened_again(&self, id: &SessionId, asked: &OpenSession) -> Result<OpResult, Refused> {
+    /// Accepts an identical opening by the same principal and refuses any other one with the same id.
+    fn opened_again(&self, id: &SessionId, request: &OpenSession) -> Result<OpResult, Refused> {
         let first = self.space.openings.iter().find(|opening| opening.id == *id);
         let same = first.is_some_and(|first| {
             let leader = |open: &OpenSession| match &self.commit.principal {
@@ -160,32 +163,32 @@ impl Step<'_> {
                 list
             };
             first.principal == self.commit.principal
-                && leader(&first.asked) == leader(asked)
-                && set(&first.asked) == set(asked)
-                && first.asked.title == asked.title
-                && self.task_of(first) == asked.task.as_ref().map(|task| task.bytes.clone())
+                && leader(&first.request) == leader(request)
+                && set(&first.request) == set(request)
+                && first.request.title == request.title
+                && self.task_of(first) == request.task.as_ref().map(|task| task.bytes.clone())
         });
         if same {
             Ok(OpResult::SessionOpened { id: id.clone() })
         } else {
-            Err(Refused::new(Code::Duplicate, format!("{id} is another session")))
+            Err(Refused::new(Code::Duplicate, format!("session {id} exists with different content")))
         }
     }
 
-    /// The bytes of a task as they are now; blank ones are nobody's.
+    /// Returns the stored bytes of a task. Erased bytes match no request.
     fn task_of(&self, opening: &Opening) -> Option<bytes::Bytes> {
-        let asked = opening.asked.task.as_ref()?;
+        let request = opening.request.task.as_ref()?;
         let stored = self.space.records.get(opening.seq.0 as usize - 1);
         match stored.map(|record| &record.parts[opening.part as usize]) {
             Some(part) if part.salt == [0; 16] => Some(bytes::Bytes::from_static(b"\0 erased")),
             Some(part) => Some(part.bytes.clone()),
-            None => Some(asked.bytes.clone()),
+            None => Some(request.bytes.clone()),
         }
     }
 
-    pub(super) fn change_session(&mut self, asked: &ChangeSession) -> Result<OpResult, Refused> {
-        let mut session = self.find_session(&asked.session)?;
-        let own = match (&asked.change, &self.commit.principal) {
+    pub(super) fn change_session(&mut self, request: &ChangeSession) -> Result<OpResult, Refused> {
+        let mut session = self.find_session(&request.session)?;
+        let own = match (&request.change, &self.commit.principal) {
             (SessionChange::Leave(agent), Principal::Agent(actor)) => agent == actor,
             _ => false,
         };
@@ -193,11 +196,11 @@ impl Step<'_> {
             self.require_leader(&session)?;
         }
         let now = self.now.wall;
-        let status = match &asked.change {
+        let status = match &request.change {
             SessionChange::Join(agent) => {
-                not_over(&session)?;
+                require_open(&session)?;
                 self.space.agent_number(agent).ok_or_else(|| unknown(agent))?;
-                if takes_part(&session, agent) {
+                if participates(&session, agent) {
                     return Ok(OpResult::Done);
                 }
                 session.participants.retain(|one| one.agent != *agent);
@@ -211,7 +214,7 @@ impl Step<'_> {
                 return Ok(OpResult::Done);
             }
             SessionChange::Leave(agent) => {
-                not_over(&session)?;
+                require_open(&session)?;
                 let there = |one: &Participant| one.agent == *agent && one.left_at.is_none();
                 if let Some(index) = session.participants.iter().position(there) {
                     let mut one = session.participants.remove(index);
@@ -229,11 +232,11 @@ impl Step<'_> {
         if session.status == status {
             return Ok(OpResult::Done);
         }
-        not_over(&session)?;
+        require_open(&session)?;
         let id = session.id.to_string();
-        self.set_session(Session { status, since: now, reason: asked.reason.clone(), ..session });
+        self.set_session(Session { status, since: now, reason: request.reason.clone(), ..session });
         if status != SessionStatus::Paused {
-            // What was kept back goes to whoever waits for it, the oldest first.
+            // Held deliveries become available to waiting consumers, oldest first.
             let free = |one: &Delivery| one.session.as_ref() == Some(&id) && one.is_waiting();
             for number in self.space.deliveries_where(free) {
                 let home = self.space.delivery_mut(number).to.home();
@@ -245,37 +248,41 @@ impl Step<'_> {
 
     pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, Refused> {
         let mut session = self.find_session(&add.session)?;
-        not_over(&session)?;
+        require_open(&session)?;
         let participant = match &self.commit.principal {
             Principal::Agent(actor) => {
-                takes_part(&session, actor) || self.space.role_of(Some(actor)) == Some(Role::Coordinator)
+                participates(&session, actor) || self.space.role_of(Some(actor)) == Some(Role::Coordinator)
             }
             Principal::System | Principal::Holder { .. } => false,
         };
         if !participant {
             self.require_leader(&session)?;
         }
-        let place = AddKind::ALL.iter().position(|kind| *kind == add.kind).expect("one of all");
-        session.added[place] += 1;
-        let n = session.added[place];
+        let index = AddKind::ALL.iter().position(|kind| *kind == add.kind).expect("a known kind");
+        session.added[index] += 1;
+        let n = session.added[index];
         self.parts.push(add.body.clone());
         self.note_line(session.id.to_string(), LineKind::Added(add.kind));
         self.set_item(Item::Session(session));
         Ok(OpResult::SessionAdded { n })
     }
 
-    /// What names a session that is over is refused, and so is what names an id that only the hub could have made.
+    /// Refuses references to closed sessions, and to unknown ids in the format that is reserved for the hub.
     pub(super) fn check_session(&self, name: Option<&str>) -> Result<(), Refused> {
         let Some(name) = name else { return Ok(()) };
         match self.space.session(name) {
-            Some(session) => not_over(session),
+            Some(session) => require_open(session),
             None => {
-                let made = name.strip_prefix("ses_").is_some_and(|rest| {
+                let reserved = name.strip_prefix("ses_").is_some_and(|rest| {
                     let parts: Vec<_> = rest.split('-').collect();
                     let plain = |part: &&str| part.parse::<u64>().is_ok_and(|n| n.to_string() == **part);
                     parts.len() == 3 && parts.iter().all(plain)
                 });
-                if made { Err(Refused::new(Code::NotFound, format!("no session {name}"))) } else { Ok(()) }
+                if reserved {
+                    Err(Refused::new(Code::NotFound, format!("unknown session {name}")))
+                } else {
+                    Ok(())
+                }
             }
         }
     }
@@ -291,22 +298,23 @@ impl Step<'_> {
 
     fn find_session(&self, id: &SessionId) -> Result<Session, Refused> {
         let found = self.space.session(id.as_str()).cloned();
-        found.ok_or_else(|| Refused::new(Code::NotFound, format!("no session {id}")))
+        found.ok_or_else(|| Refused::new(Code::NotFound, format!("unknown session {id}")))
     }
 
     fn require_leader(&self, session: &Session) -> Result<(), Refused> {
         match &self.commit.principal {
-            Principal::Agent(actor) if session.coordinator.as_ref() != Some(actor) => {
-                Err(Refused::new(Code::Forbidden, format!("{actor} does not lead {}", session.id)))
-            }
+            Principal::Agent(actor) if session.coordinator.as_ref() != Some(actor) => Err(Refused::new(
+                Code::Forbidden,
+                format!("{actor} is not the coordinator of session {}", session.id),
+            )),
             Principal::Agent(_) | Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 }
 
-fn not_over(session: &Session) -> Result<(), Refused> {
-    if over(session) {
-        return Err(Refused::new(Code::SessionClosed, format!("{} is over", session.id)));
+fn require_open(session: &Session) -> Result<(), Refused> {
+    if is_closed(session) {
+        return Err(Refused::new(Code::SessionClosed, format!("session {} is closed", session.id)));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! All that a space holds, in plain lists, and the simple questions about it.
+//! State of a space in plain lists, and simple queries on it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,81 +16,81 @@ use crate::reference::sessions::{Line, Opening};
 use crate::reference::tasks::{TaskMemory, TaskWaiter};
 use crate::store::Published;
 
-/// A space. Cloned whole before each commit.
+/// State of a space. Cloned before each commit, to restore it after a refusal.
 #[derive(Clone)]
 pub(super) struct Space {
     pub(super) name: SpaceName,
     pub(super) id: SpaceId,
-    /// The log, from record 1 on.
+    /// Log, starting with record 1.
     pub(super) records: Vec<Noted>,
-    /// Agents by number, from 1 on, removed ones included.
+    /// Agents by number, starting at 1, including removed ones.
     pub(super) agents: Vec<Agent>,
-    /// What each agent's inbox remembers of passed-over deliveries; as long as `agents`.
+    /// Starvation protection of each agent's inbox, parallel to `agents`.
     pub(super) fairness: Vec<Fairness>,
-    /// Every message ever sent.
+    /// All messages ever sent.
     pub(super) messages: Vec<Sent>,
-    /// Every delivery ever made, by number, from 1 on.
+    /// All deliveries ever created, by number, starting at 1.
     pub(super) deliveries: Vec<Delivery>,
-    /// Every version of every entry, oldest first.
+    /// All versions of all entries, oldest first.
     pub(super) entries: BTreeMap<Key, Vec<EntryVersion>>,
-    /// Every answer that is kept under a key.
+    /// Receipts stored under idempotency keys.
     pub(super) answers: Vec<Answer>,
-    /// Whoever waits, in line: the first one with credit is served next.
+    /// Waiting consumers, in queue order: the first one with credit is served next.
     pub(super) consumers: Vec<Consumer>,
-    /// Inboxes where something can be handed out, in the order in which that came about.
+    /// Inboxes and pools with ready deliveries and a waiting consumer, in the order in which they became so.
     pub(super) stirred: Vec<Home>,
-    /// One for each restore, after the first.
+    /// Generations of the space: the initial one and one per restore.
     pub(super) eras: Vec<Era>,
     pub(super) last_token: u64,
-    /// Every item that has a row.
+    /// Stored items.
     pub(super) items: BTreeMap<ItemKey, Item>,
-    /// Where each of them was created, oldest first.
+    /// Creation position of each item, oldest first.
     pub(super) creations: Vec<(ItemKey, Created)>,
-    /// Until when locks are held.
+    /// Deadlines of granted locks.
     pub(super) holds: Vec<Hold>,
-    /// Who waits for locks, in the order in which they came.
+    /// Lock waiters, in order of arrival.
     pub(super) lock_waiters: Vec<LockWaiter>,
-    /// Messages that others led to, since the start.
+    /// Messages with a cause, sent since the last restart. Used for loop detection.
     pub(super) said: Vec<Message>,
-    /// When to look who waits for whom.
+    /// Time of the next deadlock check.
     pub(super) look_at: Option<Mono>,
-    /// How each session was opened.
+    /// Requests that opened the sessions.
     pub(super) openings: Vec<Opening>,
-    /// What belongs to the timeline of a session.
+    /// Timeline entries of all sessions.
     pub(super) lines: Vec<Line>,
     pub(super) task_memory: TaskMemory,
-    /// Who sent how many messages to everybody since when.
+    /// Broadcast rate limit: start of the current minute and number of broadcasts, by sender.
     pub(super) broadcasts: BTreeMap<AgentNo, (Timestamp, u32)>,
-    /// When each agent was last heard of; as long as `agents`.
+    /// Time of the last activity of each agent, parallel to `agents`.
     pub(super) heard: Vec<Mono>,
-    /// When to look for who was silent for too long.
+    /// Time of the next presence check.
     pub(super) presence_at: Option<Mono>,
-    /// When each open request is over.
+    /// Deadline of each open request.
     pub(super) deadlines: BTreeMap<MessageId, Mono>,
-    /// Who is told of each open request, if anybody is.
+    /// Waiters of open requests.
     pub(super) waiters: BTreeMap<MessageId, Listener>,
-    /// Who waits for tasks to be over, in the order in which they came.
+    /// Waiters for the end of tasks, in order of arrival.
     pub(super) task_waiters: Vec<TaskWaiter>,
-    /// How many began to wait for locks or tasks so far.
+    /// Number of waits for locks and tasks so far.
     pub(super) turns: u64,
 }
 
-/// One record, without its effects.
+/// Record of the log, without its effects.
 #[derive(Clone)]
 pub(super) struct Noted {
     pub(super) at: Timestamp,
     pub(super) kind: RecordKind,
     pub(super) principal: String,
-    /// The payloads it brought; blanked when erased.
+    /// Payloads of the record; zeros after an erasure.
     pub(super) parts: Vec<Payload>,
 }
 
-/// How long lower priorities were passed over.
+/// Starvation protection: how long lower priorities were passed over.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Fairness {
-    /// Deliveries of higher priority that went out while a lower one waited.
+    /// Deliveries of higher priority that were leased while a lower one waited.
     pub(super) passed_over: u32,
-    /// When a lower one last had its turn.
+    /// Time at which a lower priority was last served.
     pub(super) turn_at: Timestamp,
 }
 
@@ -99,15 +99,15 @@ pub(super) struct Sent {
     pub(super) seq: Seq,
     pub(super) n: u32,
     pub(super) at: Timestamp,
-    /// Which payload of the record.
+    /// Index of its payload within the record.
     pub(super) part: u32,
     pub(super) message: Arc<Message>,
     pub(super) fingerprint: [u8; 32],
-    /// Who sent it.
+    /// Principal of the commit.
     pub(super) principal: Principal,
     pub(super) first: DeliveryNo,
     pub(super) recipients: Vec<Recipient>,
-    /// What the sender was told.
+    /// Result that was returned to the sender.
     pub(super) result: OpResult,
 }
 
@@ -119,20 +119,20 @@ pub(super) struct Delivery {
     pub(super) priority: Priority,
     pub(super) attempts_max: u16,
     pub(super) expires_at: Option<Timestamp>,
-    /// The session that its message belongs to.
+    /// Session of its message.
     pub(super) session: Option<String>,
-    /// How often it was taken.
+    /// Number of times it was leased.
     pub(super) attempt: u16,
     pub(super) place: Place,
     pub(super) if_unavailable: IfUnavailable,
 }
 
-/// Where a delivery is: always in exactly one of these.
+/// State of a delivery.
 #[derive(Clone)]
 pub(super) enum Place {
     Ready {
         since: Timestamp,
-        /// It was scheduled, and time alone made it ready: no record says so.
+        /// Whether it became ready by a timer, which leaves no record.
         by_time: bool,
     },
     Scheduled {
@@ -140,17 +140,17 @@ pub(super) enum Place {
     },
     Leased {
         token: Token,
-        /// The longest that its holder was promised: what a restart knows.
+        /// Longest duration granted to the holder, restored by a restart.
         lease_ms: u64,
         deadline: Mono,
-        /// Since when, if that was after the last start.
+        /// Start of the lease, if it was after the last restart.
         since: Option<Timestamp>,
-        /// By which record.
+        /// Record that leased it.
         seq: Seq,
     },
     Ended {
         state: EndState,
-        /// The last lease; 0 if there was none when it ended.
+        /// Token of the lease that was ended; 0 if it was not leased.
         token: Token,
         seq: Seq,
         at: Timestamp,
@@ -172,12 +172,12 @@ pub(super) struct Consumer {
     pub(super) agent: AgentNo,
     pub(super) credit: u32,
     pub(super) lease_ms: u64,
-    /// Leaves after the first hand-over.
+    /// Whether it is closed after its first delivery.
     pub(super) once: bool,
 }
 
 impl Delivery {
-    /// Whether its time has come and nobody has it. Its session may still keep it back.
+    /// Whether it is due and not leased. A paused session may still hold it.
     pub(super) fn is_waiting(&self) -> bool {
         matches!(self.place, Place::Ready { .. })
     }
@@ -194,7 +194,7 @@ impl Delivery {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// The token of the current lease; 0 if it is not held.
+    /// Returns the token of the current lease, or 0 if it is not leased.
     pub(super) fn token(&self) -> Token {
         match self.place {
             Place::Leased { token, .. } => token,
@@ -204,7 +204,7 @@ impl Delivery {
 }
 
 impl Space {
-    /// A space whose first record says that it exists.
+    /// Creates a space with its genesis record.
     pub(super) fn new(name: SpaceName, id: SpaceId, at: Timestamp) -> Self {
         let genesis = Noted { at, kind: RecordKind::Genesis, principal: "system".into(), parts: Vec::new() };
         Self {
@@ -256,7 +256,7 @@ impl Space {
                     *deadline = now.mono.plus_ms(*lease_ms);
                     *since = None;
                 }
-                // Whatever happened since the last record is forgotten.
+                // A transition after the last record left no trace in the log, so it is undone.
                 Place::Ready { since, by_time: true } if *since > newest_at => {
                     delivery.place = Place::Scheduled { due: *since };
                 }
@@ -282,10 +282,10 @@ impl Space {
         self.records.last().map_or(Timestamp(0), |record| record.at)
     }
 
-    /// The agent that bears this id now.
+    /// Returns the number of the agent that currently has this id.
     pub(super) fn agent_number(&self, id: &AgentId) -> Option<AgentNo> {
-        let bears = |agent: &Agent| agent.id == *id && !agent.removed;
-        self.agents.iter().position(bears).map(|index| AgentNo(index as u64 + 1))
+        let current = |agent: &Agent| agent.id == *id && !agent.removed;
+        self.agents.iter().position(current).map(|index| AgentNo(index as u64 + 1))
     }
 
     pub(super) fn agent(&self, number: AgentNo) -> &Agent {
@@ -300,18 +300,18 @@ impl Space {
         &mut self.deliveries[number.0 as usize - 1]
     }
 
-    /// What an agent holds, in the order of the numbers.
+    /// Returns the deliveries leased by an agent, ordered by number.
     pub(super) fn held_by(&self, agent: AgentNo) -> Vec<DeliveryNo> {
         self.deliveries_where(|one| one.is_leased() && one.to.agent_no() == Some(agent))
     }
 
-    /// The numbers of the deliveries of which something is true, in their order.
-    pub(super) fn deliveries_where(&self, is: impl Fn(&Delivery) -> bool) -> Vec<DeliveryNo> {
+    /// Returns the numbers of the deliveries that match a predicate, in order.
+    pub(super) fn deliveries_where(&self, matches: impl Fn(&Delivery) -> bool) -> Vec<DeliveryNo> {
         let numbered = self.deliveries.iter().enumerate();
-        numbered.filter(|(_, one)| is(one)).map(|(index, _)| DeliveryNo(index as u64 + 1)).collect()
+        numbered.filter(|(_, one)| matches(one)).map(|(index, _)| DeliveryNo(index as u64 + 1)).collect()
     }
 
-    /// Whether it may be taken.
+    /// Whether a delivery can be claimed.
     pub(super) fn is_ready(&self, delivery: &Delivery) -> bool {
         delivery.is_waiting() && !self.is_kept_back(delivery)
     }
@@ -356,7 +356,7 @@ impl Space {
         levels
     }
 
-    /// When time alone will next change something.
+    /// Returns the time of the next timer, without those of tasks.
     fn wake(&self) -> Wake {
         let mut wake = Wake::default();
         let sooner = |old: Option<Timestamp>, at| Some(old.map_or(at, |old: Timestamp| old.min(at)));
@@ -375,8 +375,8 @@ impl Space {
         for hold in &self.holds {
             wake.mono = Some(wake.mono.map_or(hold.deadline, |old| old.min(hold.deadline)));
         }
-        if let (Some(look), true) = (self.look_at, self.anybody_waits()) {
-            wake.mono = Some(wake.mono.map_or(look, |old| old.min(look)));
+        if let (Some(check_at), true) = (self.look_at, self.anybody_waits()) {
+            wake.mono = Some(wake.mono.map_or(check_at, |old| old.min(check_at)));
         }
         let soonest = [wake.mono, self.presence_at, self.deadlines.values().min().copied()];
         wake.mono = soonest.into_iter().flatten().min();
@@ -386,7 +386,8 @@ impl Space {
         for at in [self.next_expiry(), self.next_approval_expiry()].into_iter().flatten() {
             wake.wall = sooner(wake.wall, at);
         }
-        // What became ready under a commit that was refused is handed out by the next one, which should come at once.
+        // Deliveries that became ready during a refused commit are dispatched by the next one, which should run
+        // immediately.
         if !self.stirred.is_empty() {
             wake.wall = Some(Timestamp(0));
         }

@@ -1,4 +1,4 @@
-//! One commit: all of it or nothing of it.
+//! Atomic execution of one commit.
 
 use quorate_core::{
     AgentNo, Code, Commit, ConsumerId, DeliveryNo, EndState, Handed, Home, Now, Op, OpResult, Payload,
@@ -9,16 +9,16 @@ use crate::reference::decided_at;
 use crate::reference::space::{Answer, Noted, Place, Space};
 use crate::store::{Handover, Outcome};
 
-/// A commit in the making. It changes the space itself; a copy waits to be put back.
+/// Commit in progress. It modifies the space in place; the caller restores a copy if the commit is refused.
 pub(super) struct Step<'a> {
     pub(super) space: &'a mut Space,
     pub(super) commit: &'a Commit,
     pub(super) now: Now,
-    /// The record to be.
+    /// Sequence number of the record to be written.
     pub(super) seq: Seq,
-    /// The agent that acts, if it is an agent and known.
+    /// Acting agent, if the principal is a registered agent.
     pub(super) actor: Option<AgentNo>,
-    /// Whether there is anything to write down.
+    /// Whether the commit has an effect and needs a record.
     pub(super) changed: bool,
     pub(super) parts: Vec<Payload>,
     pub(super) messages: u32,
@@ -26,21 +26,21 @@ pub(super) struct Step<'a> {
     pub(super) handed: Vec<(ConsumerId, Handed)>,
     pub(super) dismissed: Vec<ConsumerId>,
     pub(super) told: Vec<(ConsumerId, Told)>,
-    /// Tasks made so far.
+    /// Number of tasks created so far.
     pub(super) tasks: u32,
-    /// Tokens made so far.
+    /// Number of tokens created so far.
     pub(super) tokens: u32,
-    /// Procedures started so far.
+    /// Number of procedures started so far.
     pub(super) started: u32,
-    /// Approvals asked for so far.
+    /// Number of approvals requested so far.
     pub(super) asked: u32,
-    /// Leases that were over with success before this commit, and that it ends once more.
+    /// Leases that ended successfully before this commit and that it ends again.
     pub(super) over_before: Vec<Stale>,
-    /// The operation that is looked at.
+    /// Index of the current operation.
     pub(super) at: usize,
-    /// Whether it ended a try of a task.
+    /// Whether the commit ended an attempt of a task.
     pub(super) tried: bool,
-    /// What whoever asked is told when its question is lost.
+    /// Error code for requesters whose question is lost.
     pub(super) lost_with: Code,
 }
 
@@ -54,7 +54,7 @@ impl Space {
                 return if answer.fingerprint == *fingerprint {
                     Ok(answer.receipt.clone())
                 } else {
-                    Err(Refused::new(Code::Duplicate, "the key was used for something else"))
+                    Err(Refused::new(Code::Duplicate, "the idempotency key was used for another commit"))
                 };
             }
         }
@@ -74,16 +74,16 @@ impl Space {
         }
     }
 
-    /// What is scheduled becomes ready by time alone, whatever becomes of the commit.
+    /// Makes due deliveries ready, even if the commit is refused afterwards.
     pub(super) fn let_time_pass(&mut self, now: Timestamp) {
         let due = |space: &Self, number: DeliveryNo| match space.delivery(number).map(|one| &one.place) {
             Some(Place::Scheduled { due }) => *due,
             _ => Timestamp(u64::MAX),
         };
-        let mut fallen_due =
+        let mut now_due =
             self.deliveries_where(|one| matches!(one.place, Place::Scheduled { due } if due <= now));
-        fallen_due.sort_by_key(|number| (due(self, *number), *number));
-        for number in fallen_due {
+        now_due.sort_by_key(|number| (due(self, *number), *number));
+        for number in now_due {
             let since = due(self, number);
             self.delivery_mut(number).place = Place::Ready { since, by_time: true };
             let home = self.deliveries[number.0 as usize - 1].to.home();
@@ -91,7 +91,7 @@ impl Space {
         }
     }
 
-    /// Notes an inbox or a pool in which something is ready and for which somebody waits.
+    /// Queues an inbox or a pool for dispatch if it has a ready delivery and a waiting consumer.
     pub(super) fn stir(&mut self, home: Home) {
         let awaited = self.consumers.iter().any(|one| self.waits_for(one, home));
         if awaited && self.has_ready(home) && !self.stirred.contains(&home) {
@@ -99,7 +99,7 @@ impl Space {
         }
     }
 
-    /// Everything from which an agent may take.
+    /// Queues the inbox and all pools of an agent for dispatch.
     pub(super) fn stir_all(&mut self, agent: AgentNo) {
         self.stir(Home::Agent(agent));
         for pool in self.pools_of(agent) {
@@ -154,7 +154,8 @@ impl<'a> Step<'a> {
                     let mut refused = refused.at_op(index);
                     let stale = std::mem::take(&mut refused.facts.stale);
                     let named = first.get_or_insert(refused);
-                    // Stale items are all named, so the rest is looked at as well. Anything else ends it here.
+                    // A refusal lists all stale items, so the remaining operations are checked too. Any other error
+                    // ends the check.
                     if !matches!(code, Code::StaleLease | Code::VersionConflict | Code::StaleFence) {
                         break;
                     }
@@ -171,7 +172,7 @@ impl<'a> Step<'a> {
         }
         if self.tried && !self.over_before.is_empty() {
             let mut refused = ended_before(self.over_before[0].ended_by.unwrap_or_default());
-            // The operations that ended something once more, in their order.
+            // The operations that ended a lease again, in order.
             refused.facts.op = self.over_before.iter().map(|one| one.op).min();
             refused.facts.stale = std::mem::take(&mut self.over_before);
             return Err(refused);
@@ -185,19 +186,19 @@ impl<'a> Step<'a> {
         Ok(results)
     }
 
-    /// A lease that a record before this commit ended with success. Only a commit in which every operation is the end of
-    /// a lease may be the same one sent twice.
+    /// Handles a lease that an earlier record ended successfully. Only a commit that consists solely of such operations
+    /// can be a repetition of an earlier commit.
     pub(super) fn once_more(
         &mut self,
         item: String,
         token: Token,
         seq: Seq,
-        the_same: bool,
+        is_same: bool,
     ) -> Result<(), Refused> {
         let ends =
             |op: &Op| matches!(op, Op::Ack(_) | Op::AckMany(_) | Op::CompleteTask(_) | Op::FailTask(_));
         let others = self.commit.ops.iter().any(|op| !ends(op) && !matches!(op, Op::Grant { .. }));
-        if !the_same || (others && seq != self.seq) {
+        if !is_same || (others && seq != self.seq) {
             return Err(ended_before(seq));
         }
         if seq != self.seq {
@@ -283,20 +284,20 @@ impl<'a> Step<'a> {
                 principal: self.commit.principal.clone(),
                 key: key.clone(),
                 fingerprint: *fingerprint,
-                receipt: kept(&receipt),
+                receipt: without_inputs(&receipt),
             });
         }
         receipt
     }
 
-    /// Ends an open delivery in this record.
+    /// Ends an open delivery.
     pub(super) fn end(&mut self, number: DeliveryNo, state: EndState, reason: String) {
         let (seq, at) = (self.seq, self.now.wall);
         let delivery = self.space.delivery_mut(number);
         let (holder, token) = (delivery.to.agent_no(), delivery.token());
         delivery.place = Place::Ended { state, token, seq, at, reason };
         self.changed = true;
-        // A lease fewer: what only the limit of what is in flight kept back can go out now.
+        // The in-flight limit of the holder may now allow another delivery.
         if let Some(agent) = holder {
             self.space.stir_all(agent);
         }
@@ -306,18 +307,18 @@ impl<'a> Step<'a> {
     }
 }
 
-/// An answer as it is kept: inputs of tasks are in the log already.
-fn kept(receipt: &Receipt) -> Receipt {
-    let mut kept = receipt.clone();
-    for result in &mut kept.results {
+/// Returns the receipt to store under the key: without the inputs of tasks, which are in the log.
+fn without_inputs(receipt: &Receipt) -> Receipt {
+    let mut stored = receipt.clone();
+    for result in &mut stored.results {
         if let OpResult::TasksClaimed(handed) = result {
             handed.iter_mut().for_each(|one| one.input = None);
         }
     }
-    kept
+    stored
 }
 
-/// How a refusal names what an operation is about.
+/// Returns the item of an operation as named in a refusal, and its lease token.
 fn item(op: &Op) -> (String, Option<Token>) {
     match op {
         Op::Ack(lease) => (lease.delivery.to_string(), Some(lease.token)),
@@ -339,5 +340,5 @@ fn item(op: &Op) -> (String, Option<Token>) {
 }
 
 fn ended_before(seq: Seq) -> Refused {
-    Refused::new(Code::StaleLease, format!("record {seq} ended the lease")).ended_by(seq)
+    Refused::new(Code::StaleLease, format!("the lease was ended by record {seq}")).ended_by(seq)
 }

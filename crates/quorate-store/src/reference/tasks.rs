@@ -1,4 +1,4 @@
-//! Tasks, said in plain loops over all of them.
+//! Tasks, implemented with plain loops over all of them.
 
 mod ends;
 mod make;
@@ -18,20 +18,20 @@ use crate::reference::step::Step;
 
 pub(super) use wait::TaskWaiter;
 
-/// What a space remembers of tasks besides their rows. Nothing of it survives a restart but the leases, which run their
-/// full length again.
+/// In-memory state of tasks, in addition to their items. A restart clears it, except for the leases, which restart with
+/// their full duration.
 #[derive(Clone, Default)]
 pub(super) struct TaskMemory {
-    /// When each lease and each try ends. The flag tells a whole try from a lease.
+    /// Deadlines of leases and of attempts. The flag is true for an attempt.
     deadlines: BTreeMap<(TaskId, u64, bool), Mono>,
-    /// Whoever waits, in line.
+    /// Waiting claims, in queue order.
     pub(super) claimers: Vec<Claimer>,
-    /// Who was handed a task while it waited.
+    /// Consumer that received each task through a waiting claim.
     takers: BTreeMap<TaskId, ConsumerId>,
-    /// By which record each task that is held was taken.
+    /// Record that leased each task.
     pub(super) taken: BTreeMap<TaskId, Seq>,
     fairness: BTreeMap<TaskTarget, Fairness>,
-    /// Inputs that whoever takes the task need not read.
+    /// Small inputs, which are included in the claim result.
     inputs: BTreeMap<TaskId, Bytes>,
 }
 
@@ -46,13 +46,13 @@ pub(super) struct Claimer {
 }
 
 impl Space {
-    /// Whether an agent takes the next task that is for it at once.
+    /// Whether an agent has a waiting claim that would receive a task assigned to it.
     pub(super) fn takes_tasks(&self, agent: AgentNo) -> bool {
         let own = TaskTarget::Agent(agent);
         self.task_memory.claimers.iter().any(|one| one.credit > 0 && one.targets.contains(&own))
     }
 
-    /// All tasks, in the order in which they were made.
+    /// Returns all tasks in creation order.
     pub(super) fn tasks(&self) -> Vec<&Task> {
         let mut tasks: Vec<&Task> = Vec::new();
         for item in self.items.values() {
@@ -81,7 +81,7 @@ impl Space {
         counts
     }
 
-    /// Open tasks that are for an agent by name.
+    /// Counts the open tasks assigned to an agent.
     pub(super) fn named_tasks(&self, agent: AgentNo) -> usize {
         let open = |task: &&&Task| !task.status().is_over() && task.spec.agent == Some(agent);
         self.tasks().iter().filter(open).count()
@@ -112,24 +112,26 @@ impl Space {
         wake
     }
 
-    /// What was erased is handed out by nobody. Others of that record can be read from it.
+    /// Drops the cached inputs of a record after an erasure. Remaining inputs can be read from the record.
     pub(super) fn forget_inputs(&mut self, seq: Seq) {
         let of_record = |id: &TaskId| self.task(id).is_none_or(|task| task.spec.no.seq == seq);
-        let gone: Vec<TaskId> = self.task_memory.inputs.keys().filter(|id| of_record(id)).cloned().collect();
-        gone.iter().for_each(|id| drop(self.task_memory.inputs.remove(id)));
+        let cached: Vec<TaskId> =
+            self.task_memory.inputs.keys().filter(|id| of_record(id)).cloned().collect();
+        cached.iter().for_each(|id| drop(self.task_memory.inputs.remove(id)));
     }
 
-    /// Sends away whoever waits for tasks in an agent's name.
+    /// Removes and returns the waiting claims of an agent.
     pub(super) fn dismiss_claimers(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
         let claimers = &mut self.task_memory.claimers;
-        let mut gone: Vec<_> = claimers.iter().filter(|one| one.agent == agent).map(|one| one.id).collect();
-        gone.sort_unstable();
+        let mut dismissed: Vec<_> =
+            claimers.iter().filter(|one| one.agent == agent).map(|one| one.id).collect();
+        dismissed.sort_unstable();
         claimers.retain(|one| one.agent != agent);
-        gone
+        dismissed
     }
 }
 
-/// When the lease of a task and its whole try end, if they begin now.
+/// Returns the deadlines of a lease and its attempt that begin now.
 fn deadlines_of(task: &Task, now: Mono) -> Vec<((TaskId, u64, bool), Mono)> {
     let Some(lease) = task.lease() else { return Vec::new() };
     let (id, token) = (task.spec.id.clone(), lease.token.0);
@@ -141,7 +143,7 @@ fn deadlines_of(task: &Task, now: Mono) -> Vec<((TaskId, u64, bool), Mono)> {
 }
 
 impl Step<'_> {
-    /// Gives a task its new state. What runs already goes on running.
+    /// Stores the new state of a task. Timers that are already running continue.
     fn set_task(&mut self, task: Task) {
         let memory = &mut self.space.task_memory;
         let running = deadlines_of(&task, self.now.mono);
@@ -165,5 +167,5 @@ impl Step<'_> {
 }
 
 fn no_such_task(id: &TaskId) -> Refused {
-    Refused::new(Code::NotFound, format!("there is no task {id}"))
+    Refused::new(Code::NotFound, format!("unknown task {id}"))
 }

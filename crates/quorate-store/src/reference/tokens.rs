@@ -1,4 +1,4 @@
-//! Who is let in, and what whoever came in may do.
+//! Access tokens, and the permissions of principals.
 
 use std::sync::Arc;
 
@@ -19,41 +19,46 @@ impl Space {
         })
     }
 
-    /// When the next token expires.
+    /// Returns the earliest expiry of a token.
     pub(super) fn next_expiry(&self) -> Option<Timestamp> {
         self.tokens().filter_map(|token| token.expires_at).min()
     }
 }
 
 impl Step<'_> {
-    /// Agents work for themselves; operators keep the work going, admins lay down the rules, the hub alone does what time
-    /// brings about, and everybody else looks.
+    /// Checks the permission for an operation. Agents work for themselves, operators also keep work going, admins also
+    /// change policy and tokens, and approvers also decide approvals. Only the hub runs timers. Other roles are
+    /// read-only.
     pub(super) fn may(&self, op: &Op) -> Result<(), Refused> {
-        let by_itself = matches!(op, Op::Sweep | Op::BringHistory(_) | Op::Heard { .. });
-        let looks = matches!(op, Op::Inspect(_));
-        let keeps_going = match op {
+        let hub_only = matches!(op, Op::Sweep | Op::BringHistory(_) | Op::Heard { .. });
+        let reads = matches!(op, Op::Inspect(_));
+        let operates = match op {
             Op::Redrive { .. } => true,
             Op::Purge { agent } => agent.as_str().starts_with("can:"),
             Op::CreateToken(new) => matches!(new.bearer, Bearer::Agent(_)),
             _ => false,
         };
         let decides = matches!(op, Op::DecideApproval(_));
-        let rules = match op {
+        let administers = match op {
             Op::SetPolicy(_) | Op::Erase(_) | Op::RevokeToken { .. } => true,
-            Op::CreateToken(_) => !keeps_going,
+            Op::CreateToken(_) => !operates,
             Op::Send { message, .. } => message.from.is_none(),
             Op::Request(ask) => ask.message.from.is_none(),
             _ => false,
         };
-        let may = match &self.commit.principal {
+        let allowed = match &self.commit.principal {
             Principal::System => true,
-            Principal::Agent(_) => !(by_itself || looks || keeps_going || rules || decides),
-            Principal::Holder { role: TokenRole::Admin, .. } => !by_itself,
-            Principal::Holder { role: TokenRole::Operator, .. } => !(by_itself || rules || decides),
-            Principal::Holder { role: TokenRole::Approver, .. } => looks || decides,
-            Principal::Holder { .. } => looks,
+            Principal::Agent(_) => !(hub_only || reads || operates || administers || decides),
+            Principal::Holder { role: TokenRole::Admin, .. } => !hub_only,
+            Principal::Holder { role: TokenRole::Operator, .. } => !(hub_only || administers || decides),
+            Principal::Holder { role: TokenRole::Approver, .. } => reads || decides,
+            Principal::Holder { .. } => reads,
         };
-        if may { Ok(()) } else { Err(Refused::new(Code::Forbidden, "this is for others")) }
+        if allowed {
+            Ok(())
+        } else {
+            Err(Refused::new(Code::Forbidden, "the principal lacks the permission"))
+        }
     }
 
     pub(super) fn create_token(&mut self, new: &CreateToken) -> Result<OpResult, Refused> {
@@ -63,10 +68,10 @@ impl Step<'_> {
             return Err(unknown(agent));
         }
         if new.expires_at.is_some_and(|at| at <= self.now.wall) {
-            return Err(Refused::new(Code::Invalid, "it is expired already"));
+            return Err(Refused::new(Code::Invalid, "the expiry is in the past"));
         }
         if self.space.tokens().any(|token| token.digest == new.digest) {
-            return Err(Refused::new(Code::Duplicate, "the secret is in use"));
+            return Err(Refused::new(Code::Duplicate, "the secret is already in use"));
         }
         if self.space.tokens().count() >= limits::TOKENS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many tokens").limit(limits::TOKENS_MAX as u64));
@@ -88,23 +93,23 @@ impl Step<'_> {
 
     pub(super) fn revoke_token(&mut self, id: TokenId) -> Result<OpResult, Refused> {
         if self.space.remove_item(&ItemKey::new(ItemKind::Token, id.to_string())).is_none() {
-            return Err(Refused::new(Code::NotFound, format!("there is no {id}")));
+            return Err(Refused::new(Code::NotFound, format!("unknown token {id}")));
         }
         self.changed = true;
         Ok(OpResult::Done)
     }
 
     pub(super) fn revoke_tokens_of(&mut self, agent: &AgentId) {
-        self.forget_tokens(|token| token.bearer.agent() == Some(agent));
+        self.remove_tokens(|token| token.bearer.agent() == Some(agent));
     }
 
     pub(super) fn sweep_tokens(&mut self) {
         let now = self.now.wall;
-        self.forget_tokens(|token| token.is_expired(now));
+        self.remove_tokens(|token| token.is_expired(now));
     }
 
-    fn forget_tokens(&mut self, is: impl Fn(&AccessToken) -> bool) {
-        let tokens = self.space.tokens().filter(|token| is(token));
+    fn remove_tokens(&mut self, matches: impl Fn(&AccessToken) -> bool) {
+        let tokens = self.space.tokens().filter(|token| matches(token));
         let ended: Vec<_> = tokens.map(|token| Item::Token(Arc::clone(token)).key()).collect();
         self.changed |= !ended.is_empty();
         ended.iter().for_each(|key| drop(self.space.remove_item(key)));

@@ -1,4 +1,4 @@
-//! Subscriptions, and what is brought to those who come late.
+//! Subscriptions, and delivery of topic history to new subscribers.
 
 use quorate_core::{
     AgentId, AgentNo, BringHistory, Code, History, Home, Item, ItemKey, ItemKind, OpResult, Pattern,
@@ -8,7 +8,7 @@ use quorate_core::{
 use crate::reference::space::{Delivery, Place, Space};
 use crate::reference::step::Step;
 
-/// Whether a pattern stands for a topic: word by word, `*` for any, `>` for one or more.
+/// Whether a pattern matches a topic, token by token: `*` matches one token, `>` one or more at the end.
 pub(super) fn matches(pattern: &[&str], topic: &[&str]) -> bool {
     match (pattern, topic) {
         ([], []) => true,
@@ -49,10 +49,10 @@ impl Space {
 }
 
 impl Step<'_> {
-    pub(super) fn subscribe(&mut self, asked: &Subscribe) -> Result<OpResult, Refused> {
-        let number = self.own(&asked.agent)?;
-        if let Some(known) = self.space.subscription(&asked.agent, &asked.pattern) {
-            return Ok(OpResult::Subscribed { since: known.since, wanted: wanted(&known) });
+    pub(super) fn subscribe(&mut self, request: &Subscribe) -> Result<OpResult, Refused> {
+        let number = self.own(&request.agent)?;
+        if let Some(known) = self.space.subscription(&request.agent, &request.pattern) {
+            return Ok(OpResult::Subscribed { since: known.since, wanted: pending_history(&known) });
         }
         let own = self.space.subscriptions().filter(|one| one.number == number).count();
         let all = self.space.subscriptions().count();
@@ -61,20 +61,20 @@ impl Step<'_> {
                 return Err(Refused::new(Code::LimitExceeded, "too many subscriptions").limit(max as u64));
             }
         }
-        let state = match asked.history {
+        let state = match request.history {
             Some(history) => SubscriptionState::CatchingUp(history),
             None => SubscriptionState::Active,
         };
-        let (agent, pattern) = (asked.agent.clone(), asked.pattern.clone());
+        let (agent, pattern) = (request.agent.clone(), request.pattern.clone());
         let new = Subscription { agent, number, pattern, since: self.seq, state };
         self.set_item(Item::Subscription(Box::new(new)));
-        Ok(OpResult::Subscribed { since: self.seq, wanted: asked.history })
+        Ok(OpResult::Subscribed { since: self.seq, wanted: request.history })
     }
 
     pub(super) fn unsubscribe(&mut self, agent: &AgentId, pattern: &Pattern) -> Result<OpResult, Refused> {
         self.own(agent)?;
         let Some(known) = self.space.subscription(agent, pattern) else {
-            return Err(Refused::new(Code::NotFound, "there is no such subscription"));
+            return Err(Refused::new(Code::NotFound, "unknown subscription"));
         };
         self.end_subscription(known);
         Ok(OpResult::Done)
@@ -90,20 +90,20 @@ impl Step<'_> {
         self.set_item(Item::Subscription(Box::new(ended)));
     }
 
-    /// New deliveries of old messages, for a subscriber that asked for them.
+    /// Creates deliveries of earlier messages for a subscriber that requested them.
     pub(super) fn bring_history(&mut self, history: &BringHistory) -> Result<OpResult, Refused> {
         let known = self.space.subscription(&history.agent, &history.pattern);
-        let Some(known) = known.filter(|known| wanted(known) == Some(history.wanted)) else {
-            return Err(Refused::new(Code::NotFound, "nobody waits for this history"));
+        let Some(known) = known.filter(|known| pending_history(known) == Some(history.wanted)) else {
+            return Err(Refused::new(Code::NotFound, "no subscription requests this history"));
         };
         if history.messages.iter().any(|one| one.letter.seq >= known.since) {
-            return Err(Refused::new(Code::Invalid, "that is no history"));
+            return Err(Refused::new(Code::Invalid, "invalid history"));
         }
         let mut letters = Vec::new();
         for earlier in &history.messages {
             let own = earlier.from.as_ref() == Some(&history.agent);
-            let over = earlier.letter.expires_at.is_some_and(|at| at <= self.now.wall);
-            if !own && !over && self.may_reach(earlier.from.as_ref(), known.number) {
+            let expired = earlier.letter.expires_at.is_some_and(|at| at <= self.now.wall);
+            if !own && !expired && self.may_reach(earlier.from.as_ref(), known.number) {
                 let session = self.space.open_session_named(earlier.session_id.as_deref());
                 letters.push((earlier.letter, session));
             }
@@ -115,7 +115,7 @@ impl Step<'_> {
         }
         let home = Home::Agent(known.number);
         if self.space.open_count(home) + letters.len() > limits::INBOX_MAX {
-            return Err(Refused::new(Code::QueueFull, "no room").limit(limits::INBOX_MAX as u64));
+            return Err(Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64));
         }
         for (letter, session) in letters {
             self.space.deliveries.push(Delivery {
@@ -145,7 +145,7 @@ impl Step<'_> {
     }
 }
 
-fn wanted(subscription: &Subscription) -> Option<History> {
+fn pending_history(subscription: &Subscription) -> Option<History> {
     match subscription.state {
         SubscriptionState::CatchingUp(history) => Some(history),
         SubscriptionState::Active | SubscriptionState::Ended => None,

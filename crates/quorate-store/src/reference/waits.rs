@@ -1,4 +1,4 @@
-//! Who waits for whom, looked at again and again until nothing changes any more.
+//! Deadlock detection: a fixpoint over all waits finds those that can never end.
 
 use quorate_core::{
     AgentNo, ApprovalId, Code, ConsumerId, DeliveryId, DeliveryNo, Home, Item, MessageId, Refused, Reply,
@@ -9,103 +9,104 @@ use crate::reference::locks::LockWaiter;
 use crate::reference::space::{Place, Space};
 use crate::reference::step::Step;
 
-/// Rounds in which waits are called off at one look.
+/// Maximum rounds of cycle breaking per check.
 const ROUNDS: usize = 16;
 
-/// What keeps somebody waiting.
+/// Possible supplier of something that a wait needs.
 enum Source {
-    /// Something that an agent holds since a record.
+    /// Held by an agent since a record.
     Held { agent: AgentNo, within: Option<DeliveryNo>, since: Seq },
-    /// Something that lies there for an agent to take.
-    Lies(AgentNo),
-    /// Somebody who is before it in line.
-    Ahead(Who),
+    /// Ready for an agent to claim.
+    Unclaimed(AgentNo),
+    /// Blocked by another wait.
+    Ahead(WaitId),
 }
 
-/// Which wait.
+/// Identity of a wait.
 #[derive(Clone, PartialEq)]
-enum Who {
+enum WaitId {
     Locks(ConsumerId),
     Answers(MessageId),
     Task(ConsumerId),
-    /// A task that others block: nobody waits here.
+    /// A blocked task, which is a wait without a waiter.
     Blocked(TaskId),
-    /// A person has to decide.
+    /// A pending approval, which a person has to decide.
     Person(ApprovalId),
 }
 
-/// Somebody who waits, the oldest first.
+/// Node of the wait-for graph. The list of waits is ordered by age, oldest first.
 struct Wait {
-    who: Who,
+    id: WaitId,
     agent: Option<AgentNo>,
     within: Option<DeliveryNo>,
     since: Seq,
-    /// What it lacks: each from any of its sources.
+    /// Needs, each with its description and its possible suppliers.
     needs: Vec<(String, Vec<Source>)>,
-    /// Whether it can end.
+    /// Whether it can end without intervention.
     ends: bool,
 }
 
-struct Look<'a> {
+/// Wait-for graph of a space.
+struct WaitGraph<'a> {
     space: &'a Space,
     waits: Vec<Wait>,
 }
 
 impl Step<'_> {
-    /// Looks who waits for whom, if it is time, and calls off what can never end.
+    /// Runs a deadlock check if one is due, and cancels the youngest wait of each cycle.
     pub(super) fn look_at_waits(&mut self) {
         let due = self.space.look_at.is_some_and(|at| at <= self.now.mono);
         if !due || !self.space.anybody_waits() {
             return;
         }
         self.space.look_at = Some(self.now.mono.plus_ms(limits::WAITS_LOOK_MS));
-        let mut look = Look { space: self.space, waits: waits_of(self.space, self.now.wall) };
-        look.spread();
+        let mut graph = WaitGraph { space: self.space, waits: waits_of(self.space, self.now.wall) };
+        graph.propagate();
         let mut refusals = Vec::new();
         for _ in 0..ROUNDS {
-            let circles = look.circles();
-            if circles.is_empty() {
+            let cycles = graph.cycles();
+            if cycles.is_empty() {
                 break;
             }
-            for circle in &circles {
-                let mut refused = Refused::new(Code::Deadlock, "they wait for each other");
-                refused.facts.cycle = circle.iter().filter_map(|wait| look.words(*wait)).collect();
-                refusals.push((look.waits[circle[0]].who.clone(), refused));
+            for cycle in &cycles {
+                let mut refused = Refused::new(Code::Deadlock, "the waits form a cycle");
+                refused.facts.cycle = cycle.iter().filter_map(|wait| graph.describe(*wait)).collect();
+                refusals.push((graph.waits[cycle[0]].id.clone(), refused));
             }
-            for circle in circles {
-                look.waits[circle[0]].ends = true;
+            for cycle in cycles {
+                graph.waits[cycle[0]].ends = true;
             }
-            look.spread();
+            graph.propagate();
         }
-        for (who, refused) in refusals {
+        for (wait, refused) in refusals {
             self.changed = true;
-            match who {
-                Who::Locks(id) => {
+            match wait {
+                WaitId::Locks(id) => {
                     self.leave_line(id);
                     self.told.push((id, Told::Refused(refused)));
                 }
-                Who::Answers(id) => {
-                    let request = self.space.request(id).expect("it waits");
+                WaitId::Answers(id) => {
+                    let request = self.space.request(id).expect("the wait exists");
                     let state = RequestState::Failed { code: Code::Deadlock, reason: String::new() };
                     self.withdraw(request, state, refused);
                 }
-                Who::Task(id) => {
+                WaitId::Task(id) => {
                     self.stop_waiting_for_task(id);
                     self.told.push((id, Told::Refused(refused)));
                 }
-                Who::Blocked(_) | Who::Person(_) => {}
+                WaitId::Blocked(_) | WaitId::Person(_) => {}
             }
         }
     }
 
-    /// Somebody begins to wait: if nobody did, the first look comes after a while.
+    /// Schedules a deadlock check when the first wait begins.
     pub(super) fn look_from_now_on(&mut self) {
         if !self.space.anybody_waits() {
             self.space.look_at = Some(self.now.mono.plus_ms(limits::WAITS_LOOK_MS));
         }
     }
 
-    /// The newest record when something begins to wait.
+    /// Returns the newest record at the beginning of a wait.
     pub(super) fn begins_after(&self) -> Seq {
         if self.changed { self.seq } else { self.space.newest() }
     }
@@ -115,7 +116,7 @@ impl Step<'_> {
         self.space.turns
     }
 
-    /// A delivery that an agent holds.
+    /// Resolves a delivery id if the agent holds its lease.
     pub(super) fn works_on(&self, agent: AgentNo, id: DeliveryId) -> Option<DeliveryNo> {
         let number = self.space.resolve(id)?;
         let delivery = self.space.delivery(number)?;
@@ -128,8 +129,8 @@ impl Space {
         !self.lock_waiters.is_empty() || !self.waiters.is_empty() || !self.task_waiters.is_empty()
     }
 
-    /// How many deliveries and tasks an agent works on.
-    fn works_of(&self, agent: AgentNo) -> usize {
+    /// Counts the deliveries and tasks leased by an agent.
+    fn leases_of(&self, agent: AgentNo) -> usize {
         let held = |item: &&Item| match item {
             Item::Task(task) => matches!(&task.state, TaskState::Leased(lease) if lease.by == agent),
             _ => false,
@@ -137,13 +138,13 @@ impl Space {
         self.leased_count(agent) + self.items.values().filter(held).count()
     }
 
-    /// Whether an agent takes the next delivery at once.
-    fn takes_more(&self, agent: AgentNo) -> bool {
+    /// Whether an agent has a consumer with credit.
+    fn has_credit(&self, agent: AgentNo) -> bool {
         self.consumers.iter().any(|one| one.agent == agent && one.credit > 0)
     }
 
-    /// Where the answer to a question must come from.
-    fn answer_comes_from(&self, question: DeliveryNo, now: Timestamp) -> Option<Source> {
+    /// Returns the supplier of the answer to a question.
+    fn answer_source(&self, question: DeliveryNo, now: Timestamp) -> Option<Source> {
         let delivery = self.delivery(question)?;
         match delivery.place {
             Place::Leased { seq, .. } => {
@@ -153,7 +154,7 @@ impl Space {
                 if self.is_ready(delivery) && since.plus_ms(limits::WAITS_LOOK_MS) <= now =>
             {
                 match delivery.to.home() {
-                    Home::Agent(agent) => Some(Source::Lies(agent)),
+                    Home::Agent(agent) => Some(Source::Unclaimed(agent)),
                     Home::Pool(_) => None,
                 }
             }
@@ -161,8 +162,8 @@ impl Space {
         }
     }
 
-    /// Where the end of a task must come from.
-    fn end_comes_from(&self, task: &Task, now: Timestamp) -> Option<Source> {
+    /// Returns the supplier of the end of a task.
+    fn task_end_source(&self, task: &Task, now: Timestamp) -> Option<Source> {
         let id = &task.spec.id;
         match &task.state {
             TaskState::Leased(lease) => {
@@ -170,11 +171,11 @@ impl Space {
                 Some(Source::Held { agent: lease.by, within: None, since })
             }
             TaskState::Blocked { held_by } if held_by.is_empty() => {
-                Some(Source::Ahead(Who::Blocked(id.clone())))
+                Some(Source::Ahead(WaitId::Blocked(id.clone())))
             }
             TaskState::Ready { since } if since.plus_ms(limits::WAITS_LOOK_MS) <= now => {
                 let agent = task.spec.agent?;
-                (!self.takes_tasks(agent)).then_some(Source::Lies(agent))
+                (!self.takes_tasks(agent)).then_some(Source::Unclaimed(agent))
             }
             _ => None,
         }
@@ -182,15 +183,15 @@ impl Space {
 }
 
 fn waits_of(space: &Space, now: Timestamp) -> Vec<Wait> {
-    let line = space.lock_line();
+    let queue = space.lock_line();
     let needs = |waiter: &LockWaiter| {
-        let before = line.iter().position(|other| other.id == waiter.id).unwrap_or(0);
+        let before = queue.iter().position(|other| other.id == waiter.id).unwrap_or(0);
         let mut needs = Vec::new();
         for name in &waiter.names {
-            let ahead = line[..before].iter().rev().find(|other| other.names.contains(name));
+            let ahead = queue[..before].iter().rev().find(|other| other.names.contains(name));
             let lock = space.lock(name);
             if let Some(ahead) = ahead {
-                needs.push((format!("lock {name}"), vec![Source::Ahead(Who::Locks(ahead.id))]));
+                needs.push((format!("lock {name}"), vec![Source::Ahead(WaitId::Locks(ahead.id))]));
             } else if let Some(lock) = lock
                 && lock.grants.len() >= lock.capacity as usize
             {
@@ -204,41 +205,41 @@ fn waits_of(space: &Space, now: Timestamp) -> Vec<Wait> {
         }
         needs
     };
-    // By the record after which they began, and within it: questions in their order, then the others in theirs.
+    // Ordered by the record after which they began; within a record, requests come before lock and task waits.
     let mut waits: Vec<((Seq, bool, u64), Wait)> = Vec::new();
     for waiter in &space.lock_waiters {
         let LockWaiter { agent, within, since, turn, .. } = *waiter;
-        let (who, agent) = (Who::Locks(waiter.id), Some(agent));
-        let wait = Wait { who, agent, within, since, needs: needs(waiter), ends: false };
+        let (id, agent) = (WaitId::Locks(waiter.id), Some(agent));
+        let wait = Wait { id, agent, within, since, needs: needs(waiter), ends: false };
         waits.push(((since, true, turn), wait));
     }
     for waiter in &space.task_waiters {
-        let source = space.task(&waiter.task).and_then(|task| space.end_comes_from(task, now));
+        let source = space.task(&waiter.task).and_then(|task| space.task_end_source(task, now));
         let needs = source.map(|source| (format!("task {}", waiter.task), vec![source]));
-        let (who, agent, since) = (Who::Task(waiter.id), Some(waiter.agent), waiter.since);
+        let (id, agent, since) = (WaitId::Task(waiter.id), Some(waiter.agent), waiter.since);
         let needs = needs.into_iter().collect();
-        let wait = Wait { who, agent, within: waiter.within, since, needs, ends: false };
+        let wait = Wait { id, agent, within: waiter.within, since, needs, ends: false };
         waits.push(((since, true, waiter.turn), wait));
     }
-    for (id, listener) in &space.waiters {
-        let request = space.request(*id).expect("somebody waits for it");
+    for (request_id, listener) in &space.waiters {
+        let request = space.request(*request_id).expect("the request exists");
         let mut needs = Vec::new();
         for (index, asked) in request.asked.iter().enumerate() {
             let question = DeliveryNo(request.first.0 + index as u64);
-            if let (Reply::Open, Some(source)) = (asked.reply, space.answer_comes_from(question, now)) {
+            if let (Reply::Open, Some(source)) = (asked.reply, space.answer_source(question, now)) {
                 needs.push((format!("an answer of {}", space.name_of(asked.to.home())), vec![source]));
             }
         }
-        let (who, agent) = (Who::Answers(*id), Some(request.from));
-        let wait = Wait { who, agent, within: listener.within, since: id.seq, needs, ends: false };
-        waits.push(((id.seq, false, u64::from(id.n)), wait));
+        let (id, agent) = (WaitId::Answers(*request_id), Some(request.from));
+        let wait = Wait { id, agent, within: listener.within, since: request_id.seq, needs, ends: false };
+        waits.push(((request_id.seq, false, u64::from(request_id.n)), wait));
     }
     for approval in space.pending_approvals() {
-        // Nobody here can do anything about it: it never ends by itself.
-        let (who, since) = (Who::Person(approval.id.clone()), approval.seq);
+        // Only a person can end this wait, so it has a need without suppliers.
+        let (id, since) = (WaitId::Person(approval.id.clone()), approval.seq);
         let needs = vec![(String::new(), Vec::new())];
         if approval.agent.is_some() {
-            let wait = Wait { who, agent: approval.agent, within: None, since, needs, ends: false };
+            let wait = Wait { id, agent: approval.agent, within: None, since, needs, ends: false };
             waits.push(((since, false, u64::MAX), wait));
         }
     }
@@ -248,7 +249,7 @@ fn waits_of(space: &Space, now: Timestamp) -> Vec<Wait> {
     all
 }
 
-/// Every task that others block is itself a wait, older than all others.
+/// Returns the waits of blocked tasks, which count as older than all others.
 fn blocked_tasks(space: &Space, now: Timestamp) -> Vec<Wait> {
     let mut waits = Vec::new();
     for task in space.tasks() {
@@ -256,22 +257,23 @@ fn blocked_tasks(space: &Space, now: Timestamp) -> Vec<Wait> {
             && held_by.is_empty()
         {
             let open = task.spec.depends_on.iter().filter_map(|id| space.task(id));
-            let sources = open.filter_map(|other| space.end_comes_from(other, now));
+            let sources = open.filter_map(|other| space.task_end_source(other, now));
             let needs = sources.map(|source| (String::new(), vec![source])).collect();
-            let who = Who::Blocked(task.spec.id.clone());
-            waits.push(Wait { who, agent: None, within: None, since: Seq(0), needs, ends: false });
+            let id = WaitId::Blocked(task.spec.id.clone());
+            waits.push(Wait { id, agent: None, within: None, since: Seq(0), needs, ends: false });
         }
     }
     waits
 }
 
-impl Look<'_> {
-    fn place_of(&self, who: &Who) -> usize {
-        self.waits.iter().position(|wait| wait.who == *who).expect("it waits")
+impl WaitGraph<'_> {
+    fn index_of(&self, id: &WaitId) -> usize {
+        self.waits.iter().position(|wait| wait.id == *id).expect("the wait exists")
     }
 
-    /// The waits that hold up what an agent holds, and whether they say so themselves.
-    fn holding_up(&self, agent: AgentNo, within: Option<DeliveryNo>) -> (Vec<usize>, bool) {
+    /// Returns the waits that block an agent from finishing what it holds, and whether they are known to block exactly
+    /// that.
+    fn blocking(&self, agent: AgentNo, within: Option<DeliveryNo>) -> (Vec<usize>, bool) {
         let of_agent = |wait: &&usize| self.waits[**wait].agent == Some(agent);
         let all: Vec<usize> = (0..self.waits.len()).collect();
         let mine: Vec<usize> = all.iter().filter(of_agent).copied().collect();
@@ -288,20 +290,20 @@ impl Look<'_> {
 
     fn is_free(&self, wait: usize, source: &Source) -> bool {
         let (agent, within, since) = match source {
-            Source::Ahead(other) => return self.waits[self.place_of(other)].ends,
-            Source::Lies(agent) if self.space.takes_more(*agent) => return true,
-            Source::Lies(agent) => (*agent, None, Seq(0)),
+            Source::Ahead(other) => return self.waits[self.index_of(other)].ends,
+            Source::Unclaimed(agent) if self.space.has_credit(*agent) => return true,
+            Source::Unclaimed(agent) => (*agent, None, Seq(0)),
             Source::Held { agent, within, since } => (*agent, *within, *since),
         };
         if Some(agent) == self.waits[wait].agent {
             return true;
         }
-        let (holding_up, certain) = self.holding_up(agent, within);
+        let (blocking, certain) = self.blocking(agent, within);
         let all = self.waits.iter().filter(|other| other.agent == Some(agent)).count();
-        if !certain && self.space.works_of(agent) > all {
+        if !certain && self.space.leases_of(agent) > all {
             return true;
         }
-        let mut begun_since = holding_up.iter().filter(|other| self.waits[**other].since >= since);
+        let mut begun_since = blocking.iter().filter(|other| self.waits[**other].since >= since);
         let none = begun_since.clone().next().is_none();
         none || begun_since.any(|other| self.waits[*other].ends)
     }
@@ -310,57 +312,57 @@ impl Look<'_> {
         self.waits[wait].needs[need].1.iter().any(|source| self.is_free(wait, source))
     }
 
-    /// The first thing that a wait lacks.
-    fn lacks(&self, wait: usize) -> Option<usize> {
+    /// Returns the first need of a wait that is not met.
+    fn unmet_need(&self, wait: usize) -> Option<usize> {
         (0..self.waits[wait].needs.len()).find(|need| !self.is_met(wait, *need))
     }
 
-    /// Everything ends that can.
-    fn spread(&mut self) {
+    /// Marks every wait that can end, until a fixpoint is reached.
+    fn propagate(&mut self) {
         loop {
-            let can = |wait: &usize| !self.waits[*wait].ends && self.lacks(*wait).is_none();
+            let can = |wait: &usize| !self.waits[*wait].ends && self.unmet_need(*wait).is_none();
             let Some(next) = (0..self.waits.len()).find(can) else { return };
             self.waits[next].ends = true;
         }
     }
 
-    /// Whom a wait that cannot end waits for; `None` if that is a person.
+    /// Returns the wait that blocks this one, or `None` if a person does.
     fn next(&self, wait: usize) -> Option<usize> {
-        let need = self.lacks(wait).expect("a wait that cannot end lacks something");
+        let need = self.unmet_need(wait).expect("a wait that cannot end has an unmet need");
         let (agent, within) = match self.waits[wait].needs[need].1.first()? {
-            Source::Ahead(other) => return Some(self.place_of(other)),
+            Source::Ahead(other) => return Some(self.index_of(other)),
             Source::Held { agent, within, .. } => (*agent, *within),
-            Source::Lies(agent) => (*agent, None),
+            Source::Unclaimed(agent) => (*agent, None),
         };
-        Some(*self.holding_up(agent, within).0.last().expect("something holds it up"))
+        Some(*self.blocking(agent, within).0.last().expect("something blocks it"))
     }
 
-    /// Each circle once, the youngest first.
-    fn circles(&self) -> Vec<Vec<usize>> {
-        let mut circles: Vec<Vec<usize>> = Vec::new();
+    /// Returns each cycle once, rotated so that its youngest wait comes first.
+    fn cycles(&self) -> Vec<Vec<usize>> {
+        let mut cycles: Vec<Vec<usize>> = Vec::new();
         for start in (0..self.waits.len()).filter(|wait| !self.waits[*wait].ends) {
-            // After as many steps as there are waits, it goes round in the circle that it leads to.
+            // After as many steps as there are waits, the walk is inside the cycle that it leads to.
             let Some(inside) = self.waits.iter().try_fold(start, |at, _| self.next(at)) else { continue };
-            let mut circle = vec![inside];
-            while let Some(next) = self.next(circle[circle.len() - 1]).filter(|next| *next != inside) {
-                circle.push(next);
+            let mut cycle = vec![inside];
+            while let Some(next) = self.next(cycle[cycle.len() - 1]).filter(|next| *next != inside) {
+                cycle.push(next);
             }
-            let youngest = circle.iter().max().copied().unwrap_or(inside);
-            let at = circle.iter().position(|wait| *wait == youngest).unwrap_or(0);
-            circle.rotate_left(at);
-            if !circles.contains(&circle) {
-                circles.push(circle);
+            let youngest = cycle.iter().max().copied().unwrap_or(inside);
+            let at = cycle.iter().position(|wait| *wait == youngest).unwrap_or(0);
+            cycle.rotate_left(at);
+            if !cycles.contains(&cycle) {
+                cycles.push(cycle);
             }
         }
-        circles.sort();
-        circles
+        cycles.sort();
+        cycles
     }
 
-    /// Who waits for what; `None` for a task, which is nobody.
-    fn words(&self, wait: usize) -> Option<Waits> {
+    /// Describes a wait for the refusal; `None` for a blocked task, which has no waiter.
+    fn describe(&self, wait: usize) -> Option<Waits> {
         let Wait { agent, needs, .. } = &self.waits[wait];
         let agent = self.space.agent((*agent)?).id.to_string();
-        let need = self.lacks(wait).expect("a wait that cannot end lacks something");
+        let need = self.unmet_need(wait).expect("a wait that cannot end has an unmet need");
         Some(Waits { agent, waits_for: needs[need].0.clone() })
     }
 }

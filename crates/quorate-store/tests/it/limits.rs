@@ -1,5 +1,5 @@
-//! What no commit may be, whatever the state of the world: each limit is allowed up to the last unit and refused with its
-//! code one beyond.
+//! Limits of a commit that do not depend on stored state. Each test accepts the maximum and refuses one more, with the
+//! right error code.
 
 use bytes::Bytes;
 use quorate_core::{
@@ -19,10 +19,10 @@ fn allowed(op: Op) {
     }
 }
 
-/// Refused with this code, naming the operation.
+/// Asserts that an operation is refused with this code and that the refusal names its index.
 #[track_caller]
 fn refused(code: Code, op: Op) -> Refused {
-    let refused = check(vec![Op::Sweep, op]).expect_err("it is refused");
+    let refused = check(vec![Op::Sweep, op]).expect_err("the commit is refused");
     assert_eq!((refused.code, refused.facts.op), (code, Some(1)), "{refused}");
     refused
 }
@@ -32,7 +32,7 @@ fn payload(bytes: usize) -> Payload {
 }
 
 fn bob() -> AgentId {
-    AgentId::new("bob").expect("a good id")
+    AgentId::new("bob").expect("valid id")
 }
 
 fn message() -> Message {
@@ -41,7 +41,7 @@ fn message() -> Message {
 
 fn put() -> PutEntry {
     PutEntry {
-        key: Key::new("k").expect("a good key"),
+        key: Key::new("k").expect("valid key"),
         entry_type: "note".into(),
         content: payload(2),
         content_type: None,
@@ -61,8 +61,8 @@ fn claim(max: u32, lease_ms: u64) -> Op {
 
 #[test]
 fn a_commit_has_1_to_256_operations() {
-    assert_eq!(check(vec![]).expect_err("nothing to do").code, Code::Invalid);
-    check(vec![Op::Sweep; limits::OPS_MAX]).expect("the most");
+    assert_eq!(check(vec![]).expect_err("no operations").code, Code::Invalid);
+    check(vec![Op::Sweep; limits::OPS_MAX]).expect("the maximum");
     let more = check(vec![Op::Sweep; limits::OPS_MAX + 1]).expect_err("one too many");
     assert_eq!((more.code, more.facts.limit), (Code::LimitExceeded, Some(limits::OPS_MAX as u64)));
 }
@@ -83,7 +83,7 @@ fn the_payloads_of_a_commit_have_at_most_2_mb_together() {
     let full = || Op::Put(PutEntry { content: payload(limits::PAYLOAD_BYTES_MAX), ..put() });
     let mut ops: Vec<Op> =
         (0..limits::COMMIT_BYTES_MAX / limits::PAYLOAD_BYTES_MAX).map(|_| full()).collect();
-    check(ops.clone()).expect("the most");
+    check(ops.clone()).expect("the maximum");
     ops.push(Op::send(Message { payload: payload(1), ..message() }));
     let more = check(ops).expect_err("one byte too many");
     assert_eq!((more.code, more.facts.limit), (Code::TooLarge, Some(limits::COMMIT_BYTES_MAX as u64)));
@@ -105,7 +105,7 @@ fn an_id_has_1_to_128_bytes_and_no_control_characters() {
     }
     for bad in ["", "a\nb", "\u{7f}", "\0"] {
         for refused in ids(bad) {
-            assert_eq!(refused.expect_err("a bad id").code, Code::Invalid, "{bad:?}");
+            assert_eq!(refused.expect_err("invalid id").code, Code::Invalid, "{bad:?}");
         }
     }
     for long in ["x".repeat(limits::ID_BYTES_MAX + 1), "ö".repeat(limits::ID_BYTES_MAX / 2 + 1)] {
@@ -120,16 +120,16 @@ fn an_id_has_1_to_128_bytes_and_no_control_characters() {
 }
 
 #[test]
-fn an_agent_bears_no_word_of_a_destination() {
-    for taken in ["*", "topic:x", "role:worker", "can:review"] {
-        let id = AgentId::new(taken).expect("an id, but not of an agent");
+fn an_agent_id_cannot_be_a_reserved_destination() {
+    for reserved in ["*", "topic:x", "role:worker", "can:review"] {
+        let id = AgentId::new(reserved).expect("valid id, but reserved");
         refused(Code::Invalid, Op::RegisterAgent(RegisterAgent::named(id)));
     }
-    allowed(Op::RegisterAgent(RegisterAgent::named(AgentId::new("topical").expect("a good id"))));
+    allowed(Op::RegisterAgent(RegisterAgent::named(AgentId::new("topical").expect("valid id"))));
 }
 
 #[test]
-fn words_have_at_most_128_bytes_and_no_control_characters() {
+fn text_fields_have_at_most_128_bytes_and_no_control_characters() {
     let with = |word: &str| {
         let word = Some(word.to_owned());
         [
@@ -189,7 +189,7 @@ fn lists_have_at_most_256_items() {
     let words = |count| vec!["x".to_owned(); count];
     let agent = |count| RegisterAgent { capabilities: words(count), ..RegisterAgent::named(bob()) };
     let other = |count| RegisterAgent { supported_actions: words(count), ..RegisterAgent::named(bob()) };
-    let entry = |count| PutEntry { depends_on: vec![Key::new("k").expect("a good key"); count], ..put() };
+    let entry = |count| PutEntry { depends_on: vec![Key::new("k").expect("valid key"); count], ..put() };
     let with =
         |count| [Op::RegisterAgent(agent(count)), Op::RegisterAgent(other(count)), Op::Put(entry(count))];
     with(limits::LIST_MAX).into_iter().for_each(allowed);
@@ -208,7 +208,7 @@ fn a_message_names_1_to_4096_recipients() {
 }
 
 #[test]
-fn a_claim_takes_1_to_256() {
+fn a_claim_takes_1_to_256_deliveries() {
     let lease_ms = limits::LEASE_MS_DEFAULT;
     allowed(claim(1, lease_ms));
     allowed(claim(limits::CLAIM_MAX, lease_ms));
@@ -219,7 +219,7 @@ fn a_claim_takes_1_to_256() {
 }
 
 #[test]
-fn a_lease_lasts_a_second_to_half_a_day() {
+fn a_lease_lasts_1_second_to_12_hours() {
     let with = |lease_ms| [claim(1, lease_ms), Op::Extend(Extend { lease: lease(), lease_ms })];
     with(limits::LEASE_MS_MIN).into_iter().for_each(allowed);
     with(limits::LEASE_MS_MAX).into_iter().for_each(allowed);
@@ -229,7 +229,7 @@ fn a_lease_lasts_a_second_to_half_a_day() {
 }
 
 #[test]
-fn a_retry_waits_at_most_a_day() {
+fn a_retry_delay_is_at_most_one_day() {
     let with = |delay_ms| {
         Op::Nack(Nack { lease: lease(), then: NackThen::Retry { delay_ms }, reason: String::new() })
     };
@@ -242,7 +242,7 @@ fn a_retry_waits_at_most_a_day() {
 }
 
 #[test]
-fn a_message_is_tried_1_to_100_times() {
+fn a_message_has_1_to_100_attempts() {
     let with = |attempts_max| Op::send(Message { attempts_max, ..message() });
     allowed(with(1));
     allowed(with(limits::ATTEMPTS_MAX));
@@ -256,7 +256,7 @@ fn priorities_are_0_to_3_and_1_to_10() {
     allowed(with(3));
     refused(Code::Invalid, with(4));
     let scale: Vec<_> = (1..=10).map(|ten| Priority::from_ten(ten).expect("on the scale")).collect();
-    assert!(scale.windows(2).all(|pair| pair[0] < pair[1]), "the order is kept");
+    assert!(scale.windows(2).all(|pair| pair[0] < pair[1]), "the order is preserved");
     for ten in [0, 11, 255] {
         assert_eq!(Priority::from_ten(ten).expect_err("not on the scale").code, Code::Invalid);
     }
@@ -272,7 +272,7 @@ fn confidence_is_between_0_and_1() {
 }
 
 #[test]
-fn times_are_in_order_and_numbers_that_everybody_can_read() {
+fn timestamps_are_ordered_and_within_the_safe_integer_range() {
     let with = |deliver_at: Option<u64>, expires_at: Option<u64>| {
         Op::send(Message {
             deliver_at: deliver_at.map(Timestamp),
@@ -288,24 +288,24 @@ fn times_are_in_order_and_numbers_that_everybody_can_read() {
 }
 
 #[test]
-fn an_id_of_the_hub_is_read_in_one_way_only() {
+fn hub_generated_ids_have_one_canonical_form() {
     for good in ["dlv_0-1", "dlv_7-140737488355327"] {
-        assert_eq!(good.parse::<DeliveryId>().expect("an id").to_string(), good);
+        assert_eq!(good.parse::<DeliveryId>().expect("valid id").to_string(), good);
     }
     for good in ["msg_0-17-0", "msg_3-1-4095"] {
-        assert_eq!(good.parse::<MessageId>().expect("an id").to_string(), good);
+        assert_eq!(good.parse::<MessageId>().expect("valid id").to_string(), good);
     }
     for bad in ["", "dlv_", "dlv_0", "dlv_0-01", "dlv_+0-1", "dlv_0-1-2", "msg_0-1", "dlv_0-140737488355328"]
     {
-        assert_eq!(bad.parse::<DeliveryId>().expect_err("no id").code, Code::Invalid, "{bad:?}");
+        assert_eq!(bad.parse::<DeliveryId>().expect_err("invalid id").code, Code::Invalid, "{bad:?}");
     }
     for bad in ["msg_0-1", "msg_0-1-", "msg_0-1-4294967296", "dlv_0-1-0", "msg_0-1-0 "] {
-        assert_eq!(bad.parse::<MessageId>().expect_err("no id").code, Code::Invalid, "{bad:?}");
+        assert_eq!(bad.parse::<MessageId>().expect_err("invalid id").code, Code::Invalid, "{bad:?}");
     }
 }
 
 #[test]
-fn d4_an_ack_of_many_names_1_to_4096() {
+fn d4_a_batch_ack_has_1_to_4096_leases() {
     allowed(Op::AckMany(vec![lease(); limits::ACKS_MAX]));
     let more = refused(Code::LimitExceeded, Op::AckMany(vec![lease(); limits::ACKS_MAX + 1]));
     assert_eq!(more.facts.limit, Some(limits::ACKS_MAX as u64));
@@ -313,9 +313,9 @@ fn d4_an_ack_of_many_names_1_to_4096() {
 }
 
 #[test]
-fn d4_the_last_1_to_4096_messages_are_history() {
+fn d4_a_subscription_requests_1_to_4096_messages_of_history() {
     let last = |count| {
-        let pattern = Pattern::new("a.>").expect("a good pattern");
+        let pattern = Pattern::new("a.>").expect("valid pattern");
         Op::Subscribe(Subscribe { agent: bob(), pattern, history: Some(History::Last(count)) })
     };
     allowed(last(limits::HISTORY_LAST_MAX));

@@ -1,4 +1,5 @@
-//! The integration tests of quorate-store as one target: every further target would link the whole workspace again.
+//! Integration tests of quorate-store. A single target, because each additional one would link the whole workspace
+//! again.
 
 mod limits;
 mod task_limits;

@@ -1,5 +1,5 @@
-//! What no request about tasks may be, whatever the state of the world: each limit is allowed up to the last unit and
-//! refused with its code one beyond.
+//! Limits of task operations that do not depend on stored state. Each test accepts the maximum and refuses one more,
+//! with the right error code.
 
 use bytes::Bytes;
 use quorate_core::{
@@ -21,7 +21,7 @@ fn allowed(op: Op) {
 
 #[track_caller]
 fn refused(code: Code, limit: Option<u64>, op: Op) {
-    let refused = check(op).expect_err("it is refused");
+    let refused = check(op).expect_err("the commit is refused");
     assert_eq!((refused.code, refused.facts.limit, refused.facts.op), (code, limit, Some(0)), "{refused}");
 }
 
@@ -45,14 +45,14 @@ fn with_input(bytes: usize, input: (u64, u64)) -> Op {
 }
 
 fn claim(change: impl FnOnce(&mut ClaimTasks)) -> Op {
-    let agent = AgentId::new("bob").expect("a good id");
+    let agent = AgentId::new("bob").expect("valid id");
     let mut claim = ClaimTasks { agent, types: vec![], max: 1, lease_ms: None, waiting: Waiting::No };
     change(&mut claim);
     Op::ClaimTasks(claim)
 }
 
 fn lease() -> TaskLeaseRef {
-    TaskLeaseRef { task: TaskId::new("t").expect("a good id"), token: Token(1) }
+    TaskLeaseRef { task: TaskId::new("t").expect("valid id"), token: Token(1) }
 }
 
 fn complete(change: impl FnOnce(&mut CompleteTask)) -> Op {
@@ -83,7 +83,7 @@ fn c4_a_graph_has_at_most_100_000_dependencies() {
 }
 
 #[test]
-fn c4_the_words_of_a_graph_have_at_most_2_mb() {
+fn c4_the_text_fields_of_a_graph_have_at_most_2_mb_together() {
     let word = "x".repeat(128);
     let most = limits::TASK_WORDS_BYTES_MAX / 256;
     let graph = |count| make(vec![NewTask { session: Some(word.clone()), ..NewTask::new(&word) }; count]);
@@ -103,26 +103,26 @@ fn c4_inputs_have_at_most_2_mb_together_and_512_kb_each() {
 }
 
 #[test]
-fn c4_what_a_task_may_say() {
+fn c4_invalid_task_fields_are_refused() {
     let long = "x".repeat(limits::ID_BYTES_MAX + 1);
     refused(Code::Invalid, None, one(|task| task.task_type = String::new()));
     allowed(one(|task| {
         task.task_type = String::new();
-        task.agent = Some(AgentId::new("bob").expect("a good id"));
+        task.agent = Some(AgentId::new("bob").expect("valid id"));
     }));
     refused(Code::Invalid, Some(128), one(|task| task.task_type = long.clone()));
     refused(Code::Invalid, Some(128), one(|task| task.session = Some(long.clone())));
-    refused(Code::Invalid, None, one(|task| task.id = Some(TaskId::new("tsk_0-1-0").expect("a good id"))));
+    refused(Code::Invalid, None, one(|task| task.id = Some(TaskId::new("tsk_0-1-0").expect("valid id"))));
     refused(Code::Invalid, None, one(|task| task.priority = Priority { level: 4, rank: 0 }));
     assert!(Priority::from_ten(0).is_err() && Priority::from_ten(11).is_err());
 }
 
 #[test]
-fn c9_tries_waits_and_times_have_bounds() {
-    let tries = Some(u64::from(limits::ATTEMPTS_MAX));
-    refused(Code::Invalid, tries, one(|task| task.attempts_max = 0));
+fn c9_attempts_backoffs_and_durations_are_bounded() {
+    let attempts = Some(u64::from(limits::ATTEMPTS_MAX));
+    refused(Code::Invalid, attempts, one(|task| task.attempts_max = 0));
     allowed(one(|task| task.attempts_max = limits::ATTEMPTS_MAX));
-    refused(Code::Invalid, tries, one(|task| task.attempts_max = limits::ATTEMPTS_MAX + 1));
+    refused(Code::Invalid, attempts, one(|task| task.attempts_max = limits::ATTEMPTS_MAX + 1));
     allowed(one(|task| task.backoff_ms = limits::BACKOFF_MS_MAX));
     let backoff = Some(limits::BACKOFF_MS_MAX);
     refused(Code::Invalid, backoff, one(|task| task.backoff_ms = limits::BACKOFF_MS_MAX + 1));
@@ -152,7 +152,7 @@ fn c4_a_claim_takes_1_to_256_tasks_of_at_most_256_types() {
 }
 
 #[test]
-fn c9_what_a_holder_may_say() {
+fn c9_the_fields_of_holder_operations_are_bounded() {
     let most = limits::PAYLOAD_BYTES_MAX;
     let reason = limits::REASON_CHARS_MAX;
     let fail = |reason: usize, details: Option<Payload>| {

@@ -1,4 +1,4 @@
-//! How tasks end, what that means for those that need them, and what time does to them.
+//! End of tasks: cancellation, failed attempts, retries, escalation, dependents, and timers.
 
 use std::sync::Arc;
 
@@ -16,19 +16,22 @@ impl Step<'_> {
     pub(in crate::reference) fn cancel_task(&mut self, cancel: &CancelTask) -> Result<OpResult, Refused> {
         let mut task = self.space.task(&cancel.task).ok_or_else(|| no_such_task(&cancel.task))?.clone();
         if let Principal::Agent(_) = &self.commit.principal {
-            let actor = self.actor.expect("an agent that acts is known");
+            let actor = self.actor.expect("the acting agent is registered");
             let leads = self.space.agent(actor).role == Role::Coordinator;
             if !leads && task.spec.creator != Some(actor) {
-                return Err(Refused::new(Code::Forbidden, "not its task"));
+                return Err(Refused::new(
+                    Code::Forbidden,
+                    "only the creator or a coordinator may cancel the task",
+                ));
             }
         }
         if let TaskState::Cancelled(end) = &task.state {
             return Ok(OpResult::TaskAccepted { seq: end.seq, token: end.token.unwrap_or_default() });
         }
         if task.status().is_over() {
-            return Err(Refused::new(Code::Conflict, "the task is over"));
+            return Err(Refused::new(Code::Conflict, "the task has ended"));
         }
-        self.tell_loss(&task, TaskLoss::Cancelled);
+        self.notify_loss(&task, TaskLoss::Cancelled);
         let token = task.lease().map(|lease| lease.token);
         task.state = TaskState::Cancelled(Box::new(Cancellation {
             seq: self.seq,
@@ -41,23 +44,23 @@ impl Step<'_> {
         Ok(OpResult::TaskAccepted { seq: self.seq, token: token.unwrap_or_default() })
     }
 
-    /// Whoever was handed the task while it waited hears of it.
-    fn tell_loss(&mut self, task: &Task, loss: TaskLoss) {
+    /// Notifies the consumer that received the task through a waiting claim.
+    fn notify_loss(&mut self, task: &Task, loss: TaskLoss) {
         let id = &task.spec.id;
         if let (Some(lease), Some(taker)) = (task.lease(), self.space.task_memory.takers.get(id)) {
             self.told.push((*taker, Told::TaskLost { task: id.clone(), token: lease.token, loss }));
         }
     }
 
-    /// Alarms in their order: leases and tries by the one clock, then what falls due by the other.
+    /// Applies due timers in order: leases and attempts on the monotonic clock, then scheduled tasks on the wall clock.
     pub(in crate::reference) fn sweep_tasks(&mut self) {
         let deadlines = &self.space.task_memory.deadlines;
-        let mut rung: Vec<_> = deadlines
+        let mut expired: Vec<_> = deadlines
             .iter()
             .filter(|(_, deadline)| **deadline <= self.now.mono)
             .map(|((id, token, whole), deadline)| (*deadline, id.clone(), *whole, *token))
             .collect();
-        rung.sort();
+        expired.sort();
         let mut due = Vec::new();
         for task in self.space.tasks() {
             if let TaskState::Scheduled { due: at } = task.state
@@ -67,15 +70,15 @@ impl Step<'_> {
             }
         }
         due.sort();
-        let left = limits::SWEEP_MAX.saturating_sub(rung.len());
-        for (_, id, whole, token) in rung.into_iter().take(limits::SWEEP_MAX) {
+        let left = limits::SWEEP_MAX.saturating_sub(expired.len());
+        for (_, id, whole, token) in expired.into_iter().take(limits::SWEEP_MAX) {
             let Some(task) = self.space.task(&id).cloned() else { continue };
             if task.lease().is_some_and(|lease| lease.token.0 == token) {
                 let (kind, loss) = match whole {
                     true => (SetbackKind::TimedOut, TaskLoss::TimedOut),
                     false => (SetbackKind::Lapsed, TaskLoss::Lapsed),
                 };
-                self.tell_loss(&task, loss);
+                self.notify_loss(&task, loss);
                 self.set_back(task, kind, "", None);
             }
         }
@@ -86,15 +89,15 @@ impl Step<'_> {
         }
     }
 
-    /// Whatever an agent works on is somebody else's from now on.
+    /// Ends the task leases of an agent; the tasks can be claimed by others.
     pub(in crate::reference) fn release_tasks_of(&mut self, agent: AgentNo) {
         for task in self.space.tasks_held_by(agent) {
-            self.tell_loss(&task, TaskLoss::HolderGone);
+            self.notify_loss(&task, TaskLoss::HolderGone);
             self.set_back(task, SetbackKind::HolderGone, "", None);
         }
     }
 
-    /// A try came to nothing.
+    /// Handles a failed attempt: schedules a retry, or abandons the task.
     pub(super) fn set_back(
         &mut self,
         mut task: Task,
@@ -102,7 +105,7 @@ impl Step<'_> {
         reason: &str,
         details: Option<PartRef>,
     ) {
-        let lease = *task.lease().expect("only what is held can fail");
+        let lease = *task.lease().expect("only a leased task can fail");
         task.setback = Some(Box::new(Setback {
             kind,
             by: lease.by,
@@ -114,9 +117,9 @@ impl Step<'_> {
             details,
         }));
         if kind == SetbackKind::Hopeless || task.attempt >= task.spec.attempts_max {
-            return self.give_up(task);
+            return self.abandon(task);
         }
-        // After 1, 2, 4, 8, 16 times the first wait; but who was only cut off loses no time.
+        // Exponential backoff up to 16 times the initial delay. An interrupted attempt is retried immediately.
         let times = [1, 2, 4, 8, 16][usize::from(task.attempt - 1).min(4)];
         let wait = match kind {
             SetbackKind::Failed | SetbackKind::TimedOut => task.spec.backoff_ms * times,
@@ -130,7 +133,7 @@ impl Step<'_> {
         self.set_task(task);
     }
 
-    fn give_up(&mut self, mut task: Task) {
+    fn abandon(&mut self, mut task: Task) {
         let at = self.now.wall;
         task.state = match self.escalate(&task) {
             Some(message) => TaskState::Escalated(Escalation { at, message }),
@@ -140,7 +143,7 @@ impl Step<'_> {
     }
 
     fn escalate(&mut self, task: &Task) -> Option<quorate_core::MessageId> {
-        let room = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
+        let remaining = limits::DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
         let numbers = (1..=self.space.agents.len() as u64).map(AgentNo);
         let can = |number: &AgentNo| {
             !self.space.agent(*number).removed
@@ -154,15 +157,15 @@ impl Step<'_> {
                 numbers.filter(|one| leads(one) && can(one)).collect()
             }
         };
-        to.truncate(room);
+        to.truncate(remaining);
         let names: Vec<_> = to.iter().map(|number| self.space.agent(*number).id.clone()).collect();
         let destination = match &names[..] {
             [] => return None,
             [one] => Destination::Agent(one.clone()),
             _ => Destination::Agents(names),
         };
-        // Which salt the hub takes is its own business.
-        let payload = Payload::seal(Bytes::from(told_of(task)), [1; 16]);
+        // The salt is not part of the contract, so any value will do.
+        let payload = Payload::seal(Bytes::from(escalation_payload(task)), [1; 16]);
         let mut message = Message::new(destination, "task.escalated", payload);
         message.kind = MessageType::Event;
         message.priority = task.spec.priority;
@@ -172,12 +175,12 @@ impl Step<'_> {
         let to = to.into_iter().map(Recipient::agent).collect();
         match self.post(&Arc::new(message), [0; 32], to) {
             OpResult::Sent { id, .. } => Some(id),
-            other => panic!("a message is sent, not {other:?}"),
+            other => panic!("not a send: {other:?}"),
         }
     }
 
     pub(super) fn fail_because_of(&mut self, id: &TaskId, because_of: &TaskId) {
-        let task = self.space.task(id).expect("it is blocked").clone();
+        let task = self.space.task(id).expect("the task is blocked").clone();
         let task = self.failed(task, because_of);
         self.end_task(task);
     }
@@ -188,7 +191,7 @@ impl Step<'_> {
         task
     }
 
-    /// Ends a task; whoever needs it hears of it, one after the other, and so do those who need them.
+    /// Ends a task and propagates the result to its dependents, transitively and in order.
     pub(super) fn end_task(&mut self, task: Task) {
         let mut ending = vec![task];
         while !ending.is_empty() {
@@ -212,23 +215,23 @@ impl Step<'_> {
         }
     }
 
-    /// All that a task needs is over.
+    /// Unblocks a task whose dependencies have all ended.
     pub(super) fn unblock(&mut self, id: &TaskId) {
-        let mut task = self.space.task(id).expect("it is blocked").clone();
+        let mut task = self.space.task(id).expect("the task is blocked").clone();
         let not_done = |id: &&TaskId| self.space.status_of(id) != Some(TaskStatus::Done);
-        let given_up: Vec<TaskId> = task.spec.depends_on.iter().filter(not_done).cloned().collect();
-        if task.spec.on_dependency_failure == OnDependencyFailure::Wait && !given_up.is_empty() {
-            task.state = TaskState::Blocked { held_by: given_up };
+        let not_done_ids: Vec<TaskId> = task.spec.depends_on.iter().filter(not_done).cloned().collect();
+        if task.spec.on_dependency_failure == OnDependencyFailure::Wait && !not_done_ids.is_empty() {
+            task.state = TaskState::Blocked { held_by: not_done_ids };
         } else {
-            task.missing = given_up;
+            task.missing = not_done_ids;
             task.state = TaskState::Ready { since: self.now.wall };
         }
         self.set_task(task);
     }
 }
 
-/// What is said of a task that was given up. Words in tests need no quoting.
-fn told_of(task: &Task) -> String {
+/// Builds the payload of an escalation. Tests use plain words only, so nothing needs escaping.
+fn escalation_payload(task: &Task) -> String {
     let mut text = format!("{{\"task\":\"{}\"", task.spec.id);
     if !task.spec.task_type.is_empty() {
         text += &format!(",\"type\":\"{}\"", task.spec.task_type);

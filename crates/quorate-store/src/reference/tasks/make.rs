@@ -1,4 +1,4 @@
-//! Making tasks.
+//! Creation of task graphs.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ impl Step<'_> {
             && let Some(found) = create.tasks[index].id.as_ref().and_then(|id| self.space.task(id))
         {
             let no = found.spec.no;
-            return self.the_same_again(create, no, index as u32).ok_or_else(used);
+            return self.replay(create, no, index as u32).ok_or_else(id_in_use);
         }
         let count = create.tasks.len();
         let most = u64::from(self.space.policy().rules.open_tasks_max);
@@ -31,17 +31,17 @@ impl Step<'_> {
         let ids = ids(create, first, self.space.generation());
         for (index, id) in ids.iter().enumerate() {
             if ids[..index].contains(id) || self.space.task(id).is_some() {
-                return Err(used());
+                return Err(id_in_use());
             }
         }
         let needs: Vec<Vec<TaskId>> = create.tasks.iter().map(|new| needs(new, &ids)).collect();
-        let strange = |id: &&TaskId| !ids.contains(id) && self.space.task(id).is_none();
-        if let Some(id) = needs.iter().flatten().find(strange) {
+        let unknown = |id: &&TaskId| !ids.contains(id) && self.space.task(id).is_none();
+        if let Some(id) = needs.iter().flatten().find(unknown) {
             return Err(no_such_task(id));
         }
-        if let Some(circle) = circle(&ids, &needs) {
-            let mut refused = Refused::new(Code::Invalid, "tasks wait for each other in a circle");
-            refused.facts.cycle = circle.windows(2).map(waits).collect();
+        if let Some(cycle) = find_cycle(&ids, &needs) {
+            let mut refused = Refused::new(Code::Invalid, "the dependencies contain a cycle");
+            refused.facts.cycle = cycle.windows(2).map(waits).collect();
             return Err(refused);
         }
         let (part, at) = (self.parts.len() as u32, self.now.wall);
@@ -54,10 +54,10 @@ impl Step<'_> {
         self.parts.extend(create.inputs.clone());
         self.tasks += count as u32;
         for (spec, new) in specs.iter().zip(&create.tasks) {
-            self.make(spec, create.input_of(new));
+            self.insert_task(spec, create.input_of(new));
         }
         for spec in specs {
-            self.look_at_once(&spec);
+            self.resolve_ended_dependencies(&spec);
         }
         Ok(OpResult::TasksCreated {
             generation: self.space.generation(),
@@ -67,7 +67,7 @@ impl Step<'_> {
         })
     }
 
-    fn make(&mut self, spec: &TaskSpec, input: Option<Bytes>) {
+    fn insert_task(&mut self, spec: &TaskSpec, input: Option<Bytes>) {
         if let Some(input) = input.filter(|input| input.len() <= limits::INPUT_AT_HAND_BYTES) {
             self.space.task_memory.inputs.insert(spec.id.clone(), input);
         }
@@ -81,15 +81,15 @@ impl Step<'_> {
         self.set_task(Task { spec, attempt: 0, state, setback: None, partials, missing });
     }
 
-    /// What a new task needs may be over already.
-    fn look_at_once(&mut self, spec: &TaskSpec) {
+    /// Resolves a new task whose dependencies have already ended.
+    fn resolve_ended_dependencies(&mut self, spec: &TaskSpec) {
         let blocked = self.space.status_of(&spec.id) == Some(TaskStatus::Blocked);
         if !blocked {
             return;
         }
         let over = |id: &&TaskId| self.space.status_of(id).is_some_and(TaskStatus::is_over);
-        let given_up = |id: &&TaskId| over(id) && self.space.status_of(id) != Some(TaskStatus::Done);
-        let found = spec.depends_on.iter().find(given_up).cloned();
+        let not_done = |id: &&TaskId| over(id) && self.space.status_of(id) != Some(TaskStatus::Done);
+        let found = spec.depends_on.iter().find(not_done).cloned();
         match found {
             Some(id) if spec.on_dependency_failure == OnDependencyFailure::Fail => {
                 self.fail_because_of(&spec.id, &id);
@@ -124,7 +124,7 @@ impl Step<'_> {
             priority: new.priority,
             depends_on,
             timeout_ms: new.timeout_ms.and_then(NonZeroU64::new),
-            lease_ms: NonZeroU64::new(new.lease_ms).expect("checked at the door"),
+            lease_ms: NonZeroU64::new(new.lease_ms).expect("validated by Commit::check"),
             attempts_max: new.attempts_max,
             backoff_ms: new.backoff_ms,
             on_dependency_failure: new.on_dependency_failure,
@@ -132,8 +132,8 @@ impl Step<'_> {
         })
     }
 
-    /// The very same operation again has the answer that it had.
-    fn the_same_again(&self, create: &CreateTasks, found: TaskNo, index: u32) -> Option<OpResult> {
+    /// Returns the original result if the operation repeats an earlier one.
+    fn replay(&self, create: &CreateTasks, found: TaskNo, index: u32) -> Option<OpResult> {
         let first = TaskNo { n: found.n.checked_sub(index)?, ..found };
         let ids = ids(create, first, self.space.generation_of(first.seq));
         let mut part = None;
@@ -171,7 +171,7 @@ fn ids(create: &CreateTasks, first: TaskNo, generation: Generation) -> Vec<TaskI
     create.tasks.iter().enumerate().map(id).collect()
 }
 
-/// What a task needs, each once.
+/// Returns the dependencies of a task without duplicates.
 fn needs(new: &NewTask, ids: &[TaskId]) -> Vec<TaskId> {
     let mut needs = Vec::new();
     for dependency in &new.depends_on {
@@ -186,8 +186,9 @@ fn needs(new: &NewTask, ids: &[TaskId]) -> Vec<TaskId> {
     needs
 }
 
-/// Takes away whatever needs nothing that is left. What cannot be taken away waits in a circle, or for one.
-fn circle(ids: &[TaskId], needs: &[Vec<TaskId>]) -> Option<Vec<String>> {
+/// Finds a dependency cycle. Repeatedly removes tasks without remaining dependencies; the rest is on a cycle or depends
+/// on one.
+fn find_cycle(ids: &[TaskId], needs: &[Vec<TaskId>]) -> Option<Vec<String>> {
     let mut left: Vec<usize> = (0..ids.len()).collect();
     loop {
         let waits =
@@ -199,7 +200,7 @@ fn circle(ids: &[TaskId], needs: &[Vec<TaskId>]) -> Option<Vec<String>> {
         left = waiting;
     }
     let first = *left.first()?;
-    // From one to another that it waits for, until one is met again.
+    // Follow dependencies until a task repeats.
     let mut path = vec![first];
     loop {
         let at = path[path.len() - 1];
@@ -215,6 +216,6 @@ fn waits(pair: &[String]) -> Waits {
     Waits { agent: pair[0].clone(), waits_for: pair[1].clone() }
 }
 
-fn used() -> Refused {
-    Refused::new(Code::Duplicate, "the id was used for another task")
+fn id_in_use() -> Refused {
+    Refused::new(Code::Duplicate, "the task id is already in use")
 }

@@ -1,4 +1,4 @@
-//! Waiting for a task to be over.
+//! Waiting for the end of a task.
 
 use quorate_core::{
     AgentNo, AwaitTask, Code, ConsumerId, DeliveryNo, OpResult, Refused, Seq, TaskId, Told, limits,
@@ -6,16 +6,16 @@ use quorate_core::{
 
 use crate::reference::step::Step;
 
-/// Somebody who waits for a task to be over.
+/// Waiter for the end of a task.
 #[derive(Clone)]
 pub(in crate::reference) struct TaskWaiter {
     pub(in crate::reference) id: ConsumerId,
     pub(in crate::reference) agent: AgentNo,
     pub(in crate::reference) task: TaskId,
     pub(in crate::reference) within: Option<DeliveryNo>,
-    /// The newest record when it began to wait.
+    /// Newest record when the wait began.
     pub(in crate::reference) since: Seq,
-    /// The how many-th to wait for locks or tasks it was.
+    /// Ordinal of this wait among all waits for locks and tasks.
     pub(in crate::reference) turn: u64,
 }
 
@@ -29,7 +29,7 @@ impl Step<'_> {
         if self.space.task_waiters.iter().filter(|one| one.agent == agent).count()
             >= limits::TASK_WAITS_PER_AGENT_MAX
         {
-            return Err(Refused::new(Code::LimitExceeded, "too many waits")
+            return Err(Refused::new(Code::LimitExceeded, "too many waits for tasks")
                 .limit(limits::TASK_WAITS_PER_AGENT_MAX as u64));
         }
         let waiter = TaskWaiter {
@@ -46,7 +46,7 @@ impl Step<'_> {
         Ok(OpResult::InLine)
     }
 
-    /// Whoever waited until now was there until now.
+    /// Removes a waiter. Its agent counts as active until now.
     pub(in crate::reference) fn stop_waiting_for_task(&mut self, id: ConsumerId) {
         let waiter = self.space.task_waiters.iter().find(|one| one.id == id).cloned();
         if let Some(waiter) = waiter {
@@ -65,7 +65,7 @@ impl Step<'_> {
         }
     }
 
-    /// An agent was started again, or is gone.
+    /// Dismisses the task waiters of an agent that began a new epoch or is gone.
     pub(in crate::reference) fn dismiss_task_waiters(&mut self, agent: AgentNo) {
         let waiting = self.space.task_waiters.iter().filter(|one| one.agent == agent);
         let mut ids: Vec<_> = waiting.map(|one| one.id).collect();

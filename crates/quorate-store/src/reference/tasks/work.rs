@@ -1,4 +1,4 @@
-//! Who gets which task, and what its holder may say of it.
+//! Dispatch of tasks, and the operations of a task's holder.
 
 use std::num::NonZeroU64;
 
@@ -12,7 +12,7 @@ use super::{Claimer, no_such_task};
 use crate::reference::space::Fairness;
 use crate::reference::step::Step;
 
-/// The task that goes out next of one target, and what is remembered once it has gone.
+/// Next task of a target, with the starvation state to store once it is leased.
 struct Offer {
     id: TaskId,
     target: TaskTarget,
@@ -36,7 +36,7 @@ impl Step<'_> {
         }
         let mut taken = Vec::new();
         while (taken.len() as u32) < claim.max
-            && self.has_hands(agent)
+            && self.has_capacity(agent)
             && let Some(offer) = self.best_offer(&targets)
         {
             taken.push(self.lease_task(offer, agent, claim.lease_ms));
@@ -48,7 +48,7 @@ impl Step<'_> {
         };
         let waiting = self.space.task_memory.claimers.iter().filter(|one| one.agent == agent).count();
         if waiting >= limits::CONSUMERS_PER_AGENT_MAX {
-            return Err(Refused::new(Code::LimitExceeded, "too many wait for tasks")
+            return Err(Refused::new(Code::LimitExceeded, "too many waiting task claims")
                 .limit(limits::CONSUMERS_PER_AGENT_MAX as u64));
         }
         self.close_claim(id);
@@ -58,14 +58,14 @@ impl Step<'_> {
         Ok(OpResult::TasksClaimed(taken))
     }
 
-    /// More credit; `false` if nobody of that id waits for tasks.
+    /// Grants credit to a waiting claim. Returns `false` if there is none with this id.
     pub(in crate::reference) fn grant_tasks(&mut self, id: ConsumerId, credit: u32) -> bool {
         let claimers = &mut self.space.task_memory.claimers;
         let Some(at) = claimers.iter().position(|one| one.id == id) else { return false };
         let mut claimer = claimers.remove(at);
-        let place = if claimer.credit == 0 { claimers.len() } else { at };
+        let position = if claimer.credit == 0 { claimers.len() } else { at };
         claimer.credit = claimer.credit.saturating_add(credit);
-        claimers.insert(place, claimer);
+        claimers.insert(position, claimer);
         true
     }
 
@@ -73,15 +73,15 @@ impl Step<'_> {
         self.space.task_memory.claimers.retain(|one| one.id != id);
     }
 
-    fn has_hands(&self, agent: AgentNo) -> bool {
+    fn has_capacity(&self, agent: AgentNo) -> bool {
         self.space.tasks_held_by(agent).len() < limits::IN_FLIGHT_MAX
     }
 
-    /// As long as there is a ready task and somebody who may take it: the one that goes first, to the first in line.
+    /// Leases ready tasks to waiting claims, best task first, until no claim matches.
     pub(in crate::reference) fn hand_out_tasks(&mut self) {
         let mut served = Vec::new();
         loop {
-            let able = |one: &&Claimer| one.credit > 0 && self.has_hands(one.agent);
+            let able = |one: &&Claimer| one.credit > 0 && self.has_capacity(one.agent);
             let awaited: Vec<TaskTarget> = self
                 .space
                 .task_memory
@@ -94,9 +94,9 @@ impl Step<'_> {
             let failed_by =
                 self.space.task(&offer.id).and_then(|task| task.setback.as_ref()).map(|one| one.by);
             let takes = |one: &&Claimer| able(one) && one.targets.contains(&offer.target);
-            let line: Vec<&Claimer> = self.space.task_memory.claimers.iter().filter(takes).collect();
-            let other = line.iter().find(|one| Some(one.agent) != failed_by);
-            let Some(claimer) = other.or(line.first()).map(|one| (*one).clone()) else { break };
+            let queue: Vec<&Claimer> = self.space.task_memory.claimers.iter().filter(takes).collect();
+            let other = queue.iter().find(|one| Some(one.agent) != failed_by);
+            let Some(claimer) = other.or(queue.first()).map(|one| (*one).clone()) else { break };
             let task = offer.id.clone();
             let handed = self.lease_task(offer, claimer.agent, claimer.lease_ms);
             self.space.task_memory.takers.insert(task, claimer.id);
@@ -111,15 +111,15 @@ impl Step<'_> {
         served.into_iter().for_each(|id| self.close_claim(id));
     }
 
-    /// What goes out next for somebody who takes all of these: the highest priority, then the oldest; but what has waited
-    /// for a minute is not passed over for another target's sake.
+    /// Returns the next task of several targets: the highest priority, then the oldest, except that a task that has
+    /// waited for a minute is not passed over in favour of another target.
     fn best_offer(&self, targets: &[TaskTarget]) -> Option<Offer> {
         let mut offers: Vec<Offer> = targets.iter().filter_map(|target| self.offer(target)).collect();
         offers.sort_by_key(|offer| (std::cmp::Reverse(offer.priority), offer.no));
         let highest = offers.first()?.priority;
         let waited =
             |offer: &&mut Offer| offer.priority < highest && self.has_waited(&offer.target, offer.since);
-        // Only the one that waits longest of all lower ones is looked at.
+        // Only the longest-waiting task of a lower priority is considered.
         let longest = offers.iter_mut().filter(|offer| offer.priority < highest);
         let longest = longest.min_by_key(|offer| (offer.since, offer.no)).filter(waited);
         if let Some(longest) = longest {
@@ -135,7 +135,8 @@ impl Step<'_> {
         since.max(turn_at).plus_ms(limits::STARVATION_MS) <= self.now.wall
     }
 
-    /// Of one target: the highest priority and of it the oldest; but after 64 higher ones or a minute a lower one.
+    /// Returns the next task of one target: the oldest of the highest priority, except that a lower priority is served
+    /// after 64 higher ones or a minute.
     fn offer(&self, target: &TaskTarget) -> Option<Offer> {
         let mut ready: Vec<Offer> = Vec::new();
         let remembered = self.space.task_memory.fairness.get(target).copied().unwrap_or_default();
@@ -173,7 +174,7 @@ impl Step<'_> {
 
     fn lease_task(&mut self, offer: Offer, by: AgentNo, lease_ms: Option<u64>) -> TaskHanded {
         self.space.task_memory.fairness.insert(offer.target, offer.fairness);
-        let mut task = self.space.task(&offer.id).expect("it is ready").clone();
+        let mut task = self.space.task(&offer.id).expect("the task is ready").clone();
         let token = self.next_token();
         task.attempt += 1;
         task.state = TaskState::Leased(TaskLease {
@@ -208,12 +209,12 @@ impl Step<'_> {
         let found = self.space.task(&done.lease.task).map(|task| (task.status(), task.state.clone()));
         if let Some((status, TaskState::Done(end) | TaskState::Partial(end))) = found
             && end.token == token
-            && self.is(end.by)
+            && self.acts_as(end.by)
         {
-            let said = (&end.content_type, end.confidence, &end.rationale, status);
-            let the_same = said == (&done.content_type, done.confidence, &done.rationale, done.status)
-                && self.holds(end.result, done.result.as_ref());
-            self.once_more(done.lease.task.to_string(), token, end.seq, the_same)?;
+            let accepted = (&end.content_type, end.confidence, &end.rationale, status);
+            let is_same = accepted == (&done.content_type, done.confidence, &done.rationale, done.status)
+                && self.part_equals(end.result, done.result.as_ref());
+            self.once_more(done.lease.task.to_string(), token, end.seq, is_same)?;
             return Ok(OpResult::TaskAccepted { seq: end.seq, token });
         }
         let (mut task, lease) = self.task_held(&done.lease)?;
@@ -243,15 +244,15 @@ impl Step<'_> {
         let setback = task.and_then(|task| task.setback.clone().map(|setback| (setback, task.attempt)));
         if let (Err(_), Some((setback, tried))) = (&held, setback)
             && setback.token == token
-            // Taken again since: somebody else holds it, or ended it.
+            // Otherwise the task was claimed again after this failure.
             && tried == setback.attempt
             && matches!(setback.kind, SetbackKind::Failed | SetbackKind::Hopeless)
-            && self.is(setback.by)
+            && self.acts_as(setback.by)
         {
-            let the_same = setback.reason == fail.reason
+            let is_same = setback.reason == fail.reason
                 && (setback.kind == SetbackKind::Failed) == fail.recoverable
-                && self.holds(setback.details, fail.details.as_ref());
-            self.once_more(fail.lease.task.to_string(), token, setback.seq, the_same)?;
+                && self.part_equals(setback.details, fail.details.as_ref());
+            self.once_more(fail.lease.task.to_string(), token, setback.seq, is_same)?;
             return Ok(OpResult::TaskAccepted { seq: setback.seq, token });
         }
         let (task, _) = held?;
@@ -266,7 +267,7 @@ impl Step<'_> {
     pub(in crate::reference) fn release_task(&mut self, lease: &TaskLeaseRef) -> Result<OpResult, Refused> {
         let (mut task, _) = self.task_held(lease)?;
         task.attempt -= 1;
-        // The lease of the failure before is not the last one any more.
+        // The lease of the earlier failure is no longer the newest one, so repeating that failure is refused.
         task.setback.iter_mut().for_each(|setback| setback.token = Token(0));
         task.state = TaskState::Ready { since: self.now.wall };
         self.set_task(task);
@@ -278,21 +279,21 @@ impl Step<'_> {
         PartRef { seq: self.seq, part: self.parts.len() as u32 - 1 }
     }
 
-    /// Whether these are the bytes of that part.
-    fn holds(&self, part: Option<PartRef>, payload: Option<&Payload>) -> bool {
+    /// Whether a part contains exactly this payload.
+    fn part_equals(&self, part: Option<PartRef>, payload: Option<&Payload>) -> bool {
         match (part, payload) {
-            (Some(part), Some(payload)) => self.bytes_of(part).is_some_and(|kept| kept == payload.bytes),
+            (Some(part), Some(payload)) => self.bytes_of(part).is_some_and(|stored| stored == payload.bytes),
             (part, payload) => part.is_none() && payload.is_none(),
         }
     }
 
-    /// Only the holder, or the hub, and only with the token of the current lease.
+    /// Checks that the principal is the holder or the hub and that the token is the current one.
     fn task_held(&self, lease: &TaskLeaseRef) -> Result<(Task, TaskLease), Refused> {
-        let stale = || Refused::new(Code::StaleLease, format!("the lease of task {} is over", lease.task));
+        let stale = || Refused::new(Code::StaleLease, format!("the lease of task {} has ended", lease.task));
         let task = self.space.task(&lease.task).ok_or_else(|| no_such_task(&lease.task))?;
         match &task.state {
-            TaskState::Leased(held) if held.token == lease.token && !self.is(held.by) => {
-                Err(Refused::new(Code::Forbidden, "only the holder may do this"))
+            TaskState::Leased(held) if held.token == lease.token && !self.acts_as(held.by) => {
+                Err(Refused::new(Code::Forbidden, "only the holder may end the task"))
             }
             TaskState::Leased(held) if held.token == lease.token => Ok((task.clone(), *held)),
             TaskState::Cancelled(end) if end.token == Some(lease.token) => {
@@ -302,7 +303,7 @@ impl Step<'_> {
         }
     }
 
-    fn is(&self, agent: AgentNo) -> bool {
+    fn acts_as(&self, agent: AgentNo) -> bool {
         !matches!(self.commit.principal, Principal::Agent(_)) || self.actor == Some(agent)
     }
 }
