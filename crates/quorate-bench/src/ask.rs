@@ -1,5 +1,5 @@
-//! W3: request and response in process. Ephemeral: 64 callers, each waiting for its answer. Durable: one caller; question,
-//! answer and ack are on disk before the next question.
+//! W3: request and response in process. Ephemeral: 64 callers, each waiting for its response. Durable: one caller;
+//! request, response and ack are durable before the next request.
 
 use std::time::Instant;
 
@@ -16,39 +16,39 @@ use crate::report::Line;
 use crate::rig::Rig;
 
 const CALLERS: usize = 64;
-/// Agents that answer.
-const ANSWERING: usize = 4;
+/// Agents that respond.
+const RESPONDERS: usize = 4;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let rig = Rig::new(scale.data.as_deref()).await?;
-    let agents = register(&rig.space, ANSWERING + CALLERS).await?;
-    let (answering, callers) = agents.split_at(ANSWERING);
-    let mut at_work = JoinSet::new();
-    for agent in answering {
+    let agents = register(&rig.space, RESPONDERS + CALLERS).await?;
+    let (responders, callers) = agents.split_at(RESPONDERS);
+    let mut responding = JoinSet::new();
+    for agent in responders {
         let principal = Principal::Agent(agent.clone());
         let consumer = rig.space.consume(&principal, None, agent, 1, 30_000).await?;
-        at_work.spawn(answer(rig.space.clone(), agent.clone(), consumer));
+        responding.spawn(answer(rig.space.clone(), agent.clone(), consumer));
     }
     let lines = vec![
-        in_memory(&rig, answering, callers, scale.count(2_000_000) / CALLERS as u64 + 1).await?,
-        on_disk(&rig, &answering[0], &callers[0], scale.count(20_000)).await?,
+        ephemeral(&rig, responders, callers, scale.count(2_000_000) / CALLERS as u64 + 1).await?,
+        durable(&rig, &responders[0], &callers[0], scale.count(20_000)).await?,
     ];
-    at_work.abort_all();
+    responding.abort_all();
     rig.close().await;
     Ok(lines)
 }
 
-async fn in_memory(
+async fn ephemeral(
     rig: &Rig,
-    answering: &[AgentId],
+    responders: &[AgentId],
     callers: &[AgentId],
     share: u64,
 ) -> anyhow::Result<Line> {
     let meter = Meter::start(&rig.store);
     let mut asking = JoinSet::new();
     for (index, from) in callers.iter().enumerate() {
-        let to = answering[index % ANSWERING].clone();
-        asking.spawn(ask_in_memory(rig.space.clone(), from.clone(), to, share));
+        let to = responders[index % RESPONDERS].clone();
+        asking.spawn(request_ephemeral(rig.space.clone(), from.clone(), to, share));
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = asking.join_next().await {
@@ -56,11 +56,11 @@ async fn in_memory(
     }
     let taken = meter.stop(&rig.store);
     let line = Line::new("W3", "ephemeral, in-process", latencies.count(), taken).latencies(&latencies);
-    let line = line.set("callers", CALLERS).set("answering", ANSWERING).set("bytes", 256);
+    let line = line.set("callers", CALLERS).set("answering", RESPONDERS).set("bytes", 256);
     Ok(line.target(500_000.0, "500k/s"))
 }
 
-async fn on_disk(rig: &Rig, to: &AgentId, from: &AgentId, count: u64) -> anyhow::Result<Line> {
+async fn durable(rig: &Rig, to: &AgentId, from: &AgentId, count: u64) -> anyhow::Result<Line> {
     let principal = Principal::Agent(from.clone());
     let meter = Meter::start(&rig.store);
     let mut latencies = Latencies::new();
@@ -74,7 +74,7 @@ async fn on_disk(rig: &Rig, to: &AgentId, from: &AgentId, count: u64) -> anyhow:
     let taken = meter.stop(&rig.store);
     let line = Line::new("W3", "durable, 1 caller, in-process", latencies.count(), taken);
     let line = line.latencies(&latencies).set("callers", 1).set("bytes", 256);
-    // Two syncs follow each other; p50 of 700 µs is this many a second.
+    // Two sequential fsyncs; a p50 of 700 µs corresponds to this rate.
     Ok(line.target(1_430.0, "p50 ≤ 700 µs"))
 }
 
@@ -89,7 +89,7 @@ fn question(from: &AgentId, to: &AgentId, payload: Payload) -> Message {
     message
 }
 
-async fn ask_in_memory(space: Space, from: AgentId, to: AgentId, count: u64) -> Result<Latencies, Error> {
+async fn request_ephemeral(space: Space, from: AgentId, to: AgentId, count: u64) -> Result<Latencies, Error> {
     let principal = Principal::Agent(from.clone());
     let content = content();
     let mut latencies = Latencies::new();
@@ -102,7 +102,7 @@ async fn ask_in_memory(space: Space, from: AgentId, to: AgentId, count: u64) -> 
     Ok(latencies)
 }
 
-/// Answers whatever comes, as durably as it was asked.
+/// Responds to every request with the durability of the request.
 async fn answer(space: Space, agent: AgentId, mut consumer: Consumer) -> Result<(), Error> {
     let principal = Principal::Agent(agent.clone());
     while let Some(Delivery { lease, id, message, .. }) = consumer.next().await? {

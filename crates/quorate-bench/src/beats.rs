@@ -1,4 +1,4 @@
-//! What it costs to know who is there: 3,000 agents, each of which gives a sign of life every 10 s.
+//! BEATS: cost of heartbeats of 3,000 agents, each every 10 s.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::rig::Rig;
 
 const AGENTS: u64 = 3_000;
 const EVERY: Duration = Duration::from_secs(10);
-/// How long it is watched.
+/// Heartbeat intervals measured.
 const ROUNDS: u32 = 3;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let rig = Rig::new(scale.data.as_deref()).await?;
     let count = scale.count(AGENTS).max(1);
-    // A part of the agents beats so much more often that as many beats come in a second.
+    // A smaller run has fewer agents with a shorter interval, so the rate of heartbeats stays the same.
     let every = EVERY.mul_f64(count as f64 / AGENTS as f64).max(Duration::from_millis(100));
     let mut beating = JoinSet::new();
     for index in 0..count {
@@ -37,7 +37,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let taken = meter.stop(&rig.store);
     anyhow::ensure!(
         rig.space.published().head.seq == head,
-        "a heartbeat left a record, or somebody was missed"
+        "a heartbeat wrote a record, or an agent went offline"
     );
     beating.abort_all();
     rig.close().await;
@@ -52,7 +52,7 @@ async fn beat(space: Space, agent: AgentId, first: Duration, every: Duration) {
     let mut ticks = tokio::time::interval(every);
     loop {
         ticks.tick().await;
-        // What fails is missed; two more may be.
+        // A failed heartbeat counts as missed; an agent goes offline after three.
         let _ = space.heartbeat(&agent, None, Status::Idle, Health::Healthy).await;
     }
 }

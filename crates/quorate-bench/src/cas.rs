@@ -1,4 +1,4 @@
-//! W5: compare and set on 1,000 keys, chosen uniformly at random. Only successes count.
+//! W5: compare-and-set on 1,000 keys, chosen uniformly at random. Counts only successful writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ const KEYS: u64 = 1_000;
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
     let runs = [(1, 10_000, (4_000.0, "4k/s")), (32, 200_000, (50_000.0, "50k/s"))];
-    for (callers, count, (goal, words)) in runs {
+    for (callers, count, (goal, target)) in runs {
         let rig = Rig::new(scale.data.as_deref()).await?;
         let agents = register(&rig.space, callers).await?;
         let versions: Arc<Vec<AtomicU64>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
@@ -35,14 +35,14 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
         }
         let taken = meter.stop(&rig.store);
         let line = Line::new("W5", format!("in-process, {callers} callers"), latencies.count(), taken);
-        lines.push(line.latencies(&latencies).set("keys", KEYS).set("callers", callers).target(goal, words));
+        lines.push(line.latencies(&latencies).set("keys", KEYS).set("callers", callers).target(goal, target));
         rig.close().await;
     }
     Ok(lines)
 }
 
-/// Writes until it has had its share of successes. What a key is at is known from the last answer, as a client knows it
-/// that keeps what it read.
+/// Writes until its share of writes has succeeded. Expected versions come from earlier results, as in a client that
+/// caches versions.
 async fn call(
     space: Space,
     agent: AgentId,

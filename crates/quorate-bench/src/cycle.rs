@@ -1,5 +1,5 @@
-//! W1: the durable cycle in process. Each of 256 callers sends a message, the recipient gets it and acks it, and only
-//! when the ack is on disk the caller starts its next one.
+//! W1: the durable cycle in process. Each of 256 callers sends a message, and its recipient acks it. The caller sends
+//! the next message after the ack is durable. W0 is the baseline: the same SQL statements without the engine.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,17 +14,17 @@ use crate::measure::{Latencies, Meter, Taken, bytes, next_key, syncs};
 use crate::report::Line;
 use crate::rig::{Rig, new_directory};
 
-/// How a run of cycles looks.
+/// Parameters of a run of cycles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cycle {
     pub(crate) callers: usize,
     pub(crate) bytes: usize,
     pub(crate) cycles: usize,
-    /// Whether each commit bears an idempotency key, ordered by time.
+    /// Whether each commit has an idempotency key. Keys increase over time.
     pub(crate) keyed: bool,
 }
 
-/// W0: the same statements in a bare loop.
+/// Runs W0: the SQL statements of W1 in a bare loop.
 pub(crate) fn bare(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let directory = new_directory(scale.data.as_deref())?;
     let cycles = scale.count(500_000);
@@ -42,7 +42,7 @@ pub(crate) fn bare(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     ])
 }
 
-/// W1, without and with idempotency keys.
+/// Runs W1, without and with idempotency keys.
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
     for keyed in [false, true] {
@@ -80,14 +80,14 @@ pub(crate) async fn register(space: &Space, count: usize) -> Result<Vec<AgentId>
         let id = AgentId::new(format!("a{index}"))?;
         ids.push(id);
     }
-    for some in ids.chunks(128) {
-        let ops = some.iter().map(|id| Op::RegisterAgent(RegisterAgent::named(id.clone()))).collect();
+    for chunk in ids.chunks(128) {
+        let ops = chunk.iter().map(|id| Op::RegisterAgent(RegisterAgent::named(id.clone()))).collect();
         space.commit(Commit::new(Principal::System, ops)).await?;
     }
     Ok(ids)
 }
 
-/// Runs the cycles and gives the latency of each.
+/// Runs the cycles and returns their latencies.
 pub(crate) async fn run(space: &Space, agents: &[AgentId], cycle: Cycle) -> Result<Latencies, Error> {
     let per_agent = cycle.callers.div_ceil(agents.len().min(cycle.callers));
     let mut workers = JoinSet::new();

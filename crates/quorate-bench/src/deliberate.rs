@@ -1,4 +1,5 @@
-//! What deliberating costs beside thinking: agents that answer at once, five of them, five conflicts, two rounds, durable.
+//! DELIBERATE: overhead of a deliberation without model latency. Five agents that respond immediately, five conflicts,
+//! two rounds, durable.
 
 use std::time::{Duration, Instant};
 
@@ -14,18 +15,18 @@ use crate::rig::new_directory;
 
 const AGENTS: usize = 5;
 const CONFLICTS: usize = 5;
-const AT_ONCE: u64 = 200;
-const LOOK: Duration = Duration::from_millis(1);
+const CONCURRENT: u64 = 200;
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
-    // A vocabulary is loaded once in the life of a hub, while agents think.
+    // Load the tokenizer before the measurement: a hub does this only once.
     tokens::prepare();
     let directory = new_directory(scale.data.as_deref())?;
     let hub = Hub::open(directory.path().join("data")).await?;
     let _agents = agents(&hub).await?;
     let driver = hub.drive_deliberations().await?;
-    let one = one_by_one(&hub, scale.count(100).max(3)).await?;
-    let many = at_once(&hub, scale.count(AT_ONCE).max(10)).await?;
+    let one = sequential(&hub, scale.count(100).max(3)).await?;
+    let many = concurrent(&hub, scale.count(CONCURRENT).max(10)).await?;
     driver.stop().await;
     hub.close().await;
     Ok(vec![one, many])
@@ -37,12 +38,12 @@ fn name(index: usize) -> String {
 
 fn spec() -> Spec {
     let members = (0..AGENTS).map(|index| Member { id: name(index), provider: None }).collect();
-    // Every conflict has room in every round.
+    // Enough messages to discuss every conflict in every round.
     let limits = Limits { messages: (AGENTS * CONFLICTS) as u32, ..Limits::default() };
     Spec { limits, ..Spec::new("Which value is right?", json!({"text": "five facts"}), members) }
 }
 
-/// Agents that hold different values of each fact, and keep to them.
+/// Starts agents that disagree on each fact and never change their position.
 async fn agents(hub: &Hub) -> anyhow::Result<Vec<Running>> {
     let mut running = Vec::new();
     for index in 0..AGENTS {
@@ -63,19 +64,16 @@ async fn agents(hub: &Hub) -> anyhow::Result<Vec<Running>> {
     Ok(running)
 }
 
-async fn over(hub: &Hub, id: &str) -> anyhow::Result<()> {
+async fn wait_until_done(hub: &Hub, id: &str) -> anyhow::Result<()> {
     loop {
         let procedure = hub.procedure(id).await?;
         match procedure.procedure().status {
-            ProcedureStatus::Running => tokio::time::sleep(LOOK).await,
+            ProcedureStatus::Running => tokio::time::sleep(POLL_INTERVAL).await,
             ProcedureStatus::Done => {
                 let outcome: Value = procedure.result()?.unwrap_or(Value::Null);
                 let decisions = outcome["decisions"].as_array().map_or(0, Vec::len);
                 let rounds = outcome["decisions"][0]["rounds"].as_u64();
-                anyhow::ensure!(
-                    decisions == CONFLICTS && rounds == Some(2),
-                    "not what was to be measured: {outcome}"
-                );
+                anyhow::ensure!(decisions == CONFLICTS && rounds == Some(2), "unexpected outcome: {outcome}");
                 return Ok(());
             }
             ProcedureStatus::Failed => {
@@ -85,29 +83,29 @@ async fn over(hub: &Hub, id: &str) -> anyhow::Result<()> {
     }
 }
 
-async fn one_by_one(hub: &Hub, count: u64) -> anyhow::Result<Line> {
+async fn sequential(hub: &Hub, count: u64) -> anyhow::Result<Line> {
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let mut latencies = Latencies::new();
     for _ in 0..count {
         let began = Instant::now();
         let id = hub.start_procedure(ProcedureDraft::deliberation(&spec())).await?;
-        over(hub, id.as_str()).await?;
+        wait_until_done(hub, id.as_str()).await?;
         latencies.record(began.elapsed());
     }
     let line = Line::new("DELIBERATE", "5 agents, 5 conflicts, 2 rounds", count, taken(start, cpu));
     Ok(line.latencies(&latencies).target(20.0, "50 ms each"))
 }
 
-async fn at_once(hub: &Hub, count: u64) -> anyhow::Result<Line> {
+async fn concurrent(hub: &Hub, count: u64) -> anyhow::Result<Line> {
     let (start, cpu) = (Instant::now(), cpu_seconds());
     let mut ids = Vec::new();
     for _ in 0..count {
         ids.push(hub.start_procedure(ProcedureDraft::deliberation(&spec())).await?);
     }
     for id in &ids {
-        over(hub, id.as_str()).await?;
+        wait_until_done(hub, id.as_str()).await?;
     }
-    let line = Line::new("DELIBERATE", format!("{count} at once"), count, taken(start, cpu));
+    let line = Line::new("DELIBERATE", format!("{count} concurrent"), count, taken(start, cpu));
     Ok(line.set("targetMemoryBytes", 300_000_000_u64))
 }
 

@@ -1,21 +1,21 @@
-//! Filling a log fast: many messages in one commit.
+//! Bulk fill of a log, with many messages per commit.
 
 use quorate_core::limits::CLAIM_MAX;
 use quorate_core::{AgentId, Commit, Destination, Message, Op, OpResult, Principal, Waiting};
 use quorate_engine::{Error, Space};
 use tokio::task::JoinSet;
 
-/// Messages in one commit.
-const AT_ONCE: u64 = CLAIM_MAX as u64;
-/// Commits on their way at once.
+/// Messages per commit.
+const BATCH: u64 = CLAIM_MAX as u64;
+/// Concurrent commits.
 const LANES: usize = 8;
 
-/// Sends this many messages, spread over the agents; acks them if asked to.
+/// Sends `count` messages, spread over the agents, and acks them if `acked` is set.
 pub(crate) async fn fill(space: &Space, agents: &[AgentId], count: u64, acked: bool) -> anyhow::Result<()> {
     let mut lanes = JoinSet::new();
     for lane in 0..LANES {
-        let share = count / LANES as u64 / AT_ONCE;
-        // Each lane has agents of its own, so that it acks what it sent.
+        let share = count / LANES as u64 / BATCH;
+        // Each lane has its own agents, so that it acks its own messages.
         let own: Vec<AgentId> = agents.iter().skip(lane).step_by(LANES).cloned().collect();
         lanes.spawn(fill_lane(space.clone(), own, share, acked));
     }
@@ -29,7 +29,7 @@ async fn fill_lane(space: Space, agents: Vec<AgentId>, commits: u64, acked: bool
     let content = bytes::Bytes::from(format!("\"{}\"", "x".repeat(254)));
     for index in 0..commits {
         let agent = &agents[index as usize % agents.len()];
-        let ops = (0..AT_ONCE).map(|_| {
+        let ops = (0..BATCH).map(|_| {
             let payload = space.seal(content.clone());
             Op::send(Message::new(Destination::Agent(agent.clone()), "fill", payload))
         });

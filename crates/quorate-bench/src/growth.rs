@@ -1,5 +1,5 @@
-//! W8: growth. W1 again with more and more acked messages in the log and a million open ones, with 30 and with 3,000
-//! agents; and how long a hub takes to be ready after `kill -9`. Each measurement is a process of its own.
+//! W8: growth. Repeats W1 with an increasing number of acked messages in the log and a million open ones, with 30 and
+//! with 3,000 agents. Also measures the recovery time after `kill -9`. Each measurement runs in a separate process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -29,15 +29,15 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
         let mut first = None;
         let steps = if agents == 30 { vec![0, 1, scale.millions] } else { vec![0, 1] };
         for (step, millions) in steps.into_iter().enumerate() {
-            let wanted = scale.count(millions * MILLION);
+            let target = scale.count(millions * MILLION);
             prepare(
                 &data,
                 agents,
-                wanted.saturating_sub(acked),
+                target.saturating_sub(acked),
                 if step == 1 { scale.count(MILLION) } else { 0 },
             )
             .await?;
-            acked = acked.max(wanted);
+            acked = acked.max(target);
             let found = in_child(&scale.binary, &data, agents, cycles)?;
             let open = if step == 0 { 0 } else { scale.count(MILLION) };
             let rate = found["perSecond"].as_f64().unwrap_or_default();
@@ -78,7 +78,7 @@ fn line_of(variant: String, found: &Value) -> Line {
     line
 }
 
-/// Brings the log to its size.
+/// Fills the log to the requested size.
 async fn prepare(data: &Path, agents: usize, acked: u64, open: u64) -> anyhow::Result<()> {
     let rig = Rig::open(data).await?;
     let ids = if rig.space.published().agents.is_empty() {
@@ -87,7 +87,7 @@ async fn prepare(data: &Path, agents: usize, acked: u64, open: u64) -> anyhow::R
         names(agents)?
     };
     fill(&rig.space, &ids, acked, true).await?;
-    // Apart from those that take part in the cycles, so that the backlog stays what it is.
+    // Separate recipients that take no part in the cycles, so that the backlog stays constant.
     let idle: Vec<AgentId> =
         (0..30).map(|index| AgentId::new(format!("idle{index}"))).collect::<Result<_, _>>()?;
     if open > 0 {
@@ -106,7 +106,7 @@ fn names(count: usize) -> anyhow::Result<Vec<AgentId>> {
     Ok((0..count).map(|index| AgentId::new(format!("a{index}"))).collect::<Result<_, _>>()?)
 }
 
-/// Lets a child work, kills it with -9, and lets a second one start on what is left.
+/// Runs a child, kills it with SIGKILL, and measures a second child on the same data.
 fn in_child(binary: &Path, data: &Path, agents: usize, cycles: u64) -> anyhow::Result<Value> {
     let command = |until_killed: bool| {
         let mut command = Command::new(binary);
@@ -123,21 +123,22 @@ fn in_child(binary: &Path, data: &Path, agents: usize, cycles: u64) -> anyhow::R
         command
     };
     let mut victim = command(true).spawn()?;
-    let lines = BufReader::new(victim.stdout.take().context("the child has an output")?).lines();
-    // Once it has said something it is in the middle of its cycles.
+    let lines = BufReader::new(victim.stdout.take().context("the child process has no stdout")?).lines();
+    // After its first line of output, the child is in the middle of further cycles.
     for line in lines.take(1) {
         line?;
     }
     victim.kill()?;
     victim.wait()?;
     let output = command(false).output()?;
-    anyhow::ensure!(output.status.success(), "the second child failed");
+    anyhow::ensure!(output.status.success(), "the second child process failed");
     let last = output.stdout.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).unwrap_or_default();
-    serde_json::from_slice(last).context("the child's last line is JSON")
+    serde_json::from_slice(last).context("the last line of the child's output is not JSON")
 }
 
-/// One measurement of W8, for a process of its own so that its memory is its own: opens a directory, times that, runs
-/// cycles and prints the result as one line of JSON. With `until_killed` it repeats until the process is killed.
+/// Runs one measurement of W8 in a separate process, so that its memory usage is measured in isolation. Opens a data
+/// directory, measures the time to open it, runs cycles, and prints the result as one line of JSON. Repeats until the
+/// process is killed if `until_killed` is set.
 ///
 /// # Errors
 /// If the directory cannot be opened, or a cycle fails.

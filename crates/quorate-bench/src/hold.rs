@@ -1,5 +1,5 @@
-//! For how long one space can hold the writer of all: costly commits in one space, and what a caller in another one that writes
-//! one entry after the other waits meanwhile.
+//! HOLD: how long costly commits of one space occupy the shared writer. Measures the latency of sequential writes in
+//! another space meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,16 +20,16 @@ use crate::measure::{Latencies, Meter};
 use crate::report::Line;
 use crate::rig::new_directory;
 
-/// Entries that were written and deleted, for the rollbacks.
+/// Entries that are written and deleted before the rollbacks.
 const ENTRIES: u64 = 100_000;
-/// How long the neighbour is measured beside each kind of commit.
-const BESIDE: Duration = Duration::from_secs(3);
-/// How long one transaction may hold the writer, for 99 of 100.
+/// Duration of the measurement for each kind of load.
+const DURATION: Duration = Duration::from_secs(3);
+/// Target for the 99th percentile of the time that a transaction occupies the writer.
 const HOLD_P99_MS: f64 = 50.0;
 
-/// What the busy space does.
+/// Load of the busy space.
 #[derive(Clone, Copy)]
-enum Busy {
+enum Load {
     Nothing,
     Rollbacks,
     Acks,
@@ -38,43 +38,43 @@ enum Busy {
     Sessions,
 }
 
-impl Busy {
+impl Load {
     const ALL: [Self; 6] =
         [Self::Nothing, Self::Rollbacks, Self::Acks, Self::Graph, Self::FanOut, Self::Sessions];
 
     fn name(self) -> &'static str {
         match self {
-            Self::Nothing => "beside nothing",
-            Self::Rollbacks => "beside 8 rollbacks of a prefix",
-            Self::Acks => "beside 4 × 4,096 repeated acks",
-            Self::Graph => "beside graphs of 10,000 tasks",
-            Self::FanOut => "beside 4,096 deliveries a commit",
-            Self::Sessions => "beside 128 sessions of 1,000",
+            Self::Nothing => "no load",
+            Self::Rollbacks => "load: 8 rollbacks of a prefix",
+            Self::Acks => "load: 4 × 4,096 repeated acks",
+            Self::Graph => "load: graphs of 10,000 tasks",
+            Self::FanOut => "load: 4,096 deliveries per commit",
+            Self::Sessions => "load: 128 sessions of 1,000",
         }
     }
 }
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
-    for busy in Busy::ALL {
-        lines.push(one(scale, busy).await?);
+    for load in Load::ALL {
+        lines.push(one(scale, load).await?);
     }
     Ok(lines)
 }
 
-async fn one(scale: &Scale, busy: Busy) -> anyhow::Result<Line> {
+async fn one(scale: &Scale, load: Load) -> anyhow::Result<Line> {
     let directory = new_directory(scale.data.as_deref())?;
-    let wiring = Wiring { clock: SystemClock::new(), chance: Chance::system(), sink: Arc::new(|_| {}) };
-    let store = SqliteStore::open(&directory.path().join("data"), Options::default(), wiring)?;
+    let context = Wiring { clock: SystemClock::new(), chance: Chance::system(), sink: Arc::new(|_| {}) };
+    let store = SqliteStore::open(&directory.path().join("data"), Options::default(), context)?;
     let hub = Arc::new(Hub { space: store.space("busy".parse()?).await?, store: Arc::clone(&store) });
     let quiet = store.space("quiet".parse()?).await?;
-    let leases = hub.fill(scale, busy).await?;
+    let leases = hub.fill(scale, load).await?;
     let stop = Arc::new(AtomicBool::new(false));
     let work = {
         let (hub, stop) = (Arc::clone(&hub), Arc::clone(&stop));
         tokio::spawn(async move {
             let mut round = 0;
-            while !stop.load(Ordering::Relaxed) && hub.round(busy, round, &leases).await? {
+            while !stop.load(Ordering::Relaxed) && hub.round(load, round, &leases).await? {
                 round += 1;
             }
             anyhow::Ok(round)
@@ -83,7 +83,7 @@ async fn one(scale: &Scale, busy: Busy) -> anyhow::Result<Line> {
     let mut latencies = Latencies::new();
     let meter = Meter::start(&store);
     let began = Instant::now();
-    let until = BESIDE / u32::try_from(scale.part.min(10)).unwrap_or(1);
+    let until = DURATION / u32::try_from(scale.part.min(10)).unwrap_or(1);
     let mut n = 0;
     while began.elapsed() < until {
         let start = Instant::now();
@@ -94,18 +94,19 @@ async fn one(scale: &Scale, busy: Busy) -> anyhow::Result<Line> {
     let taken = meter.stop(&store);
     stop.store(true, Ordering::Relaxed);
     let rounds = work.await??;
-    let figures = store.figures();
+    let stats = store.figures();
     store.close().await;
-    let p99_ms = figures.hold_ns_p99 as f64 / 1e6;
-    let mut line = Line::new("HOLD", busy.name(), latencies.count(), taken)
+    let p99_ms = stats.hold_ns_p99 as f64 / 1e6;
+    let mut line = Line::new("HOLD", load.name(), latencies.count(), taken)
         .latencies(&latencies)
         .set("commitsBeside", rounds)
-        .set("holdP99Us", figures.hold_ns_p99 / 1000)
-        .set("holdMaxUs", figures.hold_ns_max / 1000)
-        .set("workMax", figures.work_max);
-    // The target is a time, not a rate: reached if the line is as fast as it says.
+        .set("holdP99Us", stats.hold_ns_p99 / 1000)
+        .set("holdMaxUs", stats.hold_ns_max / 1000)
+        .set("workMax", stats.work_max);
+    // The target is a duration, not a rate, so it is converted: the goal equals the rate if the duration is within
+    // target.
     let goal = if p99_ms <= HOLD_P99_MS { line.per_second } else { line.per_second * p99_ms / HOLD_P99_MS };
-    line = line.target(goal, "writer held ≤ 50 ms at p99");
+    line = line.target(goal, "writer hold p99 ≤ 50 ms");
     Ok(line)
 }
 
@@ -141,18 +142,18 @@ impl Hub {
     }
 
     async fn commit_all(&self, ops: Vec<Op>) -> anyhow::Result<()> {
-        for some in ops.chunks(OPS_MAX) {
-            self.commit(some.to_vec()).await?;
+        for chunk in ops.chunks(OPS_MAX) {
+            self.commit(chunk.to_vec()).await?;
         }
         Ok(())
     }
 
-    /// What the commits are about; leases that have ended, for those that ack them again.
-    async fn fill(&self, scale: &Scale, busy: Busy) -> anyhow::Result<Vec<LeaseRef>> {
+    /// Prepares the data that the load operates on. Returns ended leases for the load of repeated acks.
+    async fn fill(&self, scale: &Scale, load: Load) -> anyhow::Result<Vec<LeaseRef>> {
         let register = |number| Ok(Op::RegisterAgent(RegisterAgent::named(agent(number)?)));
         self.commit_all((0..1_000).map(register).collect::<anyhow::Result<_>>()?).await?;
-        match busy {
-            Busy::Rollbacks => {
+        match load {
+            Load::Rollbacks => {
                 let keys: Vec<_> =
                     (0..scale.count(ENTRIES).max(100)).map(|number| format!("p/{number:06}")).collect();
                 self.commit_all(keys.iter().map(|key| put(key, 8)).collect::<anyhow::Result<_>>()?).await?;
@@ -162,8 +163,8 @@ impl Hub {
                 self.commit_all(keys.iter().map(delete).collect::<anyhow::Result<_>>()?).await?;
                 Ok(Vec::new())
             }
-            Busy::Acks => self.ended_leases().await,
-            Busy::Nothing | Busy::Graph | Busy::FanOut | Busy::Sessions => Ok(Vec::new()),
+            Load::Acks => self.ended_leases().await,
+            Load::Nothing | Load::Graph | Load::FanOut | Load::Sessions => Ok(Vec::new()),
         }
     }
 
@@ -174,7 +175,7 @@ impl Hub {
         Ok((0..OPS_MAX).map(|_| Op::send(message.clone())).collect())
     }
 
-    /// Sends 4,096 deliveries, takes and acks them all, and gives out the leases.
+    /// Sends 4,096 deliveries, claims and acks all of them, and returns their leases.
     async fn ended_leases(&self) -> anyhow::Result<Vec<LeaseRef>> {
         self.commit(self.fan_out()?).await?;
         let mut leases = Vec::new();
@@ -191,9 +192,9 @@ impl Hub {
                 }
             }
         }
-        anyhow::ensure!(leases.len() == ACKS_MAX, "{} deliveries were taken", leases.len());
+        anyhow::ensure!(leases.len() == ACKS_MAX, "claimed {} deliveries", leases.len());
         self.commit(vec![Op::AckMany(leases.clone())]).await?;
-        // Until memory holds them no longer.
+        // Write enough to evict the ended leases from memory.
         for round in 0..40 {
             let keys = (0..OPS_MAX).map(|number| put(&format!("fill/{round}/{number}"), 8));
             self.commit(keys.collect::<anyhow::Result<_>>()?).await?;
@@ -201,26 +202,26 @@ impl Hub {
         Ok(leases)
     }
 
-    /// One costly commit, refused or not; says whether another one is worth it.
-    async fn round(&self, busy: Busy, round: u64, leases: &[LeaseRef]) -> anyhow::Result<bool> {
-        let ops = match busy {
-            Busy::Nothing => return Ok(false),
-            Busy::Rollbacks => {
+    /// Submits one costly commit, which may be refused. Returns `false` if there is no load to run.
+    async fn round(&self, load: Load, round: u64, leases: &[LeaseRef]) -> anyhow::Result<bool> {
+        let ops = match load {
+            Load::Nothing => return Ok(false),
+            Load::Rollbacks => {
                 let what = RollbackWhat::Prefix("p/".into());
                 vec![Op::Rollback(Rollback { what, to: RollbackTo::Seq(Seq(5)), fence: None }); 8]
             }
-            Busy::Acks => vec![Op::AckMany(leases.to_vec()); 4],
-            Busy::Graph => vec![graph(round)?],
-            Busy::FanOut => self.fan_out()?,
-            Busy::Sessions => vec![session(round)?; 128],
+            Load::Acks => vec![Op::AckMany(leases.to_vec()); 4],
+            Load::Graph => vec![graph(round)?],
+            Load::FanOut => self.fan_out()?,
+            Load::Sessions => vec![session(round)?; 128],
         };
-        // A refusal costs the writer as well.
+        // A refused commit occupies the writer as well.
         let _refused = self.commit(ops).await;
-        if let Busy::Graph = busy {
+        if let Load::Graph = load {
             let cancel = CancelTask { task: TaskId::new(format!("t-{round}-0"))?, reason: String::new() };
             self.commit(vec![Op::CancelTask(cancel)]).await?;
         }
-        if let Busy::FanOut = busy {
+        if let Load::FanOut = load {
             let purge = |number| Ok(Op::Purge { agent: agent(number)? });
             self.commit((0..16).map(purge).collect::<anyhow::Result<_>>()?).await?;
         }
@@ -228,7 +229,7 @@ impl Hub {
     }
 }
 
-/// A task that 9,999 others need.
+/// Builds a graph of one task with 9,999 dependents.
 fn graph(round: u64) -> anyhow::Result<Op> {
     let id = |number: usize| Ok::<_, anyhow::Error>(TaskId::new(format!("t-{round}-{number}"))?);
     let task = |number: usize| {

@@ -1,6 +1,7 @@
-//! The workloads of `quorate bench`, each waiting for its durable answer. Not here: the command line and what it prints.
+//! Benchmark workloads of `quorate bench`. Durable operations are measured until their fsync. The command line and its
+//! output are in `quorate-cli`.
 //!
-//! Errors are `anyhow`'s: a run ends at the first one, and the binary is the only caller.
+//! Errors use `anyhow`: a run stops at the first error, and the binary is the only caller.
 
 mod ask;
 mod beats;
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 pub use growth::child;
 pub use report::{Line, header};
 
-/// The names of all workloads, in the order in which they run.
+/// Names of all workloads, in the order in which they run.
 pub const WORKLOADS: [&str; 19] = [
     "W0",
     "W1",
@@ -47,21 +48,22 @@ pub const WORKLOADS: [&str; 19] = [
     "NEIGHBOUR",
 ];
 
-/// How much is measured, and where.
+/// Size and location of a benchmark run.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// Every full count is divided by this: 1 for published figures.
+    /// Divisor of every full count; 1 for published results.
     pub part: u64,
-    /// Where new data directories are made; by default the temporary directory.
+    /// Parent of the data directories that are created; the system's temporary directory by default.
     pub data: Option<PathBuf>,
-    /// The most acked messages in the log of W8, in millions.
+    /// Maximum number of acked messages in the log of W8, in millions.
     pub millions: u64,
-    /// The binary `quorate`: its `serve` is the hub of workloads over sockets, its `bench-child` calls [`child`].
+    /// Path of the `quorate` binary. Workloads over sockets start its `serve`; W8 starts its `bench-child`, which calls
+    /// [`child`].
     pub binary: PathBuf,
 }
 
 impl Scale {
-    /// The full count, or a part of it.
+    /// Scales a full count to this run.
     fn count(&self, full: u64) -> u64 {
         full / self.part
     }
@@ -70,7 +72,7 @@ impl Scale {
 /// Runs one workload of [`WORKLOADS`].
 ///
 /// # Errors
-/// If there is no such workload, or a step of it fails.
+/// If the workload is unknown or one of its operations fails.
 pub async fn measure(workload: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
     match workload {
         "W0" => cycle::bare(scale),

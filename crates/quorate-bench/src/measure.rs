@@ -1,4 +1,4 @@
-//! What a run measures: latencies, processor time, memory, and what the disk was asked to do.
+//! Measurements of a run: latencies, CPU time, memory and disk I/O.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use hdrhistogram::Histogram;
 use quorate_core::IdempotencyKey;
 use quorate_sqlite::{Counters, SqliteStore};
 
-/// Latencies in microseconds.
+/// Histogram of latencies in microseconds.
 pub(crate) struct Latencies(Histogram<u64>);
 
 impl Latencies {
     pub(crate) fn new() -> Self {
-        Self(Histogram::new_with_bounds(1, 600_000_000, 3).expect("the bounds are in order"))
+        Self(Histogram::new_with_bounds(1, 600_000_000, 3).expect("valid bounds"))
     }
 
     pub(crate) fn record(&mut self, latency: Duration) {
@@ -21,7 +21,7 @@ impl Latencies {
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        // Both have the same bounds, so nothing is out of range.
+        // Both histograms have the same bounds, so no value is out of range.
         let _ = self.0.add(&other.0);
     }
 
@@ -34,27 +34,27 @@ impl Latencies {
     }
 }
 
-/// The next key of this process: ordered by time, as clients should make them.
+/// Generates an idempotency key. Keys increase over time, as recommended for clients.
 pub(crate) fn next_key() -> IdempotencyKey {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);
-    IdempotencyKey::new(format!("{number:032x}")).expect("hexadecimal digits are a key")
+    IdempotencyKey::new(format!("{number:032x}")).expect("hexadecimal digits are a valid key")
 }
 
-/// Readings at the start of a run.
+/// Counter values at the start of a run.
 pub(crate) struct Meter {
     start: Instant,
     disk: Counters,
     cpu: f64,
 }
 
-/// What a run took.
+/// Resource usage of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) seconds: f64,
     pub(crate) syncs: u64,
     pub(crate) wal_syncs: u64,
-    /// Time in the syncs that commits wait for.
+    /// Total time of the fsyncs that commits waited for.
     pub(crate) sync_seconds: f64,
     pub(crate) bytes_written: u64,
     pub(crate) cpu_seconds: f64,
@@ -89,27 +89,27 @@ pub(crate) fn bytes(disk: &Counters) -> u64 {
     disk.database.written_bytes + disk.wal.written_bytes + disk.wal.ahead_bytes + disk.other.written_bytes
 }
 
-/// Processor time of this process, user and system; 0 where the system does not say.
+/// Returns the CPU time of this process, user and system, or 0 if the system does not report it.
 pub(crate) fn cpu_seconds() -> f64 {
     cpu_seconds_of(std::process::id())
 }
 
-/// The same of any process.
+/// Returns the CPU time of a process, user and system, or 0 if the system does not report it.
 pub(crate) fn cpu_seconds_of(process: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default();
-    // Fields 14 and 15 of the whole line, in ticks of 10 ms.
+    // Fields 14 and 15 of the line (utime, stime), in ticks of 10 ms.
     let ticks: f64 =
         fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
     ticks / 100.0
 }
 
-/// The most memory that this process ever had; 0 where the system does not say.
+/// Returns the peak memory of this process in bytes, or 0 if the system does not report it.
 pub(crate) fn peak_memory() -> u64 {
     peak_memory_of(std::process::id())
 }
 
-/// The same of any process.
+/// Returns the peak memory of a process in bytes, or 0 if the system does not report it.
 pub(crate) fn peak_memory_of(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();

@@ -1,24 +1,24 @@
-//! One line a measurement: JSON for programs, a table with the targets beside for people.
+//! Output of measurements: JSON lines for programs, and a table that includes the targets for people.
 
 use serde_json::{Map, Value, json};
 
 use crate::measure::{Latencies, Taken};
 
-/// A measurement.
+/// Result of one workload variant.
 #[derive(Clone, Debug)]
 pub struct Line {
     /// One of [`WORKLOADS`](crate::WORKLOADS).
     pub workload: &'static str,
     pub(crate) variant: String,
-    /// How many a second.
+    /// Completed operations per second.
     pub per_second: f64,
     pub(crate) quantiles: Option<(u64, u64, u64)>,
-    /// Transactions of the store, each with one sync, and what each carried.
+    /// Transactions of the store, each with one fsync.
     pub(crate) transactions: u64,
     pub(crate) done: u64,
     pub(crate) taken: Taken,
     pub(crate) settings: Map<String, Value>,
-    /// What to reach, in words and as a number a second.
+    /// Target rate per second, and its description.
     pub(crate) target: Option<(f64, &'static str)>,
 }
 
@@ -47,12 +47,12 @@ impl Line {
         self
     }
 
-    pub(crate) fn target(mut self, per_second: f64, words: &'static str) -> Self {
-        self.target = Some((per_second, words));
+    pub(crate) fn target(mut self, per_second: f64, description: &'static str) -> Self {
+        self.target = Some((per_second, description));
         self
     }
 
-    /// The measurement as a JSON object.
+    /// Converts the measurement to a JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let (p50, p99, p999) = self.quantiles.unwrap_or_default();
@@ -74,24 +74,24 @@ impl Line {
         })
     }
 
-    /// How long the disk took to sync a commit, on average: what no commit can be faster than.
+    /// Returns the average time of an fsync, which is the lower bound of the commit latency.
     fn sync_us(&self) -> u64 {
         ((1e6 * self.taken.sync_seconds) as u64).checked_div(self.transactions).unwrap_or(0)
     }
 
-    /// The measurement as a row of the table. W1 shows its share of W0, if the rate of W0 was measured in the same run.
+    /// Renders the measurement as a table row. W1 includes its ratio to W0 if W0 was measured in the same run.
     #[must_use]
     pub fn row(&self, w0_per_second: Option<f64>) -> String {
         let (p50, p99, _) = self.quantiles.unwrap_or_default();
         let latency =
             if self.quantiles.is_some() { format!("{:>8} {:>8}", us(p50), us(p99)) } else { " ".repeat(17) };
         let verdict = match self.target {
-            Some((goal, words)) if self.per_second >= goal => format!("target {words}: reached"),
-            Some((goal, words)) => format!("target {words}: at {:.0} %", 100.0 * self.per_second / goal),
+            Some((goal, target)) if self.per_second >= goal => format!("target {target}: reached"),
+            Some((goal, target)) => format!("target {target}: at {:.0} %", 100.0 * self.per_second / goal),
             None => String::new(),
         };
         let share = match w0_per_second {
-            Some(bare) if self.workload == "W1" => format!("  {:.2} × W0", self.per_second / bare),
+            Some(baseline) if self.workload == "W1" => format!("  {:.2} × W0", self.per_second / baseline),
             _ => String::new(),
         };
         let extra: Vec<String> =
@@ -113,12 +113,12 @@ impl Line {
     }
 }
 
-/// The header of the table.
+/// Returns the header of the table.
 #[must_use]
 pub fn header() -> String {
     format!(
         "{:<5} {:<34} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}",
-        "", "workload", "per second", "p50", "p99", "per sync", "a sync", "memory"
+        "", "workload", "per second", "p50", "p99", "per sync", "sync", "memory"
     )
 }
 

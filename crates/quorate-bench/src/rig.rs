@@ -1,4 +1,4 @@
-//! A hub to measure: a data directory, the store and one space.
+//! Embedded hub under test: a data directory, the SQLite store and one space.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,27 +8,27 @@ use quorate_sqlite::{OpenError, Options, SqliteStore};
 use quorate_store::{Chance, Store as _, SystemClock};
 use tempfile::TempDir;
 
-/// A hub to measure.
+/// Embedded hub under test.
 pub(crate) struct Rig {
     pub(crate) store: Arc<SqliteStore>,
     pub(crate) space: Space,
-    /// Removed with the rig, when the rig made it.
+    /// Temporary data directory, removed on drop; `None` if the caller owns the directory.
     _directory: Option<TempDir>,
 }
 
 impl Rig {
-    /// A hub in a new directory.
+    /// Opens a hub in a new temporary directory.
     pub(crate) async fn new(data: Option<&Path>) -> anyhow::Result<Self> {
         let directory = new_directory(data)?;
         let rig = Self::open(&directory.path().join("data")).await?;
         Ok(Self { _directory: Some(directory), ..rig })
     }
 
-    /// A hub in a directory that stays.
+    /// Opens a hub in a directory that is not removed.
     pub(crate) async fn open(path: &Path) -> anyhow::Result<Self> {
         let mut opened = None;
-        let engine = Engine::start(SystemClock::new(), Chance::system(), |wiring| {
-            let store = SqliteStore::open(path, Options::default(), wiring)?;
+        let engine = Engine::start(SystemClock::new(), Chance::system(), |context| {
+            let store = SqliteStore::open(path, Options::default(), context)?;
             opened = Some(Arc::clone(&store));
             Ok::<_, OpenError>(store as _)
         })?;
@@ -42,7 +42,7 @@ impl Rig {
     }
 }
 
-/// A directory that is removed when it is dropped.
+/// Creates a temporary directory that is removed on drop.
 pub(crate) fn new_directory(data: Option<&Path>) -> anyhow::Result<TempDir> {
     let base = data.map_or_else(std::env::temp_dir, PathBuf::from);
     std::fs::create_dir_all(&base)?;

@@ -1,5 +1,5 @@
-//! W7: the atomic step. Each of 64 callers takes its input, and in one commit acks it, writes an entry, sends itself the
-//! next input and sends a result to somebody else.
+//! W7: the atomic step. Each of 64 callers receives its input and, in one commit, acks it, writes an entry, sends the
+//! next input to itself and a result to another agent.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ const CALLERS: usize = 64;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let rig = Rig::new(scale.data.as_deref()).await?;
-    // The second half receives results and leaves them: no inbox gets near its limit.
+    // The second half only receives results and never acks them. No inbox gets near its limit.
     let agents = register(&rig.space, CALLERS * 2).await?;
     let share = scale.count(200_000) / CALLERS as u64;
     let meter = Meter::start(&rig.store);

@@ -1,9 +1,9 @@
-//! W6: graphs of 10,000 tasks, worked through by 100 workers. Each worker waits in process, and ends a task with one commit
-//! that also lets the next one come; the graph is done when its last task is done on disk.
+//! W6: graphs of 10,000 tasks, processed by 100 workers in process. Each worker completes a task and grants credit for
+//! the next one in a single commit. A graph is done when the completion of its last task is durable.
 //!
-//! Two shapes. `wide`: one task, then 9,998 at once, then one that needs them all; it shows how fast a backlog drains.
-//! `layers`: 100 at once, then one that needs them, then the next 100; a worker is always free for what becomes ready, so
-//! it shows how long that takes to be in its hands.
+//! There are two shapes. `wide`: one task, then 9,998 parallel ones, then one that depends on all of them; it measures
+//! how fast a backlog drains. `layers`: 100 parallel tasks, then one that depends on them, then the next 100; a worker
+//! is always idle, so it measures the latency from ready to leased.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use crate::rig::Rig;
 const WORKERS: usize = 100;
 const TASKS: u64 = 10_000;
 const WIDTH: u32 = 100;
-/// Graphs of each shape, one after the other, so that a run lasts long enough to be measured.
+/// Graphs of each shape, run sequentially, so that the run is long enough to measure.
 const GRAPHS: u64 = 10;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
 async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Line> {
     let rig = Rig::new(scale.data.as_deref()).await?;
     let agents = register(&rig.space, WORKERS + 1).await?;
-    // A smaller run has fewer graphs, and only the smallest has smaller ones.
+    // A smaller run has fewer graphs; only the smallest run has smaller graphs.
     let graphs = scale.count(GRAPHS).max(1);
     let tasks = if scale.count(TASKS) < 100 { 20 } else { TASKS };
     let workers = if tasks < TASKS { 4 } else { WORKERS };
@@ -59,7 +59,7 @@ async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Line> {
     let taken = meter.stop(&rig.store);
     let done = rig.space.task_counts().of(TaskStatus::Done);
     anyhow::ensure!(done == graphs * tasks, "{done} of {} tasks are done", graphs * tasks);
-    // Closing ends the workers' streams.
+    // Closing the engine ends the streams of the workers.
     rig.space.engine().close().await;
     let mut waits = Latencies::new();
     while let Some(finished) = running.join_next().await {
@@ -67,7 +67,7 @@ async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Line> {
     }
     let variant = match shape {
         Shape::Wide => "wide: 1, then all, then 1",
-        Shape::Layers => "layers: 100, then 1, and so on",
+        Shape::Layers => "layers: 100, then 1, repeated",
     };
     let line = Line::new("W6", variant, done, taken).latencies(&waits);
     let line = line.set("workers", workers).set("tasks", tasks).set("graphs", graphs);
@@ -78,30 +78,30 @@ async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Line> {
     })
 }
 
-/// Makes a graph and waits until its last task is done.
+/// Creates a graph and waits until its last task is done.
 async fn run_graph(space: &Space, agent: &AgentId, tasks: Vec<NewTask>) -> Result<(), Error> {
     let op = space.task_op(tasks.into_iter().map(|task| (task, Some(b"{\"n\":1}".to_vec()))));
     space.create_tasks(Commit::new(Principal::Agent(agent.clone()), vec![op])).await?;
     let mut follow = space.follow();
-    // The answer to each end comes after its sync, and so does what is published.
+    // The published state is updated after the fsync, like the result of each completion.
     let _ = follow.wait_for(|published| published.tasks.open() == 0).await;
     Ok(())
 }
 
-/// The tasks of a graph, the last of which is done when all are.
+/// Builds the tasks of a graph, the last of which completes the graph.
 fn graph(shape: Shape, count: u32) -> Vec<NewTask> {
     let width = WIDTH.min(count / 2);
-    let needs = |n: u32| -> Vec<Dependency> {
+    let dependencies = |n: u32| -> Vec<Dependency> {
         match shape {
             Shape::Wide if n == 0 => Vec::new(),
             Shape::Wide if n + 1 == count => (1..n).map(Dependency::Nth).collect(),
             Shape::Wide => vec![Dependency::Nth(0)],
-            // Every so many-th gathers those before it; what follows needs the gathered.
+            // The last task of a layer joins the layer; the tasks of the next layer depend on it.
             Shape::Layers => {
-                let (layer, place) = (n / (width + 1), n % (width + 1));
+                let (layer, position) = (n / (width + 1), n % (width + 1));
                 let first = layer * (width + 1);
-                let gathers = place == width || n + 1 == count;
-                match (gathers, layer) {
+                let joins = position == width || n + 1 == count;
+                match (joins, layer) {
                     (true, _) => (first..n).map(Dependency::Nth).collect(),
                     (false, 0) => Vec::new(),
                     (false, _) => vec![Dependency::Nth(first - 1)],
@@ -109,10 +109,10 @@ fn graph(shape: Shape, count: u32) -> Vec<NewTask> {
             }
         }
     };
-    (0..count).map(|n| NewTask { depends_on: needs(n), ..NewTask::new("work") }).collect()
+    (0..count).map(|n| NewTask { depends_on: dependencies(n), ..NewTask::new("work") }).collect()
 }
 
-/// Works until the hub is closed. How long each task waited from being ready to being in hand.
+/// Processes tasks until the hub is closed. Returns the latencies from ready to leased.
 async fn work(space: Space, agent: AgentId, ready: Arc<Barrier>) -> Result<Latencies, Error> {
     let principal = Principal::Agent(agent.clone());
     let (types, lease_ms) = (vec!["work".to_owned()], None);
@@ -120,7 +120,7 @@ async fn work(space: Space, agent: AgentId, ready: Arc<Barrier>) -> Result<Laten
     let mut consumer = space.consume_tasks(&claim, 1).await?;
     ready.wait().await;
     let mut waits = Latencies::new();
-    // Times in records are in milliseconds; the part below is taken from a clock of our own.
+    // Record timestamps have millisecond resolution, so the current time comes from a more precise clock.
     let start = (space.engine().clock().now(), Instant::now());
     while let Some(TaskEvent::Task(task)) = consumer.next().await? {
         if let Some(lease) = task.task.lease() {
@@ -133,7 +133,8 @@ async fn work(space: Space, agent: AgentId, ready: Arc<Barrier>) -> Result<Laten
     Ok(waits)
 }
 
-/// How long it is since a wall-clock time, to the microsecond, as long as the wall clock does not jump meanwhile.
+/// Returns the time elapsed since a wall-clock time, in microsecond resolution. Assumes that the wall clock does not
+/// jump.
 fn since((wall, instant): (Now, Instant), then_ms: u64) -> std::time::Duration {
     let now = std::time::Duration::from_millis(wall.wall.0) + instant.elapsed();
     now.saturating_sub(std::time::Duration::from_millis(then_ms))
@@ -143,10 +144,10 @@ fn since((wall, instant): (Now, Instant), then_ms: u64) -> std::time::Duration {
 mod tests {
     use super::*;
 
-    fn needs(task: &NewTask) -> Vec<u32> {
+    fn dependencies(task: &NewTask) -> Vec<u32> {
         let nth = |one: &Dependency| match one {
             Dependency::Nth(n) => *n,
-            Dependency::Task(id) => panic!("{id} is not a place"),
+            Dependency::Task(id) => panic!("{id} is not an index"),
         };
         task.depends_on.iter().map(nth).collect()
     }
@@ -154,15 +155,15 @@ mod tests {
     #[test]
     fn a_wide_graph_fans_out_and_in() {
         let graph = graph(Shape::Wide, 5);
-        let needs: Vec<_> = graph.iter().map(needs).collect();
-        assert_eq!(needs, [vec![], vec![0], vec![0], vec![0], vec![1, 2, 3]]);
+        let found: Vec<_> = graph.iter().map(dependencies).collect();
+        assert_eq!(found, [vec![], vec![0], vec![0], vec![0], vec![1, 2, 3]]);
     }
 
     #[test]
-    fn layers_follow_each_other_and_the_last_task_gathers() {
+    fn layers_are_sequential_and_the_last_task_joins() {
         let graph = graph(Shape::Layers, 8);
-        let needs: Vec<_> = graph.iter().map(needs).collect();
+        let found: Vec<_> = graph.iter().map(dependencies).collect();
         let expected = [vec![], vec![], vec![], vec![], vec![0, 1, 2, 3], vec![4], vec![4], vec![5, 6]];
-        assert_eq!(needs, expected);
+        assert_eq!(found, expected);
     }
 }

@@ -1,5 +1,5 @@
-//! W4: a topic with 30 subscribers. Publishers send to it, each waiting for its durable answer; every subscriber acks what
-//! has come in one operation of many. What counts is deliveries whose ack is on disk.
+//! W4: a topic with 30 subscribers. Each publisher waits for its durable send; each subscriber acks received deliveries
+//! in batches. Measures deliveries with a durable ack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,9 +19,9 @@ use crate::rig::Rig;
 
 const SUBSCRIBERS: usize = 30;
 const PUBLISHERS: usize = 64;
-/// Deliveries that a subscriber holds at most, and acks at once.
+/// Maximum number of deliveries that a subscriber holds and acks in one batch.
 const CREDIT: u32 = CLAIM_MAX;
-/// Messages that may be on their way: subscribers keep up, and have credit for what comes.
+/// Maximum number of messages in flight, so that subscribers keep up and never run out of credit.
 const AHEAD: usize = 2 * PUBLISHERS;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
@@ -31,13 +31,13 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let share = (scale.count(100_000) / PUBLISHERS as u64).max(1);
     let messages = share * PUBLISHERS as u64;
     let progress = Arc::new(Progress { acked: AtomicU64::new(0), ahead: Semaphore::new(AHEAD) });
-    // In one set, so that the first failure ends them all.
+    // One set for both, so that the first failure stops the run.
     let mut running = JoinSet::new();
     for agent in subscribers {
         let principal = Principal::Agent(agent.clone());
         rig.space.subscribe(&principal, None, agent, &Pattern::new("bench.>")?, None).await?;
         let consumer = rig.space.consume(&principal, None, agent, CREDIT, 30_000).await?;
-        running.spawn(listen(rig.space.clone(), principal, consumer, messages, Arc::clone(&progress)));
+        running.spawn(consume(rig.space.clone(), principal, consumer, messages, Arc::clone(&progress)));
     }
     let meter = Meter::start(&rig.store);
     for agent in publishers {
@@ -54,15 +54,15 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     Ok(vec![line.set("bytes", 256).set("acksAtOnce", CREDIT).target(600_000.0, "600k/s")])
 }
 
-/// How far the subscribers have got, so that the publishers do not run away from them.
+/// Progress of the subscribers, used for backpressure on the publishers.
 struct Progress {
     acked: AtomicU64,
     ahead: Semaphore,
 }
 
 impl Progress {
-    /// Notes acks; every message that has had them all makes room for another one.
-    fn note(&self, acks: u64) {
+    /// Records acks. Each fully acked message permits another one.
+    fn record(&self, acks: u64) {
         let all = SUBSCRIBERS as u64;
         let before = self.acked.fetch_add(acks, Ordering::Relaxed);
         self.ahead.add_permits(((before + acks) / all - before / all) as usize);
@@ -79,9 +79,9 @@ async fn publish(
     let content = bytes::Bytes::from(format!("\"{}\"", "x".repeat(254)));
     let mut latencies = Latencies::new();
     for _ in 0..share {
-        // Never closed.
-        let Ok(room) = progress.ahead.acquire().await else { break };
-        room.forget();
+        // The semaphore is never closed.
+        let Ok(permit) = progress.ahead.acquire().await else { break };
+        permit.forget();
         let start = Instant::now();
         let mut message = Message::new("topic:bench.load".parse()?, "load", space.seal(content.clone()));
         message.from = Some(agent.clone());
@@ -91,7 +91,7 @@ async fn publish(
     Ok(latencies)
 }
 
-async fn listen(
+async fn consume(
     space: Space,
     principal: Principal,
     mut consumer: Consumer,
@@ -106,7 +106,7 @@ async fn listen(
             leases.extend(delivery.lease);
             next = if leases.len() < CREDIT as usize { consumer.at_hand().await? } else { None };
         }
-        // Nothing more will come: the hub is closed.
+        // The consumer is closed: there will be no more deliveries.
         if leases.is_empty() {
             break;
         }
@@ -114,8 +114,8 @@ async fn listen(
         let ops = vec![Op::AckMany(leases), consumer.grant(count as u32)];
         space.commit(Commit::new(principal.clone(), ops)).await?;
         acked += count;
-        progress.note(count);
+        progress.record(count);
     }
-    // What counts here is how long a publisher waits.
+    // Only the latency of publishers is measured.
     Ok(Latencies::new())
 }

@@ -1,4 +1,4 @@
-//! What it costs to look who waits for whom: 10,000 waits in long chains of requests and of locks, none of them stuck.
+//! WAITS: cost of a deadlock check with 10,000 waits in long chains of requests and locks, without a deadlock.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::report::Line;
 use crate::rig::new_directory;
 
 const WAITS: u64 = 10_000;
-const LOOKS: u64 = 200;
+const CHECKS: u64 = 200;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let directory = new_directory(scale.data.as_deref())?;
     let clock = SetClock::at(1_800_000_000_000);
-    let wiring = Wiring { clock: clock.clone(), chance: Chance::system(), sink: Arc::new(|_| {}) };
-    let store = SqliteStore::open(&directory.path().join("data"), Options::default(), wiring)?;
+    let context = Wiring { clock: clock.clone(), chance: Chance::system(), sink: Arc::new(|_| {}) };
+    let store = SqliteStore::open(&directory.path().join("data"), Options::default(), context)?;
     let space = store.space("default".parse()?).await?;
     let waits = scale.count(WAITS).max(4);
     chain_of_requests(&store, space, waits / 2).await?;
@@ -30,7 +30,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let before = store.published(space).map(|published| published.borrow().head.seq);
     let mut latencies = Latencies::new();
     let meter = Meter::start(&store);
-    for _ in 0..scale.count(LOOKS).max(3) {
+    for _ in 0..scale.count(CHECKS).max(3) {
         clock.advance(Duration::from_millis(limits::WAITS_LOOK_MS));
         let start = Instant::now();
         commit(&store, space, vec![Commit::new(Principal::System, vec![Op::Sweep])]).await?;
@@ -38,10 +38,10 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     }
     let taken = meter.stop(&store);
     let after = store.published(space).map(|published| published.borrow().head.seq);
-    anyhow::ensure!(before == after, "none of the waits is stuck, and none was over");
+    anyhow::ensure!(before == after, "a wait was ended, although there is no deadlock");
     store.close().await;
-    let line = Line::new("WAITS", format!("{waits} waits looked at"), latencies.count(), taken);
-    Ok(vec![line.latencies(&latencies).set("waits", waits).target(50.0, "a look < 20 ms")])
+    let line = Line::new("WAITS", format!("deadlock check, {waits} waits"), latencies.count(), taken);
+    Ok(vec![line.latencies(&latencies).set("waits", waits).target(50.0, "check < 20 ms")])
 }
 
 async fn commit(store: &SqliteStore, space: SpaceNo, commits: Vec<Commit>) -> anyhow::Result<()> {
@@ -51,7 +51,7 @@ async fn commit(store: &SqliteStore, space: SpaceNo, commits: Vec<Commit>) -> an
     Ok(())
 }
 
-/// Commits a few at a time.
+/// Submits commits in batches.
 async fn commit_all(store: &SqliteStore, space: SpaceNo, commits: Vec<Commit>) -> anyhow::Result<()> {
     let mut commits = commits.into_iter().peekable();
     while commits.peek().is_some() {
@@ -64,16 +64,16 @@ fn agent(kind: &str, index: u64) -> anyhow::Result<AgentId> {
     Ok(AgentId::new(format!("{kind}{index}"))?)
 }
 
-fn registered(id: &AgentId) -> Commit {
+fn registration(id: &AgentId) -> Commit {
     let register = Op::RegisterAgent(RegisterAgent::named(id.clone()));
     Commit::new(Principal::Agent(id.clone()), vec![register])
 }
 
-/// Each asks the next, who takes the question and asks the one after.
+/// Builds a chain of requests: each agent claims a request and sends one to the next agent.
 async fn chain_of_requests(store: &SqliteStore, space: SpaceNo, count: u64) -> anyhow::Result<()> {
     let mut commits = Vec::new();
     for index in 0..=count {
-        commits.push(registered(&agent("r", index)?));
+        commits.push(registration(&agent("r", index)?));
     }
     for index in 0..count {
         let (from, to) = (agent("r", index)?, agent("r", index + 1)?);
@@ -89,7 +89,7 @@ async fn chain_of_requests(store: &SqliteStore, space: SpaceNo, count: u64) -> a
     commit_all(store, space, commits).await
 }
 
-/// Each holds a lock and waits for the next.
+/// Builds a chain of locks: each agent holds a lock and waits for that of the next agent.
 async fn chain_of_locks(store: &SqliteStore, space: SpaceNo, count: u64) -> anyhow::Result<()> {
     let mut commits = Vec::new();
     let lock = |holder: &AgentId, index: u64, waiting| -> anyhow::Result<Commit> {
@@ -106,12 +106,12 @@ async fn chain_of_locks(store: &SqliteStore, space: SpaceNo, count: u64) -> anyh
     };
     for index in 0..=count {
         let id = agent("l", index)?;
-        commits.push(registered(&id));
+        commits.push(registration(&id));
         commits.push(lock(&id, index, Waiting::No)?);
     }
     for index in 0..count {
-        let place = Waiting::Once(ConsumerId(1_000_000 + index));
-        commits.push(lock(&agent("l", index)?, index + 1, place)?);
+        let waiting = Waiting::Once(ConsumerId(1_000_000 + index));
+        commits.push(lock(&agent("l", index)?, index + 1, waiting)?);
     }
     commit_all(store, space, commits).await
 }

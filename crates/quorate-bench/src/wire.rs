@@ -1,7 +1,13 @@
-//! What a hub does over real sockets: a `quorate serve` of its own is started for each workload, and this process is all of
-//! its clients. W2 and W9 are the durable cycle, W3 asks, W4 publishes, HTTP sends with one request after the other on each
-//! connection, IDLE is what connections cost that say nothing, LOAD what 1,000 messages a second cost, READY how long a
-//! start takes, NEIGHBOUR what readers of large pages cost an agent beside them.
+//! Workloads over real sockets. Each workload starts a `quorate serve` process; this process runs all of its clients.
+//!
+//! - W2, W9: the durable cycle.
+//! - W3: request and response.
+//! - W4: publish to a topic.
+//! - HTTP: sequential sends on each connection.
+//! - IDLE: cost of idle connections.
+//! - LOAD: cost of 1,000 messages per second.
+//! - READY: startup time.
+//! - NEIGHBOUR: latency of an agent while other clients read large results (noisy neighbours).
 
 pub(crate) mod ask;
 pub(crate) mod cycle;
@@ -12,7 +18,7 @@ mod served;
 mod socket;
 pub(crate) mod topic;
 
-/// A payload of so many bytes that says which slot of which sender it is.
+/// Builds a payload of the given size that identifies its sender and slot.
 fn payload(sender: usize, slot: usize, bytes: usize) -> String {
     let head = format!("{{\"sender\":{sender},\"slot\":{slot},\"pad\":\"");
     let pad = "x".repeat(bytes.saturating_sub(head.len() + 2));

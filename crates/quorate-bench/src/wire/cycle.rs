@@ -1,5 +1,5 @@
-//! W2 and W9: the durable cycle over WebSocket. Each of eight agents sends to the next one, acks in ranges what comes, and
-//! sends again for what was acked. A cycle is over when the answer to its ack has come.
+//! W2 and W9: the durable cycle over WebSocket. Each of eight agents sends to the next one, acks received deliveries in
+//! ranges, and sends another frame when one is fully acked. A cycle ends with the response to its ack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,19 +17,19 @@ use crate::report::Line;
 
 const CONNECTIONS: usize = 8;
 
-/// How a run looks.
+/// Parameters of a run.
 #[derive(Clone, Copy)]
 struct Shape {
     bytes: usize,
-    /// Messages a frame.
+    /// Messages per frame.
     batch: usize,
-    /// Frames of each sender that are on their way.
+    /// Frames in flight per sender.
     frames: usize,
-    /// Frames that each sender sends.
+    /// Total frames per sender.
     share: usize,
 }
 
-/// W2, in frames of 16 and one by one.
+/// Runs W2, with 16 messages per frame and with one.
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let batched = Shape { bytes: 256, batch: 16, frames: 4, share: share(scale, 800_000, 16) };
     let single = Shape { bytes: 256, batch: 1, frames: 32, share: share(scale, 400_000, 1) };
@@ -43,7 +43,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     ])
 }
 
-/// W9: 4 KiB each.
+/// Runs W9: messages of 4 KiB.
 pub(crate) async fn large(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let shape = Shape { bytes: 4_096, batch: 16, frames: 2, share: share(scale, 200_000, 16) };
     Ok(vec![run(scale, "W9", "WebSocket, 4 KiB, frames of 16", shape).await?.target(20_000.0, "20k/s")])
@@ -60,12 +60,12 @@ async fn run(scale: &Scale, workload: &'static str, variant: &str, shape: Shape)
     for token in &tokens {
         sockets.push(Socket::connect(hub.address, token, Note::Nothing).await?);
     }
-    let (books, inboxes): (Vec<_>, Vec<_>) = (0..CONNECTIONS).map(|_| Book::new(shape)).unzip();
-    let books = Arc::new(books);
+    let (senders, inboxes): (Vec<_>, Vec<_>) = (0..CONNECTIONS).map(|_| SenderState::new(shape)).unzip();
+    let senders = Arc::new(senders);
     let meter = hub.meter().await?;
     let mut running = JoinSet::new();
-    for (index, (socket, over)) in sockets.into_iter().zip(inboxes).enumerate() {
-        running.spawn(Agent { index, socket, shape, books: Arc::clone(&books), over }.run());
+    for (index, (socket, acked)) in sockets.into_iter().zip(inboxes).enumerate() {
+        running.spawn(Agent { index, socket, shape, senders: Arc::clone(&senders), acked }.run());
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = running.join_next().await {
@@ -79,11 +79,11 @@ async fn run(scale: &Scale, workload: &'static str, variant: &str, shape: Shape)
     Ok(line.set("onTheirWay", CONNECTIONS * shape.batch * shape.frames).set("keyed", true))
 }
 
-/// What the recipients know of a sender: when its frames went, and how much of each is open.
-struct Book {
-    begun: Instant,
+/// Frames in flight of a sender, shared with its recipients: send time and number of open messages of each.
+struct SenderState {
+    started: Instant,
     frames: Vec<Frame>,
-    over: mpsc::UnboundedSender<usize>,
+    acked: mpsc::UnboundedSender<usize>,
 }
 
 #[derive(Default)]
@@ -92,18 +92,18 @@ struct Frame {
     open: AtomicUsize,
 }
 
-impl Book {
+impl SenderState {
     fn new(shape: Shape) -> (Self, mpsc::UnboundedReceiver<usize>) {
-        let (over, inbox) = mpsc::unbounded_channel();
+        let (acked, inbox) = mpsc::unbounded_channel();
         let frames = (0..shape.frames).map(|_| Frame::default()).collect();
-        (Self { begun: Instant::now(), frames, over }, inbox)
+        (Self { started: Instant::now(), frames, acked }, inbox)
     }
 }
 
-/// What is noted with a frame until it is answered.
+/// Context of a request, kept until its response.
 enum Note {
     Nothing,
-    /// The slots that an ack ends.
+    /// Slots of the acked messages.
     Acked(Vec<Slot>),
 }
 
@@ -111,33 +111,33 @@ struct Agent {
     index: usize,
     socket: Socket<Note>,
     shape: Shape,
-    books: Arc<Vec<Book>>,
+    senders: Arc<Vec<SenderState>>,
     /// Frames of this agent whose messages are all acked.
-    over: mpsc::UnboundedReceiver<usize>,
+    acked: mpsc::UnboundedReceiver<usize>,
 }
 
 impl Agent {
     async fn run(mut self) -> anyhow::Result<Latencies> {
         let mut latencies = Latencies::new();
-        // Each agent ends as many cycles as it begins: the one before it has the same share.
-        let wanted = (self.shape.share * self.shape.batch) as u64;
+        // Each agent acks as many messages as it sends, because its predecessor has the same share.
+        let expected = (self.shape.share * self.shape.batch) as u64;
         let mut left = self.shape.share;
         for frame in 0..self.shape.frames.min(left) {
             self.send(frame, &mut left).await?;
         }
         self.socket.flush().await?;
-        while latencies.count() < wanted || left > 0 {
+        while latencies.count() < expected || left > 0 {
             tokio::select! {
-                told = self.socket.next() => {
-                    self.told(told?, &mut latencies).await?;
-                    while let Some(told) = self.socket.at_hand()? {
-                        self.told(told, &mut latencies).await?;
+                received = self.socket.next() => {
+                    self.handle(received?, &mut latencies).await?;
+                    while let Some(received) = self.socket.at_hand()? {
+                        self.handle(received, &mut latencies).await?;
                     }
                 }
-                Some(frame) = self.over.recv(), if left > 0 => self.send(frame, &mut left).await?,
+                Some(frame) = self.acked.recv(), if left > 0 => self.send(frame, &mut left).await?,
             }
             while left > 0
-                && let Ok(frame) = self.over.try_recv()
+                && let Ok(frame) = self.acked.try_recv()
             {
                 self.send(frame, &mut left).await?;
             }
@@ -155,32 +155,33 @@ impl Agent {
         );
         let ops = vec![send; self.shape.batch].join(",");
         let body = format!("{{\"ops\":[{ops}],\"idempotencyKey\":\"{:010}\"}}", *left);
-        let book = &self.books[self.index];
-        book.frames[frame].open.store(self.shape.batch, Ordering::Relaxed);
-        book.frames[frame].sent_ns.store(book.begun.elapsed().as_nanos() as u64, Ordering::Release);
+        let sender = &self.senders[self.index];
+        sender.frames[frame].open.store(self.shape.batch, Ordering::Relaxed);
+        sender.frames[frame].sent_ns.store(sender.started.elapsed().as_nanos() as u64, Ordering::Release);
         self.socket.ask("commit", &body, Note::Nothing).await.map(drop)
     }
 
-    async fn told(&mut self, told: Told<Note>, latencies: &mut Latencies) -> anyhow::Result<()> {
-        match told {
+    async fn handle(&mut self, received: Told<Note>, latencies: &mut Latencies) -> anyhow::Result<()> {
+        match received {
             Told::Answer(Note::Nothing) => {}
             Told::Answer(Note::Acked(slots)) => {
                 for Slot { sender, slot } in slots {
-                    let book = &self.books[sender];
-                    let sent = Duration::from_nanos(book.frames[slot].sent_ns.load(Ordering::Acquire));
-                    latencies.record(book.begun.elapsed().saturating_sub(sent));
-                    if book.frames[slot].open.fetch_sub(1, Ordering::AcqRel) == 1 {
-                        // Whoever has sent its share does not listen any more.
-                        let _ = book.over.send(slot);
+                    let sender = &self.senders[sender];
+                    let sent = Duration::from_nanos(sender.frames[slot].sent_ns.load(Ordering::Acquire));
+                    latencies.record(sender.started.elapsed().saturating_sub(sent));
+                    if sender.frames[slot].open.fetch_sub(1, Ordering::AcqRel) == 1 {
+                        // A sender that has sent its share has dropped its receiver.
+                        let _ = sender.acked.send(slot);
                     }
                 }
             }
             Told::Deliveries(text) => {
-                let came: Deliveries<'_> = serde_json::from_str(&text)?;
-                let slots = came.deliveries.iter().map(|one| serde_json::from_str(one.message.payload.get()));
+                let received: Deliveries<'_> = serde_json::from_str(&text)?;
+                let slots =
+                    received.deliveries.iter().map(|one| serde_json::from_str(one.message.payload.get()));
                 let slots = slots.collect::<Result<Vec<Slot>, _>>()?;
-                let last = came.first + slots.len() as u64 - 1;
-                self.socket.ask("ack", &format!("[[{},{last}]]", came.first), Note::Acked(slots)).await?;
+                let last = received.first + slots.len() as u64 - 1;
+                self.socket.ask("ack", &format!("[[{},{last}]]", received.first), Note::Acked(slots)).await?;
             }
         }
         Ok(())

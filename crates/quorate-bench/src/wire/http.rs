@@ -1,5 +1,5 @@
-//! Plain HTTP with keep-alive: each connection sends, waits for the durable answer, and sends again; one message a request,
-//! or lists of 16.
+//! HTTP: sends over plain HTTP with keep-alive. Each connection waits for the durable response before its next request,
+//! with one message or a list of 16 per request. Also the minimal HTTP client of the other workloads.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -19,11 +19,11 @@ use crate::report::Line;
 const CONNECTIONS: usize = 64;
 const AGENTS: usize = 30;
 
-/// A connection that sends one request after the other.
+/// Keep-alive connection for sequential requests.
 pub(super) struct Http {
     stream: TcpStream,
     head: String,
-    read: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl Http {
@@ -31,16 +31,16 @@ impl Http {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let head = format!("Host: {address}\r\nAuthorization: Bearer {token}\r\n");
-        Ok(Self { stream, head, read: Vec::with_capacity(16 * 1024) })
+        Ok(Self { stream, head, buffer: Vec::with_capacity(16 * 1024) })
     }
 
-    /// The same connection, for calls in another space than the token's.
+    /// Selects another space than that of the token for all further requests.
     pub(super) fn in_space(mut self, space: &str) -> Self {
         self.head.push_str(&format!("Quorate-Space: {space}\r\n"));
         self
     }
 
-    /// One call, with JSON in and out. What is no success is an error.
+    /// Sends a JSON request and returns the JSON response. Fails unless the status is 2xx.
     pub(super) async fn call(&mut self, method: &str, path: &str, body: &Value) -> anyhow::Result<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = self.request(method, path, &body);
@@ -48,11 +48,11 @@ impl Http {
         checked(status, &answer)
     }
 
-    /// What a call answers, as text.
+    /// Sends a GET request and returns the response as text.
     pub(super) async fn text(&mut self, path: &str) -> anyhow::Result<String> {
         let request = self.request("GET", path, "");
         let (status, answer) = self.exchange(&request).await?;
-        anyhow::ensure!(status == 200, "{path} answered {status}");
+        anyhow::ensure!(status == 200, "GET {path} returned status {status}");
         Ok(String::from_utf8(answer)?)
     }
 
@@ -65,24 +65,24 @@ impl Http {
 
     async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(u16, Vec<u8>)> {
         self.stream.write_all(request).await?;
-        self.read.clear();
+        self.buffer.clear();
         loop {
-            if let Some(end) = self.read.windows(4).position(|four| four == b"\r\n\r\n") {
-                let head = std::str::from_utf8(&self.read[..end])?.to_ascii_lowercase();
-                let status = head.get(9..12).context("no status")?.parse()?;
+            if let Some(end) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+                let head = std::str::from_utf8(&self.buffer[..end])?.to_ascii_lowercase();
+                let status = head.get(9..12).context("no status in the response")?.parse()?;
                 let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-                let length: usize = length.context("no length")?.trim().parse()?;
-                while self.read.len() < end + 4 + length {
-                    self.more().await?;
+                let length: usize = length.context("no Content-Length in the response")?.trim().parse()?;
+                while self.buffer.len() < end + 4 + length {
+                    self.read_more().await?;
                 }
-                return Ok((status, self.read[end + 4..].to_vec()));
+                return Ok((status, self.buffer[end + 4..].to_vec()));
             }
-            self.more().await?;
+            self.read_more().await?;
         }
     }
 
-    async fn more(&mut self) -> anyhow::Result<()> {
-        if self.stream.read_buf(&mut self.read).await? == 0 {
+    async fn read_more(&mut self) -> anyhow::Result<()> {
+        if self.stream.read_buf(&mut self.buffer).await? == 0 {
             bail!("the hub closed the connection");
         }
         Ok(())
@@ -95,34 +95,34 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     Ok(vec![single.target(8_000.0, "8k/s"), lists.target(40_000.0, "40k/s")])
 }
 
-async fn sends(scale: &Scale, at_once: usize, messages: u64) -> anyhow::Result<Line> {
+async fn sends(scale: &Scale, batch: usize, messages: u64) -> anyhow::Result<Line> {
     let hub = Served::start(scale)?;
     let tokens = hub.agents(AGENTS).await?;
-    let share = (messages as usize / CONNECTIONS / at_once).max(1);
+    let share = (messages as usize / CONNECTIONS / batch).max(1);
     let meter = hub.meter().await?;
     let mut running = JoinSet::new();
     for index in 0..CONNECTIONS {
         let http = Http::connect(hub.address, &tokens[index % AGENTS]).await?;
-        running.spawn(send(http, index, at_once, share));
+        running.spawn(send(http, index, batch, share));
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = running.join_next().await {
         latencies.add(&finished??);
     }
     let taken = hub.taken(&meter).await?;
-    let sent = (share * CONNECTIONS * at_once) as u64;
+    let sent = (share * CONNECTIONS * batch) as u64;
     let stats = hub.stats().await?;
-    anyhow::ensure!(stats["deliveries"]["ready"] == sent, "{sent} were sent, the hub has {stats}");
+    anyhow::ensure!(stats["deliveries"]["ready"] == sent, "sent {sent} messages, the hub has {stats}");
     let variant =
-        if at_once == 1 { "sends, 64 connections".to_owned() } else { format!("sends, lists of {at_once}") };
+        if batch == 1 { "sends, 64 connections".to_owned() } else { format!("sends, lists of {batch}") };
     let line = Line::new("HTTP", variant, sent, taken).latencies(&latencies);
-    Ok(line.set("connections", CONNECTIONS).set("bytes", 256).set("messagesARequest", at_once))
+    Ok(line.set("connections", CONNECTIONS).set("bytes", 256).set("messagesARequest", batch))
 }
 
-async fn send(mut http: Http, index: usize, at_once: usize, share: usize) -> anyhow::Result<Latencies> {
+async fn send(mut http: Http, index: usize, batch: usize, share: usize) -> anyhow::Result<Latencies> {
     let to = (index + 1) % AGENTS;
     let one = format!("{{\"to\":\"a{to}\",\"action\":\"work\",\"payload\":{}}}", payload(index, 0, 256));
-    let body = if at_once == 1 { one } else { format!("[{}]", vec![one; at_once].join(",")) };
+    let body = if batch == 1 { one } else { format!("[{}]", vec![one; batch].join(",")) };
     let request = http.request("POST", "/v1/messages", &body);
     let mut latencies = Latencies::new();
     for _ in 0..share {

@@ -1,6 +1,6 @@
-//! NEIGHBOUR: the round trips of a well-behaved agent, first on a quiet hub, then beside readers that cost the hub as much
-//! as they can: event streams, audit exports and lists that nobody reads, and scans that find nothing. The readers are in a
-//! space of large records; the agent is in another space, then in the same one.
+//! NEIGHBOUR: round-trip latency of a well-behaved agent, first on an idle hub, then with noisy neighbours: event
+//! streams, audit exports and lists whose responses are not read, and scans without matches. The readers are in a space
+//! with large records; the agent is in another space, then in the same one.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -18,27 +18,28 @@ use crate::Scale;
 use crate::measure::{Latencies, Taken};
 use crate::report::Line;
 
-/// The space of the readers, and the one of the agent that is measured beside them.
+/// Space of the readers.
 const CROWDED: &str = "crowded";
+/// Space without readers.
 const CALM: &str = "calm";
-/// Operations of each commit that fills the crowded space.
+/// Operations per commit that fills the crowded space.
 const OPS: u64 = 250;
-/// Principals that share the readers of one kind.
+/// Principals per kind of reader.
 const PRINCIPALS: usize = 4;
-/// How long a reader leaves an answer unread before it asks again on a new connection.
+/// Time for which a reader leaves a response unread before it reconnects.
 const UNREAD: Duration = Duration::from_millis(500);
-/// A round trip that takes longer counts as this long.
+/// Timeout of a round trip; a slower one is recorded with this latency.
 const ROUND_MAX: Duration = Duration::from_secs(15);
 
-/// What the readers do.
+/// Load of one kind of reader.
 #[derive(Clone, Copy)]
 struct Load {
     name: &'static str,
     readers: usize,
     path: &'static str,
-    /// Whether the answer is read; a reader that reads asks again at once.
+    /// Whether the response is read. If so, the reader repeats the request immediately.
     reads: bool,
-    /// Whether an agent may ask for it; if not, viewers do.
+    /// Whether agents are allowed to make this request; if not, viewers make it.
     by_agents: bool,
 }
 
@@ -61,7 +62,7 @@ const LOADS: [Load; 4] = [
     },
 ];
 
-/// Sizes of a run.
+/// Size of a run.
 struct Size {
     commits: u64,
     duration: Duration,
@@ -74,15 +75,17 @@ impl Size {
     }
 }
 
-/// Round trips, and how long all of them took.
+/// Latencies of round trips and their total duration.
 struct Rounds {
     latencies: Latencies,
     seconds: f64,
 }
 
-/// Tokens of the two spaces.
-struct Cast {
+/// Access tokens of the participants.
+struct Tokens {
+    /// Measured agent in the other space.
     calm: String,
+    /// Measured agent in the space of the readers.
     same: String,
     agents: Vec<String>,
     viewers: Vec<String>,
@@ -91,16 +94,16 @@ struct Cast {
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let size = Size::of(scale);
     let hub = Served::start(scale)?;
-    let cast = prepare(&hub, &size).await?;
+    let tokens = prepare(&hub, &size).await?;
     let mut lines = Vec::new();
-    for (place, token) in [("other space", &cast.calm), ("same space", &cast.same)] {
-        let quiet = rounds(hub.address, token, size.duration).await?;
-        let limit_us = 2 * quiet.latencies.at(0.99) + 20_000;
-        lines.push(line(format!("{place}, quiet"), &quiet, &size));
+    for (location, token) in [("other space", &tokens.calm), ("same space", &tokens.same)] {
+        let idle = rounds(hub.address, token, size.duration).await?;
+        let limit_us = 2 * idle.latencies.at(0.99) + 20_000;
+        lines.push(line(format!("{location}, idle"), &idle, &size));
         for load in &LOADS {
-            let busy = beside(&hub, &cast, load, token, &size).await?;
+            let busy = rounds_under_load(&hub, &tokens, load, token, &size).await?;
             let within = busy.latencies.at(0.99) <= limit_us;
-            let line = line(format!("{place}, {}", load.name), &busy, &size);
+            let line = line(format!("{location}, {}", load.name), &busy, &size);
             lines.push(line.set("limitUs", limit_us).set("withinLimit", within));
         }
     }
@@ -113,22 +116,28 @@ fn line(variant: String, rounds: &Rounds, size: &Size) -> Line {
     line.set("records", size.commits).set("opsARecord", OPS)
 }
 
-/// Round trips of an agent while readers load the hub.
-async fn beside(hub: &Served, cast: &Cast, load: &Load, token: &str, size: &Size) -> anyhow::Result<Rounds> {
-    let tokens = if load.by_agents { &cast.agents } else { &cast.viewers };
+/// Measures the round trips of an agent while readers load the hub.
+async fn rounds_under_load(
+    hub: &Served,
+    tokens: &Tokens,
+    load: &Load,
+    token: &str,
+    size: &Size,
+) -> anyhow::Result<Rounds> {
+    let reader_tokens = if load.by_agents { &tokens.agents } else { &tokens.viewers };
     let mut readers = JoinSet::new();
     for index in 0..load.readers {
-        let token = tokens[index % tokens.len()].clone();
+        let token = reader_tokens[index % reader_tokens.len()].clone();
         readers.spawn(reader(hub.address, token, *load));
     }
     let measured = rounds(hub.address, token, size.duration).await;
     readers.shutdown().await;
-    // Until the hub has ended what it did for them, the next measurement would not be its own.
+    // Give the hub time to end the work for these readers, so that it does not distort the next measurement.
     tokio::time::sleep(UNREAD.min(size.duration)).await;
     measured
 }
 
-/// Asks again and again. An error is the hub's way to refuse it, and no reason to stop.
+/// Repeats the request of a load forever. Ignores errors, because the hub may reject it under load.
 async fn reader(address: SocketAddr, token: String, load: Load) {
     loop {
         let _ = if load.reads {
@@ -155,19 +164,19 @@ async fn leave_unread(address: SocketAddr, token: &str, path: &str) -> anyhow::R
     Ok(())
 }
 
-/// One round trip after the other: a look at the hub, a message to itself, the claim, and the ack.
+/// Runs sequential round trips: query the hub info, send a message to itself, claim it, and ack it.
 async fn rounds(address: SocketAddr, token: &str, duration: Duration) -> anyhow::Result<Rounds> {
     let mut http = Http::connect(address, token).await?;
     let mut latencies = Latencies::new();
     let start = Instant::now();
     while start.elapsed() < duration {
-        let begun = Instant::now();
+        let round_start = Instant::now();
         match tokio::time::timeout(ROUND_MAX, round(&mut http)).await {
             Ok(done) => done?,
-            // What is left of that round is on the old connection.
+            // The rest of the timed-out round trip would arrive on the old connection.
             Err(_) => http = Http::connect(address, token).await?,
         }
-        latencies.record(begun.elapsed());
+        latencies.record(round_start.elapsed());
     }
     Ok(Rounds { latencies, seconds: start.elapsed().as_secs_f64() })
 }
@@ -176,7 +185,7 @@ async fn round(http: &mut Http) -> anyhow::Result<()> {
     http.call("GET", "/v1/info", &Value::Null).await?;
     http.call("POST", "/v1/messages", &json!({"to": "good", "action": "work", "payload": {"n": 1}})).await?;
     let claimed = http.call("POST", "/v1/agents/good/inbox/claim", &json!({"max": 16})).await?;
-    let deliveries = claimed["deliveries"].as_array().context("no deliveries came")?;
+    let deliveries = claimed["deliveries"].as_array().context("no deliveries in the response")?;
     let leases: Vec<Value> = { deliveries.iter() }
         .map(|one| json!({"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"]}))
         .collect();
@@ -186,8 +195,8 @@ async fn round(http: &mut Http) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Two spaces, their agents, and the records that make reading the first one expensive.
-async fn prepare(hub: &Served, size: &Size) -> anyhow::Result<Cast> {
+/// Creates two spaces and their agents, and fills the crowded space with records that are expensive to read.
+async fn prepare(hub: &Served, size: &Size) -> anyhow::Result<Tokens> {
     let mut admin = Http::connect(hub.address, &hub.admin).await?;
     for space in [CROWDED, CALM] {
         admin.call("POST", "/v1/spaces", &json!({"name": space})).await?;
@@ -199,24 +208,24 @@ async fn prepare(hub: &Served, size: &Size) -> anyhow::Result<Cast> {
     let (mut agents, mut viewers) = (Vec::new(), Vec::new());
     for index in 0..PRINCIPALS {
         agents.push(agent(&mut crowded, &format!("a{index}")).await?);
-        let wanted = json!({"role": "viewer", "name": format!("v{index}")});
-        let made = crowded.call("POST", "/v1/tokens", &wanted).await?;
-        viewers.push(made["token"].as_str().context("no token came")?.to_owned());
+        let viewer = json!({"role": "viewer", "name": format!("v{index}")});
+        let created = crowded.call("POST", "/v1/tokens", &viewer).await?;
+        viewers.push(created["token"].as_str().context("no token in the response")?.to_owned());
     }
     agent(&mut crowded, "nobody").await?;
     let mut filler = Http::connect(hub.address, &agents[0]).await?;
     for commit in 0..size.commits {
         filler.call("POST", "/v1/commit", &json!({"ops": large(commit)})).await?;
     }
-    Ok(Cast { calm, same, agents, viewers })
+    Ok(Tokens { calm, same, agents, viewers })
 }
 
 async fn agent(http: &mut Http, id: &str) -> anyhow::Result<String> {
-    let made = http.call("PUT", &format!("/v1/agents/{id}"), &json!({})).await?;
-    Ok(made["token"].as_str().context("no token came")?.to_owned())
+    let created = http.call("PUT", &format!("/v1/agents/{id}"), &json!({})).await?;
+    Ok(created["token"].as_str().context("no token in the response")?.to_owned())
 }
 
-/// A commit of many operations: entries, or messages to a topic that nobody hears.
+/// Builds a commit with many operations: entries, or messages to a topic without subscribers.
 fn large(commit: u64) -> Vec<Value> {
     let content: Value = serde_json::from_str(&payload(0, 0, 256)).unwrap_or_default();
     let one = |index| match commit % 2 {

@@ -1,4 +1,4 @@
-//! A hub in a process of its own, and the few plain requests that prepare it.
+//! Hub in a separate process, and the HTTP requests that prepare it.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -14,24 +14,24 @@ use crate::Scale;
 use crate::measure::{Taken, cpu_seconds_of, peak_memory_of};
 use crate::rig::new_directory;
 
-/// A hub in a process of its own. Ended with the value.
+/// Hub in a separate process. Killed on drop.
 pub(super) struct Served {
     child: Child,
     _directory: TempDir,
     pub(super) address: SocketAddr,
     pub(super) admin: String,
-    /// From the start of the process to the line that says it is ready.
+    /// Time from the start of the process to its ready line.
     pub(super) ready_after: Duration,
 }
 
-/// Readings at the start of a run.
+/// Counter values at the start of a run.
 pub(super) struct Meter {
     start: Instant,
     cpu: f64,
     disk: Disk,
 }
 
-/// What the disk was asked to do, as the hub's metrics say.
+/// Disk counters from the metrics of the hub.
 #[derive(Clone, Copy, Default)]
 struct Disk {
     syncs: f64,
@@ -55,31 +55,31 @@ impl Served {
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line)?;
         let ready_after = start.elapsed();
-        let ready: Value = serde_json::from_str(&line).context("the hub did not get ready")?;
-        let address = ready["http"].as_str().context("no address")?.parse()?;
-        let file = ready["adminTokenFile"].as_str().context("no token")?;
+        let ready: Value = serde_json::from_str(&line).context("the hub printed no ready line")?;
+        let address = ready["http"].as_str().context("no address in the ready line")?.parse()?;
+        let file = ready["adminTokenFile"].as_str().context("no admin token file in the ready line")?;
         let admin = std::fs::read_to_string(file)?.trim().to_owned();
         Ok(Self { child, _directory: directory, address, admin, ready_after })
     }
 
-    /// Registers the agents `a0`, `a1` and so on, and gives their tokens.
+    /// Registers the agents `a0`, `a1` and so on, and returns their access tokens.
     pub(super) async fn agents(&self, count: usize) -> anyhow::Result<Vec<String>> {
         let mut http = Http::connect(self.address, &self.admin).await?;
         let mut tokens = Vec::with_capacity(count);
         for index in 0..count {
-            let made = http.call("PUT", &format!("/v1/agents/a{index}"), &json!({})).await?;
-            tokens.push(made["token"].as_str().context("no token came")?.to_owned());
+            let created = http.call("PUT", &format!("/v1/agents/a{index}"), &json!({})).await?;
+            tokens.push(created["token"].as_str().context("no token in the response")?.to_owned());
         }
         Ok(tokens)
     }
 
-    /// Lets an agent have the messages of a topic.
+    /// Subscribes an agent to a topic.
     pub(super) async fn subscribe(&self, index: usize, topic: &str) -> anyhow::Result<()> {
         let mut http = Http::connect(self.address, &self.admin).await?;
         http.call("PUT", &format!("/v1/agents/a{index}/subscriptions/{topic}"), &json!({})).await.map(drop)
     }
 
-    /// How many deliveries are in each state.
+    /// Returns the statistics of the hub, including deliveries by state.
     pub(super) async fn stats(&self) -> anyhow::Result<Value> {
         let mut http = Http::connect(self.address, &self.admin).await?;
         http.call("GET", "/v1/admin/stats", &Value::Null).await
@@ -88,14 +88,14 @@ impl Served {
     async fn disk(&self) -> anyhow::Result<Disk> {
         let mut http = Http::connect(self.address, &self.admin).await?;
         let text = http.text("/metrics").await?;
-        let figure = |name: &str| {
+        let metric = |name: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-            line.and_then(|figure| figure.parse().ok()).with_context(|| format!("the hub has no {name}"))
+            line.and_then(|value| value.parse().ok()).with_context(|| format!("missing metric {name}"))
         };
         Ok(Disk {
-            syncs: figure("quorate_syncs_total")?,
-            sync_seconds: figure("quorate_sync_seconds_total")?,
-            bytes: figure("quorate_wal_written_bytes_total")?,
+            syncs: metric("quorate_syncs_total")?,
+            sync_seconds: metric("quorate_sync_seconds_total")?,
+            bytes: metric("quorate_wal_written_bytes_total")?,
         })
     }
 
@@ -104,7 +104,7 @@ impl Served {
         Ok(Meter { start: Instant::now(), cpu: cpu_seconds_of(self.child.id()), disk })
     }
 
-    /// What the hub took since then; this process, its clients, is not in it.
+    /// Returns the resource usage of the hub since `meter`, without that of the clients in this process.
     pub(super) async fn taken(&self, meter: &Meter) -> anyhow::Result<Taken> {
         let seconds = meter.start.elapsed().as_secs_f64();
         let cpu_seconds = cpu_seconds_of(self.child.id()) - meter.cpu;
@@ -121,13 +121,13 @@ impl Served {
         })
     }
 
-    /// What came of all messages must be what was done, or the figure is none.
-    pub(super) async fn check_acked(&self, wanted: u64) -> anyhow::Result<()> {
+    /// Checks the number of acked deliveries on the hub. A mismatch invalidates the measurement.
+    pub(super) async fn check_acked(&self, expected: u64) -> anyhow::Result<()> {
         let stats = self.stats().await?;
         let acked = stats["deliveries"]["acked"].as_u64();
         ensure!(
-            acked == Some(wanted),
-            "{wanted} deliveries were acked, the hub says {}",
+            acked == Some(expected),
+            "expected {expected} acked deliveries, the hub has {}",
             stats["deliveries"]
         );
         Ok(())
@@ -141,7 +141,7 @@ impl Drop for Served {
     }
 }
 
-/// What an answer over HTTP must be.
+/// Parses a response and fails unless the status is 2xx.
 pub(super) fn checked(status: u16, body: &[u8]) -> anyhow::Result<Value> {
     if !(200..300).contains(&status) {
         bail!("the hub answered {status}: {}", String::from_utf8_lossy(body));

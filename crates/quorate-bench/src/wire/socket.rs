@@ -1,5 +1,5 @@
-//! One WebSocket connection of an agent, as lean as a client can be: frames are written together, and answers are matched
-//! to what was asked by their order.
+//! Minimal WebSocket client of an agent. Frames are buffered and flushed together; responses are matched to requests by
+//! number.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -14,22 +14,23 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-/// A connection; `T` is what the client notes with each frame until its answer comes.
+/// Connection of an agent. `T` is the context that the client keeps with each request until its response.
 pub(super) struct Socket<T> {
     sink: SplitSink<WebSocketStream<TcpStream>, Message>,
     stream: SplitStream<WebSocketStream<TcpStream>>,
     n: u64,
-    asked: VecDeque<(u64, T)>,
+    pending: VecDeque<(u64, T)>,
 }
 
-/// What the hub told.
+/// Frame received from the hub.
 pub(super) enum Told<T> {
-    /// The answer to the oldest frame, and what was noted with it.
+    /// Success response, with the context of its request.
     Answer(T),
+    /// Frame of deliveries, not yet parsed.
     Deliveries(Utf8Bytes),
 }
 
-/// A frame of deliveries, as much of it as a client of a bench looks at.
+/// Frame of deliveries, limited to the fields that the benchmarks use.
 #[derive(Deserialize)]
 pub(super) struct Deliveries<'a> {
     pub(super) first: u64,
@@ -50,7 +51,7 @@ pub(super) struct Letter<'a> {
     pub(super) payload: &'a RawValue,
 }
 
-/// What `payload` wrote.
+/// Content of a payload built by [`payload`](super::payload).
 #[derive(Deserialize)]
 pub(super) struct Slot {
     pub(super) sender: usize,
@@ -58,7 +59,7 @@ pub(super) struct Slot {
 }
 
 impl<T> Socket<T> {
-    /// Connects as an agent, and gives all the credit there is.
+    /// Connects as an agent and grants practically unlimited credit.
     pub(super) async fn connect(address: SocketAddr, token: &str, note: T) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -66,20 +67,22 @@ impl<T> Socket<T> {
         let url = format!("ws://{address}/v1/ws");
         let (socket, _) = tokio_tungstenite::client_async_with_config(url, stream, Some(config)).await?;
         let (sink, stream) = socket.split();
-        let mut socket = Self { sink, stream, n: 0, asked: VecDeque::new() };
+        let mut socket = Self { sink, stream, n: 0, pending: VecDeque::new() };
         socket.sink.send(format!("{{\"hello\":{{\"token\":\"{token}\"}}}}").into()).await?;
         let welcome = socket.frame().await?;
-        ensure!(welcome.starts_with("{\"welcome\""), "the hub told {welcome}");
+        ensure!(welcome.starts_with("{\"welcome\""), "unexpected first frame: {welcome}");
         socket.ask("credit", r#"{"messages":1000000000,"bytes":1000000000000}"#, note).await?;
         socket.flush().await?;
-        let Told::Answer(_) = socket.next().await? else { bail!("credit was not answered first") };
+        let Told::Answer(_) = socket.next().await? else {
+            bail!("the first frame is not the response to the credit grant")
+        };
         Ok(socket)
     }
 
-    /// Puts a frame in line; it goes with the next flush.
+    /// Buffers a request frame, which is sent by the next flush. Returns its number.
     pub(super) async fn ask(&mut self, verb: &str, body: &str, note: T) -> anyhow::Result<u64> {
         self.n += 1;
-        self.asked.push_back((self.n, note));
+        self.pending.push_back((self.n, note));
         self.sink.feed(format!("{{\"n\":{},\"{verb}\":{body}}}", self.n).into()).await?;
         Ok(self.n)
     }
@@ -88,16 +91,16 @@ impl<T> Socket<T> {
         Ok(self.sink.flush().await?)
     }
 
-    /// The next thing that the hub tells.
+    /// Receives the next frame.
     pub(super) async fn next(&mut self) -> anyhow::Result<Told<T>> {
         let text = self.frame().await?;
-        self.told(text)
+        self.parse(text)
     }
 
-    /// The next thing, if it is there already.
+    /// Returns the next frame if it has already arrived.
     pub(super) fn at_hand(&mut self) -> anyhow::Result<Option<Told<T>>> {
         match self.frame().now_or_never() {
-            Some(text) => self.told(text?).map(Some),
+            Some(text) => self.parse(text?).map(Some),
             None => Ok(None),
         }
     }
@@ -112,17 +115,21 @@ impl<T> Socket<T> {
         }
     }
 
-    fn told(&mut self, text: Utf8Bytes) -> anyhow::Result<Told<T>> {
+    fn parse(&mut self, text: Utf8Bytes) -> anyhow::Result<Told<T>> {
         if text.starts_with("{\"first\":") {
             return Ok(Told::Deliveries(text));
         }
         let n = text.strip_prefix("{\"n\":").and_then(|rest| rest.split_once(','));
-        let Some((n, rest)) = n else { bail!("the hub told {text}") };
-        ensure!(rest.starts_with("\"ok\""), "the hub told {text}");
+        let Some((n, rest)) = n else { bail!("unexpected frame: {text}") };
+        ensure!(rest.starts_with("\"ok\""), "request failed: {text}");
         let n: u64 = n.parse()?;
-        // Requests are answered when they are; everything else in its order.
-        let at = self.asked.iter().position(|(asked, _)| *asked == n).context("nobody asked for this")?;
-        let (_, note) = self.asked.remove(at).context("it was there")?;
+        // Responses to requests may arrive out of order; all others arrive in order.
+        let at = self
+            .pending
+            .iter()
+            .position(|(pending, _)| *pending == n)
+            .context("response to an unknown request")?;
+        let (_, note) = self.pending.remove(at).context("pending request vanished")?;
         Ok(Told::Answer(note))
     }
 }

@@ -1,4 +1,4 @@
-//! W4 over WebSocket: a topic with 30 subscribers, each acking in ranges. What counts is deliveries whose ack was answered.
+//! W4 over WebSocket: a topic with 30 subscribers that ack in ranges. Measures deliveries with a confirmed ack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,9 @@ use crate::measure::Latencies;
 use crate::report::Line;
 
 const SUBSCRIBERS: usize = 30;
-/// Messages a frame, and frames that may be on their way.
+/// Messages per frame.
 const BATCH: usize = 16;
+/// Maximum number of frames in flight.
 const AHEAD: usize = 8;
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
@@ -28,8 +29,8 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     let mut running = JoinSet::new();
     for (index, token) in tokens.iter().take(SUBSCRIBERS).enumerate() {
         hub.subscribe(index, "bench.%3E").await?;
-        let socket = Socket::connect(hub.address, token, Noted::Nothing).await?;
-        running.spawn(listen(socket, messages, Arc::clone(&progress)));
+        let socket = Socket::connect(hub.address, token, Note::Nothing).await?;
+        running.spawn(consume(socket, messages, Arc::clone(&progress)));
     }
     let publisher = Socket::connect(hub.address, &tokens[SUBSCRIBERS], Instant::now()).await?;
     let meter = hub.meter().await?;
@@ -46,14 +47,14 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     Ok(vec![line.target(200_000.0, "200k/s")])
 }
 
-/// How far the subscribers have got, so that the publisher does not run away from them.
+/// Progress of the subscribers, used for backpressure on the publisher.
 struct Progress {
     acked: AtomicU64,
     ahead: Semaphore,
 }
 
 impl Progress {
-    fn note(&self, acks: u64) {
+    fn record(&self, acks: u64) {
         let all = (SUBSCRIBERS * BATCH) as u64;
         let before = self.acked.fetch_add(acks, Ordering::Relaxed);
         self.ahead.add_permits(((before + acks) / all - before / all) as usize);
@@ -74,15 +75,15 @@ async fn publish(
     let mut sent = 0;
     while latencies.count() < frames as u64 {
         tokio::select! {
-            Ok(room) = progress.ahead.acquire(), if sent < frames => {
-                room.forget();
+            Ok(permit) = progress.ahead.acquire(), if sent < frames => {
+                permit.forget();
                 sent += 1;
                 let body = format!("{{\"ops\":[{ops}],\"idempotencyKey\":\"{sent:010}\"}}");
                 socket.ask("commit", &body, Instant::now()).await?;
                 socket.flush().await?;
             }
-            told = socket.next() => {
-                if let Told::Answer(at) = told? {
+            frame = socket.next() => {
+                if let Told::Answer(at) = frame? {
                     latencies.record(at.elapsed());
                 }
             }
@@ -91,40 +92,41 @@ async fn publish(
     Ok(latencies)
 }
 
-enum Noted {
+/// Context of a request, kept until its response.
+enum Note {
     Nothing,
     Acks(u64),
 }
 
-async fn listen(
-    mut socket: Socket<Noted>,
+async fn consume(
+    mut socket: Socket<Note>,
     messages: u64,
     progress: Arc<Progress>,
 ) -> anyhow::Result<Latencies> {
     let mut acked = 0;
     while acked < messages {
-        let mut told = Some(socket.next().await?);
-        let mut came: Option<(u64, u64)> = None;
-        while let Some(one) = told {
+        let mut next = Some(socket.next().await?);
+        let mut received: Option<(u64, u64)> = None;
+        while let Some(one) = next {
             match one {
-                Told::Answer(Noted::Nothing) => {}
-                Told::Answer(Noted::Acks(count)) => {
+                Told::Answer(Note::Nothing) => {}
+                Told::Answer(Note::Acks(count)) => {
                     acked += count;
-                    progress.note(count);
+                    progress.record(count);
                 }
                 Told::Deliveries(text) => {
                     let frame: Deliveries<'_> = serde_json::from_str(&text)?;
                     let last = frame.first + frame.deliveries.len() as u64 - 1;
-                    came = Some((came.map_or(frame.first, |(first, _)| first), last));
+                    received = Some((received.map_or(frame.first, |(first, _)| first), last));
                 }
             }
-            told = socket.at_hand()?;
+            next = socket.at_hand()?;
         }
-        if let Some((first, last)) = came {
-            socket.ask("ack", &format!("[[{first},{last}]]"), Noted::Acks(last - first + 1)).await?;
+        if let Some((first, last)) = received {
+            socket.ask("ack", &format!("[[{first},{last}]]"), Note::Acks(last - first + 1)).await?;
             socket.flush().await?;
         }
     }
-    // What counts here is how long the publisher waits.
+    // Only the latency of the publisher is measured.
     Ok(Latencies::new())
 }
