@@ -71,7 +71,7 @@ pub struct NewTask<'a> {
     /// Agent that the task is assigned to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// Any JSON, stored byte for byte. With a `contentType`, a base64 string.
+    /// Any JSON, stored byte for byte. With a `contentType` of `text/…` a string, with any other type a base64 string.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub input: Option<Json<'a>>,
     /// Media type of the input. Omit it for JSON.
@@ -149,11 +149,10 @@ impl NewTask<'_> {
             Some(agent) => EscalateTo::Agent(AgentId::new(agent)?),
         };
         task.session = self.session_id;
-        let input = match (self.input, &self.content_type) {
-            (None, _) => None,
-            (Some(json), None) => Some(json.get().as_bytes().to_vec()),
-            (Some(json), Some(_)) => Some(payload::decode(json.get())?),
-        };
+        let content_type = self.content_type.as_deref();
+        let decode =
+            |json: Json<'_>| payload::bytes_of(json.get(), content_type, |json| Bytes::copy_from_slice(json.as_bytes()));
+        let input = self.input.map(decode).transpose()?.map(Vec::from);
         task.content_type = self.content_type;
         Ok((task, input))
     }
@@ -169,13 +168,11 @@ impl NewTask<'_> {
         input: Option<&[u8]>,
     ) -> Result<NewTask<'static>, Refused> {
         let content_type = task.content_type.as_deref();
-        // Inputs that are not JSON are always sent in base64, whatever their content type.
-        let encoding = content_type.map(|_| "application/octet-stream");
         Ok(NewTask {
             id,
             task_type: task.task_type.clone(),
             agent: task.agent.clone(),
-            input: input.map(|bytes| payload::json_of(bytes, encoding)).transpose()?,
+            input: input.map(|bytes| payload::json_of(bytes, content_type)).transpose()?,
             content_type: task.content_type.clone(),
             priority: Some(TaskPriority(task.priority)),
             depends_on,

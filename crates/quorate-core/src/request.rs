@@ -34,6 +34,12 @@ impl Ask {
         Self { message: Arc::new(message), fingerprint, timeout_ms, waiting, again: None }
     }
 
+    /// Returns this request with another message: a rewritten one. The fingerprint is recomputed.
+    #[must_use]
+    pub fn with_message(&self, message: Message) -> Self {
+        Self { again: self.again, ..Self::new(message, self.timeout_ms, self.waiting) }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Refused> {
         self.message.check()?;
         let invalid = |detail: &str, hint: &str| Err(Refused::new(Code::Invalid, detail).hint(hint));

@@ -181,9 +181,7 @@ fn message_of(op: &Op) -> Option<&Message> {
 fn replace(op: &mut Op, led: Message) {
     let mut new = match op {
         Op::Send { .. } => Op::send(led),
-        Op::Request(Ask { timeout_ms, waiting, again, .. }) => {
-            Op::Request(Ask { again: *again, ..Ask::new(led, *timeout_ms, *waiting) })
-        }
+        Op::Request(ask) => Op::Request(ask.with_message(led)),
         _ => return,
     };
     if let (Some(original), Some(stored)) = (fingerprint_of(op), fingerprint_of(&mut new)) {

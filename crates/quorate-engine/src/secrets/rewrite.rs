@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use quorate_core::{Ask, CreateTasks, Op, Payload};
+use quorate_core::{Ask, CreateTasks, Message, Op, Payload};
 use quorate_store::Chance;
 
 use super::Scanner;
@@ -21,10 +21,7 @@ pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Chance) 
     Some(match op {
         // Recomputes the fingerprint: it must not disclose anything about the original text.
         Op::Send { message, .. } => Op::send(Arc::unwrap_or_clone(message)),
-        Op::Request(ask) => {
-            let Ask { message, timeout_ms, waiting, .. } = ask;
-            Op::Request(Ask::new(Arc::unwrap_or_clone(message), timeout_ms, waiting))
-        }
+        Op::Request(ask) => Op::Request(ask.with_message(Message::clone(&ask.message))),
         op => op,
     })
 }
@@ -84,3 +81,6 @@ fn text<'a>(op: &'a mut Op, field: &str) -> Option<&'a mut String> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
