@@ -1,18 +1,18 @@
-//! Counting rules: ballots in, an outcome out. Pure functions; the order of the ballots changes nothing.
+//! Voting rules: turn ballots into an outcome. Pure functions; the order of the ballots does not matter.
 //!
-//! | rule | what a ballot weighs | what a share is |
+//! | rule | weight of a ballot | share of a choice |
 //! |---|---|---|
 //! | `majority` | 1 | votes for the choice / all votes |
 //! | `confidence` | its confidence | confidence for the choice / all confidence |
-//! | `log-odds` | ln(p (K − 1) / (1 − p)), p its confidence within 0.01 and 0.99, K the choices named (at least 2) | the probability of the choice, if each voter is right with its stated confidence, independently of the others |
-//! | `borda` | K − 1 points for its first, K − 2 for its second …; what it does not rank shares the rest | points of the choice / all points |
-//! | `reliability` | what the voter's confusion matrix says, see [`reliability`] | the probability of the choice |
+//! | `log-odds` | ln(p (K − 1) / (1 − p)), p its confidence within 0.01 and 0.99, K the choices named (at least 2) | probability of the choice, assuming that each voter is right with its stated confidence, independently of the others |
+//! | `borda` | K − 1 points for its first, K − 2 for its second …; unranked choices share the remaining points | points of the choice / all points |
+//! | `reliability` | derived from the voter's confusion matrix, see [`reliability`] | probability of the choice |
 //!
-//! A ballot without a confidence counts as the mean of those stated on its question, and in full where nobody stated one: to say
-//! nothing is neither rewarded nor punished.
+//! A ballot without a confidence counts with the mean of the confidences stated on its question, or with weight 1 if none is
+//! stated: omitting it is neither rewarded nor penalised.
 //!
 //! **Ties.** Choices whose shares differ by less than 10⁻⁹ from the greatest are tied. A tie has no winner unless a [`TieBreak`] was
-//! declared. Tied choices are listed by most ballots, then the highest single confidence, then their name; that order decides nothing.
+//! declared. Tied choices are listed by number of ballots, then highest single confidence, then name; that order decides nothing.
 
 mod agreement;
 mod flip;
@@ -34,23 +34,23 @@ pub use median::{Merged, merge};
 pub(crate) use score::weights;
 pub use tie::TieBreak;
 
-/// Shares that differ by less than this are equal: sums of decimals are not exact.
+/// Tolerance for equal shares, because sums of decimals are not exact.
 pub const TIE: f64 = 1e-9;
 
-/// How ballots are counted.
+/// How ballots are tallied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// One ballot, one vote.
     Majority,
-    /// A ballot weighs what its voter is sure of.
+    /// A ballot is weighted by its confidence.
     #[default]
     Confidence,
-    /// Confidences are read as probabilities.
+    /// Confidences are interpreted as probabilities and combined as log odds.
     LogOdds,
-    /// Rankings give points.
+    /// Rankings earn points.
     Borda,
-    /// What a voter is worth is learnt from all questions together.
+    /// Each voter's weight is estimated from all questions together.
     Reliability,
 }
 
@@ -59,7 +59,7 @@ impl Rule {
     pub const ALL: [Self; 5] =
         [Self::Majority, Self::Confidence, Self::LogOdds, Self::Borda, Self::Reliability];
 
-    /// Its name.
+    /// Name of the rule in playbooks and results.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -71,17 +71,17 @@ impl Rule {
         }
     }
 
-    /// The rule with this name.
+    /// Returns the rule with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|rule| rule.as_str() == name)
     }
 }
 
-/// The rule in force, and the declared tie-break.
+/// Voting rule and declared tie-break.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counting {
-    /// How ballots are counted.
+    /// How ballots are tallied.
     pub rule: Rule,
     /// How a tie is broken; without one a tie has no winner.
     pub tie_break: Option<TieBreak>,
@@ -93,136 +93,136 @@ impl From<Rule> for Counting {
     }
 }
 
-/// One voter's word on one question.
+/// Vote of one voter on one question.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Ballot {
-    /// Who votes.
+    /// Name of the voter.
     pub voter: String,
-    /// For what.
+    /// The option voted for.
     pub choice: String,
-    /// How sure, from 0 to 1.
+    /// Confidence of the voter, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// The choices, best first. Only `borda` looks at it; without one it is the choice alone.
+    /// The choices, best first. Used by `borda` only; if empty, the choice alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranking: Vec<String>,
-    /// Why.
+    /// Reason that the voter gives.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// A question and what was said on it.
+/// A question and its ballots.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Question {
-    /// What tells it from the others.
+    /// Name, unique among the questions of a tally.
     pub name: String,
-    /// The declared choices in their order, for tie-breaks; empty if any choice may be named.
+    /// The declared options in order, for tie-breaks; empty if any choice is allowed.
     pub options: Vec<String>,
-    /// At most one of each voter.
+    /// The ballots, at most one per voter.
     pub ballots: Vec<Ballot>,
 }
 
-/// How much of the whole a choice has.
+/// Share of a choice in the total.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Share {
     /// The choice.
     pub choice: String,
-    /// Between 0 and 1; all shares of a question add up to 1.
+    /// Between 0 and 1; the shares of a question add up to 1.
     pub share: f64,
-    /// How many ballots name it as their choice.
+    /// Number of ballots for this choice.
     pub votes: usize,
 }
 
-/// What came out of a question.
+/// Result of a question.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Tally {
-    /// How it was counted.
+    /// The voting rule that was applied.
     pub rule: Rule,
-    /// What won; `None` if the first place is shared and no tie-break decided.
+    /// The winner; `None` for a tie that no tie-break decided.
     pub choice: Option<String>,
     /// Every choice that was named, the winner first.
     pub shares: Vec<Share>,
-    /// The choices that share the first place; empty if one is ahead.
+    /// The choices tied for first place; empty if there is a single leader.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<String>,
-    /// The declared tie-break that decided.
+    /// The declared tie-break that decided, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie_break: Option<TieBreak>,
-    /// Every ballot, in the order of the voters' names.
+    /// Every ballot, ordered by voter name.
     pub ballots: Vec<Ballot>,
 }
 
 impl Tally {
-    /// Whether the first place is shared.
+    /// Whether several choices are tied for first place.
     #[must_use]
     pub fn is_tie(&self) -> bool {
         !self.tied.is_empty()
     }
 
-    /// How far the winner is ahead of the next.
+    /// Difference between the share of the winner and that of the runner-up.
     #[must_use]
     pub fn margin(&self) -> f64 {
         self.share() - self.shares.get(1).map_or(0.0, |next| next.share)
     }
 
-    /// The winner's share, or that of each of the tied.
+    /// Share of the winner, or of each tied choice.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.shares.first().map_or(0.0, |first| first.share)
     }
 
-    /// Those who chose something else than the winner, with their reasons.
+    /// Ballots for other choices than the winner.
     pub fn minority(&self) -> impl Iterator<Item = &Ballot> {
         let is_other = |ballot: &&Ballot| self.choice.as_ref().is_some_and(|won| ballot.choice != *won);
         self.ballots.iter().filter(is_other)
     }
 }
 
-/// What cannot be counted.
+/// Reason why ballots cannot be tallied.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Uncountable {
-    /// Nobody voted.
-    #[error("there is no ballot")]
+    /// There are no ballots.
+    #[error("no ballots to tally")]
     NoBallot,
-    /// A confidence that is none.
-    #[error("the confidence of {voter} is {confidence}, not between 0 and 1")]
+    /// The confidence is out of range.
+    #[error("invalid confidence {confidence} of voter {voter}: must be between 0 and 1")]
     Confidence {
-        /// Whose ballot.
+        /// Name of the voter.
         voter: String,
-        /// As it was given.
+        /// The confidence as given.
         confidence: String,
     },
-    /// A second ballot on the same question.
-    #[error("{voter} votes twice")]
+    /// A voter cast two ballots on the same question.
+    #[error("voter {voter} cast more than one ballot")]
     Twice {
-        /// Who.
+        /// Name of the voter.
         voter: String,
     },
-    /// A ranking that names a choice twice.
-    #[error("the ranking of {voter} names {choice} twice")]
+    /// A ranking contains a choice twice.
+    #[error("the ranking of voter {voter} contains {choice} twice")]
     RankedTwice {
-        /// Whose ballot.
+        /// Name of the voter.
         voter: String,
-        /// What is in it twice.
+        /// The repeated choice.
         choice: String,
     },
-    /// A ranking that begins with something else than the choice.
-    #[error("{voter} chooses {choice}, but ranks {first} first")]
+    /// A ranking does not start with the choice of its ballot.
+    #[error("voter {voter} chose {choice} but ranks {first} first")]
     NotFirst {
-        /// Whose ballot.
+        /// Name of the voter.
         voter: String,
-        /// What it chooses.
+        /// The choice of the ballot.
         choice: String,
-        /// What it ranks first.
+        /// The choice ranked first.
         first: String,
     },
 }
 
 impl Ballot {
-    /// Whether it can be counted at all.
+    /// Checks that the ballot can be tallied.
     ///
     /// # Errors
-    /// When its confidence or its ranking cannot be.
+    /// If its confidence or its ranking is invalid.
     pub fn check(&self) -> Result<(), Uncountable> {
         if let Some(confidence) = self.confidence
             && !(0.0..=1.0).contains(&confidence)
@@ -247,8 +247,10 @@ impl Ballot {
 }
 
 impl Question {
+    /// Checks that the question can be tallied.
+    ///
     /// # Errors
-    /// When a ballot cannot be counted, a voter has two, or there is none.
+    /// If a ballot is invalid, a voter has two, or there are no ballots.
     pub fn check(&self) -> Result<(), Uncountable> {
         if self.ballots.is_empty() {
             return Err(Uncountable::NoBallot);
@@ -264,10 +266,10 @@ impl Question {
     }
 }
 
-/// Counts questions; `reliability` learns from all of them together, the other rules look at each by itself.
+/// Tallies questions. `reliability` learns from all questions together; the other rules treat each question on its own.
 ///
 /// # Errors
-/// When a question cannot be counted: its place in the list and why.
+/// If a question cannot be tallied: its index and the reason.
 pub fn tally(
     counting: impl Into<Counting>,
     questions: &[Question],
@@ -288,14 +290,14 @@ pub fn tally(
     Ok(questions.iter().map(count).collect())
 }
 
-/// The ballots in the order of their voters, so that sums come out the same whoever voted first.
+/// Orders ballots by voter, so that floating-point sums do not depend on the order of arrival.
 fn sorted(ballots: &[Ballot]) -> Vec<&Ballot> {
     let mut sorted: Vec<&Ballot> = ballots.iter().collect();
     sorted.sort_by(|a, b| a.voter.cmp(&b.voter));
     sorted
 }
 
-/// Puts the choices in order and names the winner: the only first, or the one that the declared tie-break names.
+/// Orders the choices and determines the winner: the single leader, or the choice that the declared tie-break selects.
 fn settle(counting: Counting, question: &Question, shares: Vec<(String, f64)>) -> Tally {
     let ballots = sorted(&question.ballots);
     let mut shares = ranked(&ballots, shares);
@@ -323,7 +325,7 @@ fn settle(counting: Counting, question: &Question, shares: Vec<(String, f64)>) -
     }
 }
 
-/// The choices, the greatest share first; those that share the first place by ballots, then confidence, then name.
+/// Orders choices by share, descending; ties for first place by number of ballots, then highest confidence, then name.
 fn ranked(ballots: &[&Ballot], shares: Vec<(String, f64)>) -> Vec<Share> {
     let weights = score::weights(ballots);
     let votes = |choice: &str| ballots.iter().filter(|ballot| ballot.choice == choice).count();
@@ -332,7 +334,7 @@ fn ranked(ballots: &[&Ballot], shares: Vec<(String, f64)>) -> Vec<Share> {
         weighed.map(|(_, weight)| *weight).fold(0.0, f64::max)
     };
     let greatest = shares.iter().map(|(_, share)| *share).fold(0.0, f64::max);
-    // Only those at the top are tied; below it the share decides, to the last digit.
+    // Only the leaders can be tied; below them the exact share decides.
     let key = |share: f64| if greatest - share < TIE { greatest } else { share };
     let mut shares: Vec<(Share, f64)> = shares
         .into_iter()

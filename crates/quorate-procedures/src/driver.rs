@@ -1,7 +1,7 @@
-//! Drives the deliberations of a space: an agent like any other, that asks by requests and keeps what it knows in its
-//! procedures. Each step is one commit: the new state, and what it asks and publishes. So a hub that was killed goes on
-//! where it was, and asks nobody again for what is on record. What cannot be written now is written later: whatever passes is
-//! waited for, and nothing that happens to one agent ends the deliberation of the others.
+//! Drives the deliberations of a space. The driver is an ordinary agent: it sends requests to the participants and stores its
+//! state in procedures. Each step is one commit that contains the new state, the requests and the publications, so a
+//! restarted hub resumes where it stopped and does not repeat requests that are already recorded. Retryable errors are
+//! retried with backoff, and the failure of one agent does not end the deliberation for the others.
 
 mod course;
 mod going_out;
@@ -19,27 +19,27 @@ use quorate_env::Backoff;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// The agent that drives deliberations.
+/// Agent id of the deliberation driver.
 pub const DRIVER: &str = "deliberations";
-/// The kind of procedure that it drives.
+/// Kind of the procedures that the driver runs.
 pub const KIND: &str = "deliberation";
-/// Deliberations that are started at once; the rest wait in its inbox.
+/// Maximum number of deliberation starts in flight; further start notices wait in the inbox.
 const CREDIT: u32 = 256;
 const LEASE_MS: u64 = 30_000;
-/// Procedures that are looked at in one page at the start.
+/// Page size when listing running procedures at startup.
 const PAGE: usize = 500;
 
-/// Drives the deliberations of a space until it is stopped.
+/// Background task that drives the deliberations of a space.
 pub struct Driver {
     stop: Arc<Notify>,
     task: JoinHandle<()>,
 }
 
 impl Driver {
-    /// Takes up the deliberations that are under way, and those that are started from now on.
+    /// Resumes the running deliberations and drives those that are started later.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// If the registration is refused, or storage fails.
     pub async fn start(space: Space) -> Result<Self, Error> {
         let agent = AgentId::new(DRIVER)?;
         let register = RegisterAgent {
@@ -56,7 +56,7 @@ impl Driver {
             Some(OpResult::Registered { epoch }) => *epoch,
             _ => {
                 return Err(
-                    Refused::new(Code::Unavailable, "the driver of deliberations has no epoch").into()
+                    Refused::new(Code::Unavailable, "the deliberation driver was registered without an epoch").into()
                 );
             }
         };
@@ -67,10 +67,10 @@ impl Driver {
         Ok(Self { stop, task })
     }
 
-    /// Stops where it is; the next start goes on from there.
+    /// Stops the driver. Unfinished deliberations are resumed by the next driver.
     pub async fn stop(mut self) {
         self.stop.notify_one();
-        // A panic was reported when it happened.
+        // A panic of the task has already been reported by the runtime.
         let _ = (&mut self.task).await;
     }
 }
@@ -86,7 +86,7 @@ struct Driving {
     space: Space,
     agent: AgentId,
     epoch: Epoch,
-    /// What is driven now, so that nobody drives it twice.
+    /// Procedures that are currently driven; prevents driving one twice.
     active: Arc<Mutex<HashSet<ProcedureId>>>,
 }
 
@@ -99,13 +99,13 @@ impl Driving {
         Commit { epoch: Some(self.epoch), ..Commit::new(self.principal(), ops) }
     }
 
-    /// Waits before the next attempt.
+    /// Waits for the next backoff delay.
     async fn wait(&self, backoff: &mut Backoff) {
         let engine = self.space.engine();
         backoff.wait(&**engine.clock(), engine.chance()).await;
     }
 
-    /// The deliberations that were under way when the hub stopped.
+    /// Returns the deliberations that were running when the hub stopped.
     async fn running(&self) -> Result<Vec<Procedure>, Error> {
         let mut running = Vec::new();
         let mut after = None;
@@ -136,7 +136,7 @@ impl Driving {
                 Err(error) if passes(&error) => self.wait(&mut backoff).await,
                 Err(error) => {
                     let code = error.code().as_str();
-                    tracing::error!(code, "the driver of deliberations stopped: it cannot receive");
+                    tracing::error!(code, "deliberation driver stopped: cannot open its inbox");
                     return;
                 }
             }
@@ -151,16 +151,16 @@ impl Driving {
                         Ok(None) => break,
                         Err(error) => {
                             let code = error.code().as_str();
-                            tracing::error!(code, "the driver of deliberations stopped: its inbox failed");
+                            tracing::error!(code, "deliberation driver stopped: inbox failed");
                             break;
                         }
                     };
-                    let again = consumer.grant(1);
+                    let grant = consumer.grant(1);
                     match started(&delivery) {
                         Some(id) => {
-                            driven.spawn(self.clone().drive(id, Some((delivery, again))));
+                            driven.spawn(self.clone().drive(id, Some((delivery, grant))));
                         }
-                        None => self.done_with(Some((delivery, again))).await,
+                        None => self.done_with(Some((delivery, grant))).await,
                     }
                 }
             }
@@ -168,13 +168,13 @@ impl Driving {
         driven.shutdown().await;
     }
 
-    /// Acks what needs no step, or was taken up by somebody else.
+    /// Acks a notice that needs no step, or whose deliberation is already driven.
     async fn done_with(&self, notice: Option<(Delivery, Op)>) {
         let ops = notice_ops(notice.as_ref());
         if !ops.is_empty()
             && let Err(error) = self.space.commit(self.commit(ops)).await
         {
-            tracing::debug!(code = error.code().as_str(), "a notice was not acked and will be redelivered");
+            tracing::debug!(code = error.code().as_str(), "failed to ack a notice; it will be redelivered");
         }
     }
 
@@ -188,23 +188,23 @@ impl Driving {
         while let Err(error) = self.deliberate(&id, &mut notice).await {
             let code = error.code().as_str();
             if !passes(&error) {
-                // A broken storage, or somebody else goes on: the next start takes it up.
-                tracing::warn!(procedure = %id, code, "a deliberation is not driven until the next start");
+                // Storage failed, or a newer driver took over: the next driver resumes it.
+                tracing::warn!(procedure = %id, code, "deliberation suspended until the driver restarts");
                 break;
             }
-            tracing::warn!(procedure = %id, code, "a step of a deliberation failed and is retried");
+            tracing::warn!(procedure = %id, code, "deliberation step failed; retrying");
             self.wait(&mut backoff).await;
         }
         lock().remove(&id);
     }
 }
 
-/// Waits between attempts to commit a step.
+/// Backoff between attempts to commit a step.
 const fn backoff() -> Backoff {
     Backoff::new(Duration::from_millis(100), Duration::from_secs(5))
 }
 
-/// Whether the same may go through later, without anybody's doing.
+/// Whether a retry may succeed without intervention.
 fn passes(error: &Error) -> bool {
     match error {
         Error::Refused(refused) => refused.code.retryable(),
@@ -213,20 +213,20 @@ fn passes(error: &Error) -> bool {
     }
 }
 
-/// The procedure whose start a delivery tells of.
+/// Parses a `procedure.started` notice; `None` for any other message.
 fn started(delivery: &Delivery) -> Option<ProcedureId> {
     #[derive(serde::Deserialize)]
     struct Notice {
         procedure: String,
     }
-    let told = delivery.message.from.is_none() && delivery.message.action == "procedure.started";
-    let notice: Notice = serde_json::from_slice(&delivery.message.payload.bytes).ok().filter(|_| told)?;
+    let is_notice = delivery.message.from.is_none() && delivery.message.action == "procedure.started";
+    let notice: Notice = serde_json::from_slice(&delivery.message.payload.bytes).ok().filter(|_| is_notice)?;
     ProcedureId::new(notice.procedure).ok()
 }
 
-/// Acks a notice, and makes room for the next.
+/// Operations that ack a notice and grant credit for the next one.
 fn notice_ops(notice: Option<&(Delivery, Op)>) -> Vec<Op> {
-    notice.map_or_else(Vec::new, |(delivery, again)| {
-        delivery.lease.map(Op::Ack).into_iter().chain([again.clone()]).collect()
+    notice.map_or_else(Vec::new, |(delivery, grant)| {
+        delivery.lease.map(Op::Ack).into_iter().chain([grant.clone()]).collect()
     })
 }

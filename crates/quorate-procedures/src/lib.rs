@@ -1,7 +1,7 @@
-//! How agents come to a decision: pure state machines over findings, conflicts, discussion and votes; and their driver.
+//! Deliberation procedures: pure state machines over findings, conflicts, discussion and votes, and the driver that runs them.
 //!
-//! Nothing beside the driver does I/O, asks for the time or draws lots: what happens comes in, what to do next goes out, and the same
-//! words in give the same words out. Who drives a machine stores its state in the commit that sends what it asked for.
+//! Only the driver performs I/O. The state machines neither read the clock nor use randomness: they map events to outputs
+//! deterministically. The driver stores the new state in the same commit that sends the outputs.
 
 pub mod conflict;
 pub mod count;

@@ -1,29 +1,31 @@
-//! How long a text is for a model, and how to make it shorter without breaking a sentence.
+//! Token counts of texts, and truncation at sentence boundaries.
 
-/// Counts tokens. A plain function, so that tests can count words instead.
+/// Function that counts tokens. A plain function pointer, so that tests can count words instead.
 pub type Count = fn(&str) -> usize;
 
-/// What stands where something was cut off.
+/// Marks the position where a text was truncated.
 pub const MARK: &str = " […]";
 
-/// Tokens of OpenAI's `o200k_base`, for all models: other vendors' differ by some 10 to 30 %. The first call loads the vocabulary.
+/// Counts tokens of OpenAI's `o200k_base`, used for all models; other vendors' counts differ by about 10 to 30 %. The first
+/// call loads the vocabulary.
 #[must_use]
 pub fn o200k(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().count_ordinary(text)
 }
 
-/// Loads the vocabulary, which takes a few tenths of a second and some 46 MB: for whoever wants that behind it before it counts.
+/// Loads the vocabulary ahead of the first count. It takes a few tenths of a second and about 46 MB.
 pub fn prepare() {
     let _ = o200k("");
 }
 
-/// Whether a text has at most `limit` tokens. A token has at least one byte, so short texts are not counted.
+/// Whether a text has at most `limit` tokens. A token has at least one byte, so short texts need not be counted.
 #[must_use]
 pub fn fits(text: &str, limit: usize, count: Count) -> bool {
     text.len() <= limit || count(text) <= limit
 }
 
-/// Nothing if the text has at most `limit` tokens; else as many of its first sentences as fit, with [`MARK`]. Where not even one fits, words.
+/// Returns `None` if the text has at most `limit` tokens. Otherwise returns as many of its first sentences as fit, followed by
+/// [`TRUNCATION_MARK`]; if not even one sentence fits, as many words.
 #[must_use]
 pub fn cut(text: &str, limit: usize, count: Count) -> Option<String> {
     if fits(text, limit, count) {
@@ -31,7 +33,7 @@ pub fn cut(text: &str, limit: usize, count: Count) -> Option<String> {
     }
     let fits = |end: &usize| fits(&marked(&text[..*end]), limit, count);
     let ends = sentence_ends(text);
-    // Longer beginnings have more tokens, so the last that fits is found by halving.
+    // The token count grows with the length, so binary search finds the last boundary that fits.
     let sentences = ends.partition_point(fits);
     if sentences > 0 {
         return Some(marked(&text[..ends[sentences - 1]]));
@@ -47,7 +49,7 @@ fn marked(text: &str) -> String {
     format!("{}{MARK}", text.trim_end())
 }
 
-/// Where sentences end: after a full stop and the like that a space follows, and at the end of lines.
+/// Byte offsets of sentence ends: after a full stop or similar that whitespace follows, and at line ends.
 fn sentence_ends(text: &str) -> Vec<usize> {
     let mut ends = Vec::new();
     let mut letters = text.char_indices().peekable();

@@ -1,4 +1,4 @@
-//! One deliberation from where it stands to its end: what is heard goes into the machine, what comes of it goes out.
+//! A run of one deliberation: feeds events to the state machine and commits its outputs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,47 +18,47 @@ use super::{Driving, backoff, notice_ops, passes};
 use crate::deliberation::{Ask, AskId, Deliberation, Event, Failure, Out, Outcome, Spec, State, Usage};
 use crate::tokens;
 
-type Hearing<'a> = Pin<Box<dyn Future<Output = Result<Event, Error>> + Send + 'a>>;
+type AnswerFuture<'a> = Pin<Box<dyn Future<Output = Result<Event, Error>> + Send + 'a>>;
 
-/// A deliberation under way.
+/// A running deliberation.
 pub(super) struct Course<'a> {
     pub(super) driving: &'a Driving,
     pub(super) id: ProcedureId,
     pub(super) version: Version,
     pub(super) state: State,
-    /// What the state says and the record does not yet, in order: a step may be more than fits in one commit.
+    /// Outputs that are part of the state but not committed yet, in order; a step may exceed the limits of one commit.
     pub(super) unsent: Vec<Unsent>,
-    /// How it ended, as soon as it did and until that is on record.
+    /// Final result, from the moment it is known until it is committed.
     pub(super) end: Option<End>,
-    /// Questions that their agent could not take.
+    /// Questions that could not be delivered yet and are retried.
     pub(super) held: Vec<Held>,
     backoff: Backoff,
     retry_at: Mono,
-    /// What happened and the machine has not been told.
+    /// Events that the state machine has not processed yet.
     pub(super) events: Vec<Event>,
-    waits: FuturesUnordered<Hearing<'a>>,
+    waits: FuturesUnordered<AnswerFuture<'a>>,
 }
 
-/// Something that has to go out.
+/// An output that has not been committed yet.
 pub(super) enum Unsent {
     Ask(Ask),
     Publish(crate::deliberation::Message),
 }
 
-/// The last thing that a deliberation says.
+/// Final result of a deliberation.
 pub(super) enum End {
     Finished(Box<Outcome>),
     Failed(Box<Failure>),
 }
 
-/// A question that could not be put, and why.
+/// A deferred question and the reason of the refusal.
 pub(super) struct Held {
     pub(super) ask: Ask,
     pub(super) why: String,
 }
 
 impl Driving {
-    /// Goes on with a deliberation until it is over. Whoever calls this again after an error that passes goes on where it was.
+    /// Runs a deliberation until it is over. After a retryable error, call it again to resume.
     pub(super) async fn deliberate(
         &self,
         id: &ProcedureId,
@@ -74,15 +74,15 @@ impl Driving {
         let (spec, state) = match read(view.spec.as_ref(), view.state.as_ref()) {
             Ok(read) => read,
             Err(why) => {
-                // Without the reason: it may quote the payload.
-                tracing::warn!(procedure = %id, "a deliberation failed: its spec or its state is invalid");
+                // The error text is not logged: it may quote the payload.
+                tracing::warn!(procedure = %id, "deliberation failed: invalid spec or state");
                 let result = self.space.seal(json!({ "reason": why }).to_string());
                 let failed = step(id, version, "failed", ProcedureStatus::Failed, (None, Some(result)));
                 let ops = [notice_ops(notice.as_ref()), vec![failed]].concat();
                 return self.space.commit(self.commit(ops)).await.map(drop);
             }
         };
-        // Takes a moment the first time: meanwhile agents think.
+        // Loading the vocabulary takes a moment; do it while the agents work.
         tokio::task::spawn_blocking(tokens::prepare);
         let machine = Deliberation::new(&spec, tokens::o200k);
         let mut course = Course {
@@ -104,7 +104,7 @@ impl Driving {
         course.run(&machine, notice).await
     }
 
-    /// The message that was sent under this name, if it was.
+    /// Looks up the message that was sent under this client id, if any.
     async fn on_record(&self, id: &ProcedureId, name: &str) -> Result<Option<MessageId>, Error> {
         match self.space.message_by_client_id(&client_id(id, name)?).await {
             Ok(message) => Ok(Some(message.id)),
@@ -113,7 +113,7 @@ impl Driving {
         }
     }
 
-    /// Waits for what comes of a question. Letting go of it calls nothing off.
+    /// Waits for the outcome of a question. Dropping the future does not cancel the request.
     async fn heard(&self, ask: AskId, message: MessageId) -> Result<Event, Error> {
         let mut backoff = backoff();
         let mut asking = loop {
@@ -127,28 +127,28 @@ impl Driving {
         match asking.answer().await {
             Ok(answer) => {
                 let from = answer.message.from.as_ref().map(ToString::to_string).unwrap_or_default();
-                let usage = answer.message.metadata.as_deref().and_then(usage_in);
+                let usage = answer.message.metadata.as_deref().and_then(usage_from_metadata);
                 let body = answer.message.payload.bytes.to_vec();
                 Ok(Event::Answered { ask, from, body, usage })
             }
-            // This start of the driver is over, or the storage failed: the next start goes on.
+            // A newer driver registered, or storage failed: the next driver resumes.
             Err(Error::Refused(refused)) if refused.code == Code::StaleEpoch => Err(refused.into()),
             Err(Error::Refused(refused)) => {
-                Ok(Event::Failed { ask, why: nameless(&refused.detail, message) })
+                Ok(Event::Failed { ask, why: strip_message_id(&refused.detail, message) })
             }
             Err(error) => Err(error),
         }
     }
 }
 
-/// Why nobody answered, without the id of the question: the same failure reads the same in every run.
-fn nameless(detail: &str, question: MessageId) -> String {
+/// Removes the message id from a failure, so that the same failure has the same text in every run.
+fn strip_message_id(detail: &str, question: MessageId) -> String {
     let bare = detail.replace(&format!("request {question} has no answer: "), "");
     bare.replace(&format!(" to {question}"), "").replace(&format!(" {question}"), "")
 }
 
 impl<'a> Course<'a> {
-    /// Goes on from a state: what it says and the record does not has to go out still.
+    /// Resumes from a stored state: queues every output of the state that was not committed.
     async fn take_up(&mut self, machine: &Deliberation<'_>, state: State) -> Result<(), Error> {
         for owed in machine.owed(&state, self.now_ms()) {
             match owed {
@@ -190,7 +190,7 @@ impl<'a> Course<'a> {
                     let outs = machine.step(&mut self.state, event, now);
                     outs.into_iter().for_each(|out| self.take_out(out));
                 }
-                // Whoever is not there cannot be asked: that is known at once.
+                // Questions to agents that are not registered fail immediately.
                 self.take_absent();
             }
             if !self.go_out(notice, changed).await? || self.state.is_over() {
@@ -209,30 +209,30 @@ impl<'a> Course<'a> {
         match out {
             Out::Ask(ask) => self.unsent.push(Unsent::Ask(ask)),
             Out::Publish(message) => self.unsent.push(Unsent::Publish(message)),
-            // It names agents and questions, nothing that they wrote.
-            Out::Noted(note) => tracing::debug!(procedure = %self.id, note, "an event was ignored"),
+            // The note names agents and questions only; it contains no text written by agents.
+            Out::Noted(note) => tracing::debug!(procedure = %self.id, note, "event ignored"),
             Out::Finished(outcome) => self.end = Some(End::Finished(outcome)),
             Out::Failed(failure) => self.end = Some(End::Failed(failure)),
         }
     }
 
-    /// Waits for one answer at least, or until a question can be put again. What came meanwhile goes into the same step.
+    /// Waits for at least one answer, or until deferred questions are due. Answers that are ready go into the same step.
     async fn wait(&mut self) -> Result<bool, Error> {
         let space = &self.driving.space;
         let rest =
             |until: Mono| Duration::from_millis(until.0.saturating_sub(space.engine().clock().now().mono.0));
         tokio::select! {
-            Some(heard) = self.waits.next() => self.events.push(heard?),
+            Some(event) = self.waits.next() => self.events.push(event?),
             () = space.pass(rest(self.retry_at)), if !self.held.is_empty() => self.try_again(),
             else => return Ok(false),
         }
-        while let Some(Some(heard)) = self.waits.next().now_or_never() {
-            self.events.push(heard?);
+        while let Some(Some(event)) = self.waits.next().now_or_never() {
+            self.events.push(event?);
         }
         Ok(true)
     }
 
-    /// Puts a question aside that its agent cannot take now.
+    /// Defers a question that its agent cannot accept now.
     pub(super) fn hold(&mut self, ask: Ask, why: String) {
         if self.held.is_empty() {
             let now = self.driving.space.engine().clock().now();
@@ -250,7 +250,7 @@ impl<'a> Course<'a> {
         self.state.asks.get(ask).map_or(0, |asked| asked.due_ms)
     }
 
-    /// Questions that could not be put are put again within the time that they have; then they have failed.
+    /// Retries deferred questions within their deadline; after it they fail.
     fn try_again(&mut self) {
         let now = self.now_ms();
         for Held { mut ask, why } in std::mem::take(&mut self.held) {
@@ -262,24 +262,24 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Takes the questions to those who are not there out of what is to be done.
+    /// Removes questions to agents that are not registered and reports them as failed.
     fn take_absent(&mut self) {
         let published = self.driving.space.published();
-        let is_there = |agent: &str| {
+        let is_registered = |agent: &str| {
             let number = AgentId::new(agent).ok().and_then(|agent| published.agents.number(&agent));
             number.and_then(|number| published.agents.get(number)).is_some_and(|agent| !agent.removed)
         };
-        let absent = |unsent: &mut Unsent| matches!(unsent, Unsent::Ask(ask) if !is_there(&ask.agent));
+        let absent = |unsent: &mut Unsent| matches!(unsent, Unsent::Ask(ask) if !is_registered(&ask.agent));
         for absent in self.unsent.extract_if(.., absent) {
             if let Unsent::Ask(ask) = absent {
-                let why = format!("there is no agent {} in this hub", ask.agent);
+                let why = format!("agent `{}` is not registered in this hub", ask.agent);
                 self.events.push(Event::Failed { ask: ask.id, why });
             }
         }
     }
 }
 
-/// A step of a procedure, with its state and its result.
+/// Builds the operation that records a step of a procedure.
 pub(super) fn step(
     procedure: &ProcedureId,
     expect: Version,
@@ -291,20 +291,20 @@ pub(super) fn step(
     Op::StepProcedure(StepProcedure { procedure, expect, phase, status, state, result })
 }
 
-/// What is asked or published is told apart by its place in the deliberation: sent again it is the same message.
+/// Derives the client id of a question or publication from its id in the deliberation, so that a repeated send is deduplicated.
 pub(super) fn client_id(procedure: &ProcedureId, name: &str) -> Result<ClientId, Refused> {
     ClientId::new(format!("{procedure}:{name}"))
 }
 
 fn read(spec: Option<&Payload>, state: Option<&Payload>) -> Result<(Spec, Option<State>), String> {
     let spec = spec.map_or(&b"null"[..], |spec| &spec.bytes);
-    let spec = Spec::read(spec).map_err(|wrong| format!("spec: {wrong}"))?;
+    let spec = Spec::read(spec).map_err(|error| format!("spec: {error}"))?;
     let state = state.map(|state| serde_json::from_slice(&state.bytes)).transpose();
-    Ok((spec, state.map_err(|error| format!("the state cannot be read: {error}"))?))
+    Ok((spec, state.map_err(|error| format!("invalid state: {error}"))?))
 }
 
-/// What an answer says that it cost: `{"usage": …}` in its metadata.
-fn usage_in(metadata: &str) -> Option<Usage> {
+/// Reads the usage that an answer reports in its metadata: `{"usage": …}`.
+fn usage_from_metadata(metadata: &str) -> Option<Usage> {
     let metadata: Value = serde_json::from_str(metadata).ok()?;
     serde_json::from_value(metadata.get("usage")?.clone()).ok()
 }

@@ -1,5 +1,5 @@
-//! What a deliberation has to say, in commits that fit. The state goes with the first of them, the end with the last: what is
-//! between is in the state, so whoever goes on after a stop knows what is missing.
+//! Commits the outputs of a deliberation in batches that fit. The first commit stores the state, the last one the final
+//! result. The state describes everything in between, so a resumed run knows which outputs are missing.
 
 use quorate_core::{
     AgentId, Ask as AskOp, Code, Destination, Message, MessageType, Op, OpResult, Payload, ProcedureStatus,
@@ -13,32 +13,32 @@ use super::course::{Course, End, Unsent, client_id, step};
 use super::{KIND, notice_ops, passes};
 use crate::deliberation::{Ask, AskId, Event};
 
-/// How many questions and messages a commit is tried with first; what is refused as too much is halved.
-const AT_ONCE: usize = 200;
+/// Maximum number of questions and messages in a commit; halved when a commit is refused as too large.
+const BATCH_MAX: usize = 200;
 
-/// What is to be done about a refused commit.
-enum Then {
-    /// It is tried again without what was refused.
-    Again,
-    /// It is tried again later.
-    Wait,
-    /// Somebody else goes on with it.
-    LeaveIt,
-    /// This is its end.
-    GiveUp,
+/// Reaction to a refused commit.
+enum RefusalAction {
+    /// Retry immediately, without the part that was refused.
+    RetryNow,
+    /// Retry after a backoff.
+    RetryLater,
+    /// Stop: another driver has taken over.
+    Stop,
+    /// End the deliberation as failed.
+    Abandon,
 }
 
 impl Course<'_> {
-    /// Brings on record what changed, and all that has to go out. `false` if the deliberation is over with it.
+    /// Commits a changed state and all unsent outputs. Returns `false` if the deliberation was abandoned.
     pub(super) async fn go_out(
         &mut self,
         notice: &mut Option<(Delivery, Op)>,
         changed: bool,
     ) -> Result<bool, Error> {
         let mut first = notice_ops(notice.as_ref());
-        let (mut unstored, mut at_once, mut backoff) = (changed, AT_ONCE, super::backoff());
+        let (mut unstored, mut batch_size, mut backoff) = (changed, BATCH_MAX, super::backoff());
         while unstored || !self.unsent.is_empty() || self.end.is_some() {
-            let count = at_once.min(self.unsent.len());
+            let count = batch_size.min(self.unsent.len());
             let (ops, asks) = self.ops(&first, count, unstored)?;
             let space = &self.driving.space;
             match space.commit(self.driving.commit(ops)).await {
@@ -47,20 +47,20 @@ impl Course<'_> {
                     first.clear();
                     *notice = None;
                     unstored = false;
-                    self.went_out_with(&receipt, count, asks);
+                    self.apply_receipt(&receipt, count, asks);
                 }
                 Err(Error::Refused(refused)) => {
-                    match self.refused(&refused, &mut first, count, &mut at_once) {
-                        Then::Again => {}
-                        Then::Wait => {
+                    match self.on_refusal(&refused, &mut first, count, &mut batch_size) {
+                        RefusalAction::RetryNow => {}
+                        RefusalAction::RetryLater => {
                             self.report_retry(refused.code);
                             self.driving.wait(&mut backoff).await;
                         }
-                        Then::LeaveIt => return Err(refused.into()),
-                        Then::GiveUp => {
+                        RefusalAction::Stop => return Err(refused.into()),
+                        RefusalAction::Abandon => {
                             let code = refused.code.as_str();
-                            tracing::warn!(procedure = %self.id, code, "a deliberation was given up: its next step was refused");
-                            let ops = [first, vec![self.given_up(&refused)]].concat();
+                            tracing::warn!(procedure = %self.id, code, "deliberation abandoned: next step refused");
+                            let ops = [first, vec![self.abandon(&refused)]].concat();
                             return space.commit(self.driving.commit(ops)).await.map(|_| false);
                         }
                     }
@@ -77,10 +77,10 @@ impl Course<'_> {
 
     fn report_retry(&self, code: Code) {
         let code = code.as_str();
-        tracing::warn!(procedure = %self.id, code, "a step of a deliberation failed and is retried");
+        tracing::warn!(procedure = %self.id, code, "deliberation step failed; retrying");
     }
 
-    /// The operations of the next commit, with the questions among them, in their order.
+    /// Builds the operations of the next commit. Also returns the ids of the questions among them, in order.
     fn ops(&self, first: &[Op], count: usize, unstored: bool) -> Result<(Vec<Op>, Vec<AskId>), Error> {
         let mut ops = first.to_vec();
         let mut asks = Vec::new();
@@ -106,7 +106,7 @@ impl Course<'_> {
         Ok((ops, asks))
     }
 
-    fn went_out_with(&mut self, receipt: &Receipt, count: usize, asks: Vec<AskId>) {
+    fn apply_receipt(&mut self, receipt: &Receipt, count: usize, asks: Vec<AskId>) {
         if count == self.unsent.len() {
             self.end = None;
         }
@@ -123,39 +123,39 @@ impl Course<'_> {
         }
     }
 
-    /// What concerns one question or message only is taken out, and the rest goes on.
-    fn refused(&mut self, refused: &Refused, first: &mut Vec<Op>, count: usize, at_once: &mut usize) -> Then {
+    /// Decides how to react to a refusal. If it concerns a single question or message, that one is removed and the rest retried.
+    fn on_refusal(&mut self, refused: &Refused, first: &mut Vec<Op>, count: usize, batch_size: &mut usize) -> RefusalAction {
         let why = || refused.detail.clone();
-        let place = refused.facts.op.and_then(|op| op.checked_sub(first.len())).filter(|at| *at < count);
-        match (refused.code, place) {
-            (Code::LimitExceeded | Code::TooLarge, _) if count > 1 => *at_once = count / 2,
-            // It lapsed while the hub could not take anything; whoever got it since acked it.
+        let index = refused.facts.op.and_then(|op| op.checked_sub(first.len())).filter(|at| *at < count);
+        match (refused.code, index) {
+            (Code::LimitExceeded | Code::TooLarge, _) if count > 1 => *batch_size = count / 2,
+            // The lease expired while the hub could not commit; the notice has been redelivered and is acked there.
             (Code::StaleLease, None) if first.iter().any(|op| matches!(op, Op::Ack(_))) => {
                 first.retain(|op| !matches!(op, Op::Ack(_)));
             }
-            (Code::StaleEpoch | Code::VersionConflict | Code::Conflict, _) => return Then::LeaveIt,
-            (code, None) if code.retryable() => return Then::Wait,
-            (_, None) => return Then::GiveUp,
-            (code, Some(place)) => match (self.unsent.remove(place), code) {
+            (Code::StaleEpoch | Code::VersionConflict | Code::Conflict, _) => return RefusalAction::Stop,
+            (code, None) if code.retryable() => return RefusalAction::RetryLater,
+            (_, None) => return RefusalAction::Abandon,
+            (code, Some(index)) => match (self.unsent.remove(index), code) {
                 (Unsent::Ask(ask), code) if code.retryable() || code == Code::LimitExceeded => {
                     self.hold(ask, why());
                 }
                 (Unsent::Ask(ask), Code::UnknownRecipient | Code::NotFound | Code::PolicyViolation) => {
                     self.events.push(Event::Failed { ask: ask.id, why: why() });
                 }
-                // Somebody who listens has no room. Whoever took part is not held up by that, and the result has it.
+                // A subscriber's inbox is full. The participants do not wait for it: the result contains the message anyway.
                 (Unsent::Publish(_), code) if code.retryable() || code == Code::LimitExceeded => {
-                    tracing::warn!(procedure = %self.id, code = code.as_str(), "a publication was dropped");
+                    tracing::warn!(procedure = %self.id, code = code.as_str(), "publication dropped");
                 }
-                _ => return Then::GiveUp,
+                _ => return RefusalAction::Abandon,
             },
         }
-        Then::Again
+        RefusalAction::RetryNow
     }
 
-    /// Ends a deliberation whose next step is refused: what it wants to say holds a secret, is too large, or the rules of
-    /// the space forbid it. What was gathered stays in its state.
-    fn given_up(&self, refused: &Refused) -> Op {
+    /// Builds the operation that ends a deliberation whose next step is refused: an output contains a secret, is too large,
+    /// or violates the policy of the space. The state keeps what was collected.
+    fn abandon(&self, refused: &Refused) -> Op {
         let reason = format!("the next step was refused: {}: {}", refused.code, refused.detail);
         let result = self.driving.space.seal(json!({ "reason": reason, "hint": refused.hint }).to_string());
         step(&self.id, self.version, "failed", ProcedureStatus::Failed, (None, Some(result)))
