@@ -1,19 +1,20 @@
-//! Where findings contradict each other: rules that are declared, and the conflicts that they find.
+//! Contradictions between findings: declared rules, and the conflicts that they detect.
 //!
-//! | rule | is a conflict | seed's name |
+//! | rule | detects | legacy name |
 //! |---|---|---|
-//! | `numeric` | a score of which greatest and least are further apart than `spread` | `risk_score_disagreement` |
-//! | `presence` | what somebody relies on and the one who looks for such things (`by`) did not find | `clause_presence_disagreement` |
-//! | `severity` | the same issue, more and less severe | `severity_disagreement` |
+//! | `numeric` | a score whose greatest and smallest values differ by more than `spread` | `risk_score_disagreement` |
+//! | `presence` | an item that an agent relies on and that the agent `by` searched for and did not find | `clause_presence_disagreement` |
+//! | `severity` | the same issue with different severities | `severity_disagreement` |
 //! | `categorical` | different recommendations | `recommendation_conflict` |
-//! | `factual` | different values of the same fact, see [`crate::plain`] | `factual_disagreement` |
+//! | `factual` | different values of the same fact, see [`crate::normalise`] | `factual_disagreement` |
 //!
-//! What an agent said later takes the place of what it said before: nobody contradicts itself.
+//! A later finding of an agent replaces its earlier one, so an agent never contradicts itself.
 //!
-//! **Criticality** is `weight × size × certainty`, each from 0 to 1. The weight is the rule's. The size is how far apart the positions are:
-//! for numbers (spread found) / (2 × spread allowed), at most 1; for severities and for recommendations of a list the steps
-//! between them over the steps there are, averaged with how severe the worst is, or with 1; else 1. The certainty is that of the
-//! surest agent of the second surest side: it takes two to disagree. Who states no confidence is taken for the mean of those who do.
+//! **Criticality** is `weight × size × certainty`, each from 0 to 1. The weight is that of the rule. The size is the distance between the
+//! positions: for numbers (actual spread) / (2 × allowed spread), at most 1; for severities and listed recommendations the number of
+//! steps between them divided by the number of possible steps, averaged with the relative severity of the worst, or with 1; otherwise
+//! 1. The certainty is the highest confidence on the second most confident side: it takes two to disagree. An agent that states no
+//! confidence is assigned the mean of the stated ones.
 
 mod detect;
 mod position;
@@ -26,51 +27,51 @@ use serde::{Deserialize, Serialize};
 pub use detect::{detect, unchecked};
 pub use position::{Position, PositionValue, read as read_position};
 
-/// What is a conflict.
+/// A rule that detects one kind of conflict.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Rule {
-    /// A score that differs by more than a spread.
+    /// Scores that differ by more than the spread.
     Numeric(Numeric),
-    /// Something relied on that was not found.
+    /// An item relied on that was not found.
     Presence(Presence),
-    /// The same issue, differently severe.
+    /// The same issue with different severities.
     Severity(Weighed),
     /// Different recommendations.
     Categorical(Weighed),
-    /// Different facts.
+    /// Different values of the same fact.
     Factual(Weighed),
 }
 
-/// A score and how far apart it may be.
+/// Parameters of a numeric rule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Numeric {
-    /// The name of the score.
+    /// Name of the score.
     pub score: String,
-    /// Up to this far apart is no conflict.
+    /// Maximum difference that is not a conflict.
     pub spread: f64,
-    /// How much such a conflict matters, from 0 to 1.
+    /// Weight of such a conflict, from 0 to 1.
     #[serde(default = "numeric_weight")]
     pub weight: f64,
 }
 
-/// Who looks for what others rely on.
+/// Parameters of a presence rule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Presence {
-    /// The agent whose `found` counts.
+    /// The agent whose `found` list is authoritative.
     pub by: String,
-    /// How much such a conflict matters, from 0 to 1.
+    /// Weight of such a conflict, from 0 to 1.
     #[serde(default = "presence_weight")]
     pub weight: f64,
 }
 
-/// A rule that needs no more.
+/// Parameters of a rule that has only a weight.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Weighed {
-    /// How much such a conflict matters, from 0 to 1; each rule has its own if nothing is said.
+    /// Weight of such a conflict, from 0 to 1; by default specific to the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
 }
@@ -84,7 +85,7 @@ fn presence_weight() -> f64 {
 }
 
 impl Rule {
-    /// The kind of conflict that it finds.
+    /// Kind of conflict that the rule detects.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
@@ -96,7 +97,7 @@ impl Rule {
         }
     }
 
-    /// How much its conflicts matter.
+    /// Weight of the conflicts that the rule detects.
     #[must_use]
     pub fn weight(&self) -> f64 {
         match self {
@@ -108,7 +109,7 @@ impl Rule {
         }
     }
 
-    /// The rules that need to know nothing of the subject.
+    /// Rules that apply to any subject.
     #[must_use]
     pub fn general() -> Vec<Self> {
         let weighed = Weighed::default;
@@ -132,24 +133,24 @@ impl Rule {
     }
 }
 
-/// What a conflict is about.
+/// Kind of a conflict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A number.
+    /// Different scores.
     Numeric,
-    /// Whether something is there.
+    /// Whether an item is present.
     Presence,
-    /// How severe an issue is.
+    /// Severity of an issue.
     Severity,
-    /// What to do.
+    /// Different recommendations.
     Categorical,
-    /// A fact.
+    /// Different facts.
     Factual,
 }
 
 impl Kind {
-    /// Its name.
+    /// Name of the kind in rules and results.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -165,14 +166,14 @@ impl Kind {
 /// A contradiction between findings.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Conflict {
-    /// What it is about, the same in every run: its kind and its topic in plain words.
+    /// Identifies the conflict, stable between runs: kind and normalised topic.
     pub key: String,
-    /// Its kind.
+    /// Kind of the conflict.
     pub kind: Kind,
-    /// What it is about, for people.
+    /// Human-readable topic.
     pub topic: String,
-    /// Who holds what, in the order of the agents.
+    /// Positions, in the order of the agents.
     pub positions: Vec<Position>,
-    /// How much it matters, from 0 to 1.
+    /// Criticality, from 0 to 1.
     pub criticality: f64,
 }

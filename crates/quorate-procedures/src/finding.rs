@@ -1,4 +1,4 @@
-//! What an agent found: one shape for any subject, strictly checked.
+//! Findings of agents: one schema for any subject, strictly validated.
 //!
 //! ```json
 //! {
@@ -15,8 +15,8 @@
 //! }
 //! ```
 //!
-//! Only `summary` must be there. A field that is not in the list is refused, with its place: a slip of the pen must not pass for
-//! silence. What has no field goes into `details`.
+//! Only `summary` is required. Unknown fields are rejected with their path, so that a misspelt field is not silently ignored.
+//! Put additional data into `details`.
 
 mod check;
 
@@ -31,75 +31,75 @@ use serde_json::Value;
 pub use check::{WHOLE, Wrong, read, read_answer};
 pub(crate) use check::{check_confidence, check_name, not_in, read_object};
 
-/// The most bytes of an answer.
+/// Maximum size of an answer in bytes.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// The most characters of a summary, a detail or another long text.
+/// Maximum length of a summary, a detail or another long text, in characters.
 pub const TEXT_CHARS_MAX: usize = 8_000;
-/// The most characters of a name: a topic, a choice, a fact.
+/// Maximum length of a name (topic, choice, fact) in characters.
 pub const NAME_CHARS_MAX: usize = 200;
-/// The greatest score.
+/// Maximum absolute value of a score.
 pub const SCORE_MAX: f64 = 1e9;
-/// The most issues, scores, facts or things in a list.
+/// Maximum number of issues, scores, facts or list items.
 pub const LIST_MAX: usize = 200;
 
-/// What an agent answers when it is asked to analyse.
+/// Answer of an agent to an `analyse` question.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Finding {
-    /// In a sentence or a few.
+    /// Summary in one or a few sentences.
     pub summary: String,
-    /// How sure, from 0 to 1; nothing if it does not say.
+    /// Confidence from 0 to 1, if stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Numbers by name.
+    /// Numeric scores by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, f64>,
-    /// What to do, or the answer to the question that was put.
+    /// Recommended action, or the answer to the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recommendation: Option<String>,
-    /// What is wrong or noteworthy, each with how much.
+    /// Problems and noteworthy points, each with a severity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
-    /// What it read: texts, numbers, yes or no.
+    /// Extracted facts: strings, numbers or booleans.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub facts: BTreeMap<String, Value>,
-    /// Things that it takes to be there.
+    /// Items that the agent assumes to be present.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relies_on: Vec<String>,
-    /// Things that it looked for and found. An empty list says that it found none; no list, that it did not look.
+    /// Items that the agent searched for and found. An empty list means that none were found; `None`, that it did not search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Vec<String>>,
-    /// Whatever else.
+    /// Additional data of any shape.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }
 
-/// Something wrong or noteworthy.
+/// A problem or noteworthy point.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Issue {
-    /// What it is about; issues with the same topic are the same issue.
+    /// Topic; issues with the same topic are the same issue.
     pub topic: String,
-    /// How much it matters, in the words of the vocabulary.
+    /// Severity, one of the vocabulary's.
     pub severity: String,
-    /// What exactly.
+    /// Description of the issue.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// Where it stands.
+    /// Location in the input, or a quotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
-    /// What to do about it.
+    /// Recommended remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
 }
 
-/// The words that findings may use.
+/// Vocabulary allowed in findings.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Vocabulary {
-    /// Severities, the least first.
+    /// Severities in ascending order.
     pub severities: Vec<String>,
-    /// Recommendations in their order, from one end to the other; empty if any text will do.
+    /// Recommendations, ordered from one extreme to the other; empty if any text is allowed.
     pub recommendations: Vec<String>,
 }
 
@@ -111,25 +111,25 @@ impl Default for Vocabulary {
 }
 
 impl Vocabulary {
-    /// How severe a word is: its place in the list.
+    /// Returns the index of a severity in the list.
     #[must_use]
     pub fn severity(&self, word: &str) -> Option<usize> {
-        place(&self.severities, word)
+        index_of(&self.severities, word)
     }
 
-    /// The place of a recommendation in the list.
+    /// Returns the index of a recommendation in the list.
     #[must_use]
     pub fn recommendation(&self, word: &str) -> Option<usize> {
-        place(&self.recommendations, word)
+        index_of(&self.recommendations, word)
     }
 }
 
-fn place(list: &[String], word: &str) -> Option<usize> {
-    let wanted = crate::plain::words(word);
-    list.iter().position(|known| crate::plain::words(known) == wanted)
+fn index_of(list: &[String], word: &str) -> Option<usize> {
+    let key = crate::plain::words(word);
+    list.iter().position(|known| crate::plain::words(known) == key)
 }
 
-/// A number with at most six decimals: it comes out of a store as it went in.
+/// Rounds to six decimals, so that stored numbers are read back unchanged.
 pub(crate) fn steady(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

@@ -1,16 +1,16 @@
-//! When two texts say the same: words, numbers, dates and money without their dress.
+//! Normalises texts, numbers, dates and amounts of money, so that equal values in different formats compare equal.
 //!
-//! | kind | the same | not the same |
+//! | kind | equal | not equal |
 //! |---|---|---|
 //! | words | `Do not sign`, `do_not-sign` | |
-//! | yes and no | `true`, `Yes`, `"true"` | `1` |
-//! | numbers | `1200`, `1,200.00`, `"1200"`, `1.2 thousand` | `1.200` (a point is a decimal point) |
+//! | booleans | `true`, `Yes`, `"true"` | `1` |
+//! | numbers | `1200`, `1,200.00`, `"1200"`, `1.2 thousand` | `1.200` (the point is a decimal point) |
 //! | percent | `15%`, `15 percent` | `0.15` |
 //! | money | `$1,200.00`, `1200 USD`, `US$ 1,200`, `1.2 thousand dollars` | `1200 EUR` |
-//! | dates | `1 Jan 2027`, `January 1st, 2027`, `2027-01-01` | `01/02/2027` (nobody knows which is the month: it stays a text) |
+//! | dates | `1 Jan 2027`, `January 1st, 2027`, `2027-01-01` | `01/02/2027` (ambiguous day and month: compared as text) |
 //!
-//! `$` is the US dollar. A number without a currency is the same as that amount of money if only one currency is named
-//! beside it: not to say what is clear contradicts nobody.
+//! `$` is the US dollar. A number without a currency equals that amount of money if only one currency occurs among the
+//! compared values: leaving out the obvious currency is not a contradiction.
 
 mod date;
 mod money;
@@ -20,7 +20,7 @@ mod tests;
 
 use serde_json::Value;
 
-/// A text as words in lower case, one space between them: what names and choices are compared by.
+/// Normalises a text to lower-case words separated by single spaces; names and choices are compared in this form.
 #[must_use]
 pub fn words(text: &str) -> String {
     let lower = text.to_lowercase();
@@ -28,15 +28,15 @@ pub fn words(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A number as people write it: without needless zeros.
+/// Formats a number without trailing zeros.
 #[must_use]
 pub fn number(value: f64) -> String {
-    // There is no minus nothing.
+    // Normalises -0 to 0.
     let value = if value == 0.0 { 0.0 } else { value };
     value.to_string()
 }
 
-/// A value as people write it.
+/// Formats a value as text, without quotes around strings.
 #[must_use]
 pub fn text(value: &Value) -> String {
     match value {
@@ -45,21 +45,21 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// What a value says.
+/// Parsed meaning of a value.
 #[derive(Clone, PartialEq, Debug)]
-enum Meant {
+enum ParsedValue {
     Number(f64),
     Percent(f64),
     Money { currency: String, amount: f64 },
     Date(String),
-    Truth(bool),
+    Bool(bool),
     Words(String),
 }
 
-impl Meant {
+impl ParsedValue {
     fn of(value: &Value) -> Self {
         match value {
-            Value::Bool(truth) => Self::Truth(*truth),
+            Value::Bool(value) => Self::Bool(*value),
             Value::Number(number) => number.as_f64().map_or(Self::Words(number.to_string()), Self::Number),
             Value::String(text) => Self::of_text(text),
             other => Self::Words(other.to_string()),
@@ -70,8 +70,8 @@ impl Meant {
         let text = text.trim().trim_end_matches('.').trim();
         let lower = text.to_lowercase();
         match lower.as_str() {
-            "yes" | "true" => return Self::Truth(true),
-            "no" | "false" => return Self::Truth(false),
+            "yes" | "true" => return Self::Bool(true),
+            "no" | "false" => return Self::Bool(false),
             _ => {}
         }
         if let Some(date) = date::read(&lower) {
@@ -96,37 +96,37 @@ impl Meant {
             Self::Percent(value) => format!("{}%", number(*value)),
             Self::Money { currency, amount } => format!("{currency} {}", number(*amount)),
             Self::Date(date) => date.clone(),
-            Self::Truth(truth) => truth.to_string(),
+            Self::Bool(value) => value.to_string(),
             Self::Words(words) => words.clone(),
         }
     }
 }
 
-/// For each value a text that is the same for those that say the same.
+/// Maps each value to a key; values with the same meaning have the same key.
 #[must_use]
 pub fn keys(values: &[Value]) -> Vec<String> {
-    let meant: Vec<Meant> = values.iter().map(Meant::of).collect();
-    let mut currencies: Vec<&String> = meant
+    let parsed: Vec<ParsedValue> = values.iter().map(ParsedValue::of).collect();
+    let mut currencies: Vec<&String> = parsed
         .iter()
-        .filter_map(|one| if let Meant::Money { currency, .. } = one { Some(currency) } else { None })
+        .filter_map(|one| if let ParsedValue::Money { currency, .. } = one { Some(currency) } else { None })
         .collect();
     currencies.sort();
     currencies.dedup();
     let only = if let [one] = currencies[..] { Some(one.clone()) } else { None };
-    let key = |one: &Meant| match (one, &only) {
-        (Meant::Number(amount), Some(currency)) => {
-            Meant::Money { currency: currency.clone(), amount: *amount }.key()
+    let key = |one: &ParsedValue| match (one, &only) {
+        (ParsedValue::Number(amount), Some(currency)) => {
+            ParsedValue::Money { currency: currency.clone(), amount: *amount }.key()
         }
         _ => one.key(),
     };
-    meant.iter().map(key).collect()
+    parsed.iter().map(key).collect()
 }
 
-/// A number, however it is dressed: also money and percent.
+/// Parses a number, with or without a currency or percent sign.
 #[must_use]
 pub fn amount(value: &Value) -> Option<f64> {
-    match Meant::of(value) {
-        Meant::Number(value) | Meant::Percent(value) | Meant::Money { amount: value, .. } => Some(value),
+    match ParsedValue::of(value) {
+        ParsedValue::Number(value) | ParsedValue::Percent(value) | ParsedValue::Money { amount: value, .. } => Some(value),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the conflicts in findings.
+//! Detects conflicts between findings.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use super::{Conflict, Kind, Numeric, Position, PositionValue, Presence, Rule};
 use crate::finding::{Finding, Vocabulary, steady};
 use crate::plain;
 
-/// Each agent with its last word.
-type Said<'a> = Vec<(&'a str, &'a Finding)>;
+/// Latest finding of each agent.
+type LatestFindings<'a> = Vec<(&'a str, &'a Finding)>;
 
-/// All conflicts, the most critical first. Of several findings by the same agent the last counts.
+/// Detects all conflicts, most critical first. If an agent has several findings, the last one counts.
 #[must_use]
 pub fn detect(rules: &[Rule], words: &Vocabulary, findings: &[(&str, &Finding)]) -> Vec<Conflict> {
-    let said = last_words(findings);
+    let findings = latest_findings(findings);
     let mut found: BTreeMap<String, Conflict> = BTreeMap::new();
     for rule in rules {
         let conflicts = match rule {
-            Rule::Numeric(rule) => numeric(rule, &said),
-            Rule::Presence(rule) => presence(rule, &said),
-            Rule::Severity(_) => severity(words, &said),
-            Rule::Categorical(_) => categorical(words, &said),
-            Rule::Factual(_) => factual(&said),
+            Rule::Numeric(rule) => numeric(rule, &findings),
+            Rule::Presence(rule) => presence(rule, &findings),
+            Rule::Severity(_) => severity(words, &findings),
+            Rule::Categorical(_) => categorical(words, &findings),
+            Rule::Factual(_) => factual(&findings),
         };
         for (topic, name, size, positions) in conflicts {
             let key = format!("{}:{}", rule.kind().as_str(), plain::words(&name));
@@ -37,12 +37,12 @@ pub fn detect(rules: &[Rule], words: &Vocabulary, findings: &[(&str, &Finding)])
     found
 }
 
-/// What could not be looked for, because the one who looks for it is not there or did not say what it found.
+/// Agents whose search results are needed by a presence rule but missing.
 #[must_use]
 pub fn unchecked(rules: &[Rule], findings: &[(&str, &Finding)]) -> Vec<String> {
-    let said = last_words(findings);
-    let looked = |by: &str| said.iter().any(|(agent, finding)| *agent == by && finding.found.is_some());
-    let relied = said.iter().any(|(_, finding)| !finding.relies_on.is_empty());
+    let findings = latest_findings(findings);
+    let looked = |by: &str| findings.iter().any(|(agent, finding)| *agent == by && finding.found.is_some());
+    let relied = findings.iter().any(|(_, finding)| !finding.relies_on.is_empty());
     let unchecked = rules.iter().filter_map(|rule| match rule {
         Rule::Presence(rule) if relied && !looked(&rule.by) => Some(rule.by.clone()),
         _ => None,
@@ -50,27 +50,27 @@ pub fn unchecked(rules: &[Rule], findings: &[(&str, &Finding)]) -> Vec<String> {
     unchecked.collect()
 }
 
-fn last_words<'a>(findings: &[(&'a str, &'a Finding)]) -> Said<'a> {
-    let mut said: Said<'a> = Vec::new();
+fn latest_findings<'a>(findings: &[(&'a str, &'a Finding)]) -> LatestFindings<'a> {
+    let mut latest: LatestFindings<'a> = Vec::new();
     for (agent, finding) in findings {
-        match said.iter_mut().find(|(known, _)| known == agent) {
+        match latest.iter_mut().find(|(known, _)| known == agent) {
             Some(known) => known.1 = finding,
-            None => said.push((agent, finding)),
+            None => latest.push((agent, finding)),
         }
     }
-    said
+    latest
 }
 
-/// Topic, name for the key, size, positions.
-type Found = (String, String, f64, Vec<Position>);
+/// Detected conflict: topic, name for the key, size, positions.
+type Detected = (String, String, f64, Vec<Position>);
 
 fn position(agent: &str, finding: &Finding, position: impl Into<PositionValue>) -> Position {
     let (agent, reason) = (agent.to_owned(), finding.summary.clone());
     Position { agent, position: position.into(), confidence: finding.confidence, reason }
 }
 
-fn numeric(rule: &Numeric, said: &Said<'_>) -> Vec<Found> {
-    let scores: Vec<(f64, Position)> = said
+fn numeric(rule: &Numeric, findings: &LatestFindings<'_>) -> Vec<Detected> {
+    let scores: Vec<(f64, Position)> = findings
         .iter()
         .filter_map(|(agent, finding)| {
             let score = *finding.scores.get(&rule.score)?;
@@ -87,12 +87,12 @@ fn numeric(rule: &Numeric, said: &Said<'_>) -> Vec<Found> {
     vec![(topic, rule.score.clone(), size, scores.into_iter().map(|(_, position)| position).collect())]
 }
 
-fn presence(rule: &Presence, said: &Said<'_>) -> Vec<Found> {
-    let Some((by, looked)) = said.iter().find(|(agent, _)| *agent == rule.by) else { return Vec::new() };
+fn presence(rule: &Presence, findings: &LatestFindings<'_>) -> Vec<Detected> {
+    let Some((by, looked)) = findings.iter().find(|(agent, _)| *agent == rule.by) else { return Vec::new() };
     let Some(found) = &looked.found else { return Vec::new() };
     let is_found = |name: &str| found.iter().any(|one| plain::words(one) == plain::words(name));
     let mut relied: BTreeMap<String, (String, Vec<Position>)> = BTreeMap::new();
-    for (agent, finding) in said.iter().filter(|(agent, _)| agent != by) {
+    for (agent, finding) in findings.iter().filter(|(agent, _)| agent != by) {
         for name in finding.relies_on.iter().filter(|name| !is_found(name)) {
             let entry = relied.entry(plain::words(name)).or_insert_with(|| (name.clone(), Vec::new()));
             if entry.1.iter().all(|known| known.agent != *agent) {
@@ -108,21 +108,21 @@ fn presence(rule: &Presence, said: &Said<'_>) -> Vec<Found> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn severity(words: &Vocabulary, said: &Said<'_>) -> Vec<Found> {
+fn severity(words: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detected> {
     let mut topics: BTreeMap<String, (String, Vec<(usize, Position)>)> = BTreeMap::new();
-    for (agent, finding) in said {
+    for (agent, finding) in findings {
         for issue in &finding.issues {
             let Some(level) = words.severity(&issue.severity) else { continue };
             let (_, held) =
                 topics.entry(plain::words(&issue.topic)).or_insert_with(|| (issue.topic.clone(), Vec::new()));
             let reason = if issue.detail.is_empty() { &finding.summary } else { &issue.detail };
-            let mut said = position(agent, finding, &words.severities[level]);
-            said.reason.clone_from(reason);
+            let mut stated = position(agent, finding, &words.severities[level]);
+            stated.reason.clone_from(reason);
             match held.iter_mut().find(|(_, known)| known.agent == *agent) {
-                // Who names an issue twice means it as severe as it says at most.
-                Some(known) if known.0 < level => *known = (level, said),
+                // If an agent names an issue twice, its highest severity counts.
+                Some(known) if known.0 < level => *known = (level, stated),
                 Some(_) => {}
-                None => held.push((level, said)),
+                None => held.push((level, stated)),
             }
         }
     }
@@ -138,18 +138,18 @@ fn severity(words: &Vocabulary, said: &Said<'_>) -> Vec<Found> {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn categorical(words: &Vocabulary, said: &Said<'_>) -> Vec<Found> {
+fn categorical(words: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detected> {
     let mut spelled: BTreeMap<String, &str> = BTreeMap::new();
     let mut positions = Vec::new();
-    for (agent, finding) in said {
-        let Some(said) = &finding.recommendation else { continue };
-        let spelling = *spelled.entry(plain::words(said)).or_insert(said);
+    for (agent, finding) in findings {
+        let Some(recommendation) = &finding.recommendation else { continue };
+        let spelling = *spelled.entry(plain::words(recommendation)).or_insert(recommendation);
         positions.push(position(agent, finding, spelling));
     }
     if spelled.len() < 2 {
         return Vec::new();
     }
-    let places: Vec<usize> = spelled.values().filter_map(|said| words.recommendation(said)).collect();
+    let places: Vec<usize> = spelled.values().filter_map(|recommendation| words.recommendation(recommendation)).collect();
     let steps = words.recommendations.len().saturating_sub(1) as f64;
     let size = match (places.iter().min(), places.iter().max()) {
         (Some(least), Some(most)) if most > least => f64::midpoint(1.0, (most - least) as f64 / steps),
@@ -158,9 +158,9 @@ fn categorical(words: &Vocabulary, said: &Said<'_>) -> Vec<Found> {
     vec![("what to do".to_owned(), "recommendation".to_owned(), size, positions)]
 }
 
-fn factual(said: &Said<'_>) -> Vec<Found> {
+fn factual(findings: &LatestFindings<'_>) -> Vec<Detected> {
     let mut facts: BTreeMap<String, (String, Vec<(Value, Position)>)> = BTreeMap::new();
-    for (agent, finding) in said {
+    for (agent, finding) in findings {
         for (name, value) in &finding.facts {
             let (_, held) = facts.entry(plain::words(name)).or_insert_with(|| (name.clone(), Vec::new()));
             if held.iter().all(|(_, known)| known.agent != *agent) {
@@ -171,7 +171,7 @@ fn factual(said: &Said<'_>) -> Vec<Found> {
     let conflict = |(name, held): (String, Vec<(Value, Position)>)| {
         let (values, mut positions): (Vec<Value>, Vec<Position>) = held.into_iter().unzip();
         let keys = plain::keys(&values);
-        // Who says the same has the same words.
+        // Equal values are given the same spelling.
         for at in 0..keys.len() {
             if let Some(first) = keys[..at].iter().position(|key| *key == keys[at]) {
                 positions[at].position = positions[first].position.clone();
@@ -183,7 +183,7 @@ fn factual(said: &Said<'_>) -> Vec<Found> {
     facts.into_values().filter_map(conflict).collect()
 }
 
-/// How sure the surest agent of the second surest side is.
+/// Highest confidence on the second most confident side.
 #[allow(clippy::cast_precision_loss)]
 fn certainty(positions: &[Position]) -> f64 {
     let stated: Vec<f64> = positions.iter().filter_map(|position| position.confidence).collect();
@@ -199,7 +199,7 @@ fn certainty(positions: &[Position]) -> f64 {
 }
 
 impl Conflict {
-    /// The different positions, in the order in which they first appear.
+    /// Distinct positions, in order of first appearance.
     #[must_use]
     pub fn sides(&self) -> Vec<PositionValue> {
         let mut sides: Vec<PositionValue> = Vec::new();
@@ -211,7 +211,7 @@ impl Conflict {
         sides
     }
 
-    /// Whether it is about a number.
+    /// Whether the conflict is about a number.
     #[must_use]
     pub fn is_numeric(&self) -> bool {
         self.kind == Kind::Numeric

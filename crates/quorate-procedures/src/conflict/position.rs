@@ -1,4 +1,4 @@
-//! What an agent holds in a conflict.
+//! Positions of agents in a conflict.
 
 use std::fmt;
 
@@ -9,18 +9,18 @@ use super::Kind;
 use crate::finding::{SCORE_MAX, Vocabulary, Wrong, steady};
 use crate::{finding, plain};
 
-/// The value of a position: a JSON number in a numeric conflict, a text in every other.
+/// Value of a position: a JSON number in a numeric conflict, a string in every other.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum PositionValue {
     /// In a numeric conflict.
     Number(f64),
-    /// In every other conflict. Agents that hold the same have the same text.
+    /// In every other conflict. Agents that hold the same position have the same text.
     Text(String),
 }
 
 impl PositionValue {
-    /// The number, also of a text that is one.
+    /// Returns the number, also from a text that contains one.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -33,7 +33,7 @@ impl PositionValue {
 impl Serialize for PositionValue {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            // As people write it: 35, not 35.0.
+            // Serialised as 35, not 35.0.
             #[allow(clippy::cast_possible_truncation, reason = "whole and within SCORE_MAX")]
             Self::Number(value) if value.fract() == 0.0 && value.abs() <= SCORE_MAX => {
                 to.serialize_i64(*value as i64)
@@ -92,54 +92,54 @@ impl PartialEq<&str> for PositionValue {
     }
 }
 
-/// What an agent holds, how surely and why.
+/// Position of an agent, with confidence and reason.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Position {
-    /// Who.
+    /// The agent.
     pub agent: String,
-    /// What. Agents that hold the same have the same value here.
+    /// Value of the position. Agents that hold the same position have the same value here.
     pub position: PositionValue,
-    /// How surely, from 0 to 1; nothing if it does not say.
+    /// Confidence from 0 to 1, if stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// Why.
+    /// Reason that the agent gives.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
 
-/// What is there, as a position.
+/// Position that an item is present.
 pub(crate) const PRESENT: &str = "present";
-/// What is not there, as a position.
+/// Position that an item is absent.
 pub(crate) const ABSENT: &str = "absent";
 
-/// What an agent said in a discussion, as a position: in the spelling of those who hold the same, `known`.
+/// Parses a position stated in a discussion. If it equals one of the `known` positions, that spelling is used.
 ///
 /// # Errors
-/// When nobody can hold that in such a conflict.
+/// If the value is not a valid position in this kind of conflict.
 pub fn read(
     kind: Kind,
-    said: &Value,
+    value: &Value,
     known: &[PositionValue],
     words: &Vocabulary,
 ) -> Result<PositionValue, Wrong> {
     const PATH: &str = "revised_position";
-    let text = match said {
+    let text = match value {
         Value::String(text) => text.trim().to_owned(),
-        Value::Number(_) | Value::Bool(_) => plain::text(said),
-        _ => return Err(Wrong::new(PATH, "is neither a text nor a number nor true or false")),
+        Value::Number(_) | Value::Bool(_) => plain::text(value),
+        _ => return Err(Wrong::new(PATH, "must be a string, a number or a boolean")),
     };
     finding::check_name(PATH, &text)?;
     let in_list = |list: &[String]| {
-        let place = list.iter().position(|one| plain::words(one) == plain::words(&text));
-        place.map(|at| list[at].clone()).ok_or_else(|| finding::not_in(PATH, &text, list))
+        let index = list.iter().position(|one| plain::words(one) == plain::words(&text));
+        index.map(|index| list[index].clone()).ok_or_else(|| finding::not_in(PATH, &text, list))
     };
     let known: Vec<String> = known.iter().map(ToString::to_string).collect();
     let text = match kind {
         Kind::Numeric => {
-            return match plain::amount(said) {
+            return match plain::amount(value) {
                 Some(amount) if amount.abs() <= SCORE_MAX => Ok(PositionValue::Number(steady(amount))),
-                Some(_) => Err(Wrong::new(PATH, format!("is not within -{SCORE_MAX} and {SCORE_MAX}"))),
-                None => Err(Wrong::new(PATH, format!("is `{text}`, not a number"))),
+                Some(_) => Err(Wrong::new(PATH, format!("must be between -{SCORE_MAX} and {SCORE_MAX}"))),
+                None => Err(Wrong::new(PATH, format!("must be a number, is `{text}`"))),
             };
         }
         Kind::Presence => in_list(&[PRESENT.to_owned(), ABSENT.to_owned()])?,

@@ -1,4 +1,4 @@
-//! Each of the five kinds, what is none, and in which order they come.
+//! The five kinds of conflict, what is not a conflict, and their order.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -13,7 +13,7 @@ fn words() -> Vocabulary {
 }
 
 fn finding(value: serde_json::Value) -> Finding {
-    crate::finding::read(value.to_string().as_bytes(), &words()).expect("sound")
+    crate::finding::read(value.to_string().as_bytes(), &words()).expect("a valid finding")
 }
 
 fn found(findings: &[(&str, serde_json::Value)]) -> Vec<Conflict> {
@@ -48,7 +48,7 @@ fn a3_scores_more_than_20_apart_are_a_conflict() {
 }
 
 #[test]
-fn a3_what_is_relied_on_and_was_not_found_is_a_conflict() {
+fn a3_an_item_relied_on_but_not_found_is_a_conflict() {
     let extractor = json!({"summary":"s","confidence":0.9,"found":["Governing Law"]});
     let relies = json!({"summary":"s","confidence":0.6,"relies_on":["indemnification","governing_law"]});
     check(
@@ -57,7 +57,7 @@ fn a3_what_is_relied_on_and_was_not_found_is_a_conflict() {
             0.360 presence:indemnification [is "indemnification" there?] clause_extractor absent 0.9, a present 0.6, b present 0.6
         "#]],
     );
-    // Nobody looked: nothing can be said, and that is noted.
+    // Without a search result the rule cannot be applied; the missing agent is reported.
     assert!(found(&[("a", relies.clone())]).is_empty());
     let relies = finding(relies);
     assert_eq!(unchecked(&Rule::contract(), &[("a", &relies)]), ["clause_extractor"]);
@@ -80,7 +80,7 @@ fn a3_the_same_issue_of_different_severity_is_a_conflict() {
 }
 
 #[test]
-fn a3_different_recommendations_are_a_conflict_and_the_further_apart_the_worse() {
+fn a3_different_recommendations_are_a_conflict_and_distance_raises_its_size() {
     let said = |what: &str| json!({"summary":"s","confidence":0.8,"recommendation":what});
     check(
         &[("a", said("sign as is")), ("b", said("do_not_sign")), ("c", said("Sign as is"))],
@@ -97,7 +97,7 @@ fn a3_different_recommendations_are_a_conflict_and_the_further_apart_the_worse()
 }
 
 #[test]
-fn a3_different_facts_are_a_conflict_but_not_their_dress() {
+fn a3_different_facts_are_a_conflict_but_formats_are_not() {
     let said =
         |fee: serde_json::Value, start: &str| json!({"summary":"s","facts":{"fee":fee,"Start date":start}});
     check(
@@ -118,7 +118,7 @@ fn a3_different_facts_are_a_conflict_but_not_their_dress() {
 }
 
 #[test]
-fn a3_what_the_same_author_says_later_is_an_update() {
+fn a3_a_later_finding_replaces_the_earlier_one() {
     let said = |what: &str| json!({"summary":"s","recommendation":what});
     check(&[("a", said("sign as is")), ("a", said("do not sign"))], &expect![""]);
     check(&[("a", said("sign as is")), ("b", said("do not sign")), ("a", said("do not sign"))], &expect![""]);

@@ -1,11 +1,11 @@
-//! How far voters agree: one closed set of verdicts with their numbers, computed in one place from a [`Tally`].
+//! Degree of agreement between voters: a closed set of verdicts with their numbers, computed from a [`Tally`].
 //!
-//! | verdict | holds when | as text |
+//! | verdict | condition | as text |
 //! |---|---|---|
 //! | `unanimous` | at least two ballots, all for the same choice | `unanimous` |
 //! | `majority` | more than half of the ballots are for the winner | `majority 4 of 5` |
 //! | `contested` | the winner has at most half of the ballots | `contested: 1 of 3, by weight` |
-//! | `tied` | several choices share the first place, and no declared tie-break decides | `tied` |
+//! | `tied` | several choices are tied for first place, and no declared tie-break decides | `tied` |
 //! | `not_comparable` | fewer than two ballots | `not comparable (no recommendations given)` |
 
 use std::fmt;
@@ -14,65 +14,65 @@ use serde::{Deserialize, Serialize};
 
 use super::{Rule, Tally, TieBreak};
 
-/// How far the voters on one question agree.
+/// Degree of agreement between the voters on one question.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "level", rename_all = "snake_case")]
 pub enum Agreement {
-    /// All hold the same.
+    /// All voters hold the same position.
     Unanimous {
-        /// How many hold it.
+        /// Number of voters for the winner.
         held: usize,
-        /// How many hold anything.
+        /// Number of ballots.
         of: usize,
     },
-    /// More than half hold what won.
+    /// More than half of the voters are for the winner.
     Majority {
-        /// How many hold it.
+        /// Number of voters for the winner.
         held: usize,
-        /// How many hold anything.
+        /// Number of ballots.
         of: usize,
         /// The declared tie-break that decided, if there was a tie.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tie_break: Option<TieBreak>,
     },
-    /// At most half hold what won: the way of counting decided.
+    /// At most half of the voters are for the winner: the voting rule decided.
     Contested {
-        /// How many hold it.
+        /// Number of voters for the winner.
         held: usize,
-        /// How many hold anything.
+        /// Number of ballots.
         of: usize,
-        /// The rule that named it the winner.
+        /// The rule that determined the winner.
         rule: Rule,
         /// The declared tie-break that decided, if there was a tie.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tie_break: Option<TieBreak>,
     },
-    /// Nothing won.
+    /// There is no winner.
     Tied {
-        /// The choices that share the first place.
+        /// The choices tied for first place.
         between: Vec<String>,
-        /// How many hold anything.
+        /// Number of ballots.
         of: usize,
     },
-    /// There is nothing to compare.
+    /// There are no positions to compare.
     NotComparable {
-        /// Why.
+        /// Reason why positions cannot be compared.
         reason: Incomparable,
     },
 }
 
-/// Why positions cannot be compared.
+/// Reason why positions cannot be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Incomparable {
     /// No agent gave a recommendation.
     NoRecommendations,
-    /// There is a single position.
+    /// There is only one position.
     OnePosition,
 }
 
 impl Agreement {
-    /// The verdict on a count; `None` where there was no ballot to count.
+    /// Derives the verdict from a tally; `None` if there were no ballots.
     #[must_use]
     pub fn of(tally: Option<&Tally>) -> Self {
         let Some(tally) = tally else {

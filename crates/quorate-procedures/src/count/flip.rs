@@ -1,8 +1,8 @@
-//! What would change the outcome: the smallest set of voters who, had they chosen another named choice with the same confidence, would
-//! have made that choice win. A tie is no win unless the declared tie-break decides it.
+//! Pivotal voters: the smallest set of voters who could have changed the outcome by choosing another named choice with the same
+//! confidence. A tie does not count as a win unless the declared tie-break decides it.
 //!
-//! Sets are tried by size, so the first that suffices is a smallest one. The number of counts is bounded: where no set was found within
-//! [`COUNTS_MAX`], voters are moved one after the other until the choice wins, and the result is marked as not the smallest.
+//! Sets are tried in order of size, so the first that suffices is a smallest one. The number of tallies is bounded: if no set was
+//! found within [`TALLIES_MAX`], voters are moved one by one until the choice wins, and the result is marked as possibly not minimal.
 
 use std::cmp::Reverse;
 
@@ -10,25 +10,25 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ballot, Counting, Question, Rule, Tally, score, tally};
 
-/// How many counts are made in search of the smallest set. Covers all sets of up to 8 voters with 8 choices.
-const COUNTS_MAX: usize = 2_000;
+/// Maximum number of tallies in the search for the smallest set. Covers all sets of up to 8 voters with 8 choices.
+const TALLIES_MAX: usize = 2_000;
 
-/// Some voters who, had they chosen otherwise, would have changed the outcome.
+/// A set of voters who could have changed the outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Flip {
-    /// What would have won.
+    /// The choice that would have won.
     pub to: String,
-    /// Had these chosen it.
+    /// The voters who would have had to choose it.
     pub voters: Vec<String>,
-    /// Whether no smaller set of voters would do; `false` where the search was cut short.
+    /// Whether no smaller set suffices; `false` if the search was cut short.
     pub smallest: bool,
 }
 
-/// The smallest change that makes another choice win the question at `index`; `None` where no other choice was named.
+/// Finds the smallest set of voters who can make another choice win the question at `index`; `None` if no other choice was named.
 #[must_use]
 pub fn flip(counting: impl Into<Counting>, questions: &[Question], index: usize) -> Option<Flip> {
     let counting = counting.into();
-    // Only `reliability` looks at the other questions.
+    // Only `reliability` depends on the other questions.
     let (questions, index) = match counting.rule {
         Rule::Reliability => (questions.to_vec(), index),
         _ => (vec![questions.get(index)?.clone()], 0),
@@ -39,22 +39,22 @@ pub fn flip(counting: impl Into<Counting>, questions: &[Question], index: usize)
     let rivals: Vec<&str> = rivals.filter(|choice| Some(*choice) != winner).collect();
     let movers = movers(&questions[index].ballots, &counted);
     let search = Search { counting, questions: &questions, index };
-    let mut counts_left = COUNTS_MAX / questions.len().max(1);
+    let mut tallies_left = TALLIES_MAX / questions.len().max(1);
     for size in 1..=movers.len() {
-        // The rival with the greatest share comes first: of equals it is the closest.
+        // The rival with the greatest share comes first: among equals it is the closest.
         for rival in &rivals {
-            let able: Vec<usize> = search.able(&movers, rival);
+            let movable: Vec<usize> = search.movable(&movers, rival);
             let mut set: Vec<usize> = (0..size).collect();
-            while size <= able.len() {
-                if counts_left == 0 {
-                    return search.one_by_one(&rivals, &movers);
+            while size <= movable.len() {
+                if tallies_left == 0 {
+                    return search.greedy(&rivals, &movers);
                 }
-                counts_left -= 1;
-                let chosen: Vec<usize> = set.iter().map(|at| able[*at]).collect();
+                tallies_left -= 1;
+                let chosen: Vec<usize> = set.iter().map(|at| movable[*at]).collect();
                 if search.wins(rival, &chosen) {
                     return Some(search.flip(rival, &chosen, true));
                 }
-                if !next_set(&mut set, able.len()) {
+                if !next_set(&mut set, movable.len()) {
                     break;
                 }
             }
@@ -63,7 +63,7 @@ pub fn flip(counting: impl Into<Counting>, questions: &[Question], index: usize)
     None
 }
 
-/// All voters: those of the winner first, within each group the surest first.
+/// All voters: those of the winner first; within each group by confidence, descending.
 fn movers(ballots: &[Ballot], counted: &Tally) -> Vec<usize> {
     let weights = score::weights(&ballots.iter().collect::<Vec<_>>());
     let mut movers: Vec<usize> = (0..ballots.len()).collect();
@@ -75,7 +75,7 @@ fn movers(ballots: &[Ballot], counted: &Tally) -> Vec<usize> {
     movers
 }
 
-/// The next set of as many indices below `count`, in lexicographic order.
+/// Advances to the next set of the same size of indices below `count`, in lexicographic order.
 fn next_set(set: &mut [usize], count: usize) -> bool {
     let size = set.len();
     let Some(at) = (0..size).rev().find(|at| set[*at] < count - size + at) else { return false };
@@ -93,8 +93,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Those who do not hold the rival already.
-    fn able(&self, movers: &[usize], rival: &str) -> Vec<usize> {
+    /// Voters who do not hold the rival's position already.
+    fn movable(&self, movers: &[usize], rival: &str) -> Vec<usize> {
         let ballots = &self.questions[self.index].ballots;
         movers.iter().copied().filter(|at| ballots[*at].choice != rival).collect()
     }
@@ -121,12 +121,12 @@ impl Search<'_> {
         Flip { to: rival.to_owned(), voters, smallest }
     }
 
-    /// A set that suffices. What all choose wins under every rule, so there is one for every rival.
-    fn one_by_one(&self, rivals: &[&str], movers: &[usize]) -> Option<Flip> {
+    /// Finds a sufficient set by moving voters one by one. A unanimous choice wins under every rule, so every rival has one.
+    fn greedy(&self, rivals: &[&str], movers: &[usize]) -> Option<Flip> {
         let enough = rivals.iter().filter_map(|rival| {
-            let able = self.able(movers, rival);
-            let size = (1..=able.len()).find(|size| self.wins(rival, &able[..*size]))?;
-            Some(self.flip(rival, &able[..size], false))
+            let movable = self.movable(movers, rival);
+            let size = (1..=movable.len()).find(|size| self.wins(rival, &movable[..*size]))?;
+            Some(self.flip(rival, &movable[..size], false))
         });
         enough.min_by_key(|flip| flip.voters.len())
     }

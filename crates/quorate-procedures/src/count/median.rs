@@ -1,22 +1,22 @@
-//! Numbers are not chosen, they are merged: the median, weighted by confidence.
+//! Numbers are merged instead of voted on: the median, weighted by confidence.
 //!
-//! Half of all confidence stands behind values up to it and half behind values from it on, so one voter with a wild number moves it
-//! no further than to its neighbour. A ballot without a confidence counts as in [`super`].
+//! Half of the total confidence lies at or below the median and half at or above it, so a single outlier moves it no further than
+//! to the neighbouring value. A ballot without a confidence is weighted as in [`super`].
 
 use serde::{Deserialize, Serialize};
 
-/// What several numbers come to.
+/// Weighted median of several numbers, with their range.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Merged {
-    /// The weighted median; in the middle of the two where exactly half of the weight stands on each side.
+    /// The weighted median; the midpoint of two values if exactly half of the weight lies on each side.
     pub value: f64,
-    /// The least that was said.
+    /// The smallest value.
     pub low: f64,
-    /// The most that was said.
+    /// The greatest value.
     pub high: f64,
 }
 
-/// Merges values with their weights. Nothing without values. Weights that are all 0 count as equal.
+/// Computes the weighted median of `(value, weight)` pairs; `None` without values. If all weights are 0 they count as equal.
 #[must_use]
 pub fn merge(values: &[(f64, f64)]) -> Option<Merged> {
     let mut values: Vec<(f64, f64)> = values.iter().copied().filter(|(value, _)| value.is_finite()).collect();

@@ -1,19 +1,21 @@
-//! Voters judged by their answers: each voter's confusion matrix and the answers are estimated together, over all questions, by
-//! expectation-maximisation (Dawid and Skene, 1979). No stated confidence is needed, and none is looked at.
+//! Estimates the reliability of voters: each voter's confusion matrix and the correct answers are estimated together, over all
+//! questions, by expectation-maximisation (Dawid and Skene, 1979). Stated confidences are not used.
 //!
-//! What can be right on a question is what somebody named on it. Probabilities begin as the shares of votes. Then, in turns:
+//! The candidates of a question are the choices named on it. Their probabilities start as vote shares. Then the steps alternate:
 //!
-//! - *maximise*: count, weighted by those probabilities, how often each voter says `s` where `t` is right, and how often `t` is right;
-//! - *expect*: the probability of each choice is (how often it is right) × the product over the voters of (how often they say
-//!   what they said where it is right).
+//! - *maximise*: estimate, weighted by those probabilities, how often each voter answers `s` where `t` is correct, and how often
+//!   `t` is correct;
+//! - *expect*: the probability of each choice is its prior times the product over the voters of the probability of their answer,
+//!   given that the choice is correct.
 //!
-//! **Smoothing**, so that a few questions do not make a voter infallible and rare words can be judged at all: a voter's row for `t` has
-//! [`ROW`] pseudo-ballots of its accuracy `a` (`a` on the diagonal, the rest evenly over what is named beside `t` anywhere), and `a` is
-//! its share of right answers with [`PRIOR`] pseudo-ballots of [`ACCURACY`]. Each `t` begins with one pseudo-question. So with many
-//! questions over few choices it is the confusion matrix that counts, and over choices that never come again the voter's accuracy.
+//! **Smoothing** prevents a few questions from making a voter infallible, and handles rare labels: a voter's row for `t` contains
+//! [`ROW_PSEUDO_BALLOTS`] pseudo-ballots of its accuracy `a` (`a` on the diagonal, the rest evenly over the labels that occur together
+//! with `t` on any question), and `a` is the voter's share of correct answers with [`ACCURACY_PSEUDO_BALLOTS`] pseudo-ballots of
+//! [`PRIOR_ACCURACY`]. Each `t` starts with one pseudo-question. With many questions over few choices the confusion matrix
+//! dominates; with choices that never repeat the voter's accuracy does.
 //!
-//! It ends when no probability moves by more than [`STILL`], at the latest after [`TURNS`]. Names are put in order first, so nothing depends
-//! on the order of what came in.
+//! The iteration ends when no probability changes by more than [`TOLERANCE`], at the latest after [`ITERATIONS_MAX`]. Names are sorted
+//! first, so the result does not depend on the order of the input.
 
 #[cfg(test)]
 mod tests;
@@ -26,34 +28,34 @@ use super::Question;
 pub const ROW: f64 = 4.0;
 /// Pseudo-ballots in a voter's accuracy.
 pub const PRIOR: f64 = 8.0;
-/// How often a voter is right of whom nothing is known.
+/// Assumed accuracy of a voter without any ballots.
 pub const ACCURACY: f64 = 0.7;
-/// A turn that moves every probability by less than this is the last.
+/// Convergence threshold: the iteration ends when every probability changes by less than this.
 pub const STILL: f64 = 1e-5;
-/// The most turns there are.
+/// Maximum number of iterations.
 pub const TURNS: usize = 300;
 
-/// What was learnt.
+/// Result of the estimation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Learnt {
-    /// For each question, as they were given, its choices with their probabilities.
+    /// For each question, in input order, its choices with their probabilities.
     pub shares: Vec<Vec<(String, f64)>>,
-    /// Each voter, in the order of their names.
+    /// The voters, ordered by name.
     pub voters: Vec<Voter>,
-    /// How many turns it took.
+    /// Number of iterations.
     pub turns: usize,
-    /// Whether it had come to rest by then.
+    /// Whether the estimation converged.
     pub settled: bool,
 }
 
-/// A voter as its answers show it.
+/// Estimated reliability of a voter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Voter {
-    /// Its name.
+    /// Name of the voter.
     pub name: String,
-    /// How often it is right.
+    /// Estimated probability that an answer is correct.
     pub accuracy: f64,
-    /// What is right, what it says then, how often: the cells of its confusion matrix for which there is a ballot.
+    /// Cells of the confusion matrix that have ballots: correct choice, given answer, probability.
     pub confusion: Vec<(String, String, f64)>,
 }
 
@@ -63,33 +65,33 @@ struct Cell {
     row: usize,
     right: bool,
     truth: u32,
-    said: u32,
+    answer: u32,
 }
 
-/// The ballots as numbers.
+/// The ballots in numeric form.
 struct Data<'a> {
     voters: Vec<&'a str>,
     labels: Vec<&'a str>,
-    /// For each question the labels that were named, in order.
+    /// For each question the labels named on it, sorted.
     candidates: Vec<Vec<u32>>,
-    /// For each question and ballot, the cell of each candidate, one after the other.
+    /// For each question and ballot, the cell of each candidate, consecutively.
     marks: Vec<Vec<u32>>,
     cells: Vec<Cell>,
-    /// The truth that each row is about.
+    /// The correct label of each row.
     rows: Vec<u32>,
-    /// How many labels are named beside each label, itself included.
-    beside: Vec<f64>,
-    /// How many ballots each voter cast.
+    /// Number of labels that occur together with each label, itself included.
+    co_occurring: Vec<f64>,
+    /// Number of ballots of each voter.
     cast: Vec<f64>,
-    /// The questions in the order of their names.
+    /// Question indices, ordered by name.
     order: Vec<usize>,
 }
 
-/// Learns what the voters are worth and what is right. Each question has been checked.
+/// Estimates the reliability of the voters and the correct answers. The questions must have been checked.
 #[must_use]
 pub fn learn(questions: &[Question]) -> Learnt {
     let data = Data::of(questions);
-    let mut right = data.first_guess(questions);
+    let mut right = data.vote_shares(questions);
     let mut turns = 0;
     let mut settled = false;
     let mut model = data.maximise(&right);
@@ -109,12 +111,12 @@ pub fn learn(questions: &[Question]) -> Learnt {
     Learnt { shares, voters: data.voters_of(&model), turns, settled }
 }
 
-/// What holds in one turn.
+/// Parameters of one iteration.
 struct Model {
     accuracy: Vec<f64>,
-    /// ln of each cell.
+    /// Natural logarithm of each cell.
     cells: Vec<f64>,
-    /// ln of how often each label is right.
+    /// Natural logarithm of the prior of each label.
     labels: Vec<f64>,
 }
 
@@ -127,7 +129,7 @@ impl<'a> Data<'a> {
         let mut order: Vec<usize> = (0..questions.len()).collect();
         order.sort_by(|a, b| questions[*a].name.cmp(&questions[*b].name));
         let mut data = Self {
-            beside: vec![0.0; labels.len()],
+            co_occurring: vec![0.0; labels.len()],
             cast: vec![0.0; voters.len()],
             candidates: vec![Vec::new(); questions.len()],
             marks: vec![Vec::new(); questions.len()],
@@ -147,16 +149,16 @@ impl<'a> Data<'a> {
             let named: Vec<u32> = named.into_iter().collect();
             pairs.extend(named.iter().flat_map(|a| named.iter().map(move |b| (*a, *b))));
             for ballot in ballots {
-                let (voter, said) = (voter_of[ballot.voter.as_str()], label_of[ballot.choice.as_str()]);
+                let (voter, answer) = (voter_of[ballot.voter.as_str()], label_of[ballot.choice.as_str()]);
                 data.cast[voter as usize] += 1.0;
                 for truth in &named {
-                    let cell = *cell_of.entry((voter, *truth, said)).or_insert_with(|| {
+                    let cell = *cell_of.entry((voter, *truth, answer)).or_insert_with(|| {
                         let row = *row_of.entry((voter, *truth)).or_insert_with(|| {
                             data.rows.push(*truth);
                             (data.rows.len() - 1) as u32
                         });
-                        let (voter, row, right) = (voter as usize, row as usize, *truth == said);
-                        data.cells.push(Cell { voter, row, right, truth: *truth, said });
+                        let (voter, row, right) = (voter as usize, row as usize, *truth == answer);
+                        data.cells.push(Cell { voter, row, right, truth: *truth, answer });
                         (data.cells.len() - 1) as u32
                     });
                     data.marks[index].push(cell);
@@ -165,13 +167,13 @@ impl<'a> Data<'a> {
             data.candidates[index] = named;
         }
         for (label, _) in pairs {
-            data.beside[label as usize] += 1.0;
+            data.co_occurring[label as usize] += 1.0;
         }
         data
     }
 
-    /// The shares of votes.
-    fn first_guess(&self, questions: &[Question]) -> Vec<Vec<f64>> {
+    /// Vote shares as the initial probabilities.
+    fn vote_shares(&self, questions: &[Question]) -> Vec<Vec<f64>> {
         let guess = |(candidates, question): (&Vec<u32>, &Question)| {
             let votes = |label: &u32| {
                 let name = self.labels[*label as usize];
@@ -209,7 +211,7 @@ impl<'a> Data<'a> {
             .collect();
         let cell = |(cell, count): (&Cell, f64)| {
             let accuracy = accuracy[cell.voter];
-            let others = (self.beside[cell.truth as usize] - 1.0).max(1.0);
+            let others = (self.co_occurring[cell.truth as usize] - 1.0).max(1.0);
             let expected = if cell.right { accuracy } else { (1.0 - accuracy) / others };
             ((count + ROW * expected) / (rows[cell.row] + ROW)).ln()
         };
@@ -236,8 +238,8 @@ impl<'a> Data<'a> {
         let mut confusion: BTreeMap<usize, Vec<(String, String, f64)>> = BTreeMap::new();
         for (cell, value) in self.cells.iter().zip(&model.cells) {
             let name = |label: u32| self.labels[label as usize].to_owned();
-            let told = (name(cell.truth), name(cell.said), value.exp());
-            confusion.entry(cell.voter).or_default().push(told);
+            let cell = (name(cell.truth), name(cell.answer), value.exp());
+            confusion.entry(cell.voter).or_default().push(cell);
         }
         let voter = |(at, name): (usize, &&str)| {
             let mut confusion = confusion.remove(&at).unwrap_or_default();
@@ -248,7 +250,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// The names in order, and the number of each.
+/// Sorts names and numbers them.
 #[allow(clippy::cast_possible_truncation)]
 fn numbered<'a>(names: impl Iterator<Item = &'a str>) -> (Vec<&'a str>, HashMap<&'a str, u32>) {
     let names: BTreeSet<&str> = names.collect();

@@ -1,13 +1,13 @@
-//! The rules that look at one question alone: majority, confidence, log-odds, borda.
+//! Rules that score each question on its own: majority, confidence, log-odds, borda.
 
 use std::collections::BTreeMap;
 
 use super::{Ballot, Rule};
 
-/// Confidences are kept this far from certainty, so that one voter cannot rule out a choice for ever.
-const SUREST: f64 = 0.99;
+/// Upper bound of a confidence for log odds; its complement is the lower bound. It keeps one voter from ruling out a choice.
+const CONFIDENCE_MAX: f64 = 0.99;
 
-/// Every choice with its share. The ballots are in the order of their voters.
+/// Computes the share of every choice. The ballots must be ordered by voter.
 pub(super) fn shares(rule: Rule, ballots: &[&Ballot]) -> Vec<(String, f64)> {
     let weights = weights(ballots);
     let mut scores: BTreeMap<&str, f64> = BTreeMap::new();
@@ -20,7 +20,7 @@ pub(super) fn shares(rule: Rule, ballots: &[&Ballot]) -> Vec<(String, f64)> {
     let choices = scores.len();
     for (ballot, weight) in ballots.iter().zip(weights) {
         match rule {
-            Rule::Borda => give_points(ballot, &mut scores),
+            Rule::Borda => add_borda_points(ballot, &mut scores),
             Rule::LogOdds => {
                 *scores.entry(&ballot.choice).or_default() += log_odds(weight, choices.max(2));
             }
@@ -29,10 +29,10 @@ pub(super) fn shares(rule: Rule, ballots: &[&Ballot]) -> Vec<(String, f64)> {
         }
     }
     let named = scores.into_iter().map(|(choice, score)| (choice.to_owned(), score)).collect();
-    if rule == Rule::LogOdds { probabilities(named) } else { parts(named) }
+    if rule == Rule::LogOdds { probabilities(named) } else { normalise(named) }
 }
 
-/// What each ballot is sure of; the mean of the others for one that does not say, 1 if none does.
+/// Weight of each ballot: its confidence; the mean of the stated ones if omitted, or 1 if none is stated.
 pub(crate) fn weights(ballots: &[&Ballot]) -> Vec<f64> {
     let stated: Vec<f64> = ballots.iter().filter_map(|ballot| ballot.confidence).collect();
     #[allow(clippy::cast_precision_loss)]
@@ -40,37 +40,37 @@ pub(crate) fn weights(ballots: &[&Ballot]) -> Vec<f64> {
     ballots.iter().map(|ballot| ballot.confidence.unwrap_or(mean)).collect()
 }
 
-/// By how much the odds of a choice grow when a voter who is right with this probability names it, out of so many choices.
+/// Log-odds gain of a choice when a voter who is right with this probability names it, among `choices` choices.
 #[allow(clippy::cast_precision_loss)]
 fn log_odds(confidence: f64, choices: usize) -> f64 {
-    let p = confidence.clamp(1.0 - SUREST, SUREST);
+    let p = confidence.clamp(1.0 - CONFIDENCE_MAX, CONFIDENCE_MAX);
     (p * (choices - 1) as f64 / (1.0 - p)).ln()
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn give_points<'a>(ballot: &'a Ballot, scores: &mut BTreeMap<&'a str, f64>) {
+fn add_borda_points<'a>(ballot: &'a Ballot, scores: &mut BTreeMap<&'a str, f64>) {
     let choices = scores.len();
     let alone = [ballot.choice.clone()];
     let ranking = if ballot.ranking.is_empty() { &alone[..] } else { &ballot.ranking[..] };
     for (choice, score) in scores.iter_mut() {
         *score += match ranking.iter().position(|ranked| ranked == choice) {
-            Some(place) => (choices - 1 - place) as f64,
-            // The places that are left, shared: their mean.
+            Some(rank) => (choices - 1 - rank) as f64,
+            // Unranked choices share the remaining ranks: their mean.
             None => (choices - ranking.len() - 1) as f64 / 2.0,
         };
     }
 }
 
-/// Scores as parts of their sum; equal parts if there is nothing to share.
+/// Normalises scores to normalise of their sum; equal normalise if the sum is 0.
 #[allow(clippy::cast_precision_loss)]
-fn parts(scores: Vec<(String, f64)>) -> Vec<(String, f64)> {
+fn normalise(scores: Vec<(String, f64)>) -> Vec<(String, f64)> {
     let (sum, count) = (scores.iter().map(|(_, score)| score).sum::<f64>(), scores.len() as f64);
     let part = |score: f64| if sum > 0.0 { score / sum } else { 1.0 / count };
     scores.into_iter().map(|(choice, score)| (choice, part(score))).collect()
 }
 
-/// Logarithms of odds as probabilities.
+/// Converts log odds to probabilities.
 pub(super) fn probabilities(scores: Vec<(String, f64)>) -> Vec<(String, f64)> {
     let greatest = scores.iter().map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
-    parts(scores.into_iter().map(|(choice, score)| (choice, (score - greatest).exp())).collect())
+    normalise(scores.into_iter().map(|(choice, score)| (choice, (score - greatest).exp())).collect())
 }

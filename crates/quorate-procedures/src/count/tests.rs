@@ -1,4 +1,4 @@
-//! The rules against sums that were done by hand, and what must hold for whatever ballots there are.
+//! The rules against hand-calculated sums, and properties that hold for all ballots.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -24,7 +24,7 @@ fn question(text: &str) -> Question {
 }
 
 fn count(rule: Rule, text: &str) -> Tally {
-    tally(rule, &[question(text)]).expect("countable").remove(0)
+    tally(rule, &[question(text)]).expect("valid ballots").remove(0)
 }
 
 fn near(found: f64, expected: f64) {
@@ -32,7 +32,7 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn a5_majority_counts_heads() {
+fn a5_majority_counts_one_vote_per_ballot() {
     let counted = count(Rule::Majority, "x a 0.1, y a 0.1, z b 0.9");
     assert_eq!((counted.choice.as_deref(), counted.is_tie()), (Some("a"), false));
     near(counted.share(), 2.0 / 3.0);
@@ -40,15 +40,15 @@ fn a5_majority_counts_heads() {
 }
 
 #[test]
-fn a5_confidence_counts_what_voters_are_sure_of() {
+fn a5_confidence_weights_ballots() {
     let counted = count(Rule::Confidence, "x a 0.9, y b 0.5, z b 0.3");
-    assert_eq!(counted.choice.as_deref(), Some("a"), "two who are unsure do not outvote one who is sure");
+    assert_eq!(counted.choice.as_deref(), Some("a"), "two unsure voters do not outvote a confident one");
     near(counted.share(), 0.9 / 1.7);
     near(counted.margin(), 0.1 / 1.7);
 }
 
 #[test]
-fn a5_who_states_no_confidence_counts_as_the_mean_of_the_others() {
+fn a5_a_ballot_without_confidence_has_the_mean_weight() {
     near(count(Rule::Confidence, "x a 0.8, y a, z b 0.6").share(), 1.5 / 2.1);
     near(count(Rule::Confidence, "x a, y a, z b").share(), 2.0 / 3.0);
     near(count(Rule::Confidence, "x a 0, y b 0, z b 0").share(), 0.5);
@@ -62,12 +62,12 @@ fn a5_log_odds_are_probabilities() {
     near(counted.share(), 9.0 / (9.0 + 49.0 / 9.0));
     // Three choices: 0.5·2/0.5 = 2, 0.4·2/0.6 = 4/3, 0.3·2/0.7 = 6/7.
     near(count(Rule::LogOdds, "x a 0.5, y b 0.4, z c 0.3").share(), 2.0 / (2.0 + 4.0 / 3.0 + 6.0 / 7.0));
-    // Nobody is surer than 0.99.
+    // Confidence is capped at 0.99.
     near(count(Rule::LogOdds, "x a 1, y b 0.5").share(), 0.99);
 }
 
 #[test]
-fn a5_borda_finds_what_nobody_minds() {
+fn a5_borda_prefers_the_compromise() {
     let counted = count(Rule::Borda, "v a>b>c, w a>b>c, x a>b>c, y b>c>a, z b>c>a");
     assert_eq!(counted.choice.as_deref(), Some("b"), "a has the majority, but is the last choice of two");
     let shares: Vec<(&str, f64)> =
@@ -80,7 +80,7 @@ fn a5_borda_finds_what_nobody_minds() {
 
 #[test]
 fn n18_a_tie_has_no_winner() {
-    // 0.7 + 0.2 is not 0.9 in binary; it is a tie all the same.
+    // 0.7 + 0.2 is not exactly 0.9 in binary; it is a tie nevertheless.
     let counted = count(Rule::Confidence, "x a 0.9, y b 0.7, z b 0.2");
     assert_eq!((counted.tied.as_slice(), counted.choice), (&["b".into(), "a".into()][..], None));
     for rule in Rule::ALL {
@@ -95,18 +95,18 @@ fn n18_a_tie_has_no_winner() {
 }
 
 #[test]
-fn n18_only_a_declared_tie_break_breaks_a_tie_and_it_is_named() {
+fn n18_only_a_declared_tie_break_breaks_a_tie_and_is_reported() {
     let broken = |tie_break: TieBreak, rule: Rule, text: &str| {
         let mut question = question(text);
         question.options = ["z", "b", "a"].map(str::to_owned).to_vec();
         let counting = Counting { rule, tie_break: Some(tie_break) };
-        let counted = tally(counting, &[question]).expect("countable").remove(0);
-        assert_eq!(counted.tie_break.is_some(), counted.choice.is_some(), "it is named where it decides");
+        let counted = tally(counting, &[question]).expect("valid ballots").remove(0);
+        assert_eq!(counted.tie_break.is_some(), counted.choice.is_some(), "reported if and only if it decides");
         assert!(
             counted.choice.is_none()
                 || counted.choice.as_ref() == counted.shares.first().map(|one| &one.choice)
         );
-        assert!(counted.is_tie(), "a broken tie is shown as well");
+        assert!(counted.is_tie(), "a broken tie is still reported as a tie");
         counted.choice.unwrap_or_default()
     };
     let three = "x a 0.9, y b 0.7, z b 0.2";
@@ -117,15 +117,15 @@ fn n18_only_a_declared_tie_break_breaks_a_tie_and_it_is_named() {
     assert_eq!(broken(TieBreak::MostVoters, Rule::Majority, "x a 0.5, y b 0.6"), "", "one ballot each");
     assert_eq!(broken(TieBreak::HighestConfidence, Rule::Majority, "x a 0.5, y b 0.5"), "");
     let counting = Counting { rule: Rule::Majority, tie_break: Some(TieBreak::LastListed) };
-    let clear = tally(counting, &[question("x a, y a, z b")]).expect("countable").remove(0);
+    let clear = tally(counting, &[question("x a, y a, z b")]).expect("valid ballots").remove(0);
     assert_eq!((clear.choice.as_deref(), clear.tie_break), (Some("a"), None), "there was no tie to break");
     assert_eq!(TieBreak::ALL.map(|one| TieBreak::of_name(one.as_str())), TieBreak::ALL.map(Some));
 }
 
 #[test]
-fn n2_the_words_of_an_agreement_match_its_numbers() {
+fn n2_the_text_of_an_agreement_matches_its_numbers() {
     let words = |counting: Counting, text: &str| {
-        let counted = tally(counting, &[question(text)]).expect("countable").remove(0);
+        let counted = tally(counting, &[question(text)]).expect("valid ballots").remove(0);
         Agreement::of(Some(&counted)).to_string()
     };
     let by = |rule: Rule, text: &str| words(rule.into(), text);
@@ -155,20 +155,20 @@ fn a5_numbers_merge_to_the_weighted_median() {
     assert_eq!(
         merged(&[(10.0, 0.7), (20.0, 0.2), (30.0, 0.5)]),
         Some(15.0),
-        "exactly half, but for the rounding"
+        "exactly half, except for rounding"
     );
     assert_eq!(merged(&[(10.0, 0.0), (20.0, 0.0), (90.0, 0.0)]), Some(20.0));
     assert_eq!(
         merged(&[(10.0, 0.5), (15.0, 0.0), (20.0, 0.5)]),
         Some(15.0),
-        "who is not sure at all is not heard"
+        "a weight of 0 is ignored"
     );
     assert_eq!(merged(&[]), None);
     assert_eq!(merge(&[(5.0, 1.0), (1.0, 0.1)]), Some(Merged { value: 5.0, low: 1.0, high: 5.0 }));
 }
 
 #[test]
-fn a5_the_smallest_change_is_named() {
+fn a5_pivotal_voters_are_the_smallest_set() {
     let of = |rule: Rule, text| flip(rule, &[question(text)], 0);
     let flipped = |to: &str, voters: &[&str]| {
         let voters = voters.iter().map(|voter| (*voter).to_owned()).collect();
@@ -180,15 +180,15 @@ fn a5_the_smallest_change_is_named() {
     assert_eq!(of(Rule::Majority, "u a, v a, w a, x c, y c, z b"), flipped("c", &["u"]));
     assert_eq!(of(Rule::Majority, "x a, y a"), None);
     assert_eq!(of(Rule::Borda, "w a>b, x a>b, y b>a"), flipped("b", &["w"]));
-    // A tie has no winner to defend: whoever changes sides decides.
+    // A tie has no winner to defend: a single voter who changes sides decides.
     assert_eq!(of(Rule::Majority, "x a 0.4, y b 0.6"), flipped("b", &["x"]));
-    // One voter of a third choice does it, where three of the winner's would be needed.
+    // One voter of a third choice suffices, where three of the winner's would be needed.
     let text = "p c 0.55, q b 0.5, r a 0.2, s a 0.2, t a 0.2, u a 0.2, v a 0.2";
     assert_eq!(of(Rule::Confidence, text), flipped("c", &["q"]));
 }
 
 #[test]
-fn a5_a_change_in_a_large_panel_is_one_that_suffices() {
+fn a5_pivotal_voters_of_a_large_panel_suffice_but_may_not_be_minimal() {
     let ballots = (0..60).map(|at| format!("v{at:02} {} 0.5", if at < 40 { "a" } else { "b" }));
     let questions = [question(&ballots.collect::<Vec<_>>().join(", "))];
     let found = flip(Rule::Majority, &questions, 0).expect("b was named");
@@ -196,11 +196,11 @@ fn a5_a_change_in_a_large_panel_is_one_that_suffices() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused() {
+fn invalid_ballots_are_rejected() {
     let wrong =
-        |text: &str| tally(Rule::Confidence, &[question("x a"), question(text)]).expect_err("refused");
-    assert_eq!(wrong("x a 7").1.to_string(), "the confidence of x is 7, not between 0 and 1");
-    assert_eq!(wrong("x a NaN").1.to_string(), "the confidence of x is NaN, not between 0 and 1");
+        |text: &str| tally(Rule::Confidence, &[question("x a"), question(text)]).expect_err("invalid ballots");
+    assert_eq!(wrong("x a 7").1.to_string(), "invalid confidence 7 of voter x: must be between 0 and 1");
+    assert_eq!(wrong("x a NaN").1.to_string(), "invalid confidence NaN of voter x: must be between 0 and 1");
     assert_eq!(wrong("x a, x b"), (1, Uncountable::Twice { voter: "x".into() }));
     assert!(matches!(wrong("x a>b>a").1, Uncountable::RankedTwice { .. }));
     let mut other = question("x a>b");
@@ -212,18 +212,18 @@ fn what_cannot_be_counted_is_refused() {
 fn ballots() -> impl Strategy<Value = Vec<Ballot>> {
     let choice = prop::sample::select(vec!["a", "b", "c", "d"]);
     let confidence = prop::option::of((0_u32..=100).prop_map(|percent| f64::from(percent) / 100.0));
-    prop::collection::vec((choice, confidence), 1..9).prop_map(|said| {
+    prop::collection::vec((choice, confidence), 1..9).prop_map(|votes| {
         let ballot = |(at, (choice, confidence)): (usize, (&str, Option<f64>))| Ballot {
             voter: format!("v{at}"),
             choice: choice.to_owned(),
             confidence,
             ..Ballot::default()
         };
-        said.into_iter().enumerate().map(ballot).collect()
+        votes.into_iter().enumerate().map(ballot).collect()
     })
 }
 
-/// As many as every set of them can be tried.
+/// Few enough ballots to try every set of voters.
 fn few_ballots() -> impl Strategy<Value = Vec<Ballot>> {
     ballots().prop_map(|mut ballots| {
         ballots.truncate(6);
@@ -261,7 +261,7 @@ proptest! {
     #[test]
     fn a5_the_order_of_ballots_and_questions_changes_nothing(questions in questions(), turn in 0_usize..8) {
         for rule in Rule::ALL {
-            let straight = tally(rule, &questions).expect("countable");
+            let straight = tally(rule, &questions).expect("valid ballots");
             let mut turned = questions.clone();
             for question in &mut turned {
                 let by = turn % question.ballots.len();
@@ -269,7 +269,7 @@ proptest! {
                 question.ballots.reverse();
             }
             turned.reverse();
-            let mut counted = tally(rule, &turned).expect("countable");
+            let mut counted = tally(rule, &turned).expect("valid ballots");
             counted.reverse();
             prop_assert_eq!(straight, counted);
         }
@@ -278,7 +278,7 @@ proptest! {
     #[test]
     fn a5_shares_add_up_and_the_winner_has_the_most(questions in questions()) {
         for rule in Rule::ALL {
-            for counted in tally(rule, &questions).expect("countable") {
+            for counted in tally(rule, &questions).expect("valid ballots") {
                 let sum: f64 = counted.shares.iter().map(|share| share.share).sum();
                 prop_assert!((sum - 1.0).abs() < 1e-9);
                 prop_assert!(counted.shares.iter().all(|share| counted.share() >= share.share - TIE));
@@ -289,34 +289,34 @@ proptest! {
     }
 
     #[test]
-    fn a5_what_all_choose_wins_under_every_rule(mut ballots in ballots()) {
+    fn a5_a_unanimous_choice_wins_under_every_rule(mut ballots in ballots()) {
         ballots.iter_mut().for_each(|ballot| ballot.choice = "same".into());
         for rule in Rule::ALL {
-            let counted = tally(rule, &[Question { ballots: ballots.clone(), ..Question::default() }]).expect("countable");
+            let counted = tally(rule, &[Question { ballots: ballots.clone(), ..Question::default() }]).expect("valid ballots");
             prop_assert_eq!(counted[0].choice.as_deref(), Some("same"));
             prop_assert!((counted[0].share() - 1.0).abs() < 1e-9 && !counted[0].is_tie());
         }
     }
 
     #[test]
-    fn a5_only_the_proportions_of_confidences_count(ballots in ballots(), scale in 1_u32..100) {
+    fn a5_only_the_ratios_of_confidences_matter(ballots in ballots(), scale in 1_u32..100) {
         let scale = f64::from(scale) / 100.0;
         let mut scaled = ballots.clone();
         scaled.iter_mut().for_each(|ballot| ballot.confidence = ballot.confidence.map(|sure| sure * scale));
         prop_assume!(ballots.iter().any(|ballot| ballot.confidence.is_some()));
-        let of = |ballots| tally(Rule::Confidence, &[Question { ballots, ..Question::default() }]).expect("countable").remove(0);
+        let of = |ballots| tally(Rule::Confidence, &[Question { ballots, ..Question::default() }]).expect("valid ballots").remove(0);
         let (one, other) = (of(ballots), of(scaled));
         prop_assert_eq!(one.choice, other.choice);
         prop_assert_eq!(one.tied.len(), other.tied.len());
     }
 
     #[test]
-    fn a5_a_flip_is_the_smallest_of_all_sets(ballots in few_ballots(), tie_break in tie_breaks()) {
+    fn a5_pivotal_voters_match_a_brute_force_search(ballots in few_ballots(), tie_break in tie_breaks()) {
         let options = ["d", "b", "a", "c"].map(str::to_owned).to_vec();
         let questions = [Question { options, ballots, ..Question::default() }];
         for rule in Rule::ALL {
             let counting = Counting { rule, tie_break };
-            let winner = |questions: &[Question]| tally(counting, questions).expect("countable").remove(0);
+            let winner = |questions: &[Question]| tally(counting, questions).expect("valid ballots").remove(0);
             let counted = winner(&questions);
             // Brute force: every set of voters, moved to every other choice.
             let mut smallest: Option<usize> = None;
@@ -344,10 +344,10 @@ proptest! {
     }
 
     #[test]
-    fn n2_an_agreement_says_what_the_ballots_say(ballots in ballots(), tie_break in tie_breaks()) {
+    fn n2_an_agreement_matches_the_ballots(ballots in ballots(), tie_break in tie_breaks()) {
         let question = Question { ballots, ..Question::default() };
         for rule in Rule::ALL {
-            let counted = tally(Counting { rule, tie_break }, std::slice::from_ref(&question)).expect("countable").remove(0);
+            let counted = tally(Counting { rule, tie_break }, std::slice::from_ref(&question)).expect("valid ballots").remove(0);
             let voters = |choice: &str| question.ballots.iter().filter(|one| one.choice == choice).count();
             let all = question.ballots.len();
             let held = counted.choice.as_deref().map(voters);

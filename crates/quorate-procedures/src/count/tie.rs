@@ -1,4 +1,4 @@
-//! Tie-breaks. A tie is no decision; it is broken only by the tie-break that a playbook declares.
+//! Tie-breaks. A tie is not a decision; only a tie-break that the playbook declares can break it.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ impl TieBreak {
     pub const ALL: [Self; 4] =
         [Self::MostVoters, Self::HighestConfidence, Self::FirstListed, Self::LastListed];
 
-    /// Its name.
+    /// Name of the tie-break in playbooks and results.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,13 +34,13 @@ impl TieBreak {
         }
     }
 
-    /// The tie-break with this name.
+    /// Returns the tie-break with this name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.as_str() == name)
     }
 
-    /// The choice that wins the tie, if this tie-break tells the tied choices apart.
+    /// The choice that wins the tie, if this tie-break distinguishes the tied choices.
     pub(super) fn winner(self, tied: &[String], options: &[String], ballots: &[&Ballot]) -> Option<String> {
         #[allow(clippy::cast_precision_loss)]
         let voters = |choice: &str| ballots.iter().filter(|one| one.choice == choice).count() as f64;
@@ -49,20 +49,20 @@ impl TieBreak {
             let weighed = ballots.iter().zip(&weights).filter(|(one, _)| one.choice == choice);
             weighed.map(|(_, weight)| *weight).fold(0.0, f64::max)
         };
-        let place = |choice: &String| {
+        let rank = |choice: &String| {
             let listed = options.iter().position(|option| option == choice);
             (listed.unwrap_or(usize::MAX), choice.clone())
         };
         match self {
             Self::MostVoters => only_greatest(tied, voters),
             Self::HighestConfidence => only_greatest(tied, surest),
-            Self::FirstListed => tied.iter().min_by_key(|choice| place(choice)).cloned(),
-            Self::LastListed => tied.iter().max_by_key(|choice| place(choice)).cloned(),
+            Self::FirstListed => tied.iter().min_by_key(|choice| rank(choice)).cloned(),
+            Self::LastListed => tied.iter().max_by_key(|choice| rank(choice)).cloned(),
         }
     }
 }
 
-/// The choice with the greatest value, if no other has the same.
+/// Returns the choice with the greatest value, unless another choice has the same value.
 fn only_greatest(tied: &[String], value: impl Fn(&str) -> f64) -> Option<String> {
     let greatest = tied.iter().map(|choice| value(choice)).fold(f64::NEG_INFINITY, f64::max);
     let mut first = tied.iter().filter(|choice| greatest - value(choice) < super::TIE);

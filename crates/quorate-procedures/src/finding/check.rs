@@ -1,4 +1,4 @@
-//! What an agent wrote, read strictly: what is wrong is said with its place, in words that the agent can act upon.
+//! Strict parsing of answers. Errors name the path of the field and are worded so that the agent can correct its answer.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -7,74 +7,74 @@ use super::{
     ANSWER_BYTES_MAX, Finding, LIST_MAX, NAME_CHARS_MAX, SCORE_MAX, TEXT_CHARS_MAX, Vocabulary, steady,
 };
 
-/// The path of an answer as a whole.
+/// Path of the answer as a whole.
 pub const WHOLE: &str = "answer";
 
-/// What is wrong with an answer, and where: `issues[2].severity: …`.
+/// Validation error of an answer: `issues[2].severity: …`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{path}: {why}")]
 pub struct Wrong {
-    /// The place, as a JSON path; [`WHOLE`] if it is not in one field.
+    /// JSON path of the field; [`ROOT_PATH`] if the error is not about one field.
     pub path: String,
-    /// Why.
+    /// Description of the error.
     pub why: String,
 }
 
 impl Wrong {
-    /// Something wrong at a place.
+    /// Creates an error for a path.
     #[must_use]
     pub fn new(path: impl Into<String>, why: impl Into<String>) -> Self {
         Self { path: path.into(), why: why.into() }
     }
 }
 
-/// Reads an answer of a known shape.
+/// Parses an answer into a given type.
 ///
 /// # Errors
-/// With the place of what does not fit, and when it is too long.
+/// If the answer is too long or does not have the expected shape; the error names the field.
 pub fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
     if body.len() > ANSWER_BYTES_MAX {
-        let why = format!("is {} bytes long, {ANSWER_BYTES_MAX} at most are read", body.len());
+        let why = format!("has {} bytes, at most {ANSWER_BYTES_MAX} are allowed", body.len());
         return Err(Wrong::new(WHOLE, why));
     }
     read_object(body)
 }
 
-/// Reads a JSON object of a known shape, however long.
+/// Parses a JSON object into a given type, without a size limit.
 pub(crate) fn read_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
-    // A list of the fields in their order would do for the parser; not for us.
+    // serde also accepts structs as sequences; reject that.
     if !body.trim_ascii_start().starts_with(b"{") {
-        return Err(Wrong::new(WHOLE, "is no JSON object"));
+        return Err(Wrong::new(WHOLE, "must be a JSON object"));
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let read: T = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         let path = if path == "." || error.inner().is_eof() { WHOLE.to_owned() } else { path };
-        Wrong::new(path, in_words(error.inner()))
+        Wrong::new(path, describe(error.inner()))
     })?;
-    reader.end().map_err(|_| Wrong::new(WHOLE, "there is more after the JSON"))?;
+    reader.end().map_err(|_| Wrong::new(WHOLE, "unexpected data after the JSON object"))?;
     Ok(read)
 }
 
-fn in_words(error: &serde_json::Error) -> String {
-    let said = error.to_string();
-    let bare = said.split(" at line ").next().unwrap_or_default();
+fn describe(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let bare = text.split(" at line ").next().unwrap_or_default();
     match (error.is_data(), error.line()) {
         (true, _) => quorate_core::misread(bare),
-        (false, 1) => format!("is no JSON: {bare} at column {}", error.column()),
-        (false, line) => format!("is no JSON: {bare} at line {line}, column {}", error.column()),
+        (false, 1) => format!("invalid JSON: {bare} at column {}", error.column()),
+        (false, line) => format!("invalid JSON: {bare} at line {line}, column {}", error.column()),
     }
 }
 
-/// Reads a finding and brings its words into the spelling of the vocabulary.
+/// Parses a finding and normalises its words to the spelling of the vocabulary.
 ///
 /// # Errors
-/// With the place of what does not fit.
+/// If a field is invalid; the error names its path.
 pub fn read(body: &[u8], vocabulary: &Vocabulary) -> Result<Finding, Wrong> {
     let mut finding: Finding = read_answer(body)?;
     check_text("summary", &finding.summary)?;
     if finding.summary.trim().is_empty() {
-        return Err(Wrong::new("summary", "is empty"));
+        return Err(Wrong::new("summary", "must not be empty"));
     }
     check_confidence("confidence", finding.confidence)?;
     finding.confidence = finding.confidence.map(steady);
@@ -84,7 +84,7 @@ pub fn read(body: &[u8], vocabulary: &Vocabulary) -> Result<Finding, Wrong> {
         if score.abs() > SCORE_MAX {
             return Err(Wrong::new(
                 format!("scores.{name}"),
-                format!("is not within -{SCORE_MAX} and {SCORE_MAX}"),
+                format!("must be between -{SCORE_MAX} and {SCORE_MAX}"),
             ));
         }
         *score = steady(*score);
@@ -98,14 +98,14 @@ pub fn read(body: &[u8], vocabulary: &Vocabulary) -> Result<Finding, Wrong> {
         }
     }
     check_issues(&mut finding, vocabulary)?;
-    if let Some(said) = &mut finding.recommendation {
-        check_name("recommendation", said)?;
-        let place = vocabulary.recommendation(said);
-        let known = place.map(|place| vocabulary.recommendations[place].clone());
+    if let Some(recommendation) = &mut finding.recommendation {
+        check_name("recommendation", recommendation)?;
+        let index = vocabulary.recommendation(recommendation);
+        let known = index.map(|index| vocabulary.recommendations[index].clone());
         match known {
-            Some(known) => *said = known,
+            Some(known) => *recommendation = known,
             None if vocabulary.recommendations.is_empty() => {}
-            None => return Err(not_in("recommendation", said, &vocabulary.recommendations)),
+            None => return Err(not_in("recommendation", recommendation, &vocabulary.recommendations)),
         }
     }
     Ok(finding)
@@ -118,10 +118,10 @@ fn check_issues(finding: &mut Finding, vocabulary: &Vocabulary) -> Result<(), Wr
         check_text(&path("detail"), &issue.detail)?;
         check_text(&path("evidence"), issue.evidence.as_deref().unwrap_or_default())?;
         check_text(&path("advice"), issue.advice.as_deref().unwrap_or_default())?;
-        let Some(place) = vocabulary.severity(&issue.severity) else {
+        let Some(index) = vocabulary.severity(&issue.severity) else {
             return Err(not_in(&path("severity"), &issue.severity, &vocabulary.severities));
         };
-        issue.severity.clone_from(&vocabulary.severities[place]);
+        issue.severity.clone_from(&vocabulary.severities[index]);
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ fn check_lengths(finding: &Finding) -> Result<(), Wrong> {
     ];
     match lengths.into_iter().find(|(_, length)| *length > LIST_MAX) {
         Some((path, length)) => {
-            Err(Wrong::new(path, format!("has {length} entries, {LIST_MAX} at most are read")))
+            Err(Wrong::new(path, format!("has {length} entries, at most {LIST_MAX} are allowed")))
         }
         None => Ok(()),
     }
@@ -149,49 +149,49 @@ fn check_fact(name: &str, value: &Value) -> Result<(), Wrong> {
     match value {
         Value::String(text) => check_text(&path, text),
         Value::Number(_) | Value::Bool(_) => Ok(()),
-        _ => Err(Wrong::new(path, "is neither a text nor a number nor true or false")),
+        _ => Err(Wrong::new(path, "must be a string, a number or a boolean")),
     }
 }
 
-/// What is no confidence is said to be none.
+/// Checks that a confidence is between 0 and 1.
 pub(crate) fn check_confidence(path: &str, confidence: Option<f64>) -> Result<(), Wrong> {
     match confidence {
         Some(value) if !(0.0..=1.0).contains(&value) => {
-            Err(Wrong::new(path, format!("is {value}, not between 0 and 1")))
+            Err(Wrong::new(path, format!("must be between 0 and 1, is {value}")))
         }
         _ => Ok(()),
     }
 }
 
-/// A name is there and short.
+/// Checks that a name is neither empty nor too long.
 pub(crate) fn check_name(path: &str, name: &str) -> Result<(), Wrong> {
     if crate::plain::words(name).is_empty() {
-        return Err(Wrong::new(path, "is empty"));
+        return Err(Wrong::new(path, "must not be empty"));
     }
     match name.chars().count() {
         length if length > NAME_CHARS_MAX => {
-            Err(Wrong::new(path, format!("has {length} characters, {NAME_CHARS_MAX} at most are read")))
+            Err(Wrong::new(path, format!("has {length} characters, at most {NAME_CHARS_MAX} are allowed")))
         }
         _ => Ok(()),
     }
 }
 
-/// A text is no book.
+/// Checks that a text is not too long.
 pub(crate) fn check_text(path: &str, text: &str) -> Result<(), Wrong> {
     match text.chars().count() {
         length if length > TEXT_CHARS_MAX => {
-            Err(Wrong::new(path, format!("has {length} characters, {TEXT_CHARS_MAX} at most are read")))
+            Err(Wrong::new(path, format!("has {length} characters, at most {TEXT_CHARS_MAX} are allowed")))
         }
         _ => Ok(()),
     }
 }
 
-/// A word that is not in a list, and the list.
-pub(crate) fn not_in(path: &str, said: &str, known: &[String]) -> Wrong {
-    Wrong::new(path, format!("is `{said}`; it may be {}", one_of(known)))
+/// Error for a word that is not in the list of allowed ones.
+pub(crate) fn not_in(path: &str, word: &str, known: &[String]) -> Wrong {
+    Wrong::new(path, format!("must be {}, is `{word}`", one_of(known)))
 }
 
-/// `a`, `b` or `c`.
+/// Formats a list as `a`, `b` or `c`.
 fn one_of(known: &[String]) -> String {
     let quoted: Vec<String> = known.iter().map(|word| format!("`{word}`")).collect();
     match &quoted[..] {

@@ -1,4 +1,4 @@
-//! Findings that pass, and for each that does not, the place and the reason.
+//! Valid findings, and the error for each invalid one.
 
 use expect_test::expect;
 
@@ -10,21 +10,21 @@ fn vocabulary() -> Vocabulary {
 }
 
 #[test]
-fn a2_a_finding_is_read_and_its_words_are_spelled_alike() {
+fn a2_a_finding_is_parsed_and_its_words_are_normalised() {
     let body = br#"{"summary":"s","confidence":0.8,"recommendation":"Do_not sign",
         "issues":[{"topic":"cap","severity":"CRITICAL"}],"scores":{"risk":62},"facts":{"term":24,"auto":true},
         "relies_on":["x"],"found":[],"details":{"free":[1]}}"#;
-    let finding = read(body, &vocabulary()).expect("sound");
+    let finding = read(body, &vocabulary()).expect("a valid finding");
     assert_eq!(finding.recommendation.as_deref(), Some("do not sign"));
     assert_eq!(finding.issues[0].severity, "critical");
     assert_eq!(
-        (finding.found, read(br#"{"summary":"s"}"#, &vocabulary()).expect("enough").found),
+        (finding.found, read(br#"{"summary":"s"}"#, &vocabulary()).expect("a valid finding").found),
         (Some(vec![]), None)
     );
 }
 
 #[test]
-fn a8_what_is_wrong_with_a_finding_is_said_with_its_place() {
+fn a8_errors_name_the_path_of_the_invalid_field() {
     let long = format!(r#"{{"summary":"{}"}}"#, "x".repeat(TEXT_CHARS_MAX + 1));
     let many = format!(r#"{{"summary":"s","found":[{}"a"]}}"#, r#""a","#.repeat(LIST_MAX));
     let huge = format!(r#"{{"summary":"{}"}}"#, "x".repeat(ANSWER_BYTES_MAX));
@@ -47,24 +47,24 @@ fn a8_what_is_wrong_with_a_finding_is_said_with_its_place() {
         &many,
         &huge,
     ];
-    let said: Vec<String> =
+    let errors: Vec<String> =
         wrong.iter().map(|body| read(body.as_bytes(), &vocabulary()).expect_err(body).to_string()).collect();
     expect![[r#"
-        answer: is no JSON object
-        answer: is no JSON: EOF while parsing an object at column 14
-        answer: there is more after the JSON
-        answer: is no JSON object
+        answer: must be a JSON object
+        answer: invalid JSON: EOF while parsing an object at column 14
+        answer: unexpected data after the JSON object
+        answer: must be a JSON object
         answer: missing field summary
-        summary: is empty
-        confidence: is 7, not between 0 and 1
+        summary: must not be empty
+        confidence: must be between 0 and 1, is 7
         confidence: expected a number, found "high"
         confidance: unknown field confidance, expected one of summary, confidence, scores, recommendation, issues, facts, relies_on, found, details
-        issues[1].severity: is `huge`; it may be `low`, `medium`, `high` or `critical`
-        issues[0].topic: is empty
-        recommendation: is `run`; it may be `sign as is` or `do not sign`
-        facts.a: is neither a text nor a number nor true or false
+        issues[1].severity: must be `low`, `medium`, `high` or `critical`, is `huge`
+        issues[0].topic: must not be empty
+        recommendation: must be `sign as is` or `do not sign`, is `run`
+        facts.a: must be a string, a number or a boolean
         scores.a: expected a number, found "1"
-        summary: has 8001 characters, 8000 at most are read
-        found: has 201 entries, 200 at most are read
-        answer: is 262158 bytes long, 262144 at most are read"#]].assert_eq(&said.join("\n"));
+        summary: has 8001 characters, at most 8000 are allowed
+        found: has 201 entries, at most 200 are allowed
+        answer: has 262158 bytes, at most 262144 are allowed"#]].assert_eq(&errors.join("\n"));
 }

@@ -1,4 +1,4 @@
-//! Days of the calendar, as people write them.
+//! Calendar dates as people write them.
 
 const MONTHS: [&str; 12] = [
     "january",
@@ -15,7 +15,7 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
-/// `YYYY-MM-DD` of a day that is written out in lower case; nothing where day and month could be taken for each other.
+/// Parses a lower-case date to `YYYY-MM-DD`; `None` if day and month are ambiguous.
 pub(super) fn read(text: &str) -> Option<String> {
     let parts: Vec<&str> = text
         .split(|letter: char| letter.is_whitespace() || matches!(letter, ',' | '-' | '/' | '.'))
@@ -41,7 +41,7 @@ fn numeric_month(text: &str) -> Option<u32> {
     whole(text).filter(|month| (1..=12).contains(month))
 }
 
-/// A month by its name, or by the first three letters of it at least.
+/// Parses a month name or an abbreviation of at least three letters.
 fn month(text: &str) -> Option<u32> {
     let at = MONTHS.iter().position(|name| {
         text.len() >= 3 && name.starts_with(text) || text == "sept" && name.starts_with("sept")

@@ -1,9 +1,9 @@
-//! Numbers and amounts of money, as people write them.
+//! Numbers and amounts of money as people write them.
 
 const SYMBOLS: [(&str, &str); 6] =
     [("us$", "USD"), ("$", "USD"), ("€", "EUR"), ("£", "GBP"), ("¥", "JPY"), ("₹", "INR")];
 
-/// Words that stand for a currency; a code of three letters stands for itself.
+/// Currency names; ISO codes are listed in [`CODES`].
 const WORDS: [(&str, &str); 6] = [
     ("dollars", "USD"),
     ("dollar", "USD"),
@@ -18,7 +18,7 @@ const CODES: [&str; 14] =
 
 const SCALES: [(&str, f64); 3] = [("thousand", 1e3), ("million", 1e6), ("billion", 1e9)];
 
-/// A number with thousands between commas and a decimal point, perhaps with the word thousand, million or billion.
+/// Parses a number with comma-separated thousands, a decimal point and an optional scale (thousand, million or billion).
 pub(super) fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     for (word, scale) in SCALES {
@@ -43,7 +43,7 @@ fn digits(text: &str) -> Option<f64> {
     sound.then(|| text.replace(',', "").parse().ok()).flatten()
 }
 
-/// Currency and amount.
+/// Parses an amount of money into currency code and amount.
 pub(super) fn read(text: &str) -> Option<(String, f64)> {
     let lower = text.to_lowercase();
     for (symbol, code) in SYMBOLS {

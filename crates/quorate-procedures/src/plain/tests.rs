@@ -1,4 +1,4 @@
-//! What says the same, and what only looks like it.
+//! Values that are equal in different formats, and values that only look equal.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 #[test]
-fn a3_values_are_compared_without_their_dress() {
+fn a3_equal_values_in_different_formats_compare_equal() {
     let pairs = [
         (json!("$1,200.00"), json!("1200 USD")),
         (json!("US$ 1,200"), json!("usd 1200")),
@@ -27,12 +27,12 @@ fn a3_values_are_compared_without_their_dress() {
         (json!("New  York."), json!("new york")),
     ];
     for (a, b) in pairs {
-        assert!(same(&a, &b), "{a} and {b} say the same");
+        assert!(same(&a, &b), "{a} and {b} are equal");
     }
 }
 
 #[test]
-fn a3_what_differs_stays_different() {
+fn a3_different_values_stay_different() {
     let pairs = [
         (json!("$1,200"), json!("1200 EUR")),
         (json!("01/02/2027"), json!("2027-02-01")),
