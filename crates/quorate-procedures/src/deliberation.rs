@@ -1,14 +1,14 @@
-//! The deliberation: findings, conflicts, discussion, vote, synthesis. A machine that is fed with what happens and says what to do.
+//! The deliberation procedure: findings, conflicts, discussion, vote, synthesis. A state machine that maps events to outputs.
 //!
 //! ```text
 //! Start ─▶ 1 analysis ─▶ 2 findings are published ─▶ 3 conflicts ─▶ 4 discussion (rounds) ─▶ 5 vote ─▶ synthesis
 //! ```
 //!
-//! Whoever drives it calls [`Deliberation::step`] for each [`Event`] and, in one commit, stores the [`State`] and sends what came [`Out`];
-//! what does not fit follows, and after a stop in between it is [`Deliberation::owed`].
-//! Read back from the store it goes on where it was: nothing else is remembered, and nobody is asked twice for what is recorded.
-//! What was answered is looked at only when all of a phase or round have answered or been given up, so that who is faster
-//! decides nothing.
+//! The driver calls [`Deliberation::step`] for each [`Event`] and stores the [`State`] in the same commit that sends the outputs. Outputs
+//! that do not fit follow in later commits; after a crash in between, [`Deliberation::pending_outputs`] returns them.
+//! The state is complete: a machine restored from the store continues where it stopped and repeats no recorded question.
+//! Answers are evaluated only when every agent of a phase or round has answered or failed, so response times do not affect
+//! the result.
 
 mod analysis;
 mod ask;
@@ -44,51 +44,51 @@ pub use state::{AskId, Change, Missing, Phase, State};
 pub use strategy::{Demand, Need};
 pub use synthesis::{Flagged, RankedIssue, Scored, Sentence, Synthesis};
 
-/// Something that happened.
+/// Input of the state machine.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// It begins.
+    /// Starts the deliberation.
     Start,
     /// An agent answered.
     Answered {
-        /// What it was asked.
+        /// The question that is answered.
         ask: AskId,
-        /// Who answers.
+        /// The agent that answers.
         from: String,
-        /// The bytes of its answer.
+        /// Body of the answer.
         body: Vec<u8>,
-        /// What the answer cost, if that is known.
+        /// Reported usage of the answer, if any.
         usage: Option<Usage>,
     },
-    /// An agent could not answer.
+    /// An agent failed to answer.
     Failed {
-        /// What it was asked.
+        /// The question that failed.
         ask: AskId,
-        /// Why it could not.
+        /// Reason of the failure.
         why: String,
     },
-    /// Time went by: [`State::next_wakeup`] is reached.
+    /// The deadline returned by [`State::next_wakeup`] was reached.
     Time,
-    /// The hub was started again: whoever is waited for gets the full time once more.
+    /// The hub was restarted: pending questions get their full timeout again.
     Resumed,
 }
 
-/// Something to do.
+/// Output of the state machine.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Out {
-    /// Ask an agent.
+    /// Sends a question to an agent.
     Ask(Ask),
-    /// Publish a message.
+    /// Publishes a message.
     Publish(Message),
-    /// Something that was passed over; for the journal. It changes nothing.
+    /// An event was ignored, with the reason; for logging only.
     Noted(String),
-    /// There is an outcome, and nothing more will come.
+    /// The deliberation finished with an outcome. No further outputs follow.
     Finished(Box<Outcome>),
-    /// There is none, and nothing more will come.
+    /// The deliberation failed. No further outputs follow.
     Failed(Box<Failure>),
 }
 
-/// The machine: what is deliberated, and how tokens are counted.
+/// The state machine, for one spec and one token counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Deliberation<'a> {
     spec: &'a Spec,
@@ -96,20 +96,20 @@ pub struct Deliberation<'a> {
 }
 
 impl<'a> Deliberation<'a> {
-    /// A machine for a spec that was checked.
+    /// Creates a machine for a spec that passed [`Spec::check`].
     #[must_use]
     pub fn new(spec: &'a Spec, count: Count) -> Self {
         Self { spec, count }
     }
 
-    /// Takes in what happened; what to do comes out. Store the state in the same commit as what is sent.
+    /// Processes an event and returns the outputs. Store the state in the same commit that sends them.
     pub fn step(&self, state: &mut State, event: Event, now_ms: u64) -> Vec<Out> {
         let mut step = Step { spec: self.spec, count: self.count, now_ms, state, outs: Vec::new() };
         match event {
             Event::Start => step.start(),
             Event::Answered { ask, from, body, usage } => step.answered(&ask, &from, &body, usage),
             Event::Failed { ask, why } => {
-                if step.is_waited_for(&ask) {
+                if step.is_pending(&ask) {
                     step.failed(&ask, why);
                 }
             }
@@ -120,8 +120,8 @@ impl<'a> Deliberation<'a> {
         step.outs
     }
 
-    /// What the state says and the record may not: all messages, every question that waits for its answer, how it ended.
-    /// For whoever goes on after a stop between two commits of one step.
+    /// Returns all outputs that the state implies: every message, every pending question, and the final result. After a crash
+    /// between two commits of one step, the driver sends those that were not recorded.
     #[must_use]
     pub fn owed(&self, state: &State, now_ms: u64) -> Vec<Out> {
         let mut state = state.clone();
@@ -132,7 +132,7 @@ impl<'a> Deliberation<'a> {
     }
 }
 
-/// One step under way.
+/// A step in progress.
 struct Step<'a> {
     spec: &'a Spec,
     count: Count,
@@ -144,7 +144,7 @@ struct Step<'a> {
 impl Step<'_> {
     fn start(&mut self) {
         if self.state.phase != Phase::New {
-            self.outs.push(Out::Noted("it has begun already".into()));
+            self.outs.push(Out::Noted("already started".into()));
             return;
         }
         self.begin(Phase::Analysis);
@@ -153,23 +153,23 @@ impl Step<'_> {
         }
     }
 
-    /// Whether the answer to a question is still waited for; if not, that is noted.
-    fn is_waited_for(&mut self, ask: &AskId) -> bool {
-        let waited = self.state.asks.contains_key(ask);
-        if !waited {
+    /// Whether the question is pending; if not, reports the event as ignored.
+    fn is_pending(&mut self, ask: &AskId) -> bool {
+        let pending = self.state.asks.contains_key(ask);
+        if !pending {
             self.outs
-                .push(Out::Noted(format!("{ask} is not waited for: unknown, answered already, or too late")));
+                .push(Out::Noted(format!("{ask} is not pending: unknown, already answered, or too late")));
         }
-        waited
+        pending
     }
 
     fn answered(&mut self, ask: &AskId, from: &str, body: &[u8], usage: Option<Usage>) {
-        if !self.is_waited_for(ask) {
+        if !self.is_pending(ask) {
             return;
         }
         let asked = self.state.asks[ask].clone();
         if asked.agent != from {
-            self.outs.push(Out::Noted(format!("{from} answers {ask}, which {} was asked", asked.agent)));
+            self.outs.push(Out::Noted(format!("{from} answered {ask}, which is addressed to {}", asked.agent)));
             return;
         }
         self.spend(&asked.agent, usage);
@@ -192,7 +192,7 @@ impl Step<'_> {
         }
     }
 
-    /// Asks once more with what was wrong; whoever fails twice is left out.
+    /// Asks the agent once more with the error; an agent that fails twice is excluded.
     fn failed(&mut self, ask: &AskId, why: String) {
         let Some(asked) = self.state.asks.remove(ask) else { return };
         match asked.again {
@@ -222,7 +222,7 @@ impl Step<'_> {
         }
     }
 
-    /// Goes on as long as nobody is waited for.
+    /// Advances the phase while no question is pending.
     fn advance(&mut self) {
         while self.state.asks.is_empty() {
             match self.state.phase {
@@ -233,7 +233,7 @@ impl Step<'_> {
         }
     }
 
-    /// Goes over to another phase.
+    /// Switches to another phase.
     fn begin(&mut self, phase: Phase) {
         self.state.figures.end(self.state.phase, self.now_ms.saturating_sub(self.state.since_ms));
         self.state.phase = phase;

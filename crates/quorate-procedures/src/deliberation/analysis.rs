@@ -1,4 +1,4 @@
-//! The end of the analysis: findings are published, the quorum is checked, conflicts are found.
+//! End of the analysis phase: publishes the findings, checks the quorum and detects conflicts.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::conflict;
 use crate::finding::Finding;
 use crate::tokens;
 
-/// How much of a finding is told as the reason of a position.
+/// Maximum number of tokens of a finding's text that are used as the reason of a position.
 const REASON_TOKENS: usize = 100;
 
-/// How many scores the message of a finding tells.
-const SCORES_TOLD: usize = 10;
+/// Maximum number of scores in the message of a finding.
+const MESSAGE_SCORES: usize = 10;
 
 impl Step<'_> {
     pub(super) fn close_analysis(&mut self) {
@@ -35,9 +35,9 @@ impl Step<'_> {
         for agent in conflict::unchecked(&self.spec.conflicts, &findings) {
             self.state
                 .notes
-                .push(format!("what agents rely on was not checked: {agent} did not say what it found"));
+                .push(format!("`relies_on` was not checked: {agent} did not report `found`"));
         }
-        // The whole is in the finding; every conflict holds its beginning, in a state that is written at every step.
+        // The finding has the full text. The state is written at every step, so each conflict stores only the beginning.
         for position in found.iter_mut().flat_map(|conflict| &mut conflict.positions) {
             if let Some(short) = tokens::cut(&position.reason, REASON_TOKENS, self.count) {
                 position.reason = short;
@@ -58,7 +58,7 @@ impl Step<'_> {
         self.begin_round(1);
     }
 
-    /// Nobody reads a finding before all have theirs.
+    /// Publishes the findings once all agents have answered, so that none can see another's finding early.
     fn publish_findings(&mut self) {
         for (at, member) in self.spec.agents.iter().enumerate() {
             let Some(finding) = self.state.findings.get(&member.id) else { continue };
@@ -83,14 +83,14 @@ impl Step<'_> {
     }
 }
 
-/// What is told of a finding: the gist of it, and how many issues of which severity.
+/// Summarises a finding for its message: main fields, and the number of issues per severity.
 fn digest(finding: &Finding) -> Map<String, Value> {
     let mut issues: BTreeMap<&str, usize> = BTreeMap::new();
     finding.issues.iter().for_each(|issue| *issues.entry(&issue.severity).or_default() += 1);
     let content = json!({
         "summary": finding.summary,
         "confidence": finding.confidence,
-        "scores": finding.scores.iter().take(SCORES_TOLD).collect::<BTreeMap<_, _>>(),
+        "scores": finding.scores.iter().take(MESSAGE_SCORES).collect::<BTreeMap<_, _>>(),
         "recommendation": finding.recommendation,
         "issues": issues,
     });

@@ -1,4 +1,4 @@
-//! Questions to agents: what is in them, and how they are told apart.
+//! Questions to agents: payloads and ids.
 
 use serde_json::{Map, Value, json};
 
@@ -6,32 +6,32 @@ use super::schema;
 use super::state::{AskId, Asked, name_of};
 use super::{Out, Phase, Step};
 
-/// The action of the question for a finding.
+/// Action of a question that requests a finding.
 pub const ANALYSE: &str = "analyse";
-/// The action of the question on a conflict.
+/// Action of a question about a conflict.
 pub const DISCUSS: &str = "discuss";
 
 /// A question to an agent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ask {
-    /// What tells it from others; the answer names it.
+    /// Id of the question; the answer refers to it.
     pub id: AskId,
-    /// Whom to ask.
+    /// Recipient of the question.
     pub agent: String,
     /// [`ANALYSE`] or [`DISCUSS`].
     pub action: &'static str,
-    /// JSON.
+    /// Payload as JSON.
     pub payload: String,
-    /// How long is waited for the answer.
+    /// Timeout for the answer.
     pub within_ms: u64,
 }
 
 impl Step<'_> {
-    /// Asks an agent for its finding, or on a conflict; once more if something was wrong.
+    /// Asks an agent for its finding, or about a conflict. `again` is the error of the first attempt, if this is the second.
     pub(super) fn ask(&mut self, agent: &str, conflict: Option<usize>, again: Option<String>) {
         let mut id = match (conflict, self.state.phase) {
-            (Some(place), Phase::Discussion { round }) => {
-                format!("{DISCUSS}:{round}:{}:{agent}", name_of(place))
+            (Some(index), Phase::Discussion { round }) => {
+                format!("{DISCUSS}:{round}:{}:{agent}", name_of(index))
             }
             _ => format!("{ANALYSE}:{agent}"),
         };
@@ -44,7 +44,7 @@ impl Step<'_> {
         self.outs.extend(self.question(&id).map(Out::Ask));
     }
 
-    /// A question that waits for its answer, as it is put.
+    /// Renders a pending question.
     pub(super) fn question(&self, id: &AskId) -> Option<Ask> {
         let Asked { agent, conflict, again, .. } = self.state.asks.get(id)?;
         let payload = Value::Object(self.payload(agent, *conflict, again.as_deref())).to_string();
@@ -68,22 +68,22 @@ impl Step<'_> {
         if let Some(wrong) = wrong {
             put("wrong", wrong.into());
         }
-        let Some(place) = conflict else {
+        let Some(index) = conflict else {
             put("answer", schema::finding(&self.spec.words));
             return payload;
         };
-        let dispute = &self.state.disputes[place];
-        let told = |one: &crate::conflict::Position| json!({"agent": one.agent, "position": one.position, "confidence": one.confidence, "reason": one.reason});
+        let dispute = &self.state.disputes[index];
+        let position = |one: &crate::conflict::Position| json!({"agent": one.agent, "position": one.position, "confidence": one.confidence, "reason": one.reason});
         let (own, others): (Vec<_>, Vec<_>) = dispute.positions.iter().partition(|one| one.agent == agent);
         let round = if let Phase::Discussion { round } = self.state.phase { round } else { 0 };
         put(
             "conflict",
-            json!({"id": name_of(place), "kind": dispute.conflict.kind, "topic": dispute.conflict.topic}),
+            json!({"id": name_of(index), "kind": dispute.conflict.kind, "topic": dispute.conflict.topic}),
         );
         put("round", round.into());
         put("rounds", self.spec.limits.rounds.into());
-        put("your_position", own.first().map_or(Value::Null, |one| told(one)));
-        put("other_positions", others.into_iter().map(told).collect());
+        put("your_position", own.first().map_or(Value::Null, |one| position(one)));
+        put("other_positions", others.into_iter().map(position).collect());
         let questions = dispute.questions.iter().filter(|question| question.to == agent);
         put("questions", questions.map(|one| json!({"from": one.from, "text": one.text})).collect());
         put("answer", schema::reply(&dispute.conflict, &self.spec.words));

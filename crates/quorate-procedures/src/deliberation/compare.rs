@@ -1,4 +1,5 @@
-//! The same ballots under every counting rule, before and after the discussion: where the rules differ, the way of counting decided.
+//! Tallies the same ballots under every voting rule, before and after the discussion. Where the results differ, the choice of the
+//! rule decided.
 
 use serde::Serialize;
 
@@ -8,47 +9,47 @@ use crate::conflict::PositionValue;
 use crate::count::{self, Agreement, Counting, Question, Rule, Tally};
 use crate::finding::steady;
 
-/// A conflict under every rule.
+/// Result of a conflict under every voting rule.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Compared {
-    /// The conflict.
+    /// Id of the conflict.
     pub id: String,
-    /// What it is about.
+    /// Topic of the conflict.
     pub topic: String,
-    /// What stands; `None` for a tie.
+    /// The decided position; `None` for a tie.
     pub position: Option<PositionValue>,
-    /// Under each rule; none for numbers, which are merged.
+    /// Result under each rule; empty for numbers, which are merged.
     pub rules: Vec<Counted>,
-    /// Whether, after the discussion, two rules come to different choices, or one to a tie.
+    /// Whether, after the discussion, two rules choose differently or one results in a tie.
     pub differ: bool,
 }
 
-/// What a rule comes to.
+/// Result under one rule.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Counted {
     /// The rule.
     pub rule: Rule,
-    /// Without discussion.
+    /// Result without the discussion.
     pub before: Choice,
-    /// With it.
+    /// Result after the discussion.
     pub after: Choice,
 }
 
-/// What ballots come to.
+/// Summary of a tally.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Choice {
-    /// What wins; `None` for a tie that no declared tie-break decides.
+    /// The winner; `None` for a tie that no declared tie-break decides.
     pub choice: Option<String>,
-    /// Its share, or that of each of the tied.
+    /// Share of the winner, or of each tied choice.
     pub share: f64,
-    /// How far the agents agree by that rule.
+    /// Degree of agreement under this rule.
     pub agreement: Agreement,
-    /// Those that share the first place, if several do.
+    /// The choices tied for first indices, if there is no winner.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<String>,
 }
 
-/// Counts all conflicts of an outcome under every rule. `borda` is there only if somebody gave a ranking.
+/// Tallies all conflicts of an outcome under every rule. `borda` is included only if an agent gave a ranking.
 #[must_use]
 pub fn compare(outcome: &Outcome) -> Vec<Compared> {
     let decisions: Vec<&Decision> = outcome.every_decision().collect();
@@ -69,9 +70,9 @@ pub fn compare(outcome: &Outcome) -> Vec<Compared> {
             Some((rule, count::tally(counting, &before).ok()?, count::tally(counting, &after).ok()?))
         })
         .collect();
-    let mut place = 0..;
+    let mut indices = 0..;
     let compared = |decision: &&Decision| {
-        let at = if decision.conflict.is_numeric() { None } else { place.next() };
+        let at = if decision.conflict.is_numeric() { None } else { indices.next() };
         let rules: Vec<Counted> = counted
             .iter()
             .filter(|(rule, ..)| *rule != Rule::Borda || !decision.rankings.is_empty())

@@ -1,9 +1,9 @@
-//! Rounds of discussion: those who contradict each other are asked with their own position and their peers'.
+//! Discussion rounds: agents that contradict each other receive their own position and those of their peers.
 //!
-//! All questions of a round go out together, so that nobody has heard more than others. A message is an answer: at most so many
-//! are asked for in a round, the most critical conflicts first. A conflict is discussed by all who hold a position in it, or
-//! waits; if not even the first fits, its surest talk. Questions and evidence that came with the answers are messages of their own
-//! as long as there is room for them.
+//! All questions of a round are sent together, so that no agent has more information than another. A message is an answer: the
+//! number of messages per round is limited, and the most critical conflicts come first. A conflict is discussed by all agents
+//! that hold a position in it, or is postponed; if not even the first one fits, only its most confident agents take part.
+//! Questions and evidence in the answers are published as separate messages while the limit permits.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +16,19 @@ use super::{Phase, Step};
 use crate::conflict::{Position, PositionValue};
 use crate::finding::Wrong;
 
-/// Something said beside an answer.
+/// A question, clarification or piece of evidence that came with an answer.
 struct Aside {
-    place: usize,
+    index: usize,
     agent: String,
     what: MessageType,
     text: String,
     recipients: Vec<String>,
-    /// The message of the answer that it came with, or the question that it answers.
+    /// Id of the answer that it came with, or of the question that it answers.
     reply_to: String,
 }
 
 impl Step<'_> {
-    /// Asks whoever is to talk in this round; without anything to talk about it comes to the vote.
+    /// Starts a round by asking its participants. If there is nothing to discuss, finishes with the vote.
     pub(super) fn begin_round(&mut self, round: u32) {
         let chosen = if round <= self.spec.limits.rounds { self.choose() } else { Vec::new() };
         if chosen.is_empty() {
@@ -36,22 +36,22 @@ impl Step<'_> {
             return;
         }
         self.begin(Phase::Discussion { round });
-        for (place, agents) in chosen {
-            self.state.disputes[place].rounds += 1;
+        for (index, agents) in chosen {
+            self.state.disputes[index].rounds += 1;
             for agent in agents {
-                self.ask(&agent, Some(place), None);
+                self.ask(&agent, Some(index), None);
             }
         }
     }
 
-    /// Which conflicts are discussed in a round, and by whom.
+    /// Selects the conflicts of a round and their participants.
     fn choose(&self) -> Vec<(usize, Vec<String>)> {
         let most = self.spec.limits.messages as usize;
         let mut left = most;
         let mut chosen: Vec<(usize, Vec<String>)> = Vec::new();
-        for (place, dispute) in self.state.disputes.iter().enumerate() {
+        for (index, dispute) in self.state.disputes.iter().enumerate() {
             let mut talk: Vec<&Position> =
-                dispute.positions.iter().filter(|one| !self.state.is_out(&one.agent, place)).collect();
+                dispute.positions.iter().filter(|one| !self.state.is_out(&one.agent, index)).collect();
             if dispute.agreed.is_some() || talk.len() < 2 {
                 continue;
             }
@@ -62,29 +62,29 @@ impl Step<'_> {
             }
             if talk.len() <= left {
                 left -= talk.len();
-                chosen.push((place, talk.iter().map(|one| one.agent.clone()).collect()));
+                chosen.push((index, talk.iter().map(|one| one.agent.clone()).collect()));
             }
         }
         chosen
     }
 
-    pub(super) fn read_reply(&self, body: &[u8], agent: &str, place: usize) -> Result<Reply, Wrong> {
+    pub(super) fn read_reply(&self, body: &[u8], agent: &str, index: usize) -> Result<Reply, Wrong> {
         let limit = self.spec.limits.message_tokens as usize;
-        reply::read(body, agent, &self.state.disputes[place], &self.spec.words, limit, self.count)
+        reply::read(body, agent, &self.state.disputes[index], &self.spec.words, limit, self.count)
     }
 
-    /// Takes in what was said in a round, all of it at once.
+    /// Evaluates all replies of a round together.
     pub(super) fn close_round(&mut self, round: u32) {
         let all = std::mem::take(&mut self.state.replies);
         let mut asides = Vec::new();
-        for (place, replies) in &all {
-            let answers_to = self.answers_to(*place, round);
-            let asked = std::mem::take(&mut self.state.disputes[*place].questions);
-            for at in 0..self.state.disputes[*place].positions.len() {
-                let agent = self.state.disputes[*place].positions[at].agent.clone();
+        for (index, replies) in &all {
+            let answers_to = self.answers_to(*index, round);
+            let asked = std::mem::take(&mut self.state.disputes[*index].questions);
+            for at in 0..self.state.disputes[*index].positions.len() {
+                let agent = self.state.disputes[*index].positions[at].agent.clone();
                 let Some(reply) = replies.get(&agent) else { continue };
-                let message = self.say(*place, at, reply, round, answers_to.get(&agent).cloned());
-                self.note_asides(*place, &agent, reply, &message, &asked, &mut asides);
+                let message = self.publish_reply(*index, at, reply, round, answers_to.get(&agent).cloned());
+                self.collect_asides(*index, &agent, reply, &message, &asked, &mut asides);
             }
             for question in asked {
                 let clarified = replies.get(&question.to).is_some_and(|reply| reply.clarification.is_some());
@@ -94,21 +94,21 @@ impl Step<'_> {
                 }
             }
         }
-        for (place, replies) in &all {
-            let agreed = self.agreed(*place, replies);
-            self.state.disputes[*place].agreed = agreed.map(|position| (round, position));
+        for (index, replies) in &all {
+            let agreed = self.agreed(*index, replies);
+            self.state.disputes[*index].agreed = agreed.map(|position| (round, position));
         }
         self.publish_asides(asides, round);
         self.begin_round(round + 1);
     }
 
-    /// What each agent answers: the last word, before this round, of its surest opponent.
-    fn answers_to(&self, place: usize, round: u32) -> BTreeMap<String, String> {
-        let positions = &self.state.disputes[place].positions;
-        let name = name_of(place);
-        let last_word = |agent: &str| {
-            let said = self.state.messages.iter().rev().filter(|message| message.sender == agent);
-            let mut before = said.filter(|message| message.round < round);
+    /// Maps each agent to the message it replies to: the latest message, before this round, of its most confident opponent.
+    fn answers_to(&self, index: usize, round: u32) -> BTreeMap<String, String> {
+        let positions = &self.state.disputes[index].positions;
+        let name = name_of(index);
+        let latest_message = |agent: &str| {
+            let sent = self.state.messages.iter().rev().filter(|message| message.sender == agent);
+            let mut before = sent.filter(|message| message.round < round);
             let found =
                 before.find(|message| message.round == 0 || message.content["conflict"] == name.as_str());
             found.map(|message| message.id.clone())
@@ -118,37 +118,37 @@ impl Step<'_> {
             let sure = |one: &Position| one.confidence.unwrap_or_default();
             let surest =
                 others.max_by(|a, b| sure(a).total_cmp(&sure(b)).then_with(|| b.agent.cmp(&a.agent)))?;
-            Some((own.agent.clone(), last_word(&surest.agent)?))
+            Some((own.agent.clone(), latest_message(&surest.agent)?))
         };
         positions.iter().filter_map(opponent).collect()
     }
 
-    /// Publishes an answer and takes over what it changes. Returns the message's id.
-    fn say(
+    /// Publishes an answer and applies its changes. Returns the id of the message.
+    fn publish_reply(
         &mut self,
-        place: usize,
+        index: usize,
         at: usize,
         reply: &Reply,
         round: u32,
         reply_to: Option<String>,
     ) -> String {
         let id = self.next_id();
-        let dispute = &mut self.state.disputes[place];
+        let dispute = &mut self.state.disputes[index];
         let old = dispute.positions[at].clone();
         let confidence = reply.confidence.or(old.confidence);
         let changed = reply.position != old.position || confidence != old.confidence;
-        let what = match (changed, reply.agrees) {
+        let message_type = match (changed, reply.agrees) {
             (true, _) => MessageType::Revision,
             (false, true) => MessageType::Agreement,
             (false, false) => MessageType::Disagreement,
         };
-        let mut content = contents(place, &reply.position, &reply.reasoning);
+        let mut content = contents(index, &reply.position, &reply.reasoning);
         content.insert("confidence".into(), confidence.into());
         content.insert("agrees_with_peer".into(), reply.agrees.into());
         if changed {
             content.insert("before".into(), json!({"position": old.position, "confidence": old.confidence}));
         }
-        // To become surer or less sure of the same is no other mind.
+        // A changed confidence alone is not a change of position.
         if reply.position != old.position {
             dispute.changes.push(Change {
                 round,
@@ -175,7 +175,7 @@ impl Step<'_> {
             round,
             recipients: recipients.collect(),
             sender: old.agent,
-            message_type: what,
+            message_type,
             content: message::fit(content, "reasoning", self.spec.limits.message_tokens as usize, self.count),
             timestamp: self.now_ms,
             reply_to,
@@ -184,19 +184,19 @@ impl Step<'_> {
         id
     }
 
-    fn note_asides(
+    fn collect_asides(
         &self,
-        place: usize,
+        index: usize,
         agent: &str,
         reply: &Reply,
         message: &str,
         asked: &[Question],
         asides: &mut Vec<Aside>,
     ) {
-        let peers = || self.state.disputes[place].positions.iter().map(|one| one.agent.clone());
+        let peers = || self.state.disputes[index].positions.iter().map(|one| one.agent.clone());
         let mut add = |what: MessageType, text: &str, recipients: Vec<String>, reply_to: &str| {
             let (agent, text, reply_to) = (agent.to_owned(), text.to_owned(), reply_to.to_owned());
-            asides.push(Aside { place, agent, what, text, recipients, reply_to });
+            asides.push(Aside { index, agent, what, text, recipients, reply_to });
         };
         if let Some(text) = &reply.clarification {
             let question = asked.iter().find(|question| question.to == agent);
@@ -214,15 +214,15 @@ impl Step<'_> {
         }
     }
 
-    /// Asides become messages while there is room; questions reach their agents in any case.
+    /// Publishes asides as messages while the limit permits. Questions reach their agents in any case.
     fn publish_asides(&mut self, asides: Vec<Aside>, round: u32) {
-        let said = self.state.messages.iter().filter(|message| message.round == round).count();
-        let room = (self.spec.limits.messages as usize).saturating_sub(said);
+        let published = self.state.messages.iter().filter(|message| message.round == round).count();
+        let room = (self.spec.limits.messages as usize).saturating_sub(published);
         let over = asides.len().saturating_sub(room);
         if over > 0 {
             let limit = self.spec.limits.messages;
             let note = format!(
-                "round {round}: {over} questions, clarifications or pieces of evidence are no messages of their own, {limit} messages a round"
+                "round {round}: {over} questions, clarifications or pieces of evidence not published separately: limit of {limit} messages per round reached"
             );
             self.state.notes.push(note);
         }
@@ -231,11 +231,11 @@ impl Step<'_> {
             if aside.what == MessageType::Question {
                 let (from, text, message) = (aside.agent.clone(), aside.text.clone(), id.clone());
                 let to = aside.recipients.first().cloned().unwrap_or_default();
-                self.state.disputes[aside.place].questions.push(Question { from, to, text, message });
+                self.state.disputes[aside.index].questions.push(Question { from, to, text, message });
             }
             if at < room {
                 let content = Map::from_iter([
-                    ("conflict".to_owned(), Value::String(name_of(aside.place))),
+                    ("conflict".to_owned(), Value::String(name_of(aside.index))),
                     ("text".to_owned(), Value::String(aside.text)),
                 ]);
                 let limit = self.spec.limits.message_tokens as usize;
@@ -255,14 +255,14 @@ impl Step<'_> {
     }
 
     fn next_id(&self) -> String {
-        let said = self.state.messages.iter().filter(|message| message.round > 0).count();
-        format!("M{}", said + 1)
+        let published = self.state.messages.iter().filter(|message| message.round > 0).count();
+        format!("M{}", published + 1)
     }
 }
 
-fn contents(place: usize, position: &PositionValue, reasoning: &str) -> Map<String, Value> {
+fn contents(index: usize, position: &PositionValue, reasoning: &str) -> Map<String, Value> {
     Map::from_iter([
-        ("conflict".to_owned(), Value::String(name_of(place))),
+        ("conflict".to_owned(), Value::String(name_of(index))),
         ("position".to_owned(), json!(position)),
         ("reasoning".to_owned(), Value::String(reasoning.to_owned())),
     ])

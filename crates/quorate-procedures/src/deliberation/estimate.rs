@@ -1,8 +1,8 @@
-//! What a deliberation will take, before it begins.
+//! Cost estimate of a deliberation, before it starts.
 //!
-//! Calls and seconds are bounds: it takes no less than `least` and no more than `most`, whatever the agents answer and whoever has to be
-//! asked again. (An agent that calls its model several times for one answer counts them itself.) Tokens are reckoned: what is
-//! asked is counted, a finding is taken to be [`FINDING_TOKENS`] long and an answer in the discussion as long as a message may be.
+//! Calls and seconds are bounds: the actual values lie between `least` and `most`, whatever the agents answer and however many
+//! questions are repeated. (An agent that calls its model several times for one answer counts those calls itself.) Tokens are
+//! estimated: questions are counted, a finding is assumed to have [`FINDING_TOKENS`] and a reply the maximum of a message.
 
 use std::collections::BTreeMap;
 
@@ -14,58 +14,58 @@ use super::schema;
 use super::spec::Spec;
 use crate::tokens::Count;
 
-/// How long a finding is taken to be.
+/// Assumed length of a finding in tokens.
 pub const FINDING_TOKENS: u64 = 1_500;
-/// What stands around the input and the positions in a question on a conflict.
+/// Tokens of a question about a conflict, in addition to the input and the positions.
 const QUESTION_TOKENS: u64 = 400;
 
-/// From the least to the most.
+/// Lower and upper bound.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Range<T> {
-    /// At least.
+    /// Lower bound.
     pub least: T,
-    /// At most.
+    /// Upper bound.
     pub most: T,
 }
 
-/// What is expected of a provider in a phase.
+/// Estimate for one provider in one phase.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Expected {
-    /// Calls.
+    /// Number of calls.
     pub calls: Range<u64>,
-    /// Tokens read.
+    /// Input tokens.
     pub tokens_in: Range<u64>,
-    /// Tokens written.
+    /// Output tokens.
     pub tokens_out: Range<u64>,
-    /// What that costs, where prices are known.
+    /// Cost, if prices are configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money: Option<Range<f64>>,
 }
 
-/// What a phase is expected to take.
+/// Estimate for one phase.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ExpectedPhase {
-    /// By provider.
+    /// Estimates by provider.
     pub providers: BTreeMap<String, Expected>,
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: Range<f64>,
 }
 
-/// What a deliberation is expected to take.
+/// Estimate for a deliberation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Looking by themselves.
+    /// Analysis phase.
     pub analysis: ExpectedPhase,
-    /// Talking. The most is all rounds full, and every answer asked for twice.
+    /// Discussion phase. The upper bound assumes full rounds and two attempts per answer.
     pub discussion: ExpectedPhase,
-    /// Both.
+    /// Sum of both phases.
     pub total: ExpectedPhase,
-    /// Where a provider's limit may make agents late.
+    /// Rate limits of providers that may delay agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// What it will take.
+/// Estimates calls, tokens, duration and cost of a deliberation.
 #[must_use]
 pub fn estimate(spec: &Spec, count: Count) -> Estimate {
     let mut agents: BTreeMap<String, u64> = BTreeMap::new();
@@ -80,37 +80,37 @@ pub fn estimate(spec: &Spec, count: Count) -> Estimate {
     let message = u64::from(limits.message_tokens);
     let conflicts = u64::from(limits.conflicts);
     let discussed = rounds > 0 && conflicts > 0 && spec.agents.len() > 1;
-    let mut found = Estimate::default();
+    let mut estimate = Estimate::default();
     for (provider, agents) in agents {
         let calls = Range { least: agents, most: 2 * agents };
         let analysis = expected(spec, &provider, calls, asked, FINDING_TOKENS);
         let turns = if discussed { rounds * messages.min(agents * conflicts) } else { 0 };
         let calls = Range { least: 0, most: 2 * turns };
-        // Each question holds the positions of all others, each with its reason.
+        // Each question contains the positions of all other agents with their reasons.
         let others = u64::try_from(spec.agents.len()).unwrap_or(u64::MAX).saturating_sub(1).min(messages);
         let discussion =
             expected(spec, &provider, calls, input + QUESTION_TOKENS + others * message, message);
-        let a_round = if discussed { messages.min(agents * conflicts).max(agents) } else { agents };
+        let per_round = if discussed { messages.min(agents * conflicts).max(agents) } else { agents };
         if let Some(limit) =
-            spec.provider(&provider).calls_a_minute.filter(|limit| u64::from(*limit) < a_round)
+            spec.provider(&provider).calls_a_minute.filter(|limit| u64::from(*limit) < per_round)
         {
             let warning =
-                format!("{provider} takes {limit} calls a minute, and up to {a_round} may be made at once");
-            found.warnings.push(warning);
+                format!("{provider} allows {limit} calls per minute, but up to {per_round} may be made at the same time");
+            estimate.warnings.push(warning);
         }
-        // A provider takes so many calls at once, and the next after a minute.
+        // A provider accepts a full minute's quota immediately and further calls a minute later.
         let minutes =
             spec.provider(&provider).calls_a_minute.map_or(0, |limit| (agents - 1) / u64::from(limit.max(1)));
-        found.analysis.seconds.least = found.analysis.seconds.least.max(seconds(minutes * 60_000));
-        found.total.providers.insert(provider.clone(), sum(&analysis, &discussion));
-        found.analysis.providers.insert(provider.clone(), analysis);
-        found.discussion.providers.insert(provider, discussion);
+        estimate.analysis.seconds.least = estimate.analysis.seconds.least.max(seconds(minutes * 60_000));
+        estimate.total.providers.insert(provider.clone(), sum(&analysis, &discussion));
+        estimate.analysis.providers.insert(provider.clone(), analysis);
+        estimate.discussion.providers.insert(provider, discussion);
     }
-    found.analysis.seconds.most = seconds(2 * limits.analysis_ms);
-    found.discussion.seconds.most = if discussed { seconds(2 * rounds * limits.message_ms) } else { 0.0 };
-    found.total.seconds.least = found.analysis.seconds.least;
-    found.total.seconds.most = found.analysis.seconds.most + found.discussion.seconds.most;
-    found
+    estimate.analysis.seconds.most = seconds(2 * limits.analysis_ms);
+    estimate.discussion.seconds.most = if discussed { seconds(2 * rounds * limits.message_ms) } else { 0.0 };
+    estimate.total.seconds.least = estimate.analysis.seconds.least;
+    estimate.total.seconds.most = estimate.analysis.seconds.most + estimate.discussion.seconds.most;
+    estimate
 }
 
 fn tokens(text: &str, count: Count) -> u64 {

@@ -1,4 +1,4 @@
-//! What it took: calls, tokens and time, by phase and provider.
+//! Usage: calls, tokens and time, by phase and provider.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +7,53 @@ use serde::{Deserialize, Serialize};
 use super::spec::Spec;
 use super::state::Phase;
 
-/// The provider of agents that run here.
+/// Provider name of agents that run locally.
 pub const LOCAL: &str = "local";
 
-/// What an answer cost, as the provider says it.
+/// Usage of one answer, as reported by the agent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Usage {
-    /// How many calls it took, repairs and retries by the agent itself included.
+    /// Number of calls, including repairs and retries by the agent itself.
     pub calls: u64,
-    /// Tokens read.
+    /// Input tokens.
     pub tokens_in: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub tokens_out: u64,
-    /// What it cost, in millionths of the currency of its price list, if the agent knows that.
+    /// Cost in millionths of the currency of the price list, if the agent reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub money_micros: Option<u64>,
 }
 
-/// What a provider was used for.
+/// Accumulated usage of a provider.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Used {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Tokens read.
+    /// Input tokens.
     pub tokens_in: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub tokens_out: u64,
-    /// What that cost, where prices are known.
+    /// Cost, if it is reported or prices are configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money: Option<f64>,
 }
 
-/// What a phase took.
+/// Usage of a phase.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Spent {
-    /// From its beginning to its end.
+    /// Duration of the phase in milliseconds.
     pub ms: u64,
-    /// By provider; a call that did not say what it cost counts as one call.
+    /// Usage by provider; an answer that reports no usage counts as one call.
     pub providers: BTreeMap<String, Used>,
 }
 
-/// What it took, by phase.
+/// Usage by phase.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
-    /// Looking by themselves.
+    /// Analysis phase.
     pub analysis: Spent,
-    /// Talking.
+    /// Discussion phase.
     pub discussion: Spent,
 }
 
@@ -72,13 +72,13 @@ impl Figures {
         }
     }
 
-    /// Counts an answer: at the price that it tells of, else at the one that is configured.
+    /// Adds the usage of an answer: at the reported cost, else at the configured price.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn spend(&mut self, phase: Phase, provider: String, usage: Option<Usage>, spec: &Spec) {
         let Some(spent) = self.of(phase) else { return };
         let usage = usage.unwrap_or(Usage { calls: 1, ..Usage::default() });
-        let told = usage.money_micros.map(|micros| micros as f64 / 1e6);
-        let cost = told.or_else(|| money(spec, &provider, usage.tokens_in, usage.tokens_out));
+        let reported = usage.money_micros.map(|micros| micros as f64 / 1e6);
+        let cost = reported.or_else(|| money(spec, &provider, usage.tokens_in, usage.tokens_out));
         let used = spent.providers.entry(provider).or_default();
         if let Some(cost) = cost {
             used.money = Some(crate::finding::steady(used.money.unwrap_or(0.0) + cost));
@@ -88,7 +88,7 @@ impl Figures {
         used.tokens_out += usage.tokens_out;
     }
 
-    /// All calls.
+    /// Total number of calls.
     #[must_use]
     pub fn calls(&self) -> u64 {
         [&self.analysis, &self.discussion]
@@ -99,7 +99,7 @@ impl Figures {
     }
 }
 
-/// What so many tokens cost.
+/// Cost of the tokens at the configured prices; `None` if none are configured.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn money(spec: &Spec, provider: &str, tokens_in: u64, tokens_out: u64) -> Option<f64> {
     let known = spec.provider(provider);
@@ -107,7 +107,7 @@ pub(super) fn money(spec: &Spec, provider: &str, tokens_in: u64, tokens_out: u64
     Some(crate::finding::steady((tokens_in as f64 * price_in + tokens_out as f64 * price_out) / 1e6))
 }
 
-/// Milliseconds as seconds, for people.
+/// Formats milliseconds as seconds.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn seconds(ms: u64) -> String {
     crate::plain::number(ms as f64 / 1_000.0)

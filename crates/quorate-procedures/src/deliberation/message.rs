@@ -1,35 +1,35 @@
-//! What agents tell each other in a deliberation.
+//! Messages that a deliberation publishes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::tokens::{self, Count};
 
-/// Who gets the findings.
+/// Recipient of the findings.
 pub const COORDINATOR: &str = "coordinator";
 
-/// What a message is.
+/// Type of a message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MessageType {
-    /// What an agent found by itself.
+    /// Finding of an agent, made independently.
     Finding,
-    /// A question to another agent.
+    /// Question to another agent.
     Question,
-    /// The answer to one.
+    /// Answer to a question.
     Clarification,
-    /// It agrees with a peer, and holds what it held.
+    /// The agent agrees with a peer and keeps its position.
     Agreement,
-    /// It holds what it held, against its peers.
+    /// The agent keeps its position and disagrees with its peers.
     Disagreement,
-    /// It holds something else than before, or is surer or less sure of it.
+    /// The agent changed its position or its confidence.
     Revision,
-    /// What speaks for its position.
+    /// Evidence for the agent's position.
     Evidence,
 }
 
 impl MessageType {
-    /// The word.
+    /// Name of the type in messages and topics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -44,30 +44,30 @@ impl MessageType {
     }
 }
 
-/// A message of a deliberation. Its id is its own within the deliberation, and the same in every run.
+/// A message of a deliberation. The id is unique within the deliberation and the same in every run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// `F1` … for findings, `M1` … for what was said in the discussion.
+    /// `F1` … for findings, `M1` … for messages of the discussion.
     pub id: String,
-    /// 0 for findings, then from 1.
+    /// Round number, starting at 1; 0 for findings.
     pub round: u32,
-    /// Who says it.
+    /// Sender of the message.
     pub sender: String,
-    /// To whom.
+    /// Recipients of the message.
     pub recipients: Vec<String>,
-    /// What it is.
+    /// Type of the message.
     pub message_type: MessageType,
-    /// What it says.
+    /// Content; the fields depend on the type.
     pub content: Value,
-    /// When it was published, in milliseconds.
+    /// Time of publication, in milliseconds since the Unix epoch.
     pub timestamp: u64,
-    /// The message that it answers.
+    /// Id of the message that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<String>,
 }
 
-/// Makes a content fit by cutting one of its texts, and marks it as `cut`.
+/// Truncates one text field so that the content fits the limit, and sets `cut` if it did.
 pub(crate) fn fit(mut content: Map<String, Value>, field: &str, limit: usize, count: Count) -> Value {
     let whole = Value::Object(content.clone()).to_string();
     if tokens::fits(&whole, limit, count) {

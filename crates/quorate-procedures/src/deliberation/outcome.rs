@@ -1,4 +1,4 @@
-//! What comes out: decisions with everything that led to them, or the reason why there are none.
+//! Result of a deliberation: decisions with their full record, or the reason of the failure.
 
 use std::collections::BTreeMap;
 
@@ -14,92 +14,92 @@ use crate::conflict::{Conflict, Kind, Position, PositionValue};
 use crate::count::{Agreement, Counting, Flip, Rule, Share, TieBreak};
 use crate::finding::Finding;
 
-/// What was decided, and on what grounds.
+/// Outcome of a finished deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The question that was put.
+    /// The question that was deliberated.
     pub subject: String,
-    /// The whole in a few sentences.
+    /// Summary with recommendation, issues and strategy.
     pub synthesis: Synthesis,
-    /// The conflicts that could be discussed, the most critical first.
+    /// Decisions on the conflicts that were eligible for discussion, most critical first.
     pub decisions: Vec<Decision>,
-    /// Those beyond the limit: put to the vote as they were.
+    /// Decisions on the conflicts beyond the limit, which were voted on without discussion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Decision>,
-    /// How votes were counted.
+    /// The voting rule.
     pub rule: Rule,
-    /// The tie-break that was declared.
+    /// The declared tie-break, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie_break: Option<TieBreak>,
-    /// All that was gathered.
+    /// Record of the deliberation.
     #[serde(flatten)]
     pub gathered: Gathered,
 }
 
 impl Outcome {
-    /// Whether there is a recommendation: a tie is none, and neither are findings without one.
+    /// Whether there is a recommendation. There is none after a tie, or if no finding contains one.
     #[must_use]
     pub fn is_decided(&self) -> bool {
         self.synthesis.recommendation.is_some()
     }
 
-    /// The rule in force, with the declared tie-break.
+    /// Voting rule and declared tie-break.
     #[must_use]
     pub fn counting(&self) -> Counting {
         Counting { rule: self.rule, tie_break: self.tie_break }
     }
 
-    /// Every conflict and how it was settled, those beyond the limit last.
+    /// Every decision, those beyond the limit last.
     pub fn every_decision(&self) -> impl Iterator<Item = &Decision> {
         self.decisions.iter().chain(&self.further)
     }
 
-    /// The conflict about what to do, if there was one.
+    /// The decision about the recommendation, if it was in conflict.
     #[must_use]
     pub fn what_to_do(&self) -> Option<&Decision> {
         self.every_decision().find(|decision| decision.conflict.kind == Kind::Categorical)
     }
 }
 
-/// Why there is no outcome.
+/// Result of a failed deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Failure {
-    /// In a sentence.
+    /// Reason of the failure.
     pub reason: String,
-    /// All that was gathered.
+    /// Record of the deliberation.
     #[serde(flatten)]
     pub gathered: Gathered,
 }
 
-/// All that was gathered.
+/// Record of a deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Gathered {
-    /// How many had to answer, and how many did.
+    /// Required and actual number of answers.
     pub quorum: Quorum,
-    /// What each agent found.
+    /// Findings by agent.
     pub findings: BTreeMap<String, Finding>,
-    /// What was published, in order.
+    /// Published messages, in order.
     pub messages: Vec<Message>,
-    /// Who did not answer, and why.
+    /// Questions that were not answered, with the reasons.
     pub missing: Vec<Missing>,
-    /// Who was not asked, and why.
+    /// Agents that were not asked, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_asked: Vec<NotAsked>,
-    /// What else is worth knowing.
+    /// Further remarks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What it took.
+    /// Actual usage.
     pub actual: Figures,
 }
 
-/// How many had to answer, and how many did.
+/// Required and actual number of answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Quorum {
-    /// Had to.
+    /// Number of answers required.
     pub needed: usize,
-    /// Did.
+    /// Number of answers received.
     pub present: usize,
-    /// Were asked.
+    /// Number of agents asked.
     pub asked: usize,
 }
 
@@ -107,66 +107,66 @@ pub struct Quorum {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
-    /// In the discussion.
+    /// Agreed in the discussion.
     Agreed {
-        /// In which round.
+        /// Round of the agreement.
         round: u32,
     },
-    /// By the vote.
+    /// Decided by vote.
     Voted,
-    /// Not: the vote was a tie, and no declared tie-break decided it.
+    /// Not settled: the vote was a tie that no declared tie-break decided.
     Tied,
     /// Numbers were merged.
     Merged,
 }
 
-/// A conflict and how it was settled.
+/// A conflict and its resolution.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Decision {
-    /// `C1` …
+    /// Id of the conflict: `C1` …
     pub id: String,
-    /// The conflict as it was found.
+    /// The conflict as detected.
     #[serde(flatten)]
     pub conflict: Conflict,
-    /// How it was settled.
+    /// How the conflict was settled.
     pub how: How,
-    /// What stands; `None` for a tie.
+    /// The decided position; `None` for a tie.
     pub position: Option<PositionValue>,
-    /// How far the agents agree; `None` for numbers, which are merged.
+    /// Degree of agreement; `None` for numbers, which are merged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<Agreement>,
-    /// The declared choices in their order; empty where any may be named.
+    /// The declared options in order; empty if any choice is allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// How that came, in a sentence.
+    /// Resolution as a sentence.
     pub resolution: String,
-    /// In how many rounds it was discussed.
+    /// Number of rounds in which it was discussed.
     pub rounds: u32,
-    /// Why it was not discussed.
+    /// Reason why it was not discussed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undiscussed: Option<String>,
-    /// Who holds what in the end: the ballots.
+    /// Final positions: the ballots.
     #[serde(rename = "ballots")]
     pub positions: Vec<Position>,
-    /// How those ranked the choices who did.
+    /// Rankings by agent, where given.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rankings: BTreeMap<String, Vec<String>>,
-    /// Minds that changed.
+    /// Changes of position.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
-    /// The share of what stands; of numbers, the part of the confidence that is no further from it than the allowed spread.
+    /// Share of the decided position; for numbers, the part of the total confidence within the allowed spread of it.
     pub share: f64,
-    /// The shares, the greatest first; none for numbers.
+    /// Shares in descending order; empty for numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares: Vec<Share>,
-    /// What would have stood without discussion, by the same rule and tie-break; `None` for a tie.
+    /// Result without the discussion, by the same rule and tie-break; `None` for a tie.
     pub before: Option<PositionValue>,
-    /// The shares without discussion.
+    /// Shares without the discussion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shares_before: Vec<Share>,
-    /// Those who hold something else than what stands, with their reasons; of numbers, those further away than the allowed spread.
+    /// Positions that differ from the decided one, with reasons; for numbers, those outside the allowed spread.
     pub minority: Vec<Position>,
-    /// The smallest set of voters who, had they voted otherwise, would have changed the outcome.
+    /// The smallest set of voters who could have changed the outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub would_change: Option<Flip>,
 }
@@ -177,13 +177,13 @@ impl Step<'_> {
         for dispute in &self.state.disputes {
             for question in &dispute.questions {
                 let (from, to, text) = (&question.from, &question.to, &question.text);
-                self.state.notes.push(format!("{from}'s question came too late for {to} to answer: {text}"));
+                self.state.notes.push(format!("{from}'s question to {to} came too late to be answered: {text}"));
             }
         }
         self.outs.extend(self.end());
     }
 
-    /// How it ended, if it did: the same whenever it is asked for.
+    /// Returns the final result, if the deliberation is over. Deterministic: depends only on the state.
     pub(super) fn end(&self) -> Option<Out> {
         match self.state.phase {
             Phase::New | Phase::Analysis | Phase::Discussion { .. } => None,
@@ -219,7 +219,7 @@ impl Step<'_> {
             asked: self.spec.agents.len(),
         };
         let mut missing = self.state.missing.clone();
-        // Who was given up first depends on who was slower; the list does not.
+        // The order of the failures depends on timing; the order of the list must not.
         missing.sort_by(|a, b| a.asked.cmp(&b.asked));
         Gathered {
             quorum,

@@ -1,4 +1,4 @@
-//! What an agent answers in the discussion of a conflict, strictly read.
+//! Strict parsing of an agent's reply in the discussion of a conflict.
 //!
 //! ```json
 //! {
@@ -13,7 +13,7 @@
 //! }
 //! ```
 //!
-//! The first four are the answer; without a `confidence` the agent is as sure as it was. The rest may be left out.
+//! The first four fields are the reply; if `confidence` is omitted it stays unchanged. The other fields are optional.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,10 +23,10 @@ use crate::conflict::{PositionValue, read_position};
 use crate::finding::{Vocabulary, Wrong, check_confidence, read_answer, steady};
 use crate::tokens::{self, Count};
 
-/// The answer as it is written.
+/// The reply as received.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RawReply {
     revised_position: Value,
     confidence: Option<f64>,
     agrees_with_peer: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Asking {
     pub(crate) text: String,
 }
 
-/// The answer as it counts.
+/// A validated reply.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Reply {
     pub(crate) position: PositionValue,
@@ -63,10 +63,10 @@ pub(crate) struct Reply {
     pub(crate) ranking: Vec<String>,
 }
 
-/// The longest reason for which an agent declines that is kept.
+/// Maximum length of the stored reason for which an agent declines.
 const REASON_CHARS_MAX: usize = 1_000;
 
-/// Why an agent states that it cannot answer: `{"error": "…"}` in place of a finding or a reply.
+/// Returns the reason if the agent declines to answer: `{"error": "…"}` in place of a finding or a reply.
 pub(crate) fn declined(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -77,10 +77,10 @@ pub(crate) fn declined(body: &[u8]) -> Option<String> {
     Some(error.chars().take(REASON_CHARS_MAX).collect())
 }
 
-/// Reads what an agent answered on a dispute.
+/// Parses an agent's reply on a dispute.
 ///
 /// # Errors
-/// With the place of what cannot be meant.
+/// If a field is invalid; the error names its path.
 pub(crate) fn read(
     body: &[u8],
     agent: &str,
@@ -89,47 +89,47 @@ pub(crate) fn read(
     limit: usize,
     count: Count,
 ) -> Result<Reply, Wrong> {
-    let written: Written = read_answer(body)?;
-    check_confidence("confidence", written.confidence)?;
+    let raw: RawReply = read_answer(body)?;
+    check_confidence("confidence", raw.confidence)?;
     let conflict = &dispute.conflict;
     let mut known = conflict.sides();
     known.extend(dispute.positions.iter().map(|one| one.position.clone()));
-    let position = read_position(conflict.kind, &written.revised_position, &known, words)?;
+    let position = read_position(conflict.kind, &raw.revised_position, &known, words)?;
     let peers = || dispute.positions.iter().filter(|one| one.agent != agent);
     let held = peers().any(|one| one.position == position);
-    if written.agrees_with_peer && !held && !conflict.is_numeric() {
-        let why = format!("is true, but no peer holds `{position}`: take the position that you agree with");
+    if raw.agrees_with_peer && !held && !conflict.is_numeric() {
+        let why = format!("is true, but no peer holds `{position}`: state the position that you agree with");
         return Err(Wrong::new("agrees_with_peer", why));
     }
-    if let Some(question) = &written.question
+    if let Some(question) = &raw.question
         && peers().all(|one| one.agent != question.to)
     {
-        let why = format!("`{}` takes no part in this conflict", question.to);
+        let why = format!("agent `{}` does not take part in this conflict", question.to);
         return Err(Wrong::new("question.to", why));
     }
     let mut ranking = Vec::new();
-    for one in &written.ranking {
+    for one in &raw.ranking {
         let ranked = read_position(conflict.kind, one, &known, words)
             .map_err(|wrong| Wrong::new("ranking", wrong.why))?
             .to_string();
         if ranking.contains(&ranked) {
-            return Err(Wrong::new("ranking", format!("names `{ranked}` twice")));
+            return Err(Wrong::new("ranking", format!("contains `{ranked}` twice")));
         }
         ranking.push(ranked);
     }
     if ranking.first().is_some_and(|first| position != **first) {
-        return Err(Wrong::new("ranking", format!("does not begin with `{position}`")));
+        return Err(Wrong::new("ranking", format!("must start with `{position}`")));
     }
     let short = |text: String| tokens::cut(&text, limit, count).unwrap_or(text);
-    let some = |text: Option<String>| text.filter(|text| !text.trim().is_empty()).map(short);
+    let non_empty = |text: Option<String>| text.filter(|text| !text.trim().is_empty()).map(short);
     Ok(Reply {
         position,
-        confidence: written.confidence.map(steady),
-        agrees: written.agrees_with_peer,
-        reasoning: short(written.reasoning),
-        evidence: some(written.evidence),
-        question: written.question.map(|asking| Asking { text: short(asking.text), ..asking }),
-        clarification: some(written.clarification),
+        confidence: raw.confidence.map(steady),
+        agrees: raw.agrees_with_peer,
+        reasoning: short(raw.reasoning),
+        evidence: non_empty(raw.evidence),
+        question: raw.question.map(|asking| Asking { text: short(asking.text), ..asking }),
+        clarification: non_empty(raw.clarification),
         ranking,
     })
 }

@@ -1,4 +1,4 @@
-//! What an answer may look like, as a JSON schema that comes with the question: for agents that are told to follow one.
+//! JSON schemas of answers. They are part of the questions, for agents that produce structured output.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn one_of(words: &[String]) -> Value {
     if words.is_empty() { json!({"type": "string"}) } else { json!({"type": "string", "enum": words}) }
 }
 
-/// Of a finding.
+/// Schema of a finding.
 pub(super) fn finding(words: &Vocabulary) -> Value {
     let text = json!({"type": "string"});
     json!({
@@ -49,11 +49,11 @@ pub(super) fn finding(words: &Vocabulary) -> Value {
     })
 }
 
-/// Of an answer on a conflict.
+/// Schema of a reply in a discussion.
 pub(super) fn reply(conflict: &Conflict, words: &Vocabulary) -> Value {
     let text = json!({"type": "string"});
     let position = match conflict.kind {
-        // A text that is a number is accepted.
+        // Numbers in strings are accepted.
         Kind::Numeric => json!({"type": ["number", "string"], "description": "a number"}),
         Kind::Presence => json!({"type": "string", "enum": ["present", "absent"]}),
         Kind::Severity => one_of(&words.severities),

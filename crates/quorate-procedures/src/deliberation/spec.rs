@@ -1,4 +1,4 @@
-//! What is deliberated, by whom, and within which limits. Said once, before the start; every setting has a default.
+//! Specification of a deliberation: question, participants and limits. Immutable; every setting except question and agents has a default.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,78 +9,78 @@ use crate::conflict;
 use crate::count;
 use crate::finding::{Vocabulary, Wrong, read_object};
 
-/// The most agents of a deliberation.
+/// Maximum number of agents in a deliberation.
 pub const AGENTS_MAX: usize = 64;
-/// The most rounds, conflicts or messages that can be set.
+/// Maximum value of the limits on rounds, conflicts and messages.
 const COUNT_MAX: u32 = 1_000;
-/// The longest that can be waited for an answer.
+/// Maximum timeout for an answer.
 const WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 
-/// A deliberation as it is asked for.
+/// Specification of a deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// The question that is put.
+    /// The question to deliberate.
     pub subject: String,
-    /// What to look at; handed to every agent as it is.
+    /// Input of the analysis; sent to every agent unchanged.
     #[serde(default)]
     pub input: Value,
-    /// Who takes part.
+    /// Participants.
     pub agents: Vec<Member>,
-    /// Who could have, and does not: for the outcome, so that nobody looks for them.
+    /// Agents that were deliberately left out; reported in the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_asked: Vec<NotAsked>,
-    /// What is a conflict.
+    /// Rules that detect conflicts.
     #[serde(default = "conflict::Rule::general")]
     pub conflicts: Vec<conflict::Rule>,
-    /// How votes are counted.
+    /// Voting rule.
     #[serde(default)]
     pub rule: count::Rule,
-    /// How a tie is broken; without it a tie is no decision.
+    /// Tie-break; without one a tie is not a decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie_break: Option<count::TieBreak>,
-    /// The words that findings may use.
+    /// Vocabulary of the findings.
     #[serde(default)]
     pub words: Vocabulary,
-    /// The score that the synthesis gives.
+    /// The score that the synthesis reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<Score>,
-    /// How far it may go.
+    /// Limits of the deliberation.
     #[serde(default)]
     pub limits: Limits,
-    /// What is known of the providers, by name, for the estimate.
+    /// Rate limits and prices of providers, by name, for the estimate.
     #[serde(default)]
     pub providers: BTreeMap<String, Provider>,
 }
 
-/// Somebody who takes part.
+/// A participant.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// The agent.
+    /// Id of the agent.
     pub id: String,
-    /// Who does its thinking: `groq`, `gemini` …; nothing for one that runs here.
+    /// Provider of the agent's model: `groq`, `gemini` …; `None` for an agent that runs locally.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
 }
 
-/// Somebody who does not take part.
+/// An agent that was left out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NotAsked {
-    /// The agent.
+    /// Id of the agent.
     pub agent: String,
-    /// Why, in a few words.
+    /// Short reason.
     pub why: String,
 }
 
-/// A score with a name for its ranges.
+/// A score with named ranges.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Score {
-    /// Its name in the findings.
+    /// Name of the score in the findings.
     pub name: String,
-    /// The ranges, the lowest first.
+    /// The ranges in ascending order.
     #[serde(default)]
     pub levels: Vec<Level>,
 }
@@ -89,29 +89,29 @@ pub struct Score {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Level {
-    /// Its name.
+    /// Name of the range.
     pub name: String,
-    /// Where it begins.
+    /// Lower bound, inclusive.
     pub from: f64,
 }
 
-/// How far it may go.
+/// Limits of a deliberation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// The most conflicts that are discussed; the rest are put to the vote as they are, and listed.
+    /// Maximum number of conflicts to discuss; the others are voted on without discussion, and listed.
     pub conflicts: u32,
-    /// The most rounds of discussion.
+    /// Maximum number of discussion rounds.
     pub rounds: u32,
-    /// The most messages of a round: answers, and the questions and evidence in them.
+    /// Maximum number of messages per round: answers, and the questions and evidence in them.
     pub messages: u32,
-    /// The most tokens of a message; what is longer is cut at a sentence and marked.
+    /// Maximum number of tokens per message; longer messages are truncated at a sentence and marked.
     pub message_tokens: u32,
-    /// How long is waited for an answer in the discussion.
+    /// Timeout for an answer in the discussion.
     pub message_ms: u64,
-    /// How long is waited for a finding.
+    /// Timeout for a finding.
     pub analysis_ms: u64,
-    /// How many findings there must be; nothing for more than half of the agents.
+    /// Required number of findings; by default more than half of the agents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quorum: Option<u32>,
 }
@@ -130,23 +130,23 @@ impl Default for Limits {
     }
 }
 
-/// What is known of a provider.
+/// Rate limit and prices of a provider.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Provider {
-    /// How many calls it takes in a minute.
+    /// Maximum number of calls per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls_a_minute: Option<u32>,
-    /// What a million tokens in cost.
+    /// Price of a million input tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_in: Option<f64>,
-    /// What a million tokens out cost.
+    /// Price of a million output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_out: Option<f64>,
 }
 
 impl Spec {
-    /// A deliberation with every setting at its default.
+    /// Creates a spec with default settings.
     #[must_use]
     pub fn new(subject: impl Into<String>, input: Value, agents: Vec<Member>) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl Spec {
         }
     }
 
-    /// The review of a contract: its five conflicts, its four recommendations, its risk score.
+    /// Creates a spec for a contract review: five conflict rules, four recommendations, a risk score.
     #[must_use]
     pub fn contract(subject: impl Into<String>, input: Value, agents: Vec<Member>) -> Self {
         let recommendations = ["sign as is", "minor revisions", "negotiate key terms", "do not sign"]
@@ -181,40 +181,40 @@ impl Spec {
         }
     }
 
-    /// Reads a spec and checks it. `preset: "contract"` brings what [`Spec::contract`] has wherever nothing else is said.
+    /// Parses and checks a spec. `preset: "contract"` uses the settings of [`Spec::contract`] as defaults.
     ///
     /// # Errors
-    /// With the place of what does not fit.
+    /// If a setting is invalid; the error names its path.
     pub fn read(body: &[u8]) -> Result<Self, Wrong> {
-        let mut said: Map<String, Value> = read_object(body)?;
-        match said.remove("preset") {
+        let mut fields: Map<String, Value> = read_object(body)?;
+        match fields.remove("preset") {
             None => {}
             Some(Value::String(name)) if name == "contract" => {
                 let preset = Self::contract("", Value::Null, Vec::new());
-                let usual = [
+                let defaults = [
                     ("conflicts", serde_json::to_value(preset.conflicts)),
                     ("words", serde_json::to_value(preset.words)),
                     ("score", serde_json::to_value(preset.score)),
                 ];
-                for (name, value) in usual {
+                for (name, value) in defaults {
                     let value = value.map_err(|error| Wrong::new(name, error.to_string()))?;
-                    said.entry(name).or_insert(value);
+                    fields.entry(name).or_insert(value);
                 }
             }
-            Some(other) => return Err(Wrong::new("preset", format!("is {other}; it may be \"contract\""))),
+            Some(other) => return Err(Wrong::new("preset", format!("must be \"contract\", is {other}"))),
         }
-        let spec: Self = read_object(Value::Object(said).to_string().as_bytes())?;
+        let spec: Self = read_object(Value::Object(fields).to_string().as_bytes())?;
         spec.check()?;
         Ok(spec)
     }
 
-    /// The rule in force, with the declared tie-break.
+    /// Voting rule and declared tie-break.
     #[must_use]
     pub fn counting(&self) -> count::Counting {
         count::Counting { rule: self.rule, tie_break: self.tie_break }
     }
 
-    /// The declared choices of a conflict in their order; empty where any may be named.
+    /// The declared options of a kind of conflict, in order; empty if any choice is allowed.
     pub(crate) fn options(&self, kind: conflict::Kind) -> &[String] {
         match kind {
             conflict::Kind::Categorical => &self.words.recommendations,
@@ -223,78 +223,78 @@ impl Spec {
         }
     }
 
-    /// How many findings there must be.
+    /// Required number of findings.
     #[must_use]
     pub fn quorum(&self) -> usize {
         self.limits.quorum.map_or(self.agents.len() / 2 + 1, |quorum| quorum as usize)
     }
 
-    /// The provider of an agent, and what is known of it: Groq takes 30 calls a minute and Gemini 15 unless something else is said.
+    /// Returns the settings of a provider. The default rate limit is 30 calls per minute for Groq and 15 for Gemini.
     #[must_use]
     pub fn provider(&self, name: &str) -> Provider {
-        let usual = match name {
+        let default_rate = match name {
             "groq" => Some(30),
             "gemini" => Some(15),
             _ => None,
         };
         let mut known = self.providers.get(name).cloned().unwrap_or_default();
-        known.calls_a_minute = known.calls_a_minute.or(usual);
+        known.calls_a_minute = known.calls_a_minute.or(default_rate);
         known
     }
 
-    /// The place of an agent in the list.
+    /// Returns the index of an agent in the list of participants.
     pub(crate) fn place(&self, agent: &str) -> usize {
         self.agents.iter().position(|member| member.id == agent).unwrap_or(self.agents.len())
     }
 
-    /// Whether it can be followed.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// With the place of the first setting that cannot.
+    /// If a setting is invalid; the error names the path of the first one.
     pub fn check(&self) -> Result<(), Wrong> {
         let wrong = |path: &str, why: String| Err(Wrong::new(path, why));
         if self.subject.trim().is_empty() {
-            return wrong("subject", "is empty".into());
+            return wrong("subject", "must not be empty".into());
         }
         if self.agents.is_empty() || self.agents.len() > AGENTS_MAX {
             return wrong(
                 "agents",
-                format!("there are {}; 1 to {AGENTS_MAX} can take part", self.agents.len()),
+                format!("must have 1 to {AGENTS_MAX} entries, has {}", self.agents.len()),
             );
         }
         let mut seen = BTreeSet::new();
         for (at, member) in self.agents.iter().enumerate() {
-            // The id of a question is made of names between colons.
+            // Question ids consist of names separated by colons.
             if member.id.is_empty() || member.id.contains(':') || !seen.insert(&member.id) {
-                return wrong(&format!("agents[{at}].id"), "is empty, has a colon, or is there twice".into());
+                return wrong(&format!("agents[{at}].id"), "must be unique, not empty, and without a colon".into());
             }
         }
         if self.not_asked.len() > AGENTS_MAX {
-            return wrong("not_asked", format!("there are {}, more than {AGENTS_MAX}", self.not_asked.len()));
+            return wrong("not_asked", format!("must have at most {AGENTS_MAX} entries, has {}", self.not_asked.len()));
         }
         let quorum = self.quorum();
         if quorum == 0 || quorum > self.agents.len() {
-            let why = format!("is {quorum}; with {} agents it can be 1 to {0}", self.agents.len());
+            let why = format!("must be 1 to {} (the number of agents), is {quorum}", self.agents.len());
             return wrong("limits.quorum", why);
         }
         self.check_limits()?;
         if self.words.severities.is_empty() {
-            return wrong("words.severities", "is empty".into());
+            return wrong("words.severities", "must not be empty".into());
         }
         for (at, rule) in self.conflicts.iter().enumerate() {
             if !(0.0..=1.0).contains(&rule.weight()) {
-                return wrong(&format!("conflicts[{at}].weight"), "is not between 0 and 1".into());
+                return wrong(&format!("conflicts[{at}].weight"), "must be between 0 and 1".into());
             }
             if let conflict::Rule::Numeric(rule) = rule
                 && !(rule.spread >= 0.0 && rule.spread.is_finite())
             {
-                return wrong(&format!("conflicts[{at}].spread"), "is no distance".into());
+                return wrong(&format!("conflicts[{at}].spread"), "must be a finite number that is not negative".into());
             }
         }
         let levels = self.score.as_ref().map_or(&[][..], |score| &score.levels);
         match levels.windows(2).position(|two| two[0].from >= two[1].from) {
             Some(at) => {
-                wrong(&format!("score.levels[{}].from", at + 1), "is not above the one before".into())
+                wrong(&format!("score.levels[{}].from", at + 1), "must be greater than the previous one".into())
             }
             None => Ok(()),
         }
@@ -312,7 +312,7 @@ impl Spec {
             if !(least..=most).contains(&value) {
                 return Err(Wrong::new(
                     format!("limits.{name}"),
-                    format!("is {value}, not {least} to {most}"),
+                    format!("must be {least} to {most}, is {value}"),
                 ));
             }
         }
@@ -320,7 +320,7 @@ impl Spec {
             if !(1..=WAIT_MS_MAX).contains(&value) {
                 return Err(Wrong::new(
                     format!("limits.{name}"),
-                    format!("is {value}, not 1 to {WAIT_MS_MAX}"),
+                    format!("must be 1 to {WAIT_MS_MAX}, is {value}"),
                 ));
             }
         }

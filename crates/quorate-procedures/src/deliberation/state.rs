@@ -1,4 +1,4 @@
-//! Where a deliberation stands. It is stored after every step: whoever reads it back goes on from there.
+//! State of a deliberation. Stored after every step; a resumed run continues from it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::reply::Reply;
 use crate::conflict::{Conflict, Position, PositionValue};
 use crate::finding::Finding;
 
-/// What tells one question to an agent from all others. The same in every run.
+/// Id of a question to an agent, unique within the deliberation and the same in every run.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AskId(pub String);
@@ -22,28 +22,28 @@ impl fmt::Display for AskId {
     }
 }
 
-/// How far it has come.
+/// Phase of a deliberation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Nobody has been asked yet.
+    /// Not started.
     #[default]
     New,
-    /// Each agent looks by itself.
+    /// The agents work independently.
     Analysis,
-    /// Those who contradict each other talk.
+    /// The agents that contradict each other discuss.
     Discussion {
-        /// The round under way, from 1.
+        /// Current round, starting at 1.
         round: u32,
     },
-    /// There is an outcome.
+    /// Finished with an outcome.
     Finished,
-    /// There is none.
+    /// Failed without an outcome.
     Failed,
 }
 
 impl Phase {
-    /// The word.
+    /// Name of the phase.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -56,36 +56,36 @@ impl Phase {
     }
 }
 
-/// All that has been gathered so far.
+/// Complete state of a deliberation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct State {
     pub(crate) phase: Phase,
-    /// When the phase under way began.
+    /// Start time of the current phase.
     pub(crate) since_ms: u64,
-    /// What is waited for.
+    /// Pending questions.
     pub(crate) asks: BTreeMap<AskId, Asked>,
-    /// By agent.
+    /// Findings by agent.
     pub(crate) findings: BTreeMap<String, Finding>,
-    /// The conflicts that may be discussed, the most critical first.
+    /// Conflicts that are eligible for discussion, most critical first.
     pub(crate) disputes: Vec<Dispute>,
-    /// Those beyond the limit.
+    /// Conflicts beyond the limit.
     pub(crate) further: Vec<Conflict>,
-    /// What was answered in the round under way, by the place of the conflict and the agent.
+    /// Replies of the current round, by conflict index and agent.
     pub(crate) replies: BTreeMap<usize, BTreeMap<String, Reply>>,
-    /// What was published.
+    /// Published messages.
     pub(crate) messages: Vec<Message>,
     pub(crate) missing: Vec<Missing>,
     pub(crate) notes: Vec<String>,
     pub(crate) figures: Figures,
 }
 
-/// A question that waits for its answer.
+/// A pending question.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Asked {
     pub(crate) agent: String,
-    /// The place of the conflict; nothing for the analysis.
+    /// Index of the conflict; `None` in the analysis.
     pub(crate) conflict: Option<usize>,
-    /// What was wrong the first time, if it is the second.
+    /// Error of the first attempt, if this is the second.
     pub(crate) again: Option<String>,
     pub(crate) due_ms: u64,
 }
@@ -94,16 +94,16 @@ pub(crate) struct Asked {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Dispute {
     pub(crate) conflict: Conflict,
-    /// Who holds what now.
+    /// Current positions.
     pub(crate) positions: Vec<Position>,
-    /// What each ranked, where it did.
+    /// Rankings by agent, where given.
     pub(crate) rankings: BTreeMap<String, Vec<String>>,
-    /// How many rounds it was discussed in.
+    /// Number of rounds in which it was discussed.
     pub(crate) rounds: u32,
-    /// The round in which it was resolved, and what was agreed on.
+    /// Round of the agreement and the agreed position.
     pub(crate) agreed: Option<(u32, PositionValue)>,
     pub(crate) changes: Vec<Change>,
-    /// Questions that wait for their answer in the next round.
+    /// Questions to be answered in the next round.
     pub(crate) questions: Vec<Question>,
 }
 
@@ -113,97 +113,97 @@ pub(crate) struct Question {
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) text: String,
-    /// The message that holds it.
+    /// Id of the message that contains the question.
     pub(crate) message: String,
 }
 
-/// A mind that changed.
+/// A change of position.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Change {
-    /// In which round.
+    /// Round of the change.
     pub round: u32,
-    /// Whose.
+    /// The agent that changed its position.
     pub agent: String,
-    /// What it held.
+    /// Previous position.
     pub from: PositionValue,
-    /// What it holds.
+    /// New position.
     pub to: PositionValue,
-    /// How sure it was.
+    /// Previous confidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_from: Option<f64>,
-    /// How sure it is.
+    /// New confidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence_to: Option<f64>,
-    /// Why: what the message says. The state does without it, the outcome has it.
+    /// Reason, from the message. Empty in the state, filled in the outcome.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The message that says so.
+    /// Id of the message that states the change.
     pub message: String,
 }
 
-/// Somebody who was asked and did not answer, or not sensibly.
+/// A question that was not answered, or not with a valid answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Missing {
-    /// Who.
+    /// The agent that was asked.
     pub agent: String,
-    /// What it was asked: the id of the question.
+    /// Id of the question.
     pub asked: AskId,
-    /// In which conflict; nothing for the analysis, where it is missing as a whole.
+    /// Id of the conflict; `None` in the analysis, where the agent is missing altogether.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflict: Option<String>,
-    /// Why, the first time and the second.
+    /// Errors of the first and the second attempt.
     pub why: Vec<String>,
 }
 
 impl State {
-    /// How far it has come.
+    /// Current phase.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Whether nothing more will happen.
+    /// Whether the deliberation is finished or failed.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Finished | Phase::Failed)
     }
 
-    /// When `Event::Time` must come, if nothing else does.
+    /// Time at which `Event::DeadlineReached` is due, unless an answer arrives earlier.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<u64> {
         self.asks.values().map(|asked| asked.due_ms).min()
     }
 
-    /// Whose findings are there.
+    /// Agents whose findings are present.
     pub fn found(&self) -> impl Iterator<Item = &str> {
         self.findings.keys().map(String::as_str)
     }
 
-    /// What the conflicts are about, the most critical first; those beyond the limit are among them.
+    /// Topics of the conflicts, most critical first, including those beyond the limit.
     pub fn conflicts(&self) -> impl Iterator<Item = &str> {
         self.disputes.iter().map(|one| &one.conflict).chain(&self.further).map(|one| one.topic.as_str())
     }
 
-    /// How many messages the discussion has had so far.
+    /// Number of messages in the discussion so far.
     #[must_use]
     pub fn contributions(&self) -> usize {
         self.messages.iter().filter(|message| message.round > 0).count()
     }
 
-    /// What is waited for: each question and who was asked.
+    /// Pending questions and the agents that were asked.
     pub fn waits_for(&self) -> impl Iterator<Item = (&AskId, &str)> {
         self.asks.iter().map(|(id, asked)| (id, asked.agent.as_str()))
     }
 
-    /// Whether an agent failed in this conflict and is not asked about it any more. It stays in all other conflicts.
-    pub(crate) fn is_out(&self, agent: &str, place: usize) -> bool {
-        let name = name_of(place);
+    /// Whether an agent failed in this conflict and is no longer asked about it. It still takes part in other conflicts.
+    pub(crate) fn is_out(&self, agent: &str, index: usize) -> bool {
+        let name = name_of(index);
         let mut failed = self.missing.iter().filter(|one| one.agent == agent);
         failed.any(|one| one.conflict.as_ref().is_none_or(|conflict| *conflict == name))
     }
 }
 
-/// The name of a conflict within its deliberation.
-pub(crate) fn name_of(place: usize) -> String {
-    format!("C{}", place + 1)
+/// Id of a conflict within its deliberation.
+pub(crate) fn name_of(index: usize) -> String {
+    format!("C{}", index + 1)
 }

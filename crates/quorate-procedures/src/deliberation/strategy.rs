@@ -1,11 +1,11 @@
-//! What to ask for, and in which order: the issues for which somebody named a remedy, sorted by how much they are needed.
+//! Negotiation strategy: the issues for which a remedy was named, prioritised.
 //!
-//! - **must have**: severe, which is the upper half of the severities; and agreed, which is that there was no conflict about it, that the
-//!   discussion settled it, or that all who voted on it hold it for severe.
-//! - **give away**: the least severity that there is, if there is more than one. What can be dropped for the others.
-//! - **should have**: all between, and what is severe to some only.
+//! - **must have**: severe (the upper half of the severities) and agreed: there was no conflict about it, the discussion settled it,
+//!   or all voters consider it severe.
+//! - **give away**: the lowest severity, if there is more than one. It can be traded for other demands.
+//! - **should have**: everything else, including issues that only some consider severe.
 //!
-//! Within each they stand in the order of the issues.
+//! Within a priority the order of the issues is kept.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,25 +14,25 @@ use super::synthesis::{Flagged, RankedIssue, Sentence};
 use crate::finding::Vocabulary;
 use crate::tokens::{self, Count};
 
-/// How many tokens of a remedy are told; the whole of it is with its issue.
+/// Maximum number of tokens of a demand; the issue has the full text.
 const ASK_TOKENS: usize = 60;
-/// How many characters say where something stands, if that is no heading before a quotation.
+/// Maximum length of a location, if no heading precedes the quotation.
 const SECTION_CHARS: usize = 60;
 
-/// How much something is needed.
+/// Priority of a demand.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
-    /// Not without it.
+    /// Do not sign without it.
     MustHave,
-    /// It is worth a try.
+    /// Worth asking for.
     ShouldHave,
-    /// It can be dropped for something else.
+    /// Can be traded for something else.
     GiveAway,
 }
 
 impl Need {
-    /// In words.
+    /// Priority as text.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,28 +43,28 @@ impl Need {
     }
 }
 
-/// Something to ask for.
+/// A demand of the negotiation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Demand {
-    /// How much it is needed.
+    /// Priority of the demand.
     pub need: Need,
-    /// The issue that it would settle.
+    /// Topic of the issue that it would settle.
     pub topic: String,
-    /// How severe that is.
+    /// Severity of the issue.
     pub severity: String,
-    /// What to ask for.
+    /// The remedy to ask for.
     pub ask: String,
-    /// Where the issue stands.
+    /// Location of the issue in the input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub section: Option<String>,
-    /// Who flagged it.
+    /// Agents that flagged the issue.
     pub agents: Vec<String>,
-    /// All of it in a sentence, with its sources.
+    /// The demand as a sentence, with sources.
     #[serde(flatten)]
     pub sentence: Sentence,
 }
 
-/// What to ask for, the most needed first.
+/// Derives the demands from the issues, highest priority first.
 pub(super) fn strategy(
     issues: &[RankedIssue],
     all: &[&Decision],
@@ -73,7 +73,7 @@ pub(super) fn strategy(
 ) -> Vec<Demand> {
     let mut demands: Vec<Demand> =
         issues.iter().filter_map(|issue| demand(issue, need(issue, all, words), count)).collect();
-    // Stable: within a need the order of the issues stays.
+    // A stable sort keeps the order of the issues within a priority.
     demands.sort_by_key(|demand| demand.need);
     demands
 }
@@ -93,16 +93,16 @@ fn need(issue: &RankedIssue, all: &[&Decision], words: &Vocabulary) -> Need {
     if words.severity(&issue.severity) == Some(0) { Need::GiveAway } else { Need::ShouldHave }
 }
 
-/// What the issue asks for, if anybody named a remedy: whoever holds it for as severe as it is comes first.
+/// Derives the demand of an issue, if an agent named a remedy. Agents that assign the final severity take precedence.
 fn demand(issue: &RankedIssue, need: Need, count: Count) -> Option<Demand> {
     let held: Vec<&Flagged> = {
         let (same, other): (Vec<_>, Vec<_>) =
             issue.flagged.iter().partition(|one| one.issue.severity == issue.severity);
         same.into_iter().chain(other).collect()
     };
-    let advice = held.iter().find_map(|one| said(one.issue.advice.as_ref()))?;
+    let advice = held.iter().find_map(|one| non_blank(one.issue.advice.as_ref()))?;
     let ask = tokens::cut(advice, ASK_TOKENS, count).unwrap_or_else(|| advice.to_owned());
-    let section = held.iter().find_map(|one| said(one.issue.evidence.as_ref())).map(section);
+    let section = held.iter().find_map(|one| non_blank(one.issue.evidence.as_ref())).map(section);
     let agents: Vec<String> = issue.flagged.iter().map(|one| one.agent.clone()).collect();
     let place = section.as_ref().map_or_else(String::new, |section| format!(", at {section}"));
     let text = format!(
@@ -125,11 +125,11 @@ fn demand(issue: &RankedIssue, need: Need, count: Count) -> Option<Demand> {
     })
 }
 
-fn said(text: Option<&String>) -> Option<&str> {
+fn non_blank(text: Option<&String>) -> Option<&str> {
     text.map(|text| text.trim()).filter(|text| !text.is_empty())
 }
 
-/// Where it stands: what comes before a quotation, else the beginning.
+/// Extracts the location from evidence: the text before a quotation, else the beginning.
 fn section(evidence: &str) -> String {
     let before = evidence.split(['"', '“', '\n']).next().unwrap_or_default();
     let heading = before.trim().trim_end_matches([':', ',']).trim_end();
@@ -140,7 +140,7 @@ fn section(evidence: &str) -> String {
     }
 }
 
-/// With its first letter as at the beginning of a sentence.
+/// Capitalises the first letter.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

@@ -1,14 +1,15 @@
-//! The whole in a few sentences, each with its sources. By rules, so that the same findings and messages always give the same.
+//! Synthesis: the result in a few sentences, each with its sources. Rule-based, so equal findings and messages give equal text.
 //!
-//! - The **summary** can be read aloud in some twenty seconds: the recommendation, who is against it, whose mind the discussion changed, the
-//!   score, the worst issues, what else was contested, who is missing. Everything in it is elsewhere in full.
-//! - The **recommendation** is the winner of the vote on it, or of the recommendations in the findings where there was no conflict. A tie has
-//!   none. Where no agent gave one, the findings are summarised instead.
-//! - The **score** is what the conflict about it came to, or the median weighted by confidence.
-//! - **Issues** are ranked by severity (what the conflict about it came to, or the greatest that is held if there was none or a tie), then by how many flagged
-//!   them, then by the confidence of those, then by name.
-//! - The **confidence** is the mean confidence of those who hold the recommendation, times its share; without one, that of all findings.
-//! - The **agreement** is the verdict on the recommendation, see [`crate::count::Agreement`]: over those only who gave one.
+//! - The **summary** can be read aloud in about twenty seconds: the recommendation, the dissenters, changes of position, the score,
+//!   the worst issues, other conflicts, missing agents. The outcome contains all of it in full.
+//! - The **recommendation** is the winner of the vote on it, or of the recommendations in the findings if there was no conflict. After
+//!   a tie there is none. If no agent gave one, the findings are summarised instead.
+//! - The **score** is the result of the conflict about it, or the median weighted by confidence.
+//! - **Issues** are ranked by severity (the result of the conflict about it; without a conflict or after a tie, the highest severity
+//!   stated), then by the number of agents that flagged them, then by the confidence of those agents, then by name.
+//! - The **confidence** is the mean confidence of those who hold the recommendation, times its share; without a recommendation, the
+//!   mean of all findings.
+//! - The **agreement** is the verdict on the recommendation over those agents that gave one, see [`crate::tally::Agreement`].
 
 use std::collections::BTreeMap;
 
@@ -23,77 +24,77 @@ use crate::finding::{Finding, Issue, Vocabulary, steady};
 use crate::plain;
 use crate::tokens;
 
-/// How many issues the summary names; the list has all.
-const ISSUES_TOLD: usize = 3;
+/// Maximum number of issues in the summary; the list has all.
+const SUMMARY_ISSUES: usize = 3;
 
-/// How many tokens of a finding's summary are told.
+/// Maximum number of tokens of a finding's summary in the synthesis.
 const GIST_TOKENS: usize = 60;
 
-/// The whole in a few sentences.
+/// Synthesis of a deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Synthesis {
-    /// What to read first.
+    /// Sentences to read first.
     pub summary: Vec<Sentence>,
-    /// What to do; `None` if that is a tie, or no agent gave a recommendation.
+    /// Recommended action; `None` after a tie, or if no agent gave a recommendation.
     pub recommendation: Option<String>,
-    /// The score that the spec names, and its range.
+    /// The score named in the spec, with its level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<Scored>,
-    /// How sure that is; nothing if nobody said.
+    /// Confidence in the recommendation, if any was stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// How far the agents agree on what to do.
+    /// Degree of agreement on the recommendation.
     pub agreement: Agreement,
-    /// The issues, the worst first.
+    /// Issues, worst first.
     pub issues: Vec<RankedIssue>,
-    /// What to ask for, the most needed first.
+    /// Demands, highest priority first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strategy: Vec<Demand>,
 }
 
-/// A sentence and what it rests on.
+/// A sentence with its sources.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sentence {
-    /// The sentence.
+    /// Text of the sentence.
     pub text: String,
-    /// Ids of findings (`F1`), messages (`M1`), conflicts (`C1`) and questions without an answer.
+    /// Ids of findings (`F1`), messages (`M1`), conflicts (`C1`) and unanswered questions.
     pub sources: Vec<String>,
 }
 
-/// A score.
+/// Result of a score.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Scored {
-    /// Its name.
+    /// Name of the score.
     pub name: String,
-    /// What the agents came to.
+    /// Merged value.
     pub value: f64,
-    /// The range that it is in.
+    /// Name of the range that contains the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
 }
 
-/// An issue that one or several flagged.
+/// An issue flagged by one or more agents.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RankedIssue {
-    /// What it is about.
+    /// Topic of the issue.
     pub topic: String,
-    /// How severe it is, all things considered.
+    /// Final severity.
     pub severity: String,
-    /// Who flagged it, and how.
+    /// The individual reports.
     pub flagged: Vec<Flagged>,
-    /// The conflict about it.
+    /// Id of the conflict about its severity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflict: Option<String>,
 }
 
-/// How one agent flagged an issue.
+/// Report of an issue by one agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Flagged {
-    /// Who.
+    /// The agent.
     pub agent: String,
-    /// Its finding.
+    /// Id of its finding.
     pub source: String,
-    /// The issue as it said it.
+    /// The issue as reported.
     #[serde(flatten)]
     pub issue: Issue,
 }
@@ -109,13 +110,13 @@ impl Step<'_> {
         let score = self.score(&all, &mut summary);
         let issues = self.issues(&all);
         summary.extend(issues_sentence(&issues));
-        summary.extend(self.others_sentence(&all));
+        summary.extend(self.other_conflicts_sentence(&all));
         summary.extend(self.missing_sentences());
         let strategy = strategy::strategy(&issues, &all, &self.spec.words, self.count);
         Synthesis { summary, recommendation, score, confidence, agreement, issues, strategy }
     }
 
-    /// Who is missing as a whole, and who in a conflict; why is told elsewhere.
+    /// Sentences about agents without a finding and about unanswered questions; the reasons are in `missing`.
     fn missing_sentences(&self) -> Vec<Sentence> {
         let mut by_place: BTreeMap<Option<String>, (Vec<String>, Vec<String>)> = BTreeMap::new();
         for missing in self.gathered().missing {
@@ -136,7 +137,7 @@ impl Step<'_> {
         by_place.into_iter().map(sentence).collect()
     }
 
-    /// Where nobody says what to do: what each found.
+    /// Summaries of the findings, used if there is no recommendation.
     fn gists(&self) -> Vec<Sentence> {
         let gist = |(agent, finding): (&str, &Finding)| {
             let said =
@@ -150,7 +151,7 @@ impl Step<'_> {
         format!("F{}", self.spec.place(agent) + 1)
     }
 
-    /// What an agent's position rests on: its last message on the conflict, or its finding.
+    /// Source of an agent's position: its last message on the conflict, or its finding.
     fn ground_of(&self, decision: &Decision, agent: &str) -> String {
         let said = self.state.messages.iter().rev().find(|message| {
             message.round > 0
@@ -160,13 +161,13 @@ impl Step<'_> {
         said.map_or_else(|| self.source_of(agent), |message| message.id.clone())
     }
 
-    /// The agents in their order with their findings.
+    /// Agents with findings, in the order of the participants.
     fn found(&self) -> impl Iterator<Item = (&str, &Finding)> {
         let findings = &self.state.findings;
         self.spec.agents.iter().filter_map(|member| Some((member.id.as_str(), findings.get(&member.id)?)))
     }
 
-    /// How far the agents agree on what to do, what that is, and how sure they are of it.
+    /// Determines agreement, recommendation and confidence.
     fn recommendation(
         &self,
         all: &[&Decision],
@@ -177,7 +178,7 @@ impl Step<'_> {
             let holders: Vec<&Position> = decision.positions.iter().filter(is_held).collect();
             summary.push(self.decided_sentence(decision, &holders));
             summary.extend(self.against_sentence(decision));
-            summary.extend(moves_sentence(decision));
+            summary.extend(changes_sentence(decision));
             summary.extend(self.abstained_sentence(decision.positions.len()));
             let sure = mean(holders.iter().filter_map(|one| one.confidence));
             let confidence = sure.map(|sure| steady(sure * decision.share));
@@ -208,7 +209,7 @@ impl Step<'_> {
         (agreement, given.choice.clone(), sure.map(|sure| steady(sure * given.share())))
     }
 
-    /// The recommendations in the findings, counted by the rule in force; `None` if there are none.
+    /// Tallies the recommendations in the findings; `None` if there are none.
     fn given(&self) -> Option<Tally> {
         let mut spelled: BTreeMap<String, &String> = BTreeMap::new();
         let mut ballots = Vec::new();
@@ -223,7 +224,7 @@ impl Step<'_> {
         count::tally(self.spec.counting(), &[question]).ok()?.pop()
     }
 
-    /// What the vote on the recommendation came to.
+    /// Sentence about the vote on the recommendation.
     fn decided_sentence(&self, decision: &Decision, holders: &[&Position]) -> Sentence {
         let (held, of) = (holders.len(), decision.positions.len());
         let otherwise = match &decision.before {
@@ -245,7 +246,7 @@ impl Step<'_> {
         Sentence { text, sources: holders.iter().map(|one| self.ground_of(decision, &one.agent)).collect() }
     }
 
-    /// Who gave no recommendation, where others did.
+    /// Sentence about agents that gave no recommendation, if others did.
     fn abstained_sentence(&self, given: usize) -> Option<Sentence> {
         let silent: Vec<&str> = self
             .found()
@@ -258,13 +259,13 @@ impl Step<'_> {
     }
 
     fn score(&self, all: &[&Decision], summary: &mut Vec<Sentence>) -> Option<Scored> {
-        let wanted = self.spec.score.as_ref()?;
-        let key = score_key(&wanted.name);
+        let score_spec = self.spec.score.as_ref()?;
+        let key = score_key(&score_spec.name);
         let decision = all.iter().find(|decision| decision.conflict.key == key);
         let given: Vec<(&str, f64, Option<f64>)> = self
             .found()
             .filter_map(|(agent, finding)| {
-                Some((agent, *finding.scores.get(&wanted.name)?, finding.confidence))
+                Some((agent, *finding.scores.get(&score_spec.name)?, finding.confidence))
             })
             .collect();
         let value = match decision {
@@ -280,10 +281,10 @@ impl Step<'_> {
             }
         };
         let level =
-            wanted.levels.iter().rev().find(|level| value >= level.from).map(|level| level.name.clone());
-        let in_words = level.as_ref().map_or_else(String::new, |level| format!(" ({level})"));
-        let name = strategy::capital(&wanted.name.replace('_', " "));
-        let text = format!("{name} is {}{in_words}, from {} agents.", plain::number(value), given.len());
+            score_spec.levels.iter().rev().find(|level| value >= level.from).map(|level| level.name.clone());
+        let suffix = level.as_ref().map_or_else(String::new, |level| format!(" ({level})"));
+        let name = strategy::capital(&score_spec.name.replace('_', " "));
+        let text = format!("{name} is {}{suffix}, from {} agents.", plain::number(value), given.len());
         let sources = given
             .iter()
             .map(|(agent, _, _)| {
@@ -291,7 +292,7 @@ impl Step<'_> {
             })
             .collect();
         summary.push(Sentence { text, sources });
-        Some(Scored { name: wanted.name.clone(), value, level })
+        Some(Scored { name: score_spec.name.clone(), value, level })
     }
 
     fn issues(&self, all: &[&Decision]) -> Vec<RankedIssue> {
@@ -329,7 +330,7 @@ impl Step<'_> {
         ranked
     }
 
-    /// Who is against what stands.
+    /// Sentence about the dissenters.
     fn against_sentence(&self, decision: &Decision) -> Option<Sentence> {
         if decision.minority.is_empty() {
             return None;
@@ -340,8 +341,8 @@ impl Step<'_> {
         Some(Sentence { text, sources })
     }
 
-    /// The conflicts that no other sentence is about, in numbers.
-    fn others_sentence(&self, all: &[&Decision]) -> Option<Sentence> {
+    /// Sentence with the number of conflicts that no other sentence covers.
+    fn other_conflicts_sentence(&self, all: &[&Decision]) -> Option<Sentence> {
         let score = self.spec.score.as_ref().map(|score| score_key(&score.name));
         let others: Vec<&&Decision> = all
             .iter()
@@ -363,7 +364,7 @@ impl Step<'_> {
     }
 }
 
-/// The severity that a conflict came to; of a tie the greatest that is held.
+/// Result of a severity conflict; after a tie the highest severity held.
 fn severity_of(decision: &Decision, words: &Vocabulary) -> Option<String> {
     let greatest = || {
         let held = decision.positions.iter().map(|one| one.position.to_string());
@@ -376,8 +377,8 @@ fn score_key(name: &str) -> String {
     format!("numeric:{}", plain::words(name))
 }
 
-/// Whom the discussion moved, and where to in the end.
-fn moves_sentence(decision: &Decision) -> Option<Sentence> {
+/// Sentence about agents that changed their position in the discussion.
+fn changes_sentence(decision: &Decision) -> Option<Sentence> {
     let mut to: Vec<(&PositionValue, Vec<&str>)> = Vec::new();
     let mut sources = Vec::new();
     for (before, after) in decision.conflict.positions.iter().zip(&decision.positions) {
@@ -397,9 +398,9 @@ fn moves_sentence(decision: &Decision) -> Option<Sentence> {
     (!moved.is_empty()).then_some(Sentence { text, sources })
 }
 
-/// The worst issues, by name.
+/// Sentence about the worst issues.
 fn issues_sentence(issues: &[RankedIssue]) -> Option<Sentence> {
-    let worst = &issues[..issues.len().min(ISSUES_TOLD)];
+    let worst = &issues[..issues.len().min(SUMMARY_ISSUES)];
     let named: Vec<String> = worst.iter().map(|one| format!("{} ({})", one.topic, one.severity)).collect();
     let of = match issues.len() {
         1 => "One issue".to_owned(),

@@ -1,6 +1,6 @@
-//! The vote: every conflict is resolved here, whether it was discussed or not. What agents hold in the end counts, with the confidence
-//! that they have in the end. The rule in force names the winner of every conflict about a choice, over what agents held at first
-//! (`before`) as over what they hold now; the discussion decides only whether that is an agreement.
+//! The vote: resolves every conflict, whether it was discussed or not, from the final positions and confidences. The voting rule
+//! determines the winner of every conflict about a choice, both from the initial positions (`before`) and from the final ones; the
+//! discussion only decides whether the result counts as an agreement.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::count::{self, Agreement, Ballot, Merged, Question, Tally};
 use crate::finding::steady;
 use crate::plain;
 
-/// A conflict that is decided.
+/// A conflict to be decided.
 struct Case<'a> {
     id: String,
     conflict: &'a Conflict,
@@ -22,10 +22,10 @@ struct Case<'a> {
 }
 
 impl Step<'_> {
-    /// All conflicts: those that could be discussed, then the others.
+    /// All conflicts: those eligible for discussion, then the others.
     fn cases(&self) -> Vec<Case<'_>> {
-        let disputes = self.state.disputes.iter().enumerate().map(|(place, dispute)| Case {
-            id: name_of(place),
+        let disputes = self.state.disputes.iter().enumerate().map(|(index, dispute)| Case {
+            id: name_of(index),
             conflict: &dispute.conflict,
             positions: &dispute.positions,
             dispute: Some(dispute),
@@ -40,7 +40,7 @@ impl Step<'_> {
         disputes.chain(further).collect()
     }
 
-    /// The ballots of all conflicts that are counted, as positions are now.
+    /// Current ballots of all conflicts that are voted on.
     fn questions(&self, cases: &[Case<'_>]) -> Vec<Question> {
         let choices = cases.iter().filter(|case| !case.conflict.is_numeric());
         let asked = choices.map(|case| {
@@ -50,16 +50,16 @@ impl Step<'_> {
         asked.collect()
     }
 
-    /// What the rule in force comes to as positions are now, in the order of the conflicts; `None` for numbers.
+    /// Tallies the current positions, in the order of the conflicts; `None` for numbers.
     pub(super) fn tallies(&self) -> Vec<Option<Tally>> {
         let cases = self.cases();
-        // Positions were checked when they were read, so that they can be counted.
+        // Positions were validated when they were parsed, so tallying cannot fail.
         let counted = count::tally(self.spec.counting(), &self.questions(&cases)).unwrap_or_default();
         let mut counted = counted.into_iter();
         cases.iter().map(|case| if case.conflict.is_numeric() { None } else { counted.next() }).collect()
     }
 
-    /// Decides all conflicts: those that could be discussed, then the others.
+    /// Decides all conflicts: those eligible for discussion, then the others.
     pub(super) fn decide(&self) -> (Vec<Decision>, Vec<Decision>) {
         let (cases, counting) = (self.cases(), self.spec.counting());
         let after = self.questions(&cases);
@@ -79,7 +79,7 @@ impl Step<'_> {
                 Some(tally) => {
                     let Some((at, before)) = earlier.next() else { continue };
                     let flip = count::flip(counting, &after, at);
-                    self.choose_by(case, tally, before, flip)
+                    self.decide_by_vote(case, tally, before, flip)
                 }
             });
         }
@@ -88,7 +88,7 @@ impl Step<'_> {
         (decisions, further)
     }
 
-    fn choose_by(
+    fn decide_by_vote(
         &self,
         case: &Case<'_>,
         mut tally: Tally,
@@ -145,7 +145,7 @@ impl Step<'_> {
         decision
     }
 
-    /// The minds that changed, with the reasons that their messages give.
+    /// Changes of position, with the reasons from their messages.
     fn changes(&self, dispute: &Dispute) -> Vec<Change> {
         let with_reason = |change: &Change| {
             let said = self.state.messages.iter().find(|message| message.id == change.message);
@@ -169,7 +169,7 @@ impl Step<'_> {
             Some(_) if rounds > 0 => None,
             Some(_) if limits.rounds == 0 => Some("no rounds of discussion".to_owned()),
             Some(_) => Some(format!(
-                "no room within {} messages a round, or fewer than two to talk",
+                "limit of {} messages per round reached, or fewer than two participants",
                 limits.messages
             )),
         };
@@ -196,7 +196,7 @@ impl Step<'_> {
     }
 }
 
-/// How a count settles a conflict. The winner is the rule's in any case; it was agreed on if the discussion came to the same.
+/// Determines how a tally settles a conflict. The rule decides the winner; it counts as agreed if the discussion had the same result.
 fn how(tally: &Tally, agreed: Option<&(u32, PositionValue)>) -> How {
     match (&tally.choice, agreed) {
         (None, _) => How::Tied,
@@ -205,7 +205,7 @@ fn how(tally: &Tally, agreed: Option<&(u32, PositionValue)>) -> How {
     }
 }
 
-/// The same in a sentence.
+/// Renders the resolution as a sentence.
 fn resolution(tally: &Tally, how: How) -> String {
     let rule = tally.rule.as_str();
     let tied = || tally.tied.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(" and ");
@@ -222,7 +222,7 @@ fn resolution(tally: &Tally, how: How) -> String {
     }
 }
 
-/// What agents hold, as ballots, with their rankings where they gave one.
+/// Builds a ballot question from positions and rankings.
 pub(super) fn question_of(
     conflict: &Conflict,
     options: &[String],
@@ -250,7 +250,7 @@ fn minority(positions: &[Position], is_other: impl Fn(&Position) -> bool) -> Vec
     positions.iter().filter(|one| is_other(one)).cloned().collect()
 }
 
-/// How far apart the numbers of a conflict may be.
+/// Allowed spread of a numeric conflict.
 pub(super) fn spread(spec: &Spec, conflict: &Conflict) -> f64 {
     let found = spec.conflicts.iter().find_map(|rule| match rule {
         Rule::Numeric(rule) if conflict.key == format!("numeric:{}", plain::words(&rule.score)) => {
@@ -261,14 +261,14 @@ pub(super) fn spread(spec: &Spec, conflict: &Conflict) -> f64 {
     found.unwrap_or_default()
 }
 
-/// The least and the greatest number.
+/// Smallest and greatest number.
 pub(super) fn range(positions: &[&Position]) -> (f64, f64) {
     let least = positions.iter().map(|one| number(one)).fold(f64::INFINITY, f64::min);
     let most = positions.iter().map(|one| number(one)).fold(f64::NEG_INFINITY, f64::max);
     (least, most)
 }
 
-/// What the numbers come to.
+/// Merges the numbers of the positions.
 pub(super) fn merged(positions: &[Position]) -> Option<Merged> {
     let values: Vec<(f64, f64)> = positions.iter().map(number).zip(weights(positions)).collect();
     count::merge(&values)
