@@ -1,4 +1,4 @@
-//! When a discussion settles a conflict, and when it does not.
+//! When a discussion settles a conflict.
 
 use super::*;
 
@@ -29,7 +29,7 @@ fn a4_agents_are_asked_with_their_own_position_and_their_peers() {
     assert_eq!(payload["conflict"], json!({"id": "C1", "kind": "categorical", "topic": "what to do"}));
     assert_eq!(payload["answer"]["properties"]["revised_position"]["enum"][3], "do not sign");
     let second = played.payload("discuss:2:C1:b");
-    assert_eq!(second["other_positions"][0]["reason"], "I stay.", "in the next round they know why");
+    assert_eq!(second["other_positions"][0]["reason"], "I stay.", "the next round includes the reason");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a4_a_conflict_is_resolved_when_all_but_one_agree_and_the_resolution_names_the
 
 #[test]
 fn a4_revised_positions_and_confidences_count_in_the_vote() {
-    // b stays with its position but loses its confidence, a third joins a without saying that it agrees.
+    // b keeps its position but lowers its confidence; c joins a without stating that it agrees.
     let spec = spec(&["a", "b", "c"]);
     let played = play(&spec, |ask| match ask.id.0.as_str() {
         "analyse:a" => Act::Answer(recommends("do not sign", 0.5)),
@@ -71,7 +71,7 @@ fn a4_revised_positions_and_confidences_count_in_the_vote() {
     assert_eq!(decision.minority.len(), 1);
     assert_eq!((decision.minority[0].agent.as_str(), decision.minority[0].reason.as_str()), ("b", "I stay."));
     let changed: Vec<&str> = decision.changes.iter().map(|one| one.agent.as_str()).collect();
-    assert_eq!(changed, ["c"], "b is less sure of the same: that is no other mind");
+    assert_eq!(changed, ["c"], "b only lowered its confidence: not a change of position");
 }
 
 #[test]
@@ -82,12 +82,12 @@ fn a4_one_answer_settles_nothing() {
             _ => Act::Silence,
         })
     });
-    assert_eq!(first(&played).how, How::Voted, "a said nothing in the discussion");
+    assert_eq!(first(&played).how, How::Voted, "a did not reply in the discussion");
     assert_eq!((stands(first(&played)), first(&played).share), ("do not sign".to_owned(), 1.0));
 }
 
 #[test]
-fn a4_to_swap_positions_is_no_agreement() {
+fn a4_swapping_positions_is_not_an_agreement() {
     let played = play(&spec(&["a", "b"]), |ask| {
         two(ask).unwrap_or_else(|| {
             let payload: Value = serde_json::from_str(&ask.payload).expect("JSON");
@@ -95,11 +95,11 @@ fn a4_to_swap_positions_is_no_agreement() {
             Act::Answer(reply(other, 0.5, true, "You are right."))
         })
     });
-    assert_eq!(first(&played).how, How::Tied, "both agree twice, and still nobody holds the same");
+    assert_eq!(first(&played).how, How::Tied, "both agree twice, but never hold the same position");
 }
 
 #[test]
-fn a4_who_agrees_must_say_with_what() {
+fn a4_an_agreement_must_state_a_position_of_a_peer() {
     let played = play(&spec(&["a", "b"]), |ask| {
         two(ask).unwrap_or_else(|| match ask.id.0.as_str() {
             "discuss:1:C1:b" => Act::Answer(reply("sign as is", 0.9, true, "You are right.")),
@@ -108,13 +108,13 @@ fn a4_who_agrees_must_say_with_what() {
         })
     });
     let wrong =
-        "agrees_with_peer: is true, but no peer holds `sign as is`: take the position that you agree with";
+        "agrees_with_peer: is true, but no peer holds `sign as is`: state the position that you agree with";
     assert_eq!(played.payload("discuss:1:C1:b:again")["wrong"], wrong);
     assert_eq!(first(&played).how, How::Agreed { round: 1 });
 }
 
 #[test]
-fn a4_numbers_are_agreed_on_when_they_have_come_close() {
+fn a4_numbers_are_agreed_on_within_the_allowed_spread() {
     let scored =
         |score: f64| json!({"summary": "s", "confidence": 0.5, "scores": {"overall_risk_score": score}});
     let act = |ask: &Ask, close: f64| match ask.id.0.as_str() {

@@ -1,4 +1,4 @@
-//! The same ballots under other rules.
+//! The same ballots under every voting rule.
 
 use expect_test::expect;
 
@@ -24,13 +24,13 @@ fn lines(outcome: &Outcome) -> String {
     lines
 }
 
-// Fails under: one rule for all, before taken for after, a tie that is not told, borda without rankings.
+// Fails under: one rule for all, `before` used for `after`, an unreported tie, borda without rankings.
 #[test]
-fn a5_rules_that_come_to_something_else_are_seen() {
+fn a5_differing_results_of_rules_are_reported() {
     let spec = spec(&["a", "b", "c"]);
-    let said = [("do not sign", 0.9, 80), ("sign as is", 0.5, 10), ("minor revisions", 0.3, 20)];
+    let findings = [("do not sign", 0.9, 80), ("sign as is", 0.5, 10), ("minor revisions", 0.3, 20)];
     let played = play(&spec, |ask| {
-        let (what, sure, score) = said[spec.place(&ask.agent)];
+        let (what, sure, score) = findings[spec.place(&ask.agent)];
         match ask.id.0.as_str() {
             id if id.starts_with("analyse") => {
                 let mut finding = recommends(what, sure);
@@ -52,7 +52,7 @@ fn a5_rules_that_come_to_something_else_are_seen() {
     .assert_eq(&lines(played.outcome()));
 }
 
-// Fails under: rankings that are not kept in the outcome.
+// Fails under: rankings missing from the outcome.
 #[test]
 fn a5_borda_is_compared_where_rankings_were_given() {
     let mut spec = spec(&["a", "b"]);

@@ -1,24 +1,24 @@
-//! Agents that fail, are late or talk nonsense.
+//! Agents that fail, time out or send invalid answers.
 
 use expect_test::expect;
 
 use super::*;
 
 #[test]
-fn a8_who_answers_nonsense_is_asked_once_more_with_what_was_wrong() {
+fn a8_an_invalid_answer_is_requested_again_with_the_error() {
     let spec = spec(&["a", "b", "c"]);
     let played = play(&spec, |ask| match ask.id.0.as_str() {
         "analyse:b" => Act::Answer(json!({"summary": "s", "confidence": 7})),
         _ => Act::Answer(recommends("sign as is", 0.5)),
     });
-    assert_eq!(played.payload("analyse:b:again")["wrong"], "confidence: is 7, not between 0 and 1");
+    assert_eq!(played.payload("analyse:b:again")["wrong"], "confidence: must be between 0 and 1, is 7");
     assert_eq!(played.payload("analyse:b").get("wrong"), None);
     assert_eq!(played.outcome().gathered.missing, []);
     assert_eq!(played.outcome().gathered.findings.len(), 3);
 }
 
 #[test]
-fn a8_who_fails_twice_is_left_out_and_the_others_go_on() {
+fn a8_an_agent_that_fails_twice_is_excluded_and_the_others_continue() {
     let spec = spec(&["a", "b", "c", "d", "e"]);
     let played = play(&spec, |ask| match ask.id.0.as_str() {
         "analyse:b" => Act::Silence,
@@ -37,17 +37,17 @@ fn a8_who_fails_twice_is_left_out_and_the_others_go_on() {
         .collect();
     expect![[r#"
         b analyse:b:again: no answer within 60 s | the command ended with 1
-        c analyse:c:again: answer: is no JSON object | answer: is no JSON object"#]]
+        c analyse:c:again: answer: must be a JSON object | answer: must be a JSON object"#]]
     .assert_eq(&missing.join("\n"));
-    let told: Vec<&str> = outcome.synthesis.summary.iter().map(|one| one.text.as_str()).collect();
-    assert!(told.contains(&"Missing: b, c."), "{told:#?}");
+    let summary: Vec<&str> = outcome.synthesis.summary.iter().map(|one| one.text.as_str()).collect();
+    assert!(summary.contains(&"Missing: b, c."), "{summary:#?}");
     assert_eq!(outcome.synthesis.recommendation.as_deref(), Some("sign as is"));
     let quorum = outcome.gathered.quorum;
     assert_eq!((quorum.needed, quorum.present, quorum.asked), (3, 3, 5));
 }
 
 #[test]
-fn a8_who_falls_silent_in_a_conflict_keeps_its_position_and_is_not_asked_about_it_again() {
+fn a8_an_agent_that_times_out_in_a_conflict_keeps_its_position_and_is_not_asked_again() {
     let played = play(&spec(&["a", "b", "c"]), |ask| match (ask.action, ask.agent.as_str()) {
         (ANALYSE, "a") => Act::Answer(recommends("do not sign", 0.9)),
         (ANALYSE, _) => Act::Answer(recommends("sign as is", 0.3)),
@@ -60,11 +60,11 @@ fn a8_who_falls_silent_in_a_conflict_keeps_its_position_and_is_not_asked_about_i
     let outcome = played.outcome();
     assert_eq!(stands(&outcome.decisions[0]), "do not sign");
     assert_eq!(outcome.gathered.missing[0].conflict.as_deref(), Some("C1"));
-    assert!(played.asks.iter().any(|ask| ask.id.0 == "discuss:2:C1:b"), "the others go on");
+    assert!(played.asks.iter().any(|ask| ask.id.0 == "discuss:2:C1:b"), "the others continue");
 }
 
 #[test]
-fn a8_below_the_quorum_it_fails_with_a_reason_and_keeps_everything() {
+fn a8_below_the_quorum_it_fails_with_a_reason_and_the_full_record() {
     let spec = spec(&["a", "b", "c"]);
     let played = play(&spec, |ask| match ask.agent.as_str() {
         "a" => Act::Answer(recommends("sign as is", 0.5)),
@@ -84,7 +84,7 @@ fn a8_below_the_quorum_it_fails_with_a_reason_and_keeps_everything() {
 }
 
 #[test]
-fn a8_what_nobody_asked_is_passed_over_and_noted() {
+fn a8_unsolicited_answers_are_ignored_and_reported() {
     let spec = spec(&["a", "b"]);
     let machine = Deliberation::new(&spec, words);
     let mut state = State::default();
@@ -101,7 +101,7 @@ fn a8_what_nobody_asked_is_passed_over_and_noted() {
         assert!(matches!(outs[..], [Out::Noted(_)]), "{outs:?}");
         assert_eq!(state, before);
     }
-    // Too late: a is asked again, and only the answer to that counts.
+    // Too late: the question was repeated, and only the answer to the repetition counts.
     machine.step(&mut state, Event::Time, 60_000);
     assert!(matches!(machine.step(&mut state, answer("analyse:a", "a"), 60_001)[..], [Out::Noted(_)]));
     assert_eq!(state.waits_for().count(), 2);

@@ -1,11 +1,11 @@
-//! How far it may go, and what it takes.
+//! Limits, estimates and usage.
 
 use expect_test::expect;
 
 use super::*;
 use crate::tokens::MARK;
 
-/// An agent with an issue of each of so many topics, low or critical.
+/// A finding with one issue for each of `many` topics.
 fn issues(many: usize, severity: &str) -> Value {
     let issues: Vec<Value> =
         (0..many).map(|at| json!({"topic": format!("t{at}"), "severity": severity, "detail": "d"})).collect();
@@ -51,13 +51,13 @@ fn a6_ten_messages_a_round_go_to_the_most_critical_conflicts() {
         let asked =
             played.asks.iter().filter(|ask| ask.id.0.starts_with(&format!("discuss:{round}:"))).count();
         assert_eq!(asked, 8, "two conflicts of four agents");
-        let said = outcome.gathered.messages.iter().filter(|message| message.round == round).count();
-        assert_eq!(said, 10, "and two pieces of evidence");
+        let messages = outcome.gathered.messages.iter().filter(|message| message.round == round).count();
+        assert_eq!(messages, 10, "and two pieces of evidence");
     }
     let rounds: Vec<u32> = outcome.decisions.iter().map(|decision| decision.rounds).collect();
     assert_eq!(rounds, [2, 2, 0, 0, 0]);
     let why = outcome.decisions[2].undiscussed.as_deref().unwrap_or_default();
-    assert!(why.starts_with("no room within 10 messages a round"), "{why}");
+    assert!(why.starts_with("limit of 10 messages per round reached"), "{why}");
     assert!(
         outcome.gathered.notes[0].starts_with("round 1: 6 questions, clarifications"),
         "{:?}",
@@ -87,7 +87,7 @@ fn a6_a_conflict_of_more_agents_than_messages_is_discussed_by_the_surest() {
 }
 
 #[test]
-fn a6_there_are_two_rounds_at_most_and_all_of_it_are_settings() {
+fn a6_limits_have_defaults_and_can_be_set() {
     let played = play(&spec(&["a", "b"]), |ask| two_with_issues(ask, 1));
     assert_eq!(played.asks.last().map(|ask| ask.id.0.as_str()), Some("discuss:2:C1:b"));
     let mut other = spec(&["a", "b"]);
@@ -117,25 +117,25 @@ fn a6_long_answers_are_cut_at_a_sentence_and_marked() {
             Act::Answer(answer)
         }
     });
-    let said: Vec<&Message> =
+    let messages: Vec<&Message> =
         played.outcome().gathered.messages.iter().filter(|message| message.round > 0).collect();
-    for message in &said {
+    for message in &messages {
         let text =
             ["reasoning", "text"].iter().find_map(|field| message.content[*field].as_str()).expect("a text");
         assert!(text.ends_with(&format!("here.{MARK}")), "{text}");
         assert!(words(&message.content.to_string()) <= 500);
     }
-    assert_eq!(said.len(), 8);
-    let told = |id: &str| {
+    assert_eq!(messages.len(), 8);
+    let reason_words = |id: &str| {
         let reason = played.payload(id)["other_positions"][0]["reason"].clone();
         words(reason.as_str().expect("a text"))
     };
-    assert_eq!(told("discuss:1:C1:a"), 97, "of a finding, no more than 100 words");
-    assert_eq!(told("discuss:2:C1:a"), 499, "of an answer, all that is published");
+    assert_eq!(reason_words("discuss:1:C1:a"), 97, "the reason from a finding has at most 100 words");
+    assert_eq!(reason_words("discuss:2:C1:a"), 499, "the reason from a reply is as long as its message");
 }
 
 #[test]
-fn a6_ten_seconds_are_waited_for_a_message() {
+fn a6_a_message_times_out_after_ten_seconds() {
     let played = play(&spec(&["a", "b"]), |ask| match (ask.action, ask.agent.as_str()) {
         (DISCUSS, "b") => Act::Silence,
         _ => two_with_issues(ask, 1),
@@ -158,7 +158,7 @@ fn with_providers() -> Spec {
 }
 
 #[test]
-fn a7_the_estimate_says_calls_tokens_seconds_and_money_before() {
+fn a7_the_estimate_covers_calls_tokens_seconds_and_money() {
     let spec = with_providers();
     assert_eq!(
         (spec.provider("groq").calls_a_minute, spec.provider("gemini").calls_a_minute),
@@ -182,7 +182,7 @@ fn a7_the_estimate_says_calls_tokens_seconds_and_money_before() {
 }
 
 #[test]
-fn a7_the_actual_figures_are_within_the_estimate() {
+fn a7_the_actual_usage_is_within_the_estimate() {
     let spec = with_providers();
     let expected = estimate(&spec, words);
     let worst = |ask: &Ask| match (ask.action, ask.id.0.ends_with(":again")) {
@@ -210,13 +210,13 @@ fn a7_the_actual_figures_are_within_the_estimate() {
 }
 
 #[test]
-fn a_spec_that_cannot_be_followed_is_refused_with_its_place() {
+fn an_invalid_spec_is_rejected_with_the_path() {
     let wrong = |change: fn(&mut Spec)| {
         let mut spec = spec(&["a", "b"]);
         change(&mut spec);
         spec.check().expect_err("refused").to_string()
     };
-    let said = [
+    let errors = [
         wrong(|spec| spec.agents.clear()),
         wrong(|spec| spec.agents[1].id = "a".into()),
         wrong(|spec| spec.subject = " ".into()),
@@ -227,15 +227,15 @@ fn a_spec_that_cannot_be_followed_is_refused_with_its_place() {
         wrong(|spec| spec.score.as_mut().expect("a score").levels.reverse()),
     ];
     expect![[r#"
-        agents: there are 0; 1 to 64 can take part
-        agents[1].id: is empty, has a colon, or is there twice
-        subject: is empty
-        limits.quorum: is 3; with 2 agents it can be 1 to 2
-        limits.messages: is 1, not 2 to 1000
-        limits.message_ms: is 0, not 1 to 86400000
-        words.severities: is empty
-        score.levels[1].from: is not above the one before"#]]
-    .assert_eq(&said.join("\n"));
+        agents: must have 1 to 64 entries, has 0
+        agents[1].id: must be unique, not empty, and without a colon
+        subject: must not be empty
+        limits.quorum: must be 1 to 2 (the number of agents), is 3
+        limits.messages: must be 2 to 1000, is 1
+        limits.message_ms: must be 1 to 86400000, is 0
+        words.severities: must not be empty
+        score.levels[1].from: must be greater than the previous one"#]]
+    .assert_eq(&errors.join("\n"));
     let read = |value: Value| Spec::read(value.to_string().as_bytes()).map_err(|wrong| wrong.to_string());
     let unknown = read(json!({"subject": "s", "agents": [{"id": "a"}], "limts": {}})).expect_err("refused");
     assert!(unknown.starts_with("limts: unknown field limts"), "{unknown}");
@@ -244,20 +244,20 @@ fn a_spec_that_cannot_be_followed_is_refused_with_its_place() {
     assert!(deep.starts_with("limits.rounds: is "), "{deep}");
     let other =
         read(json!({"subject": "s", "agents": [{"id": "a"}], "preset": "poem"})).expect_err("refused");
-    assert_eq!(other, "preset: is \"poem\"; it may be \"contract\"");
+    assert_eq!(other, "preset: must be \"contract\", is \"poem\"");
 }
 
 #[test]
 fn a3_the_preset_for_contracts_can_be_changed_in_part() {
     let body = json!({"preset": "contract", "subject": "s", "input": {"text": "t"}, "agents": [{"id": "a", "provider": "groq"}],
         "conflicts": [{"severity": {}}], "limits": {"rounds": 1}});
-    let spec = Spec::read(body.to_string().as_bytes()).expect("sound");
+    let spec = Spec::read(body.to_string().as_bytes()).expect("a valid spec");
     assert_eq!((spec.conflicts.len(), spec.limits.rounds, spec.limits.messages), (1, 1, 10));
     assert_eq!((spec.words.recommendations.len(), spec.score.is_some()), (4, true));
     let long = json!({"subject": "s", "agents": [{"id": "a"}], "input": "x".repeat(400_000)});
     assert!(
         Spec::read(long.to_string().as_bytes()).is_ok(),
-        "what is looked at may be longer than an answer"
+        "the input may be longer than an answer"
     );
     let whole = json!({"preset": "contract", "subject": "s", "agents": [{"id": "a"}]});
     assert_eq!(

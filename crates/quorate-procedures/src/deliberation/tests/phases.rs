@@ -1,4 +1,4 @@
-//! The way as a whole, and what messages look like.
+//! The phases of a deliberation, and the format of its messages.
 
 use expect_test::expect;
 
@@ -33,7 +33,7 @@ fn three(ask: &Ask) -> Act {
 }
 
 #[test]
-fn a1_five_phases_follow_each_other_and_a_synthesis_ends_them() {
+fn a1_five_phases_are_followed_by_a_synthesis() {
     let spec = spec(&["clause_extractor", "risk", "money"]);
     let played = play(&spec, three);
     expect![[r#"
@@ -94,7 +94,7 @@ fn a1_five_phases_follow_each_other_and_a_synthesis_ends_them() {
 }
 
 #[test]
-fn a1_nobody_hears_of_others_before_all_findings_are_in() {
+fn a1_findings_are_published_only_when_all_are_in() {
     let spec = spec(&["a", "b"]);
     let machine = Deliberation::new(&spec, words);
     let mut state = State::default();
@@ -108,14 +108,14 @@ fn a1_nobody_hears_of_others_before_all_findings_are_in() {
         body: recommends("sign as is", 0.5).to_string().into_bytes(),
         usage: None,
     };
-    assert_eq!(machine.step(&mut state, answer("a"), 5), [], "b is still looking");
+    assert_eq!(machine.step(&mut state, answer("a"), 5), [], "b has not answered yet");
     let outs = machine.step(&mut state, answer("b"), 9);
     assert_eq!(outs.iter().filter(|out| matches!(out, Out::Publish(_))).count(), 2);
     assert!(matches!(outs.last(), Some(Out::Finished(_))), "they agree: there is nothing to discuss");
 }
 
 #[test]
-fn a2_messages_have_the_shape_that_agents_know() {
+fn a2_messages_have_the_documented_format() {
     let played = play(&spec(&["clause_extractor", "risk", "money"]), three);
     let messages = &played.outcome().gathered.messages;
     let finding = serde_json::to_value(&messages[1]).expect("JSON");
@@ -189,5 +189,5 @@ fn a2_all_seven_types_are_used_where_they_apply() {
         played.payload("discuss:2:C1:a")["questions"],
         json!([{"from": "b", "text": "What about the cap?"}])
     );
-    assert_eq!(played.payload("discuss:2:C1:c")["questions"], json!([]), "it is not c's to answer");
+    assert_eq!(played.payload("discuss:2:C1:c")["questions"], json!([]), "not addressed to c");
 }

@@ -1,4 +1,4 @@
-//! Random deliberations, recounted from their ballots by another program: whole numbers, and every set of voters tried.
+//! Random deliberations, verified by an independent tally: integer arithmetic, and brute force over all sets of voters.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::count::{Agreement, Rule};
 
 const CHOICES: [&str; 3] = ["yes", "no", "later"];
 
-/// What an agent does in a round: stay, or move to what a peer holds; and whether it says that it agrees.
+/// Behaviour of an agent in a round: keep its position or adopt a peer's, and whether it states agreement.
 type Turn = (Option<usize>, bool);
 
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ fn panel() -> impl Strategy<Value = Vec<Panelist>> {
     prop::collection::vec(panelist, 2..6)
 }
 
-/// What a panelist answers in the discussion. It says that it agrees only where a peer holds the same.
+/// Reply of a panelist in the discussion. It states agreement only if a peer holds the same position.
 fn answer(ask: &Ask, panelist: &Panelist) -> Value {
     let payload: Value = serde_json::from_str(&ask.payload).expect("JSON");
     let (own, others) = (&payload["your_position"], payload["other_positions"].as_array().expect("a list"));
@@ -43,7 +43,7 @@ fn answer(ask: &Ask, panelist: &Panelist) -> Value {
     json!({"revised_position": position, "confidence": own["confidence"], "agrees_with_peer": agrees && is_held, "reasoning": "r"})
 }
 
-/// A ballot in whole numbers.
+/// A ballot with integer weights.
 type Ballot = (String, u32);
 
 fn ballots(positions: &[Position]) -> Vec<Ballot> {
@@ -63,7 +63,7 @@ fn recount(rule: Rule, ballots: &[Ballot]) -> Option<String> {
     first.next().filter(|_| first.next().is_none()).map(|(choice, _)| (*choice).to_owned())
 }
 
-/// How many voters it takes to make another choice win.
+/// Number of voters needed to make another choice win.
 fn fewest_to_change(rule: Rule, ballots: &[Ballot]) -> Option<usize> {
     let winner = recount(rule, ballots);
     let mut sizes = Vec::new();
@@ -96,7 +96,7 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn v1_every_outcome_is_what_its_ballots_come_to(panel in panel(), by_majority in any::<bool>()) {
+    fn v1_every_outcome_matches_its_ballots(panel in panel(), by_majority in any::<bool>()) {
         let names: Vec<String> = (0..panel.len()).map(|at| format!("a{at}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut spec = Spec::new("Shall we?", Value::Null, members(&names));
@@ -132,8 +132,8 @@ proptest! {
         }
         if let How::Agreed { .. } = decision.how {
             let moved = first.iter().zip(&last).any(|(old, new)| old.0 != new.0 && Some(&new.0) == winner.as_ref());
-            prop_assert!(moved, "not all held the same at first, so somebody moved to it");
-            prop_assert!(held + 1 >= last.len(), "all but one at most hold it");
+            prop_assert!(moved, "the initial positions differed, so an agent moved");
+            prop_assert!(held + 1 >= last.len(), "all but at most one hold it");
         }
     }
 }

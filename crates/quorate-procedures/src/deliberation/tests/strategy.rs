@@ -1,4 +1,4 @@
-//! What to ask for, and the sentences that can be read aloud.
+//! Demands, and the summary sentences.
 
 use expect_test::expect;
 
@@ -7,7 +7,7 @@ use super::*;
 /// An agent and its issues: topic, severity, remedy.
 type Said<'a> = (&'a str, &'a [(&'a str, &'a str, &'a str)]);
 
-/// In the discussion everybody stays, but for those who `give_in` to the first of their peers.
+/// In the discussion all agents keep their positions, except that those in `give_in` adopt the position of their first peer.
 fn outcome(issues: &[Said<'_>], give_in: &[&str]) -> Outcome {
     let names: Vec<&str> = issues.iter().map(|(agent, _)| *agent).collect();
     let mut spec = spec(&names);
@@ -34,14 +34,14 @@ fn outcome(issues: &[Said<'_>], give_in: &[&str]) -> Outcome {
     played.outcome().clone()
 }
 
-fn told(outcome: &Outcome) -> String {
+fn demands(outcome: &Outcome) -> String {
     let line = |one: &Demand| format!("{} [{}]\n", one.sentence.text, one.sentence.sources.join(" "));
     outcome.synthesis.strategy.iter().map(line).collect()
 }
 
-// Fails under: a contested issue counts as agreed; the order of issues; a remedy of somebody who holds it for less.
+// Fails under: a contested issue counts as agreed; changed order of issues; a remedy from an agent with a lower severity.
 #[test]
-fn a1_the_strategy_ranks_what_to_ask_for_by_need() {
+fn a1_the_strategy_ranks_demands_by_priority() {
     let issues: &[Said<'_>] = &[
         ("a", &[("logo", "low", "names with consent only"), ("cap", "low", "say nothing.")]),
         (
@@ -60,25 +60,25 @@ fn a1_the_strategy_ranks_what_to_ask_for_by_need() {
         Should have: 30 days (term, medium, at § 9.2 of b), says b. [F2]
         Give away: names with consent only (logo, low, at § 9.2 of a), says a. [F1]
     "#]]
-    .assert_eq(&told(&outcome(issues, &[])));
-    // Once a has come round, nobody is against it any more.
+    .assert_eq(&demands(&outcome(issues, &[])));
+    // Once a has changed its position, the severity is undisputed.
     let settled = outcome(issues, &["a"]);
     assert_eq!(settled.synthesis.strategy[0].topic, "cap");
     assert_eq!(settled.synthesis.strategy[0].need, Need::MustHave);
 }
 
-// Fails under: what two hold for severe, in different words, counts as contested.
+// Fails under: severe in two different degrees counts as contested.
 #[test]
-fn a1_high_and_critical_are_both_a_must() {
+fn a1_high_and_critical_are_both_must_haves() {
     let issues: &[Said<'_>] = &[("a", &[("cap", "high", "a cap")]), ("b", &[("cap", "critical", "a cap")])];
     let outcome = outcome(issues, &[]);
     assert_eq!(outcome.decisions[0].how, How::Tied, "they do disagree");
     assert_eq!(outcome.synthesis.strategy[0].need, Need::MustHave);
 }
 
-// Fails under: thresholds that fit four severities only.
+// Fails under: thresholds that only fit four severities.
 #[test]
-fn a1_any_list_of_severities_has_a_severe_end() {
+fn a1_any_list_of_severities_has_a_severe_half() {
     for (words, wanted) in [
         (&["note"][..], &[Need::MustHave][..]),
         (&["minor", "major"], &[Need::MustHave, Need::GiveAway]),
@@ -103,13 +103,13 @@ fn a1_the_summary_can_be_read_aloud_in_twenty_seconds() {
         .map(|at| json!({"topic": format!("issue number {at}"), "severity": "high", "detail": "at length ".repeat(50)}))
         .collect();
     let spec = spec(&["a", "b", "c", "d", "e"]);
-    let said = ["do not sign", "sign as is", "do not sign", "minor revisions", "do not sign"];
+    let recommendations = ["do not sign", "sign as is", "do not sign", "minor revisions", "do not sign"];
     let played = play(&spec, |ask| {
         let at = spec.place(&ask.agent);
         if ask.action != ANALYSE {
             return Act::Answer(stay(ask));
         }
-        let mut finding = recommends(said[at], 0.5);
+        let mut finding = recommends(recommendations[at], 0.5);
         finding["issues"] = many.clone().into();
         finding["scores"] = json!({"overall_risk_score": 20 * at});
         Act::Answer(finding)
@@ -122,6 +122,6 @@ fn a1_the_summary_can_be_read_aloud_in_twenty_seconds() {
         Overall risk score is 40 (medium), from 5 agents.
         The worst of 40 issues: issue number 0 (high), issue number 1 (high), issue number 10 (high)."#]]
     .assert_eq(&sentences.join("\n"));
-    // People read some 150 words a minute aloud.
+    // Reading speed is about 150 words per minute.
     assert!(words(&sentences.join(" ")) <= 60);
 }

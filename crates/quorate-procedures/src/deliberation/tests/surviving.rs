@@ -1,4 +1,4 @@
-//! Whatever happens to the hub and whoever is faster: the same outcome.
+//! Determinism: the outcome depends neither on restarts nor on response times.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -7,8 +7,8 @@ use super::*;
 
 const AGENTS: [&str; 5] = ["clause_extractor", "b", "c", "d", "e"];
 
-/// Answers that look random and are the same for the same question and seed: findings that contradict each other in every way,
-/// changes of mind, questions, nonsense, failures, silence.
+/// Pseudo-random answers, deterministic for a question and seed: contradictory findings, changes of position, questions, invalid
+/// answers, failures, timeouts.
 fn act(ask: &Ask, seed: u64) -> Act {
     let mut hash = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xcbf2_9ce4_8422_2325;
     for byte in ask.id.0.bytes() {
@@ -52,7 +52,7 @@ fn act(ask: &Ask, seed: u64) -> Act {
 }
 
 fn gathered_of(played: Played) -> (Option<Outcome>, Option<Failure>, Vec<String>) {
-    // How long it took is another matter than what came out.
+    // Durations vary; the outcome must not.
     let timeless = |gathered: &mut Gathered| {
         gathered.actual.analysis.ms = 0;
         gathered.actual.discussion.ms = 0;
@@ -80,7 +80,7 @@ proptest! {
     #![proptest_config(cases(30))]
 
     #[test]
-    fn a1_stored_and_read_back_after_every_step_it_is_the_same(seed in 0_u64..1_000_000) {
+    fn a1_serialising_the_state_after_every_step_changes_nothing(seed in 0_u64..1_000_000) {
         let spec = spec(&AGENTS);
         let straight = play(&spec, |ask| act(ask, seed));
         let stored = play_as(&spec, Manner { stored: true, ..Manner::default() }, |ask| act(ask, seed));
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn a1_who_answers_first_decides_nothing(seed in 0_u64..1_000_000, turn in 1_usize..20) {
+    fn a1_the_order_of_answers_does_not_matter(seed in 0_u64..1_000_000, turn in 1_usize..20) {
         let spec = spec(&AGENTS);
         let straight = gathered_of(play(&spec, |ask| act(ask, seed)));
         let turned = gathered_of(play_as(&spec, Manner { turn, ..Manner::default() }, |ask| act(ask, seed)));
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn a1_what_comes_twice_counts_once(seed in 0_u64..1_000_000) {
+    fn a1_duplicate_events_are_ignored(seed in 0_u64..1_000_000) {
         let spec = spec(&AGENTS);
         let straight = gathered_of(play(&spec, |ask| act(ask, seed)));
         let twice = gathered_of(play_as(&spec, Manner { twice: true, ..Manner::default() }, |ask| act(ask, seed)));
@@ -107,20 +107,20 @@ proptest! {
     }
 
     #[test]
-    fn a6_no_limit_is_passed_whatever_they_say(seed in 0_u64..1_000_000) {
+    fn a6_limits_hold_for_any_answers(seed in 0_u64..1_000_000) {
         let spec = spec(&AGENTS);
         let played = play(&spec, |ask| act(ask, seed));
         let mut ids: Vec<&AskId> = played.asks.iter().map(|ask| &ask.id).collect();
         ids.sort();
         let asked = ids.len();
         ids.dedup();
-        prop_assert_eq!(ids.len(), asked, "nobody is asked the same twice");
+        prop_assert_eq!(ids.len(), asked, "no question is asked twice");
         if let Some(outcome) = &played.outcome {
             prop_assert!(outcome.decisions.len() <= 5);
             for round in 1..=3 {
-                let said = outcome.gathered.messages.iter().filter(|message| message.round == round).count();
+                let messages = outcome.gathered.messages.iter().filter(|message| message.round == round).count();
                 let most = if round < 3 { 10 } else { 0 };
-                prop_assert!(said <= most);
+                prop_assert!(messages <= most);
             }
             let messages = outcome.gathered.messages.iter().map(|message| message.id.as_str());
             let conflicts = outcome.every_decision().map(|one| one.id.as_str());
@@ -133,12 +133,12 @@ proptest! {
             }
             prop_assert!(outcome.decisions.iter().all(|one| one.positions.iter().any(|held| {
                 one.conflict.is_numeric() || one.position.as_ref().is_none_or(|won| held.position == *won)
-            })), "what stands is held by somebody");
+            })), "the decided position is held by an agent");
         }
     }
 }
 
-/// JSON of any shape, with the names that answers have among others.
+/// JSON of any shape, including the field names of answers.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -183,7 +183,7 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn a8_whatever_is_answered_it_ends(noise in prop::collection::vec(any_json(), 1..6), good in 0_usize..4) {
+    fn a8_the_deliberation_ends_for_any_answers(noise in prop::collection::vec(any_json(), 1..6), good in 0_usize..4) {
         let spec = spec(&["a", "b"]);
         let facts = |agent: &str| json!({"fee": if agent == "a" { "$5" } else { "€5" }, "n": noise.len()});
         let base = |agent: &str| json!({"summary": "s", "recommendation": if agent == "a" { "sign as is" } else { "do not sign" },
@@ -191,7 +191,7 @@ proptest! {
         let played = play_as(&spec, Manner { stored: true, ..Manner::default() }, |ask| {
             let noisy = noise[ask.id.0.len() % noise.len()].clone();
             let mut answer = if ask.action == ANALYSE { base(&ask.agent) } else { stay(ask) };
-            // A sound answer with one field that may not be.
+            // A valid answer with one invalid field.
             if let (Value::Object(fields), Value::Object(more)) = (&mut answer, &noisy)
                 && good > 0
             {
@@ -205,7 +205,7 @@ proptest! {
 }
 
 #[test]
-fn a1_numbers_come_out_of_the_store_as_they_went_in() {
+fn a1_numbers_survive_serialisation_unchanged() {
     let details = json!({"tiny": 4.9e-324, "far": -7.369_466_047_186_348e59, "third": 1.0 / 3.0});
     let spec = spec(&["a", "b"]);
     let played = play_as(&spec, Manner { stored: true, ..Manner::default() }, |_| {
@@ -215,7 +215,7 @@ fn a1_numbers_come_out_of_the_store_as_they_went_in() {
 }
 
 #[test]
-fn a1_started_again_it_waits_the_full_time_once_more_and_asks_nobody_twice() {
+fn a1_after_a_restart_the_full_timeout_applies_and_no_question_is_repeated() {
     let spec = spec(&["a", "b"]);
     let machine = Deliberation::new(&spec, words);
     let mut state = State::default();
@@ -223,6 +223,6 @@ fn a1_started_again_it_waits_the_full_time_once_more_and_asks_nobody_twice() {
     assert_eq!(state.next_wakeup(), Some(60_000));
     assert_eq!(machine.step(&mut state, Event::Resumed, 500_000), []);
     assert_eq!(state.next_wakeup(), Some(560_000));
-    assert_eq!(machine.step(&mut state, Event::Time, 559_999), [], "it is not yet time");
+    assert_eq!(machine.step(&mut state, Event::Time, 559_999), [], "the deadline is not reached");
     assert_eq!(machine.step(&mut state, Event::Time, 560_000).len(), 2);
 }

@@ -1,22 +1,22 @@
-//! The outcome states what the ballots say: no agreement that the counting rule contradicts, no winner of a tie, and a headline whose
-//! words match its numbers.
+//! The outcome matches the ballots: no agreement that the voting rule contradicts, no winner of a tie, and a headline that matches
+//! its numbers.
 
 use super::*;
 use crate::count::Rule;
 
-/// The outcome as JSON, of agents that keep their positions. Agents agree with a peer wherever a peer holds the same.
-fn outcome_of(rule: Rule, said: &[(&str, f64)]) -> Value {
-    let names: Vec<String> = (0..said.len()).map(|at| format!("a{at}")).collect();
+/// Outcome as JSON, of agents that keep their positions. An agent agrees with a peer if a peer holds the same position.
+fn outcome_of(rule: Rule, votes: &[(&str, f64)]) -> Value {
+    let names: Vec<String> = (0..votes.len()).map(|at| format!("a{at}")).collect();
     let mut spec =
         Spec::new("Shall we?", Value::Null, members(&names.iter().map(String::as_str).collect::<Vec<_>>()));
     spec.rule = rule;
     let played = play(&spec, |ask| {
-        let (choice, confidence) = said[spec.place(&ask.agent)];
+        let (choice, confidence) = votes[spec.place(&ask.agent)];
         if ask.action == ANALYSE {
             return Act::Answer(recommends(choice, confidence));
         }
         let mut answer = stay(ask);
-        let same = said.iter().filter(|(other, _)| *other == choice).count() > 1;
+        let same = votes.iter().filter(|(other, _)| *other == choice).count() > 1;
         answer["agrees_with_peer"] = json!(same);
         Act::Answer(answer)
     });
@@ -36,9 +36,9 @@ fn v1_without_a_change_of_position_the_counting_rule_decides() {
 }
 
 #[test]
-fn v1_four_who_agree_do_not_override_log_odds() {
-    let said = [("no", 0.97), ("yes", 0.55), ("yes", 0.55), ("yes", 0.55), ("yes", 0.55)];
-    let outcome = outcome_of(Rule::LogOdds, &said);
+fn v1_four_agreeing_agents_do_not_override_log_odds() {
+    let votes = [("no", 0.97), ("yes", 0.55), ("yes", 0.55), ("yes", 0.55), ("yes", 0.55)];
+    let outcome = outcome_of(Rule::LogOdds, &votes);
     let decision = &outcome["decisions"][0];
     assert_eq!((&decision["how"], &decision["position"]), (&json!("voted"), &json!("no")));
     assert_eq!(decision["share"], 0.935_44);
@@ -49,12 +49,12 @@ fn v1_agents_that_agree_do_not_hide_a_tie() {
     let outcome = outcome_of(Rule::Confidence, &[("no", 0.6), ("yes", 0.3), ("yes", 0.3)]);
     let decision = &outcome["decisions"][0];
     assert_eq!((&decision["how"], &decision["position"]), (&json!("tied"), &Value::Null));
-    assert_eq!(decision["minority"], json!([]), "nothing stands, so nobody dissents from it");
+    assert_eq!(decision["minority"], json!([]), "without a decision there is no minority");
 }
 
 #[test]
-fn v1_an_agreement_that_the_rule_contradicts_is_voted() {
-    // b moves to c's position, and both say that they agree; but a outweighs them.
+fn v1_an_agreement_that_the_rule_contradicts_is_voted_on() {
+    // b moves to c's position, and both agree; but a outweighs them.
     let played = play(&spec(&["a", "b", "c"]), |ask| match (ask.id.0.as_str(), ask.agent.as_str()) {
         ("analyse:a", _) => Act::Answer(recommends("do not sign", 0.99)),
         ("analyse:b", _) => Act::Answer(recommends("minor revisions", 0.3)),
@@ -69,8 +69,8 @@ fn v1_an_agreement_that_the_rule_contradicts_is_voted() {
 }
 
 #[test]
-fn v1_numbers_are_not_agreed_on_where_nobody_moved() {
-    // a and b have been close to each other from the start; c, who outweighs both, does not answer.
+fn v1_numbers_are_not_agreed_on_without_a_change_of_position() {
+    // a and b are close from the start; c, who outweighs both, does not answer.
     let scored = |score: f64, sure: f64| json!({"summary": "s", "confidence": sure, "scores": {"overall_risk_score": score}});
     let played = play(&spec(&["a", "b", "c"]), |ask| match (ask.action, ask.agent.as_str()) {
         (ANALYSE, "a") => Act::Answer(scored(10.0, 0.2)),
@@ -97,7 +97,7 @@ fn n2_findings_without_recommendations_are_not_comparable() {
 }
 
 #[test]
-fn n2_one_who_outweighs_two_is_contested() {
+fn n2_a_winner_without_a_majority_is_contested() {
     let outcome = outcome_of(Rule::Confidence, &[("yes", 1.0), ("no", 0.4), ("no", 0.4)]);
     assert_eq!(outcome["synthesis"]["recommendation"], "yes");
     assert_eq!(
@@ -107,7 +107,7 @@ fn n2_one_who_outweighs_two_is_contested() {
 }
 
 #[test]
-fn n18_a_tie_is_no_decision() {
+fn n18_a_tie_is_not_a_decision() {
     let outcome = outcome_of(Rule::Confidence, &[("no", 0.5), ("yes", 0.5)]);
     let (synthesis, decision) = (&outcome["synthesis"], &outcome["decisions"][0]);
     assert_eq!(synthesis["recommendation"], Value::Null);
@@ -124,7 +124,7 @@ fn n3_positions_in_numeric_conflicts_are_numbers() {
     let played = play(&spec, |ask| match ask.id.0.as_str() {
         "analyse:a" => Act::Answer(scored(80.5)),
         "analyse:b" => Act::Answer(scored(35.0)),
-        // A text that is a number is accepted.
+        // Numbers in strings are accepted.
         "discuss:1:C1:b" => Act::Answer(reply("40", 0.5, false, "A little more.")),
         _ => Act::Answer(stay(ask)),
     });
@@ -145,15 +145,15 @@ fn n3_positions_in_numeric_conflicts_are_numbers() {
 }
 
 #[test]
-fn n3_a_bad_answer_in_one_conflict_leaves_the_agent_in_the_others() {
-    let said = |what: &str, score: f64| {
+fn n3_an_invalid_answer_in_one_conflict_does_not_exclude_the_agent_from_others() {
+    let votes = |what: &str, score: f64| {
         let mut finding = recommends(what, 0.5);
         finding["scores"] = json!({"overall_risk_score": score});
         finding
     };
     let played = play(&spec(&["a", "b"]), |ask| match ask.id.0.as_str() {
-        "analyse:a" => Act::Answer(said("sign as is", 10.0)),
-        "analyse:b" => Act::Answer(said("do not sign", 80.0)),
+        "analyse:a" => Act::Answer(votes("sign as is", 10.0)),
+        "analyse:b" => Act::Answer(votes("do not sign", 80.0)),
         id if id.starts_with("discuss:1:C1:b") => Act::Answer(reply("perhaps", 0.5, false, "I do not know.")),
         _ => Act::Answer(stay(ask)),
     });
@@ -167,7 +167,7 @@ fn n3_a_bad_answer_in_one_conflict_leaves_the_agent_in_the_others() {
 }
 
 #[test]
-fn n3_the_calls_of_an_agent_that_cannot_answer_are_counted() {
+fn n3_calls_of_a_declining_agent_are_counted() {
     let spec = spec(&["a", "b"]);
     let played = play(&spec, |ask| match ask.id.0.as_str() {
         "analyse:a" => Act::Answer(recommends("sign as is", 0.5)),
@@ -177,6 +177,6 @@ fn n3_the_calls_of_an_agent_that_cannot_answer_are_counted() {
     });
     let gathered = &played.outcome().gathered;
     assert_eq!(gathered.missing[0].why, ["the answer holds no JSON object"; 2]);
-    // Two findings, one answer of a in the only round that two can take part in, and two calls of b.
+    // Two findings, one reply of a in the only round with two participants, and two calls of b.
     assert_eq!(gathered.actual.calls(), 5);
 }

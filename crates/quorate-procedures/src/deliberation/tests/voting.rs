@@ -1,13 +1,13 @@
-//! What the vote comes to, and what is kept of it.
+//! The vote and its record.
 
 use super::*;
 use crate::count::{Agreement, Flip, Rule, TieBreak};
 
-fn decision(spec: &Spec, said: &[(&str, f64)]) -> Decision {
+fn decision(spec: &Spec, votes: &[(&str, f64)]) -> Decision {
     let played = play(spec, |ask| {
         let at = spec.place(&ask.agent);
         if ask.action == ANALYSE {
-            Act::Answer(recommends(said[at].0, said[at].1))
+            Act::Answer(recommends(votes[at].0, votes[at].1))
         } else {
             Act::Answer(stay(ask))
         }
@@ -16,7 +16,7 @@ fn decision(spec: &Spec, said: &[(&str, f64)]) -> Decision {
 }
 
 #[test]
-fn a5_what_is_still_open_is_decided_by_confidence_and_the_minority_is_kept() {
+fn a5_open_conflicts_are_decided_by_confidence_and_the_minority_is_recorded() {
     let decision =
         decision(&spec(&["a", "b", "c"]), &[("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)]);
     assert_eq!((decision.how, stands(&decision)), (How::Voted, "do not sign".to_owned()));
@@ -25,7 +25,7 @@ fn a5_what_is_still_open_is_decided_by_confidence_and_the_minority_is_kept() {
     let minority: Vec<(&str, &str)> =
         decision.minority.iter().map(|one| (one.agent.as_str(), one.reason.as_str())).collect();
     assert_eq!(minority, [("b", "I stay."), ("c", "I stay.")]);
-    assert_eq!(decision.positions.len(), 3, "every ballot is there");
+    assert_eq!(decision.positions.len(), 3, "all ballots are recorded");
     let flip = Flip { to: "sign as is".into(), voters: vec!["a".into()], smallest: true };
     assert_eq!(decision.would_change, Some(flip));
 }
@@ -46,8 +46,8 @@ fn n18_a_tie_has_no_position_no_minority_and_no_confidence() {
         _ => Act::Answer(stay(ask)),
     });
     let synthesis = &played.outcome().synthesis;
-    let told = "No decision: tied between \"do not sign\" and \"sign as is\" (confidence).";
-    assert_eq!(synthesis.summary[0].text, told);
+    let text = "No decision: tied between \"do not sign\" and \"sign as is\" (confidence).";
+    assert_eq!(synthesis.summary[0].text, text);
     let between = vec!["do not sign".to_owned(), "sign as is".to_owned()];
     assert_eq!(synthesis.agreement, Agreement::Tied { between, of: 2 });
     assert_eq!((&synthesis.recommendation, synthesis.confidence), (&None, None));
@@ -55,25 +55,25 @@ fn n18_a_tie_has_no_position_no_minority_and_no_confidence() {
 }
 
 #[test]
-fn n18_a_declared_tie_break_decides_and_is_named() {
+fn n18_a_declared_tie_break_decides_and_is_reported() {
     let mut spec = spec(&["a", "b"]);
     spec.tie_break = Some(TieBreak::LastListed);
     let decision = decision(&spec, &[("do not sign", 0.5), ("sign as is", 0.5)]);
     assert_eq!((decision.how, stands(&decision)), (How::Voted, "do not sign".to_owned()));
     assert_eq!(decision.before, Some("do not sign".into()), "without the discussion by the same tie-break");
-    let told = "\"do not sign\" won a tie between \"do not sign\" and \"sign as is\" (confidence) by the declared tie-break last-listed";
-    assert_eq!(decision.resolution, told);
+    let text = "\"do not sign\" won a tie between \"do not sign\" and \"sign as is\" (confidence) by the declared tie-break last-listed";
+    assert_eq!(decision.resolution, text);
     let agreement = decision.agreement.expect("choices");
     assert_eq!(agreement.to_string(), "contested: 1 of 2, by tie-break last-listed");
 }
 
 #[test]
-fn n2_recommendations_count_also_where_no_rule_looks_for_conflicts_in_them() {
+fn n2_recommendations_are_tallied_without_a_categorical_rule() {
     let mut spec = spec(&["a", "b", "c"]);
     spec.conflicts = Vec::new();
-    let said = [("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)];
+    let votes = [("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)];
     let played = play(&spec, |ask| {
-        let (what, sure) = said[spec.place(&ask.agent)];
+        let (what, sure) = votes[spec.place(&ask.agent)];
         Act::Answer(recommends(what, sure))
     });
     let synthesis = &played.outcome().synthesis;
@@ -82,23 +82,23 @@ fn n2_recommendations_count_also_where_no_rule_looks_for_conflicts_in_them() {
 }
 
 #[test]
-fn n2_who_gives_no_recommendation_is_named_and_not_counted() {
+fn n2_agents_without_a_recommendation_are_listed_and_not_counted() {
     let played = play(&spec(&["a", "b", "c"]), |ask| match ask.agent.as_str() {
         "c" => Act::Answer(json!({"summary": "I cannot say."})),
         _ => Act::Answer(recommends("sign as is", 0.5)),
     });
     let synthesis = &played.outcome().synthesis;
     assert_eq!(synthesis.agreement, Agreement::Unanimous { held: 2, of: 2 });
-    let told: Vec<&str> = synthesis.summary.iter().map(|one| one.text.as_str()).collect();
-    assert_eq!(told[0], "Recommendation: sign as is, by all 2 agents that gave one.");
-    assert_eq!(told[1], "Without a recommendation: c.");
+    let text: Vec<&str> = synthesis.summary.iter().map(|one| one.text.as_str()).collect();
+    assert_eq!(text[0], "Recommendation: sign as is, by all 2 agents that gave one.");
+    assert_eq!(text[1], "Without a recommendation: c.");
 }
 
 #[test]
-fn a5_the_rule_is_a_setting() {
-    let said = [("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)];
+fn a5_the_voting_rule_is_configurable() {
+    let votes = [("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)];
     let mut spec = spec(&["a", "b", "c"]);
-    let won = |spec: &Spec| stands(&decision(spec, &said));
+    let won = |spec: &Spec| stands(&decision(spec, &votes));
     spec.rule = Rule::Majority;
     assert_eq!(won(&spec), "sign as is");
     spec.rule = Rule::LogOdds;
@@ -108,15 +108,15 @@ fn a5_the_rule_is_a_setting() {
 }
 
 #[test]
-fn a5_borda_counts_the_rankings_that_were_given_in_the_discussion() {
+fn a5_borda_uses_the_rankings_from_the_discussion() {
     let mut spec = spec(&["a", "b", "c", "d", "e"]);
     spec.rule = Rule::Borda;
     spec.limits.rounds = 1;
-    let said = ["sign as is", "sign as is", "sign as is", "minor revisions", "minor revisions"];
+    let votes = ["sign as is", "sign as is", "sign as is", "minor revisions", "minor revisions"];
     let played = play(&spec, |ask| {
         let at = spec.place(&ask.agent);
         if ask.action == ANALYSE {
-            return Act::Answer(recommends(said[at], 0.5));
+            return Act::Answer(recommends(votes[at], 0.5));
         }
         let mut answer = stay(ask);
         answer["ranking"] = if at < 3 {
