@@ -1,4 +1,4 @@
-//! The question as programs and servers get it: one JSON object.
+//! The JSON form of a question for programs and HTTP agents:
 //!
 //! ```json
 //! {
@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! `again` is there only when the agent is asked a second time.
+//! `again` is present only in the second attempt.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ use crate::clock::millis;
 use crate::question::{Failure, Kind, Question, quote};
 use crate::shape::Unfit;
 
-/// The question as JSON; the second time with what was wrong with the first answer.
+/// Renders the question as JSON; in the second attempt with the error of the first answer.
 pub(crate) fn question(question: &Question, again: Option<(&Unfit, &str)>) -> Value {
     let mut asked = json!({
         "quorate": 1,
@@ -37,9 +37,9 @@ pub(crate) fn question(question: &Question, again: Option<(&Unfit, &str)>) -> Va
     asked
 }
 
-/// The answer has another shape, also the second time.
+/// Failure for an answer that does not match the schema in both attempts.
 pub(crate) fn wrong_shape(place: &str, unfit: &Unfit) -> Failure {
-    let what = format!("the answer has another shape than was asked for, twice: {}", unfit.why());
+    let what = format!("the answer does not match the schema, also in the second attempt: {}", unfit.why());
     Failure::new(Kind::WrongShape, place, what)
-        .hint("answer with one JSON object that fits `schema` of the question")
+        .hint("answer with one JSON object that matches the `schema` of the question")
 }

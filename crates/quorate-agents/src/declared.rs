@@ -1,4 +1,4 @@
-//! An agent as a playbook declares it, ready to be asked.
+//! An agent as declared in a playbook, ready to answer questions.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,27 +19,27 @@ use crate::reader;
 use crate::retry::Retry;
 use crate::use_line::Use;
 
-/// Looks up a variable of the environment.
+/// Looks up an environment variable.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// What the agents of one playbook share. Cheap to clone.
+/// Context shared by the agents of a playbook. Cheap to clone.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// The directory of the playbook: where commands run, and what relative paths begin at.
+    /// Directory of the playbook: working directory of commands and base of relative paths.
     pub directory: PathBuf,
-    /// Where keys come from.
+    /// Source of API keys.
     pub env: Env,
-    /// How failed calls are repeated.
+    /// Retry policy of failed calls.
     pub retry: Retry,
     pub(crate) paces: Paces,
     pub(crate) post: Post,
 }
 
 impl Surroundings {
-    /// Those of a playbook in this directory, with the environment of this process.
+    /// Creates the context of a playbook in this directory, with the environment of this process.
     #[must_use]
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        // The parent of a bare file name is no path at all, and means here.
+        // The parent of a bare file name is an empty path, which means the current directory.
         let directory = Some(directory.into()).filter(|path| !path.as_os_str().is_empty());
         Self {
             directory: directory.unwrap_or_else(|| ".".into()),
@@ -51,34 +51,34 @@ impl Surroundings {
     }
 }
 
-/// What a playbook says about an agent beside its `use:` line.
+/// Settings of an agent in a playbook, in addition to `use:`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// How to work, for models: it comes before what a question says.
+    /// Instructions for models; they precede those of a question.
     pub instructions: String,
-    /// The variable that holds the key, if it is not the provider's own.
+    /// Environment variable of the API key, if it is not the provider's default.
     pub key_env: Option<String>,
-    /// Calls a minute, if not the provider's own limit. Agents of the same provider and address share it.
+    /// Calls per minute, if it is not the provider's default. Agents of the same provider and URL share the limit.
     pub calls_per_minute: Option<u32>,
-    /// Tokens a minute.
+    /// Tokens per minute.
     pub tokens_per_minute: Option<u64>,
-    /// What tokens cost.
+    /// Token prices.
     pub price: Option<Price>,
-    /// Where models' answers come from: they are asked, or asked and recorded, or played back.
+    /// Whether answers of models are live, recorded or replayed.
     pub tape: Tape,
 }
 
-/// What tokens cost, in millionths of a currency for a million tokens.
+/// Token prices, in millionths of a currency per million tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Price {
-    /// For a million tokens read.
+    /// Price of a million input tokens.
     pub input_micros: u64,
-    /// For a million tokens written.
+    /// Price of a million output tokens.
     pub output_micros: u64,
 }
 
 impl Price {
-    /// What so many tokens cost, in millionths.
+    /// Computes the cost of a number of tokens, in millionths.
     #[must_use]
     pub fn of(&self, input_tokens: u64, output_tokens: u64) -> u64 {
         let all = u128::from(input_tokens) * u128::from(self.input_micros)
@@ -87,28 +87,28 @@ impl Price {
     }
 }
 
-/// Whether models are asked, or their answers come from files.
+/// Whether models are called, or their answers come from files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Tape {
-    /// They are asked.
+    /// Models are called.
     #[default]
     Live,
-    /// They are asked, and what they answer is kept in this directory.
+    /// Models are called, and their answers are recorded in this directory.
     Record(PathBuf),
-    /// They are not asked: the answers of this directory are given.
+    /// Models are not called: the answers recorded in this directory are returned.
     Replay(PathBuf),
 }
 
-/// An agent, ready to be asked.
+/// An agent, ready to answer questions.
 pub struct Agent {
-    /// Its name in the playbook.
+    /// Name of the agent in the playbook.
     pub name: String,
-    /// How it was declared.
+    /// Parsed `use:` value.
     pub declared: Use,
     pub(crate) work: Work,
 }
 
-/// How an agent does its work. A closed set: a new way to work is a new variant.
+/// Implementation of an agent. A closed set: a new implementation is a new variant.
 pub(crate) enum Work {
     Heuristic(Heuristic),
     Program(Program),
@@ -117,10 +117,10 @@ pub(crate) enum Work {
 }
 
 impl Agent {
-    /// Makes an agent of its `use:` line. Nothing is started or sent yet.
+    /// Creates an agent from its `use:` value. Nothing is started or sent yet.
     ///
     /// # Errors
-    /// `INVALID`, with what is wrong with the line.
+    /// `INVALID`, if the value cannot be parsed.
     pub fn declare(
         name: &str,
         line: &str,
@@ -145,10 +145,10 @@ impl Agent {
         Ok(Self { name: name.to_owned(), declared, work })
     }
 
-    /// Asks it. Giving up the future gives up the work: a process is ended, a connection closed.
+    /// Asks the agent. Dropping the future cancels the work: a process is terminated, a connection closed.
     ///
     /// # Errors
-    /// With what failed, where, and what to do next.
+    /// The failure, with its location and a hint.
     pub async fn answer(&self, question: &Question) -> Result<Reply, Failure> {
         let until = clock::now() + question.within;
         let work = async {
@@ -164,13 +164,13 @@ impl Agent {
             Err(_) => {
                 let what = format!("no answer within {} ms", clock::millis(question.within));
                 Err(Failure::new(Kind::TimedOut, self.place(), what)
-                    .hint("give it more time, or ask for less")
+                    .hint("increase the timeout, or ask for less")
                     .after(Usage::calls(1)))
             }
         }
     }
 
-    /// Where it works, for errors.
+    /// Label of the agent, for errors.
     pub(crate) fn place(&self) -> String {
         match &self.work {
             Work::Heuristic(heuristic) => format!("heuristic:{}", heuristic.name()),

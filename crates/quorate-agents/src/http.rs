@@ -1,4 +1,4 @@
-//! Agents behind an address: the question is POSTed as JSON, the body of the answer is the answer.
+//! HTTP agents: the question is sent by POST as JSON, the response body is the answer.
 
 use hyper::header::{AUTHORIZATION, HeaderMap};
 
@@ -11,7 +11,7 @@ use crate::question::{Failure, Kind, Question, Reply, Usage};
 use crate::retry::{Retry, Tries};
 use crate::shape::{self, Shape, Unfit};
 
-/// An agent behind an address.
+/// An agent behind a URL.
 pub(crate) struct Server {
     pub(crate) url: Url,
     key: Key,
@@ -29,7 +29,7 @@ impl Server {
         self.post.reach(&self.url).await
     }
 
-    /// Asks, and once more with what was wrong if the answer has another shape.
+    /// Asks the server; if the answer does not match the schema, asks once more with the error.
     pub(crate) async fn answer(&self, question: &Question, until: Instant) -> Result<Reply, Failure> {
         let shape = Shape::new(question.schema.as_ref())?;
         let mut usage = Usage::default();
@@ -44,7 +44,7 @@ impl Server {
                 Err(unfit) => unfit,
             };
             if matches!(unfit, Unfit::Text) && (last || !shape.is_asked_for()) {
-                let notes = vec!["answered in plain text: its confidence is not known".to_owned()];
+                let notes = vec!["answered in plain text: confidence unknown".to_owned()];
                 return Ok(Reply { body: shape::plain(&text), usage, notes });
             }
             if last {
@@ -52,7 +52,7 @@ impl Server {
             }
             asked = crate::ask::question(question, Some((&unfit, &text)));
         }
-        unreachable!("the last try returns")
+        unreachable!("the last attempt returns")
     }
 
     async fn ask(&self, body: Vec<u8>, until: Instant, usage: &mut Usage) -> Result<bytes::Bytes, Failure> {
@@ -60,7 +60,7 @@ impl Server {
         if let Some(key) = self.key.read(&self.url)? {
             headers.insert(AUTHORIZATION, key.header("Bearer ")?);
         }
-        let mut tries = Tries::new(&self.retry, until);
+        let mut attempts = Tries::new(&self.retry, until);
         loop {
             usage.calls += 1;
             let sent =
@@ -70,15 +70,15 @@ impl Server {
                 Ok(answer) => self.failure(&answer),
                 Err(failure) => failure,
             };
-            tries.again(failure).await.map_err(|failure| failure.after(*usage))?;
+            attempts.again(failure).await.map_err(|failure| failure.after(*usage))?;
         }
     }
 
     fn failure(&self, answer: &Answer) -> Failure {
-        let said = self.key.blank(&String::from_utf8_lossy(&answer.body));
-        let mut failure = status_failure(&self.url.to_string(), answer, &said);
+        let message = self.key.blank(&String::from_utf8_lossy(&answer.body));
+        let mut failure = status_failure(&self.url.to_string(), answer, &message);
         if failure.kind == Kind::NoKey {
-            failure.hint = "name the variable that holds its key with `key_env:`".into();
+            failure.hint = "set `key_env:` to the variable that contains its API key".into();
         }
         failure
     }

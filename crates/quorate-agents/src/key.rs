@@ -1,4 +1,4 @@
-//! Keys: from the environment only, into a header only. They are in no error, log, recording or `Debug`.
+//! API keys. Read only from the environment, sent only in a header; never part of an error, a log, a recording or `Debug` output.
 
 use std::fmt;
 
@@ -8,31 +8,31 @@ use crate::declared::{Env, Surroundings};
 use crate::post::Url;
 use crate::question::{Failure, Kind};
 
-/// What stands where a key stood.
-const BLANK: &str = "[key]";
+/// Replacement for a redacted key.
+const REDACTED: &str = "[key]";
 
-/// Where a key comes from.
+/// Source of an API key: an environment variable.
 pub(crate) struct Key {
     variable: Option<String>,
     required: bool,
     env: Env,
 }
 
-/// A key itself.
+/// The value of an API key.
 pub(crate) struct Secret(String);
 
 impl Key {
-    /// A key in a variable; nothing if there is no variable and none is required.
+    /// Creates a key source. Without a variable, no key is sent.
     pub(crate) fn new(variable: Option<String>, required: bool, surroundings: &Surroundings) -> Self {
-        // A variable that somebody took the trouble to name is meant to be used.
+        // A variable that is named explicitly is required.
         let required = required || variable.is_some();
         Self { variable, required, env: surroundings.env.clone() }
     }
 
-    /// Reads it, for a call to this address.
+    /// Reads the key for a call to this URL.
     ///
     /// # Errors
-    /// If there is none and one is needed, or if it would travel unencrypted to another machine.
+    /// If a required key is missing, or if it would be sent unencrypted to another machine.
     pub(crate) fn read(&self, url: &Url) -> Result<Option<Secret>, Failure> {
         let Some(variable) = &self.variable else { return Ok(None) };
         let Some(value) = self.value() else {
@@ -40,11 +40,11 @@ impl Key {
                 return Ok(None);
             }
             return Err(Failure::new(Kind::NoKey, url.to_string(), format!("{variable} is not set")).hint(
-                format!("export {variable}=… before you start, or name another variable with `key_env:`"),
+                format!("set it with `export {variable}=…`, or name another variable with `key_env:`"),
             ));
         };
         if !url.secure && !url.is_here() {
-            let what = format!("the key in {variable} would travel unencrypted to another machine");
+            let what = format!("the key in {variable} would be sent unencrypted to another machine");
             return Err(Failure::new(Kind::Misdeclared, url.to_string(), what).hint("use an https address"));
         }
         Ok(Some(Secret(value)))
@@ -56,24 +56,24 @@ impl Key {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
-    /// The text without the key, should the other side have repeated it.
+    /// Replaces the key in a text, in case the server echoed it.
     pub(crate) fn blank(&self, text: &str) -> String {
         match self.value() {
-            Some(value) => text.replace(&value, BLANK),
+            Some(value) => text.replace(&value, REDACTED),
             None => text.to_owned(),
         }
     }
 }
 
 impl Secret {
-    /// The value of a header.
+    /// Builds a header value from a prefix and the key.
     ///
     /// # Errors
-    /// If the key holds what no header can.
-    pub(crate) fn header(&self, before: &str) -> Result<HeaderValue, Failure> {
-        let mut value = HeaderValue::try_from(format!("{before}{}", self.0)).map_err(|_| {
-            Failure::new(Kind::NoKey, "the key", "holds characters that no key has")
-                .hint("set the variable again; mind line breaks and quotes")
+    /// If the key contains characters that are not allowed in a header.
+    pub(crate) fn header(&self, prefix: &str) -> Result<HeaderValue, Failure> {
+        let mut value = HeaderValue::try_from(format!("{prefix}{}", self.0)).map_err(|_| {
+            Failure::new(Kind::NoKey, "API key", "contains characters that are not allowed in a header")
+                .hint("set the variable again, without line breaks and quotes")
         })?;
         value.set_sensitive(true);
         Ok(value)
@@ -82,6 +82,6 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(BLANK)
+        f.write_str(REDACTED)
     }
 }

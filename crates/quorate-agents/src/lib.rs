@@ -1,8 +1,8 @@
-//! How a declared agent does its work: a command, an HTTP server, a model, or a built-in reader of contracts. Not here: the
-//! readers themselves (quorate-contracts), how agents deliberate (quorate-procedures), and how they take part in a hub (the
-//! command line puts both together).
+//! Implementations of declared agents: a command, an HTTP server, a language model, or a built-in contract reader. The readers
+//! themselves are in quorate-contracts, the deliberation procedure is in quorate-procedures, and quorate-cli connects agents
+//! to a hub.
 //!
-//! An agent is declared by one line, see [`use_line`], and asked with a [`Question`]:
+//! An agent is declared by its `use:` value, see [`use_spec`], and asked with an [`AgentQuestion`]:
 //!
 //! ```
 //! # use quorate_agents::{Agent, Question, Settings, Surroundings};

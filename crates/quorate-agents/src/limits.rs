@@ -1,30 +1,30 @@
-//! Every bound of this crate, in one place.
+//! All limits of this crate.
 
 use std::time::Duration;
 
-/// The most bytes that a command or a server may answer.
+/// Maximum size of an answer of a command or a server.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// How much of what a command wrote to stderr is kept: its end.
+/// Number of bytes of a command's stderr that are retained; the end is kept.
 pub const STDERR_BYTES_KEPT: usize = 4 << 10;
-/// How much of somebody else's text goes into an error.
+/// Maximum length of foreign text quoted in an error.
 pub const QUOTED_CHARS_MAX: usize = 300;
-/// How long a process has between SIGTERM and SIGKILL.
+/// Grace period of a process between SIGTERM and SIGKILL.
 pub const GRACE: Duration = Duration::from_secs(2);
-/// How long what a process has written may still arrive after its end.
+/// Time to drain the output of a process after its exit.
 pub const AFTER_EXIT: Duration = Duration::from_millis(500);
-/// How long making a connection may take.
+/// Timeout for establishing a connection.
 pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long one call may take at the very most; the question's own deadline is earlier.
+/// Upper bound of the duration of one call; the deadline of the question is usually earlier.
 pub const CALL_WITHIN: Duration = Duration::from_secs(60 * 60);
-/// How often a failed call is repeated.
+/// Maximum number of retries of a failed call.
 pub const RETRIES: u32 = 3;
-/// How long to wait before the first retry; twice as long before each further one.
+/// Delay before the first retry; doubled for each further one.
 pub const RETRY_FIRST: Duration = Duration::from_secs(1);
-/// The longest of these waits.
+/// Maximum delay between retries.
 pub const RETRY_LONGEST: Duration = Duration::from_secs(4);
-/// The window of "a minute".
+/// Window of the limits per minute.
 pub const MINUTE: Duration = Duration::from_secs(60);
-/// How long an answer may take, unless the question says otherwise.
+/// Default time for an answer.
 pub const WITHIN: Duration = Duration::from_secs(60);
-/// How many tokens an answer may have, unless the question says otherwise.
+/// Default maximum number of tokens of an answer.
 pub const ANSWER_TOKENS_MAX: u32 = 2_000;

@@ -1,7 +1,7 @@
-//! Agents that are language models: asked for the shape, checked, asked once more with what was wrong.
+//! Agents that are language models. The answer is requested in the schema, validated, and requested once more with the error.
 //!
-//! [`Model`] is the seam: [`Remote`](remote::Remote) asks a provider over HTTP, [`Taped`](tape::Taped) records what it
-//! answers or plays it back. What each provider's JSON looks like is in a file of its own, pure.
+//! [`Model`] is the interface: `ProviderModel` calls a provider over HTTP, `RecordedModel` records its answers or replays
+//! them. The wire format of each provider is in a module of its own, without I/O.
 
 mod anthropic;
 mod chat;
@@ -28,45 +28,45 @@ pub use provider::Provider;
 use remote::Remote;
 use tape::Taped;
 
-/// A language model, wherever it is.
+/// A language model.
 pub(crate) trait Model: Send + Sync {
-    /// Goes on with a conversation, at the latest until then.
+    /// Continues a conversation, until the deadline.
     fn complete<'a>(&'a self, prompt: &'a Prompt, until: Instant) -> Completing<'a>;
 }
 
-/// A completion on its way.
+/// A pending completion.
 pub(crate) type Completing<'a> = Pin<Box<dyn Future<Output = Result<Completion, Failure>> + Send + 'a>>;
 
-/// What a model is asked. The digest of its JSON is the name of a recording: a change of these fields makes recordings stale.
+/// Prompt of a model. The digest of its JSON is the name of a recording: changing these fields invalidates recordings.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Prompt {
     pub(crate) system: String,
-    /// Ours and its own, in turn; ours comes first and last.
+    /// Turns of user and model, alternating; the user's come first and last.
     pub(crate) turns: Vec<String>,
     pub(crate) schema: Option<Value>,
     pub(crate) answer_tokens_max: u32,
 }
 
-/// What a model said.
+/// Completion of a model.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Completion {
     pub(crate) text: String,
     pub(crate) input_tokens: u64,
     pub(crate) output_tokens: u64,
-    /// The limit of tokens ended it.
+    /// Whether the completion was cut off at the token limit.
     pub(crate) cut: bool,
-    /// How many requests it took.
+    /// Number of requests.
     pub(crate) calls: u32,
     pub(crate) notes: Vec<String>,
 }
 
 /// An agent that is a language model.
 pub(crate) struct Speaker {
-    /// Where it works, for errors.
+    /// Label of the agent, for errors.
     pub(crate) place: String,
     model: Arc<dyn Model>,
-    /// Whom to see for whether it is there; nobody if answers are played back.
+    /// The provider to check for reachability; `None` if answers are replayed.
     remote: Option<Arc<Remote>>,
     instructions: String,
     price: Option<Price>,
@@ -96,21 +96,21 @@ impl Speaker {
         Self { place, model, remote, instructions: settings.instructions.clone(), price: settings.price }
     }
 
-    /// Whether there is a key and somebody listens; `None` if nobody has to, because answers are played back.
+    /// Checks that there is an API key and that the provider is listening; `None` if answers are replayed.
     pub(crate) async fn reach(&self) -> Option<Result<(), Failure>> {
         Some(self.remote.as_ref()?.reach().await)
     }
 
-    /// Asks it, and once more with what was wrong if the answer has another shape.
+    /// Asks the model; if the answer does not match the schema, asks once more with the error.
     pub(crate) async fn answer(&self, question: &Question, until: Instant) -> Result<Reply, Failure> {
         let shape = Shape::new(question.schema.as_ref())?;
         let mut prompt = self.prompt(question);
         let (mut usage, mut notes) = (Usage::default(), Vec::new());
         for last in [false, true] {
-            let said = self.model.complete(&prompt, until).await.map_err(|failure| failure.after(usage))?;
-            usage += self.usage(&said);
-            notes.extend(said.notes.iter().cloned());
-            let mut unfit = match shape.read(&said.text) {
+            let completion = self.model.complete(&prompt, until).await.map_err(|failure| failure.after(usage))?;
+            usage += self.usage(&completion);
+            notes.extend(completion.notes.iter().cloned());
+            let mut unfit = match shape.read(&completion.text) {
                 Ok(fits) => {
                     notes.extend(fits.note);
                     return Ok(Reply { body: fits.body, usage, notes });
@@ -118,26 +118,26 @@ impl Speaker {
                 Err(unfit) => unfit,
             };
             if matches!(unfit, Unfit::Text) && !shape.is_asked_for() {
-                notes.push("answered in plain text: its confidence is not known".to_owned());
-                return Ok(Reply { body: shape::plain(&said.text), usage, notes });
+                notes.push("answered in plain text: confidence unknown".to_owned());
+                return Ok(Reply { body: shape::plain(&completion.text), usage, notes });
             }
-            if said.cut {
+            if completion.cut {
                 let limit = question.answer_tokens_max;
                 unfit = Unfit::Wrong(format!("the answer was cut off at {limit} tokens; be briefer"));
             }
             if last {
                 return Err(crate::ask::wrong_shape(&self.place, &unfit)
-                    .hint("allow more tokens, simplify the schema, or take a stronger model")
+                    .hint("allow more tokens, simplify the schema, or use a stronger model")
                     .after(usage));
             }
             notes.push(format!("asked a second time: {}", unfit.why()));
-            prompt.turns.push(said.text);
+            prompt.turns.push(completion.text);
             prompt.turns.push(format!(
                 "That answer cannot be used: {}. Answer again, with nothing but one JSON object that fits the schema.",
                 unfit.why()
             ));
         }
-        unreachable!("the last try returns")
+        unreachable!("the last attempt returns")
     }
 
     fn prompt(&self, question: &Question) -> Prompt {
@@ -155,20 +155,20 @@ impl Speaker {
         }
     }
 
-    fn usage(&self, said: &Completion) -> Usage {
-        let (input_tokens, output_tokens) = (said.input_tokens, said.output_tokens);
+    fn usage(&self, completion: &Completion) -> Usage {
+        let (input_tokens, output_tokens) = (completion.input_tokens, completion.output_tokens);
         let money_micros = self.price.map(|price| price.of(input_tokens, output_tokens));
-        Usage { input_tokens, output_tokens, calls: said.calls, money_micros }
+        Usage { input_tokens, output_tokens, calls: completion.calls, money_micros }
     }
 }
 
-/// A field that a provider's answer must have.
+/// Failure for a provider response without a required field.
 fn missing(field: &str) -> Failure {
-    let what = format!("the answer is not what such a server answers: it has no `{field}`");
-    Failure::new(Kind::Broken, "", what).hint("check that the address belongs to this kind of provider")
+    let what = format!("unexpected response: missing `{field}`");
+    Failure::new(Kind::Broken, "", what).hint("check that the URL belongs to this kind of provider")
 }
 
-/// A number of tokens; a server that counts none says 0.
+/// Reads a token count; 0 if the server does not report it.
 fn tokens(body: &Value, pointer: &str) -> u64 {
     body.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
-//! How often a provider is called: so many calls and so many tokens in any minute, whoever of us calls.
+//! Client-side rate limits of providers: calls and tokens per minute, shared by all agents of a playbook.
 //!
-//! A window that slides, not a bucket that refills: a bucket lets twice its size through in the first minute, and providers
-//! count. Tokens are reserved by an estimate and settled when the provider reports what it took.
+//! Uses a sliding window instead of a token bucket: a full bucket permits twice its size in the first minute, which exceeds the
+//! provider's limit. Tokens are reserved by an estimate and corrected when the provider reports the actual usage.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,44 +13,44 @@ use crate::clock::{self, Instant};
 use crate::limits;
 use crate::question::{Failure, Kind};
 
-/// The paces of all providers that the agents of a playbook call.
+/// Rate limiters of all providers that the agents of a playbook call.
 #[derive(Clone, Default)]
 pub(crate) struct Paces {
     by_place: Arc<Mutex<HashMap<String, Arc<Pace>>>>,
 }
 
-/// How often one provider may be called.
+/// Limits of one provider.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Allowed {
     pub(crate) calls_per_minute: Option<u32>,
     pub(crate) tokens_per_minute: Option<u64>,
 }
 
-/// The calls of the last minute.
+/// Sliding-window rate limiter.
 pub(crate) struct Pace {
     place: String,
     allowed: Mutex<Allowed>,
-    /// One waits at a time, the others behind it in order.
+    /// Serialises waiting callers, in order of arrival.
     turn: Semaphore,
     calls: Mutex<Calls>,
 }
 
 #[derive(Default)]
 struct Calls {
-    /// When each call was made and the tokens that it is taken to cost, the oldest first.
+    /// Time and assumed tokens of each call, oldest first.
     window: VecDeque<(Instant, u64)>,
-    /// How many calls have left the window, so that a call is known by a number.
+    /// Number of calls that have left the window, so that calls can be numbered consecutively.
     gone: u64,
 }
 
-/// A call that was let through.
+/// A reserved call.
 pub(crate) struct Turn<'a> {
     pace: &'a Pace,
     number: u64,
 }
 
 impl Paces {
-    /// The pace of a place. If agents disagree on what is allowed, the least is.
+    /// Returns the limiter of a provider. If agents configure different limits, the lowest applies.
     pub(crate) fn of(&self, place: &str, allowed: Allowed) -> Arc<Pace> {
         let mut paces = self.by_place.lock().unwrap_or_else(PoisonError::into_inner);
         let pace = paces.entry(place.to_owned()).or_insert_with(|| Arc::new(Pace::new(place, allowed)));
@@ -81,22 +81,22 @@ impl Pace {
         allowed.tokens_per_minute = least(allowed.tokens_per_minute, to.tokens_per_minute);
     }
 
-    /// Waits until a call with about so many tokens may be made, and makes it count.
+    /// Waits until a call with about this many tokens is permitted, and reserves it.
     ///
     /// # Errors
-    /// If that would be too late, or never.
+    /// If the call cannot be made before the deadline, or never.
     pub(crate) async fn turn(&self, tokens: u64, until: Instant) -> Result<Turn<'_>, Failure> {
         let allowed = *self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(max) = allowed.tokens_per_minute.filter(|max| tokens > *max) {
-            let what = format!("needs about {tokens} tokens, {max} a minute are allowed");
+            let what = format!("needs about {tokens} tokens, but only {max} per minute are allowed");
             return Err(Failure::new(Kind::TooLong, &self.place, what)
-                .hint("send less, ask for a shorter answer, or raise `tokens_a_minute:`"));
+                .hint("send less, request a shorter answer, or raise `tokens_a_minute:`"));
         }
         let late = |wait: Duration| {
             let what =
-                format!("its calls of this minute are used up; the next is in {:.1} s", wait.as_secs_f32());
+                format!("the rate limit per minute is used up; the next call is possible in {:.1} s", wait.as_secs_f32());
             let mut failure = Failure::new(Kind::RateLimited, &self.place, what).hint(
-                "give the agents more time, or raise the limits per minute if the provider allows more",
+                "increase the timeout, or raise the rate limits if the provider allows more",
             );
             failure.retry_after = Some(wait);
             failure
@@ -108,7 +108,7 @@ impl Pace {
         loop {
             let wait = self.wait(tokens, allowed);
             if wait.is_zero() {
-                return Ok(self.count(tokens));
+                return Ok(self.reserve(tokens));
             }
             if clock::now() + wait >= until {
                 return Err(late(wait));
@@ -117,20 +117,20 @@ impl Pace {
         }
     }
 
-    /// How long until there is room.
+    /// Time until a call is permitted.
     fn wait(&self, tokens: u64, allowed: Allowed) -> Duration {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
-        calls.forget(now);
+        calls.drop_expired(now);
         let mut left = u64::try_from(calls.window.len()).unwrap_or(u64::MAX);
         let mut spent: u64 = calls.window.iter().map(|(_, tokens)| tokens).sum();
-        let room = |left: u64, spent: u64| {
+        let permitted = |left: u64, spent: u64| {
             allowed.calls_per_minute.is_none_or(|max| left < u64::from(max))
                 && allowed.tokens_per_minute.is_none_or(|max| spent + tokens <= max)
         };
         let mut free_at = now;
         for (at, cost) in &calls.window {
-            if room(left, spent) {
+            if permitted(left, spent) {
                 break;
             }
             left -= 1;
@@ -140,7 +140,7 @@ impl Pace {
         free_at - now
     }
 
-    fn count(&self, tokens: u64) -> Turn<'_> {
+    fn reserve(&self, tokens: u64) -> Turn<'_> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let number = calls.gone + calls.window.len() as u64;
         calls.window.push_back((clock::now(), tokens));
@@ -149,7 +149,7 @@ impl Pace {
 }
 
 impl Calls {
-    fn forget(&mut self, now: Instant) {
+    fn drop_expired(&mut self, now: Instant) {
         while self.window.front().is_some_and(|(at, _)| *at + limits::MINUTE <= now) {
             self.window.pop_front();
             self.gone += 1;
@@ -158,12 +158,12 @@ impl Calls {
 }
 
 impl Turn<'_> {
-    /// Says what the call really took.
+    /// Replaces the reserved tokens by the actual ones.
     pub(crate) fn settle(self, tokens: u64) {
         let mut calls = self.pace.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = calls.gone;
-        let place = self.number.checked_sub(gone).and_then(|place| usize::try_from(place).ok());
-        if let Some((_, reserved)) = place.and_then(|place| calls.window.get_mut(place)) {
+        let index = self.number.checked_sub(gone).and_then(|index| usize::try_from(index).ok());
+        if let Some((_, reserved)) = index.and_then(|index| calls.window.get_mut(index)) {
             *reserved = tokens;
         }
     }

@@ -1,4 +1,4 @@
-//! POST of JSON to models and to agents behind an address, with failures for whoever wrote the `use:` line.
+//! HTTP client: POST of JSON to models and HTTP agents. Failures are worded for the author of the `use:` value.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::question::{Failure, Kind, quote};
 
 pub use quorate_http::Url;
 
-/// Makes calls. Cheap to clone; the authorities of the machine are read at the first https call.
+/// HTTP client. Cheap to clone; the trusted certificates of the machine are loaded at the first https call.
 #[derive(Clone)]
 pub(crate) struct Post(Client);
 
 impl Default for Post {
     fn default() -> Self {
-        // A call takes seconds, and a kept connection may be closed by the server at any moment: each has its own.
+        // Calls take seconds, and the server may close an idle connection at any time, so connections are not reused.
         let options = Options { connect_within: limits::CONNECT_WITHIN, idle_max: 0, ..Options::default() };
         Self(Client::new(options))
     }
 }
 
-/// What a server answered, whatever it was.
+/// Response of a server, with any status.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<Duration>,
@@ -33,7 +33,7 @@ pub(crate) struct Answer {
 }
 
 impl Post {
-    /// Sends JSON and reads the answer, at most so many bytes of it.
+    /// Sends JSON and reads at most `bytes_max` bytes of the response.
     pub(crate) async fn send(
         &self,
         url: &Url,
@@ -46,7 +46,7 @@ impl Post {
         read(url, sent.map_err(|error| failure(url, error))?)
     }
 
-    /// Connects and hangs up: whether somebody is there.
+    /// Connects and disconnects, to check that the server is listening.
     pub(crate) async fn reach(&self, url: &Url) -> Result<(), Failure> {
         let connected = self.0.connector().connect(uri(url)?).await;
         connected.map(drop).map_err(|error| unreachable(url, &error))
@@ -56,7 +56,7 @@ impl Post {
 fn uri(url: &Url) -> Result<Uri, Failure> {
     url.absolute()
         .parse()
-        .map_err(|_| Failure::new(Kind::Misdeclared, url.to_string(), "is no address".to_owned()))
+        .map_err(|_| Failure::new(Kind::Misdeclared, url.to_string(), "is not a valid URL".to_owned()))
 }
 
 fn failure(url: &Url, error: Error) -> Failure {
@@ -64,32 +64,32 @@ fn failure(url: &Url, error: Error) -> Failure {
     match error {
         Error::Connect(error) => unreachable(url, &error),
         Error::Unsent(_) | Error::Broken(_) => {
-            of(Kind::Unreachable, error.to_string(), "see whether the server is well, then try again")
+            of(Kind::Unreachable, error.to_string(), "check the server, then try again")
         }
         Error::Incomplete(_) => {
-            of(Kind::Broken, error.to_string(), "try again; look at the server's own log")
+            of(Kind::Broken, error.to_string(), "try again; check the server's log")
         }
         Error::TooLarge(max) => {
-            let what = format!("answers more than the {max} bytes that are read");
-            of(Kind::TooLong, what, "have it answer more briefly")
+            let what = format!("the response exceeds the limit of {max} bytes");
+            of(Kind::TooLong, what, "make it return a shorter answer")
         }
-        Error::TimedOut(_) => of(Kind::Unreachable, error.to_string(), "see whether the server is well"),
+        Error::TimedOut(_) => of(Kind::Unreachable, error.to_string(), "check the server"),
     }
 }
 
 fn unreachable(url: &Url, error: &ConnectError) -> Failure {
-    let network = "check the address and the network";
+    let network = "check the URL and the network";
     let (what, hint) = match error {
         ConnectError::Refused => {
             let what = format!("nothing is listening on {}:{}", url.host, url.port);
-            (what, "start the server, or mend the address in the `use:` line")
+            (what, "start the server, or fix the URL in `use:`")
         }
         ConnectError::TimedOut(within) => (format!("no connection within {} s", within.as_secs()), network),
         ConnectError::Certificate(_) | ConnectError::Tls(_) => {
-            let what = format!("its certificate or its TLS is not accepted: {error}");
-            (what, "for an authority of your own, name its PEM file in SSL_CERT_FILE")
+            let what = format!("TLS or certificate error: {error}");
+            (what, "to trust a private certificate authority, set SSL_CERT_FILE to its PEM file")
         }
-        ConnectError::Io(_) => (format!("cannot be reached: {error}"), network),
+        ConnectError::Io(_) => (format!("cannot connect: {error}"), network),
     };
     Failure::new(Kind::Unreachable, url.to_string(), what).hint(hint)
 }
@@ -99,7 +99,7 @@ fn request(url: &Url, mut headers: HeaderMap, body: Vec<u8>) -> Result<Request<F
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("quorate/", env!("CARGO_PKG_VERSION"))));
     let mut request = Request::post(uri(url)?).body(Full::from(body)).map_err(|error| {
-        Failure::new(Kind::Misdeclared, url.to_string(), format!("cannot be asked: {error}"))
+        Failure::new(Kind::Misdeclared, url.to_string(), format!("invalid request: {error}"))
     })?;
     *request.headers_mut() = headers;
     Ok(request)
@@ -110,44 +110,44 @@ fn read(url: &Url, response: Response<Bytes>) -> Result<Answer, Failure> {
     let headers = response.headers();
     if status.is_redirection() {
         let to = headers.get(LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
-        let what = format!("answers {} and sends us to {}", status.as_u16(), quote(to));
+        let what = format!("responded with {} and a redirect to {}", status.as_u16(), quote(to));
         return Err(Failure::new(Kind::Refused, url.to_string(), what)
-            .hint("redirects are not followed; if you trust that address, write it in the `use:` line"));
+            .hint("redirects are not followed; if you trust that URL, use it in `use:`"));
     }
     let retry_after = retry_after(headers);
     Ok(Answer { status: status.as_u16(), retry_after, body: response.into_body() })
 }
 
-/// When to come again: in seconds, or at a time by the server's own clock.
+/// Parses the time to wait from the retry headers: a delay, or a point in time relative to the server's clock.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     if let Some(ms) = headers.get("retry-after-ms").and_then(|ms| ms.to_str().ok()?.trim().parse().ok()) {
         return Some(Duration::from_millis(ms));
     }
-    let said = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = said.parse::<f64>() {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
     }
     let time = |text: &str| jiff::fmt::rfc2822::parse(text).ok().map(|time| time.timestamp());
     let now = time(headers.get(DATE)?.to_str().ok()?.trim())?;
-    Some(Duration::try_from(time(said)?.duration_since(now)).unwrap_or_default())
+    Some(Duration::try_from(time(value)?.duration_since(now)).unwrap_or_default())
 }
 
-/// What a status that is no success means, with the other side's own words.
-pub(crate) fn status_failure(place: &str, answer: &Answer, said: &str) -> Failure {
+/// Converts an error status to a failure that quotes the server's message.
+pub(crate) fn status_failure(target: &str, answer: &Answer, message: &str) -> Failure {
     let status = answer.status;
     let (kind, hint) = match status {
-        401 | 403 => (Kind::NoKey, "check the key and what it may do"),
-        404 => (Kind::Refused, "check the address and the name of the model"),
-        408 | 429 => (Kind::RateLimited, "lower the limits per minute of the provider, or wait"),
-        413 => (Kind::Refused, "send less, or take a model that reads more"),
-        500..=599 => (Kind::Overloaded, "the other side has a problem of its own; try again later"),
-        _ => (Kind::Refused, "read what it says; the request may not suit this server"),
+        401 | 403 => (Kind::NoKey, "check the key and its permissions"),
+        404 => (Kind::Refused, "check the URL and the name of the model"),
+        408 | 429 => (Kind::RateLimited, "lower the rate limits of the provider, or wait"),
+        413 => (Kind::Refused, "send less, or use a model with a larger context"),
+        500..=599 => (Kind::Overloaded, "the server has a problem; try again later"),
+        _ => (Kind::Refused, "read the server's message; it may not support this request"),
     };
-    let what = match said {
-        "" => format!("answers {status}"),
-        said => format!("answers {status}: {}", quote(said)),
+    let what = match message {
+        "" => format!("responded with {status}"),
+        message => format!("responded with {status}: {}", quote(message)),
     };
-    let mut failure = Failure::new(kind, place, what).hint(hint);
+    let mut failure = Failure::new(kind, target, what).hint(hint);
     failure.retry_after = answer.retry_after;
     failure
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retry_after_is_read_in_each_of_its_forms() {
+    fn retry_after_is_parsed_in_all_formats() {
         let of = |pairs: &[(&'static str, &'static str)]| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {

@@ -1,55 +1,55 @@
-//! Trying one agent alone, before any deliberation: is it there, how fast is it, does its answer fit.
+//! Tests one agent outside a deliberation: whether it is reachable, how fast it answers, whether the answer matches the schema.
 
 use crate::clock;
 use crate::declared::{Agent, Work};
 use crate::question::{Failure, Kind, Question, Reply, Usage};
 
-/// One thing that was tried.
+/// Result of one check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
-    /// What was tried: `reachable`, `answers`, `shape`.
+    /// Name of the check: `reachable`, `answers`, `shape`.
     pub name: &'static str,
-    /// How it went.
+    /// Outcome of the check.
     pub outcome: Outcome,
-    /// In a sentence.
+    /// Description of the outcome.
     pub detail: String,
-    /// What to do next; empty if all is well.
+    /// What to do next; empty if the check passed.
     pub hint: String,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub millis: u64,
 }
 
-/// How a check went.
+/// Outcome of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// As it should.
+    /// The check passed.
     Passed,
-    /// It works, but not as well as it could.
+    /// The agent works, but not as well as it could.
     Doubtful,
-    /// It does not work.
+    /// The check failed.
     Failed,
-    /// Not tried, because something before it failed or because there is nothing to try.
+    /// Not checked, because an earlier check failed or there is nothing to check.
     Skipped,
 }
 
-/// What came of trying an agent.
+/// Result of probing an agent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Probe {
-    /// The checks in the order they were made.
+    /// The checks, in order.
     pub checks: Vec<Check>,
     /// The answer, if there was one.
     pub reply: Option<Reply>,
 }
 
 impl Probe {
-    /// Whether nothing failed.
+    /// Whether no check failed.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.checks.iter().all(|check| check.outcome != Outcome::Failed)
     }
 }
 
-/// Tries an agent with a question.
+/// Probes an agent with a question.
 pub async fn probe(agent: &Agent, question: &Question) -> Probe {
     let mut checks = vec![reachable(agent).await];
     if checks[0].outcome == Outcome::Failed {
@@ -82,12 +82,12 @@ pub async fn probe(agent: &Agent, question: &Question) -> Probe {
 async fn reachable(agent: &Agent) -> Check {
     let began = clock::now();
     let reached = match &agent.work {
-        Work::Heuristic(_) => Ok("comes with quorate; rules, no model".to_owned()),
-        Work::Program(program) => program.find().map(|file| format!("{} is a program", file.display())),
+        Work::Heuristic(_) => Ok("built in; rule-based, no model".to_owned()),
+        Work::Program(program) => program.find().map(|file| format!("{} is executable", file.display())),
         Work::Server(server) => server.reach().await.map(|()| format!("{} is listening", server.url)),
         Work::Speaker(speaker) => match speaker.reach().await {
-            Some(reached) => reached.map(|()| format!("{} has its key and is listening", speaker.place)),
-            None => return skipped("reachable", "its answers are played back"),
+            Some(reached) => reached.map(|()| format!("{} is listening, API key present", speaker.place)),
+            None => return skipped("reachable", "answers are replayed"),
         },
     };
     let millis = clock::millis(clock::now() - began);
@@ -111,12 +111,12 @@ fn shape(question: &Question, reply: &Reply) -> Check {
         reply.body.get("text").is_some() && reply.body.get("confidence").is_some_and(|c| c.is_null());
     match (question.schema.is_some(), is_plain) {
         (true, true) => {
-            let hint = "have it answer with one JSON object that fits the `schema` of the question";
+            let hint = "make it answer with one JSON object that matches the `schema` of the question";
             check("shape", Outcome::Doubtful, notes, hint, 0)
         }
         (true, false) if notes.is_empty() => check("shape", Outcome::Passed, "the answer fits".into(), "", 0),
         (true, false) => check("shape", Outcome::Passed, format!("the answer fits; {notes}"), "", 0),
-        (false, _) => skipped("shape", "none was asked for"),
+        (false, _) => skipped("shape", "no schema requested"),
     }
 }
 

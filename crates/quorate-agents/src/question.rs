@@ -1,4 +1,4 @@
-//! What an agent is asked, what it answers, and how it fails.
+//! Questions to agents, their replies and their failures.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use serde_json::Value;
 
 use crate::limits;
 
-/// One thing that an agent is asked to do.
+/// A question to an agent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Question {
-    /// What to do, in a word: `analyse`, `discuss`.
+    /// Name of the action: `analyse`, `discuss`.
     pub action: String,
-    /// How to do it, in plain text; what the playbook's prompt says comes before it.
+    /// Instructions in plain text; the prompt of the playbook precedes them.
     pub instructions: String,
-    /// What to do it with.
+    /// Input of the action.
     pub payload: Value,
-    /// The JSON Schema of the answer; without one any answer will do.
+    /// JSON Schema of the answer; without one any answer is accepted.
     pub schema: Option<Value>,
-    /// How long the answer may take in all: waiting for a turn, retries and the second try included.
+    /// Total time for the answer, including rate limiting, retries and the repair attempt.
     pub within: Duration,
-    /// How many tokens the answer may have.
+    /// Maximum number of tokens of the answer.
     pub answer_tokens_max: u32,
 }
 
 impl Question {
-    /// A question with the usual limits and no wish for a shape.
+    /// Creates a question with default limits and without a schema.
     #[must_use]
     pub fn new(action: impl Into<String>, payload: Value) -> Self {
         Self {
@@ -40,34 +40,34 @@ impl Question {
     }
 }
 
-/// What an agent answered.
+/// Answer of an agent.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reply {
     /// The answer; `{"text": …, "confidence": null}` if the agent wrote plain text.
     pub body: Value,
-    /// What it took.
+    /// Usage of the answer.
     pub usage: Usage,
-    /// What a reader should know about how the answer came about.
+    /// Remarks about how the answer was obtained.
     pub notes: Vec<String>,
 }
 
-/// What answering took.
+/// Resources used for an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// Tokens read, as the provider reported them.
+    /// Input tokens, as reported by the provider.
     pub input_tokens: u64,
-    /// Tokens written, as the provider reported them.
+    /// Output tokens, as reported by the provider.
     pub output_tokens: u64,
-    /// How often somebody was called: processes started, requests sent.
+    /// Number of calls: processes started or requests sent.
     pub calls: u32,
-    /// What it cost, in millionths of the currency of the price list; nothing where no prices are configured.
+    /// Cost in millionths of the currency of the price list; `None` if no prices are configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub money_micros: Option<u64>,
 }
 
 impl Usage {
-    /// Calls that have no tokens.
+    /// Usage of calls that have no tokens.
     #[must_use]
     pub fn calls(calls: u32) -> Self {
         Self { calls, ..Self::default() }
@@ -86,40 +86,40 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// What the playbook says about the agent cannot be.
+    /// The declaration of the agent in the playbook is invalid.
     Misdeclared,
-    /// The program is not there.
+    /// The program does not exist.
     NotFound,
-    /// There is no key for the provider.
+    /// There is no valid API key for the provider.
     NoKey,
-    /// Nobody listens there, or the connection broke before an answer began.
+    /// The server is not listening, or the connection broke before the response.
     Unreachable,
-    /// Not in time.
+    /// The deadline passed.
     TimedOut,
-    /// Too many calls or tokens a minute.
+    /// The rate limit was exceeded.
     RateLimited,
-    /// The other side has a problem of its own.
+    /// The server failed.
     Overloaded,
-    /// The other side said no.
+    /// The server rejected the request.
     Refused,
-    /// The answer broke off, or is not what such a server answers.
+    /// The response was incomplete or not in the expected format.
     Broken,
-    /// More than is read.
+    /// The answer or the request exceeds a limit.
     TooLong,
-    /// The answer is not of the shape that was asked for.
+    /// The answer does not match the schema.
     WrongShape,
-    /// The program ended with a failure.
+    /// The program exited with an error.
     Exited,
-    /// Nothing was recorded for this question.
+    /// No answer is recorded for this question.
     NotRecorded,
 }
 
 impl Kind {
-    /// Whether the same question may be answered later without a change.
+    /// Whether the same question may succeed later without a change.
     #[must_use]
     pub fn retryable(self) -> bool {
         matches!(
@@ -142,26 +142,26 @@ impl Kind {
     }
 }
 
-/// Why there is no answer, for the one who must act.
+/// Failure of an agent, with a hint for the operator.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct Failure {
-    /// What kind of failure.
+    /// Kind of failure.
     pub kind: Kind,
-    /// What is wrong.
+    /// Description of the failure.
     pub what: String,
-    /// Where: the command, the address, the model.
+    /// Where it occurred: the command, the URL or the model.
     pub place: String,
     /// What to do next.
     pub hint: String,
-    /// When the other side wants to be asked again, if it said so.
+    /// Delay requested by the server before a retry.
     pub retry_after: Option<Duration>,
-    /// What it took until then.
+    /// Usage up to the failure.
     pub usage: Box<Usage>,
 }
 
 impl Failure {
-    /// A failure at a place.
+    /// Creates a failure.
     #[must_use]
     pub fn new(kind: Kind, place: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
@@ -174,21 +174,21 @@ impl Failure {
         }
     }
 
-    /// Says what to do next.
+    /// Sets the hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
         self
     }
 
-    /// Counts what it took.
+    /// Adds the usage up to the failure.
     #[must_use]
     pub fn after(mut self, usage: Usage) -> Self {
         *self.usage += usage;
         self
     }
 
-    /// Whether the same question may be answered later without a change.
+    /// Whether the same question may succeed later without a change.
     #[must_use]
     pub fn retryable(&self) -> bool {
         self.kind.retryable()
@@ -201,7 +201,7 @@ impl From<Failure> for Refused {
     }
 }
 
-/// Somebody else's text, short and on one line, for an error.
+/// Shortens foreign text to one line, for an error.
 pub(crate) fn quote(text: &str) -> String {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(limits::QUOTED_CHARS_MAX) {

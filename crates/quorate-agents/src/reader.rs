@@ -1,34 +1,34 @@
-//! The adapter between a question and the rule-based readers of quorate-contracts: no model, no key, no network.
+//! Adapter between questions and the rule-based readers of quorate-contracts: no model, no key, no network.
 
 use quorate_contracts::Heuristic;
 use serde_json::Value;
 
 use crate::question::{Failure, Kind, Question, Reply, Usage};
 
-/// Answers `analyse` and `discuss`.
+/// Answers the actions `analyse` and `discuss`.
 pub(crate) fn answer(reader: Heuristic, question: &Question) -> Result<Reply, Failure> {
     let fail = |what: String, hint: &str| {
         Failure::new(Kind::Misdeclared, format!("heuristic:{}", reader.name()), what).hint(hint)
     };
     let text = text(&question.payload).unwrap_or_default();
     if text.trim().is_empty() {
-        let hint = "give the contract as `input`: a text, or an object with `text`";
-        return Err(fail("there is no text to read".into(), hint));
+        let hint = "pass the contract as `input`: a string, or an object with `text`";
+        return Err(fail("the question contains no contract text".into(), hint));
     }
     let body = match question.action.as_str() {
         "analyse" => reader.analyse(text),
         "discuss" => reader.discuss(text, &question.payload),
         other => {
             return Err(fail(
-                format!("does not know how to `{other}`"),
-                "ask it to `analyse` or to `discuss`",
+                format!("unknown action `{other}`"),
+                "use `analyse` or `discuss`",
             ));
         }
     };
     Ok(Reply { body, usage: Usage::calls(1), notes: Vec::new() })
 }
 
-/// The contract in a payload.
+/// Extracts the contract text from a payload.
 fn text(payload: &Value) -> Option<&str> {
     let input = payload.get("input").unwrap_or(payload);
     let named = ["text", "contract", "document"].iter().find_map(|name| input.get(name)?.as_str());

@@ -1,4 +1,4 @@
-//! Asking again: after a failure that may pass, at the time the other side names, and never beyond the deadline.
+//! Retries of retryable failures, with backoff or the delay requested by the server, up to the deadline.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use crate::clock::{self, Instant};
 use crate::limits;
 use crate::question::Failure;
 
-/// How often and after which waits a failed call is repeated.
+/// Retry policy of failed calls.
 #[derive(Clone)]
 pub struct Retry {
-    /// How many times it is repeated.
+    /// Maximum number of retries.
     pub retries: u32,
-    /// The waits in between, where the other side names none.
+    /// Delays between attempts, unless the server requests one.
     pub backoff: Backoff,
-    /// Where the jitter of the waits comes from.
+    /// Random source of the jitter.
     pub chance: Arc<Chance>,
 }
 
@@ -27,7 +27,7 @@ impl Default for Retry {
     }
 }
 
-/// The tries of one call.
+/// Attempts of one call.
 pub(crate) struct Tries<'a> {
     retry: &'a Retry,
     backoff: Backoff,
@@ -35,29 +35,29 @@ pub(crate) struct Tries<'a> {
 }
 
 impl<'a> Tries<'a> {
-    /// None yet.
+    /// Starts without attempts.
     pub(crate) fn new(retry: &'a Retry, until: Instant) -> Self {
         Self { retry, backoff: retry.backoff, until }
     }
 
-    /// Waits until it is time to ask again.
+    /// Waits until the next attempt is due.
     ///
     /// # Errors
-    /// The failure itself if asking again makes no sense: it will not pass, or not in time.
+    /// The failure itself, if it is not retryable, the retries are used up, or the next attempt would miss the deadline.
     pub(crate) async fn again(&mut self, mut failure: Failure) -> Result<(), Failure> {
-        let usual: Duration = self.backoff.next(&self.retry.chance);
+        let delay: Duration = self.backoff.next(&self.retry.chance);
         if !failure.retryable() {
             return Err(failure);
         }
         let made = self.backoff.failures();
         if made > self.retry.retries {
-            failure.what = format!("{} (asked {made} times)", failure.what);
+            failure.what = format!("{} (after {made} attempts)", failure.what);
             return Err(failure);
         }
-        let pause = failure.retry_after.unwrap_or(usual);
+        let pause = failure.retry_after.unwrap_or(delay);
         if clock::now() + pause >= self.until {
             let wait = pause.as_secs_f32();
-            failure.what = format!("{}; asking again after {wait} s would be too late", failure.what);
+            failure.what = format!("{}; a retry after {wait} s would be too late", failure.what);
             return Err(failure);
         }
         tokio::time::sleep(pause).await;

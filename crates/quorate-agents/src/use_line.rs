@@ -1,11 +1,11 @@
-//! The `use:` line of a playbook: how an agent does its work.
+//! The `use:` value of a playbook: the implementation of an agent.
 //!
-//! | line | who answers |
+//! | value | implementation |
 //! |---|---|
-//! | `heuristic:NAME` | rules that come with Quorate |
+//! | `heuristic:NAME` | built-in rules |
 //! | `cmd:COMMAND` | a program, JSON on stdin and stdout |
-//! | `llm:PROVIDER/MODEL`, `llm:PROVIDER/MODEL@URL` | a language model, at its provider or at another address |
-//! | `http:URL`, `https:URL` (also plain `http://…`) | a server that takes a POST |
+//! | `llm:PROVIDER/MODEL`, `llm:PROVIDER/MODEL@URL` | a language model, at its provider or at another URL |
+//! | `http:URL`, `https:URL` (also plain `http://…`) | a server that accepts a POST |
 
 use quorate_contracts::Heuristic;
 use quorate_core::{Code, Refused};
@@ -13,41 +13,41 @@ use quorate_core::{Code, Refused};
 use crate::llm::Provider;
 use crate::post::Url;
 
-/// How an agent does its work, as declared.
+/// Implementation of an agent, as declared.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Use {
-    /// Rules that come with Quorate.
+    /// Built-in rules.
     Heuristic(Heuristic),
     /// A program and its arguments.
     Command(Vec<String>),
     /// A language model.
     Model {
-        /// Whose.
+        /// Provider of the model.
         provider: Provider,
-        /// Which.
+        /// Name of the model.
         model: String,
-        /// Where, if not at the provider's own address.
+        /// Base URL, if it is not the provider's own.
         base: Option<Url>,
     },
-    /// A server.
+    /// An HTTP server.
     Http(Url),
 }
 
 const SCHEMES: &[&str] = &["heuristic", "cmd", "llm", "http", "https"];
 
 impl Use {
-    /// Reads a `use:` line.
+    /// Parses a `use:` value.
     ///
     /// # Errors
-    /// `INVALID`, with what is wrong and the nearest right word.
+    /// `INVALID`, with the offending part and a suggestion.
     pub fn parse(line: &str) -> Result<Self, Refused> {
         let line = line.trim();
         let Some((scheme, rest)) = line.split_once(':') else {
-            let detail = format!("`{line}` does not say how the agent works");
+            let detail = format!("`{line}` has no scheme");
             let hint = match Heuristic::named(line) {
-                Some(_) => format!("write `heuristic:{line}`"),
+                Some(_) => format!("use `heuristic:{line}`"),
                 None => {
-                    "begin with heuristic:, cmd:, llm:, http: or https:, as in `cmd:python3 agent.py`".into()
+                    "start with heuristic:, cmd:, llm:, http: or https:, as in `cmd:python3 agent.py`".into()
                 }
             };
             return Err(Refused::new(Code::Invalid, detail).hint(hint));
@@ -63,11 +63,11 @@ impl Use {
 }
 
 fn unknown(scheme: &str, line: &str) -> Refused {
-    let detail = format!("`{scheme}:` is no way to work in `{line}`");
+    let detail = format!("unknown scheme `{scheme}:` in `{line}`");
     let hint = match scheme {
-        _ if Provider::named(scheme).is_some() => format!("write `llm:{scheme}/MODEL`"),
-        "py" | "a2a" => format!("`{scheme}:` is not there yet; a program works as `cmd:python3 FILE`"),
-        _ => format!("did you mean `{}:`? There are {}", nearest(scheme, SCHEMES), listed(SCHEMES)),
+        _ if Provider::named(scheme).is_some() => format!("use `llm:{scheme}/MODEL`"),
+        "py" | "a2a" => format!("`{scheme}:` is not supported yet; run a program with `cmd:python3 FILE`"),
+        _ => format!("did you mean `{}:`? Available: {}", nearest(scheme, SCHEMES), listed(SCHEMES)),
     };
     Refused::new(Code::Invalid, detail).hint(hint)
 }
@@ -76,15 +76,15 @@ fn heuristic(name: &str) -> Result<Use, Refused> {
     let names: Vec<&str> = Heuristic::ALL.iter().map(|one| one.name()).collect();
     Heuristic::named(name).map(Use::Heuristic).ok_or_else(|| {
         let hint =
-            format!("did you mean `heuristic:{}`? There are {}", nearest(name, &names), listed(&names));
-        Refused::new(Code::Invalid, format!("there is no heuristic `{name}`")).hint(hint)
+            format!("did you mean `heuristic:{}`? Available: {}", nearest(name, &names), listed(&names));
+        Refused::new(Code::Invalid, format!("unknown heuristic `{name}`")).hint(hint)
     })
 }
 
 fn command(rest: &str) -> Result<Use, Refused> {
     let argv = shell_words::split(rest).map_err(|_| {
-        Refused::new(Code::Invalid, format!("a quote is not closed in `cmd:{rest}`"))
-            .hint("close it, or put a backslash before it; the line is split like a shell would, but no shell runs it")
+        Refused::new(Code::Invalid, format!("unclosed quote in `cmd:{rest}`"))
+            .hint("close it, or escape it with a backslash; the command is split like in a shell, but no shell runs it")
     })?;
     if argv.is_empty() {
         let hint = "name a program, as in `cmd:python3 agent.py`";
@@ -100,35 +100,35 @@ fn model(rest: &str) -> Result<Use, Refused> {
         None => (rest, None),
     };
     let names: Vec<&str> = Provider::ALL.iter().map(|one| one.name()).collect();
-    // Models have slashes of their own: only the first one ends the provider.
+    // Model names may contain slashes: only the first one ends the provider.
     let (provider, model) = name.split_once('/').unwrap_or((name, ""));
     let Some(known) = Provider::named(provider) else {
         let hint = format!(
-            "did you mean `llm:{}/…`? There are {}; any server that speaks OpenAI's interface is `llm:openai/MODEL@URL`",
+            "did you mean `llm:{}/…`? Available: {}; for any server with an OpenAI-compatible API, use `llm:openai/MODEL@URL`",
             nearest(provider, &names),
             listed(&names)
         );
-        return Err(invalid(format!("`{provider}` is no provider in `llm:{rest}`")).hint(hint));
+        return Err(invalid(format!("unknown provider `{provider}` in `llm:{rest}`")).hint(hint));
     };
     if model.is_empty() || model.contains(char::is_whitespace) {
-        let hint = format!("write `llm:{provider}/MODEL`, as in `llm:{}`", known.example());
+        let hint = format!("use `llm:{provider}/MODEL`, as in `llm:{}`", known.example());
         return Err(invalid(format!("`llm:{rest}` names no model")).hint(hint));
     }
     Ok(Use::Model { provider: known, model: model.to_owned(), base })
 }
 
-/// `http://host`, and `http:http://host` for those who think of the scheme as a prefix.
+/// Parses `http://host`, and `http:http://host` for users who treat the scheme as a prefix.
 fn http(scheme: &str, rest: &str) -> Result<Use, Refused> {
     let url = if rest.starts_with("//") { format!("{scheme}:{rest}") } else { rest.to_owned() };
     Url::parse(&url).map(Use::Http)
 }
 
-/// The word of a list that needs the fewest changes.
+/// Returns the entry of a list with the smallest edit distance.
 pub(crate) fn nearest<'a>(word: &str, list: &[&'a str]) -> &'a str {
     list.iter().copied().min_by_key(|known| distance(&word.to_lowercase(), known)).unwrap_or_default()
 }
 
-/// `a, b and c`.
+/// Formats a list as `a, b and c`.
 pub(crate) fn listed(words: &[&str]) -> String {
     match words {
         [] => String::new(),
@@ -137,17 +137,17 @@ pub(crate) fn listed(words: &[&str]) -> String {
     }
 }
 
-/// How many letters must be added, removed or changed.
+/// Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {
-        let mut before = row[0];
+        let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, y) in b.iter().enumerate() {
-            let changed = before + usize::from(x != *y);
-            before = row[j + 1];
-            row[j + 1] = changed.min(before + 1).min(row[j] + 1);
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
         }
     }
     row[b.len()]
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_work_is_read() {
+    fn every_scheme_is_parsed() {
         assert_eq!(Use::parse("heuristic:clauses").unwrap(), Use::Heuristic(Heuristic::Clauses));
         let argv = ["python3", "my agent.py", "--x"].map(str::to_owned).to_vec();
         assert_eq!(Use::parse("cmd: python3 'my agent.py' --x").unwrap(), Use::Command(argv));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_nearest_right_word() {
+    fn errors_suggest_the_nearest_match() {
         for (line, what, hint) in [
             ("heuristic:clause", "`clause`", "`heuristic:clauses`"),
             ("huristic:risk", "`huristic:`", "`heuristic:`"),
@@ -192,7 +192,7 @@ mod tests {
             ("openai:gpt-5", "`openai:`", "`llm:openai/MODEL`"),
             ("py:a.py:f", "`py:`", "cmd:python3"),
             ("cmd:", "names no program", "python3"),
-            ("cmd:sh -c 'x", "quote is not closed", "close it"),
+            ("cmd:sh -c 'x", "unclosed quote", "close it"),
             ("http:nowhere", "nowhere", "http://"),
             ("llm:openai/x@http://user:pass@host", "password", "key_env"),
         ] {

@@ -1,29 +1,29 @@
-//! A process and everybody it started: they are ended together, whatever happens to whoever waits for them.
+//! A process and its descendants, terminated together even if the waiting future is dropped.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::Child;
 
 use crate::limits;
 
-/// A running process that leads a group of its own. Dropped, the whole group is ended.
+/// A running process that leads a process group. Dropping it terminates the whole group.
 pub(super) struct Group {
     child: Option<Child>,
     id: Option<Pid>,
 }
 
 impl Group {
-    /// Takes charge of a process that was started with a group of its own.
+    /// Takes ownership of a process that was started in a group of its own.
     pub(super) fn of(child: Child) -> Self {
         let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         Self { child: Some(child), id }
     }
 
-    /// The process, to talk to.
+    /// Returns the process, for its pipes and exit status.
     pub(super) fn child(&mut self) -> &mut Child {
-        self.child.as_mut().expect("it is taken on drop only")
+        self.child.as_mut().expect("only taken on drop")
     }
 
-    /// Ends whoever is left after the leader has ended by itself.
+    /// Kills the remaining processes of the group after the leader has exited.
     pub(super) fn sweep(&mut self) {
         if let Some(id) = self.id.take() {
             signal(id, Signal::KILL);
@@ -35,28 +35,28 @@ impl Drop for Group {
     fn drop(&mut self) {
         let (Some(id), Some(mut child)) = (self.id.take(), self.child.take()) else { return };
         signal(id, Signal::TERM);
-        let last = Last(id);
-        // Without a runtime, or when it ends before the time is over, `last` is dropped and ends them at once.
+        let kill = KillOnDrop(id);
+        // Without a runtime, or if it shuts down during the grace period, `kill` is dropped and kills the group immediately.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let _ = tokio::time::timeout(limits::GRACE, child.wait()).await;
-                drop(last);
+                drop(kill);
                 let _ = child.wait().await;
             });
         }
     }
 }
 
-/// Whoever is left of a group when this is dropped is ended.
-struct Last(Pid);
+/// Kills the remaining processes of a group when dropped.
+struct KillOnDrop(Pid);
 
-impl Drop for Last {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         signal(self.0, Signal::KILL);
     }
 }
 
-/// A group that is gone already is what was wanted.
+/// Sends a signal to the group. It is not an error if the group has already exited.
 fn signal(id: Pid, signal: Signal) {
     let _ = kill_process_group(id, signal);
 }

@@ -1,4 +1,4 @@
-//! One run of a program: question in, bounded answer out.
+//! One run of a program: question on stdin, bounded answer from stdout.
 
 use std::process::{ExitStatus, Stdio};
 
@@ -13,7 +13,7 @@ use crate::limits;
 use crate::question::{Failure, Kind, quote};
 
 impl Program {
-    /// Runs it once.
+    /// Runs the program once.
     pub(super) async fn run(&self, question: &Value, until: Instant) -> Result<String, Failure> {
         self.find()?;
         let mut group = self.start()?;
@@ -22,28 +22,28 @@ impl Program {
         let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
             return Err(self.broken("has no stdin or stdout".into()));
         };
-        let mut said = Said::default();
-        let told = tell(stdin, format!("{question}\n").into_bytes());
-        let heard = said.hear(stdout, stderr);
+        let mut output = Output::default();
+        let written = write_question(stdin, format!("{question}\n").into_bytes());
+        let read = output.read(stdout, stderr);
         let ended = async {
             let status = group.child().wait().await;
-            // Whoever it started and left behind would hold its stdout open for ever.
+            // Descendants that are still running would keep stdout open forever.
             group.sweep();
             status
         };
         let conversation = async {
-            tokio::pin!(told, heard, ended);
-            let mut talking = true;
+            tokio::pin!(written, read, ended);
+            let mut writing = true;
             loop {
                 tokio::select! {
-                    () = &mut told, if talking => talking = false,
-                    too_much = &mut heard => {
+                    () = &mut written, if writing => writing = false,
+                    too_much = &mut read => {
                         too_much?;
                         return Ok(ended.await);
                     }
                     status = &mut ended => {
-                        // A stranger may still hold the pipe: what was written comes at once or never.
-                        if let Ok(too_much) = tokio::time::timeout(limits::AFTER_EXIT, &mut heard).await {
+                        // A process outside the group may still hold the pipe: drain what was written, then stop.
+                        if let Ok(too_much) = tokio::time::timeout(limits::AFTER_EXIT, &mut read).await {
                             too_much?;
                         }
                         return Ok(status);
@@ -53,13 +53,13 @@ impl Program {
         };
         let outcome: Result<_, TooMuch> = match tokio::time::timeout_at(until, conversation).await {
             Ok(outcome) => outcome,
-            Err(_) => return Err(self.late(&said)),
+            Err(_) => return Err(self.late(&output)),
         };
         match outcome {
             Err(TooMuch) => Err(self.too_much()),
-            Ok(Err(error)) => Err(self.broken(format!("its end cannot be seen: {error}"))),
-            Ok(Ok(status)) if status.success() => Ok(String::from_utf8_lossy(&said.answer).into_owned()),
-            Ok(Ok(status)) => Err(self.exited(status, &said)),
+            Ok(Err(error)) => Err(self.broken(format!("cannot wait for its exit: {error}"))),
+            Ok(Ok(status)) if status.success() => Ok(String::from_utf8_lossy(&output.answer).into_owned()),
+            Ok(Ok(status)) => Err(self.exited(status, &output)),
         }
     }
 
@@ -77,80 +77,80 @@ impl Program {
     }
 
     fn broken(&self, what: String) -> Failure {
-        Failure::new(Kind::Exited, self.place(), what).hint("run the command by hand and see")
+        Failure::new(Kind::Exited, self.place(), what).hint("run the command manually to see the error")
     }
 
     fn too_much(&self) -> Failure {
         let what = format!("wrote more than {} bytes to stdout and was stopped", limits::ANSWER_BYTES_MAX);
-        Failure::new(Kind::TooLong, self.place(), what).hint("answer more briefly; write the rest to a file")
+        Failure::new(Kind::TooLong, self.place(), what).hint("return a shorter answer, or write the rest to a file")
     }
 
-    fn late(&self, said: &Said) -> Failure {
-        let what = format!("did not answer in time and was stopped{}", said.complaint());
+    fn late(&self, output: &Output) -> Failure {
+        let what = format!("did not answer in time and was stopped{}", output.stderr_suffix());
         Failure::new(Kind::TimedOut, self.place(), what)
-            .hint("give it more time, or look at what it waits for")
+            .hint("increase the timeout, or find out what it waits for")
     }
 
-    fn exited(&self, status: ExitStatus, said: &Said) -> Failure {
+    fn exited(&self, status: ExitStatus, output: &Output) -> Failure {
         use std::os::unix::process::ExitStatusExt as _;
         let how = match (status.code(), status.signal()) {
-            (Some(code), _) => format!("ended with exit code {code}"),
-            (None, Some(signal)) => format!("was ended by signal {signal}"),
-            (None, None) => "ended with a failure".to_owned(),
+            (Some(code), _) => format!("exited with code {code}"),
+            (None, Some(signal)) => format!("was killed by signal {signal}"),
+            (None, None) => "exited with an error".to_owned(),
         };
-        Failure::new(Kind::Exited, self.place(), format!("{how}{}", said.complaint()))
-            .hint("run the command by hand with `{}` on stdin and see")
+        Failure::new(Kind::Exited, self.place(), format!("{how}{}", output.stderr_suffix()))
+            .hint("run the command manually with `{}` on stdin to see the error")
     }
 }
 
-/// More than is read.
+/// The answer exceeds the size limit.
 struct TooMuch;
 
-/// What a program wrote.
+/// Output of a program.
 #[derive(Default)]
-struct Said {
+struct Output {
     answer: Vec<u8>,
-    /// The end of what it wrote to stderr.
-    complaint: Vec<u8>,
+    /// The end of stderr.
+    stderr: Vec<u8>,
 }
 
-impl Said {
-    /// Reads both pipes to their ends.
-    async fn hear(
+impl Output {
+    /// Reads both pipes to the end.
+    async fn read(
         &mut self,
         stdout: impl AsyncRead + Unpin,
         stderr: impl AsyncRead + Unpin,
     ) -> Result<(), TooMuch> {
-        let answer = hear_answer(stdout, &mut self.answer);
-        let complaint = hear_complaint(stderr, &mut self.complaint);
-        tokio::pin!(answer, complaint);
+        let answer = read_stdout(stdout, &mut self.answer);
+        let errors = read_stderr(stderr, &mut self.stderr);
+        tokio::pin!(answer, errors);
         tokio::select! {
-            heard = &mut answer => {
-                heard?;
-                complaint.await;
+            result = &mut answer => {
+                result?;
+                errors.await;
             }
-            () = &mut complaint => answer.await?,
+            () = &mut errors => answer.await?,
         }
         Ok(())
     }
 
-    /// What it wrote to stderr, as the end of a sentence.
-    fn complaint(&self) -> String {
-        match quote_end(&String::from_utf8_lossy(&self.complaint)) {
+    /// Renders stderr as the end of an error message.
+    fn stderr_suffix(&self) -> String {
+        match quote_end(&String::from_utf8_lossy(&self.stderr)) {
             empty if empty.is_empty() => String::new(),
-            said => format!("; stderr: {said}"),
+            text => format!("; stderr: {text}"),
         }
     }
 }
 
-async fn hear_answer(stdout: impl AsyncRead + Unpin, answer: &mut Vec<u8>) -> Result<(), TooMuch> {
+async fn read_stdout(stdout: impl AsyncRead + Unpin, answer: &mut Vec<u8>) -> Result<(), TooMuch> {
     let mut bounded = stdout.take(limits::ANSWER_BYTES_MAX as u64 + 1);
-    // A pipe that breaks is one that ends.
+    // A broken pipe counts as the end.
     let _ = bounded.read_to_end(answer).await;
     if answer.len() > limits::ANSWER_BYTES_MAX { Err(TooMuch) } else { Ok(()) }
 }
 
-async fn hear_complaint(mut stderr: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
+async fn read_stderr(mut stderr: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
     let mut piece = vec![0; limits::STDERR_BYTES_KEPT];
     while let Ok(read @ 1..) = stderr.read(&mut piece).await {
         kept.extend_from_slice(&piece[..read]);
@@ -158,13 +158,13 @@ async fn hear_complaint(mut stderr: impl AsyncRead + Unpin, kept: &mut Vec<u8>) 
     }
 }
 
-/// Writes the question; a program that does not care to read it may still answer.
-async fn tell(mut stdin: ChildStdin, question: Vec<u8>) {
+/// Writes the question. Errors are ignored: a program that does not read stdin may still answer.
+async fn write_question(mut stdin: ChildStdin, question: Vec<u8>) {
     let _ = stdin.write_all(&question).await;
     let _ = stdin.shutdown().await;
 }
 
-/// The last lines, short: tracebacks say what is wrong at their end.
+/// Quotes the end of a text: tracebacks state the error in the last lines.
 fn quote_end(text: &str) -> String {
     let chars: Vec<char> = text.trim().chars().collect();
     let from = chars.len().saturating_sub(limits::QUOTED_CHARS_MAX);

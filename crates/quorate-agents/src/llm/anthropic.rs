@@ -1,4 +1,4 @@
-//! Anthropic's messages. A shape is asked for as the input of a tool that the model must use, which every model of theirs can.
+//! Anthropic's Messages API. The schema is the input schema of a tool that the model must use, which all their models support.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use super::remote::Structure;
 use super::{Completion, Failure, Prompt, missing, tokens};
 
 pub(super) const PATH: &str = "/messages";
-/// The version of the interface that this file speaks.
+/// Version of the API.
 pub(super) const VERSION: &str = "2023-06-01";
 const TOOL: &str = "answer";
 
-/// The request.
+/// Builds the request body.
 pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure) -> Value {
     let mut messages = Vec::new();
     for (at, text) in prompt.turns.iter().enumerate() {
@@ -31,15 +31,15 @@ pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure) -> Val
     body
 }
 
-/// What was said.
+/// Parses the response body.
 pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
     let content = body["content"].as_array().ok_or_else(|| missing("content"))?;
     let tool =
         content.iter().find(|block| block["type"] == "tool_use").map(|block| block["input"].to_string());
-    let said =
+    let texts =
         content.iter().filter(|block| block["type"] == "text").filter_map(|block| block["text"].as_str());
     Ok(Completion {
-        text: tool.unwrap_or_else(|| said.collect()),
+        text: tool.unwrap_or_else(|| texts.collect()),
         input_tokens: tokens(body, "/usage/input_tokens")
             + tokens(body, "/usage/cache_creation_input_tokens")
             + tokens(body, "/usage/cache_read_input_tokens"),

@@ -1,4 +1,4 @@
-//! `OpenAI`'s chat completions, also spoken by Groq and most servers for open models.
+//! `OpenAI`'s Chat Completions API, also supported by Groq and most servers for open models.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{Completion, Failure, Prompt, missing, tokens};
 
 pub(super) const PATH: &str = "/chat/completions";
 
-/// The request.
+/// Builds the request body.
 pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure, limit: &str) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": prompt.system })];
     for (at, text) in prompt.turns.iter().enumerate() {
@@ -29,7 +29,7 @@ pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure, limit:
     body
 }
 
-/// What was said.
+/// Parses the response body.
 pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
     let choice = body.pointer("/choices/0").ok_or_else(|| missing("choices"))?;
     let content = choice.pointer("/message/content").and_then(Value::as_str);
@@ -44,7 +44,7 @@ pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
     })
 }
 
-/// Whether a schema leaves nothing open: the strict mode takes no other.
+/// Whether all objects of a schema are closed, as strict mode requires.
 fn is_closed(schema: &Value) -> bool {
     let own = match schema.get("properties").and_then(Value::as_object) {
         Some(properties) => {

@@ -1,4 +1,4 @@
-//! Gemini's `generateContent`.
+//! Gemini's `generateContent` API.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ pub(super) fn path(model: &str) -> String {
     format!("/models/{model}:generateContent")
 }
 
-/// The request.
+/// Builds the request body.
 pub(super) fn request(prompt: &Prompt, structure: Structure) -> Value {
     let mut contents = Vec::new();
     for (at, text) in prompt.turns.iter().enumerate() {
@@ -32,15 +32,15 @@ pub(super) fn request(prompt: &Prompt, structure: Structure) -> Value {
     })
 }
 
-/// What was said.
+/// Parses the response body.
 pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
     let candidate = body.pointer("/candidates/0").ok_or_else(|| missing("candidates"))?;
     let parts = candidate.pointer("/content/parts").and_then(Value::as_array);
     let parts = parts.ok_or_else(|| missing("candidates[0].content.parts"))?;
-    // Thoughts are parts too, and are paid for, but they are no answer.
-    let said = parts.iter().filter(|part| part["thought"] != true).filter_map(|part| part["text"].as_str());
+    // Thoughts are billed as output, but are not part of the answer.
+    let texts = parts.iter().filter(|part| part["thought"] != true).filter_map(|part| part["text"].as_str());
     Ok(Completion {
-        text: said.collect(),
+        text: texts.collect(),
         input_tokens: tokens(body, "/usageMetadata/promptTokenCount"),
         output_tokens: tokens(body, "/usageMetadata/candidatesTokenCount")
             + tokens(body, "/usageMetadata/thoughtsTokenCount"),

@@ -1,4 +1,4 @@
-//! Ollama's own chat, which takes a JSON Schema as `format`.
+//! Ollama's chat API, which accepts a JSON Schema as `format`.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{Completion, Failure, Prompt, missing, tokens};
 
 pub(super) const PATH: &str = "/api/chat";
 
-/// The request.
+/// Builds the request body.
 pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": prompt.system })];
     for (at, text) in prompt.turns.iter().enumerate() {
@@ -28,7 +28,7 @@ pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure) -> Val
     body
 }
 
-/// What was said.
+/// Parses the response body.
 pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
     let text = body.pointer("/message/content").and_then(Value::as_str);
     Ok(Completion {

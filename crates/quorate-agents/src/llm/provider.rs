@@ -1,4 +1,4 @@
-//! Who can be asked, where, and how often.
+//! Providers of language models: URLs, API keys and rate limits.
 
 use crate::post::Url;
 
@@ -9,19 +9,19 @@ pub enum Provider {
     Groq,
     /// Google's Gemini.
     Gemini,
-    /// `OpenAI`, and every server that speaks its chat interface.
+    /// `OpenAI`, and every server with a compatible chat API.
     OpenAi,
     /// Anthropic.
     Anthropic,
-    /// Ollama, on this machine unless the line says otherwise.
+    /// Ollama, on this machine unless a URL is given.
     Ollama,
 }
 
 impl Provider {
-    /// All of them.
+    /// All providers.
     pub const ALL: [Self; 5] = [Self::Groq, Self::Gemini, Self::OpenAi, Self::Anthropic, Self::Ollama];
 
-    /// Its name in `llm:NAME/MODEL`.
+    /// Name in `llm:NAME/MODEL`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,13 +33,13 @@ impl Provider {
         }
     }
 
-    /// The provider of that name.
+    /// Returns the provider with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// The variable that holds its key; Ollama has none.
+    /// Environment variable of the API key; `None` for Ollama.
     #[must_use]
     pub fn key_env(self) -> Option<&'static str> {
         match self {
@@ -51,7 +51,7 @@ impl Provider {
         }
     }
 
-    /// How many calls a minute it lets everybody make, where that is known.
+    /// Default limit of calls per minute, if known.
     #[must_use]
     pub fn calls_per_minute(self) -> Option<u32> {
         match self {
@@ -61,7 +61,7 @@ impl Provider {
         }
     }
 
-    /// A model of it, for hints.
+    /// An example model, for hints.
     pub(crate) fn example(self) -> &'static str {
         match self {
             Self::Groq => "groq/llama-3.3-70b-versatile",
@@ -72,7 +72,7 @@ impl Provider {
         }
     }
 
-    /// Its own address, without the last part of the path.
+    /// Base URL.
     pub(crate) fn base(self) -> Url {
         let (secure, host, port, target) = match self {
             Self::Groq => (true, "api.groq.com", 443, "/openai/v1"),

@@ -1,4 +1,4 @@
-//! A provider's model over HTTP: paced, retried, and asked for structure in the strongest way that it takes.
+//! A provider's model over HTTP: rate limited, retried, with the strongest structured-output mode that the server supports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -16,14 +16,14 @@ use crate::post::{Answer, Post, Url, status_failure};
 use crate::question::{Failure, Kind, Usage, quote};
 use crate::retry::{Retry, Tries};
 
-/// How a shape is asked for, the strongest way first.
+/// Structured-output mode, strongest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Structure {
-    /// The provider makes the answer fit the schema.
+    /// The provider enforces the schema.
     Schema,
-    /// The provider makes it JSON; the prompt says which.
+    /// The provider enforces JSON; the schema is part of the prompt.
     Json,
-    /// The prompt alone says so.
+    /// The schema is part of the prompt only.
     Asked,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Remote {
     post: Post,
     pace: Arc<Pace>,
     retry: Retry,
-    /// The strongest way that was not refused yet, as a place in `Structure::ALL`.
+    /// The strongest mode that was not rejected yet, as an index into `StructuredOutput::ALL`.
     structure: AtomicU8,
 }
 
@@ -53,7 +53,7 @@ impl Remote {
         settings: &Settings,
         surroundings: &Surroundings,
     ) -> Self {
-        // A provider's key is for that provider: another address gets a key only if the playbook names one for it.
+        // A provider's key must not be sent elsewhere: another URL gets a key only if the playbook names one for it.
         let own = provider.key_env().filter(|_| base.is_none()).map(str::to_owned);
         let variable = settings.key_env.clone().or(own);
         let base = base.cloned().unwrap_or_else(|| provider.base());
@@ -61,8 +61,8 @@ impl Remote {
             calls_per_minute: settings.calls_per_minute.or(provider.calls_per_minute()),
             tokens_per_minute: settings.tokens_per_minute,
         };
-        let paced = format!("llm:{}/… at {}", provider.name(), base.authority());
-        // Groq takes a schema for some of its models only, and JSON for all of them.
+        let limiter = format!("llm:{}/… at {}", provider.name(), base.authority());
+        // Groq supports schemas for some models only, and JSON mode for all.
         let first = if provider == Provider::Groq { Structure::Json } else { Structure::Schema };
         Self {
             provider,
@@ -71,38 +71,38 @@ impl Remote {
             base,
             key: Key::new(variable, false, surroundings),
             post: surroundings.post.clone(),
-            pace: surroundings.paces.of(&paced, allowed),
+            pace: surroundings.paces.of(&limiter, allowed),
             retry: surroundings.retry.clone(),
             structure: AtomicU8::new(first as u8),
         }
     }
 
-    /// Whether there is a key and somebody listens. Nothing is asked.
+    /// Checks that there is an API key and that the provider is listening, without a request.
     pub(super) async fn reach(&self) -> Result<(), Failure> {
         self.key.read(&self.base)?;
         self.post.reach(&self.base).await
     }
 
     async fn call(&self, prompt: &Prompt, until: Instant) -> Result<Completion, Failure> {
-        let mut tries = Tries::new(&self.retry, until);
+        let mut attempts = Tries::new(&self.retry, until);
         let (mut calls, mut notes) = (0, Vec::new());
         loop {
             let structure = self.structure(prompt);
-            let failure = match self.once(prompt, structure, until, &mut calls).await {
-                Ok(mut said) => {
-                    (said.calls, said.notes) = (calls, notes);
-                    return Ok(said);
+            let failure = match self.attempt(prompt, structure, until, &mut calls).await {
+                Ok(mut completion) => {
+                    (completion.calls, completion.notes) = (calls, notes);
+                    return Ok(completion);
                 }
-                Err(Trouble::Structure(said)) => {
+                Err(CallError::Structure(message)) => {
                     let next = Structure::ALL[structure as usize + 1];
                     self.structure.fetch_max(next as u8, Ordering::Relaxed);
                     notes
-                        .push(format!("the server takes no schema, the prompt asks for it instead ({said})"));
+                        .push(format!("the server does not support schemas; the schema was added to the prompt ({message})"));
                     continue;
                 }
-                Err(Trouble::Failure(failure)) => failure,
+                Err(CallError::Failure(failure)) => failure,
             };
-            tries.again(failure).await.map_err(|failure| failure.after(Usage::calls(calls)))?;
+            attempts.again(failure).await.map_err(|failure| failure.after(Usage::calls(calls)))?;
         }
     }
 
@@ -111,31 +111,31 @@ impl Remote {
         if prompt.schema.is_none() { Structure::Asked } else { known }
     }
 
-    async fn once(
+    async fn attempt(
         &self,
         prompt: &Prompt,
         structure: Structure,
         until: Instant,
         calls: &mut u32,
-    ) -> Result<Completion, Trouble> {
+    ) -> Result<Completion, CallError> {
         let headers = self.headers()?;
-        let (url, body) = self.request(&in_words(prompt, structure), structure);
+        let (url, body) = self.request(&with_schema_in_prompt(prompt, structure), structure);
         let body = body.to_string().into_bytes();
-        // About three bytes a token is high for English; what was not used is given back.
+        // Three bytes per token is a high estimate for English; unused tokens are released afterwards.
         let reserved = body.len().div_ceil(3) as u64 + u64::from(prompt.answer_tokens_max);
-        let turn = self.pace.turn(reserved, until).await?;
+        let reservation = self.pace.reservation(reserved, until).await?;
         *calls += 1;
         let sent = self.post.send(&url, headers, body, limits::ANSWER_BYTES_MAX).await;
-        let answer = sent.map_err(|failure| self.placed(failure))?;
+        let answer = sent.map_err(|failure| self.with_target(failure))?;
         if !(200..300).contains(&answer.status) {
-            turn.settle(0);
-            return Err(self.trouble(&answer, structure));
+            reservation.settle(0);
+            return Err(self.call_error(&answer, structure));
         }
-        let said = self.read(&answer)?;
-        let used = said.input_tokens + said.output_tokens;
-        // Who reports nothing is taken at the estimate.
-        turn.settle(if used == 0 { reserved } else { used });
-        Ok(said)
+        let completion = self.read(&answer)?;
+        let used = completion.input_tokens + completion.output_tokens;
+        // If the server reports no usage, the estimate is kept.
+        reservation.settle(if used == 0 { reserved } else { used });
+        Ok(completion)
     }
 
     fn headers(&self) -> Result<HeaderMap, Failure> {
@@ -163,7 +163,7 @@ impl Remote {
     fn request(&self, prompt: &Prompt, structure: Structure) -> (Url, Value) {
         let model = &self.model;
         match self.provider {
-            // OpenAI's newer models know only the new name of the limit, other servers only the old one.
+            // OpenAI's newer models only accept the new name of the limit, other servers only the old one.
             Provider::OpenAi if self.base == self.provider.base() => {
                 let body = chat::request(model, prompt, structure, "max_completion_tokens");
                 (self.base.below(chat::PATH), body)
@@ -181,8 +181,8 @@ impl Remote {
 
     fn read(&self, answer: &Answer) -> Result<Completion, Failure> {
         let body: Value = serde_json::from_slice(&answer.body).map_err(|error| {
-            let what = format!("the answer is no JSON: {error}");
-            Failure::new(Kind::Broken, &self.place, what).hint("try again; check the address")
+            let what = format!("the response is not valid JSON: {error}");
+            Failure::new(Kind::Broken, &self.place, what).hint("try again; check the URL")
         })?;
         let read = match self.provider {
             Provider::Groq | Provider::OpenAi => chat::read(&body),
@@ -190,33 +190,33 @@ impl Remote {
             Provider::Anthropic => anthropic::read(&body),
             Provider::Ollama => ollama::read(&body),
         };
-        let mut said = read.map_err(|failure| self.placed(failure))?;
-        said.text = self.key.blank(&said.text);
-        Ok(said)
+        let mut completion = read.map_err(|failure| self.with_target(failure))?;
+        completion.text = self.key.blank(&completion.text);
+        Ok(completion)
     }
 
-    /// What a status that is no success means here.
-    fn trouble(&self, answer: &Answer, structure: Structure) -> Trouble {
+    /// Classifies an error status.
+    fn call_error(&self, answer: &Answer, structure: Structure) -> CallError {
         let text = self.key.blank(&String::from_utf8_lossy(&answer.body));
         let body: Value = serde_json::from_str(&text).unwrap_or_default();
-        let told = body.pointer("/error/message").or_else(|| body.get("error")).and_then(Value::as_str);
-        let said = told.unwrap_or(&text);
+        let message = body.pointer("/error/message").or_else(|| body.get("error")).and_then(Value::as_str);
+        let message = message.unwrap_or(&text);
         let about_structure =
             ["response_format", "json_schema", "responseJsonSchema", "tool_choice", "format"]
                 .iter()
-                .any(|word| said.contains(word));
+                .any(|word| message.contains(word));
         if matches!(answer.status, 400 | 422) && about_structure && structure != Structure::Asked {
-            return Trouble::Structure(quote(said));
+            return CallError::Structure(quote(message));
         }
-        let mut failure = status_failure(&self.place, answer, said);
+        let mut failure = status_failure(&self.place, answer, message);
         if failure.kind == Kind::NoKey {
             let variable = self.provider.key_env().unwrap_or("the variable of `key_env:`");
-            failure.hint = format!("check the key in {variable} and what it may do");
+            failure.hint = format!("check the key in {variable} and its permissions");
         }
-        Trouble::Failure(failure)
+        CallError::Failure(failure)
     }
 
-    fn placed(&self, failure: Failure) -> Failure {
+    fn with_target(&self, failure: Failure) -> Failure {
         Failure { place: self.place.clone(), ..failure }
     }
 }
@@ -227,21 +227,21 @@ impl Model for Remote {
     }
 }
 
-/// Why there is no completion.
-enum Trouble {
-    /// The server does not take this way to ask for a shape.
+/// Reason why a call failed.
+enum CallError {
+    /// The server does not support this structured-output mode.
     Structure(String),
     Failure(Failure),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
 }
 
-/// The prompt with the schema in words, where the provider does not see to it.
-fn in_words(prompt: &Prompt, structure: Structure) -> Prompt {
+/// Adds the schema to the prompt, if the provider does not enforce it.
+fn with_schema_in_prompt(prompt: &Prompt, structure: Structure) -> Prompt {
     let mut prompt = prompt.clone();
     if let Some(schema) = prompt.schema.as_ref().filter(|_| structure != Structure::Schema) {
         let words = "Answer with nothing but one JSON object that fits this JSON Schema:";

@@ -1,4 +1,4 @@
-//! Recorded answers: a file for each question, named by the SHA-256 of what was asked. No key is ever part of either.
+//! Recorded answers: one file per question, named by the SHA-256 of the question. Neither contains an API key.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,59 +13,59 @@ use super::{Completing, Completion, Model, Prompt};
 use crate::clock::Instant;
 use crate::question::{Failure, Kind};
 
-/// A model whose answers are kept in a directory.
+/// A model whose answers are recorded in a directory.
 pub(super) struct Taped {
     place: String,
     directory: PathBuf,
-    /// Who is asked; nobody if answers are only played back.
+    /// The model to call; `None` in replay mode.
     remote: Option<Arc<Remote>>,
 }
 
-/// A file of the directory.
+/// A recording file.
 #[derive(Serialize, Deserialize)]
 struct Recording {
-    /// What was asked, for people.
+    /// The question, for human readers.
     asked: Value,
     said: Completion,
 }
 
 impl Taped {
-    /// Asks and keeps.
+    /// Calls the model and records its answers.
     pub(super) fn record(place: String, to: PathBuf, remote: Arc<Remote>) -> Self {
         Self { place, directory: to, remote: Some(remote) }
     }
 
-    /// Plays back.
+    /// Returns recorded answers without calling a model.
     pub(super) fn replay(place: String, from: PathBuf) -> Self {
         Self { place, directory: from, remote: None }
     }
 
-    async fn take(&self, prompt: &Prompt, until: Instant) -> Result<Completion, Failure> {
+    async fn complete_recorded(&self, prompt: &Prompt, until: Instant) -> Result<Completion, Failure> {
         let asked = serde_json::json!({ "model": self.place, "prompt": prompt });
         let file = self.directory.join(format!("{}.json", digest(&asked)));
-        let Some(remote) = &self.remote else { return self.played(&file) };
-        let said = remote.complete(prompt, until).await?;
-        let recording = Recording { asked, said: said.clone() };
-        keep(&file, &recording).map_err(|error| {
-            let what = format!("the answer cannot be recorded in {}: {error}", file.display());
-            Failure::new(Kind::Misdeclared, &self.place, what).hint("name a directory that can be written to")
+        let Some(remote) = &self.remote else { return self.replayed(&file) };
+        let completion = remote.complete(prompt, until).await?;
+        let recording = Recording { asked, said: completion.clone() };
+        write(&file, &recording).map_err(|error| {
+            let what = format!("cannot record the answer in {}: {error}", file.display());
+            Failure::new(Kind::Misdeclared, &self.place, what).hint("choose a writable directory")
         })?;
-        Ok(said)
+        Ok(completion)
     }
 
-    fn played(&self, file: &Path) -> Result<Completion, Failure> {
+    fn replayed(&self, file: &Path) -> Result<Completion, Failure> {
         let bytes = std::fs::read(file).map_err(|error| {
             let what = match error.kind() {
                 io::ErrorKind::NotFound => {
-                    format!("nothing is recorded for this question ({})", file.display())
+                    format!("no recording for this question ({})", file.display())
                 }
-                _ => format!("{} cannot be read: {error}", file.display()),
+                _ => format!("cannot read {}: {error}", file.display()),
             };
             Failure::new(Kind::NotRecorded, &self.place, what)
-                .hint("the prompt, the input or the model has changed since; record again with `record:`")
+                .hint("the prompt, the input or the model has changed since the recording; record again with `record:`")
         })?;
         let recording: Recording = serde_json::from_slice(&bytes).map_err(|error| {
-            let what = format!("{} is no recording: {error}", file.display());
+            let what = format!("{} is not a valid recording: {error}", file.display());
             Failure::new(Kind::NotRecorded, &self.place, what).hint("record it again with `record:`")
         })?;
         Ok(recording.said)
@@ -74,23 +74,23 @@ impl Taped {
 
 impl Model for Taped {
     fn complete<'a>(&'a self, prompt: &'a Prompt, until: Instant) -> Completing<'a> {
-        Box::pin(self.take(prompt, until))
+        Box::pin(self.complete_recorded(prompt, until))
     }
 }
 
-/// Objects have their keys in order, so the same question has the same digest.
+/// Digest of a question. Object keys are sorted, so equal questions have equal digests.
 fn digest(asked: &Value) -> String {
     let hash = Sha256::digest(asked.to_string().as_bytes());
     quorate_core::hex::encode(&hash[..16])
 }
 
-/// Written beside and moved into place: a reader never sees half a recording.
-fn keep(file: &Path, recording: &Recording) -> io::Result<()> {
+/// Writes a temporary file and renames it, so that a reader never sees a partial recording.
+fn write(file: &Path, recording: &Recording) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
-    let beside = file.with_extension(format!("{}.part", std::process::id()));
+    let temporary = file.with_extension(format!("{}.part", std::process::id()));
     let mut text = serde_json::to_string_pretty(recording)?;
     text.push('\n');
-    std::fs::write(&beside, text)?;
-    std::fs::rename(&beside, file)
+    std::fs::write(&temporary, text)?;
+    std::fs::rename(&temporary, file)
 }

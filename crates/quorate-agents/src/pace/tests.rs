@@ -1,4 +1,4 @@
-//! Time is held: each test says when a call is let through, to the second.
+//! Rate limits with a paused clock: each test checks when a call is permitted, to the second.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn in_seconds(seconds: u64) -> Instant {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a7_thirty_calls_a_minute_and_not_one_more_in_any_minute() {
+async fn a7_any_minute_has_at_most_thirty_calls() {
     let (pace, start) = (pace(Some(30), None), clock::now());
     let mut at = Vec::new();
     for _ in 0..95 {
@@ -22,17 +22,17 @@ async fn a7_thirty_calls_a_minute_and_not_one_more_in_any_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a7_tokens_are_reserved_high_and_settled_on_what_was_reported() {
+async fn a7_reserved_tokens_are_corrected_by_the_reported_usage() {
     let (pace, start) = (pace(None, Some(1_000)), clock::now());
     pace.turn(900, in_seconds(600)).await.unwrap().settle(100);
     pace.turn(900, in_seconds(600)).await.unwrap();
-    assert_eq!((clock::now() - start).as_secs(), 0, "what was not used is free again");
+    assert_eq!((clock::now() - start).as_secs(), 0, "unused tokens are released");
     pace.turn(100, in_seconds(600)).await.unwrap();
-    assert_eq!((clock::now() - start).as_secs(), 60, "the second was never settled");
+    assert_eq!((clock::now() - start).as_secs(), 60, "the second reservation was not settled");
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_would_be_too_late_hears_it_at_once() {
+async fn a_call_beyond_the_deadline_fails_immediately() {
     let (pace, start) = (pace(Some(1), None), clock::now());
     pace.turn(0, in_seconds(10)).await.unwrap();
     let failure = pace.turn(0, in_seconds(10)).await.err().unwrap();
@@ -41,13 +41,13 @@ async fn whoever_would_be_too_late_hears_it_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_can_never_fit_is_refused() {
+async fn a_call_above_the_limit_fails() {
     let failure = pace(None, Some(1_000)).turn(1_001, in_seconds(10)).await.err().unwrap();
     assert_eq!(failure.kind, Kind::TooLong);
 }
 
 #[tokio::test(start_paused = true)]
-async fn agents_of_one_provider_share_its_pace_and_the_least_limit_holds() {
+async fn agents_of_one_provider_share_its_limiter_and_the_lowest_limit_applies() {
     let paces = Paces::default();
     let allowed = |calls| Allowed { calls_per_minute: Some(calls), tokens_per_minute: None };
     let first = paces.of("groq", allowed(30));

@@ -1,4 +1,4 @@
-//! What the adapter hands to a reader, and what it refuses.
+//! Payloads that the adapter accepts and rejects.
 
 use quorate_contracts::Heuristic;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ fn ask(reader: Heuristic, action: &str, payload: Value) -> Value {
 }
 
 #[test]
-fn the_contract_is_read_wherever_a_payload_may_have_it() {
+fn the_contract_is_found_in_every_supported_payload() {
     for reader in Heuristic::ALL {
         let expected = reader.analyse(TEXT);
         for payload in [
@@ -47,7 +47,7 @@ fn a_discussion_gets_the_conflict_and_the_positions() {
 }
 
 #[test]
-fn no_text_is_a_failure_that_says_what_to_give() {
+fn a_missing_text_fails_with_a_hint() {
     for payload in [json!({}), json!({ "input": "  " }), json!({ "input": { "text": "" } })] {
         let failure = answer(Heuristic::Risk, &Question::new("analyse", payload)).unwrap_err();
         assert!(failure.kind == Kind::Misdeclared && failure.hint.contains("input"), "{failure}");

@@ -1,4 +1,4 @@
-//! Deliberations played from a script: who answers what, and what came of it.
+//! Scripted deliberations: the answers of the agents and the resulting outputs.
 
 mod agreeing;
 mod comparing;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Tokens, for those who cannot wait for the vocabulary: words.
+/// Counts words instead of tokens, which avoids loading the vocabulary.
 fn words(text: &str) -> usize {
     text.split_whitespace().count()
 }
@@ -28,11 +28,11 @@ fn members(names: &[&str]) -> Vec<Member> {
 
 fn spec(names: &[&str]) -> Spec {
     let spec = Spec::contract("May we sign?", json!({"text": "…"}), members(names));
-    spec.check().expect("sound");
+    spec.check().expect("a valid spec");
     spec
 }
 
-/// What an agent does with a question.
+/// Reaction of an agent to a question.
 #[derive(Clone, PartialEq, Debug)]
 enum Act {
     Answer(Value),
@@ -41,18 +41,18 @@ enum Act {
     Silence,
 }
 
-/// In which way a play differs from the straight one.
+/// Variation of a scripted run.
 #[derive(Clone, Copy, Default)]
 struct Manner {
-    /// The state goes through the store after every step.
+    /// The state is serialised and parsed after every step.
     stored: bool,
-    /// Which of the questions that wait is answered next.
+    /// Index of the pending question to answer next.
     turn: usize,
-    /// Every answer comes twice, and some that nobody asked for.
+    /// Every answer is delivered twice, and unsolicited answers are added.
     twice: bool,
 }
 
-/// What came of it.
+/// Result of a scripted run.
 struct Played {
     lines: Vec<String>,
     asks: Vec<Ask>,
@@ -60,7 +60,7 @@ struct Played {
     failure: Option<Failure>,
 }
 
-/// What stands, as text; empty for a tie.
+/// The decided position as text; empty for a tie.
 fn stands(decision: &Decision) -> String {
     decision.position.as_ref().map(ToString::to_string).unwrap_or_default()
 }
@@ -100,8 +100,8 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
                         waiting.push_back(ask);
                     }
                     Out::Finished(outcome) => {
-                        let told = serde_json::to_vec(&outcome).expect("JSON");
-                        assert_eq!(serde_json::from_slice::<Outcome>(&told).expect("an outcome"), *outcome);
+                        let json = serde_json::to_vec(&outcome).expect("JSON");
+                        assert_eq!(serde_json::from_slice::<Outcome>(&json).expect("an outcome"), *outcome);
                         played.outcome = Some(*outcome);
                     }
                     Out::Failed(failure) => played.failure = Some(*failure),
@@ -111,8 +111,8 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
             if manner.stored {
                 let stored = serde_json::to_vec(&state).expect("JSON");
                 let read: State = serde_json::from_slice(&stored).expect("a state");
-                assert_eq!(read, state, "what is stored is what was");
-                assert!(stored.len() < 100_000, "{} bytes are written at every step", stored.len());
+                assert_eq!(read, state, "the stored state equals the original");
+                assert!(stored.len() < 100_000, "{} bytes per step", stored.len());
                 state = read;
             }
         }
@@ -121,12 +121,12 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
             return played;
         }
         if waiting.is_empty() {
-            now_ms = state.next_wakeup().expect("somebody is waited for");
+            now_ms = state.next_wakeup().expect("a pending question");
             events.push_back(Event::Time);
             continue;
         }
         let at = manner.turn % waiting.len();
-        let ask = waiting.remove(at).expect("it is there");
+        let ask = waiting.remove(at).expect("a pending question");
         now_ms += 10;
         events.extend(event(&ask, act(&ask)));
         if manner.twice {
@@ -142,7 +142,7 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
             events.push_front(stranger);
         }
     }
-    panic!("it does not end: {}", played.text());
+    panic!("the deliberation does not end: {}", played.text());
 }
 
 fn event(ask: &Ask, act: Act) -> Option<Event> {
@@ -162,7 +162,7 @@ fn line(out: &Out) -> Option<String> {
     match out {
         Out::Ask(ask) => Some(format!("ask {}", ask.id)),
         Out::Publish(message) => {
-            let said = ["position", "summary", "text"]
+            let text = ["position", "summary", "text"]
                 .iter()
                 .map(|field| &message.content[*field])
                 .find(|one| !one.is_null());
@@ -173,7 +173,7 @@ fn line(out: &Out) -> Option<String> {
             let Message { id, round, sender, message_type, .. } = message;
             Some(format!(
                 "{id} round {round} {message_type:?} {sender} > {to}{re}: {}{sure}",
-                said.map(crate::plain::text).unwrap_or_default()
+                text.map(crate::plain::text).unwrap_or_default()
             ))
         }
         Out::Noted(_) => None,
@@ -192,7 +192,7 @@ fn reply(position: impl Into<Value>, confidence: f64, agrees: bool, reasoning: &
     json!({"revised_position": position, "confidence": confidence, "agrees_with_peer": agrees, "reasoning": reasoning})
 }
 
-/// What was held when the question was put: the answer of somebody who stays as it is.
+/// A reply that keeps the agent's position.
 fn stay(ask: &Ask) -> Value {
     let payload: Value = serde_json::from_str(&ask.payload).expect("JSON");
     let own = &payload["your_position"];
