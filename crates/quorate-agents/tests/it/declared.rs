@@ -1,11 +1,11 @@
-//! Agents as playbooks declare them, against real processes and real sockets.
+//! Declared agents against real processes and real sockets.
 
 mod models;
 mod programs;
 mod servers;
 mod support;
 
-/// Repeats a failed call so often, almost at once.
+/// A retry policy with minimal delays.
 fn soon(retries: u32) -> quorate_agents::Retry {
     let ms = std::time::Duration::from_millis(1);
     let backoff = quorate_env::Backoff::new(ms, ms);

@@ -1,4 +1,4 @@
-//! Language models over HTTP, against a server on this machine that speaks like each provider, also badly.
+//! Language models over HTTP, against a local server that imitates each provider, including its failures.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,12 +52,12 @@ async fn ask(acts: Vec<Act>) -> (Result<Reply, Failure>, Server) {
     (reply, server)
 }
 
-fn status(status: u16, headers: Vec<(&'static str, String)>, said: &str) -> Act {
-    Act::Status(status, headers, json!({ "error": { "message": said } }).to_string())
+fn status(status: u16, headers: Vec<(&'static str, String)>, message: &str) -> Act {
+    Act::Status(status, headers, json!({ "error": { "message": message } }).to_string())
 }
 
 #[tokio::test]
-async fn every_provider_is_asked_in_its_own_language() {
+async fn every_provider_is_called_with_its_own_api() {
     for (provider, speaks, structure) in [
         ("openai", Speaks::Chat, "/response_format/json_schema/schema"),
         ("groq", Speaks::Chat, "/response_format/type"),
@@ -71,9 +71,9 @@ async fn every_provider_is_asked_in_its_own_language() {
         let usage = (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.calls);
         assert_eq!(usage, (11, 7, 1), "{provider}");
         let asked = &server.seen()[0].body;
-        let wish = asked.pointer(structure).unwrap_or_else(|| panic!("{provider}: {asked}"));
-        // Groq takes a schema for some models only: JSON is asked for there, and the schema stands in the prompt.
-        assert_eq!(*wish, if provider == "groq" { json!("json_object") } else { schema() }, "{provider}");
+        let requested = asked.pointer(structure).unwrap_or_else(|| panic!("{provider}: {asked}"));
+        // Groq supports schemas for some models only: JSON mode is requested, and the schema is part of the prompt.
+        assert_eq!(*requested, if provider == "groq" { json!("json_object") } else { schema() }, "{provider}");
         assert!(asked.to_string().contains("may terminate at any time"), "{provider}");
         assert!(asked.to_string().contains("You read contracts."), "{provider}");
         assert_eq!(asked.to_string().contains("fits this JSON Schema"), provider == "groq", "{provider}");
@@ -81,7 +81,7 @@ async fn every_provider_is_asked_in_its_own_language() {
 }
 
 #[tokio::test]
-async fn a7_429_is_asked_again_when_the_provider_says_and_500_soon() {
+async fn a7_429_is_retried_after_the_requested_delay_and_500_after_a_backoff() {
     let (reply, server) = ask(vec![
         status(429, vec![("retry-after-ms", "20".into())], "slow down"),
         status(500, vec![], "oops"),
@@ -94,7 +94,7 @@ async fn a7_429_is_asked_again_when_the_provider_says_and_500_soon() {
 }
 
 #[tokio::test]
-async fn a_retry_after_beyond_the_deadline_fails_at_once() {
+async fn a_retry_after_beyond_the_deadline_fails_immediately() {
     let (reply, server) = ask(vec![status(429, vec![("retry-after", "3600".into())], "slow down")]).await;
     let failure = reply.unwrap_err();
     assert_eq!((failure.kind, failure.retry_after), (Kind::RateLimited, Some(Duration::from_secs(3600))));
@@ -103,7 +103,7 @@ async fn a_retry_after_beyond_the_deadline_fails_at_once() {
 }
 
 #[tokio::test]
-async fn a8_what_does_not_pass_ends_after_four_tries_and_says_so() {
+async fn a8_a_persistent_failure_ends_after_four_attempts() {
     for (act, kind) in [
         (status(500, vec![], "oops"), Kind::Overloaded),
         (Act::Cut, Kind::Broken),
@@ -120,13 +120,13 @@ async fn a8_what_does_not_pass_ends_after_four_tries_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_body_that_was_cut_once_is_asked_for_again() {
+async fn a_truncated_response_is_retried() {
     let (reply, _server) = ask(vec![Act::Cut, Act::Say(GOOD.into())]).await;
     assert_eq!(reply.unwrap().usage.calls, 2);
 }
 
 #[tokio::test]
-async fn what_the_provider_refuses_is_not_repeated() {
+async fn a_rejected_request_is_not_retried() {
     for (code, kind) in [(400, Kind::Refused), (401, Kind::NoKey), (404, Kind::Refused), (307, Kind::Refused)]
     {
         let act = status(code, vec![("location", "http://127.0.0.1:1/elsewhere".into())], "no");
@@ -137,7 +137,7 @@ async fn what_the_provider_refuses_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_left_at_the_limit() {
+async fn an_endless_response_is_stopped_at_the_limit() {
     let (reply, _server) = ask(vec![Act::Huge]).await;
     let failure = reply.unwrap_err();
     assert_eq!(failure.kind, Kind::TooLong);
@@ -145,7 +145,7 @@ async fn an_answer_without_end_is_left_at_the_limit() {
 }
 
 #[tokio::test]
-async fn a8_whoever_never_answers_is_left_at_the_deadline() {
+async fn a8_a_silent_server_times_out_at_the_deadline() {
     let server = Server::start(Speaks::Chat, vec![Act::Slow]).await;
     let mut question = question();
     question.within = Duration::from_millis(200);
@@ -155,7 +155,7 @@ async fn a8_whoever_never_answers_is_left_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_shape_is_repaired_once() {
+async fn an_answer_that_does_not_match_the_schema_is_repaired_once() {
     let wrong = r#"{"summary": "fine", "confidence": 7}"#;
     let (reply, server) = ask(vec![Act::Say(wrong.into()), Act::Say(GOOD.into())]).await;
     let reply = reply.unwrap();
@@ -171,7 +171,7 @@ async fn an_answer_of_another_shape_is_repaired_once() {
 }
 
 #[tokio::test]
-async fn a_second_answer_of_another_shape_is_a_failure_with_what_it_cost() {
+async fn a_second_invalid_answer_is_a_failure_with_its_usage() {
     for act in [Act::Say(r#"{"confidence": 7}"#.into()), Act::Say("I would rather not.".into())] {
         let (reply, server) = ask(vec![act]).await;
         let failure = reply.unwrap_err();
@@ -185,12 +185,12 @@ async fn a_second_answer_of_another_shape_is_a_failure_with_what_it_cost() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_schema_is_asked_in_words_from_then_on() {
+async fn a_server_without_schema_support_gets_the_schema_in_the_prompt() {
     let server = Server::start(Speaks::Chat, vec![Act::Without("json_schema", GOOD.into())]).await;
     let agent = agent(&format!("llm:openai/m1@{}", server.url()));
     let reply = agent.answer(&question()).await.unwrap();
     assert_eq!(reply.usage.calls, 2);
-    assert!(reply.notes[0].contains("takes no schema"), "{:?}", reply.notes);
+    assert!(reply.notes[0].contains("does not support schemas"), "{:?}", reply.notes);
     assert_eq!(agent.answer(&question()).await.unwrap().usage.calls, 1);
     let last = server.seen().pop().unwrap().body;
     assert_eq!(last["response_format"]["type"], "json_object");
@@ -198,7 +198,7 @@ async fn a_server_that_takes_no_schema_is_asked_in_words_from_then_on() {
 }
 
 #[tokio::test]
-async fn a7_calls_a_minute_are_ours_to_keep() {
+async fn a7_the_rate_limit_is_shared_by_agents_of_a_provider() {
     let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
     let settings = Settings { calls_per_minute: Some(2), ..settings() };
     let surroundings = surroundings();
@@ -225,13 +225,13 @@ async fn a7_money_is_counted_where_prices_are_configured() {
 }
 
 #[tokio::test]
-async fn i18_a_key_goes_to_its_provider_and_nowhere_else() {
+async fn i18_a_key_is_sent_only_to_its_provider() {
     let echo = format!("Incorrect API key provided: {KEY}. See our pages.");
     let (reply, _server) = ask(vec![status(401, vec![], &echo)]).await;
     let failure = reply.unwrap_err();
     assert!(failure.what.contains("[key]") && !format!("{failure:?}").contains(KEY), "{failure:?}");
 
-    // Groq's own key is in the environment, but the address is not Groq's.
+    // Groq's own key is in the environment, but the URL is not Groq's.
     let server = Server::start(Speaks::Ollama, vec![Act::Other]).await;
     let unnamed = Settings::default();
     let agent =
@@ -245,7 +245,7 @@ async fn i18_a_key_goes_to_its_provider_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_missing_key_is_named_before_anything_is_sent() {
+async fn a_missing_key_is_reported_before_any_request() {
     let agent =
         Agent::declare("a", "llm:gemini/gemini-2.5-flash", &Settings::default(), &surroundings()).unwrap();
     let failure = agent.answer(&question()).await.unwrap_err();
@@ -254,7 +254,7 @@ async fn a_missing_key_is_named_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn i18_what_was_recorded_is_played_back_without_a_server_and_without_a_key() {
+async fn i18_recordings_are_replayed_without_a_server_and_without_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.replace("fine", KEY))]).await;
     let line = format!("llm:openai/m1@{}", server.url());
@@ -278,7 +278,7 @@ async fn i18_what_was_recorded_is_played_back_without_a_server_and_without_a_key
 }
 
 #[tokio::test]
-async fn a_probe_says_what_is_wrong_one_line_for_each_check() {
+async fn a_probe_reports_each_check() {
     let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
     let line = format!("llm:openai/m1@{}", server.url());
     let good = probe(&agent(&line), &question()).await;

@@ -1,4 +1,4 @@
-//! Agents that are programs: real processes, also those that behave as badly as they can.
+//! Agents that are programs: real processes, including misbehaving ones.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn ask(script: &str) -> Result<Reply, Failure> {
     python(script).answer(&question()).await
 }
 
-/// A process that we started says its number here; when it ends, the connection does.
+/// Accepts connections of started processes; a connection ends when its process exits.
 struct Watch {
     listener: TcpListener,
 }
@@ -37,7 +37,7 @@ impl Watch {
         Self { listener: TcpListener::bind("127.0.0.1:0").await.unwrap() }
     }
 
-    /// Python that connects and stays connected as long as the process lives.
+    /// Python code that connects and stays connected while the process runs.
     fn script(&self) -> String {
         let port = self.listener.local_addr().unwrap().port();
         format!(
@@ -54,10 +54,10 @@ impl Watch {
 }
 
 async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), what).await.expect("it takes too long")
+    tokio::time::timeout(Duration::from_secs(20), what).await.expect("timed out")
 }
 
-/// Waits until the process at the other end is gone.
+/// Waits until the process at the other end has exited.
 async fn gone(mut stream: TcpStream) {
     let _ = within(stream.read(&mut [0; 1])).await;
 }
@@ -77,13 +77,13 @@ async fn it_runs_in_the_playbooks_directory_without_a_shell() {
     assert!(reply.body["text"].as_str().unwrap().contains("quorate-agents"));
     let here =
         Agent::declare("a", "cmd:cat Cargo.toml", &Settings::default(), &Surroundings::new("")).unwrap();
-    assert!(here.answer(&Question::new("analyse", json!(1))).await.is_ok(), "no directory is this one");
+    assert!(here.answer(&Question::new("analyse", json!(1))).await.is_ok(), "an empty path is the current directory");
     let reply = agent("cmd:echo '$HOME' ';' ls").answer(&Question::new("analyse", json!(1))).await.unwrap();
     assert_eq!(reply.body["text"], "$HOME ; ls");
 }
 
 #[tokio::test]
-async fn plain_text_is_asked_once_for_its_shape_then_taken_as_it_is() {
+async fn plain_text_is_repaired_once_then_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let seen = folder.path().join("seen");
     let script =
@@ -99,7 +99,7 @@ async fn plain_text_is_asked_once_for_its_shape_then_taken_as_it_is() {
 }
 
 #[tokio::test]
-async fn json_of_another_shape_is_asked_again_then_fails() {
+async fn json_that_does_not_match_the_schema_is_repaired_once_then_fails() {
     let repaired = "import json,sys; q=json.load(sys.stdin); \
                     print(json.dumps({'summary': 'second'} if 'again' in q else {'sumary': 'first'}))";
     assert_eq!(ask(repaired).await.unwrap().body["summary"], "second");
@@ -107,7 +107,7 @@ async fn json_of_another_shape_is_asked_again_then_fails() {
     assert!(failure.kind == Kind::WrongShape && failure.what.contains("summary"), "{failure}");
     assert_eq!(ask("pass").await.unwrap_err().kind, Kind::WrongShape);
     let bytes = ask("import sys; sys.stdout.buffer.write(bytes(range(128, 256)) * 100)").await.unwrap();
-    assert!(bytes.body["text"].is_string(), "no text at all is still no crash");
+    assert!(bytes.body["text"].is_string(), "invalid UTF-8 does not crash");
 }
 
 #[tokio::test]
@@ -128,18 +128,18 @@ fn resident_kb() -> u64 {
 }
 
 #[tokio::test]
-async fn a_gigabyte_on_stderr_is_read_and_its_end_is_kept() {
+async fn stderr_is_drained_and_its_end_is_quoted() {
     let script = "import sys\nfor _ in range(64): sys.stderr.write('x' * (1 << 20))\nsys.stderr.write('the last word'); sys.exit(3)";
     let failure = ask(script).await.unwrap_err();
     assert_eq!(failure.kind, Kind::Exited);
-    assert!(failure.what.contains("exit code 3") && failure.what.contains("the last word"), "{failure}");
+    assert!(failure.what.contains("exited with code 3") && failure.what.contains("the last word"), "{failure}");
     assert!(failure.what.len() < 1000);
 }
 
 #[tokio::test]
-async fn a8_a_program_that_never_ends_is_ended_and_so_is_whoever_it_started() {
+async fn a8_a_hanging_program_is_killed_with_its_descendants() {
     let watch = Watch::new().await;
-    // The child ignores SIGTERM; both would go on for ever.
+    // The child ignores SIGTERM; both would run forever.
     let script = format!(
         "{}if os.fork() == 0: signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.stderr.write('waiting')\nwhile True: time.sleep(9)",
         watch.script().replace("s=socket", "os.fork(); s=socket")
@@ -157,7 +157,7 @@ async fn a8_a_program_that_never_ends_is_ended_and_so_is_whoever_it_started() {
 }
 
 #[tokio::test]
-async fn giving_up_the_question_ends_the_program() {
+async fn dropping_the_question_terminates_the_program() {
     let watch = Watch::new().await;
     let agent = python(&format!("{}while True: time.sleep(9)", watch.script()));
     let asked = tokio::spawn(async move { agent.answer(&question()).await });
@@ -167,7 +167,7 @@ async fn giving_up_the_question_ends_the_program() {
 }
 
 #[tokio::test]
-async fn a_child_that_outlives_its_parent_does_not_hold_the_answer_up() {
+async fn a_child_that_outlives_its_parent_does_not_delay_the_answer() {
     let watch = Watch::new().await;
     let script = format!(
         "import os,sys\nif os.fork() == 0:\n {}\n signal.signal(signal.SIGTERM, signal.SIG_IGN)\n while True: time.sleep(9)\n\
@@ -176,7 +176,7 @@ async fn a_child_that_outlives_its_parent_does_not_hold_the_answer_up() {
     );
     let reply = ask(&script).await.unwrap();
     assert_eq!(reply.body["summary"], "done");
-    // The child may have been ended before it could say anything, which is as well.
+    // The child may have been killed before it connected, which is fine.
     if let Ok(Ok((process, _))) =
         tokio::time::timeout(Duration::from_millis(200), watch.listener.accept()).await
     {
@@ -194,7 +194,7 @@ async fn a_program_that_does_not_read_may_still_answer() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_named_with_what_to_do() {
+async fn a_missing_program_fails_with_a_hint() {
     let failure = agent("cmd:no-such-program-4711 -p").answer(&question()).await.unwrap_err();
     assert_eq!(failure.kind, Kind::NotFound);
     assert!(failure.what.contains("`no-such-program-4711` not found on PATH"), "{failure}");
@@ -205,9 +205,9 @@ async fn what_is_not_there_is_named_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_signal_and_an_exit_code_are_told_with_the_last_words() {
+async fn signals_and_exit_codes_are_reported_with_the_end_of_stderr() {
     let failure = ask("import os; os.kill(os.getpid(), 9)").await.unwrap_err();
     assert!(failure.kind == Kind::Exited && failure.what.contains("signal 9"), "{failure}");
     let failure = ask("raise ValueError('no such clause')").await.unwrap_err();
-    assert!(failure.what.contains("exit code 1") && failure.what.contains("no such clause"), "{failure}");
+    assert!(failure.what.contains("exited with code 1") && failure.what.contains("no such clause"), "{failure}");
 }

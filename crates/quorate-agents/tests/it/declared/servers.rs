@@ -1,4 +1,4 @@
-//! Agents behind an address.
+//! HTTP agents.
 
 use super::soon;
 use super::support::{Act, Server, Speaks};
@@ -28,7 +28,7 @@ async fn the_question_is_posted_and_the_body_is_the_answer() {
 }
 
 #[tokio::test]
-async fn a8_trouble_that_passes_is_waited_for_and_other_trouble_is_not() {
+async fn a8_retryable_failures_are_retried_and_others_are_not() {
     let busy = || Act::Status(429, vec![("retry-after", "0".into())], "busy".into());
     let (reply, _server) =
         ask(vec![busy(), Act::Status(502, vec![], String::new()), Act::Cut, Act::Say(GOOD.into())]).await;
@@ -49,7 +49,7 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn the_wrong_shape_is_asked_again_and_text_stays_text() {
+async fn invalid_json_is_repaired_once_and_text_stays_text() {
     let (reply, server) = ask(vec![Act::Say("{}".into()), Act::Say(GOOD.into())]).await;
     assert_eq!(reply.unwrap().usage.calls, 2);
     assert!(server.seen()[1].body["again"]["wrong"].as_str().unwrap().contains("summary"));
@@ -58,7 +58,7 @@ async fn the_wrong_shape_is_asked_again_and_text_stays_text() {
 }
 
 #[tokio::test]
-async fn too_much_and_nobody_there_are_told_apart() {
+async fn an_oversized_response_and_a_refused_connection_are_distinguished() {
     let (reply, _server) = ask(vec![Act::Huge]).await;
     assert_eq!(reply.unwrap_err().kind, Kind::TooLong);
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

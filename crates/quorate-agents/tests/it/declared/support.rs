@@ -1,7 +1,7 @@
-//! A server on this machine that speaks each provider's language, and behaves as badly as a test tells it to.
+//! A local server that imitates each provider and misbehaves as scripted.
 //!
-//! It checks what a provider would check (path, key, shape of the request) and answers as the provider would; so a request
-//! that a provider would refuse fails the test. The tests of the command line use it too.
+//! It checks what a provider would check (path, API key, fields of the request) and answers in the provider's format, so a
+//! request that a provider would reject fails the test. The tests of quorate-cli use it too.
 #![allow(dead_code, clippy::unwrap_used, reason = "not every test needs all of it")]
 
 use std::sync::{Arc, Mutex};
@@ -10,52 +10,52 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The key that the server wants.
+/// The API key that the server expects.
 pub(crate) const KEY: &str = "test-key-4711-not-a-real-one";
-/// The variable that holds it.
+/// The environment variable of the key.
 pub(crate) const KEY_ENV: &str = "SCRIPTED_KEY";
 
-/// Whose language it speaks.
+/// API that the server imitates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Speaks {
     Chat,
-    /// The same, on somebody's own machine: it wants no key.
+    /// The same API without a key, as on a local machine.
     Keyless,
     Gemini,
     Anthropic,
     Ollama,
-    /// No provider at all: what was scripted is the body.
+    /// No provider API: the scripted text is the response body.
     Plain,
 }
 
-/// What it does with one request.
+/// Reaction to one request.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// Says this, in the provider's shape.
+    /// Returns this text in the provider's format.
     Say(String),
-    /// Reads what it is asked, and says what comes of that.
+    /// Computes the text from the request.
     Answer(fn(&Seen) -> String),
-    /// Says this and that the limit of tokens ended it.
+    /// Returns this text as cut off at the token limit.
     SayCut(String),
-    /// A status with headers and a body.
+    /// Returns a status with headers and a body.
     Status(u16, Vec<(&'static str, String)>, String),
-    /// Hangs up in the middle of the answer.
+    /// Disconnects in the middle of the response.
     Cut,
-    /// Hangs up before it says anything.
+    /// Disconnects before the response.
     HangUp,
-    /// An answer that is no JSON.
+    /// Returns a body that is not JSON.
     Garbage,
-    /// JSON that no such provider answers.
+    /// Returns JSON in an unknown format.
     Other,
-    /// Never answers.
+    /// Never responds.
     Slow,
-    /// Answers without end.
+    /// Sends an endless response.
     Huge,
-    /// Refuses a request with this word in it as a provider that does not know it, else says the text.
+    /// Rejects requests that contain this word as an unknown parameter; otherwise returns the text.
     Without(&'static str, String),
 }
 
-/// One request that came in.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) path: String,
@@ -64,7 +64,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What the model was asked to do and what with, out of whatever stands around it in the provider's language.
+    /// Extracts action and input from the prompt, independent of the provider's format.
     pub(crate) fn question(&self) -> (String, Value) {
         let asked = texts(&self.body).find(|text| text.starts_with("TASK: ")).expect("a question");
         let (task, input) = asked["TASK: ".len()..].split_once("\n\nINPUT:\n").expect("an input");
@@ -76,7 +76,7 @@ impl Seen {
     }
 }
 
-/// All texts in a document.
+/// All strings in a JSON document.
 fn texts(body: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
     match body {
         Value::String(text) => Box::new(std::iter::once(text.as_str())),
@@ -86,7 +86,7 @@ fn texts(body: &Value) -> Box<dyn Iterator<Item = &str> + '_> {
     }
 }
 
-/// The server.
+/// The scripted server.
 pub(crate) struct Server {
     pub(crate) port: u16,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -94,7 +94,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts; the last act is repeated for ever.
+    /// Starts the server; the last reaction is repeated forever.
     pub(crate) async fn start(speaks: Speaks, acts: Vec<Act>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -153,7 +153,7 @@ async fn serve(stream: TcpStream, speaks: Speaks, act: Act, all: Arc<Mutex<Vec<S
         Act::Cut => cut(stream).await,
         Act::HangUp => drop(stream),
         Act::Slow => {
-            // Until the other side gives up.
+            // Until the client disconnects.
             let mut stream = stream;
             let _ = stream.read(&mut [0; 1]).await;
         }
@@ -178,7 +178,7 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Seen> {
     Some(Seen { path, headers, body: serde_json::from_slice(&body).ok()? })
 }
 
-/// What a provider would refuse.
+/// Rejects requests that a provider would reject.
 fn check(speaks: Speaks, seen: &Seen) -> Result<(), (u16, String)> {
     let is_gemini = seen.path.starts_with("/base/models/") && seen.path.ends_with(":generateContent");
     let (path, key, needed): (_, _, &[&str]) = match speaks {
@@ -211,7 +211,7 @@ fn check(speaks: Speaks, seen: &Seen) -> Result<(), (u16, String)> {
     }
 }
 
-/// The provider's shape: 11 tokens in, 7 out.
+/// Renders a completion in the provider's format: 11 input tokens, 7 output tokens.
 fn said(speaks: Speaks, text: &str, cut: bool) -> String {
     let either = |yes: &'static str, no: &'static str| if cut { yes } else { no };
     let body = match speaks {
