@@ -1,35 +1,35 @@
-//! Contracts to practise on.
+//! Generator of labelled contracts.
 //!
-//! Readers of contracts are measured on contracts whose problems are known, because they were planted. Their sentences come
-//! from two files of phrasings: `seen.yaml`, which whoever writes a reader may look at, and `unseen.yaml`, which they do not
-//! open. Both were committed before the first reader.
+//! Readers are evaluated on contracts whose problems are known because they were planted. The sentences come from two files of
+//! phrasings: `seen.yaml`, which authors of a reader may look at, and `unseen.yaml`, which they must not open. Both were
+//! committed before the first reader.
 //!
-//! [`generate`] makes the contract of a seed; what is in it and where, which problems were planted, what it states and what
-//! the customer should do is in its [`Truth`]. The rule for score and recommendation is in `truth.rs`.
+//! [`generate`] creates the contract of a seed. Its [`GroundTruth`] lists the clauses with their spans, the planted problems,
+//! the stated facts and the recommendation for the customer. The rule for score and recommendation is in `ground_truth.rs`.
 //!
-//! # To add a phrasing
+//! # Adding a phrasing
 //!
-//! A file has these parts; it is read strictly, and a test says the file and line of what is wrong:
+//! A file has these parts. It is parsed strictly, and a test reports errors with file and line:
 //!
-//! - `headings`: for each section, the words that may stand above it.
-//! - `clauses`: for each of the 41 types of clauses ([`Clause`]), the ways to write one. Write it neutral or in the
-//!   customer's favour: what is bad for the customer belongs to `problems`.
-//! - `provisions`: what a review looks for beside these types, as it should be ([`Provision`]).
-//! - `problems`: the same things as they should not be ([`Problem`]). A contradiction has a `second` place, which is
+//! - `headings`: the possible headings of each section.
+//! - `clauses`: phrasings of each of the 41 types of clauses ([`Clause`]). Write them neutral or in the customer's favour:
+//!   wording that is bad for the customer belongs to `problems`.
+//! - `provisions`: what a review checks in addition to these types, as it should be ([`Provision`]).
+//! - `problems`: the same subjects as they should not be ([`Problem`]). A contradiction has a `second` phrasing, which is
 //!   written into the schedule.
-//! - `near_misses`: what sounds like something and is not. `about` lists what it sounds like; it is written only into
-//!   contracts that have none of these, so that whoever reports one of them is wrong.
-//! - `filler`: what every contract says and nobody looks for.
+//! - `near_misses`: wording that resembles a topic without being it. `about` lists the topics; the text is used only in
+//!   contracts that contain none of them, so reporting one of them is a false positive.
+//! - `filler`: boilerplate without any label.
 //!
-//! An entry has a `text`, and may have a `title` (some contracts show it) and `holds`: the types of clauses that the same
-//! words are as well. **Be honest in `holds`**: a licence that cannot be passed on is a `license_grant` and a
+//! An entry has a `text`, and optionally a `title` (rendered in some contracts) and `holds`: further types of clauses that the
+//! same words contain. **Be complete in `holds`**: a licence that cannot be transferred is a `license_grant` and a
 //! `non_transferable_license`, and a reader that finds both is right. Filler and near-misses hold nothing. The types are
 //! those of CUAD, with one exception: a time limit on claims is not labelled as a cap on liability, only an amount is.
 //!
-//! Facts stand in braces and are filled in: `{cap}`, `{payment_days}`, `{effective_date}`; their names are in `fact.rs`.
+//! Placeholders for facts are in braces: `{cap}`, `{payment_days}`, `{effective_date}`; their names are in `fact.rs`.
 //! `{vendor}` and `{customer}` are the parties in their roles, with an article where the contract uses one; `{Vendor}` is
-//! for the beginning of a sentence, `{VENDOR}` stands among capitals, `{vendor:term}` has no article. A date is written in
-//! the style of the contract unless the phrasing asks for one: `:long`, `:day`, `:iso`, `:legal`; so is an amount:
+//! for the beginning of a sentence, `{VENDOR}` for text in capitals, `{vendor:term}` has no article. Dates are written in
+//! the style of the contract unless the phrasing specifies one: `:long`, `:day`, `:iso`, `:legal`; so are amounts:
 //! `:figures`, `:words`, `:both`.
 
 mod clause;
@@ -57,18 +57,18 @@ pub use provision::Provision;
 pub use truth::{Activation, NearMiss, Place, Planted, Present, Recommendation, Stated, Truth, risk_score};
 pub use value::{Currency, Date, Value};
 
-/// A contract, and what is true of it.
+/// A generated contract with its labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// What a reader gets.
+    /// The text to be read.
     pub text: String,
-    /// What a reader is measured by. Places are bytes of the text.
+    /// The labels. Spans are byte offsets in the text.
     pub truth: Truth,
 }
 
-/// The contract of a seed, in the words of one half of the phrasings: the same bytes for ever.
+/// Generates the contract of a seed from one set of phrasings. The output is stable: the same bytes in every version.
 ///
-/// Both halves of a seed have the same facts, the same planted problems and the same recommendation.
+/// Both sets of a seed have the same facts, the same planted problems and the same recommendation.
 pub fn generate(seed: u64, half: Half) -> Contract {
     compose::compose(seed, half)
 }

@@ -1,10 +1,10 @@
-//! Agents that come with Quorate: rules over the given text. No model, no key, no network; the same answer every time.
+//! Built-in agents: rules over the text of a contract. No model, no key, no network; deterministic.
 //!
-//! Five readers of contracts, for the customer's side. Each reads the whole text (`reading.rs`), finds what is in its field
-//! (`clauses.rs`, `facts.rs`, `issues.rs`) and hands in a finding (`finding.rs`); when others see it differently, it keeps or
-//! revises its position by stated rules (`discuss.rs`). What a clause sounds like is data in a small grammar of concepts
-//! (`grammar.rs`). The rules were written from how contracts are drafted and with sight of `generator/seen.yaml` and
-//! `phrases/` alone; nobody who writes them looks at `generator/unseen.yaml`.
+//! Five contract readers, for the customer's side. Each parses the whole text (`document.rs`), detects what is in its field
+//! (`clauses.rs`, `facts.rs`, `issues.rs`) and returns a finding (`finding.rs`). If other agents disagree, it keeps or revises
+//! its position by fixed rules (`discuss.rs`). The wording of clauses is data in a small pattern grammar over concepts
+//! (`grammar.rs`). The rules were written from common drafting practice and from `generator/seen.yaml` and `phrases/` only;
+//! authors of rules must not open `generator/unseen.yaml`.
 
 mod clauses;
 mod concepts;
@@ -28,26 +28,26 @@ use serde_json::Value;
 use crate::generator::{Clause, Problem};
 use reading::Contract;
 
-/// A set of rules.
+/// A rule-based contract reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Heuristic {
-    /// Which clauses a contract has.
+    /// Extracts the types of clauses.
     Clauses,
-    /// How risky a contract is.
+    /// Assesses risks.
     Risk,
-    /// What a contract costs.
+    /// Assesses costs.
     Financial,
-    /// Who owns what.
+    /// Assesses ownership and licences.
     Ip,
-    /// Whether a contract keeps to the laws on personal data.
+    /// Assesses compliance with data protection law.
     Compliance,
 }
 
 impl Heuristic {
-    /// All of them.
+    /// All readers.
     pub const ALL: [Self; 5] = [Self::Clauses, Self::Risk, Self::Financial, Self::Ip, Self::Compliance];
 
-    /// Its name in `heuristic:NAME`.
+    /// Name in `heuristic:NAME`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -59,39 +59,38 @@ impl Heuristic {
         }
     }
 
-    /// The heuristic of that name.
+    /// Returns the reader with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// Whether a contract has anything in its field. Who is not concerned need not be asked.
+    /// Whether the contract contains anything in the reader's field. Other readers need not be asked.
     #[must_use]
     pub fn is_concerned_by(self, text: &str) -> bool {
         finding::is_concerned(self, &Contract::read(text))
     }
 
-    /// The finding of this reader on a contract, in the shape that deliberations ask for. The same text gives the same
-    /// finding.
+    /// Returns the finding of this reader on a contract, in the format of deliberations. Deterministic.
     #[must_use]
     pub fn analyse(self, text: &str) -> Value {
         finding::finding(self, text)
     }
 
-    /// The answer of this reader when others hold another position: `payload` has the `conflict`, `your_position` and
-    /// `other_positions`.
+    /// Returns the reply of this reader when other agents hold other positions. `payload` has the `conflict`, `your_position`
+    /// and `other_positions`.
     #[must_use]
     pub fn discuss(self, text: &str, payload: &Value) -> Value {
         discuss::answer(self, text, payload)
     }
 }
 
-/// The types of clauses that the extractor finds in a text.
+/// Types of clauses that the extractor finds in a text.
 pub(crate) fn clauses_of(text: &str) -> Vec<Clause> {
     clauses::find(&Contract::read(text)).into_iter().map(|found| found.clause).collect()
 }
 
-/// The problems that the readers find in a text, all together.
+/// Problems that all readers together find in a text.
 pub(crate) fn issues_of(text: &str) -> Vec<Problem> {
     let contract = Contract::read(text);
     let facts = facts::Facts::read(&contract);

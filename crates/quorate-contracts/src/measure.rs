@@ -1,4 +1,4 @@
-//! How well the readers read, on generated contracts whose truth is known.
+//! Precision and recall of the readers on generated contracts.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -6,34 +6,34 @@ use std::ops::RangeInclusive;
 use crate::generator::{Clause, Half, Problem, generate};
 use crate::heuristic;
 
-/// How often something was reported and was there.
+/// Confusion counts of one class.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// What: a type of clause, an issue.
+    /// Name of the class: a type of clause, or a problem.
     pub name: &'static str,
-    /// Reported, and there.
+    /// Reported and present.
     pub right: u32,
-    /// Reported, and not there.
+    /// Reported but not present.
     pub wrong: u32,
-    /// There, and not reported.
+    /// Present but not reported.
     pub missed: u32,
 }
 
 impl Row {
-    /// Of what was reported, how much was there; 1 if nothing was reported.
+    /// Share of the reported items that are present; 1 if nothing was reported.
     #[must_use]
     pub fn precision(&self) -> f64 {
         share(self.right, self.wrong)
     }
 
-    /// Of what was there, how much was reported; 1 if nothing was there.
+    /// Share of the present items that were reported; 1 if nothing is present.
     #[must_use]
     pub fn recall(&self) -> f64 {
         share(self.right, self.missed)
     }
 
-    fn count(&mut self, reported: bool, there: bool) {
-        match (reported, there) {
+    fn count(&mut self, reported: bool, present: bool) {
+        match (reported, present) {
             (true, true) => self.right += 1,
             (true, false) => self.wrong += 1,
             (false, true) => self.missed += 1,
@@ -46,7 +46,7 @@ fn share(right: u32, other: u32) -> f64 {
     if right + other == 0 { 1.0 } else { f64::from(right) / f64::from(right + other) }
 }
 
-/// The rows of all names together.
+/// Sums the counts of all classes.
 #[must_use]
 pub fn total(rows: &[Row]) -> Row {
     let sum = |part: fn(&Row) -> u32| rows.iter().map(part).sum();
@@ -58,7 +58,7 @@ pub fn total(rows: &[Row]) -> Row {
     }
 }
 
-/// What `heuristic:clauses` finds, a row for each of the 41 types.
+/// Evaluates `heuristic:clauses`, one row for each of the 41 types of clauses.
 #[must_use]
 pub fn clauses(seeds: RangeInclusive<u64>, half: Half) -> Vec<Row> {
     let mut rows = rows(Clause::all().map(|clause| (clause, clause.name())));
@@ -72,7 +72,7 @@ pub fn clauses(seeds: RangeInclusive<u64>, half: Half) -> Vec<Row> {
     rows.into_values().collect()
 }
 
-/// What the five readers report together, a row for each problem that can be planted.
+/// Evaluates the five readers together, one row for each problem that can be planted.
 #[must_use]
 pub fn issues(seeds: RangeInclusive<u64>, half: Half) -> Vec<Row> {
     let mut rows = rows(Problem::all().map(|problem| (problem, problem.name())));
@@ -87,5 +87,5 @@ pub fn issues(seeds: RangeInclusive<u64>, half: Half) -> Vec<Row> {
 }
 
 fn rows<T: Ord>(names: impl Iterator<Item = (T, &'static str)>) -> BTreeMap<T, Row> {
-    names.map(|(what, name)| (what, Row { name, right: 0, wrong: 0, missed: 0 })).collect()
+    names.map(|(class, name)| (class, Row { name, right: 0, wrong: 0, missed: 0 })).collect()
 }

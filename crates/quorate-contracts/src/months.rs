@@ -1,6 +1,6 @@
-//! The names of the months, for those who write dates and those who read them.
+//! Names of the months, for writing and parsing dates.
 
-/// In their order.
+/// The months in order.
 pub(crate) const MONTHS: [&str; 12] = [
     "January",
     "February",
@@ -16,7 +16,7 @@ pub(crate) const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// Which month a word in any case is, counted from 0.
+/// Returns the index of a month name, case-insensitively, starting at 0.
 pub(crate) fn month_of(word: &str) -> Option<usize> {
     MONTHS.iter().position(|month| month.eq_ignore_ascii_case(word))
 }

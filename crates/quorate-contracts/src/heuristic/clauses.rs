@@ -1,4 +1,4 @@
-//! Which of the 41 types of clauses a contract has.
+//! Detects which of the 41 types of clauses a contract has.
 
 mod rules;
 
@@ -6,17 +6,17 @@ use super::reading::{Contract, Paragraph};
 use crate::generator::Clause;
 pub(crate) use rules::RULES;
 
-/// A clause that was found.
+/// A detected clause.
 pub(crate) struct Found {
     pub(crate) clause: Clause,
-    /// The paragraph that has it; nothing for the title.
+    /// Index of the paragraph that contains it; `None` for the title.
     pub(crate) place: Option<usize>,
 }
 
-/// How far into a contract its date can stand.
+/// Number of paragraphs in which the date of the agreement can occur.
 const AGREEMENT_DATE_WITHIN: usize = 8;
 
-/// The clauses of a contract, in the order of CUAD; each once, where it stands first.
+/// Finds the clauses of a contract, in the order of CUAD; each once, at its first occurrence.
 pub(crate) fn find(contract: &Contract) -> Vec<Found> {
     let mut found = Vec::new();
     if is_title(&contract.title) {
@@ -30,7 +30,7 @@ pub(crate) fn find(contract: &Contract) -> Vec<Found> {
             found.push(Found { clause, place: Some(one.place) });
         }
     }
-    // Where nothing is restricted there is nothing to except from.
+    // Without a restriction there is no exception to it.
     let restricts = |one: &Found| matches!(one.clause, Clause::NonCompete | Clause::Exclusivity);
     if !found.iter().any(restricts) {
         found.retain(|one| one.clause != Clause::CompetitiveRestrictionException);
@@ -38,7 +38,7 @@ pub(crate) fn find(contract: &Contract) -> Vec<Found> {
     found
 }
 
-/// A title names a kind of document.
+/// Whether the title names a kind of document.
 fn is_title(title: &str) -> bool {
     let title = title.to_lowercase();
     let kinds = [
@@ -56,7 +56,7 @@ fn is_title(title: &str) -> bool {
     title.len() < 160 && kinds.iter().any(|kind| title.contains(kind))
 }
 
-/// Two companies in the opening, and a word that says that they contract.
+/// Whether the opening names two companies and a word for contracting.
 fn introduces_parties(contract: &Contract) -> bool {
     let opening: String = contract
         .paragraphs
@@ -88,13 +88,13 @@ fn introduces_parties(contract: &Contract) -> bool {
     companies >= 2 && contracts.iter().any(|word| opening.contains(word))
 }
 
-/// Whether a paragraph has a type of clause.
+/// Whether a paragraph contains a type of clause.
 pub(crate) fn is_in(contract: &Contract, one: &Paragraph, clause: Clause) -> bool {
     if one.defines && !can_be_defined(clause) {
         return false;
     }
     match clause {
-        // A date of the agreement stands where it begins: later ones are of something else.
+        // The date of the agreement is at its beginning; later dates belong to something else.
         Clause::AgreementDate => {
             (one.in_opening || contract.headings.is_empty())
                 && one.place < AGREEMENT_DATE_WITHIN
@@ -104,7 +104,7 @@ pub(crate) fn is_in(contract: &Contract, one: &Paragraph, clause: Clause) -> boo
     }
 }
 
-/// Types that a definition can state: the rest needs somebody who must or may do something.
+/// Types that a definition can state; the others need an obligation or a permission.
 fn can_be_defined(clause: Clause) -> bool {
     matches!(
         clause,
@@ -118,7 +118,7 @@ fn can_be_defined(clause: Clause) -> bool {
     )
 }
 
-/// The places of all paragraphs that have a type of clause.
+/// Indices of all paragraphs that contain a type of clause.
 pub(crate) fn places(contract: &Contract, clause: Clause) -> Vec<usize> {
     let fits = contract.paragraphs.iter().filter(|one| is_in(contract, one, clause));
     fits.map(|one| one.place).collect()

@@ -1,10 +1,10 @@
-//! The concepts that the rules are made of: words that mean the same in contracts. How they are written: `grammar.rs`.
+//! Concepts used by the rules: groups of synonyms in contracts. The syntax is described in `grammar.rs`.
 //!
-//! Each may use those above it. Articles are left out, `licence` is `license`, and the parties are `vendor` and `customer`.
+//! A concept may use those above it. Articles are dropped, `licence` is `license`, and the parties are `vendor` and `customer`.
 
-/// Names and what they stand for.
+/// Names and patterns of the concepts.
 pub(crate) const CONCEPTS: &[(&str, &str)] = &[
-    // Who and what.
+    // Parties and subjects.
     (
         "both",
         "either party | each party | neither party | both parties | each of parties | either of them | parties | party | one party | each side | either side | both sides",
@@ -54,7 +54,7 @@ pub(crate) const CONCEPTS: &[(&str, &str)] = &[
         "abroad",
         "united states | usa | india | philippines | brazil | china | singapore | vietnam | mexico | serbia | turkey | south africa | morocco | egypt | ukraine | malaysia | indonesia | pakistan | bangladesh | sri lanka | costa rica | colombia | australia | third country | third countries | outside eea | outside eu | outside european | offshore | other countries | any country | any other country | manila | bangalore | mumbai | non eu | russia | nigeria | kenya | thailand | argentina | virginia",
     ),
-    // What one must, may and must not.
+    // Obligations, permissions and prohibitions.
     (
         "must",
         "shall | will | must | agrees to | agree to | undertakes to | undertake to | is to | are to | is obliged to | are obliged to | is required to | is obligated to | commits to | commit to | has to | have to | covenants to | needs to | is bound to | is under obligation to | promises to",

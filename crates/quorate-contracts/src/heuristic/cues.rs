@@ -1,12 +1,12 @@
-//! Signs that the readers look for besides clauses and problems: who indemnifies, whose data, what is payable when. How they
-//! are written: `grammar.rs`.
+//! Auxiliary rules in addition to clauses and problems: who indemnifies, whose data, payment dates. The syntax is described in
+//! `grammar.rs`.
 
 use super::grammar::Rule;
 
-/// Named signs.
+/// Named auxiliary rules.
 pub(crate) const CUES: &[Rule] = &[
     ("denied", &["<denied>"], &[]),
-    // Who steps in for whom.
+    // Indemnities.
     (
         "indemnity_by_customer",
         &[
@@ -40,7 +40,7 @@ pub(crate) const CUES: &[Rule] = &[
             "customer ~4 <must> ~6 (indemnif* | defend* | harmless) & !(vendor ~2 <must>) & !each party & !either party & !parties shall",
         ],
     ),
-    // Secrets.
+    // Confidentiality.
     (
         "confidentiality",
         &[
@@ -142,7 +142,7 @@ pub(crate) const CUES: &[Rule] = &[
         ],
         &[],
     ),
-    // Notices of breaches.
+    // Breach notices.
     (
         "breach_notice",
         &[
@@ -282,7 +282,7 @@ pub(crate) const CUES: &[Rule] = &[
             "audit*",
         ],
     ),
-    // Who has to look.
+    // Relevance for a reader.
     (
         "money",
         &[

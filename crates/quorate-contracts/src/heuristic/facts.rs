@@ -1,4 +1,5 @@
-//! What a contract states: amounts, periods, dates, the law. Body and schedule are kept apart, because they may disagree.
+//! Facts that a contract states: amounts, periods, dates, the governing law. Body and schedule are kept separate, because they may
+//! contradict each other.
 
 use std::fmt;
 
@@ -6,7 +7,7 @@ use super::numbers;
 use super::reading::{Contract, Paragraph};
 use crate::generator::Clause;
 
-/// A value and where it is stated.
+/// A value and the paragraph that states it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stated {
     pub(crate) value: Value,
@@ -14,7 +15,7 @@ pub(crate) struct Stated {
     pub(crate) in_schedule: bool,
 }
 
-/// What can be compared.
+/// A value that can be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Number(u64),
@@ -32,14 +33,14 @@ impl fmt::Display for Value {
     }
 }
 
-/// The facts of a contract.
+/// Facts of a contract.
 #[derive(Default)]
 pub(crate) struct Facts {
     pub(crate) annual_fee: Option<u64>,
     pub(crate) budget: Option<u64>,
-    /// What must be bought in a year, and where that stands.
+    /// Minimum purchase per year, with the index of its paragraph.
     pub(crate) minimum: Option<(usize, u64)>,
-    /// Caps that protect the vendor alone: an amount, or the fees of a month.
+    /// Caps that protect the vendor alone, with the paragraph: an amount, or `None` for a month's fees.
     pub(crate) vendor_caps: Vec<(usize, Option<u64>)>,
     pub(crate) caps: Vec<Stated>,
     pub(crate) payment_days: Vec<Stated>,
@@ -47,8 +48,8 @@ pub(crate) struct Facts {
     pub(crate) ends: Vec<Stated>,
 }
 
-/// Places whose law is chosen often, by name and by adjective.
-const PLACES: &[(&str, &str)] = &[
+/// Names and adjectives of common jurisdictions, with the canonical name.
+const JURISDICTIONS: &[(&str, &str)] = &[
     ("new york", "new york"),
     ("delaware", "delaware"),
     ("california", "california"),
@@ -101,7 +102,7 @@ const PLACES: &[(&str, &str)] = &[
 ];
 
 impl Facts {
-    /// Reads them.
+    /// Extracts the facts of a contract.
     pub(crate) fn read(contract: &Contract) -> Self {
         let mut facts = Self::default();
         for one in &contract.paragraphs {
@@ -134,12 +135,12 @@ impl Facts {
 
     fn read_caps(&mut self, contract: &Contract, one: &Paragraph) {
         let Some(at) = contract.fits(one, "cap") else { return };
-        let said = one.plain_sentence(at);
-        let amount = numbers::amounts(said).first().copied();
+        let sentence = one.plain_sentence(at);
+        let amount = numbers::amounts(sentence).first().copied();
         if let Some(amount) = amount {
             self.caps.push(stated(one, Value::Number(amount)));
         }
-        let of_vendor = said.contains("vendor") && !contract.says(one, "of_both");
+        let of_vendor = sentence.contains("vendor") && !contract.says(one, "of_both");
         if of_vendor && !one.in_schedule && (amount.is_some() || contract.says(one, "month_of_fees")) {
             self.vendor_caps.push((one.place, amount));
         }
@@ -167,12 +168,12 @@ fn stated(one: &Paragraph, value: Value) -> Stated {
     Stated { value, place: one.place, in_schedule: one.in_schedule }
 }
 
-/// The place whose law a paragraph chooses: the one that is named next to the word.
+/// The jurisdiction that a paragraph chooses: the one nearest to the word "law".
 fn law(contract: &Contract, one: &Paragraph) -> Option<String> {
     let at = contract.fits(one, Clause::GoverningLaw.name())?;
     let chosen = |plain: &str| {
         let word = plain.find("law")?;
-        let found = PLACES.iter().filter_map(|(name, place)| {
+        let found = JURISDICTIONS.iter().filter_map(|(name, place)| {
             let places = plain.match_indices(name).map(|(at, _)| at.abs_diff(word));
             places.min().map(|far| (far, *place))
         });

@@ -1,15 +1,15 @@
-//! What each reader looks at, how bad it finds it, and the finding that it hands in.
+//! Field of each reader, its assessment of issues, and the finding that it returns.
 //!
-//! | reader | looks at |
+//! | reader | field |
 //! |---|---|
-//! | `clauses` | which clauses there are; what is missing; where body and schedule contradict each other |
-//! | `risk` | who bears what: liability, indemnity, ending, changing, restrictions |
-//! | `financial` | amounts, and each issue by what it costs against a year's fees |
-//! | `ip` | who owns what, and what may be done with it |
-//! | `compliance` | personal data under GDPR, CCPA and HIPAA, and what else a supervisor would ask for |
+//! | `clauses` | clauses that are present or missing; contradictions between body and schedule |
+//! | `risk` | allocation of risks: liability, indemnity, termination, amendments, restrictions |
+//! | `financial` | amounts; each issue by its cost relative to a year's fees |
+//! | `ip` | ownership and usage rights |
+//! | `compliance` | personal data under GDPR, CCPA and HIPAA, and other regulatory concerns |
 //!
-//! They overlap on purpose and judge what they share from their own side, so they disagree for reasons. Score and
-//! recommendation follow from the issues of each by the rule of [`crate::generator::Truth`].
+//! The fields overlap on purpose: readers assess shared issues from their own perspective, so they disagree for reasons. Score
+//! and recommendation follow from the issues of each reader by the rule of [`crate::generator::GroundTruth`].
 
 use std::collections::BTreeMap;
 
@@ -21,30 +21,30 @@ use super::reading::Contract;
 use super::{Heuristic, clauses};
 use crate::generator::{Clause, Problem, Problem as P, Recommendation, Severity};
 
-/// How many characters of a paragraph are quoted.
+/// Maximum length of a quotation in characters.
 const QUOTE_CHARS: usize = 110;
 const EVIDENCE_CHARS: usize = 300;
-/// How many issues a summary names.
+/// Maximum number of issues in a summary.
 const NAMED_MAX: usize = 6;
 
-/// A contract with all that a reader needs to judge it.
+/// A contract with everything that a reader needs to assess it.
 pub(crate) struct Case {
     pub(crate) contract: Contract,
     pub(crate) facts: Facts,
-    /// The issues in this reader's field, as bad as it finds them, the worst first.
+    /// Issues in this reader's field with its severities, worst first.
     pub(crate) issues: Vec<Issue>,
 }
 
 impl Case {
-    /// Reads a contract as this reader does.
+    /// Parses a contract for this reader.
     pub(crate) fn read(reader: Heuristic, text: &str) -> Self {
         let contract = Contract::read(text);
         let facts = Facts::read(&contract);
         let mut issues = issues::find(&contract, &facts);
         let personal = is_concerned(Heuristic::Compliance, &contract);
-        issues.retain(|issue| reader.looks_at().contains(&issue.problem));
+        issues.retain(|issue| reader.field().contains(&issue.problem));
         for issue in &mut issues {
-            issue.severity = reader.judges(issue, &contract, &facts, personal);
+            issue.severity = reader.assess(issue, &contract, &facts, personal);
             let paragraph = issue.place.map(|place| &contract.paragraphs[place]);
             if paragraph.is_some_and(|one| contract.says(one, "mitigated")) {
                 issue.severity = milder(issue.severity);
@@ -54,23 +54,24 @@ impl Case {
         Self { contract, facts, issues }
     }
 
-    /// What an issue comes to, in a sentence with its place.
+    /// Describes an issue in a sentence with its location.
     pub(crate) fn told(&self, issue: &Issue) -> String {
         tell(issue, issue.place.map_or("", |place| &self.contract.paragraphs[place].label))
     }
 
-    /// The words that say so.
+    /// Quotes the sentence that states the issue.
     pub(crate) fn quote(&self, issue: &Issue) -> Option<String> {
         let one = &self.contract.paragraphs[issue.place?];
         Some(short(one.sentence(issue.sentence), QUOTE_CHARS))
     }
 
-    /// The same with what others need to check it: `Section 9.1 lets … (high, free assignment: "The Vendor may …").`
+    /// The same with severity, topic and quotation, so that others can verify it:
+    /// `Section 9.1 lets … (high, free assignment: "The Vendor may …").`
     pub(crate) fn claim(&self, issue: &Issue) -> String {
-        let told = self.told(issue);
+        let description = self.description(issue);
         let quote = self.quote(issue).map(|quote| format!(": \"{quote}\"")).unwrap_or_default();
         let (severity, topic) = (severity_word(issue.severity), topic(issue.problem));
-        format!("{} ({severity}, {topic}{quote}).", told.trim_end_matches('.'))
+        format!("{} ({severity}, {topic}{quote}).", description.trim_end_matches('.'))
     }
 }
 
@@ -145,8 +146,8 @@ const COMPLIANCE_FIELD: &[P] = &[
 ];
 
 impl Heuristic {
-    /// The issues in its field.
-    fn looks_at(self) -> &'static [Problem] {
+    /// Problems in the reader's field.
+    fn field(self) -> &'static [Problem] {
         match self {
             Self::Clauses => CLAUSES_FIELD,
             Self::Risk => RISK_FIELD,
@@ -156,14 +157,14 @@ impl Heuristic {
         }
     }
 
-    /// How bad it finds an issue, from its own side.
-    fn judges(self, issue: &Issue, contract: &Contract, facts: &Facts, personal: bool) -> Severity {
+    /// Severity of an issue from the reader's perspective.
+    fn assess(self, issue: &Issue, contract: &Contract, facts: &Facts, personal: bool) -> Severity {
         use Severity::{Critical, High, Low, Medium};
-        let usual = issue.severity;
+        let default = issue.severity;
         let fee = facts.annual_fee.unwrap_or(u64::MAX);
         let plain = issue.place.map_or("", |place| &contract.paragraphs[place].plain);
         match (self, issue.problem) {
-            // A contradiction is one to the extractor, whatever it is about.
+            // To the extractor, a contradiction is the same whatever it is about.
             (Self::Clauses, Problem::CapConflict) => Medium,
             (Self::Financial, Problem::TrivialVendorCap) => {
                 let cap = facts.vendor_caps.first().and_then(|(_, cap)| *cap);
@@ -171,7 +172,7 @@ impl Heuristic {
             }
             (Self::Financial, Problem::EarlyTerminationPenalty) => {
                 let amount = super::numbers::amounts(plain).into_iter().max();
-                if amount.is_some_and(|amount| amount < fee / 2) { Medium } else { usual }
+                if amount.is_some_and(|amount| amount < fee / 2) { Medium } else { default }
             }
             (Self::Financial, Problem::LongRenewalNotice)
                 if facts.annual_fee.is_some_and(|fee| fee > 500_000) =>
@@ -182,20 +183,20 @@ impl Heuristic {
             (Self::Ip, Problem::FreeAssignment) => Low,
             (Self::Compliance, Problem::TrainingUse) if personal => Critical,
             (Self::Compliance, Problem::MissingConfidentiality) if !personal => Medium,
-            _ => usual,
+            _ => default,
         }
     }
 
-    /// What it takes to be there, also where the extractor's stricter look finds only a definition.
+    /// Clauses that the reader assumes to be present, also where the stricter extractor finds only a definition.
     fn relies_on(self, contract: &Contract) -> Vec<&'static str> {
-        let cues = LOOKS_FOR.iter().filter(|(reader, _)| *reader == self);
-        let there = cues.filter(|(_, clause)| contract.any(clause.name()));
-        there.map(|(_, clause)| clause.name()).collect()
+        let cues = RELIED_CLAUSES.iter().filter(|(reader, _)| *reader == self);
+        let present = cues.filter(|(_, clause)| contract.any(clause.name()));
+        present.map(|(_, clause)| clause.name()).collect()
     }
 }
 
-/// The clauses that a reader builds on.
-const LOOKS_FOR: &[(Heuristic, Clause)] = &[
+/// Clauses that a reader relies on.
+const RELIED_CLAUSES: &[(Heuristic, Clause)] = &[
     (Heuristic::Risk, Clause::CapOnLiability),
     (Heuristic::Risk, Clause::TerminationForConvenience),
     (Heuristic::Risk, Clause::GoverningLaw),
@@ -214,14 +215,14 @@ fn milder(severity: Severity) -> Severity {
     }
 }
 
-/// Whether a contract has anything in a reader's field.
+/// Whether a contract contains anything in a reader's field.
 ///
-/// - `clauses` and `risk`: any text that has a paragraph.
-/// - `financial`: an amount, or fees that somebody pays.
-/// - `ip`: a paragraph that gives or keeps rights in something: a license, ownership of what is made, escrow. A sentence that
-///   no license is granted, that laws are kept or that infringement is indemnified does not count, and neither does a definition.
-/// - `compliance`: personal data of anybody beyond the parties' business contacts, or a law on it. A sentence that says that
-///   none are processed or may be sent does not count.
+/// - `clauses` and `risk`: any text with a paragraph.
+/// - `financial`: an amount, or an obligation to pay fees.
+/// - `ip`: a paragraph that grants or reserves rights: a license, ownership of results, escrow. Sentences that grant no
+///   license, require compliance with laws or indemnify for infringement do not count, and neither do definitions.
+/// - `compliance`: personal data beyond the parties' business contacts, or a law about it. Sentences that exclude the
+///   processing or submission of such data do not count.
 pub(crate) fn is_concerned(reader: Heuristic, contract: &Contract) -> bool {
     let cue = match reader {
         Heuristic::Clauses | Heuristic::Risk => return !contract.paragraphs.is_empty(),
@@ -232,7 +233,7 @@ pub(crate) fn is_concerned(reader: Heuristic, contract: &Contract) -> bool {
     contract.paragraphs.iter().any(|one| !one.defines && contract.says(one, cue))
 }
 
-/// The finding of a reader on a contract.
+/// Returns the finding of a reader on a contract.
 pub(crate) fn finding(reader: Heuristic, text: &str) -> Value {
     let case = Case::read(reader, text);
     if !is_concerned(reader, &case.contract) {
@@ -240,7 +241,7 @@ pub(crate) fn finding(reader: Heuristic, text: &str) -> Value {
         return json!({ "summary": summary, "confidence": 0.2 });
     }
     let score = score(case.issues.iter().map(|issue| issue.severity));
-    let issues: Vec<Value> = case.issues.iter().map(|issue| told(&case, issue)).collect();
+    let issues: Vec<Value> = case.issues.iter().map(|issue| issue_json(&case, issue)).collect();
     let mut finding = json!({
         "summary": summary(&case),
         "confidence": confidence(&case),
@@ -262,7 +263,7 @@ pub(crate) fn finding(reader: Heuristic, text: &str) -> Value {
     finding
 }
 
-/// Every type of clause: whether it is there, and where.
+/// All types of clauses with presence and location.
 fn extract(contract: &Contract, found: &[clauses::Found]) -> Value {
     let one = |clause: Clause| {
         let found = found.iter().find(|one| one.clause == clause);
@@ -277,18 +278,18 @@ fn extract(contract: &Contract, found: &[clauses::Found]) -> Value {
     Clause::all().map(one).collect()
 }
 
-fn told(case: &Case, issue: &Issue) -> Value {
+fn issue_json(case: &Case, issue: &Issue) -> Value {
     let place = issue.place.map(|place| &case.contract.paragraphs[place]);
-    let mut told = json!({
+    let mut json = json!({
         "topic": topic(issue.problem),
         "severity": severity_word(issue.severity),
         "detail": case.told(issue),
         "advice": advice(issue.problem),
     });
     if let Some(one) = place {
-        told["evidence"] = format!("{}: \"{}\"", one.label, short(&one.quote, EVIDENCE_CHARS)).into();
+        json["evidence"] = format!("{}: \"{}\"", one.label, short(&one.quote, EVIDENCE_CHARS)).into();
     }
-    told
+    json
 }
 
 fn summary(case: &Case) -> String {
@@ -301,7 +302,7 @@ fn summary(case: &Case) -> String {
     }
 }
 
-/// Surer with more to show, never certain.
+/// Confidence grows with the number of issues, but never reaches certainty.
 fn confidence(case: &Case) -> f64 {
     let shown = u32::try_from(case.issues.len().min(5)).unwrap_or(5);
     (60.0 + 5.0 * f64::from(shown)) / 100.0
@@ -310,37 +311,37 @@ fn confidence(case: &Case) -> f64 {
 fn facts(reader: Heuristic, facts: &Facts) -> BTreeMap<&'static str, Value> {
     // Commercial terms are in the schedule; everything else is in the body.
     let schedule_first = reader == Heuristic::Financial;
-    let mut told = BTreeMap::new();
-    let mut tell = |name, stated: &[Stated]| {
+    let mut stated_facts = BTreeMap::new();
+    let mut add = |name, stated: &[Stated]| {
         if let Some(one) = first(stated, schedule_first) {
-            told.insert(name, value(&one.value));
+            stated_facts.insert(name, value(&one.value));
         }
     };
     match reader {
         Heuristic::Clauses => {
-            tell("governing_law", &facts.laws);
-            tell("end_of_term", &facts.ends);
-            tell("payment_days", &facts.payment_days);
+            add("governing_law", &facts.laws);
+            add("end_of_term", &facts.ends);
+            add("payment_days", &facts.payment_days);
         }
         Heuristic::Risk => {
-            tell("liability_cap", &facts.caps);
-            tell("governing_law", &facts.laws);
-            tell("end_of_term", &facts.ends);
+            add("liability_cap", &facts.caps);
+            add("governing_law", &facts.laws);
+            add("end_of_term", &facts.ends);
         }
         Heuristic::Financial => {
-            tell("liability_cap", &facts.caps);
-            tell("payment_days", &facts.payment_days);
-            tell("end_of_term", &facts.ends);
+            add("liability_cap", &facts.caps);
+            add("payment_days", &facts.payment_days);
+            add("end_of_term", &facts.ends);
             if let Some(fee) = facts.annual_fee {
-                told.insert("annual_fee", fee.into());
+                stated_facts.insert("annual_fee", fee.into());
             }
         }
         Heuristic::Ip | Heuristic::Compliance => {}
     }
-    told
+    stated_facts
 }
 
-/// The value that is stated first, in the body or in the schedule.
+/// The first stated value, preferring the schedule or the body.
 pub(crate) fn first(stated: &[Stated], schedule_first: bool) -> Option<&Stated> {
     stated.iter().find(|one| one.in_schedule == schedule_first).or_else(|| stated.first())
 }
@@ -352,17 +353,17 @@ pub(crate) fn value(fact: &Fact) -> Value {
     }
 }
 
-/// The score of issues with these severities.
+/// Risk score of issues with these severities.
 pub(crate) fn score(severities: impl Iterator<Item = Severity>) -> u32 {
     (crate::generator::risk_score([]) + severities.map(Severity::weight).sum::<u32>()).min(100)
 }
 
-/// What to do at a score, in the words of the review.
+/// Recommendation for a score.
 pub(crate) fn recommendation(score: u32) -> &'static str {
     Recommendation::for_score(score).words()
 }
 
-/// The topic of an issue.
+/// Topic of an issue.
 pub(crate) fn topic(problem: Problem) -> String {
     problem.name().replace('_', " ")
 }
@@ -386,8 +387,7 @@ fn field(reader: Heuristic) -> &'static str {
     }
 }
 
-/// The beginning of a text, to the end of a part of a sentence or at least of a word, without double quotes. What is left out
-/// is marked.
+/// Truncates a text at the end of a clause or at least of a word, and replaces double quotes. An omission is marked.
 pub(crate) fn short(text: &str, chars: usize) -> String {
     let text = text.replace(['"', '\u{201c}', '\u{201d}'], "'");
     let Some((end, _)) = text.char_indices().nth(chars) else { return text };

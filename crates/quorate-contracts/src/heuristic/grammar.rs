@@ -1,31 +1,31 @@
-//! A small grammar of concepts over words: what a clause can sound like, as data.
+//! A small pattern grammar over words and concepts; the rules are data.
 //!
-//! | written | fits |
+//! | pattern | matches |
 //! |---|---|
 //! | `renew` | this word |
-//! | `renew*` | a word that begins so |
-//! | `(may \| is free to)` | one of these |
-//! | `<may>` | what the concept of that name fits (`concepts.rs`) |
+//! | `renew*` | a word with this prefix |
+//! | `(may \| is free to)` | one of the alternatives |
+//! | `<may>` | the concept of that name (`concepts.rs`) |
 //! | `@n`, `@money`, `@percent`, `@date` | a number, an amount, a rate, a date |
-//! | `~`, `~4` | any words between, or at most four |
-//! | `~4!<ends>` | at most four words between, none of which begins what `<ends>` fits |
+//! | `~`, `~4` | a gap of any length, or of at most four words |
+//! | `~4!<ends>` | a gap of at most four words, none of which starts a match of `<ends>` |
 //! | `x?` | `x` or nothing |
 //! | `a & b & !c` | `a` and `b` in the same sentence, in any order, and not `c` |
 //! | `P: …` | the same in one paragraph instead of one sentence |
-//! | `T: …` | the same in the title of a paragraph that does not say that something is not so |
+//! | `T: …` | the same in the title of a paragraph that contains no negation |
 //!
-//! Each word of a contract is compared once with each word of the grammar; a pattern is tried only on sentences that have all
-//! words that it needs.
+//! Each word of a contract is compared once with each word of the grammar; a pattern is tried only on sentences that contain all
+//! required words.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::concepts::CONCEPTS;
 
-/// The name of a rule, what it sounds like, and what it does not mean.
+/// Name of a rule, its patterns, and its exclusions.
 pub(crate) type Rule = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// Which words of the grammar a word is, or a sentence has.
+/// Set of grammar words that a word matches or a sentence contains.
 #[derive(Clone, Default)]
 pub(crate) struct Bits(Vec<u64>);
 
@@ -59,7 +59,7 @@ enum Node {
     Gap { max: usize, without: Option<Box<Node>> },
 }
 
-/// Where a pattern looks.
+/// Scope of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Window {
     Sentence,
@@ -78,19 +78,19 @@ struct Compiled {
     not: Vec<Pattern>,
 }
 
-/// Words that were compared with the grammar.
+/// A sentence, compared with the grammar.
 #[derive(Clone, Default)]
 pub(crate) struct Sentence {
     words: Vec<usize>,
     has: Bits,
-    /// Which concepts it has the words for.
+    /// Concepts for which the sentence contains the words.
     concepts: Bits,
 }
 
-/// The different words of a text, each compared once.
+/// Distinct words of a text, each compared once with the grammar.
 #[derive(Default)]
 pub(crate) struct Lexicon {
-    places: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
     bits: Vec<Bits>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Grammar {
 static GRAMMAR: LazyLock<Grammar> = LazyLock::new(Grammar::build);
 
 impl Sentence {
-    /// Two sentences in one.
+    /// Concatenates two sentences.
     pub(crate) fn and(&self, next: &Self) -> Self {
         let mut both = self.clone();
         both.words.extend(&next.words);
@@ -117,31 +117,31 @@ impl Sentence {
 }
 
 impl Lexicon {
-    /// A sentence of these words.
+    /// Builds a sentence from words.
     pub(crate) fn sentence(&mut self, words: &[String]) -> Sentence {
         let mut sentence = Sentence::default();
         for word in words {
-            let place = match self.places.get(word) {
-                Some(place) => *place,
+            let index = match self.indexs.get(word) {
+                Some(index) => *index,
                 None => {
                     self.bits.push(GRAMMAR.bits_of(word));
-                    self.places.insert(word.clone(), self.bits.len() - 1);
+                    self.indices.insert(word.clone(), self.bits.len() - 1);
                     self.bits.len() - 1
                 }
             };
-            sentence.has.add(&self.bits[place]);
-            sentence.words.push(place);
+            sentence.has.add(&self.bits[index]);
+            sentence.words.push(index);
         }
-        // A concept is made of those before it.
-        for (place, concept) in (0_u16..).zip(&GRAMMAR.concepts) {
-            if GRAMMAR.can(concept, &sentence) {
-                sentence.concepts.set(place);
+        // A concept may use those before it.
+        for (index, concept) in (0_u16..).zip(&GRAMMAR.concepts) {
+            if GRAMMAR.may_match(concept, &sentence) {
+                sentence.concepts.set(index);
             }
         }
         sentence
     }
 
-    /// Which of the sentences of a paragraph a rule fits, if it fits any; `whole` is all of them in one.
+    /// Index of the sentence that a rule matches, if any; `whole` is the paragraph as one sentence.
     pub(crate) fn fits(
         &self,
         name: &str,
@@ -153,43 +153,43 @@ impl Lexicon {
         let one_of = |patterns: &[Pattern], window: Window, sentence: &Sentence| {
             patterns.iter().any(|pattern| pattern.window == window && self.has(pattern, sentence))
         };
-        let spoilt = |one: &Sentence| one_of(&rule.not, Window::Sentence, one);
-        let said = |one: &Sentence| one_of(&rule.any, Window::Sentence, one) && !spoilt(one);
-        let place =
-            sentences.iter().position(said).or_else(|| pairs.iter().position(said)).or_else(|| {
+        let excluded = |one: &Sentence| one_of(&rule.not, Window::Sentence, one);
+        let matches = |one: &Sentence| one_of(&rule.any, Window::Sentence, one) && !excluded(one);
+        let index =
+            sentences.iter().position(matches).or_else(|| pairs.iter().position(matches)).or_else(|| {
                 let titled = one_of(&rule.any, Window::Title, title)
                     && !one_of(&GRAMMAR.rules["denied"].any, Window::Sentence, whole);
-                let fits = (titled || one_of(&rule.any, Window::Paragraph, whole)) && !spoilt(whole);
-                // Behind a title stands what it is the title of.
+                let fits = (titled || one_of(&rule.any, Window::Paragraph, whole)) && !excluded(whole);
+                // The sentence after a title belongs to it.
                 fits.then(|| usize::from(titled && sentences.len() > 1))
             })?;
-        (!one_of(&rule.not, Window::Paragraph, whole)).then_some(place)
+        (!one_of(&rule.not, Window::Paragraph, whole)).then_some(index)
     }
 
     fn has(&self, pattern: &Pattern, sentence: &Sentence) -> bool {
-        pattern.all.iter().all(|node| GRAMMAR.can(node, sentence))
+        pattern.all.iter().all(|node| GRAMMAR.may_match(node, sentence))
             && pattern.all.iter().all(|node| self.is_in(node, sentence))
             && !pattern.none.iter().any(|node| self.is_in(node, sentence))
     }
 
     fn is_in(&self, node: &Node, sentence: &Sentence) -> bool {
-        GRAMMAR.can(node, sentence)
+        GRAMMAR.may_match(node, sentence)
             && (0..sentence.words.len()).any(|at| !self.ends(node, &sentence.words, at).is_empty())
     }
 
-    /// Where a node can end that begins there.
+    /// End positions of all matches of a node that start at a position.
     fn ends(&self, node: &Node, words: &[usize], at: usize) -> Vec<usize> {
         match node {
             Node::Word(bit) => {
                 let fits = words.get(at).is_some_and(|word| self.bits[*word].has(*bit));
                 if fits { vec![at + 1] } else { Vec::new() }
             }
-            Node::Named(place) => self.ends(&GRAMMAR.concepts[usize::from(*place)], words, at),
-            Node::Any(nodes) => together(nodes.iter().flat_map(|node| self.ends(node, words, at)).collect()),
+            Node::Named(index) => self.ends(&GRAMMAR.concepts[usize::from(*index)], words, at),
+            Node::Any(nodes) => sorted_unique(nodes.iter().flat_map(|node| self.ends(node, words, at)).collect()),
             Node::Maybe(node) => {
                 let mut ends = self.ends(node, words, at);
                 ends.push(at);
-                together(ends)
+                sorted_unique(ends)
             }
             Node::Gap { max, without } => {
                 let stops =
@@ -201,7 +201,7 @@ impl Lexicon {
                 let mut starts = vec![at];
                 for node in nodes {
                     let ends = starts.iter().flat_map(|start| self.ends(node, words, *start)).collect();
-                    starts = together(ends);
+                    starts = sorted_unique(ends);
                     if starts.is_empty() {
                         break;
                     }
@@ -212,7 +212,7 @@ impl Lexicon {
     }
 }
 
-fn together(mut ends: Vec<usize>) -> Vec<usize> {
+fn sorted_unique(mut ends: Vec<usize>) -> Vec<usize> {
     ends.sort_unstable();
     ends.dedup();
     ends
@@ -229,8 +229,8 @@ impl Grammar {
         };
         for (name, written) in CONCEPTS {
             let node = grammar.alternatives(written);
-            let place = u16::try_from(grammar.concepts.len()).unwrap_or(u16::MAX);
-            grammar.names.insert(name, place);
+            let index = u16::try_from(grammar.concepts.len()).unwrap_or(u16::MAX);
+            grammar.names.insert(name, index);
             grammar.concepts.push(node);
         }
         let tables = [super::clauses::RULES, super::issues::SIGNS, super::cues::CUES];
@@ -255,13 +255,13 @@ impl Grammar {
         bits
     }
 
-    /// Whether a sentence has the words for it, in whatever order.
-    fn can(&self, node: &Node, sentence: &Sentence) -> bool {
+    /// Whether a sentence contains the words that a node requires, in any order.
+    fn may_match(&self, node: &Node, sentence: &Sentence) -> bool {
         match node {
             Node::Word(bit) => sentence.has.has(*bit),
-            Node::Seq(nodes) => nodes.iter().all(|node| self.can(node, sentence)),
-            Node::Any(nodes) => nodes.iter().any(|node| self.can(node, sentence)),
-            Node::Named(place) => sentence.concepts.has(*place),
+            Node::Seq(nodes) => nodes.iter().all(|node| self.may_match(node, sentence)),
+            Node::Any(nodes) => nodes.iter().any(|node| self.may_match(node, sentence)),
+            Node::Named(index) => sentence.concepts.has(*index),
             Node::Maybe(_) | Node::Gap { .. } => true,
         }
     }
@@ -282,7 +282,7 @@ impl Grammar {
         Pattern { window, all, none }
     }
 
-    /// `a b | c | <d>`.
+    /// Parses alternatives: `a b | c | <d>`.
     fn alternatives(&mut self, written: &'static str) -> Node {
         let (mut nodes, mut depth, mut begin) = (Vec::new(), 0, 0);
         for (at, c) in written.char_indices() {
@@ -304,7 +304,7 @@ impl Grammar {
         let mut nodes = Vec::new();
         let mut rest = written.trim();
         while !rest.is_empty() {
-            // A group may stand alone or behind a gap: `(a | b)`, `~4!(a | b)`.
+            // A group may be separate or follow a gap: `(a | b)`, `~4!(a | b)`.
             let space = rest.find(' ').unwrap_or(rest.len());
             let end = match rest.find('(').filter(|open| *open < space) {
                 Some(open) => open + closing(&rest[open..]),
@@ -330,9 +330,9 @@ impl Grammar {
             return Node::Gap { max: max.parse().unwrap_or(usize::MAX), without };
         }
         if let Some(name) = item.strip_prefix('<').and_then(|name| name.strip_suffix('>')) {
-            // The tables are constants, and a test builds the grammar: this does not fail in the product.
+            // The tables are constants, and a test builds the grammar, so this cannot fail at run time.
             return Node::Named(
-                *self.names.get(name).unwrap_or_else(|| panic!("no concept is called {name}")),
+                *self.names.get(name).unwrap_or_else(|| panic!("unknown concept {name}")),
             );
         }
         let next = u16::try_from(self.exact.len() + self.stems.len()).unwrap_or(u16::MAX);
@@ -343,7 +343,7 @@ impl Grammar {
     }
 }
 
-/// Behind the bracket that closes the one that it begins with, and a `?` after it.
+/// Offset after the closing parenthesis of the group at the start, including a `?` after it.
 fn closing(written: &str) -> usize {
     let mut depth = 0;
     for (at, c) in written.char_indices() {

@@ -1,5 +1,5 @@
-//! What is bad for the customer: by words where words suffice (`signs.rs`), by comparing where figures or two places must be
-//! compared. How it is told: `telling.rs`.
+//! Detects problems for the customer: by wording (`rules.rs`), or by comparing figures or two parts of the contract. Their
+//! descriptions are in `wording.rs`.
 
 mod signs;
 mod telling;
@@ -11,16 +11,16 @@ use crate::generator::{Clause, Problem, Severity};
 pub(crate) use signs::SIGNS;
 pub(crate) use telling::{advice, tell};
 
-/// Something bad for the customer, and where it stands.
+/// A problem for the customer, with its location.
 #[derive(Clone)]
 pub(crate) struct Issue {
     pub(crate) problem: Problem,
     pub(crate) severity: Severity,
-    /// What it comes to in figures, if it does: `USD 5,000, 4 % of a year's fees`.
+    /// Extent in figures, if applicable: `USD 5,000, 4 % of a year's fees`.
     pub(crate) extent: String,
-    /// The paragraph that says so; nothing where something is missing.
+    /// Index of the paragraph; `None` if something is missing.
     pub(crate) place: Option<usize>,
-    /// Which sentence of the paragraph.
+    /// Index of the sentence in the paragraph.
     pub(crate) sentence: usize,
 }
 
@@ -29,31 +29,31 @@ impl Issue {
         Self { problem, severity: problem.severity(), extent: String::new(), place: Some(place), sentence }
     }
 
-    fn coming_to(mut self, extent: impl Into<String>) -> Self {
+    fn with_extent(mut self, extent: impl Into<String>) -> Self {
         self.extent = extent.into();
         self
     }
 }
 
-/// From here on notice against a renewal is long.
+/// Notice periods for renewals of at least this many days are long.
 const LONG_NOTICE_DAYS: u64 = 90;
-/// From here on a customer hears of a breach late; below it and above three days, rather late.
+/// A breach notice after at least this many days is late; between this and [`PROMPT_NOTICE_DAYS`], somewhat late.
 const SLOW_NOTICE_DAYS: u64 = 30;
 const PROMPT_NOTICE_DAYS: u64 = 3;
-/// Up to here a period for claims is short.
+/// Claim periods of at most this many days are short.
 const SHORT_CLAIM_DAYS: u64 = 30;
-/// More than this a month, in hundredths of a percent, is excessive.
+/// Maximum acceptable late fee per month, in hundredths of a percent.
 const LATE_FEE_MAX: u64 = 150;
-/// A cap below this is next to nothing, where no fee is stated.
+/// A cap below this amount is trivial, if no fee is stated.
 const TRIVIAL_CAP: u64 = 20_000;
 
-/// All that is bad for the customer, whoever's field it is, the worst first.
+/// Finds all problems, regardless of the reader's field, worst first.
 pub(crate) fn find(contract: &Contract, facts: &Facts) -> Vec<Issue> {
     let mut issues = Vec::new();
     for problem in Problem::all() {
-        let said = contract.paragraphs.iter().filter(|one| !one.defines);
-        let mut said = said.filter_map(|one| Some((one, contract.fits(one, problem.name())?)));
-        issues.extend(said.next().map(|(one, at)| measured(Issue::at(problem, one.place, at), one)));
+        let matches = contract.paragraphs.iter().filter(|one| !one.defines);
+        let mut matches = matches.filter_map(|one| Some((one, contract.fits(one, problem.name())?)));
+        issues.extend(matches.next().map(|(one, at)| measured(Issue::at(problem, one.place, at), one)));
     }
     issues.extend(obligations(contract));
     issues.extend(personal_data(contract));
@@ -65,24 +65,24 @@ pub(crate) fn find(contract: &Contract, facts: &Facts) -> Vec<Issue> {
     issues
 }
 
-/// How bad it is by what the paragraph says of its extent.
+/// Adjusts severity and extent by the text of the paragraph.
 fn measured(mut issue: Issue, one: &Paragraph) -> Issue {
     match issue.problem {
         Problem::UncappedCustomerLiability if one.plain.contains("indemnif") => {
             issue.severity = Severity::High;
-            issue.coming_to("indemnity")
+            issue.with_extent("indemnity")
         }
         Problem::EarlyTerminationPenalty => {
             let part = numbers::percents(&one.plain).into_iter().max().filter(|percent| *percent < 10_000);
             let Some(part) = part else { return issue };
             issue.severity = Severity::Medium;
-            issue.coming_to(format!("{} %", part / 100))
+            issue.with_extent(format!("{} %", part / 100))
         }
         _ => issue,
     }
 }
 
-/// What one side owes and the other does not.
+/// Obligations of one party without a counterpart.
 fn obligations(contract: &Contract) -> Vec<Issue> {
     let mut issues = Vec::new();
     let mut by_customer = contract
@@ -102,7 +102,7 @@ fn obligations(contract: &Contract) -> Vec<Issue> {
     issues
 }
 
-/// Personal data without the terms that the law asks for.
+/// Personal data without the terms that the law requires.
 fn personal_data(contract: &Contract) -> Vec<Issue> {
     let mut issues = Vec::new();
     let all = || contract.paragraphs.iter().filter(|one| !one.defines);
@@ -141,20 +141,20 @@ fn periods(contract: &Contract) -> Vec<Issue> {
         if days >= LONG_NOTICE_DAYS {
             let at = one.plains.iter().position(|plain| notice_days(plain) == days).unwrap_or(0);
             let issue = Issue::at(Problem::LongRenewalNotice, place, at);
-            issues.push(issue.coming_to(format!("{days} days")));
+            issues.push(issue.with_extent(format!("{days} days")));
             break;
         }
     }
-    let told = contract.paragraphs.iter().filter_map(|one| Some((one, contract.fits(one, "breach_notice")?)));
-    for (one, at) in told {
-        let said = one.plain_sentence(at);
-        let days = numbers::periods(said).into_iter().max().unwrap_or(0);
-        // Who must tell within hours may have days for the rest of what there is to say.
-        let prompt = said.contains("hour");
+    let notices = contract.paragraphs.iter().filter_map(|one| Some((one, contract.fits(one, "breach_notice")?)));
+    for (one, at) in notices {
+        let sentence = one.plain_sentence(at);
+        let days = numbers::periods(sentence).into_iter().max().unwrap_or(0);
+        // A notice within hours may be followed by details within days.
+        let prompt = sentence.contains("hour");
         if !prompt && (days > PROMPT_NOTICE_DAYS || days == 0 && contract.says(one, "at_will_notice")) {
             let mut issue = Issue::at(Problem::SlowBreachNotice, one.place, at);
             if days > 0 {
-                issue = issue.coming_to(format!("{days} days"));
+                issue = issue.with_extent(format!("{days} days"));
             }
             if days > 0 && days < SLOW_NOTICE_DAYS {
                 issue.severity = Severity::Low;
@@ -169,14 +169,14 @@ fn periods(contract: &Contract) -> Vec<Issue> {
         let days = numbers::periods(one.plain_sentence(at)).into_iter().min().unwrap_or(u64::MAX);
         if days <= SHORT_CLAIM_DAYS {
             issues
-                .push(Issue::at(Problem::ShortClaimPeriod, one.place, at).coming_to(format!("{days} days")));
+                .push(Issue::at(Problem::ShortClaimPeriod, one.place, at).with_extent(format!("{days} days")));
             break;
         }
     }
     issues
 }
 
-/// How long ahead notice is due: the period that stands next to the word, not the one that it renews for.
+/// Notice period in days: the period next to the word "notice" or similar, not the renewal term.
 fn notice_days(plain: &str) -> u64 {
     let cues = ["notice", "before", "prior", "ahead", "advance", "preceding", "earlier"];
     let words: Vec<&str> = plain.split(' ').collect();
@@ -199,14 +199,14 @@ fn notice_days(plain: &str) -> u64 {
     most
 }
 
-/// Interest on what is overdue, by the month.
+/// Late fee per month.
 fn late_fee(contract: &Contract) -> Option<Issue> {
     let late = contract.paragraphs.iter().filter_map(|one| Some((one, contract.fits(one, "interest")?)));
     let excessive = late.filter_map(|(one, at)| {
         let rate = numbers::monthly_rates(one.plain_sentence(at)).into_iter().max()?;
         #[allow(clippy::cast_precision_loss, reason = "a rate is small")]
         let extent = format!("{} % a month", rate as f64 / 100.0);
-        (rate > LATE_FEE_MAX).then(|| Issue::at(Problem::ExcessiveLateFee, one.place, at).coming_to(extent))
+        (rate > LATE_FEE_MAX).then(|| Issue::at(Problem::ExcessiveLateFee, one.place, at).with_extent(extent))
     });
     {
         let mut excessive = excessive;
@@ -214,7 +214,7 @@ fn late_fee(contract: &Contract) -> Option<Issue> {
     }
 }
 
-/// Amounts against a year's fees and the budget.
+/// Amounts compared with a year's fees and the budget.
 fn money(facts: &Facts) -> Vec<Issue> {
     let mut issues = Vec::new();
     let month = facts.annual_fee.map_or(TRIVIAL_CAP, |fee| fee / 12 + fee / 600);
@@ -227,7 +227,7 @@ fn money(facts: &Facts) -> Vec<Issue> {
                 (Some(cap), None) => numbers::grouped(*cap),
                 (None, _) => "the fees of one month".to_owned(),
             };
-            issues.push(Issue::at(Problem::TrivialVendorCap, *place, 0).coming_to(extent));
+            issues.push(Issue::at(Problem::TrivialVendorCap, *place, 0).with_extent(extent));
             break;
         }
     }
@@ -236,12 +236,12 @@ fn money(facts: &Facts) -> Vec<Issue> {
     {
         let extent =
             format!("{} against a budget of {}", numbers::grouped(minimum), numbers::grouped(budget));
-        issues.push(Issue::at(Problem::MinimumOverBudget, place, 0).coming_to(extent));
+        issues.push(Issue::at(Problem::MinimumOverBudget, place, 0).with_extent(extent));
     }
     issues
 }
 
-/// Two places of the contract that do not agree.
+/// Contradictions between body and schedule.
 fn contradictions(facts: &Facts) -> Vec<Issue> {
     let mut issues = Vec::new();
     let mut differ = |problem, unit: &str, stated: &[Stated]| {
@@ -251,7 +251,7 @@ fn contradictions(facts: &Facts) -> Vec<Issue> {
             && first.value != second.value
         {
             let extent = format!("{}{unit} and {}{unit}", first.value, second.value);
-            issues.push(Issue::at(problem, second.place, 0).coming_to(extent));
+            issues.push(Issue::at(problem, second.place, 0).with_extent(extent));
         }
     };
     differ(Problem::PaymentConflict, " days", &facts.payment_days);

@@ -1,4 +1,4 @@
-//! Numbers as contracts write them: in figures, in words, or both.
+//! Parses numbers as contracts write them: digits, words, or both.
 
 use crate::generator::numerals::{SMALL, TENS};
 use crate::months::month_of;
@@ -28,13 +28,13 @@ pub(crate) fn percents(plain: &str) -> Vec<u64> {
     let mut found = Vec::new();
     for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "percent") {
         let hundredths = words[..at].last().and_then(|word| figures(word)).map(|number| scaled(number, 100));
-        found.extend(hundredths.or_else(|| in_words_with_half(&words[..at])));
+        found.extend(hundredths.or_else(|| hundredths_in_words(&words[..at])));
     }
     found
 }
 
-/// `one and a half`, `two`.
-fn in_words_with_half(words: &[&str]) -> Option<u64> {
+/// Parses a number in words with an optional half, in hundredths: `one and a half`, `two`.
+fn hundredths_in_words(words: &[&str]) -> Option<u64> {
     match words {
         [before @ .., "and", "a", "half"]
         | [before @ .., "and", "one", "half"]
@@ -55,7 +55,7 @@ fn is_currency(word: &str) -> bool {
     matches!(word, "usd" | "eur" | "gbp" | "chf" | "dollars" | "euros" | "pounds" | "euro" | "francs")
 }
 
-/// A number in figures as its digits and how many stand behind the point.
+/// Parses a number in digits into its digits and the number of decimals.
 fn figures(word: &str) -> Option<(u64, u32)> {
     let word = word.replace(',', "");
     let (whole, part) = word.split_once('_').unwrap_or((&word, ""));
@@ -76,7 +76,7 @@ fn scale(word: &str) -> u64 {
     }
 }
 
-/// The number that ends right there: in figures, or in as many words as belong to it.
+/// Parses the number at the end of a word list: in digits, or in as many words as belong to it.
 fn number_before(words: &[&str]) -> Option<u64> {
     if let Some(number) = words.last().and_then(|word| figures(word)) {
         return Some(scaled(number, 1));
@@ -102,12 +102,12 @@ fn number_before(words: &[&str]) -> Option<u64> {
 }
 
 fn value(word: &str) -> Option<u64> {
-    let place = |list: &[&str]| list.iter().position(|known| *known == word).map(|at| at as u64);
+    let index = |list: &[&str]| list.iter().position(|known| *known == word).map(|at| at as u64);
     match word {
         "hundred" => Some(100),
         "thousand" => Some(1_000),
         "million" => Some(1_000_000),
-        _ => place(&SMALL).or_else(|| place(&TENS).map(|at| at * 10)),
+        _ => index(&SMALL).or_else(|| index(&TENS).map(|at| at * 10)),
     }
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn dates(plain: &str) -> Vec<(u64, u64, u64)> {
     found
 }
 
-/// `2026-03-01`, `01/03/2026`, `01.03.2026` (its points are `_` in plain text).
+/// Whether a word is a numeric date: `2026-03-01`, `01/03/2026`, `01.03.2026` (its points are `_` in normalised text).
 pub(crate) fn is_iso_date(word: &str) -> bool {
     let parts: Vec<&str> = word.split(['-', '/', '_']).collect();
     let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -147,7 +147,7 @@ pub(crate) fn is_iso_date(word: &str) -> bool {
     matches!(parts[..], [first, _, last] if (year(first) || year(last)) && parts.iter().all(digits))
 }
 
-/// How many of the words that a text begins with are a date.
+/// Number of leading words that form a date.
 pub(crate) fn date_words(words: &[&str]) -> Option<usize> {
     let month = |word: &str| month_of(word).is_some();
     let day = |word: &str| {
@@ -166,7 +166,7 @@ pub(crate) fn date_words(words: &[&str]) -> Option<usize> {
     }
 }
 
-/// How many of the words that a text begins with are an amount with its currency in front.
+/// Number of leading words that form an amount with its currency in front.
 pub(crate) fn currency_words(words: &[&str]) -> Option<usize> {
     let code = |word: &&str| matches!(*word, "usd" | "eur" | "gbp" | "chf" | "us");
     let codes = words.iter().take(2).take_while(|word| code(word)).count();
@@ -174,7 +174,7 @@ pub(crate) fn currency_words(words: &[&str]) -> Option<usize> {
     (codes > 0).then_some(codes + number)
 }
 
-/// How many of the words that a text begins with are a number.
+/// Number of leading words that form a number.
 pub(crate) fn number_words(words: &[&str]) -> Option<usize> {
     let is = |word: &str| figures(word).is_some() || value(word).is_some();
     let first = words.first().filter(|word| is(word))?;
@@ -189,7 +189,7 @@ pub(crate) fn number_words(words: &[&str]) -> Option<usize> {
         }
         end += 1;
     }
-    // `no one`, `one Party`: a number only in front of more of it or of what is counted.
+    // `no one`, `one Party`: "one" is a number only before another number word or a unit.
     let counts = |word: &&str| {
         let stems = [
             "day", "month", "year", "week", "hour", "percent", "per", "calendar", "business", "full",
@@ -241,14 +241,14 @@ pub(crate) fn periods(plain: &str) -> Vec<u64> {
     found
 }
 
-/// How often a word stands alone in a text.
+/// Number of occurrences of a whole word.
 pub(crate) fn count_word(text: &str, word: &str) -> usize {
     let letter = |c: char| c.is_ascii_alphanumeric();
     let alone = |at: &usize| !text[..*at].ends_with(letter) && !text[at + word.len()..].starts_with(letter);
     text.match_indices(word).map(|(at, _)| at).filter(alone).count()
 }
 
-/// Rates by the month, in hundredths of a percent: each by the unit of time that stands next to it.
+/// Monthly rates in hundredths of a percent; each rate is converted by the nearest unit of time.
 pub(crate) fn monthly_rates(plain: &str) -> Vec<u64> {
     let spaced = plain.replace('%', " percent ").replace("per cent", "percent");
     let words = split(&spaced);
@@ -262,7 +262,7 @@ pub(crate) fn monthly_rates(plain: &str) -> Vec<u64> {
     };
     for (at, _) in words.iter().enumerate().filter(|(_, word)| **word == "percent") {
         let in_figures = words[..at].last().and_then(|word| figures(word)).map(|number| scaled(number, 100));
-        let Some(rate) = in_figures.or_else(|| in_words_with_half(&words[..at])) else { continue };
+        let Some(rate) = in_figures.or_else(|| hundredths_in_words(&words[..at])) else { continue };
         let after = words[at + 1..].iter().take(12).find_map(|word| by_month(word, rate));
         let before = || words[..at].iter().rev().take(14).find_map(|word| by_month(word, rate));
         found.extend(after.or_else(before));
@@ -270,7 +270,7 @@ pub(crate) fn monthly_rates(plain: &str) -> Vec<u64> {
     found
 }
 
-/// `1200000` as `1,200,000`.
+/// Formats a number with thousands separators: `1,200,000`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_in_words_and_figures() {
+    fn numbers_are_parsed_in_words_and_digits() {
         assert_eq!(
             periods("within forty-five (45) days after; one hundred twenty calendar days'"),
             [45, 120]
@@ -303,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_by_the_unit_next_to_it() {
+    fn a_rate_uses_the_nearest_unit_of_time() {
         assert_eq!(monthly_rates("18% per annum, compounded monthly"), [150]);
         assert_eq!(monthly_rates("accruing daily at two percent (2%) per month"), [200, 200]);
         assert_eq!(monthly_rates("0_2% per day; for each month a charge of 5%"), [600, 500]);
     }
 
     #[test]
-    fn dates_are_read_in_each_style() {
+    fn dates_are_parsed_in_each_style() {
         let all = "november 23, 2026; 1 december 2026; 2027-01-05; the 3rd day of may, 2028";
         assert_eq!(dates(all), [(2026, 11, 23), (2026, 12, 1), (2027, 1, 5), (2028, 5, 3)]);
     }

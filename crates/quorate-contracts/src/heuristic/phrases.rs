@@ -1,4 +1,4 @@
-//! The readers on sentences of our own, which are not the generator's: each says one thing, or only sounds like it.
+//! The readers on additional phrases that are not part of the generator; each contains one topic, or only resembles it.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const CLAUSES: &str = include_str!("phrases/clauses.yaml");
 const PROBLEMS: &str = include_str!("phrases/problems.yaml");
 const HELD: &str = include_str!("phrases/held.yaml");
 
-/// What was kept back: what each sentence says.
+/// Held-out phrases with their labels.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Held {
@@ -38,12 +38,12 @@ const ROLES: [(&str, &str); 6] = [
     ("Consultant", "Purchaser"),
 ];
 
-/// A contract that says this and little else. The way in which the parties are introduced changes with the sentence.
+/// Builds a contract around a phrase. The form in which the parties are introduced varies.
 fn contract(phrase: &str, at: usize, secret: bool) -> String {
     let (supplier, customer) = ROLES[at % ROLES.len()];
-    let plainly = !phrase.contains('{');
+    let plain_language = !phrase.contains('{');
     let opening = match at % 4 {
-        _ if plainly => String::new(),
+        _ if plain_language => String::new(),
         0 => format!(
             "This Agreement is between Alder Ltd (the \"{supplier}\") and Birch Inc. (the \"{customer}\")."
         ),
@@ -66,7 +66,7 @@ fn contract(phrase: &str, at: usize, secret: bool) -> String {
     let (body, schedule) = phrase.split_once("//").unwrap_or((phrase, ""));
     let mut text = format!("SERVICES AGREEMENT\n\n{opening}\n\n");
     text.push_str(&format!("1. TERMS\n\n1.1 {}\n\n", fill(body)));
-    if plainly {
+    if plain_language {
         text.push_str("1.2 We provide the services to you, and you pay our fees.\n\n");
     }
     if secret {
@@ -80,10 +80,10 @@ fn contract(phrase: &str, at: usize, secret: bool) -> String {
     text
 }
 
-/// How many were right, and which were not.
+/// Correct results and errors.
 struct Score {
     right: usize,
-    false_alarms: Vec<String>,
+    false_positives: Vec<String>,
     missed: Vec<String>,
 }
 
@@ -95,13 +95,13 @@ impl Score {
 
     #[allow(clippy::cast_precision_loss, reason = "there are a few hundred")]
     fn precision(&self) -> f64 {
-        self.right as f64 / (self.right + self.false_alarms.len()) as f64
+        self.right as f64 / (self.right + self.false_positives.len()) as f64
     }
 }
 
 fn score(file: &str, finds: impl Fn(&str, &str, usize) -> bool) -> Score {
     let file: File = serde_saphyr::from_str(file).unwrap();
-    let mut score = Score { right: 0, false_alarms: Vec::new(), missed: Vec::new() };
+    let mut score = Score { right: 0, false_positives: Vec::new(), missed: Vec::new() };
     for (name, phrases) in &file {
         for (at, phrase) in phrases.is.iter().enumerate() {
             if finds(name, phrase, at) {
@@ -112,7 +112,7 @@ fn score(file: &str, finds: impl Fn(&str, &str, usize) -> bool) -> Score {
         }
         for (at, phrase) in phrases.not.iter().enumerate() {
             if finds(name, phrase, at) {
-                score.false_alarms.push(format!("{name}: {phrase}"));
+                score.false_positives.push(format!("{name}: {phrase}"));
             }
         }
     }
@@ -123,9 +123,9 @@ fn finds_clause(name: &str, phrase: &str, at: usize) -> bool {
     let clause = Clause::all().find(|clause| clause.name() == name).unwrap();
     let mut text = contract(phrase, at, true);
     match clause {
-        // It stands in the opening.
+        // It is part of the opening.
         Clause::AgreementDate => text = format!("CONTRACT\n\n{phrase}\n\n1. TERMS\n\n1.1 Fees are due."),
-        // There is something to except from.
+        // An exception needs a restriction.
         Clause::CompetitiveRestrictionException => {
             text.push_str("3. MORE\n\n3.1 The Supplier shall not compete with the Customer.\n")
         }
@@ -141,32 +141,32 @@ fn finds_problem(name: &str, phrase: &str, at: usize) -> bool {
 }
 
 #[test]
-fn clauses_are_found_in_words_that_are_not_the_generators() {
+fn clauses_are_found_in_phrases_outside_the_generator() {
     let score = score(CLAUSES, finds_clause);
-    let (missed, false_alarms) = (&score.missed, &score.false_alarms);
+    let (missed, false_positives) = (&score.missed, &score.false_positives);
     assert!(
         score.recall() >= 0.9 && score.precision() >= 0.95,
-        "missed {missed:#?}, false alarms {false_alarms:#?}"
+        "missed {missed:#?}, false alarms {false_positives:#?}"
     );
     let file: File = serde_saphyr::from_str(CLAUSES).unwrap();
     assert!(file.len() >= 38 && file.values().all(|one| one.is.len() >= 4));
 }
 
 #[test]
-fn problems_are_found_in_words_that_are_not_the_generators() {
+fn problems_are_found_in_phrases_outside_the_generator() {
     let score = score(PROBLEMS, finds_problem);
-    let (missed, false_alarms) = (&score.missed, &score.false_alarms);
+    let (missed, false_positives) = (&score.missed, &score.false_positives);
     assert!(
         score.recall() >= 0.9 && score.precision() >= 0.95,
-        "missed {missed:#?}, false alarms {false_alarms:#?}"
+        "missed {missed:#?}, false alarms {false_positives:#?}"
     );
     let file: File = serde_saphyr::from_str(PROBLEMS).unwrap();
     assert_eq!(file.len(), Problem::all().count());
 }
 
-/// What stands in every contract: nearly nothing is found in it.
+/// Boilerplate should trigger almost no rule.
 #[test]
-fn boilerplate_is_no_clause_and_no_problem() {
+fn boilerplate_triggers_almost_no_rule() {
     let phrases: Vec<String> = serde_saphyr::from_str(include_str!("phrases/boilerplate.yaml")).unwrap();
     let mut alarms = Vec::new();
     for (at, phrase) in phrases.iter().enumerate() {
@@ -181,7 +181,7 @@ fn boilerplate_is_no_clause_and_no_problem() {
 }
 
 #[test]
-fn sentences_that_were_kept_back_are_read_too() {
+fn held_out_phrases_are_recognised() {
     let held: Held = serde_saphyr::from_str(HELD).unwrap();
     let (mut right, mut missed) = (0, Vec::new());
     let mut count = |found: bool, name: &str, phrase: &str| {

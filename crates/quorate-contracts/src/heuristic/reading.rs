@@ -1,50 +1,50 @@
-//! A contract as a reader sees it: paragraphs with their places, titles and sentences, the parties called vendor and customer.
+//! Parsed contract: paragraphs with labels, titles and sentences, with the parties normalised to `vendor` and `customer`.
 
 use super::grammar::{Lexicon, Sentence};
 use super::roles::Roles;
 use super::words::{SENTENCE_WORDS_MAX, plain, sentences, words};
 
-/// How much of a text is read.
+/// Maximum number of bytes of a text that are parsed.
 pub(crate) const TEXT_BYTES_MAX: usize = 1 << 20;
-/// How much of a paragraph is looked at as a whole.
+/// Maximum number of words of a paragraph that are matched as a whole.
 const WHOLE_WORDS_MAX: usize = 400;
-/// How many paragraphs can introduce the parties.
+/// Number of paragraphs in which the parties can be introduced.
 const OPENING_MAX: usize = 12;
 
-/// A contract, read.
+/// A parsed contract.
 pub(crate) struct Contract {
-    /// Its paragraphs without headings, in order.
+    /// Paragraphs without headings, in order.
     pub(crate) paragraphs: Vec<Paragraph>,
-    /// The headings above them, in plain words.
+    /// Normalised headings.
     pub(crate) headings: Vec<String>,
-    /// The first line that says anything.
+    /// The first non-empty line.
     pub(crate) title: String,
-    /// Whether two parties name themselves.
+    /// Whether two parties are introduced.
     pub(crate) has_parties: bool,
-    /// The text was longer than is read.
+    /// Whether the text was truncated.
     pub(crate) cut: bool,
     lexicon: Lexicon,
 }
 
-/// A paragraph.
+/// A paragraph of a contract.
 pub(crate) struct Paragraph {
-    /// Where it stands, as one would cite it: `Section 4.2`, `Section 4(b)`, `Schedule A, 2`, `the section "Fees"`.
+    /// Citation: `Section 4.2`, `Section 4(b)`, `Schedule A, 2`, `the section "Fees"`.
     pub(crate) label: String,
-    /// As it stands in the contract, on one line.
+    /// Text of the contract, on one line.
     pub(crate) quote: String,
-    /// Its sentences as they stand there, without its number.
+    /// Sentences of the text, without the paragraph number.
     pub(crate) said: Vec<String>,
-    /// The same sentences in plain words, the parties as `vendor` and `customer`.
+    /// The same sentences, normalised, with the parties as `vendor` and `customer`.
     pub(crate) plains: Vec<String>,
-    /// In lower case, ASCII, the parties as `vendor` and `customer`; a point between digits is `_`.
+    /// The paragraph in lower-case ASCII, with the parties as `vendor` and `customer`; a point between digits is `_`.
     pub(crate) plain: String,
-    /// It stands in a schedule, exhibit or annex.
+    /// Whether it is in a schedule, exhibit or annex.
     pub(crate) in_schedule: bool,
-    /// It stands before the first heading.
+    /// Whether it precedes the first heading.
     pub(crate) in_opening: bool,
-    /// It says what a word means and nothing else.
+    /// Whether it is only a definition.
     pub(crate) defines: bool,
-    /// Its place among the paragraphs.
+    /// Index of the paragraph.
     pub(crate) place: usize,
     title: Sentence,
     pairs: Vec<Sentence>,
@@ -53,7 +53,7 @@ pub(crate) struct Paragraph {
 }
 
 impl Contract {
-    /// Reads a contract.
+    /// Parses a contract.
     pub(crate) fn read(text: &str) -> Self {
         let cut = text.len() > TEXT_BYTES_MAX;
         let mut end = text.len().min(TEXT_BYTES_MAX);
@@ -84,7 +84,7 @@ impl Contract {
                     .iter()
                     .zip(&bare_pieces[index + 1..])
                     .any(|(piece, bare)| is_heading(piece, bare));
-                at.go_on(piece, bare, (contract.headings.len() == 1, last));
+                at.advance(piece, bare, (contract.headings.len() == 1, last));
             } else {
                 contract.read_paragraph(piece, &roles, &at);
             }
@@ -96,7 +96,7 @@ impl Contract {
         let number = number_of(piece);
         let body = piece[number.map_or(0, str::len)..].trim_start();
         let named = roles.name(&plain(body));
-        if is_void(&named) {
+        if is_placeholder(&named) {
             return;
         }
         let said: Vec<String> = sentences(body).into_iter().map(str::to_owned).collect();
@@ -112,7 +112,7 @@ impl Contract {
             }
         }
         whole.truncate(WHOLE_WORDS_MAX);
-        // What one sentence begins the next may say to the end.
+        // A sentence may be completed by the next one.
         let pairs: Vec<Sentence> = all.windows(2).map(|pair| pair[0].and(&pair[1])).collect();
         let whole = self.lexicon.sentence(&whole);
         let title = self.lexicon.sentence(&words(&roles.name(&plain(title_of(&said)))));
@@ -133,45 +133,45 @@ impl Contract {
         });
     }
 
-    /// The sentence of a paragraph that a rule fits.
+    /// Index of the sentence that a rule matches.
     pub(crate) fn fits(&self, one: &Paragraph, rule: &str) -> Option<usize> {
         self.lexicon.fits(rule, (&one.title, &one.whole), &one.sentences, &one.pairs)
     }
 
-    /// Whether a rule fits a paragraph.
+    /// Whether a rule matches a paragraph.
     pub(crate) fn says(&self, one: &Paragraph, rule: &str) -> bool {
         self.fits(one, rule).is_some()
     }
 
-    /// Whether a rule fits anywhere.
+    /// Whether a rule matches any paragraph.
     pub(crate) fn any(&self, rule: &str) -> bool {
         self.paragraphs.iter().any(|one| self.says(one, rule))
     }
 
-    /// Whether a heading has one of these words.
+    /// Whether a heading contains one of these stems.
     pub(crate) fn is_headed(&self, stems: &[&str]) -> bool {
         self.headings.iter().any(|heading| stems.iter().any(|stem| heading.contains(stem)))
     }
 }
 
 impl Paragraph {
-    /// A sentence in plain words.
+    /// Returns a normalised sentence.
     pub(crate) fn plain_sentence(&self, at: usize) -> &str {
         self.plains.get(at).or(self.plains.last()).map_or(self.plain.as_str(), String::as_str)
     }
 
-    /// The sentence as it stands there; of a long sentence that was read in pieces, the last one there is.
+    /// Returns a sentence of the text; for a sentence that was split into chunks, the last one available.
     pub(crate) fn sentence(&self, at: usize) -> &str {
         self.said.get(at).or(self.said.last()).map_or(self.quote.as_str(), String::as_str)
     }
 }
 
-/// The title in front of a paragraph: `Insurance. The Supplier …`, `Insurance: The Supplier …`.
-fn title_of(said: &[String]) -> &str {
-    let first = said.first().map_or("", String::as_str);
+/// Title in front of a paragraph: `Insurance. The Supplier …`, `Insurance: The Supplier …`.
+fn title_of(sentences: &[String]) -> &str {
+    let first = sentences.first().map_or("", String::as_str);
     let title = match first.split_once(": ") {
         Some((title, _)) => title,
-        None if said.len() > 1 => first.trim_end_matches('.'),
+        None if sentences.len() > 1 => first.trim_end_matches('.'),
         None => "",
     };
     let modal = [" shall ", " will ", " may ", " must ", " is ", " are ", " has "]
@@ -180,7 +180,7 @@ fn title_of(said: &[String]) -> &str {
     if title.split(' ').count() <= 8 && !modal { title } else { "" }
 }
 
-/// Paragraphs, on one line each: separated by empty lines, or by numbers at the beginning of lines.
+/// Splits a text into paragraphs of one line each, at empty lines or at numbers at line starts.
 fn pieces(text: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut open = false;
@@ -209,7 +209,7 @@ fn pieces(text: &str) -> Vec<String> {
     blocks.into_iter().map(|block| block.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// The number in front of a paragraph: `4.2`, `Section 4.02.`, `(b)`, `3.`.
+/// Number in front of a paragraph: `4.2`, `Section 4.02.`, `(b)`, `3.`.
 fn number_of(piece: &str) -> Option<&str> {
     let word = |text: &str| text.find(char::is_whitespace).unwrap_or(text.len());
     let first = &piece[..word(piece)];
@@ -229,7 +229,7 @@ fn number_of(piece: &str) -> Option<&str> {
     ((bracket && inner.chars().all(char::is_alphanumeric)) || point && !year).then_some(first)
 }
 
-/// The heading that paragraphs stand under.
+/// Current heading.
 #[derive(Default)]
 struct Heading {
     words: String,
@@ -262,15 +262,15 @@ const SCHEDULES: &[&str] = &[
     "service order",
 ];
 
-/// How many of these name a schedule wherever they stand.
-const SURE_SCHEDULES: usize = 5;
+/// Number of entries at the start of [`SCHEDULES`] that denote a schedule in any position.
+const UNAMBIGUOUS_SCHEDULES: usize = 5;
 
 impl Heading {
-    fn go_on(&mut self, piece: &str, bare: &str, (first, last): (bool, bool)) {
+    fn advance(&mut self, piece: &str, bare: &str, (first, last): (bool, bool)) {
         let begins = bare.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
         let schedule = SCHEDULES.iter().any(|word| begins.starts_with(word));
-        let strong = SCHEDULES[..SURE_SCHEDULES].iter().any(|word| begins.starts_with(word));
-        // A section of commercial terms amid others is no schedule; a list of key terms in front is none either.
+        let strong = SCHEDULES[..UNAMBIGUOUS_SCHEDULES].iter().any(|word| begins.starts_with(word));
+        // A section with commercial terms between other sections is not a schedule, and neither is a leading list of key terms.
         self.in_schedule |= schedule && !first && (strong || last);
         if self.in_schedule && schedule {
             self.words = begins.split([':', '-', '(']).next().unwrap_or(begins).trim().to_owned();
@@ -292,7 +292,7 @@ impl Heading {
         self.number = number;
     }
 
-    /// How one cites a paragraph with this number under it.
+    /// Citation of a paragraph with this number under the heading.
     fn cite(&self, number: Option<&str>) -> String {
         let number = number.map(|number| number.trim_end_matches(['.', ':']));
         let titled = |text: &str| {
@@ -319,7 +319,7 @@ impl Heading {
     }
 }
 
-/// `schedule a` is `Schedule A`.
+/// Capitalises the name of a schedule: `schedule a` becomes `Schedule A`.
 fn schedule_name(words: &str) -> String {
     let capital = |word: &str| match word.len() {
         0..=3 => word.to_uppercase(),
@@ -328,7 +328,7 @@ fn schedule_name(words: &str) -> String {
     words.split(' ').map(capital).collect::<Vec<_>>().join(" ")
 }
 
-/// Short, without a full stop, and either numbered, or in capitals, or the name of a schedule, or in title case.
+/// Whether a block is a heading: short, without a full stop, and numbered, in capitals, the name of a schedule, or in title case.
 fn is_heading(piece: &str, bare: &str) -> bool {
     let body = piece[number_of(piece).map_or(0, str::len)..].trim_start();
     if piece.len() > 90
@@ -359,8 +359,8 @@ fn bare_schedule(bare: &str) -> bool {
     SCHEDULES.iter().any(|word| bare.starts_with(word))
 }
 
-/// A paragraph that is there in name only: `Escrow. [Reserved.]`, `Not applicable.`
-fn is_void(named: &str) -> bool {
+/// Whether a paragraph is a placeholder: `Escrow. [Reserved.]`, `Not applicable.`
+fn is_placeholder(named: &str) -> bool {
     let last = named.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
     let body = sentences(last).last().copied().unwrap_or_default();
     let body = body.rsplit(": ").next().unwrap_or(body);
@@ -384,7 +384,7 @@ fn is_void(named: &str) -> bool {
     body.split(' ').count() <= 8 && begins.iter().any(|word| body.starts_with(word))
 }
 
-/// `"Volume" means …`, `The term "Volume" refers to …`.
+/// Whether a paragraph is a definition: `"Volume" means …`, `The term "Volume" refers to …`.
 fn defines(named: &str) -> bool {
     let Some((before, rest)) = named.split_once('"') else { return false };
     let Some((_, after)) = rest.split_once('"') else { return false };
@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_paragraph_is_cited_as_one_would() {
+    fn paragraphs_have_conventional_citations() {
         let text = "MASTER AGREEMENT\n\nThis Agreement is between A Ltd (the \u{201c}Buyer\u{201d}) and B Ltd (\"Service Provider\").\n\n\
                     1. LIABILITY\n\n1.1 The Service Provider\u{2019}s liability to the Buyer shall not\nexceed $1.5 million.\n\n\
                     \u{a7} 2 Term\n\n(1) It lasts.\n\nARTICLE III\nFEES\n\nSection 3.01. Fees are due.\n\nGENERAL TERMS\n\nNothing else holds.\n\n\
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_in_name_only_is_not_read() {
+    fn placeholder_sections_are_skipped() {
         let text = "X\n\n4.1 Source Code Escrow: Not applicable.\n\n4.2 Escrow. [Reserved.]\n\n4.3 None.\n\n4.4 It is not applicable law that counts here, but custom.";
         let contract = Contract::read(text);
         assert_eq!(contract.paragraphs.len(), 1);
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_at_the_beginning_of_lines_begin_paragraphs() {
+    fn numbers_at_line_starts_begin_paragraphs() {
         let contract = Contract::read(
             "AGREEMENT\n\n1. FEES\n1.1 Fees are due\n30 days after invoice.\n1.2 Interest is due.",
         );

@@ -1,12 +1,12 @@
-//! Who is who: which words a contract has for the one who delivers and for the one who pays.
+//! Detects the terms that a contract uses for the vendor and for the customer.
 //!
-//! Introduced terms come first: `("Supplier")`, `hereinafter called the Client`. Where two are introduced whose names say
-//! nothing, who provides and who pays decides. Where nothing is introduced, the words of role that the text uses most decide,
-//! and in contracts in plain language `we` delivers and `you` pay.
+//! Introduced terms come first: `("Supplier")`, `hereinafter called the Client`. If two terms are introduced that do not
+//! indicate a role, the verbs decide: who provides and who pays. If none are introduced, the most frequent role words decide,
+//! and in plain-language contracts `we` is the vendor and `you` the customer.
 
 use super::numbers;
 
-/// Words for the one who pays.
+/// Role words for the customer.
 const CUSTOMERS: &[&str] = &[
     "customer",
     "client",
@@ -28,7 +28,7 @@ const CUSTOMERS: &[&str] = &[
     "borrower",
     "authority",
 ];
-/// Words for the one who delivers.
+/// Role words for the vendor.
 const VENDORS: &[&str] = &[
     "vendor",
     "supplier",
@@ -52,11 +52,11 @@ const VENDORS: &[&str] = &[
     "publisher",
     "carrier",
 ];
-/// Either, by who the other is.
-const EITHERS: &[&str] =
+/// Role words for either party, depending on the other.
+const AMBIGUOUS: &[&str] =
     &["company", "corporation", "firm", "organization", "organisation", "partner", "agent", "bank"];
-/// Terms that are introduced like parties and are none.
-const OTHERS: &[&str] = &[
+/// Terms that are introduced like parties but are not.
+const NOT_PARTIES: &[&str] = &[
     "agreement",
     "party",
     "parties",
@@ -85,11 +85,11 @@ const OTHERS: &[&str] = &[
     "territory",
 ];
 
-/// What the parties call themselves.
+/// Terms for the parties.
 pub(crate) struct Roles {
-    /// Two parties are introduced.
+    /// Whether two parties are introduced.
     pub(crate) introduced: bool,
-    /// Each term with the role that it stands for, the longest first.
+    /// Terms with their roles, longest first.
     terms: Vec<(String, &'static str)>,
 }
 
@@ -98,18 +98,18 @@ fn has_word(term: &str, list: &[&str]) -> bool {
 }
 
 impl Roles {
-    /// Reads the opening and, where it says nothing, the whole; both in plain words.
+    /// Detects the roles from the opening or, if it is not conclusive, from the whole text; both normalised.
     pub(crate) fn find(opening: &str, whole: &str) -> Self {
         let all = introduced(opening);
         let named =
-            |term: &&String| has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, EITHERS);
+            |term: &&String| has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, AMBIGUOUS);
         let roles: Vec<&String> = all.iter().filter(named).collect();
         let names: Vec<&String> = all.iter().filter(|term| !named(term)).collect();
         let used = in_use(whole, roles.first().copied());
         let introduced = roles.len() >= 2 || names.len() >= 2;
         let (vendor, customer) = match (&roles[..], &names[..]) {
             ([first, second, ..], _) => sides(first, second, whole),
-            // Words of role that are in use on both sides say more than names.
+            // Role words used for both sides are more reliable than names.
             _ if !used.0.is_empty() && !used.1.is_empty() => used,
             (_, [first, second, ..]) => sides(first, second, whole),
             _ => used,
@@ -117,7 +117,7 @@ impl Roles {
         let mut terms = Vec::new();
         terms.extend(vendor.into_iter().map(|term| (term, "vendor")));
         terms.extend(customer.into_iter().map(|term| (term, "customer")));
-        if !introduced && speaks_plainly(whole) {
+        if !introduced && is_plain_language(whole) {
             terms.extend(["we", "us", "our", "ours"].map(|term| (term.to_owned(), "vendor")));
             terms.extend(["you", "your", "yours"].map(|term| (term.to_owned(), "customer")));
         }
@@ -125,14 +125,14 @@ impl Roles {
         Self { introduced, terms }
     }
 
-    /// The text with the parties as `vendor` and `customer`.
+    /// Replaces the terms for the parties by `vendor` and `customer`.
     pub(crate) fn name(&self, plain: &str) -> String {
         let mut out = String::with_capacity(plain.len());
         let mut at = 0;
         while at < plain.len() {
             let rest = &plain[at..];
             let begins = !plain[..at].ends_with(|c: char| c.is_ascii_alphanumeric());
-            let term = self.terms.iter().find(|(term, _)| begins && stands_first(rest, term));
+            let term = self.terms.iter().find(|(term, _)| begins && starts_with_term(rest, term));
             let (written, taken) = match term {
                 Some((term, role)) => (*role, term.len()),
                 None => {
@@ -147,18 +147,18 @@ impl Roles {
     }
 }
 
-fn stands_first(text: &str, term: &str) -> bool {
+fn starts_with_term(text: &str, term: &str) -> bool {
     text.strip_prefix(term).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
 }
 
-/// Terms that are introduced for parties, in order.
+/// Terms introduced for parties, in order.
 fn introduced(opening: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut add = |term: &str| {
         let term = term.trim().trim_start_matches("the ").trim();
         let fits = (3..=30).contains(&term.len())
             && term.chars().all(|c| c.is_ascii_alphanumeric() || " -&".contains(c));
-        if fits && !has_word(term, OTHERS) && !found.iter().any(|known| known == term) {
+        if fits && !has_word(term, NOT_PARTIES) && !found.iter().any(|known| known == term) {
             found.push(term.to_owned());
         }
     };
@@ -182,7 +182,7 @@ fn introduced(opening: &str) -> Vec<String> {
                         text.trim().trim_start_matches(cue).trim().to_owned()
                     });
                 let known =
-                    has_word(&bare, CUSTOMERS) || has_word(&bare, VENDORS) || has_word(&bare, EITHERS);
+                    has_word(&bare, CUSTOMERS) || has_word(&bare, VENDORS) || has_word(&bare, AMBIGUOUS);
                 if known && bare.split(' ').count() <= 3 {
                     add(&bare);
                 }
@@ -202,7 +202,7 @@ fn introduced(opening: &str) -> Vec<String> {
         for (at, _) in opening.match_indices(cue) {
             let rest = opening[at + cue.len()..].trim_start_matches(['"', '\'']).trim_start_matches("the ");
             let term = rest.split(['"', '\'', ',', ')', ';', '.', '\n']).next().unwrap_or_default();
-            if has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, EITHERS) {
+            if has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, AMBIGUOUS) {
                 add(term);
             }
         }
@@ -217,19 +217,19 @@ fn introduced(opening: &str) -> Vec<String> {
     found
 }
 
-/// Words of role next to a name, in order: `Supplier: Acme Ltd`, `Acme Ltd - Supplier`, `Acme Ltd, as the Client`.
+/// Role words next to a name, in order: `Supplier: Acme Ltd`, `Acme Ltd - Supplier`, `Acme Ltd, as the Client`.
 fn by_role(opening: &str) -> Vec<&'static str> {
     let mut found: Vec<(usize, &'static str)> = Vec::new();
     for word in VENDORS.iter().chain(CUSTOMERS) {
         let cues = ["{}: ", "as {}", "as the {}", "the {} is ", "- {}"];
-        let places = cues.iter().filter_map(|cue| opening.find(&cue.replace("{}", word)));
-        found.extend(places.min().map(|at| (at, *word)));
+        let positions = cues.iter().filter_map(|cue| opening.find(&cue.replace("{}", word)));
+        found.extend(positions.min().map(|at| (at, *word)));
     }
     found.sort_unstable();
     found.into_iter().map(|(_, word)| word).collect()
 }
 
-/// Which of two terms delivers, and which pays.
+/// Assigns two terms to vendor and customer.
 fn sides(first: &str, second: &str, whole: &str) -> (Vec<String>, Vec<String>) {
     let (one, two) = (vec![first.to_owned()], vec![second.to_owned()]);
     let pays = |term: &str| has_word(term, CUSTOMERS) && !has_word(term, VENDORS);
@@ -240,11 +240,11 @@ fn sides(first: &str, second: &str, whole: &str) -> (Vec<String>, Vec<String>) {
     if delivers(second) && !delivers(first) || pays(first) && !pays(second) {
         return (two, one);
     }
-    if delivering(first, whole) >= delivering(second, whole) { (one, two) } else { (two, one) }
+    if vendor_score(first, whole) >= vendor_score(second, whole) { (one, two) } else { (two, one) }
 }
 
-/// How much a term sounds like the one who delivers: what it provides less what it pays.
-fn delivering(term: &str, whole: &str) -> i64 {
+/// Score of a term as the vendor: verbs of providing minus verbs of paying.
+fn vendor_score(term: &str, whole: &str) -> i64 {
     let count = |verbs: &[&str]| {
         let modals = ["shall", "will", "must", "agrees to"];
         let all =
@@ -265,7 +265,7 @@ fn delivering(term: &str, whole: &str) -> i64 {
     ]) - count(&["pay", "reimburse", "purchase", "order", "accept"])
 }
 
-/// The words of role that a text uses most, where at most one party is introduced.
+/// The most frequent role words, used if at most one party is introduced.
 fn in_use(whole: &str, known: Option<&String>) -> (Vec<String>, Vec<String>) {
     let count = |word: &&str| numbers::count_word(whole, word);
     let most = |list: &[&'static str]| {
@@ -273,7 +273,7 @@ fn in_use(whole: &str, known: Option<&String>) -> (Vec<String>, Vec<String>) {
         used.into_iter().rev().max_by_key(count).map(str::to_owned)
     };
     let (mut vendor, mut customer) = (most(VENDORS), most(CUSTOMERS));
-    let either = most(EITHERS);
+    let either = most(AMBIGUOUS);
     match (&vendor, &customer) {
         (None, Some(_)) => vendor = either,
         (Some(_), None) => customer = either,
@@ -286,7 +286,7 @@ fn in_use(whole: &str, known: Option<&String>) -> (Vec<String>, Vec<String>) {
     (vendor.into_iter().collect(), customer.into_iter().collect())
 }
 
-fn speaks_plainly(whole: &str) -> bool {
+fn is_plain_language(whole: &str) -> bool {
     let any = |words: &[&str]| words.iter().any(|word| numbers::count_word(whole, word) > 0);
     any(&["we", "us", "our", "ours"]) && any(&["you", "your", "yours"])
 }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn parties_are_told_apart_however_they_are_introduced() {
+    fn roles_are_detected_for_every_form_of_introduction() {
         let openings = [
             "between a ltd (the \"buyer\") and b ltd (\"service provider\").",
             "a ltd, hereinafter referred to as the buyer, and b ltd, hereinafter called \"service provider\"",
@@ -315,22 +315,22 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_told_apart_by_what_they_do() {
+    fn roles_of_neutral_names_follow_from_the_verbs() {
         let opening = "between harrow ltd (\"harrow\") and calder inc (\"calder\").";
-        let said = "calder shall provide the services. harrow shall pay the fees.";
-        assert_eq!(named(opening, said), "vendor shall provide the services. customer shall pay the fees.");
+        let text = "calder shall provide the services. harrow shall pay the fees.";
+        assert_eq!(named(opening, text), "vendor shall provide the services. customer shall pay the fees.");
     }
 
     #[test]
-    fn in_plain_language_we_deliver_and_you_pay() {
-        let said = named("terms of service", "we may change our prices, and you must pay us");
-        assert_eq!(said, "vendor may change vendor prices, and customer must pay vendor");
+    fn in_plain_language_we_is_the_vendor_and_you_the_customer() {
+        let text = named("terms of service", "we may change our prices, and you must pay us");
+        assert_eq!(text, "vendor may change vendor prices, and customer must pay vendor");
     }
 
     #[test]
-    fn without_an_introduction_the_words_in_use_decide() {
-        let said =
+    fn without_an_introduction_the_most_frequent_role_words_decide() {
+        let text =
             named("services agreement", "the consultant shall indemnify the company. the company pays.");
-        assert_eq!(said, "the vendor shall indemnify the customer. the customer pays.");
+        assert_eq!(text, "the vendor shall indemnify the customer. the customer pays.");
     }
 }

@@ -1,14 +1,15 @@
-//! A sentence as words that can be compared: lower case, no articles, numbers and dates as one word each.
+//! Tokeniser: splits a text into sentences and a sentence into normalised words: lower case, no articles, one token for each
+//! number and date.
 //!
 //! `thirty (30) days` and `30 days` become `@n days`, an amount becomes `@money`, a rate `@percent`, a date `@date`, so that
-//! a pattern needs to know one form of each. What the figures are is read by `numbers.rs` from the text itself.
+//! a pattern needs only one form of each. The values themselves are parsed by `numbers.rs` from the text.
 
 use super::numbers;
 
-/// Longer sentences are read in pieces of this many words.
+/// Longer sentences are split into chunks of this many words.
 pub(crate) const SENTENCE_WORDS_MAX: usize = 250;
 
-/// Lower case and ASCII; a point between digits becomes `_`, so that points end sentences.
+/// Normalises to lower-case ASCII. A point between digits becomes `_`, so that points end sentences.
 pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let chars: Vec<char> = text.chars().collect();
@@ -31,13 +32,13 @@ pub(crate) fn plain(text: &str) -> String {
     out
 }
 
-/// Words after which a point does not end a sentence.
+/// Abbreviations after which a point does not end a sentence.
 const ABBREVIATIONS: &[&str] = &[
     "inc", "ltd", "corp", "co", "no", "nos", "e.g", "i.e", "eg", "ie", "art", "sec", "approx", "u.s", "mr",
     "ms", "dr", "vs", "st", "cf", "p.a", "a.m", "p.m",
 ];
 
-/// The sentences of a paragraph, as they stand there.
+/// Splits a paragraph into sentences, unchanged.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
     let (mut found, mut begin) = (Vec::new(), 0);
     for (at, c) in text.char_indices() {
@@ -60,7 +61,7 @@ pub(crate) fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
-/// The words of a plain sentence.
+/// Splits a normalised sentence into tokens.
 pub(crate) fn words(plain: &str) -> Vec<String> {
     let pieces = plain
         .split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '\'' | '_' | ',' | '%' | '-' | '/')));
@@ -75,23 +76,23 @@ pub(crate) fn words(plain: &str) -> Vec<String> {
             Some(number) => [number, "percent"],
             None => [part, ""],
         });
-        split.extend(parts.map(bare).filter(|word| !word.is_empty()));
+        split.extend(parts.map(strip_possessive).filter(|word| !word.is_empty()));
     }
-    gather(&split)
+    merge_tokens(&split)
 }
 
-/// Without the ending of a possessive and without a comma.
-fn bare(word: &str) -> &str {
+/// Removes a possessive ending and a comma.
+fn strip_possessive(word: &str) -> &str {
     let word = word.trim_end_matches([',', '\'']);
     word.strip_suffix("'s").unwrap_or(word)
 }
 
-fn is_left_out(word: &str) -> bool {
+fn is_stop_word(word: &str) -> bool {
     matches!(word, "the" | "a" | "an" | "hereby" | "such" | "said" | "then" | "respective" | "thereby")
 }
 
-/// Numbers, amounts, rates and dates as one word each; articles left out.
-fn gather(split: &[&str]) -> Vec<String> {
+/// Merges numbers, amounts, rates and dates into one token each and drops stop words.
+fn merge_tokens(split: &[&str]) -> Vec<String> {
     let mut out: Vec<String> = Vec::with_capacity(split.len());
     let mut at = 0;
     while at < split.len() {
@@ -112,7 +113,7 @@ fn gather(split: &[&str]) -> Vec<String> {
         };
         at += taken;
         // `five thousand dollars (USD 5,000)` is one amount, `thirty (30)` one number.
-        if word.starts_with('@') && out.last().is_some_and(|last| last == word) || is_left_out(word) {
+        if word.starts_with('@') && out.last().is_some_and(|last| last == word) || is_stop_word(word) {
             continue;
         }
         out.push(word.to_owned());
@@ -120,7 +121,7 @@ fn gather(split: &[&str]) -> Vec<String> {
     out
 }
 
-/// What a number counts: money, a rate, or anything.
+/// Token and length of the unit after a number: money, a rate, or none.
 fn unit_after(rest: &[&str]) -> (&'static str, usize) {
     match rest {
         ["percent" | "pct", ..] => ("@percent", 1),
@@ -134,7 +135,7 @@ fn unit_after(rest: &[&str]) -> (&'static str, usize) {
     }
 }
 
-/// One spelling of what is spelled in two ways.
+/// Maps British to American spelling.
 fn american(word: &str) -> &str {
     match word {
         "licence" | "licences" => "license",
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_in_several_ways_is_one_word() {
+    fn spelling_variants_become_one_token() {
         let words = |text: &str| words(&plain(text)).join(" ");
         assert_eq!(words("within thirty (30) days' notice"), "within @n days notice");
         assert_eq!(words("one and one-half percent (1.5%) per month"), "@percent per month");
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_within_a_name_or_a_number_ends_no_sentence() {
+    fn a_point_in_a_name_or_a_number_does_not_end_a_sentence() {
         let text = "A Inc. pays 1.5% p.a. on it. Section 4.2 holds!";
         assert_eq!(sentences(text), ["A Inc. pays 1.5% p.a. on it.", "Section 4.2 holds!"]);
     }

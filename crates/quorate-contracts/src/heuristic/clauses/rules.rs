@@ -1,11 +1,11 @@
-//! What each of the 41 types of clauses sounds like, in the order of CUAD. How it is written: `grammar.rs`.
+//! Rules that detect the 41 types of clauses, in the order of CUAD. The syntax is described in `grammar.rs`.
 //!
-//! Written from how contracts are drafted, not from one file of phrasings: a concept in several words, a direction, and what
-//! sounds alike and is not it.
+//! Written from common drafting practice, not from one file of phrasings: a concept in several wordings, a direction, and
+//! exclusions for similar wording with another meaning.
 
 use crate::heuristic::grammar::Rule;
 
-/// A rule for each type that words can tell.
+/// A rule for each type that can be detected by wording.
 pub(crate) const RULES: &[Rule] = &[
     (
         "agreement_date",

@@ -1,8 +1,8 @@
-//! What is bad for the customer, as far as words can tell it. How it is written: `grammar.rs`.
+//! Rules that detect problems by wording. The syntax is described in `grammar.rs`.
 
 use crate::heuristic::grammar::Rule;
 
-/// A rule for each problem that stands in one paragraph and needs no figures.
+/// A rule for each problem that is contained in one paragraph and needs no comparison of figures.
 pub(crate) const SIGNS: &[Rule] = &[
     (
         "uncapped_customer_liability",

@@ -1,15 +1,15 @@
-//! How an issue is told: a sentence that says what the contract does and where, and what to ask for instead.
+//! Wording of issues: a sentence with the effect and the location, and the advice.
 
 use super::Issue;
 use crate::generator::Problem;
 
-/// What the contract does, in one sentence with its place.
+/// Describes the effect of an issue in one sentence with its location.
 pub(crate) fn tell(issue: &Issue, label: &str) -> String {
     let extent = issue.extent.as_str();
-    let or = |with: String, without: &str| if extent.is_empty() { without.to_owned() } else { with };
+    let if_extent = |with: String, without: &str| if extent.is_empty() { without.to_owned() } else { with };
     let does = match issue.problem {
         Problem::UncappedCustomerLiability => {
-            or("leaves the customer's indemnity outside of the cap on liability".into(), "leaves the customer's liability without a cap")
+            if_extent("leaves the customer's indemnity outside of the cap on liability".into(), "leaves the customer's liability without a cap")
         }
         Problem::TrivialVendorCap => format!("caps the vendor's liability at {extent}"),
         Problem::OneSidedIndemnity => "makes the customer alone indemnify; the vendor gives no indemnity anywhere".into(),
@@ -37,11 +37,11 @@ pub(crate) fn tell(issue: &Issue, label: &str) -> String {
         Problem::CustomerExclusivity => "binds the customer to buy from the vendor alone".into(),
         Problem::TrainingUse => "lets the vendor use the customer's data for its own products".into(),
         Problem::SlowBreachNotice => {
-            or(format!("lets the customer hear of a data breach only after {extent}"), "leaves it to the vendor whether the customer hears of a data breach")
+            if_extent(format!("lets the customer hear of a data breach only after {extent}"), "leaves it to the vendor whether the customer hears of a data breach")
         }
         Problem::FreeAssignment => "lets the vendor pass the agreement on without the customer's consent".into(),
         Problem::EarlyTerminationPenalty => {
-            or(format!("makes the customer pay {extent} of the remaining fees if it leaves early"), "makes the customer pay for the rest of the term if it leaves early")
+            if_extent(format!("makes the customer pay {extent} of the remaining fees if it leaves early"), "makes the customer pay for the rest of the term if it leaves early")
         }
         Problem::IntrusiveAudit => "lets the vendor inspect the customer as it likes or at the customer's cost".into(),
         Problem::NonrefundablePrepayment => "keeps what the customer has paid ahead, whatever happens".into(),
@@ -59,7 +59,7 @@ pub(crate) fn tell(issue: &Issue, label: &str) -> String {
     format!("{label} {does}.")
 }
 
-/// What to ask for instead.
+/// Recommended remedy.
 pub(crate) fn advice(problem: Problem) -> &'static str {
     match problem {
         Problem::UncappedCustomerLiability => "cap the customer's liability like the vendor's",
