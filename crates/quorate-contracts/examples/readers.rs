@@ -1,6 +1,6 @@
-//! Prints how well the readers of contracts read: `cargo run -p quorate-contracts --example readers -- seen 1 200`.
+//! Prints precision and recall of the contract readers: `cargo run -p quorate-contracts --example readers -- seen 1 200`.
 
-#![allow(clippy::print_stdout, reason = "this is what it is for")]
+#![allow(clippy::print_stdout, reason = "the example prints its results")]
 
 use quorate_contracts::Half;
 use quorate_contracts::measure::{self, Row};
@@ -8,18 +8,18 @@ use quorate_contracts::measure::{self, Row};
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let half = if arguments.get(1).is_some_and(|half| half == "unseen") { Half::Unseen } else { Half::Seen };
-    let number = |at: usize, or: u64| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(or);
+    let number = |at: usize, default: u64| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
     let seeds = number(2, 1)..=number(3, 200);
     println!("seeds {}..{} of {half:?}", seeds.start(), seeds.end());
     print("clause", &measure::clauses(seeds.clone(), half));
     print("issue", &measure::issues(seeds, half));
 }
 
-fn print(what: &str, rows: &[Row]) {
-    println!("\n{what:36} precision  recall  there");
+fn print(title: &str, rows: &[Row]) {
+    println!("\n{title:36} precision  recall  present");
     let total = measure::total(rows);
     for row in rows.iter().chain([&total]) {
-        let there = row.right + row.missed;
-        println!("{:36} {:9.2} {:7.2} {there:6}", row.name, row.precision(), row.recall());
+        let present = row.right + row.missed;
+        println!("{:36} {:9.2} {:7.2} {present:6}", row.name, row.precision(), row.recall());
     }
 }

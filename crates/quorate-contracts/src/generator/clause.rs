@@ -1,10 +1,10 @@
-//! The 41 types of clauses that the CUAD data set labels in contracts, and where each stands.
+//! The 41 types of clauses labelled in the CUAD data set, with their sections.
 
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
 
-/// A type of clause, named as CUAD names it.
+/// A type of clause, named as in CUAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clause {
@@ -97,11 +97,11 @@ struct Row {
     name: &'static str,
     title: &'static str,
     home: Home,
-    /// In how many of a hundred contracts of middling length it is wanted.
+    /// Percentage of medium-length contracts that contain it.
     percent: u32,
 }
 
-/// In the order of the variants; a test holds this.
+/// In the order of the variants; verified by a test.
 const ROWS: [Row; 41] = [
     row(Clause::DocumentName, "document_name", "Document Name", Home::Title, 100),
     row(Clause::Parties, "parties", "Parties", Home::Preamble, 100),
@@ -211,22 +211,22 @@ const fn row(clause: Clause, name: &'static str, title: &'static str, home: Home
 }
 
 impl Clause {
-    /// All 41, in the order of CUAD.
+    /// All 41 types, in the order of CUAD.
     pub fn all() -> impl Iterator<Item = Self> {
         ROWS.iter().map(|row| row.clause)
     }
 
-    /// As the data files write it: `cap_on_liability`.
+    /// Name in the data files: `cap_on_liability`.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// As CUAD writes it: `Cap On Liability`.
+    /// Name in CUAD: `Cap On Liability`.
     pub fn title(self) -> &'static str {
         self.row().title
     }
 
-    /// Where it stands.
+    /// Section of the contract that contains it.
     pub fn home(self) -> Home {
         self.row().home
     }
@@ -235,7 +235,7 @@ impl Clause {
         self.row().percent
     }
 
-    /// The clause without which this one makes no sense.
+    /// The clause that this one depends on.
     pub(super) fn needs(self) -> Option<Self> {
         match self {
             Self::NoticePeriodToTerminateRenewal => Some(Self::RenewalTerm),

@@ -1,4 +1,4 @@
-//! From a plan to a text, with the truth about every sentence in it.
+//! Writes the text of a plan and records the labels of every sentence.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,17 +20,17 @@ use super::truth::{
 };
 use super::value::Style;
 
-/// One sentence or two that will stand somewhere.
+/// A phrasing placed in a section.
 struct Item {
     home: Home,
     phrasing: &'static Phrasing,
-    /// What it is, if it is something. Near-misses and filler are nothing.
+    /// Label of the item; `None` for near-misses and filler.
     topic: Option<Topic>,
-    /// What it sounds like, if it is a near-miss.
+    /// Topics that a near-miss resembles.
     about: &'static [Topic],
 }
 
-/// Writes the contract of a seed.
+/// Composes the contract of a seed.
 pub(super) fn compose(seed: u64, half: Half) -> Contract {
     let plan = Plan::draw(seed);
     let facts = Facts::draw(seed);
@@ -40,8 +40,8 @@ pub(super) fn compose(seed: u64, half: Half) -> Contract {
     let mut wording = Wording::new(seed, half, &plan);
     wording.choose();
     let Wording { items, phrasings, mut draw, .. } = wording;
-    let mut page = Page::new(seed, half, &facts, style);
-    page.write_front(&items);
+    let mut writer = Writer::new(seed, half, &facts, style);
+    writer.write_front(&items);
     let mut number = 0;
     for home in &layout.homes {
         let section = in_order(&items, *home);
@@ -50,13 +50,13 @@ pub(super) fn compose(seed: u64, half: Half) -> Contract {
         }
         number += 1;
         let heading = draw.pick(&phrasings.headings[home]);
-        page.write_section(&layout, number, (*home, heading), &section);
+        writer.write_section(&layout, number, (*home, heading), &section);
     }
-    page.write_signatures();
-    page.finish(&plan, &layout)
+    writer.write_signatures();
+    writer.finish(&plan, &layout)
 }
 
-/// The items of one section. What builds on a clause comes after it: an exception after its rule.
+/// Items of one section. An item that depends on a clause comes after it: an exception after its rule.
 fn in_order(items: &[Item], home: Home) -> Vec<&Item> {
     let mut section: Vec<&Item> = items.iter().filter(|item| item.home == home).collect();
     section.sort_by_key(|item| match item.topic {
@@ -67,7 +67,7 @@ fn in_order(items: &[Item], home: Home) -> Vec<&Item> {
     section
 }
 
-/// The choice of words for a plan.
+/// Selection of phrasings for a plan.
 struct Wording<'a> {
     plan: &'a Plan,
     phrasings: &'static Phrasings,
@@ -95,13 +95,13 @@ impl<'a> Wording<'a> {
             }
         }
         for provision in &self.plan.provisions {
-            let phrasing = self.sound(&self.phrasings.provisions[provision]);
+            let phrasing = self.pick_compatible(&self.phrasings.provisions[provision]);
             self.push(provision.home(), phrasing, Topic::Provision(*provision));
         }
         for clause in &self.plan.clauses {
-            // The words for another clause may have said it already.
+            // The phrasing of another clause may already contain it.
             if !self.has(Topic::Clause(*clause)) {
-                let phrasing = self.sound(&self.phrasings.clauses[clause]);
+                let phrasing = self.pick_compatible(&self.phrasings.clauses[clause]);
                 self.push(clause.home(), phrasing, Topic::Clause(*clause));
             }
         }
@@ -110,8 +110,8 @@ impl<'a> Wording<'a> {
         self.draw.shuffle(&mut self.items);
     }
 
-    /// A phrasing that does not bring along what a problem stands in the place of.
-    fn sound(&mut self, of: &'static [Phrasing]) -> &'static Phrasing {
+    /// Picks a phrasing that does not contain a clause that a problem replaces.
+    fn pick_compatible(&mut self, of: &'static [Phrasing]) -> &'static Phrasing {
         let suits = |phrasing: &&Phrasing| !phrasing.holds.iter().any(|held| self.plan.bars(*held));
         let suitable: Vec<&'static Phrasing> = of.iter().filter(suits).collect();
         suitable[self.draw.below(suitable.len())]
@@ -155,7 +155,7 @@ impl<'a> Wording<'a> {
     }
 }
 
-/// About how many words a phrasing has; a fact counts as two.
+/// Approximate number of words of a phrasing; a fact counts as two.
 fn words_in(phrasing: &Phrasing) -> usize {
     let pieces = phrasing.text.pieces.iter();
     pieces
@@ -163,8 +163,8 @@ fn words_in(phrasing: &Phrasing) -> usize {
         .sum()
 }
 
-/// The text as it grows, and what is true of it.
-struct Page<'a> {
+/// The text written so far, with its labels.
+struct Writer<'a> {
     text: String,
     truth: Truth,
     stated: BTreeMap<Fact, Vec<Range<usize>>>,
@@ -172,7 +172,7 @@ struct Page<'a> {
     style: Style,
 }
 
-impl<'a> Page<'a> {
+impl<'a> Writer<'a> {
     fn new(seed: u64, half: Half, facts: &'a Facts, style: Style) -> Self {
         let activation = Activation {
             personal_data: false,
@@ -197,7 +197,7 @@ impl<'a> Page<'a> {
         Self { text: String::new(), truth, stated: BTreeMap::new(), facts, style }
     }
 
-    /// The title and the preamble, the name of the document first and the parties second.
+    /// Writes title and preamble: the name of the document first, the parties second.
     fn write_front(&mut self, items: &[Item]) {
         let mut front: Vec<&Item> =
             items.iter().filter(|item| matches!(item.home, Home::Title | Home::Preamble)).collect();
@@ -241,19 +241,19 @@ impl<'a> Page<'a> {
                 Piece::Fact(fact, form) => {
                     let begin = self.text.len();
                     self.text.push_str(&self.style.write(self.facts.of(*fact), *form));
-                    // A party is named in every other sentence; where it gets its name is enough.
-                    let places = self.stated.entry(*fact).or_default();
-                    if fact.kind() != Kind::Role || places.is_empty() {
-                        places.push(begin..self.text.len());
+                    // A party is named in every other sentence; its first mention is enough.
+                    let spans = self.stated.entry(*fact).or_default();
+                    if fact.kind() != Kind::Role || spans.is_empty() {
+                        spans.push(begin..self.text.len());
                     }
                 }
             }
         }
         let place = Place { start, end: self.text.len(), phrasing: item.phrasing.id.clone() };
-        self.note(item, place);
+        self.record(item, place);
     }
 
-    fn note(&mut self, item: &Item, place: Place) {
+    fn record(&mut self, item: &Item, place: Place) {
         for held in &item.phrasing.holds {
             self.truth.clauses.push(Present { what: *held, place: place.clone() });
         }

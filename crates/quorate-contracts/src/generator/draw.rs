@@ -1,12 +1,12 @@
-//! Chance that is the same for ever: SplitMix64, seeded by a number and a name.
+//! Deterministic random numbers: SplitMix64, seeded by a number and a name.
 
-/// A stream of draws. The same seed and name give the same draws on every machine and in every version.
+/// A random stream. The same seed and name give the same numbers on every machine and in every version.
 pub(super) struct Draw {
     state: u64,
 }
 
 impl Draw {
-    /// A stream of its own for each name, so that one more draw here does not change what is drawn there.
+    /// Creates a separate stream for each name, so that an additional draw in one does not affect the others.
     pub(super) fn new(seed: u64, name: &str) -> Self {
         let mut draw = Self { state: seed };
         for byte in name.bytes() {
@@ -23,22 +23,22 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`, which is not zero. The bias is below one in a thousand million for what is drawn here.
+    /// A number below `end`, which must not be zero. The modulo bias is below 10⁻⁹ for the ranges used here.
     pub(super) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 
-    /// A number from `least` to `most`, both included.
+    /// A number from `least` to `most`, inclusive.
     pub(super) fn between(&mut self, least: u32, most: u32) -> u32 {
         least + self.below((most - least + 1) as usize) as u32
     }
 
-    /// True in `percent` of a hundred draws.
+    /// Returns `true` with this probability in percent.
     pub(super) fn chance(&mut self, percent: u32) -> bool {
         self.between(1, 100) <= percent
     }
 
-    /// One of several; there is at least one.
+    /// One element of a non-empty slice.
     pub(super) fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len())]
     }
@@ -56,14 +56,14 @@ mod tests {
 
     /// The first outputs of SplitMix64 for the seed 1234567, as its authors published them.
     #[test]
-    fn the_draws_are_those_of_splitmix64() {
+    fn the_numbers_match_splitmix64() {
         let mut draw = Draw::new(1_234_567, "");
         assert_eq!(draw.next(), 6_457_827_717_110_365_317);
         assert_eq!(draw.next(), 3_203_168_211_198_807_973);
     }
 
     #[test]
-    fn each_name_has_a_stream_of_its_own() {
+    fn each_name_has_a_separate_stream() {
         assert_ne!(Draw::new(1, "facts").next(), Draw::new(1, "style").next());
         assert_ne!(Draw::new(1, "facts").next(), Draw::new(2, "facts").next());
     }

@@ -1,11 +1,11 @@
-//! The facts that a contract states, by the names that phrasings use for them: `{cap}`, `{effective_date:iso}`.
+//! Facts of a contract, with the names used in phrasings: `{cap}`, `{effective_date:iso}`.
 
 use serde::Serialize;
 
 /// A fact of a contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names say it, and the table below says of which kind each is")]
+#[allow(missing_docs, reason = "the names are self-explanatory; the table below lists their kinds")]
 pub enum Fact {
     Vendor,
     Customer,
@@ -65,7 +65,7 @@ pub enum Fact {
     RevenueShare,
 }
 
-/// What a fact is, and so in which forms it can be written.
+/// Kind of a fact, which determines the forms in which it can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A party in its role: "Supplier", or "the Supplier".
@@ -77,15 +77,15 @@ pub(super) enum Kind {
     Percent,
 }
 
-/// How a phrasing wants a fact written. Without a wish the style of the contract decides.
+/// Form requested by a phrasing. With `Plain`, the style of the contract decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Plain,
     /// `{Vendor}`: at the beginning of a sentence.
     Sentence,
-    /// `{VENDOR}`: among capitals.
+    /// `{VENDOR}`: in text in capitals.
     Upper,
-    /// `{vendor:term}`: the bare word, without an article.
+    /// `{vendor:term}`: without an article.
     Term,
     /// March 3, 2025.
     Long,
@@ -95,15 +95,15 @@ pub(super) enum Form {
     Iso,
     /// The 3rd day of March, 2025.
     Legal,
-    /// Digits only.
+    /// Digits.
     Figures,
-    /// Words only.
+    /// Words.
     Words,
-    /// Words, and digits in brackets.
+    /// Words, with digits in parentheses.
     Both,
 }
 
-/// In the order of the variants; a test holds this.
+/// In the order of the variants; verified by a test.
 const ROWS: [(Fact, &str, Kind); 56] = [
     (Fact::Vendor, "vendor", Kind::Role),
     (Fact::Customer, "customer", Kind::Role),
@@ -164,7 +164,7 @@ const ROWS: [(Fact, &str, Kind); 56] = [
 ];
 
 impl Fact {
-    /// As phrasings write it, without the braces.
+    /// Name in phrasings, without the braces.
     pub fn name(self) -> &'static str {
         ROWS[self as usize].1
     }
@@ -183,7 +183,7 @@ impl Fact {
 }
 
 impl Form {
-    /// The form that a phrasing asks for after the colon.
+    /// Parses the form after the colon of a placeholder.
     pub(super) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "term" => Self::Term,
@@ -198,7 +198,7 @@ impl Form {
         })
     }
 
-    /// Whether a fact of this kind can be written so.
+    /// Whether a fact of this kind can be written in this form.
     pub(super) fn suits(self, kind: Kind) -> bool {
         match self {
             Self::Plain => true,

@@ -1,13 +1,13 @@
-//! The facts of one contract: who, when, how much. All are made up.
+//! Values of the facts of one contract: parties, dates, amounts. All are fictitious.
 //!
-//! Facts of sound clauses keep within bounds and those of planted problems lie outside of them: at most 1.5 % a month for
-//! being late, at most 60 days' notice against a renewal, a minimum below the budget, and so on.
+//! Facts of unproblematic clauses stay within bounds and those of planted problems lie outside: at most 1.5 % late fee per
+//! month, at most 60 days' notice against a renewal, a minimum below the budget, and so on.
 
 use super::draw::Draw;
 use super::fact::Fact;
 use super::value::{Currency, Date, Value};
 
-/// A value for every fact. Whether the contract states it is another matter.
+/// A value for every fact, whether the contract states it or not.
 pub(super) struct Facts {
     values: Vec<Value>,
 }
@@ -242,7 +242,7 @@ impl Facts {
         money(Fact::AnnualFee, fee);
         money(Fact::Cap, cap);
         money(Fact::OtherCap, *draw.pick(&[cap / 2, cap * 2, cap * 3]));
-        // At most a month of the least fee.
+        // At most a month of the lowest fee.
         money(Fact::TrivialCap, *draw.pick(&[500, 1_000, 2_500, 5_000]));
         money(Fact::Budget, budget);
         money(Fact::Minimum, thousands(budget * u64::from(draw.between(40, 80)) / 100));

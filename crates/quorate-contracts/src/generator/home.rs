@@ -1,4 +1,4 @@
-//! The sections of a contract: where a phrasing stands.
+//! Sections of a contract.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,42 +6,42 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Home {
-    /// The first line. It has no heading.
+    /// The first line, without a heading.
     Title,
-    /// Who contracts, and when. It has no heading.
+    /// Parties and date, without a heading.
     Preamble,
-    /// What words mean.
+    /// Definitions.
     Definitions,
-    /// What is done.
+    /// Services.
     Services,
-    /// What is paid.
+    /// Fees and payment.
     Fees,
-    /// How long it lasts and how it ends.
+    /// Term and termination.
     Term,
-    /// Who owns and who may use what.
+    /// Ownership and licences.
     Ip,
-    /// What is kept secret.
+    /// Confidentiality.
     Confidentiality,
-    /// How data are handled.
+    /// Data protection.
     Data,
-    /// What is promised of the quality.
+    /// Warranties.
     Warranties,
-    /// Who steps in against claims of others.
+    /// Indemnities.
     Indemnity,
-    /// Who pays how much if something goes wrong.
+    /// Limitation of liability.
     Liability,
-    /// What is insured.
+    /// Insurance.
     Insurance,
-    /// What the parties must not do to each other.
+    /// Restrictive covenants.
     Covenants,
-    /// Everything else.
+    /// General provisions.
     General,
-    /// The commercial terms at the end.
+    /// Commercial terms at the end.
     Schedule,
 }
 
 impl Home {
-    /// The sections that have a heading, in the order of the textbook.
+    /// Sections that have a heading, in conventional order.
     pub const HEADED: [Self; 14] = [
         Self::Definitions,
         Self::Services,

@@ -1,10 +1,10 @@
-//! How a contract looks: numbers, titles, the order of sections, the width of lines.
+//! Layout of a contract: numbering, titles, order of sections, line width.
 
 use super::draw::Draw;
 use super::home::Home;
 use super::numerals::roman;
 
-/// How sections and what is in them are numbered.
+/// Numbering of sections and clauses.
 #[derive(Clone, Copy, Debug)]
 enum Numbering {
     /// 4. HEADING, 4.2
@@ -19,7 +19,7 @@ enum Numbering {
     Bare,
 }
 
-/// Whether clauses have titles of their own.
+/// Format of clause titles.
 #[derive(Clone, Copy, Debug)]
 enum Titles {
     None,
@@ -29,13 +29,13 @@ enum Titles {
     Colon,
 }
 
-/// The look of one contract.
+/// Layout of one contract.
 pub(super) struct Layout {
     numbering: Numbering,
     titles: Titles,
-    /// The sections in their order.
+    /// Sections in order.
     pub(super) homes: Vec<Home>,
-    /// After how many characters a line is broken.
+    /// Line width in characters; `None` for unwrapped text.
     width: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Layout {
         }
     }
 
-    /// What stands in front of a clause: its number and its title.
+    /// Number and title in front of a clause.
     pub(super) fn lead(&self, section: usize, index: usize, home: Home, title: Option<&str>) -> String {
         let number = match (self.numbering, home) {
             (Numbering::Bare, _) => String::new(),
@@ -78,11 +78,11 @@ impl Layout {
         }
     }
 
-    /// Breaks long lines. A space becomes the end of a line, so no place in the text moves.
+    /// Wraps long lines. Spaces are replaced by line breaks, so byte offsets do not change.
     pub(super) fn wrap(&self, text: String) -> String {
         let Some(width) = self.width else { return text };
         let mut bytes = text.clone().into_bytes();
-        // Characters since the line began, and where its last space is, with the characters up to it.
+        // Column of the current line, and offset and column of its last space.
         let (mut column, mut space) = (0, None);
         for (at, char) in text.char_indices() {
             match char {
@@ -97,12 +97,12 @@ impl Layout {
                 (column, space) = (column - before, None);
             }
         }
-        // Only spaces were replaced, by another character of one byte.
+        // Only ASCII spaces were replaced by line breaks, so the text stays valid UTF-8.
         String::from_utf8(bytes).unwrap_or_default()
     }
 }
 
-/// Most contracts begin with definitions, and all end with general matters and the schedule.
+/// Draws the order of sections: usually starting with definitions, always ending with general provisions and the schedule.
 fn draw_order(draw: &mut Draw) -> Vec<Home> {
     let ends = [Home::Definitions, Home::Services, Home::General, Home::Schedule];
     let mut middle: Vec<Home> = Home::HEADED.into_iter().filter(|home| !ends.contains(home)).collect();
@@ -115,7 +115,7 @@ fn draw_order(draw: &mut Draw) -> Vec<Home> {
     homes
 }
 
-/// a to z, then aa, bb and so on.
+/// Letters for list items: a to z, then aa, bb and so on.
 fn letters(index: usize) -> String {
     let letter = char::from(b'a' + (index % 26) as u8);
     letter.to_string().repeat(index / 26 + 1)
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_broken_at_spaces_and_nothing_moves() {
+    fn lines_are_wrapped_at_spaces_and_offsets_stay_the_same() {
         let text = "The quick — brown fox jumps over\nthe lazy dog".to_owned();
         let wrapped = layout(Some(12)).wrap(text.clone());
         assert_eq!(wrapped, "The quick —\nbrown fox\njumps over\nthe lazy dog");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_titles_stand_in_front() {
+    fn clauses_start_with_number_and_title() {
         let layout = layout(None);
         assert_eq!(layout.heading(4, Home::Fees, "Money"), "ARTICLE IV\nMONEY");
         assert_eq!(layout.lead(4, 1, Home::Fees, Some("Price")), "Section 4.02. Price: ");

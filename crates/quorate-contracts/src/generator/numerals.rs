@@ -1,4 +1,4 @@
-//! Numbers in words and in figures.
+//! Formats numbers in words and in digits.
 
 pub(crate) const SMALL: [&str; 20] = [
     "zero",
@@ -25,7 +25,7 @@ pub(crate) const SMALL: [&str; 20] = [
 pub(crate) const TENS: [&str; 10] =
     ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
 
-/// `forty-five`, `one hundred twenty`, `two million five hundred thousand`.
+/// Spells out a number: `forty-five`, `one hundred twenty`, `two million five hundred thousand`.
 pub(super) fn in_words(number: u64) -> String {
     let join = |count: u64, unit: &str, rest: u64| match rest {
         0 => format!("{} {unit}", in_words(count)),
@@ -41,7 +41,7 @@ pub(super) fn in_words(number: u64) -> String {
     }
 }
 
-/// `1,250,000`.
+/// Formats a number with thousands separators: `1,250,000`.
 pub(super) fn in_figures(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -54,7 +54,7 @@ pub(super) fn in_figures(number: u64) -> String {
     grouped
 }
 
-/// `3rd`, `11th`, `21st`.
+/// Formats an ordinal: `3rd`, `11th`, `21st`.
 pub(super) fn ordinal(number: u32) -> String {
     let ending = match (number % 10, number % 100) {
         (_, 11..=13) => "th",
@@ -66,7 +66,7 @@ pub(super) fn ordinal(number: u32) -> String {
     format!("{number}{ending}")
 }
 
-/// `XIV`.
+/// Formats a Roman numeral: `XIV`.
 pub(super) fn roman(mut number: usize) -> String {
     let mut letters = String::new();
     for (value, letter) in [(10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I")] {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_as_people_write_them() {
+    fn numbers_are_formatted_in_words_and_digits() {
         for (number, words, figures) in [
             (0, "zero", "0"),
             (14, "fourteen", "14"),

@@ -1,4 +1,4 @@
-//! The two data files of phrasings, read strictly: a file that would make a wrong contract is refused.
+//! The two data files of phrasings, parsed strictly: a file that would produce an incorrect contract is rejected.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,45 +13,45 @@ use super::problem::Problem;
 use super::provision::Provision;
 use super::template::Template;
 
-/// Which half of the phrasings a contract is made of.
+/// Set of phrasings that a contract is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Half {
-    /// Those that whoever writes a reader may look at.
+    /// Phrasings that authors of a reader may look at.
     Seen,
-    /// Those that were committed before the first reader, and that its authors do not look at.
+    /// Held-out phrasings, committed before the first reader; its authors must not look at them.
     Unseen,
 }
 
-/// How many phrasings each clause and each problem has at least.
+/// Minimum number of phrasings of each clause and each problem.
 pub(super) const PHRASINGS_MIN: usize = 3;
 
-/// How many phrasings each provision has at least.
+/// Minimum number of phrasings of each provision.
 const PROVISIONS_MIN: usize = 2;
 
-/// One way to say something.
+/// One wording of a topic.
 #[derive(Clone, Debug)]
 pub(super) struct Phrasing {
-    /// Where it is in its file: `clauses.governing_law[1]`.
+    /// Position in the file: `clauses.governing_law[1]`.
     pub(super) id: String,
     pub(super) title: Option<String>,
     pub(super) text: Template,
-    /// What else the same words are.
+    /// Further clauses that the same words contain.
     pub(super) holds: Vec<Clause>,
-    /// The place in the schedule that contradicts it.
+    /// The contradicting phrasing in the schedule.
     pub(super) second: Option<Box<Phrasing>>,
 }
 
-/// Something that stands in a section and is no clause: filler, or a near-miss.
+/// A text without a label: filler, or a near-miss.
 #[derive(Clone, Debug)]
 pub(super) struct Aside {
     pub(super) home: Home,
-    /// What it sounds like. It is written only where none of these is. Filler sounds like nothing.
+    /// Topics that it resembles; it is used only in contracts without them. Empty for filler.
     pub(super) about: Vec<Topic>,
     pub(super) phrasing: Phrasing,
 }
 
-/// What can be in a contract or not.
+/// A topic that a contract can contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Topic {
@@ -63,7 +63,7 @@ pub enum Topic {
     Problem(Problem),
 }
 
-/// All phrasings of one half.
+/// All phrasings of one set.
 #[derive(Clone, Debug)]
 pub(super) struct Phrasings {
     pub(super) headings: BTreeMap<Home, Vec<String>>,
@@ -77,7 +77,7 @@ pub(super) struct Phrasings {
 static SEEN: LazyLock<Phrasings> = LazyLock::new(|| built_in("seen.yaml", include_str!("seen.yaml")));
 static UNSEEN: LazyLock<Phrasings> = LazyLock::new(|| built_in("unseen.yaml", include_str!("unseen.yaml")));
 
-/// The files are part of the binary, and a test reads both: this does not fail in the product.
+/// Parses an embedded file. A test parses both, so this cannot fail at run time.
 fn built_in(file: &str, text: &str) -> Phrasings {
     Phrasings::read(file, text).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -92,10 +92,10 @@ impl Half {
 }
 
 impl Phrasings {
-    /// Reads a file of phrasings.
+    /// Parses a file of phrasings.
     ///
     /// # Errors
-    /// The file, the line and what is wrong there. The form of the file is described in `generator.rs`.
+    /// The file, the line and the problem. The format is described in `generator.rs`.
     pub(super) fn read(file: &str, text: &str) -> Result<Self, String> {
         let read: FileIn = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
             let line = error.location().map_or(1, |location| location.line());
@@ -129,27 +129,27 @@ impl Phrasings {
         }
         for problem in Problem::all() {
             let phrasings = self.problems.get(&problem).map_or(&[][..], Vec::as_slice);
-            let wanted = if problem.is_absence() { 0 } else { PHRASINGS_MIN };
-            reading.enough(problem.name(), phrasings.len(), wanted)?;
+            let required = if problem.is_absence() { 0 } else { PHRASINGS_MIN };
+            reading.enough(problem.name(), phrasings.len(), required)?;
             if phrasings.iter().any(|phrasing| phrasing.second.is_some() != problem.is_contradiction()) {
                 let why =
-                    "needs a `second` place in each phrasing if it is a contradiction, and none otherwise";
+                    "needs a `second` phrasing in each entry if it is a contradiction, and none otherwise";
                 return Err(format!("{}: {} {why}", reading.file, problem.name()));
             }
         }
         self.check_alone(reading)?;
-        let told = self.clauses.values().flatten().chain(self.provisions.values().flatten());
-        match told.chain(self.filler.iter().map(|aside| &aside.phrasing)).find(|one| one.second.is_some()) {
-            Some(one) => Err(format!("{}: {}: only a problem has a `second` place", reading.file, one.id)),
+        let unpaired = self.clauses.values().flatten().chain(self.provisions.values().flatten());
+        match unpaired.chain(self.filler.iter().map(|aside| &aside.phrasing)).find(|one| one.second.is_some()) {
+            Some(one) => Err(format!("{}: {}: only a problem can have a `second` phrasing", reading.file, one.id)),
             None => Ok(()),
         }
     }
 
-    /// Whatever else a contract must not have, there is a way to say this one thing alone.
+    /// Checks that each clause and provision has a phrasing that contains nothing else, for contracts that must not contain more.
     fn check_alone(&self, reading: &Reading<'_>) -> Result<(), String> {
         for list in self.clauses.values().chain(self.provisions.values()) {
             if let (Some(first), true) = (list.first(), list.iter().all(|one| !one.holds.is_empty())) {
-                let why = "needs a phrasing among its fellows that holds nothing else";
+                let why = "needs at least one alternative phrasing with empty `holds`";
                 return Err(format!("{}: {} {why}", reading.file, first.id));
             }
         }
@@ -198,9 +198,9 @@ impl Reading<'_> {
         Ok(Phrasing { id, title: one.title, text, holds: one.holds, second: second.transpose()? })
     }
 
-    fn enough(&self, what: &str, count: usize, wanted: usize) -> Result<(), String> {
-        if count < wanted {
-            let why = format!("has {count} phrasings, and needs {wanted} or more");
+    fn enough(&self, what: &str, count: usize, required: usize) -> Result<(), String> {
+        if count < required {
+            let why = format!("has {count} phrasings, needs at least {required}");
             return Err(format!("{}: {what} {why}", self.file));
         }
         Ok(())

@@ -1,7 +1,7 @@
-//! What will be in a contract: its problems first, then sound clauses and provisions around them.
+//! Plan of a contract: its problems first, then unproblematic clauses and provisions.
 //!
-//! The plan of a seed is the same for both halves of the phrasings, so that a reader can be compared on the same case in
-//! words that its authors have seen and in words that they have not.
+//! The plan of a seed is the same for both sets of phrasings, so that a reader can be compared on the same case in phrasings
+//! that its authors have seen and in phrasings that they have not.
 
 use super::clause::Clause;
 use super::draw::Draw;
@@ -10,18 +10,18 @@ use super::problem::{Problem, Severity};
 use super::provision::Provision;
 use super::truth::{Recommendation, risk_score};
 
-/// What a contract will say, not yet in which words.
+/// Content of a contract, without the wording.
 pub(super) struct Plan {
     pub(super) problems: Vec<Problem>,
     pub(super) clauses: Vec<Clause>,
     pub(super) provisions: Vec<Provision>,
-    /// How many near-misses it has, if so many suit it.
+    /// Maximum number of near-misses.
     pub(super) near_misses: usize,
-    /// How many words it has at least, as far as there is filler.
+    /// Minimum number of words, as far as filler is available.
     pub(super) words: usize,
 }
 
-/// How long a contract is: how likely its clauses are, and how many words it has at least. A page has 450 words.
+/// Sizes of contracts: density of clauses in percent, and range of the minimum number of words. A page has 450 words.
 const SIZES: [(u32, [u32; 2]); 4] =
     [(60, [1_400, 1_800]), (100, [1_800, 2_500]), (160, [2_500, 3_400]), (240, [3_000, 4_200])];
 
@@ -38,7 +38,7 @@ impl Plan {
         plan
     }
 
-    /// Whether a planted problem stands in its place.
+    /// Whether a planted problem replaces the clause.
     pub(super) fn bars(&self, clause: Clause) -> bool {
         self.problems.iter().any(|problem| problem.replaces_clause(clause))
     }
@@ -46,11 +46,11 @@ impl Plan {
     fn draw_clauses(&mut self, draw: &mut Draw, density: u32) {
         let has_ip = draw.chance(80);
         for clause in Clause::all() {
-            // What every contract has does not depend on its length.
+            // Mandatory clauses do not depend on the length.
             let percent = clause.percent();
             let percent = if percent == 100 { 100 } else { (percent * density / 100).min(95) };
-            let wanted = draw.chance(percent) && (has_ip || clause.home() != Home::Ip);
-            if wanted && !self.bars(clause) {
+            let selected = draw.chance(percent) && (has_ip || clause.home() != Home::Ip);
+            if selected && !self.bars(clause) {
                 self.clauses.push(clause);
             }
         }
@@ -60,7 +60,7 @@ impl Plan {
                 self.clauses.push(needed);
             }
         }
-        // A licence without limits beside a limit of use would be a contradiction that nobody planted.
+        // An unlimited licence together with a usage limit would be an unplanned contradiction.
         if self.clauses.contains(&Clause::UnlimitedLicense) {
             self.clauses.retain(|clause| *clause != Clause::VolumeRestriction);
         }
@@ -69,25 +69,25 @@ impl Plan {
 
     fn draw_provisions(&mut self, draw: &mut Draw) {
         for provision in Provision::ALL {
-            let wanted = draw.chance(provision.percent());
+            let selected = draw.chance(provision.percent());
             let needed = self.problems.iter().any(|problem| problem.needs() == Some(provision));
             let barred = self.problems.iter().any(|problem| problem.replaces_provision(provision));
-            // Without data of Europeans there is nothing to say about their transfer.
+            // Without data of Europeans, terms about their transfer are pointless.
             let idle = provision == Provision::TransferTerms && !self.provisions.contains(&Provision::EuData);
-            if (wanted || needed) && !barred && !idle {
+            if (selected || needed) && !barred && !idle {
                 self.provisions.push(provision);
             }
         }
     }
 }
 
-/// One recommendation is as likely as the other; the problems are those that lead to it.
+/// Draws a recommendation, each equally likely, and problems that lead to it.
 fn draw_problems(draw: &mut Draw) -> Vec<Problem> {
     let scores = draw.pick(&Recommendation::ALL).scores();
     let target = draw.between(scores.start, scores.end - 1);
     let mut all: Vec<Problem> = Problem::all().collect();
     draw.shuffle(&mut all);
-    // Critical problems are few in kind: without this most contracts that are bad would be so by many small ones.
+    // Critical problems are rare: without this, most bad contracts would have only many small problems.
     let critical = all.iter().position(|problem| problem.severity() == Severity::Critical);
     if let (true, Some(critical)) = (draw.chance(60), critical) {
         all.swap(0, critical);

@@ -1,4 +1,4 @@
-//! The problems that can be planted in a contract, seen from the customer's side.
+//! Problems that can be planted in a contract, from the customer's perspective.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,17 +6,17 @@ use super::clause::Clause;
 use super::home::Home;
 use super::provision::Provision;
 
-/// How bad a problem is for the customer.
+/// Severity of a problem for the customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// A nuisance.
     Low,
-    /// Worth a sentence in the next draft.
+    /// Worth a comment in the next draft.
     Medium,
     /// Worth a negotiation.
     High,
-    /// Worth walking away for, if another comes with it.
+    /// A reason not to sign, in combination with another.
     Critical,
 }
 
@@ -24,71 +24,71 @@ pub enum Severity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Problem {
-    /// The customer pays without limit, the vendor does not.
+    /// The customer's liability is unlimited, the vendor's is not.
     UncappedCustomerLiability,
-    /// The vendor pays next to nothing: at most a month of fees.
+    /// The vendor's liability is capped at a month of fees or less.
     TrivialVendorCap,
-    /// Only the customer indemnifies, also for the vendor's faults.
+    /// Only the customer indemnifies, even for the vendor's faults.
     OneSidedIndemnity,
-    /// It renews by itself, and notice is due 90 days or more ahead.
+    /// Automatic renewal with a notice period of 90 days or more.
     LongRenewalNotice,
-    /// The vendor becomes owner of the results and of the customer's data.
+    /// The vendor owns the results and the customer's data.
     IpToVendor,
-    /// Personal data of people in the European Union, and no terms of processing.
+    /// Personal data of people in the European Union without processing terms.
     MissingDataProcessing,
-    /// Such data go to a third country without safeguards.
+    /// Transfer of such data to a third country without safeguards.
     MissingTransferTerms,
     /// Health information of patients without a business associate agreement.
     PhiWithoutBaa,
     /// The vendor may sell personal information of Californians.
     CcpaSale,
-    /// More than 1.5 % a month on what is overdue.
+    /// A late fee of more than 1.5 % per month.
     ExcessiveLateFee,
     /// Body and schedule give different payment terms.
     PaymentConflict,
     /// Body and schedule give different caps on liability.
     CapConflict,
-    /// The customer must buy for more than it may spend.
+    /// The minimum purchase exceeds the budget.
     MinimumOverBudget,
-    /// The vendor raises prices as it likes.
+    /// The vendor may raise prices without limit.
     UnlimitedPriceIncrease,
-    /// The vendor may leave at any time, the customer may not.
+    /// The vendor may terminate at any time, the customer may not.
     TerminationAsymmetry,
-    /// Body and schedule choose different laws.
+    /// Body and schedule choose different governing laws.
     GoverningLawMismatch,
-    /// Nobody has to keep anything secret.
+    /// No confidentiality obligation.
     MissingConfidentiality,
-    /// The vendor changes the agreement alone.
+    /// The vendor may amend the agreement alone.
     UnilateralAmendment,
-    /// Nothing is promised of the quality.
+    /// No warranty of quality.
     NoWarranty,
     /// The customer must not compete with the vendor.
     CustomerNoncompete,
-    /// The customer must buy from the vendor alone.
+    /// The customer must buy from the vendor only.
     CustomerExclusivity,
-    /// The vendor exploits the customer's data for itself.
+    /// The vendor may use the customer's data for its own purposes.
     TrainingUse,
-    /// The customer hears of a breach after 30 days or more, or never.
+    /// Notice of a breach after 30 days or more, or none.
     SlowBreachNotice,
-    /// The vendor may pass the agreement to anybody.
+    /// The vendor may assign the agreement to anyone.
     FreeAssignment,
-    /// Leaving early costs the customer the rest of the term.
+    /// Early termination costs the customer the fees of the remaining term.
     EarlyTerminationPenalty,
-    /// The vendor searches the customer as it likes, at the customer's cost.
+    /// Unrestricted audits of the customer at the customer's cost.
     IntrusiveAudit,
-    /// Money paid ahead is lost whatever happens.
+    /// Prepayments are not refunded under any circumstances.
     NonrefundablePrepayment,
-    /// The customer's claims end after 30 days or less.
+    /// Claims of the customer expire after 30 days or less.
     ShortClaimPeriod,
-    /// The vendor advertises with the customer's name.
+    /// The vendor may use the customer's name for publicity.
     PublicityWithoutConsent,
-    /// The vendor stops the services without notice.
+    /// The vendor may suspend the services without notice.
     SuspensionWithoutNotice,
-    /// The customer pays any expense.
+    /// The customer pays expenses without limit.
     UnboundedExpenses,
-    /// Body and schedule give different ends.
+    /// Body and schedule give different end dates.
     TermConflict,
-    /// Silence for a few days is acceptance.
+    /// Silence for a few days counts as acceptance.
     DeemedAcceptance,
 }
 
@@ -97,11 +97,11 @@ struct Row {
     name: &'static str,
     severity: Severity,
     home: Home,
-    /// What it stands in the place of: not in the same contract.
+    /// Topics that it replaces: they must not be in the same contract.
     instead_of: (&'static [Clause], &'static [Provision]),
 }
 
-/// In the order of the variants; a test holds this.
+/// In the order of the variants; verified by a test.
 const ROWS: [Row; 33] = [
     Row {
         problem: Problem::UncappedCustomerLiability,
@@ -337,32 +337,32 @@ const ROWS: [Row; 33] = [
 ];
 
 impl Problem {
-    /// All of them.
+    /// All problems.
     pub fn all() -> impl Iterator<Item = Self> {
         ROWS.iter().map(|row| row.problem)
     }
 
-    /// As the data files write it.
+    /// Name in the data files.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// How bad it is.
+    /// Severity of the problem.
     pub fn severity(self) -> Severity {
         self.row().severity
     }
 
-    /// Where it stands.
+    /// Section of the contract that contains it.
     pub fn home(self) -> Home {
         self.row().home
     }
 
-    /// Whether it is planted by leaving something out, so that it has no phrasing.
+    /// Whether it is planted by omission, so that it has no phrasing.
     pub fn is_absence(self) -> bool {
         self == Self::MissingConfidentiality
     }
 
-    /// Whether it needs two places that contradict each other.
+    /// Whether it consists of two contradicting phrasings.
     pub fn is_contradiction(self) -> bool {
         matches!(
             self,
@@ -382,14 +382,14 @@ impl Problem {
         self.row().instead_of.1.contains(&provision)
     }
 
-    /// Whether both stand in the place of the same thing, and so cannot be planted together.
+    /// Whether both problems replace the same topic and so cannot be planted together.
     pub(super) fn excludes(self, other: Self) -> bool {
         let (clauses, provisions) = self.row().instead_of;
         clauses.iter().any(|clause| other.replaces_clause(*clause))
             || provisions.iter().any(|provision| other.replaces_provision(*provision))
     }
 
-    /// The provision without which it makes no sense.
+    /// The provision that this problem depends on.
     pub(super) fn needs(self) -> Option<Provision> {
         (self == Self::MissingTransferTerms).then_some(Provision::EuData)
     }

@@ -1,44 +1,44 @@
-//! What a review looks for beside the types of CUAD: provisions as they should be.
+//! Provisions that a review checks in addition to the types of CUAD, as they should be.
 
 use serde::{Deserialize, Serialize};
 
 use super::home::Home;
 
-/// A provision as it should be. Where it is left out or turned round, that is a [`super::Problem`].
+/// A provision as it should be. If it is missing or reversed, that is a [`super::Problem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Provision {
-    /// What is done for the customer.
+    /// The services for the customer.
     Services,
-    /// When invoices are due, and the yearly fee.
+    /// Due dates of invoices, and the annual fee.
     PaymentTerms,
-    /// Interest on what is overdue, within bounds.
+    /// Interest on overdue amounts, within bounds.
     LateFee,
-    /// Both sides keep secrets.
+    /// Mutual confidentiality.
     Confidentiality,
-    /// Each side steps in for the other.
+    /// Mutual indemnity.
     Indemnity,
-    /// Personal data of people in the European Union, with the terms that Article 28 of the GDPR asks for.
+    /// Personal data of people in the European Union, with the terms required by Article 28 GDPR.
     EuData,
-    /// What holds when such data leave the European Economic Area.
+    /// Safeguards for transfers of such data outside the European Economic Area.
     TransferTerms,
-    /// Personal information of Californians, with the terms of a service provider under the CCPA.
+    /// Personal information of Californians, with service provider terms under the CCPA.
     CaliforniaData,
     /// Health information under a business associate agreement.
     HealthData,
-    /// The customer hears of a breach within hours.
+    /// Notice of a breach within hours.
     BreachNotice,
     /// The customer owns its data.
     CustomerData,
     /// Changes need both signatures.
     Amendment,
-    /// Services are done with skill.
+    /// Professional performance is warranted.
     Warranty,
-    /// Either side may end it after a material breach.
+    /// Either party may terminate after a material breach.
     TerminationForCause,
-    /// What the customer may spend in a year.
+    /// Annual budget of the customer.
     Budget,
-    /// The customer tests, then accepts in writing.
+    /// Acceptance in writing after a test.
     Acceptance,
     /// Expenses within bounds.
     Expenses,
@@ -49,7 +49,7 @@ pub enum Provision {
 }
 
 impl Provision {
-    /// All of them.
+    /// All provisions.
     pub const ALL: [Self; 19] = [
         Self::Services,
         Self::PaymentTerms,
@@ -72,17 +72,17 @@ impl Provision {
         Self::Suspension,
     ];
 
-    /// As the data files write it.
+    /// Name in the data files.
     pub fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// Where it stands.
+    /// Section of the contract that contains it.
     pub fn home(self) -> Home {
         self.row().1
     }
 
-    /// In how many of a hundred contracts it is wanted.
+    /// Percentage of contracts that contain it.
     pub(super) fn percent(self) -> u32 {
         self.row().2
     }

@@ -1,4 +1,4 @@
-//! The text of a phrasing, taken apart: words, and facts to be filled in.
+//! Parsed text of a phrasing: literal words and placeholders for facts.
 
 use super::fact::{Fact, Form};
 
@@ -9,24 +9,24 @@ pub(super) enum Piece {
     Fact(Fact, Form),
 }
 
-/// A phrasing taken apart.
+/// A parsed phrasing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template {
     pub(super) pieces: Vec<Piece>,
 }
 
 impl Template {
-    /// Takes a text apart, or says what is wrong with it.
+    /// Parses a text; the error describes the problem.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() || text.trim() != text {
-            return Err("a text that is empty, or begins or ends with a space".to_owned());
+            return Err("the text is empty, or has leading or trailing whitespace".to_owned());
         }
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some(open) = rest.find(['{', '}']) {
             let (before, after) = rest.split_at(open);
             let closed = after.strip_prefix('{').and_then(|inside| inside.split_once('}'));
-            let (inside, left) = closed.ok_or("a brace without its other half")?;
+            let (inside, left) = closed.ok_or("unbalanced brace")?;
             if !before.is_empty() {
                 pieces.push(Piece::Words(before.to_owned()));
             }
@@ -41,26 +41,26 @@ impl Template {
 }
 
 fn placeholder(inside: &str) -> Result<Piece, String> {
-    let (name, wish) = match inside.split_once(':') {
-        Some((name, wish)) => (name, Some(wish)),
+    let (name, form) = match inside.split_once(':') {
+        Some((name, form)) => (name, Some(form)),
         None => (inside, None),
     };
-    let fact = Fact::named(&name.to_lowercase()).ok_or_else(|| format!("`{{{name}}}` is no fact"))?;
+    let fact = Fact::named(&name.to_lowercase()).ok_or_else(|| format!("unknown fact `{{{name}}}`"))?;
     let case = match name.chars().next() {
         _ if name == fact.name() => Form::Plain,
         Some(first) if first.is_uppercase() && name[1..] == fact.name()[1..] => Form::Sentence,
         _ if name == fact.name().to_uppercase() => Form::Upper,
-        _ => return Err(format!("`{{{name}}}` is neither small, nor capitalised, nor in capitals")),
+        _ => return Err(format!("`{{{name}}}` must be lower case, capitalised or upper case")),
     };
-    let form = match wish {
+    let form = match form {
         None => case,
-        Some(wish) if case == Form::Plain => {
-            Form::named(wish).ok_or_else(|| format!("`{wish}` is no form of a fact"))?
+        Some(form) if case == Form::Plain => {
+            Form::named(form).ok_or_else(|| format!("unknown form `{form}`"))?
         }
-        Some(_) => return Err(format!("`{{{inside}}}` asks for two forms at once")),
+        Some(_) => return Err(format!("`{{{inside}}}` specifies two forms")),
     };
     if !form.suits(fact.kind()) {
-        return Err(format!("`{{{inside}}}`: this fact cannot be written so"));
+        return Err(format!("`{{{inside}}}`: this form does not apply to this fact"));
     }
     Ok(Piece::Fact(fact, form))
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_comes_apart_into_words_and_facts() {
+    fn a_text_is_split_into_words_and_facts() {
         let template = Template::parse("{Customer} pays {cap:figures} on {effective_date}.").unwrap();
         let words = |text: &str| Piece::Words(text.to_owned());
         assert_eq!(
@@ -87,17 +87,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_fact_or_no_form_of_it_is_refused() {
+    fn unknown_facts_and_forms_are_rejected() {
         for (text, why) in [
-            ("pays {capp}", "is no fact"),
-            ("pays {cap:loud}", "is no form"),
-            ("pays {cap:iso}", "cannot be written so"),
-            ("pays {Cap}", "cannot be written so"),
+            ("pays {capp}", "unknown fact"),
+            ("pays {cap:loud}", "unknown form"),
+            ("pays {cap:iso}", "does not apply"),
+            ("pays {Cap}", "does not apply"),
             ("{CUSTOMER:term}", "two forms"),
-            ("{cuStomer} pays", "neither small"),
-            ("pays {cap", "without its other half"),
-            ("pays cap}", "without its other half"),
-            (" pays", "begins or ends"),
+            ("{cuStomer} pays", "must be lower case"),
+            ("pays {cap", "unbalanced brace"),
+            ("pays cap}", "unbalanced brace"),
+            (" pays", "leading or trailing"),
         ] {
             let refused = Template::parse(text).unwrap_err();
             assert!(refused.contains(why), "{text}: {refused}");

@@ -1,4 +1,4 @@
-//! What every generated contract keeps.
+//! Invariants of generated contracts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use super::phrasing::{Phrasing, Phrasings};
 use super::template::Piece;
 use super::*;
 
-/// For what holds over many contracts.
+/// Number of seeds for statistical properties.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=200;
-/// For what holds in each.
+/// Number of seeds for properties of each contract.
 const FEW: std::ops::RangeInclusive<u64> = 1..=60;
 
 fn both() -> impl Iterator<Item = Contract> {
@@ -30,14 +30,14 @@ fn places(truth: &Truth) -> impl Iterator<Item = &Place> {
 
 fn by_id(phrasings: &Phrasings) -> BTreeMap<&str, &Phrasing> {
     let lists = phrasings.clauses.values().chain(phrasings.provisions.values());
-    let told = lists.chain(phrasings.problems.values()).flatten();
-    let told = told.chain(phrasings.near_misses.iter().map(|aside| &aside.phrasing));
-    told.flat_map(|one| std::iter::once(one).chain(one.second.as_deref()))
+    let labelled = lists.chain(phrasings.problems.values()).flatten();
+    let labelled = labelled.chain(phrasings.near_misses.iter().map(|aside| &aside.phrasing));
+    labelled.flat_map(|one| std::iter::once(one).chain(one.second.as_deref()))
         .map(|one| (one.id.as_str(), one))
         .collect()
 }
 
-/// The words of the phrasing stand in the place one after the other, from its first byte to its last.
+/// Whether the words of a phrasing occur in a span in order, from its first byte to its last.
 fn holds(place: &str, phrasing: &Phrasing) -> bool {
     let place = place.replace('\n', " ");
     let mut rest = place.as_str();
@@ -55,7 +55,7 @@ fn holds(place: &str, phrasing: &Phrasing) -> bool {
 }
 
 #[test]
-fn every_place_of_the_truth_holds_its_phrasing() {
+fn every_span_contains_its_phrasing() {
     for contract in both() {
         let known = by_id(contract.truth.half.phrasings());
         for place in places(&contract.truth) {
@@ -66,7 +66,7 @@ fn every_place_of_the_truth_holds_its_phrasing() {
 }
 
 #[test]
-fn every_stated_fact_stands_where_the_truth_says() {
+fn every_stated_fact_is_in_its_spans() {
     for contract in both() {
         for stated in &contract.truth.facts {
             for place in &stated.places {
@@ -86,9 +86,9 @@ fn every_stated_fact_stands_where_the_truth_says() {
     }
 }
 
-/// Who reports something that a near-miss sounds like must be wrong.
+/// Reporting a topic that a near-miss resembles must be a false positive.
 #[test]
-fn a_near_miss_is_only_where_the_thing_itself_is_not() {
+fn a_near_miss_excludes_its_topics() {
     for contract in both() {
         let truth = &contract.truth;
         for near in &truth.near_misses {
@@ -105,7 +105,7 @@ fn a_near_miss_is_only_where_the_thing_itself_is_not() {
 }
 
 #[test]
-fn what_a_problem_replaces_is_not_there_as_well() {
+fn topics_replaced_by_a_problem_are_absent() {
     for contract in both() {
         let truth = &contract.truth;
         for planted in &truth.problems {
@@ -130,7 +130,7 @@ fn contracts_are_three_to_ten_pages_long() {
     let words: Vec<usize> = both().map(|contract| contract.text.split_whitespace().count()).collect();
     let (least, most) = (words.iter().min().unwrap(), words.iter().max().unwrap());
     assert!(*least >= 3 * 450 && *most <= 10 * 450, "{least} to {most} words");
-    assert!(most - least > 3 * 450, "{least} to {most} words: all about as long");
+    assert!(most - least > 3 * 450, "{least} to {most} words: too little variation");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn every_recommendation_has_its_share_and_follows_from_the_problems() {
 }
 
 #[test]
-fn every_clause_and_problem_comes_up_and_no_topic_is_everywhere() {
+fn every_clause_and_problem_occurs_and_no_topic_is_ubiquitous() {
     for half in [Half::Seen, Half::Unseen] {
         let truths: Vec<Truth> = SEEDS.map(|seed| generate(seed, half).truth).collect();
         for clause in Clause::all() {
@@ -182,7 +182,7 @@ fn every_phrasing_is_used() {
 }
 
 #[test]
-fn both_halves_of_a_seed_are_the_same_case_in_other_words() {
+fn both_sets_of_a_seed_describe_the_same_case() {
     for seed in FEW {
         let (seen, unseen) = (generate(seed, Half::Seen), generate(seed, Half::Unseen));
         let problems =
@@ -199,15 +199,15 @@ fn both_halves_of_a_seed_are_the_same_case_in_other_words() {
 }
 
 #[test]
-fn seeds_differ_and_a_seed_does_not() {
+fn contracts_differ_by_seed_and_are_deterministic() {
     let texts: BTreeSet<String> = both().map(|contract| contract.text).collect();
     assert_eq!(texts.len(), 2 * FEW.count());
     assert_eq!(generate(7, Half::Seen), generate(7, Half::Seen));
 }
 
-/// A change here changes every figure that was ever measured on these contracts: say so in the changelog.
+/// A change here invalidates all results measured on these contracts: mention it in the changelog.
 #[test]
-fn the_same_seed_gives_the_same_bytes_for_ever() {
+fn the_same_seed_gives_the_same_bytes_in_every_version() {
     let digest = |seed, half| {
         let contract = generate(seed, half);
         let truth = serde_json::to_vec(&contract.truth).unwrap();

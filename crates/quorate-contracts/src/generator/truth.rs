@@ -1,11 +1,11 @@
-//! What is true of a generated contract, and the rule that makes a score and a recommendation of its problems.
+//! Ground truth of a generated contract, and the rule that derives a score and a recommendation from its problems.
 //!
 //! # The rule
 //!
-//! A contract without problems has the score 5. Each problem adds to it by its severity: low 3, medium 7, high 15,
-//! critical 35; the score ends at 100. Below 15 the customer can sign as is, below 35 after minor revisions, below 70 it
-//! should negotiate key terms, and from 70 on it should not sign. So one high problem is a revision, one critical problem
-//! a negotiation, and two critical ones are a reason not to sign.
+//! A contract without problems has the score 5. Each problem adds points by severity: low 3, medium 7, high 15, critical 35;
+//! the score is capped at 100. Below 15 the customer can sign as is, below 35 after minor revisions, below 70 it should
+//! negotiate key terms, and from 70 on it should not sign. So one high problem calls for a revision, one critical problem for
+//! a negotiation, and two critical problems are a reason not to sign.
 
 use std::ops::Range;
 
@@ -18,86 +18,86 @@ use super::problem::{Problem, Severity};
 use super::provision::Provision;
 use super::value::Value;
 
-/// All that is true of a contract. The contract is read for the customer.
+/// Labels of a contract, from the customer's perspective.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Truth {
-    /// Which contract it is.
+    /// Seed of the contract.
     pub seed: u64,
-    /// Of which phrasings it is made.
+    /// Set of phrasings that it is made of.
     pub half: Half,
-    /// The clauses that are there, in the order of the text; the others are not. One type can be in several places.
+    /// Clauses that are present, in the order of the text. A type can occur several times.
     pub clauses: Vec<Present<Clause>>,
-    /// The provisions that are there.
+    /// Provisions that are present.
     pub provisions: Vec<Present<Provision>>,
-    /// The problems that were planted, the worst first.
+    /// Planted problems, worst first.
     pub problems: Vec<Planted>,
-    /// What sounds like something and is not.
+    /// Near-misses: wording that resembles a topic without being it.
     pub near_misses: Vec<NearMiss>,
-    /// The facts that the text states.
+    /// Facts that the text states.
     pub facts: Vec<Stated>,
-    /// What the contract is about, for who has to look at it.
+    /// Subjects of the contract, which determine the readers that are relevant.
     pub activation: Activation,
     /// 0 to 100, by the rule of this module.
     pub risk_score: u32,
-    /// What the customer should do, by the rule of this module.
+    /// Recommendation for the customer, by the rule of this module.
     pub recommendation: Recommendation,
 }
 
-/// A place in the text of a contract.
+/// A span of the text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The first byte.
+    /// Offset of the first byte.
     pub start: usize,
-    /// The byte after the last one.
+    /// Offset after the last byte.
     pub end: usize,
-    /// The phrasing that stands there: `clauses.governing_law[1]`.
+    /// Id of the phrasing: `clauses.governing_law[1]`.
     pub phrasing: String,
 }
 
-/// Something that is in the contract, and where.
+/// A labelled span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Present<T> {
-    /// What it is.
+    /// The label.
     pub what: T,
-    /// Where it is.
+    /// The span.
     pub place: Place,
 }
 
 /// A planted problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Planted {
-    /// Which one.
+    /// The problem.
     pub problem: Problem,
-    /// How bad it is.
+    /// Severity of the problem.
     pub severity: Severity,
-    /// Where it is: two places for a contradiction, none for something that is missing.
+    /// Spans: two for a contradiction, none for something that is missing.
     pub places: Vec<Place>,
 }
 
-/// What sounds like something that is not in the contract.
+/// Wording that resembles topics that are not in the contract.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NearMiss {
-    /// What it sounds like.
+    /// The topics that it resembles.
     pub about: Vec<Topic>,
-    /// Where it is.
+    /// The span.
     pub place: Place,
 }
 
 /// A fact that the text states.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stated {
-    /// Which fact.
+    /// The fact.
     pub fact: Fact,
-    /// Its value, however it is written.
+    /// Its value, independent of the format.
     pub value: Value,
-    /// Where it is written; for a party's role, where it is introduced.
+    /// Spans of the value; for a party's role, where it is introduced.
     pub places: Vec<Range<usize>>,
 }
 
-/// What a contract is about: who has to look at it.
+/// Subjects of a contract, which determine the readers that are relevant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Activation {
-    /// Personal data of anybody beyond the business contacts of the parties.
+    /// Personal data beyond the business contacts of the parties.
     pub personal_data: bool,
     /// Personal data of people in the European Union.
     pub eu: bool,
@@ -105,32 +105,32 @@ pub struct Activation {
     pub california: bool,
     /// Health data.
     pub health: bool,
-    /// Rights in what is made or used.
+    /// Intellectual property rights.
     pub ip: bool,
-    /// Somebody has to pay something.
+    /// A payment obligation.
     pub money: bool,
 }
 
-/// What the customer should do.
+/// Recommendation for the customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recommendation {
-    /// Sign it.
+    /// Sign without changes.
     SignAsIs,
-    /// Have some sentences changed, then sign it.
+    /// Sign after minor changes.
     MinorRevisions,
-    /// Talk about what matters first.
+    /// Negotiate the key terms first.
     NegotiateKeyTerms,
-    /// Leave it.
+    /// Do not sign.
     DoNotSign,
 }
 
-/// The score of a contract without problems.
+/// Score of a contract without problems.
 const BASE: u32 = 5;
 const SCORE_MAX: u32 = 100;
 
 impl Severity {
-    /// What a problem of this severity adds to the score.
+    /// Points that a problem of this severity adds to the score.
     pub fn weight(self) -> u32 {
         match self {
             Self::Low => 3,
@@ -141,18 +141,18 @@ impl Severity {
     }
 }
 
-/// The score of a contract with these problems.
+/// Risk score of a contract with these problems.
 pub fn risk_score(problems: impl IntoIterator<Item = Problem>) -> u32 {
     let weights = problems.into_iter().map(|problem| problem.severity().weight());
     (BASE + weights.sum::<u32>()).min(SCORE_MAX)
 }
 
 impl Recommendation {
-    /// All four, the mildest first.
+    /// All recommendations, mildest first.
     pub const ALL: [Self; 4] =
         [Self::SignAsIs, Self::MinorRevisions, Self::NegotiateKeyTerms, Self::DoNotSign];
 
-    /// As readers say it, and as the preset for contracts knows it.
+    /// Name in findings and in the preset for contracts.
     pub fn words(self) -> &'static str {
         match self {
             Self::SignAsIs => "sign as is",
@@ -162,12 +162,12 @@ impl Recommendation {
         }
     }
 
-    /// The recommendation for a score.
+    /// Returns the recommendation for a score.
     pub fn for_score(score: u32) -> Self {
         Self::ALL.into_iter().find(|one| one.scores().contains(&score)).unwrap_or(Self::DoNotSign)
     }
 
-    /// The scores that lead to it.
+    /// Range of scores that lead to it.
     pub(super) fn scores(self) -> Range<u32> {
         match self {
             Self::SignAsIs => 0..15,
@@ -179,7 +179,7 @@ impl Recommendation {
 }
 
 impl Truth {
-    /// Whether a type of clause is there.
+    /// Whether a type of clause is present.
     pub fn has(&self, clause: Clause) -> bool {
         self.clauses.iter().any(|present| present.what == clause)
     }
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rule_gives_what_its_description_says() {
+    fn the_rule_matches_its_description() {
         use Problem::{FreeAssignment, IpToVendor, OneSidedIndemnity, PhiWithoutBaa, ShortClaimPeriod};
         let judge = |problems: &[Problem]| {
             let score = risk_score(problems.iter().copied());

@@ -1,4 +1,4 @@
-//! The values of facts, and the style in which a contract writes them.
+//! Values of facts, and the style in which a contract writes them.
 
 use std::fmt;
 
@@ -9,51 +9,51 @@ use super::fact::Form;
 use super::numerals::{in_figures, in_words, ordinal};
 use crate::months::MONTHS;
 
-/// A day, written `2025-03-03` in the truth.
+/// A date, serialised as `2025-03-03`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Date {
-    /// The year.
+    /// Year.
     pub year: u32,
-    /// The month, from 1.
+    /// Month, starting at 1.
     pub month: u32,
-    /// The day of the month, from 1; never above 28.
+    /// Day of the month, starting at 1; at most 28.
     pub day: u32,
 }
 
-/// What an amount is in.
+/// Currency of an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
-#[allow(missing_docs, reason = "their codes name them")]
+#[allow(missing_docs, reason = "the variants are ISO codes")]
 pub enum Currency {
     Usd,
     Gbp,
     Eur,
 }
 
-/// The value of a fact, however the contract writes it.
+/// Value of a fact, independent of the format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// A party's role: the bare word.
+    /// A party's role, without an article.
     Role(String),
-    /// Words.
+    /// Text.
     Text(String),
-    /// A day.
+    /// A date.
     Date(Date),
-    /// Whole units of a currency.
+    /// An amount in whole units of a currency.
     Money {
-        /// What it is in.
+        /// Currency of the amount.
         currency: Currency,
-        /// How much.
+        /// The amount.
         amount: u64,
     },
-    /// A number of something.
+    /// A count.
     Count(u64),
     /// Tenths of a percent: 15 is 1.5 %.
     PercentTenths(u64),
 }
 
-/// How one contract writes dates, numbers and parties.
+/// Style in which a contract writes dates, numbers and parties.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     date: Form,
@@ -78,7 +78,7 @@ impl Style {
         }
     }
 
-    /// Writes a value in the form that a phrasing asked for, else in the contract's own.
+    /// Formats a value in the form that the phrasing specifies, else in the contract's own.
     pub(super) fn write(&self, value: &Value, form: Form) -> String {
         let or = |own: Form| if form == Form::Plain { own } else { form };
         match value {
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_written_in_the_form_asked_for() {
+    fn a_value_is_written_in_the_requested_form() {
         let style = Style {
             date: Form::Long,
             number: Form::Both,

@@ -1,4 +1,4 @@
-//! What the readers find in generated contracts, and what they make of each other's findings.
+//! Results of the readers on generated contracts, and their replies to each other's findings.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn analyse(reader: Heuristic, text: &str) -> Value {
     reader.analyse(text)
 }
 
-/// The shape of a finding, as deliberations ask for it.
+/// Checks that a finding has the format of deliberations.
 fn is_finding(body: &Value) {
     let severities = ["low", "medium", "high", "critical"];
     let recommendations = ["sign as is", "minor revisions", "negotiate key terms", "do not sign"];
@@ -38,7 +38,7 @@ fn is_finding(body: &Value) {
 }
 
 #[test]
-fn thirty_types_of_clauses_and_more_are_found_with_few_errors_in_the_words_that_were_seen() {
+fn clauses_and_issues_are_found_in_seen_phrasings_with_few_errors() {
     let rows = measure::clauses(201..=260, Half::Seen);
     let good =
         rows.iter().filter(|row| row.right > 0 && row.precision() >= 0.9 && row.recall() >= 0.9).count();
@@ -50,7 +50,7 @@ fn thirty_types_of_clauses_and_more_are_found_with_few_errors_in_the_words_that_
 }
 
 #[test]
-fn every_finding_has_the_shape_that_deliberations_ask_for_and_is_the_same_again() {
+fn every_finding_is_valid_and_deterministic() {
     for seed in 1..=4 {
         let contract = generate(seed, Half::Seen);
         for reader in Heuristic::ALL {
@@ -63,7 +63,7 @@ fn every_finding_has_the_shape_that_deliberations_ask_for_and_is_the_same_again(
 }
 
 #[test]
-fn evidence_stands_in_the_text() {
+fn evidence_is_contained_in_the_text() {
     let contract = generate(7, Half::Seen);
     let flat = contract.text.split_whitespace().collect::<Vec<_>>().join(" ").replace('"', "'");
     let mut shown = 0;
@@ -80,7 +80,7 @@ fn evidence_stands_in_the_text() {
 }
 
 #[test]
-fn who_has_nothing_to_read_abstains() {
+fn a_reader_without_relevant_text_abstains() {
     let text = "SERVICES AGREEMENT\n\nThis Agreement is between A Ltd (\"Vendor\") and B Ltd (\"Customer\").\n\n\
                 1. SERVICES\n\n1.1 Vendor shall sweep the yard. The Services do not involve the processing of personal data.";
     assert!(!Heuristic::Compliance.is_concerned_by(text) && !Heuristic::Ip.is_concerned_by(text));
@@ -91,7 +91,7 @@ fn who_has_nothing_to_read_abstains() {
 }
 
 #[test]
-fn readers_are_activated_by_what_the_contract_contains() {
+fn readers_are_activated_by_the_content_of_the_contract() {
     let (mut right, mut all) = (0, 0);
     for seed in 1..=60 {
         let contract = generate(seed, Half::Seen);
@@ -103,14 +103,14 @@ fn readers_are_activated_by_what_the_contract_contains() {
         ];
         for (reader, wanted) in wanted {
             all += 1;
-            let said = reader.is_concerned_by(&contract.text);
-            right += u32::from(said == wanted);
+            let relevant = reader.is_concerned_by(&contract.text);
+            right += u32::from(relevant == wanted);
         }
     }
     assert!(right * 100 >= all * 97, "{right} of {all}");
 }
 
-/// The positions of all readers on what to do, as a deliberation hands them round.
+/// Positions of all readers on the recommendation, as in a deliberation.
 fn positions(findings: &[(Heuristic, Value)]) -> Vec<Value> {
     let of = |(reader, body): &(Heuristic, Value)| {
         let position = body.get("recommendation")?;
@@ -132,7 +132,7 @@ fn discuss(reader: Heuristic, text: &str, kind: &str, topic: &str, positions: &[
 }
 
 #[test]
-fn a4_what_peers_can_show_in_the_text_is_counted_and_minds_come_together() {
+fn a4_verified_issues_of_peers_are_adopted_and_positions_converge() {
     let (mut alone, mut together, mut all) = (0, 0, 0);
     for seed in 1..=16 {
         let contract = generate(seed, Half::Seen);
@@ -156,7 +156,7 @@ fn a4_what_peers_can_show_in_the_text_is_counted_and_minds_come_together() {
 }
 
 #[test]
-fn a4_words_that_are_not_in_the_text_convince_nobody() {
+fn a4_quotations_that_are_not_in_the_text_are_rejected() {
     let text = "AGREEMENT\n\nThis Agreement is between A (\"Vendor\") and B (\"Customer\").\n\n1. FEES\n\n1.1 The fees are EUR 5.\n\n\
                 2. SECRETS\n\n2.1 Each Party shall keep Confidential Information secret.";
     let made_up = "Section 9 takes all (critical, ip to vendor: \"Customer assigns its soul to Vendor\").";
@@ -170,9 +170,9 @@ fn a4_words_that_are_not_in_the_text_convince_nobody() {
     assert_eq!(reply["agrees_with_peer"], false);
 }
 
-/// A contract that is bad enough as it is: one more issue changes nothing in what to do.
+/// The contract has enough problems that one more issue does not change the recommendation.
 #[test]
-fn a4_taking_note_of_a_peers_issue_is_no_change_of_mind_where_the_position_stays() {
+fn a4_adopting_an_issue_without_a_new_position_keeps_the_confidence() {
     let text = "AGREEMENT\n\nThis Agreement is between A (\"Vendor\") and B (\"Customer\").\n\n1. LIABILITY\n\n\
                 1.1 Customer's liability is unlimited.\n\n1.2 Vendor may publish the name and logo of Customer in its marketing.\n\n\
                 1.3 Vendor grants Customer a license to use the Software.\n\n\
@@ -200,9 +200,9 @@ fn a4_taking_note_of_a_peers_issue_is_no_change_of_mind_where_the_position_stays
     assert!(moved["confidence"].is_number(), "{moved}");
 }
 
-/// What a reader tells is a sentence with its place, and a quote ends where a part of a sentence does.
+/// A description is a sentence with its location, and a quotation ends at the end of a clause.
 #[test]
-fn an_issue_is_told_in_a_sentence_with_its_section() {
+fn an_issue_is_described_in_a_sentence_with_its_section() {
     for seed in 1..=6 {
         let contract = generate(seed, Half::Seen);
         for issue in analyse(Heuristic::Risk, &contract.text)["issues"].as_array().into_iter().flatten() {
@@ -218,7 +218,7 @@ fn an_issue_is_told_in_a_sentence_with_its_section() {
 }
 
 #[test]
-fn a4_a_figure_outranks_a_judgement_by_kind() {
+fn a4_a_figure_outranks_a_judgement_by_category() {
     let positions = [
         json!({ "agent": "risk", "position": "high", "confidence": 0.7, "reason": "Section 7.8 caps it (2): \"7.8 The cap of 5\"" }),
         json!({ "agent": "financial", "position": "critical", "confidence": 0.7, "reason": "4 % of a year's fees" }),
@@ -228,11 +228,11 @@ fn a4_a_figure_outranks_a_judgement_by_kind() {
     assert_eq!((&moved["revised_position"], &moved["agrees_with_peer"]), (&json!("critical"), &json!(true)));
     let stays = discuss(Heuristic::Financial, "AGREEMENT", "severity", topic, &positions);
     assert_eq!((&stays["revised_position"], &stays["agrees_with_peer"]), (&json!("critical"), &json!(false)));
-    assert!(stays.get("confidence").is_none(), "who stays is as sure as it was: {stays}");
+    assert!(stays.get("confidence").is_none(), "an unchanged position keeps its confidence: {stays}");
 }
 
 #[test]
-fn a4_a_quoted_paragraph_settles_whether_a_clause_is_there() {
+fn a4_a_quoted_paragraph_settles_the_presence_of_a_clause() {
     let text = "AGREEMENT\n\n1. X\n\n1.1 The governing principle is the law of the jungle.";
     let positions = [
         json!({ "agent": "clauses", "position": "absent", "confidence": 0.7, "reason": "" }),
@@ -252,7 +252,7 @@ fn a4_a_quoted_paragraph_settles_whether_a_clause_is_there() {
 }
 
 #[test]
-fn a4_the_place_that_prevails_settles_a_fact() {
+fn a4_the_prevailing_part_settles_a_fact() {
     let text = "AGREEMENT\n\n1. FEES\n\n1.1 Customer shall pay each invoice within 30 days.\n\n\
                 2. GENERAL\n\n2.1 If this Agreement and a Schedule differ, the main body of this Agreement prevails.\n\n\
                 SCHEDULE A\n\nPayment terms: net 60 days from the date of the invoice.";
@@ -272,16 +272,16 @@ fn a4_the_place_that_prevails_settles_a_fact() {
 }
 
 #[test]
-fn fifty_megabytes_are_cut_and_say_so() {
+fn fifty_megabytes_are_truncated_and_marked() {
     let long =
         "AGREEMENT\n\n".to_owned() + &"The Vendor shall provide the services. ".repeat(28_000) + "\n\nend";
     let body = analyse(Heuristic::Clauses, &long);
     assert!(body["details"]["cut"].as_str().unwrap().contains("bytes were read"));
 }
 
-/// Who delivers and who pays is known however the parties are introduced: what was found before is found again.
+/// The roles are detected for every form of introduction: the same problems are found.
 #[test]
-fn problems_are_found_however_the_parties_are_introduced() {
+fn problems_are_found_for_every_form_of_introduction() {
     use crate::generator::{Clause, Fact, Value as Known};
     let intros = [
         "THIS AGREEMENT is made between {VN} (\"{VS}\") and {CN} (\"{CS}\"). {VS} is called the {V} and {CS} is called the {C}.",

@@ -1,4 +1,4 @@
-//! The agreement that the contract review begins with, and the file of what is true of it.
+//! The agreement of the contract review playbook, and its labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,11 +59,11 @@ struct StatedFact {
 }
 
 fn truth() -> Truth {
-    serde_saphyr::from_str(TRUTH).expect("the truth is read strictly")
+    serde_saphyr::from_str(TRUTH).expect("valid labels")
 }
 
-/// The agreement by its sections, each in one line: `title`, `(C)`, `4.1`, `Schedule 2, 1`. What follows a definition's
-/// own blank line belongs to the section that it is in.
+/// Sections of the agreement, each on one line: `title`, `(C)`, `4.1`, `Schedule 2, 1`. A paragraph without a number of its
+/// own belongs to the section that it is in.
 fn sections() -> Vec<(String, String)> {
     let mut sections = vec![("title".to_owned(), String::new())];
     let mut schedule = None;
@@ -92,20 +92,20 @@ fn sections() -> Vec<(String, String)> {
     sections
 }
 
-fn stands_in(sections: &[(String, String)], section: &str, quote: &str) {
+fn assert_quote_in(sections: &[(String, String)], section: &str, quote: &str) {
     let places: Vec<&str> =
         sections.iter().flat_map(|(name, text)| text.matches(quote).map(|_| name.as_str())).collect();
     assert_eq!(places, [section], "{quote:?}");
 }
 
 #[test]
-fn every_quote_of_the_truth_stands_once_and_where_it_says() {
+fn every_labelled_quote_occurs_once_in_its_section() {
     let (truth, sections) = (truth(), sections());
     let quotes = truth.clauses.values().chain(truth.absent.values()).flatten();
     let issues = truth.issues.iter().flat_map(|issue| &issue.places);
     let disagreements = truth.disagreements.iter().flat_map(|one| &one.places);
     for Quote { section, quote } in quotes.chain(issues).chain(disagreements) {
-        stands_in(&sections, section, quote);
+        assert_quote_in(&sections, section, quote);
     }
     for StatedFact { name, value, section, quote } in &truth.facts {
         assert!(!name.is_empty() && !value.is_empty());
@@ -115,11 +115,11 @@ fn every_quote_of_the_truth_stands_once_and_where_it_says() {
 }
 
 #[test]
-fn every_type_of_clause_is_there_or_not_and_the_score_follows_the_rule() {
+fn every_type_of_clause_is_labelled_and_the_score_follows_the_rule() {
     let truth = truth();
-    let told: BTreeSet<Clause> = truth.clauses.keys().chain(truth.absent.keys()).copied().collect();
-    assert_eq!(told.len(), truth.clauses.len() + truth.absent.len(), "a type is both there and not there");
-    assert!(Clause::all().all(|clause| told.contains(&clause)));
+    let labelled: BTreeSet<Clause> = truth.clauses.keys().chain(truth.absent.keys()).copied().collect();
+    assert_eq!(labelled.len(), truth.clauses.len() + truth.absent.len(), "a type is labelled as both present and absent");
+    assert!(Clause::all().all(|clause| labelled.contains(&clause)));
     assert!(truth.clauses.values().all(|quotes| !quotes.is_empty()));
     let score = 5 + truth.issues.iter().map(|issue| issue.severity.weight()).sum::<u32>();
     assert_eq!(truth.risk_score, score);
@@ -131,9 +131,9 @@ fn every_type_of_clause_is_there_or_not_and_the_score_follows_the_rule() {
     assert!(truth.disagreements.iter().all(|one| sides(one).into_iter().all(|length| length > 0)));
 }
 
-/// A reader that follows a reference must arrive.
+/// References to sections must resolve.
 #[test]
-fn every_section_that_the_agreement_refers_to_is_there() {
+fn every_referenced_section_exists() {
     let sections = sections();
     let names: BTreeSet<&str> = sections.iter().map(|(name, _)| name.as_str()).collect();
     let text = AGREEMENT.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,4 +1,4 @@
-//! The integration tests of quorate-contracts, on the agreement that the contract review starts with.
+//! Integration tests of quorate-contracts, on the agreement of the contract review playbook.
 
 mod agreement;
 mod readers;

@@ -1,4 +1,4 @@
-//! The readers on the agreement that the contract review begins with, against what is true of it.
+//! The readers on the agreement of the contract review playbook, compared with its labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ struct Issue {
 }
 
 #[test]
-fn the_extractor_finds_what_is_there_and_little_else() -> Result<(), Box<dyn std::error::Error>> {
+fn the_extractor_finds_the_clauses_with_few_errors() -> Result<(), Box<dyn std::error::Error>> {
     let truth: Truth = serde_saphyr::from_str(TRUTH)?;
     let body = Heuristic::Clauses.analyse(AGREEMENT);
     let found: BTreeSet<&str> =
@@ -35,7 +35,7 @@ fn the_extractor_finds_what_is_there_and_little_else() -> Result<(), Box<dyn std
 }
 
 #[test]
-fn a3_the_readers_disagree_and_together_see_most_of_what_is_wrong() -> Result<(), Box<dyn std::error::Error>>
+fn a3_the_readers_disagree_and_together_find_most_problems() -> Result<(), Box<dyn std::error::Error>>
 {
     let truth: Truth = serde_saphyr::from_str(TRUTH)?;
     let (mut topics, mut recommendations) = (BTreeSet::new(), BTreeSet::new());

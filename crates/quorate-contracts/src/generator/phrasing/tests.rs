@@ -1,4 +1,4 @@
-//! The files are right, and wrong ones are refused by file and line.
+//! The embedded files are valid, and invalid ones are rejected with file and line.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ const UNSEEN_TEXT: &str = include_str!("../unseen.yaml");
 
 fn all_texts(phrasings: &Phrasings) -> Vec<(&str, &Template)> {
     let lists = phrasings.clauses.values().chain(phrasings.provisions.values());
-    let told = lists.chain(phrasings.problems.values()).flatten();
+    let labelled = lists.chain(phrasings.problems.values()).flatten();
     let asides = phrasings.near_misses.iter().chain(&phrasings.filler).map(|aside| &aside.phrasing);
-    let all = told.chain(asides);
+    let all = labelled.chain(asides);
     all.flat_map(|one| std::iter::once(one).chain(one.second.as_deref()))
         .map(|one| (one.id.as_str(), &one.text))
         .collect()
 }
 
 #[test]
-fn both_halves_are_read() {
+fn both_sets_are_valid() {
     for (file, text) in [("seen.yaml", SEEN_TEXT), ("unseen.yaml", UNSEEN_TEXT)] {
         let read = Phrasings::read(file, text);
         let phrasings = read.unwrap();
@@ -30,10 +30,10 @@ fn both_halves_are_read() {
     }
 }
 
-/// The longest run of words that a phrasing of one half may share with one of the other.
+/// Longest run of words that a phrasing of one set may share with one of the other.
 const COMMON_RUN_MAX: usize = 6;
 
-/// All runs of words that are longer than two halves may share. A fact counts as a word.
+/// All runs of words that are longer than the sets may share. A fact counts as a word.
 fn runs(template: &Template) -> BTreeSet<Vec<String>> {
     let mut words = Vec::new();
     for piece in &template.pieces {
@@ -48,9 +48,9 @@ fn runs(template: &Template) -> BTreeSet<Vec<String>> {
     words.windows(COMMON_RUN_MAX + 1).map(<[String]>::to_vec).collect()
 }
 
-/// Synonyms in the same sentence would measure nothing: the halves say things in other words, and in another order.
+/// Synonyms in the same sentence would measure nothing: the sets use different words and a different order.
 #[test]
-fn the_halves_have_no_more_than_six_words_in_a_row_in_common() {
+fn the_sets_share_no_more_than_six_consecutive_words() {
     let (seen, unseen) = (Half::Seen.phrasings(), Half::Unseen.phrasings());
     let seen: Vec<_> = all_texts(seen).into_iter().map(|(id, text)| (id, runs(text))).collect();
     for (id, text) in all_texts(unseen) {
@@ -63,7 +63,7 @@ fn the_halves_have_no_more_than_six_words_in_a_row_in_common() {
 }
 
 #[test]
-fn no_text_is_twice_in_one_half() {
+fn no_text_occurs_twice_in_one_set() {
     for half in [Half::Seen, Half::Unseen] {
         let texts = all_texts(half.phrasings());
         for (at, (id, text)) in texts.iter().enumerate() {
@@ -75,10 +75,10 @@ fn no_text_is_twice_in_one_half() {
 }
 
 #[test]
-fn a_wrong_file_is_refused_by_file_and_line() {
+fn an_invalid_file_is_rejected_with_file_and_line() {
     let line_of = |needle: &str| SEEN_TEXT.lines().position(|line| line.contains(needle)).unwrap() + 1;
     let cases = [
-        ("fact", "exceed {cap}.", "exceed {capp}.", "`{capp}` is no fact"),
+        ("fact", "exceed {cap}.", "exceed {capp}.", "unknown fact `{capp}`"),
         ("key", "  governing_law:\n", "  governing_laws:\n", "governing_laws"),
         ("field", "      title: Governing Law\n", "      titel: Governing Law\n", "titel"),
         ("twice", "  governing_law:\n", "  parties:\n", "parties"),
@@ -97,7 +97,7 @@ fn a_wrong_file_is_refused_by_file_and_line() {
 }
 
 #[test]
-fn a_clause_with_too_few_phrasings_is_refused() {
+fn a_clause_with_too_few_phrasings_is_rejected() {
     let begin = SEEN_TEXT.find("  document_name:\n").unwrap();
     let end = SEEN_TEXT.find("  parties:\n").unwrap();
     let few = format!(
@@ -106,13 +106,13 @@ fn a_clause_with_too_few_phrasings_is_refused() {
         &SEEN_TEXT[end..]
     );
     let error = Phrasings::read("mine.yaml", &few).unwrap_err();
-    assert_eq!(error, "mine.yaml: document_name has 1 phrasings, and needs 3 or more");
+    assert_eq!(error, "mine.yaml: document_name has 1 phrasings, needs at least 3");
 }
 
 #[test]
-fn a_contradiction_without_its_second_place_is_refused() {
+fn a_contradiction_without_a_second_phrasing_is_rejected() {
     let right = "      second:\n        text: \"End of the Initial Term: {other_expiration}.\"\n        holds: [expiration_date]\n";
     assert!(SEEN_TEXT.contains(right));
     let error = Phrasings::read("mine.yaml", &SEEN_TEXT.replacen(right, "", 1)).unwrap_err();
-    assert!(error.contains("term_conflict needs a `second` place"), "{error}");
+    assert!(error.contains("term_conflict needs a `second` phrasing"), "{error}");
 }
