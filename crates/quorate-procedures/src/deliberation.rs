@@ -180,8 +180,8 @@ impl Step<'_> {
             None => finding::read(body, &self.spec.words).map(|finding| {
                 self.state.findings.insert(asked.agent.clone(), finding);
             }),
-            Some(place) => self.read_reply(body, &asked.agent, place).map(|reply| {
-                self.state.replies.entry(place).or_default().insert(asked.agent.clone(), reply);
+            Some(index) => self.read_reply(body, &asked.agent, index).map(|reply| {
+                self.state.replies.entry(index).or_default().insert(asked.agent.clone(), reply);
             }),
         };
         match result {

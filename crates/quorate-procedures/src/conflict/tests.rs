@@ -1,4 +1,4 @@
-//! The five kinds of conflict, what is not a conflict, and their order.
+//! The five kinds of conflict, counterexamples, and their order.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -81,15 +81,15 @@ fn a3_the_same_issue_of_different_severity_is_a_conflict() {
 
 #[test]
 fn a3_different_recommendations_are_a_conflict_and_distance_raises_its_size() {
-    let said = |what: &str| json!({"summary":"s","confidence":0.8,"recommendation":what});
+    let stated = |what: &str| json!({"summary":"s","confidence":0.8,"recommendation":what});
     check(
-        &[("a", said("sign as is")), ("b", said("do_not_sign")), ("c", said("Sign as is"))],
+        &[("a", stated("sign as is")), ("b", stated("do_not_sign")), ("c", stated("Sign as is"))],
         &expect![[r#"
             0.800 categorical:recommendation [what to do] a sign as is 0.8, b do not sign 0.8, c sign as is 0.8
         "#]],
     );
     check(
-        &[("a", said("sign as is")), ("b", said("minor revisions"))],
+        &[("a", stated("sign as is")), ("b", stated("minor revisions"))],
         &expect![[r#"
             0.533 categorical:recommendation [what to do] a sign as is 0.8, b minor revisions 0.8
         "#]],
@@ -98,17 +98,17 @@ fn a3_different_recommendations_are_a_conflict_and_distance_raises_its_size() {
 
 #[test]
 fn a3_different_facts_are_a_conflict_but_formats_are_not() {
-    let said =
+    let stated =
         |fee: serde_json::Value, start: &str| json!({"summary":"s","facts":{"fee":fee,"Start date":start}});
     check(
-        &[("a", said(json!("$1,200.00"), "1 Jan 2027")), ("b", said(json!(1200), "2027-01-01"))],
+        &[("a", stated(json!("$1,200.00"), "1 Jan 2027")), ("b", stated(json!(1200), "2027-01-01"))],
         &expect![""],
     );
     check(
         &[
-            ("a", said(json!("$1,200.00"), "1 Jan 2027")),
-            ("b", said(json!("1300 USD"), "2027-01-01")),
-            ("c", said(json!(1200), "1 Feb 2027")),
+            ("a", stated(json!("$1,200.00"), "1 Jan 2027")),
+            ("b", stated(json!("1300 USD"), "2027-01-01")),
+            ("c", stated(json!(1200), "1 Feb 2027")),
         ],
         &expect![[r#"
             0.700 factual:fee [fee] a $1,200.00 NaN, b 1300 USD NaN, c $1,200.00 NaN
@@ -119,9 +119,9 @@ fn a3_different_facts_are_a_conflict_but_formats_are_not() {
 
 #[test]
 fn a3_a_later_finding_replaces_the_earlier_one() {
-    let said = |what: &str| json!({"summary":"s","recommendation":what});
-    check(&[("a", said("sign as is")), ("a", said("do not sign"))], &expect![""]);
-    check(&[("a", said("sign as is")), ("b", said("do not sign")), ("a", said("do not sign"))], &expect![""]);
+    let stated = |what: &str| json!({"summary":"s","recommendation":what});
+    check(&[("a", stated("sign as is")), ("a", stated("do not sign"))], &expect![""]);
+    check(&[("a", stated("sign as is")), ("b", stated("do not sign")), ("a", stated("do not sign"))], &expect![""]);
 }
 
 #[test]

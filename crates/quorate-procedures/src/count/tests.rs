@@ -175,7 +175,7 @@ fn a5_pivotal_voters_are_the_smallest_set() {
         Some(Flip { to: to.into(), voters, smallest: true })
     };
     assert_eq!(of(Rule::Confidence, "w a 0.9, x a 0.2, y b 0.5, z b 0.1"), flipped("b", &["w"]));
-    // One of three would leave a tie of 2 : 2, which is no decision; two are needed.
+    // One of three would leave a tie of 2 : 2, which is not a decision; two are needed.
     assert_eq!(of(Rule::Majority, "v a, w a, x a, y b"), flipped("b", &["v", "w"]));
     assert_eq!(of(Rule::Majority, "u a, v a, w a, x c, y c, z b"), flipped("c", &["u"]));
     assert_eq!(of(Rule::Majority, "x a, y a"), None);

@@ -44,7 +44,7 @@ pub struct Choice {
     pub share: f64,
     /// Degree of agreement under this rule.
     pub agreement: Agreement,
-    /// The choices tied for first indices, if there is no winner.
+    /// The choices tied for first place, if there is no winner.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tied: Vec<String>,
 }

@@ -81,7 +81,7 @@ pub(super) fn strategy(
 fn need(issue: &RankedIssue, all: &[&Decision], words: &Vocabulary) -> Need {
     let count = words.severities.len();
     let severe = count - (count / 2).max(1).min(count);
-    let is_severe = |word: &str| words.severity(word).is_some_and(|place| place >= severe);
+    let is_severe = |word: &str| words.severity(word).is_some_and(|index| index >= severe);
     if is_severe(&issue.severity) {
         let conflict = all.iter().find(|one| issue.conflict.as_ref() == Some(&one.id));
         let is_agreed = conflict.is_none_or(|one| {
@@ -104,9 +104,9 @@ fn demand(issue: &RankedIssue, need: Need, count: Count) -> Option<Demand> {
     let ask = tokens::cut(advice, ASK_TOKENS, count).unwrap_or_else(|| advice.to_owned());
     let section = held.iter().find_map(|one| non_blank(one.issue.evidence.as_ref())).map(section);
     let agents: Vec<String> = issue.flagged.iter().map(|one| one.agent.clone()).collect();
-    let place = section.as_ref().map_or_else(String::new, |section| format!(", at {section}"));
+    let location = section.as_ref().map_or_else(String::new, |section| format!(", at {section}"));
     let text = format!(
-        "{}: {} ({}, {}{place}), says {}.",
+        "{}: {} ({}, {}{location}), says {}.",
         capital(need.as_str()),
         ask.trim_end_matches('.'),
         issue.topic,

@@ -124,12 +124,12 @@ impl Step<'_> {
             agents.push(missing.agent);
             sources.push(missing.asked.0);
         }
-        let sentence = |(place, (agents, sources)): (Option<String>, (Vec<String>, Vec<String>))| {
+        let sentence = |(conflict, (agents, sources)): (Option<String>, (Vec<String>, Vec<String>))| {
             let agents = agents.join(", ");
-            match place {
-                Some(place) => Sentence {
-                    text: format!("Without an answer on {place}: {agents}."),
-                    sources: vec![place],
+            match conflict {
+                Some(conflict) => Sentence {
+                    text: format!("Without an answer on {conflict}: {agents}."),
+                    sources: vec![conflict],
                 },
                 None => Sentence { text: format!("Missing: {agents}."), sources },
             }
@@ -140,9 +140,9 @@ impl Step<'_> {
     /// Summaries of the findings, used if there is no recommendation.
     fn gists(&self) -> Vec<Sentence> {
         let gist = |(agent, finding): (&str, &Finding)| {
-            let said =
+            let summary =
                 tokens::cut(&finding.summary, GIST_TOKENS, self.count).unwrap_or(finding.summary.clone());
-            Sentence { text: format!("{agent}: {said}"), sources: vec![self.source_of(agent)] }
+            Sentence { text: format!("{agent}: {summary}"), sources: vec![self.source_of(agent)] }
         };
         self.found().map(gist).collect()
     }
@@ -153,12 +153,12 @@ impl Step<'_> {
 
     /// Source of an agent's position: its last message on the conflict, or its finding.
     fn ground_of(&self, decision: &Decision, agent: &str) -> String {
-        let said = self.state.messages.iter().rev().find(|message| {
+        let message = self.state.messages.iter().rev().find(|message| {
             message.round > 0
                 && message.sender == agent
                 && message.content["conflict"] == decision.id.as_str()
         });
-        said.map_or_else(|| self.source_of(agent), |message| message.id.clone())
+        message.map_or_else(|| self.source_of(agent), |message| message.id.clone())
     }
 
     /// Agents with findings, in the order of the participants.
@@ -193,13 +193,13 @@ impl Step<'_> {
         let (held, of) = (given.ballots.len() - given.minority().count(), given.ballots.len());
         let text = match (&given.choice, &agreement) {
             (None, _) => format!("No decision: tied between {}.", given.tied.join(" and ")),
-            (Some(said), Agreement::NotComparable { .. }) => {
-                format!("Recommendation: {said}, by the only agent that gave one.")
+            (Some(choice), Agreement::NotComparable { .. }) => {
+                format!("Recommendation: {choice}, by the only agent that gave one.")
             }
-            (Some(said), Agreement::Unanimous { .. }) => {
-                format!("Recommendation: {said}, by all {of} agents that gave one.")
+            (Some(choice), Agreement::Unanimous { .. }) => {
+                format!("Recommendation: {choice}, by all {of} agents that gave one.")
             }
-            (Some(said), _) => format!("Recommendation: {said}, held by {held} of {of} agents."),
+            (Some(choice), _) => format!("Recommendation: {choice}, held by {held} of {of} agents."),
         };
         let sources = given.ballots.iter().map(|ballot| self.source_of(&ballot.voter)).collect();
         summary.push(Sentence { text, sources });
@@ -214,8 +214,8 @@ impl Step<'_> {
         let mut spelled: BTreeMap<String, &String> = BTreeMap::new();
         let mut ballots = Vec::new();
         for (agent, finding) in self.found() {
-            let Some(said) = &finding.recommendation else { continue };
-            let choice = (*spelled.entry(plain::words(said)).or_insert(said)).clone();
+            let Some(recommendation) = &finding.recommendation else { continue };
+            let choice = (*spelled.entry(plain::words(recommendation)).or_insert(recommendation)).clone();
             let (voter, confidence) = (agent.to_owned(), finding.confidence);
             ballots.push(Ballot { voter, choice, confidence, ..Ballot::default() });
         }

@@ -61,7 +61,7 @@ struct Played {
 }
 
 /// The decided position as text; empty for a tie.
-fn stands(decision: &Decision) -> String {
+fn decided(decision: &Decision) -> String {
     decision.position.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
@@ -132,7 +132,7 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
         if manner.twice {
             let again: Vec<Event> = events.iter().cloned().collect();
             events.extend(again);
-            events.push_back(Event::Failed { ask: AskId("nobody:asked".into()), why: "?".into() });
+            events.push_back(Event::Failed { ask: AskId("never:asked".into()), why: "?".into() });
             let stranger = Event::Answered {
                 ask: ask.id.clone(),
                 from: "stranger".into(),

@@ -148,8 +148,8 @@ impl Step<'_> {
     /// Changes of position, with the reasons from their messages.
     fn changes(&self, dispute: &Dispute) -> Vec<Change> {
         let with_reason = |change: &Change| {
-            let said = self.state.messages.iter().find(|message| message.id == change.message);
-            let reason = said.and_then(|message| message.content["reasoning"].as_str()).unwrap_or_default();
+            let message = self.state.messages.iter().find(|message| message.id == change.message);
+            let reason = message.and_then(|message| message.content["reasoning"].as_str()).unwrap_or_default();
             Change { reason: reason.to_owned(), ..change.clone() }
         };
         dispute.changes.iter().map(with_reason).collect()

@@ -65,9 +65,9 @@ async fn gone(mut stream: TcpStream) {
 #[tokio::test]
 async fn a_program_reads_the_question_and_answers_in_json() {
     let script = "import json,sys; q=json.load(sys.stdin); \
-                  print(json.dumps({'summary': q['action'], 'said': q['payload']['text'], 'ms': q['limits']['milliseconds']}))";
+                  print(json.dumps({'summary': q['action'], 'text': q['payload']['text'], 'ms': q['limits']['milliseconds']}))";
     let reply = ask(script).await.unwrap();
-    assert_eq!(reply.body, json!({ "summary": "analyse", "said": "hello", "ms": 30000 }));
+    assert_eq!(reply.body, json!({ "summary": "analyse", "text": "hello", "ms": 30000 }));
     assert_eq!((reply.usage.calls, reply.notes.len()), (1, 0));
 }
 

@@ -135,9 +135,9 @@ async fn serve(stream: TcpStream, speaks: Speaks, act: Act, all: Arc<Mutex<Vec<S
         return answer(stream, status, &[], &body).await;
     }
     match act {
-        Act::Say(text) => answer(stream, 200, &[], &said(speaks, &text, false)).await,
-        Act::Answer(with) => answer(stream, 200, &[], &said(speaks, &with(&seen), false)).await,
-        Act::SayCut(text) => answer(stream, 200, &[], &said(speaks, &text, true)).await,
+        Act::Say(text) => answer(stream, 200, &[], &completion(speaks, &text, false)).await,
+        Act::Answer(with) => answer(stream, 200, &[], &completion(speaks, &with(&seen), false)).await,
+        Act::SayCut(text) => answer(stream, 200, &[], &completion(speaks, &text, true)).await,
         Act::Status(status, headers, body) => answer(stream, status, &headers, &body).await,
         Act::Garbage => answer(stream, 200, &[], "<html>502 from a proxy that says 200</html>").await,
         Act::Other => answer(stream, 200, &[], r#"{"hello": "world"}"#).await,
@@ -147,7 +147,7 @@ async fn serve(stream: TcpStream, speaks: Speaks, act: Act, all: Arc<Mutex<Vec<S
                     json!({ "error": { "message": format!("unknown parameter {word}: response_format") } });
                 answer(stream, 400, &[], &body.to_string()).await;
             } else {
-                answer(stream, 200, &[], &said(speaks, &text, false)).await;
+                answer(stream, 200, &[], &completion(speaks, &text, false)).await;
             }
         }
         Act::Cut => cut(stream).await,
@@ -212,7 +212,7 @@ fn check(speaks: Speaks, seen: &Seen) -> Result<(), (u16, String)> {
 }
 
 /// Renders a completion in the provider's format: 11 input tokens, 7 output tokens.
-fn said(speaks: Speaks, text: &str, cut: bool) -> String {
+fn completion(speaks: Speaks, text: &str, cut: bool) -> String {
     let either = |yes: &'static str, no: &'static str| if cut { yes } else { no };
     let body = match speaks {
         Speaks::Chat | Speaks::Keyless => json!({

@@ -63,7 +63,7 @@ fn a4_revised_positions_and_confidences_count_in_the_vote() {
     });
     let decision = first(&played);
     assert_eq!(
-        (decision.before.clone(), stands(decision)),
+        (decision.before.clone(), decided(decision)),
         (Some("sign as is".into()), "do not sign".to_owned())
     );
     assert_eq!(decision.how, How::Voted);
@@ -83,7 +83,7 @@ fn a4_one_answer_settles_nothing() {
         })
     });
     assert_eq!(first(&played).how, How::Voted, "a did not reply in the discussion");
-    assert_eq!((stands(first(&played)), first(&played).share), ("do not sign".to_owned(), 1.0));
+    assert_eq!((decided(first(&played)), first(&played).share), ("do not sign".to_owned(), 1.0));
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn a4_numbers_are_agreed_on_within_the_allowed_spread() {
         _ => Act::Answer(stay(ask)),
     };
     let near = play(&spec(&["a", "b"]), |ask| act(ask, 60.0));
-    assert_eq!((first(&near).how, stands(first(&near))), (How::Agreed { round: 1 }, "70".to_owned()));
+    assert_eq!((first(&near).how, decided(first(&near))), (How::Agreed { round: 1 }, "70".to_owned()));
     let far = play(&spec(&["a", "b"]), |ask| act(ask, 50.0));
-    assert_eq!((first(&far).how, stands(first(&far))), (How::Merged, "65".to_owned()));
+    assert_eq!((first(&far).how, decided(first(&far))), (How::Merged, "65".to_owned()));
     assert_eq!(first(&far).resolution, "merged to 65, the median of 50 to 80 weighted by confidence");
 }

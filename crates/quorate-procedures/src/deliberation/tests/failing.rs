@@ -58,7 +58,7 @@ fn a8_an_agent_that_times_out_in_a_conflict_keeps_its_position_and_is_not_asked_
         played.asks.iter().filter(|ask| ask.agent == "a").map(|ask| ask.id.0.as_str()).collect();
     assert_eq!(asked, ["analyse:a", "discuss:1:C1:a", "discuss:1:C1:a:again"]);
     let outcome = played.outcome();
-    assert_eq!(stands(&outcome.decisions[0]), "do not sign");
+    assert_eq!(decided(&outcome.decisions[0]), "do not sign");
     assert_eq!(outcome.gathered.missing[0].conflict.as_deref(), Some("C1"));
     assert!(played.asks.iter().any(|ask| ask.id.0 == "discuss:2:C1:b"), "the others continue");
 }

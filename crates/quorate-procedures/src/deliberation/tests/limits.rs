@@ -66,7 +66,7 @@ fn a6_ten_messages_a_round_go_to_the_most_critical_conflicts() {
 }
 
 #[test]
-fn a6_a_conflict_of_more_agents_than_messages_is_discussed_by_the_surest() {
+fn a6_a_conflict_of_more_agents_than_messages_is_discussed_by_the_most_confident() {
     let names: Vec<String> = (0..12).map(|at| format!("a{at:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let spec = spec(&names);
@@ -177,7 +177,7 @@ fn a7_the_estimate_covers_calls_tokens_seconds_and_money() {
     assert_eq!(estimate(&throttled, words).total.seconds.least, 60.0, "the second call waits a minute");
     let mut slow = with_providers();
     slow.providers.insert("gemini".into(), Provider { calls_a_minute: Some(2), ..Provider::default() });
-    expect![[r#"gemini takes 2 calls a minute, and up to 5 may be made at once"#]]
+    expect![[r#"gemini allows 2 calls per minute, but up to 5 may be made at the same time"#]]
         .assert_eq(&estimate(&slow, words).warnings[0]);
 }
 

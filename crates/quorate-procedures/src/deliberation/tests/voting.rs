@@ -19,7 +19,7 @@ fn decision(spec: &Spec, votes: &[(&str, f64)]) -> Decision {
 fn a5_open_conflicts_are_decided_by_confidence_and_the_minority_is_recorded() {
     let decision =
         decision(&spec(&["a", "b", "c"]), &[("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)]);
-    assert_eq!((decision.how, stands(&decision)), (How::Voted, "do not sign".to_owned()));
+    assert_eq!((decision.how, decided(&decision)), (How::Voted, "do not sign".to_owned()));
     assert_eq!(decision.share, 0.529_412);
     assert_eq!(decision.resolution, "\"do not sign\" won the vote with a share of 0.53 (confidence)");
     let minority: Vec<(&str, &str)> =
@@ -59,7 +59,7 @@ fn n18_a_declared_tie_break_decides_and_is_reported() {
     let mut spec = spec(&["a", "b"]);
     spec.tie_break = Some(TieBreak::LastListed);
     let decision = decision(&spec, &[("do not sign", 0.5), ("sign as is", 0.5)]);
-    assert_eq!((decision.how, stands(&decision)), (How::Voted, "do not sign".to_owned()));
+    assert_eq!((decision.how, decided(&decision)), (How::Voted, "do not sign".to_owned()));
     assert_eq!(decision.before, Some("do not sign".into()), "without the discussion by the same tie-break");
     let text = "\"do not sign\" won a tie between \"do not sign\" and \"sign as is\" (confidence) by the declared tie-break last-listed";
     assert_eq!(decision.resolution, text);
@@ -98,7 +98,7 @@ fn n2_agents_without_a_recommendation_are_listed_and_not_counted() {
 fn a5_the_voting_rule_is_configurable() {
     let votes = [("do not sign", 0.9), ("sign as is", 0.5), ("sign as is", 0.3)];
     let mut spec = spec(&["a", "b", "c"]);
-    let won = |spec: &Spec| stands(&decision(spec, &votes));
+    let won = |spec: &Spec| decided(&decision(spec, &votes));
     spec.rule = Rule::Majority;
     assert_eq!(won(&spec), "sign as is");
     spec.rule = Rule::LogOdds;
@@ -128,5 +128,5 @@ fn a5_borda_uses_the_rankings_from_the_discussion() {
     });
     let decision = &played.outcome().decisions[0];
     assert_eq!(decision.before, Some("sign as is".into()));
-    assert_eq!(stands(decision), "minor revisions");
+    assert_eq!(decided(decision), "minor revisions");
 }
