@@ -1,7 +1,8 @@
 //! Agents that are programs: one JSON object on stdin, the answer on stdout.
 //!
-//! No shell is involved. The program runs in the directory of the playbook with the environment of this process, in a process
-//! group of its own that is terminated as a whole. A program that leaves its group on purpose (`setsid`) is not tracked.
+//! No shell is involved. The program runs in the directory of the playbook with the environment of this process, in a
+//! process group of its own that is terminated as a whole. A program that leaves its group on purpose (`setsid`) is not
+//! tracked.
 
 mod group;
 mod run;

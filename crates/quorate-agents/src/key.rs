@@ -1,4 +1,5 @@
-//! API keys. Read only from the environment, sent only in a header; never part of an error, a log, a recording or `Debug` output.
+//! API keys. Read only from the environment, sent only in a header; never part of an error, a log, a recording or
+//! `Debug` output.
 
 use std::fmt;
 

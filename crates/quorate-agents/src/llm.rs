@@ -1,4 +1,5 @@
-//! Agents that are language models. The answer is requested in the schema, validated, and requested once more with the error.
+//! Agents that are language models. The answer is requested in the schema, validated, and requested once more with the
+//! error.
 //!
 //! [`Model`] is the interface: `ProviderModel` calls a provider over HTTP, `RecordedModel` records its answers or replays
 //! them. The wire format of each provider is in a module of its own, without I/O.

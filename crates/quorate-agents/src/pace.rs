@@ -1,7 +1,8 @@
 //! Client-side rate limits of providers: calls and tokens per minute, shared by all agents of a playbook.
 //!
-//! Uses a sliding window instead of a token bucket: a full bucket permits twice its size in the first minute, which exceeds the
-//! provider's limit. Tokens are reserved by an estimate and corrected when the provider reports the actual usage.
+//! Uses a sliding window instead of a token bucket: a full bucket permits twice its size in the first minute, which
+//! exceeds the provider's limit. Tokens are reserved by an estimate and corrected when the provider reports the actual
+//! usage.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! Tests one agent outside a deliberation: whether it is reachable, how fast it answers, whether the answer matches the schema.
+//! Tests one agent outside a deliberation: whether it is reachable, how fast it answers, whether the answer matches the
+//! schema.
 
 use crate::clock;
 use crate::declared::{Agent, Work};

@@ -1,19 +1,20 @@
 //! Generator of labelled contracts.
 //!
-//! Readers are evaluated on contracts whose problems are known because they were planted. The sentences come from two files of
-//! phrasings: `seen.yaml`, which authors of a reader may look at, and `unseen.yaml`, which they must not open. Both were
-//! committed before the first reader.
+//! Readers are evaluated on contracts whose problems are known because they were planted. The sentences come from two
+//! files of phrasings: `seen.yaml`, which authors of a reader may look at, and `unseen.yaml`, which they must not open.
+//! Both were committed before the first reader.
 //!
-//! [`generate`] creates the contract of a seed. Its [`GroundTruth`] lists the clauses with their spans, the planted problems,
-//! the stated facts and the recommendation for the customer. The rule for score and recommendation is in `ground_truth.rs`.
+//! [`generate`] creates the contract of a seed. Its [`GroundTruth`] lists the clauses with their spans, the planted
+//! problems, the stated facts and the recommendation for the customer. The rule for score and recommendation is in
+//! `ground_truth.rs`.
 //!
 //! # Adding a phrasing
 //!
 //! A file has these parts. It is parsed strictly, and a test reports errors with file and line:
 //!
 //! - `headings`: the possible headings of each section.
-//! - `clauses`: phrasings of each of the 41 types of clauses ([`Clause`]). Write them neutral or in the customer's favour:
-//!   wording that is bad for the customer belongs to `problems`.
+//! - `clauses`: phrasings of each of the 41 types of clauses ([`Clause`]). Write them neutral or in the customer's
+//!   favour: wording that is bad for the customer belongs to `problems`.
 //! - `provisions`: what a review checks in addition to these types, as it should be ([`Provision`]).
 //! - `problems`: the same subjects as they should not be ([`Problem`]). A contradiction has a `second` phrasing, which is
 //!   written into the schedule.
@@ -21,10 +22,11 @@
 //!   contracts that contain none of them, so reporting one of them is a false positive.
 //! - `filler`: boilerplate without any label.
 //!
-//! An entry has a `text`, and optionally a `title` (rendered in some contracts) and `holds`: further types of clauses that the
-//! same words contain. **Be complete in `holds`**: a licence that cannot be transferred is a `license_grant` and a
-//! `non_transferable_license`, and a reader that finds both is right. Filler and near-misses hold nothing. The types are
-//! those of CUAD, with one exception: a time limit on claims is not labelled as a cap on liability, only an amount is.
+//! An entry has a `text`, and optionally a `title` (rendered in some contracts) and `holds`: further types of clauses
+//! that the same words contain. **Be complete in `holds`**: a licence that cannot be transferred is a `license_grant`
+//! and a `non_transferable_license`, and a reader that finds both is right. Filler and near-misses hold nothing. The
+//! types are those of CUAD, with one exception: a time limit on claims is not labelled as a cap on liability, only an
+//! amount is.
 //!
 //! Placeholders for facts are in braces: `{cap}`, `{payment_days}`, `{effective_date}`; their names are in `fact.rs`.
 //! `{vendor}` and `{customer}` are the parties in their roles, with an article where the contract uses one; `{Vendor}` is

@@ -1,10 +1,10 @@
 //! Built-in agents: rules over the text of a contract. No model, no key, no network; deterministic.
 //!
-//! Five contract readers, for the customer's side. Each parses the whole text (`document.rs`), detects what is in its field
-//! (`clauses.rs`, `facts.rs`, `issues.rs`) and returns a finding (`finding.rs`). If other agents disagree, it keeps or revises
-//! its position by fixed rules (`discuss.rs`). The wording of clauses is data in a small pattern grammar over concepts
-//! (`grammar.rs`). The rules were written from common drafting practice and from `generator/seen.yaml` and `phrases/` only;
-//! authors of rules must not open `generator/unseen.yaml`.
+//! Five contract readers, for the customer's side. Each parses the whole text (`document.rs`), detects what is in its
+//! field (`clauses.rs`, `facts.rs`, `issues.rs`) and returns a finding (`finding.rs`). If other agents disagree, it
+//! keeps or revises its position by fixed rules (`discuss.rs`). The wording of clauses is data in a small pattern
+//! grammar over concepts (`grammar.rs`). The rules were written from common drafting practice and from
+//! `generator/seen.yaml` and `phrases/` only; authors of rules must not open `generator/unseen.yaml`.
 
 mod clauses;
 mod concepts;
@@ -77,8 +77,8 @@ impl Heuristic {
         finding::finding(self, text)
     }
 
-    /// Returns the reply of this reader when other agents hold other positions. `payload` has the `conflict`, `your_position`
-    /// and `other_positions`.
+    /// Returns the reply of this reader when other agents hold other positions. `payload` has the `conflict`,
+    /// `your_position` and `other_positions`.
     #[must_use]
     pub fn discuss(self, text: &str, payload: &Value) -> Value {
         discuss::answer(self, text, payload)

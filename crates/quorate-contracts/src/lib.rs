@@ -1,8 +1,8 @@
-//! Rule-based contract readers, and generated contracts with known problems to evaluate them. Declaring and calling agents is
-//! the task of quorate-agents.
+//! Rule-based contract readers, and generated contracts with known problems to evaluate them. Declaring and calling
+//! agents is the task of quorate-agents.
 //!
-//! [`generate`] creates a contract from a seed together with its labels, the [`GroundTruth`]. A [`Heuristic`] reads a contract
-//! and returns a finding as JSON. [`measure`] compares the two.
+//! [`generate`] creates a contract from a seed together with its labels, the [`GroundTruth`]. A [`Heuristic`] reads a
+//! contract and returns a finding as JSON. [`measure`] compares the two.
 //!
 //! ```
 //! # use quorate_contracts::{Half, Heuristic, generate};

@@ -10,11 +10,12 @@
 //!
 //! A later finding of an agent replaces its earlier one, so an agent never contradicts itself.
 //!
-//! **Criticality** is `weight × size × certainty`, each from 0 to 1. The weight is that of the rule. The size is the distance between the
-//! positions: for numbers (actual spread) / (2 × allowed spread), at most 1; for severities and listed recommendations the number of
-//! steps between them divided by the number of possible steps, averaged with the relative severity of the worst, or with 1; otherwise
-//! 1. The certainty is the highest confidence on the second most confident side: it takes two to disagree. An agent that states no
-//! confidence is assigned the mean of the stated ones.
+//! **Criticality** is `weight × size × certainty`, each from 0 to 1. The weight is that of the rule. The size is the
+//! distance between the positions: for numbers (actual spread) / (2 × allowed spread), at most 1; for severities and
+//! listed recommendations the number of steps between them divided by the number of possible steps, averaged with the
+//! relative severity of the worst, or with 1; otherwise 1. The certainty is the highest confidence on the second most
+//! confident side: it takes two to disagree. An agent that states no confidence is assigned the mean of the stated
+//! ones.
 
 mod detect;
 mod position;

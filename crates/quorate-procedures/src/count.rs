@@ -8,11 +8,12 @@
 //! | `borda` | K − 1 points for its first, K − 2 for its second …; unranked choices share the remaining points | points of the choice / all points |
 //! | `reliability` | derived from the voter's confusion matrix, see [`reliability`] | probability of the choice |
 //!
-//! A ballot without a confidence counts with the mean of the confidences stated on its question, or with weight 1 if none is
-//! stated: omitting it is neither rewarded nor penalised.
+//! A ballot without a confidence counts with the mean of the confidences stated on its question, or with weight 1 if
+//! none is stated: omitting it is neither rewarded nor penalised.
 //!
-//! **Ties.** Choices whose shares differ by less than 10⁻⁹ from the greatest are tied. A tie has no winner unless a [`TieBreak`] was
-//! declared. Tied choices are listed by number of ballots, then highest single confidence, then name; that order decides nothing.
+//! **Ties.** Choices whose shares differ by less than 10⁻⁹ from the greatest are tied. A tie has no winner unless a
+//! [`TieBreak`] was declared. Tied choices are listed by number of ballots, then highest single confidence, then name;
+//! that order decides nothing.
 
 mod agreement;
 mod flip;

@@ -1,14 +1,15 @@
-//! The deliberation procedure: findings, conflicts, discussion, vote, synthesis. A state machine that maps events to outputs.
+//! The deliberation procedure: findings, conflicts, discussion, vote, synthesis. A state machine that maps events to
+//! outputs.
 //!
 //! ```text
 //! Start ─▶ 1 analysis ─▶ 2 findings are published ─▶ 3 conflicts ─▶ 4 discussion (rounds) ─▶ 5 vote ─▶ synthesis
 //! ```
 //!
-//! The driver calls [`Deliberation::step`] for each [`Event`] and stores the [`State`] in the same commit that sends the outputs. Outputs
-//! that do not fit follow in later commits; after a crash in between, [`Deliberation::pending_outputs`] returns them.
-//! The state is complete: a machine restored from the store continues where it stopped and repeats no recorded question.
-//! Answers are evaluated only when every agent of a phase or round has answered or failed, so response times do not affect
-//! the result.
+//! The driver calls [`Deliberation::step`] for each [`Event`] and stores the [`State`] in the same commit that sends
+//! the outputs. Outputs that do not fit follow in later commits; after a crash in between,
+//! [`Deliberation::pending_outputs`] returns them. The state is complete: a machine restored from the store continues
+//! where it stopped and repeats no recorded question. Answers are evaluated only when every agent of a phase or round
+//! has answered or failed, so response times do not affect the result.
 
 mod analysis;
 mod ask;
@@ -120,8 +121,8 @@ impl<'a> Deliberation<'a> {
         step.outs
     }
 
-    /// Returns all outputs that the state implies: every message, every pending question, and the final result. After a crash
-    /// between two commits of one step, the driver sends those that were not recorded.
+    /// Returns all outputs that the state implies: every message, every pending question, and the final result. After a
+    /// crash between two commits of one step, the driver sends those that were not recorded.
     #[must_use]
     pub fn owed(&self, state: &State, now_ms: u64) -> Vec<Out> {
         let mut state = state.clone();

@@ -1,7 +1,8 @@
-//! Drives the deliberations of a space. The driver is an ordinary agent: it sends requests to the participants and stores its
-//! state in procedures. Each step is one commit that contains the new state, the requests and the publications, so a
-//! restarted hub resumes where it stopped and does not repeat requests that are already recorded. Retryable errors are
-//! retried with backoff, and the failure of one agent does not end the deliberation for the others.
+//! Drives the deliberations of a space. The driver is an ordinary agent: it sends requests to the participants and
+//! stores its state in procedures. Each step is one commit that contains the new state, the requests and the
+//! publications, so a restarted hub resumes where it stopped and does not repeat requests that are already recorded.
+//! Retryable errors are retried with backoff, and the failure of one agent does not end the deliberation for the
+//! others.
 
 mod course;
 mod going_out;

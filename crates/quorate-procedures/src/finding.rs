@@ -15,8 +15,8 @@
 //! }
 //! ```
 //!
-//! Only `summary` is required. Unknown fields are rejected with their path, so that a misspelt field is not silently ignored.
-//! Put additional data into `details`.
+//! Only `summary` is required. Unknown fields are rejected with their path, so that a misspelt field is not silently
+//! ignored. Put additional data into `details`.
 
 mod check;
 
@@ -66,7 +66,8 @@ pub struct Finding {
     /// Items that the agent assumes to be present.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relies_on: Vec<String>,
-    /// Items that the agent searched for and found. An empty list means that none were found; `None`, that it did not search.
+    /// Items that the agent searched for and found. An empty list means that none were found; `None`, that it did not
+    /// search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Vec<String>>,
     /// Additional data of any shape.

@@ -1,4 +1,5 @@
-//! Deliberation procedures: pure state machines over findings, conflicts, discussion and votes, and the driver that runs them.
+//! Deliberation procedures: pure state machines over findings, conflicts, discussion and votes, and the driver that
+//! runs them.
 //!
 //! Only the driver performs I/O. The state machines neither read the clock nor use randomness: they map events to outputs
 //! deterministically. The driver stores the new state in the same commit that sends the outputs.

@@ -6,8 +6,8 @@ pub type Count = fn(&str) -> usize;
 /// Marks the position where a text was truncated.
 pub const MARK: &str = " […]";
 
-/// Counts tokens of OpenAI's `o200k_base`, used for all models; other vendors' counts differ by about 10 to 30 %. The first
-/// call loads the vocabulary.
+/// Counts tokens of OpenAI's `o200k_base`, used for all models; other vendors' counts differ by about 10 to 30 %. The
+/// first call loads the vocabulary.
 #[must_use]
 pub fn o200k(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().count_ordinary(text)
@@ -24,8 +24,8 @@ pub fn fits(text: &str, limit: usize, count: Count) -> bool {
     text.len() <= limit || count(text) <= limit
 }
 
-/// Returns `None` if the text has at most `limit` tokens. Otherwise returns as many of its first sentences as fit, followed by
-/// [`TRUNCATION_MARK`]; if not even one sentence fits, as many words.
+/// Returns `None` if the text has at most `limit` tokens. Otherwise returns as many of its first sentences as fit,
+/// followed by [`TRUNCATION_MARK`]; if not even one sentence fits, as many words.
 #[must_use]
 pub fn cut(text: &str, limit: usize, count: Count) -> Option<String> {
     if fits(text, limit, count) {

@@ -36,7 +36,8 @@ impl Drop for Group {
         let (Some(id), Some(mut child)) = (self.id.take(), self.child.take()) else { return };
         signal(id, Signal::TERM);
         let kill = KillOnDrop(id);
-        // Without a runtime, or if it shuts down during the grace period, `kill` is dropped and kills the group immediately.
+        // Without a runtime, or if it shuts down during the grace period, `kill` is dropped and kills the group
+        // immediately.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let _ = tokio::time::timeout(limits::GRACE, child.wait()).await;

@@ -22,7 +22,7 @@ impl Program {
         let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
             return Err(self.broken("has no stdin or stdout".into()));
         };
-        let mut output = Output::default();
+        let mut output = ProgramOutput::default();
         let written = write_question(stdin, format!("{question}\n").into_bytes());
         let read = output.read(stdout, stderr);
         let ended = async {
@@ -85,13 +85,13 @@ impl Program {
         Failure::new(Kind::TooLong, self.place(), what).hint("return a shorter answer, or write the rest to a file")
     }
 
-    fn late(&self, output: &Output) -> Failure {
+    fn late(&self, output: &ProgramOutput) -> Failure {
         let what = format!("did not answer in time and was stopped{}", output.stderr_suffix());
         Failure::new(Kind::TimedOut, self.place(), what)
             .hint("increase the timeout, or find out what it waits for")
     }
 
-    fn exited(&self, status: ExitStatus, output: &Output) -> Failure {
+    fn exited(&self, status: ExitStatus, output: &ProgramOutput) -> Failure {
         use std::os::unix::process::ExitStatusExt as _;
         let how = match (status.code(), status.signal()) {
             (Some(code), _) => format!("exited with code {code}"),
@@ -108,13 +108,13 @@ struct TooMuch;
 
 /// Output of a program.
 #[derive(Default)]
-struct Output {
+struct ProgramOutput {
     answer: Vec<u8>,
     /// The end of stderr.
     stderr: Vec<u8>,
 }
 
-impl Output {
+impl ProgramOutput {
     /// Reads both pipes to the end.
     async fn read(
         &mut self,

@@ -1,4 +1,5 @@
-//! Anthropic's Messages API. The schema is the input schema of a tool that the model must use, which all their models support.
+//! Anthropic's Messages API. The schema is the input schema of a tool that the model must use, which all their models
+//! support.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! A provider's model over HTTP: rate limited, retried, with the strongest structured-output mode that the server supports.
+//! A provider's model over HTTP: rate limited, retried, with the strongest structured-output mode that the server
+//! supports.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

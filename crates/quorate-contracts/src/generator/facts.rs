@@ -1,7 +1,7 @@
 //! Values of the facts of one contract: parties, dates, amounts. All are fictitious.
 //!
-//! Facts of unproblematic clauses stay within bounds and those of planted problems lie outside: at most 1.5 % late fee per
-//! month, at most 60 days' notice against a renewal, a minimum below the budget, and so on.
+//! Facts of unproblematic clauses stay within bounds and those of planted problems lie outside: at most 1.5 % late fee
+//! per month, at most 60 days' notice against a renewal, a minimum below the budget, and so on.
 
 use super::draw::Draw;
 use super::fact::Fact;

@@ -102,7 +102,8 @@ impl Layout {
     }
 }
 
-/// Draws the order of sections: usually starting with definitions, always ending with general provisions and the schedule.
+/// Draws the order of sections: usually starting with definitions, always ending with general provisions and the
+/// schedule.
 fn draw_order(draw: &mut Draw) -> Vec<Home> {
     let ends = [Home::Definitions, Home::Services, Home::General, Home::Schedule];
     let mut middle: Vec<Home> = Home::HEADED.into_iter().filter(|home| !ends.contains(home)).collect();

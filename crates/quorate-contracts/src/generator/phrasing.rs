@@ -145,7 +145,8 @@ impl Phrasings {
         }
     }
 
-    /// Checks that each clause and provision has a phrasing that contains nothing else, for contracts that must not contain more.
+    /// Checks that each clause and provision has a phrasing that contains nothing else, for contracts that must not
+    /// contain more.
     fn check_alone(&self, reading: &Reading<'_>) -> Result<(), String> {
         for list in self.clauses.values().chain(self.provisions.values()) {
             if let (Some(first), true) = (list.first(), list.iter().all(|one| !one.holds.is_empty())) {

@@ -1,7 +1,7 @@
 //! Plan of a contract: its problems first, then unproblematic clauses and provisions.
 //!
-//! The plan of a seed is the same for both sets of phrasings, so that a reader can be compared on the same case in phrasings
-//! that its authors have seen and in phrasings that they have not.
+//! The plan of a seed is the same for both sets of phrasings, so that a reader can be compared on the same case in
+//! phrasings that its authors have seen and in phrasings that they have not.
 
 use super::clause::Clause;
 use super::draw::Draw;

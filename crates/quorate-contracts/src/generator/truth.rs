@@ -2,10 +2,10 @@
 //!
 //! # The rule
 //!
-//! A contract without problems has the score 5. Each problem adds points by severity: low 3, medium 7, high 15, critical 35;
-//! the score is capped at 100. Below 15 the customer can sign as is, below 35 after minor revisions, below 70 it should
-//! negotiate key terms, and from 70 on it should not sign. So one high problem calls for a revision, one critical problem for
-//! a negotiation, and two critical problems are a reason not to sign.
+//! A contract without problems has the score 5. Each problem adds points by severity: low 3, medium 7, high 15,
+//! critical 35; the score is capped at 100. Below 15 the customer can sign as is, below 35 after minor revisions, below
+//! 70 it should negotiate key terms, and from 70 on it should not sign. So one high problem calls for a revision, one
+//! critical problem for a negotiation, and two critical problems are a reason not to sign.
 
 use std::ops::Range;
 

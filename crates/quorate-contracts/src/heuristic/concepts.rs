@@ -1,6 +1,7 @@
 //! Concepts used by the rules: groups of synonyms in contracts. The syntax is described in `grammar.rs`.
 //!
-//! A concept may use those above it. Articles are dropped, `licence` is `license`, and the parties are `vendor` and `customer`.
+//! A concept may use those above it. Articles are dropped, `licence` is `license`, and the parties are `vendor` and
+//! `customer`.
 
 /// Names and patterns of the concepts.
 pub(crate) const CONCEPTS: &[(&str, &str)] = &[

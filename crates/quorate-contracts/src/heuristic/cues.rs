@@ -1,5 +1,5 @@
-//! Auxiliary rules in addition to clauses and problems: who indemnifies, whose data, payment dates. The syntax is described in
-//! `grammar.rs`.
+//! Auxiliary rules in addition to clauses and problems: who indemnifies, whose data, payment dates. The syntax is
+//! described in `grammar.rs`.
 
 use super::grammar::Rule;
 

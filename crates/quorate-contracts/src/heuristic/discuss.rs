@@ -1,14 +1,16 @@
 //! Replies of a reader when other agents disagree. The rules:
 //!
-//! - **score, recommendation**: an issue that a peer quotes is looked up in the contract. If the quoted words are there, it is
-//!   adopted with the peer's severity; otherwise it is not. An issue without a quotation is adopted if the peer's confidence is
-//!   at least 0.7. Score and recommendation follow from the resulting issues.
-//! - **severity**: a position with a figure outranks one without; two peers who agree outrank one. Otherwise the position stays.
+//! - **score, recommendation**: an issue that a peer quotes is looked up in the contract. If the quoted words are
+//!   there, it is adopted with the peer's severity; otherwise it is not. An issue without a quotation is adopted if the
+//!   peer's confidence is at least 0.7. Score and recommendation follow from the resulting issues.
+//! - **severity**: a position with a figure outranks one without; two peers who agree outrank one. Otherwise the
+//!   position stays.
 //! - **presence**: a position with a quoted paragraph is right. The extractor searches again by the words of the name.
-//! - **fact**: if body and schedule differ and the contract states which prevails, that value holds. Otherwise the position stays.
+//! - **fact**: if body and schedule differ and the contract states which prevails, that value holds. Otherwise the
+//!   position stays.
 //!
-//! A changed position gets a higher confidence if it is based on new information. An unchanged position keeps its confidence:
-//! adopting a peer's issue alone is not a change of position.
+//! A changed position gets a higher confidence if it is based on new information. An unchanged position keeps its
+//! confidence: adopting a peer's issue alone is not a change of position.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Facts that a contract states: amounts, periods, dates, the governing law. Body and schedule are kept separate, because they may
-//! contradict each other.
+//! Facts that a contract states: amounts, periods, dates, the governing law. Body and schedule are kept separate,
+//! because they may contradict each other.
 
 use std::fmt;
 

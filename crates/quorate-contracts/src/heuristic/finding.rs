@@ -8,8 +8,9 @@
 //! | `ip` | ownership and usage rights |
 //! | `compliance` | personal data under GDPR, CCPA and HIPAA, and other regulatory concerns |
 //!
-//! The fields overlap on purpose: readers assess shared issues from their own perspective, so they disagree for reasons. Score
-//! and recommendation follow from the issues of each reader by the rule of [`crate::generator::GroundTruth`].
+//! The fields overlap on purpose: readers assess shared issues from their own perspective, so they disagree for
+//! reasons. Score and recommendation follow from the issues of each reader by the rule of
+//! [`crate::generator::GroundTruth`].
 
 use std::collections::BTreeMap;
 

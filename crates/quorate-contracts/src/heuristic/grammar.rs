@@ -14,8 +14,8 @@
 //! | `P: …` | the same in one paragraph instead of one sentence |
 //! | `T: …` | the same in the title of a paragraph that contains no negation |
 //!
-//! Each word of a contract is compared once with each word of the grammar; a pattern is tried only on sentences that contain all
-//! required words.
+//! Each word of a contract is compared once with each word of the grammar; a pattern is tried only on sentences that
+//! contain all required words.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

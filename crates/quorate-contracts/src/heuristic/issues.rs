@@ -1,5 +1,5 @@
-//! Detects problems for the customer: by wording (`rules.rs`), or by comparing figures or two parts of the contract. Their
-//! descriptions are in `wording.rs`.
+//! Detects problems for the customer: by wording (`rules.rs`), or by comparing figures or two parts of the contract.
+//! Their descriptions are in `wording.rs`.
 
 mod signs;
 mod telling;

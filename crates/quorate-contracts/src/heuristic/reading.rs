@@ -270,7 +270,8 @@ impl Heading {
         let begins = bare.trim_start_matches(|c: char| !c.is_ascii_alphabetic());
         let schedule = SCHEDULES.iter().any(|word| begins.starts_with(word));
         let strong = SCHEDULES[..UNAMBIGUOUS_SCHEDULES].iter().any(|word| begins.starts_with(word));
-        // A section with commercial terms between other sections is not a schedule, and neither is a leading list of key terms.
+        // A section with commercial terms between other sections is not a schedule, and neither is a leading list of
+        // key terms.
         self.in_schedule |= schedule && !first && (strong || last);
         if self.in_schedule && schedule {
             self.words = begins.split([':', '-', '(']).next().unwrap_or(begins).trim().to_owned();
@@ -328,7 +329,8 @@ fn schedule_name(words: &str) -> String {
     words.split(' ').map(capital).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a block is a heading: short, without a full stop, and numbered, in capitals, the name of a schedule, or in title case.
+/// Whether a block is a heading: short, without a full stop, and numbered, in capitals, the name of a schedule, or in
+/// title case.
 fn is_heading(piece: &str, bare: &str) -> bool {
     let body = piece[number_of(piece).map_or(0, str::len)..].trim_start();
     if piece.len() > 90

@@ -1,8 +1,8 @@
 //! Detects the terms that a contract uses for the vendor and for the customer.
 //!
-//! Introduced terms come first: `("Supplier")`, `hereinafter called the Client`. If two terms are introduced that do not
-//! indicate a role, the verbs decide: who provides and who pays. If none are introduced, the most frequent role words decide,
-//! and in plain-language contracts `we` is the vendor and `you` the customer.
+//! Introduced terms come first: `("Supplier")`, `hereinafter called the Client`. If two terms are introduced that do
+//! not indicate a role, the verbs decide: who provides and who pays. If none are introduced, the most frequent role
+//! words decide, and in plain-language contracts `we` is the vendor and `you` the customer.
 
 use super::numbers;
 

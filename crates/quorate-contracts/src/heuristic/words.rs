@@ -1,8 +1,8 @@
-//! Tokeniser: splits a text into sentences and a sentence into normalised words: lower case, no articles, one token for each
-//! number and date.
+//! Tokeniser: splits a text into sentences and a sentence into normalised words: lower case, no articles, one token for
+//! each number and date.
 //!
-//! `thirty (30) days` and `30 days` become `@n days`, an amount becomes `@money`, a rate `@percent`, a date `@date`, so that
-//! a pattern needs only one form of each. The values themselves are parsed by `numbers.rs` from the text.
+//! `thirty (30) days` and `30 days` become `@n days`, an amount becomes `@money`, a rate `@percent`, a date `@date`, so
+//! that a pattern needs only one form of each. The values themselves are parsed by `numbers.rs` from the text.
 
 use super::numbers;
 

@@ -62,8 +62,8 @@ fn truth() -> Truth {
     serde_saphyr::from_str(TRUTH).expect("valid labels")
 }
 
-/// Sections of the agreement, each on one line: `title`, `(C)`, `4.1`, `Schedule 2, 1`. A paragraph without a number of its
-/// own belongs to the section that it is in.
+/// Sections of the agreement, each on one line: `title`, `(C)`, `4.1`, `Schedule 2, 1`. A paragraph without a number of
+/// its own belongs to the section that it is in.
 fn sections() -> Vec<(String, String)> {
     let mut sections = vec![("title".to_owned(), String::new())];
     let mut schedule = None;

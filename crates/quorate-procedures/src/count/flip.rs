@@ -1,8 +1,9 @@
-//! Pivotal voters: the smallest set of voters who could have changed the outcome by choosing another named choice with the same
-//! confidence. A tie does not count as a win unless the declared tie-break decides it.
+//! Pivotal voters: the smallest set of voters who could have changed the outcome by choosing another named choice with
+//! the same confidence. A tie does not count as a win unless the declared tie-break decides it.
 //!
-//! Sets are tried in order of size, so the first that suffices is a smallest one. The number of tallies is bounded: if no set was
-//! found within [`TALLIES_MAX`], voters are moved one by one until the choice wins, and the result is marked as possibly not minimal.
+//! Sets are tried in order of size, so the first that suffices is a smallest one. The number of tallies is bounded: if
+//! no set was found within [`TALLIES_MAX`], voters are moved one by one until the choice wins, and the result is marked
+//! as possibly not minimal.
 
 use std::cmp::Reverse;
 
@@ -24,7 +25,8 @@ pub struct Flip {
     pub smallest: bool,
 }
 
-/// Finds the smallest set of voters who can make another choice win the question at `index`; `None` if no other choice was named.
+/// Finds the smallest set of voters who can make another choice win the question at `index`; `None` if no other choice
+/// was named.
 #[must_use]
 pub fn flip(counting: impl Into<Counting>, questions: &[Question], index: usize) -> Option<Flip> {
     let counting = counting.into();
@@ -121,7 +123,8 @@ impl Search<'_> {
         Flip { to: rival.to_owned(), voters, smallest }
     }
 
-    /// Finds a sufficient set by moving voters one by one. A unanimous choice wins under every rule, so every rival has one.
+    /// Finds a sufficient set by moving voters one by one. A unanimous choice wins under every rule, so every rival has
+    /// one.
     fn greedy(&self, rivals: &[&str], movers: &[usize]) -> Option<Flip> {
         let enough = rivals.iter().filter_map(|rival| {
             let movable = self.movable(movers, rival);

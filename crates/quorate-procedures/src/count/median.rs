@@ -1,7 +1,7 @@
 //! Numbers are merged instead of voted on: the median, weighted by confidence.
 //!
-//! Half of the total confidence lies at or below the median and half at or above it, so a single outlier moves it no further than
-//! to the neighbouring value. A ballot without a confidence is weighted as in [`super`].
+//! Half of the total confidence lies at or below the median and half at or above it, so a single outlier moves it no
+//! further than to the neighbouring value. A ballot without a confidence is weighted as in [`super`].
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,8 @@ pub struct Merged {
     pub high: f64,
 }
 
-/// Computes the weighted median of `(value, weight)` pairs; `None` without values. If all weights are 0 they count as equal.
+/// Computes the weighted median of `(value, weight)` pairs; `None` without values. If all weights are 0 they count as
+/// equal.
 #[must_use]
 pub fn merge(values: &[(f64, f64)]) -> Option<Merged> {
     let mut values: Vec<(f64, f64)> = values.iter().copied().filter(|(value, _)| value.is_finite()).collect();

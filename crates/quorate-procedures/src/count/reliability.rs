@@ -1,21 +1,23 @@
-//! Estimates the reliability of voters: each voter's confusion matrix and the correct answers are estimated together, over all
-//! questions, by expectation-maximisation (Dawid and Skene, 1979). Stated confidences are not used.
+//! Estimates the reliability of voters: each voter's confusion matrix and the correct answers are estimated together,
+//! over all questions, by expectation-maximisation (Dawid and Skene, 1979). Stated confidences are not used.
 //!
-//! The candidates of a question are the choices named on it. Their probabilities start as vote shares. Then the steps alternate:
+//! The candidates of a question are the choices named on it. Their probabilities start as vote shares. Then the steps
+//! alternate:
 //!
-//! - *maximise*: estimate, weighted by those probabilities, how often each voter answers `s` where `t` is correct, and how often
-//!   `t` is correct;
-//! - *expect*: the probability of each choice is its prior times the product over the voters of the probability of their answer,
-//!   given that the choice is correct.
+//! - *maximise*: estimate, weighted by those probabilities, how often each voter answers `s` where `t` is correct, and
+//!   how often `t` is correct;
+//! - *expect*: the probability of each choice is its prior times the product over the voters of the probability of
+//!   their answer, given that the choice is correct.
 //!
-//! **Smoothing** prevents a few questions from making a voter infallible, and handles rare labels: a voter's row for `t` contains
-//! [`ROW_PSEUDO_BALLOTS`] pseudo-ballots of its accuracy `a` (`a` on the diagonal, the rest evenly over the labels that occur together
-//! with `t` on any question), and `a` is the voter's share of correct answers with [`ACCURACY_PSEUDO_BALLOTS`] pseudo-ballots of
-//! [`PRIOR_ACCURACY`]. Each `t` starts with one pseudo-question. With many questions over few choices the confusion matrix
-//! dominates; with choices that never repeat the voter's accuracy does.
+//! **Smoothing** prevents a few questions from making a voter infallible, and handles rare labels: a voter's row for
+//! `t` contains [`ROW_PSEUDO_BALLOTS`] pseudo-ballots of its accuracy `a` (`a` on the diagonal, the rest evenly over
+//! the labels that occur together with `t` on any question), and `a` is the voter's share of correct answers with
+//! [`ACCURACY_PSEUDO_BALLOTS`] pseudo-ballots of [`PRIOR_ACCURACY`]. Each `t` starts with one pseudo-question. With
+//! many questions over few choices the confusion matrix dominates; with choices that never repeat the voter's accuracy
+//! does.
 //!
-//! The iteration ends when no probability changes by more than [`TOLERANCE`], at the latest after [`ITERATIONS_MAX`]. Names are sorted
-//! first, so the result does not depend on the order of the input.
+//! The iteration ends when no probability changes by more than [`TOLERANCE`], at the latest after [`ITERATIONS_MAX`].
+//! Names are sorted first, so the result does not depend on the order of the input.
 
 #[cfg(test)]
 mod tests;

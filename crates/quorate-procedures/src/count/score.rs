@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Ballot, Rule};
 
-/// Upper bound of a confidence for log odds; its complement is the lower bound. It keeps one voter from ruling out a choice.
+/// Upper bound of a confidence for log odds; its complement is the lower bound. It keeps one voter from ruling out a
+/// choice.
 const CONFIDENCE_MAX: f64 = 0.99;
 
 /// Computes the share of every choice. The ballots must be ordered by voter.

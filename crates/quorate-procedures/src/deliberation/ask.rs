@@ -27,7 +27,8 @@ pub struct Ask {
 }
 
 impl Step<'_> {
-    /// Asks an agent for its finding, or about a conflict. `again` is the error of the first attempt, if this is the second.
+    /// Asks an agent for its finding, or about a conflict. `again` is the error of the first attempt, if this is the
+    /// second.
     pub(super) fn ask(&mut self, agent: &str, conflict: Option<usize>, again: Option<String>) {
         let mut id = match (conflict, self.state.phase) {
             (Some(index), Phase::Discussion { round }) => {

@@ -1,5 +1,5 @@
-//! Tallies the same ballots under every voting rule, before and after the discussion. Where the results differ, the choice of the
-//! rule decided.
+//! Tallies the same ballots under every voting rule, before and after the discussion. Where the results differ, the
+//! choice of the rule decided.
 
 use serde::Serialize;
 

@@ -1,12 +1,13 @@
 //! Decides whether a discussion has settled a conflict. All three conditions are necessary:
 //!
-//! 1. At least two agents answered, all but at most one agree with a peer, and all but at most one hold the same position.
-//! 2. An agent moved to that position in the discussion, or all agents hold it. Agents that held it from the start were not
-//!    convinced by the discussion, and their opponents may outweigh them.
+//! 1. At least two agents answered, all but at most one agree with a peer, and all but at most one hold the same
+//!    position.
+//! 2. An agent moved to that position in the discussion, or all agents hold it. Agents that held it from the start were
+//!    not convinced by the discussion, and their opponents may outweigh them.
 //! 3. The voting rule determines the same winner from the current positions.
 //!
-//! Otherwise the conflict is voted on. Numbers agree when they differ by at most the spread of their rule. The result is their
-//! weighted median, which must lie within the range of the agreeing agents.
+//! Otherwise the conflict is voted on. Numbers agree when they differ by at most the spread of their rule. The result
+//! is their weighted median, which must lie within the range of the agreeing agents.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,10 @@
 //! Discussion rounds: agents that contradict each other receive their own position and those of their peers.
 //!
-//! All questions of a round are sent together, so that no agent has more information than another. A message is an answer: the
-//! number of messages per round is limited, and the most critical conflicts come first. A conflict is discussed by all agents
-//! that hold a position in it, or is postponed; if not even the first one fits, only its most confident agents take part.
-//! Questions and evidence in the answers are published as separate messages while the limit permits.
+//! All questions of a round are sent together, so that no agent has more information than another. A message is an
+//! answer: the number of messages per round is limited, and the most critical conflicts come first. A conflict is
+//! discussed by all agents that hold a position in it, or is postponed; if not even the first one fits, only its most
+//! confident agents take part. Questions and evidence in the answers are published as separate messages while the limit
+//! permits.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +103,8 @@ impl Step<'_> {
         self.begin_round(round + 1);
     }
 
-    /// Maps each agent to the message it replies to: the latest message, before this round, of its most confident opponent.
+    /// Maps each agent to the message it replies to: the latest message, before this round, of its most confident
+    /// opponent.
     fn answers_to(&self, index: usize, round: u32) -> BTreeMap<String, String> {
         let positions = &self.state.disputes[index].positions;
         let name = name_of(index);

@@ -1,8 +1,9 @@
 //! Cost estimate of a deliberation, before it starts.
 //!
-//! Calls and seconds are bounds: the actual values lie between `least` and `most`, whatever the agents answer and however many
-//! questions are repeated. (An agent that calls its model several times for one answer counts those calls itself.) Tokens are
-//! estimated: questions are counted, a finding is assumed to have [`FINDING_TOKENS`] and a reply the maximum of a message.
+//! Calls and seconds are bounds: the actual values lie between `least` and `most`, whatever the agents answer and
+//! however many questions are repeated. (An agent that calls its model several times for one answer counts those calls
+//! itself.) Tokens are estimated: questions are counted, a finding is assumed to have [`FINDING_TOKENS`] and a reply
+//! the maximum of a message.
 
 use std::collections::BTreeMap;
 

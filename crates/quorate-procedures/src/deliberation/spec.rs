@@ -1,4 +1,5 @@
-//! Specification of a deliberation: question, participants and limits. Immutable; every setting except question and agents has a default.
+//! Specification of a deliberation: question, participants and limits. Immutable; every setting except question and
+//! agents has a default.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Negotiation strategy: the issues for which a remedy was named, prioritised.
 //!
-//! - **must have**: severe (the upper half of the severities) and agreed: there was no conflict about it, the discussion settled it,
-//!   or all voters consider it severe.
+//! - **must have**: severe (the upper half of the severities) and agreed: there was no conflict about it, the
+//!   discussion settled it, or all voters consider it severe.
 //! - **give away**: the lowest severity, if there is more than one. It can be traded for other demands.
 //! - **should have**: everything else, including issues that only some consider severe.
 //!

@@ -1,15 +1,18 @@
-//! Synthesis: the result in a few sentences, each with its sources. Rule-based, so equal findings and messages give equal text.
+//! Synthesis: the result in a few sentences, each with its sources. Rule-based, so equal findings and messages give
+//! equal text.
 //!
-//! - The **summary** can be read aloud in about twenty seconds: the recommendation, the dissenters, changes of position, the score,
-//!   the worst issues, other conflicts, missing agents. The outcome contains all of it in full.
-//! - The **recommendation** is the winner of the vote on it, or of the recommendations in the findings if there was no conflict. After
-//!   a tie there is none. If no agent gave one, the findings are summarised instead.
+//! - The **summary** can be read aloud in about twenty seconds: the recommendation, the dissenters, changes of
+//!   position, the score, the worst issues, other conflicts, missing agents. The outcome contains all of it in full.
+//! - The **recommendation** is the winner of the vote on it, or of the recommendations in the findings if there was no
+//!   conflict. After a tie there is none. If no agent gave one, the findings are summarised instead.
 //! - The **score** is the result of the conflict about it, or the median weighted by confidence.
-//! - **Issues** are ranked by severity (the result of the conflict about it; without a conflict or after a tie, the highest severity
-//!   stated), then by the number of agents that flagged them, then by the confidence of those agents, then by name.
-//! - The **confidence** is the mean confidence of those who hold the recommendation, times its share; without a recommendation, the
-//!   mean of all findings.
-//! - The **agreement** is the verdict on the recommendation over those agents that gave one, see [`crate::tally::Agreement`].
+//! - **Issues** are ranked by severity (the result of the conflict about it; without a conflict or after a tie, the
+//!   highest severity stated), then by the number of agents that flagged them, then by the confidence of those agents,
+//!   then by name.
+//! - The **confidence** is the mean confidence of those who hold the recommendation, times its share; without a
+//!   recommendation, the mean of all findings.
+//! - The **agreement** is the verdict on the recommendation over those agents that gave one, see
+//!   [`crate::tally::Agreement`].
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! The vote: resolves every conflict, whether it was discussed or not, from the final positions and confidences. The voting rule
-//! determines the winner of every conflict about a choice, both from the initial positions (`before`) and from the final ones; the
-//! discussion only decides whether the result counts as an agreement.
+//! The vote: resolves every conflict, whether it was discussed or not, from the final positions and confidences. The
+//! voting rule determines the winner of every conflict about a choice, both from the initial positions (`before`) and
+//! from the final ones; the discussion only decides whether the result counts as an agreement.
 
 use std::collections::BTreeMap;
 
@@ -196,7 +196,8 @@ impl Step<'_> {
     }
 }
 
-/// Determines how a tally settles a conflict. The rule decides the winner; it counts as agreed if the discussion had the same result.
+/// Determines how a tally settles a conflict. The rule decides the winner; it counts as agreed if the discussion had
+/// the same result.
 fn how(tally: &Tally, agreed: Option<&(u32, PositionValue)>) -> How {
     match (&tally.choice, agreed) {
         (None, _) => How::Tied,

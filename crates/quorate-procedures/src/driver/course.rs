@@ -291,7 +291,8 @@ pub(super) fn step(
     Op::StepProcedure(StepProcedure { procedure, expect, phase, status, state, result })
 }
 
-/// Derives the client id of a question or publication from its id in the deliberation, so that a repeated send is deduplicated.
+/// Derives the client id of a question or publication from its id in the deliberation, so that a repeated send is
+/// deduplicated.
 pub(super) fn client_id(procedure: &ProcedureId, name: &str) -> Result<ClientId, Refused> {
     ClientId::new(format!("{procedure}:{name}"))
 }

@@ -123,7 +123,8 @@ impl Course<'_> {
         }
     }
 
-    /// Decides how to react to a refusal. If it concerns a single question or message, that one is removed and the rest retried.
+    /// Decides how to react to a refusal. If it concerns a single question or message, that one is removed and the rest
+    /// retried.
     fn on_refusal(&mut self, refused: &Refused, first: &mut Vec<Op>, count: usize, batch_size: &mut usize) -> RefusalAction {
         let why = || refused.detail.clone();
         let index = refused.facts.op.and_then(|op| op.checked_sub(first.len())).filter(|at| *at < count);
@@ -143,7 +144,8 @@ impl Course<'_> {
                 (Unsent::Ask(ask), Code::UnknownRecipient | Code::NotFound | Code::PolicyViolation) => {
                     self.events.push(Event::Failed { ask: ask.id, why: why() });
                 }
-                // A subscriber's inbox is full. The participants do not wait for it: the result contains the message anyway.
+                // A subscriber's inbox is full. The participants do not wait for it: the result contains the message
+                // anyway.
                 (Unsent::Publish(_), code) if code.retryable() || code == Code::LimitExceeded => {
                     tracing::warn!(procedure = %self.id, code = code.as_str(), "publication dropped");
                 }
@@ -153,8 +155,8 @@ impl Course<'_> {
         RefusalAction::RetryNow
     }
 
-    /// Builds the operation that ends a deliberation whose next step is refused: an output contains a secret, is too large,
-    /// or violates the policy of the space. The state keeps what was collected.
+    /// Builds the operation that ends a deliberation whose next step is refused: an output contains a secret, is too
+    /// large, or violates the policy of the space. The state keeps what was collected.
     fn abandon(&self, refused: &Refused) -> Op {
         let reason = format!("the next step was refused: {}: {}", refused.code, refused.detail);
         let result = self.driving.space.seal(json!({ "reason": reason, "hint": refused.hint }).to_string());

@@ -1,7 +1,7 @@
 //! A local server that imitates each provider and misbehaves as scripted.
 //!
-//! It checks what a provider would check (path, API key, fields of the request) and answers in the provider's format, so a
-//! request that a provider would reject fails the test. The tests of quorate-cli use it too.
+//! It checks what a provider would check (path, API key, fields of the request) and answers in the provider's format,
+//! so a request that a provider would reject fails the test. The tests of quorate-cli use it too.
 #![allow(dead_code, clippy::unwrap_used, reason = "not every test needs all of it")]
 
 use std::sync::{Arc, Mutex};

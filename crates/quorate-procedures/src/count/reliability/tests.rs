@@ -25,10 +25,12 @@ fn a5_one_iteration_matches_a_manual_calculation() {
     // (2/3 + 8·0.7) / (1 + 8) and (1/3 + 8·0.7) / (1 + 8).
     near(model.accuracy[0], 0.696_296_296);
     near(model.accuracy[2], 0.659_259_259);
-    // v0 answers a where a is correct: (2/3 + 4·0.696296) / (2/3 + 4); where b is correct: (1/3 + 4·0.303704) / (1/3 + 4).
+    // v0 answers a where a is correct: (2/3 + 4·0.696296) / (2/3 + 4); where b is correct: (1/3 + 4·0.303704) / (1/3 +
+    // 4).
     near(model.cells[0].exp(), 0.739_682_540);
     near(model.cells[1].exp(), 0.357_264_957);
-    // v2 answers b where a is correct: (2/3 + 4·0.340741) / (2/3 + 4); where b is correct: (1/3 + 4·0.659259) / (1/3 + 4).
+    // v2 answers b where a is correct: (2/3 + 4·0.340741) / (2/3 + 4); where b is correct: (1/3 + 4·0.659259) / (1/3 +
+    // 4).
     let a = 5.0 / 9.0 * 0.739_682_540 * 0.739_682_540 * 0.434_920_635;
     let b = 4.0 / 9.0 * 0.357_264_957 * 0.357_264_957 * 0.685_470_085;
     near(data.expect(&model)[0][0], a / (a + b));

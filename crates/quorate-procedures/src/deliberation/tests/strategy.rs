@@ -7,7 +7,8 @@ use super::*;
 /// An agent and its issues: topic, severity, remedy.
 type Said<'a> = (&'a str, &'a [(&'a str, &'a str, &'a str)]);
 
-/// In the discussion all agents keep their positions, except that those in `give_in` adopt the position of their first peer.
+/// In the discussion all agents keep their positions, except that those in `give_in` adopt the position of their first
+/// peer.
 fn outcome(issues: &[Said<'_>], give_in: &[&str]) -> Outcome {
     let names: Vec<&str> = issues.iter().map(|(agent, _)| *agent).collect();
     let mut spec = spec(&names);

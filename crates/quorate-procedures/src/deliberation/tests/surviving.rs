@@ -7,8 +7,8 @@ use super::*;
 
 const AGENTS: [&str; 5] = ["clause_extractor", "b", "c", "d", "e"];
 
-/// Pseudo-random answers, deterministic for a question and seed: contradictory findings, changes of position, questions, invalid
-/// answers, failures, timeouts.
+/// Pseudo-random answers, deterministic for a question and seed: contradictory findings, changes of position,
+/// questions, invalid answers, failures, timeouts.
 fn act(ask: &Ask, seed: u64) -> Act {
     let mut hash = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xcbf2_9ce4_8422_2325;
     for byte in ask.id.0.bytes() {

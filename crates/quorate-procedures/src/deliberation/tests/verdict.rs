@@ -1,5 +1,5 @@
-//! The outcome matches the ballots: no agreement that the voting rule contradicts, no winner of a tie, and a headline that matches
-//! its numbers.
+//! The outcome matches the ballots: no agreement that the voting rule contradicts, no winner of a tie, and a headline
+//! that matches its numbers.
 
 use super::*;
 use crate::count::Rule;
