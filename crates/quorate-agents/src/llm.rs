@@ -108,7 +108,8 @@ impl Speaker {
         let mut prompt = self.prompt(question);
         let (mut usage, mut notes) = (Usage::default(), Vec::new());
         for last in [false, true] {
-            let completion = self.model.complete(&prompt, until).await.map_err(|failure| failure.after(usage))?;
+            let completion =
+                self.model.complete(&prompt, until).await.map_err(|failure| failure.after(usage))?;
             usage += self.usage(&completion);
             notes.extend(completion.notes.iter().cloned());
             let mut unfit = match shape.read(&completion.text) {

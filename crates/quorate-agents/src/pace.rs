@@ -94,11 +94,12 @@ impl Pace {
                 .hint("send less, request a shorter answer, or raise `tokens_a_minute:`"));
         }
         let late = |wait: Duration| {
-            let what =
-                format!("the rate limit per minute is used up; the next call is possible in {:.1} s", wait.as_secs_f32());
-            let mut failure = Failure::new(Kind::RateLimited, &self.place, what).hint(
-                "increase the timeout, or raise the rate limits if the provider allows more",
+            let what = format!(
+                "the rate limit per minute is used up; the next call is possible in {:.1} s",
+                wait.as_secs_f32()
             );
+            let mut failure = Failure::new(Kind::RateLimited, &self.place, what)
+                .hint("increase the timeout, or raise the rate limits if the provider allows more");
             failure.retry_after = Some(wait);
             failure
         };

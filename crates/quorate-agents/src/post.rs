@@ -66,9 +66,7 @@ fn failure(url: &Url, error: Error) -> Failure {
         Error::Unsent(_) | Error::Broken(_) => {
             of(Kind::Unreachable, error.to_string(), "check the server, then try again")
         }
-        Error::Incomplete(_) => {
-            of(Kind::Broken, error.to_string(), "try again; check the server's log")
-        }
+        Error::Incomplete(_) => of(Kind::Broken, error.to_string(), "try again; check the server's log"),
         Error::TooLarge(max) => {
             let what = format!("the response exceeds the limit of {max} bytes");
             of(Kind::TooLong, what, "make it return a shorter answer")

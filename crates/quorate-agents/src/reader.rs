@@ -19,10 +19,7 @@ pub(crate) fn answer(reader: Heuristic, question: &Question) -> Result<Reply, Fa
         "analyse" => reader.analyse(text),
         "discuss" => reader.discuss(text, &question.payload),
         other => {
-            return Err(fail(
-                format!("unknown action `{other}`"),
-                "use `analyse` or `discuss`",
-            ));
+            return Err(fail(format!("unknown action `{other}`"), "use `analyse` or `discuss`"));
         }
     };
     Ok(Reply { body, usage: Usage::calls(1), notes: Vec::new() })

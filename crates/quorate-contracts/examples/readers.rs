@@ -8,7 +8,8 @@ use quorate_contracts::measure::{self, Row};
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let half = if arguments.get(1).is_some_and(|half| half == "unseen") { Half::Unseen } else { Half::Seen };
-    let number = |at: usize, default: u64| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
+    let number =
+        |at: usize, default: u64| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
     let seeds = number(2, 1)..=number(3, 200);
     println!("seeds {}..{} of {half:?}", seeds.start(), seeds.end());
     print("clause", &measure::clauses(seeds.clone(), half));

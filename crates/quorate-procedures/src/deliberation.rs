@@ -170,7 +170,8 @@ impl Step<'_> {
         }
         let asked = self.state.asks[ask].clone();
         if asked.agent != from {
-            self.outs.push(Out::Noted(format!("{from} answered {ask}, which is addressed to {}", asked.agent)));
+            self.outs
+                .push(Out::Noted(format!("{from} answered {ask}, which is addressed to {}", asked.agent)));
             return;
         }
         self.spend(&asked.agent, usage);

@@ -56,9 +56,11 @@ impl Driver {
         let epoch = match space.commit(commit).await?.results.first() {
             Some(OpResult::Registered { epoch }) => *epoch,
             _ => {
-                return Err(
-                    Refused::new(Code::Unavailable, "the deliberation driver was registered without an epoch").into()
-                );
+                return Err(Refused::new(
+                    Code::Unavailable,
+                    "the deliberation driver was registered without an epoch",
+                )
+                .into());
             }
         };
         let driving = Driving { space, agent, epoch, active: Arc::default() };
@@ -221,7 +223,8 @@ fn started(delivery: &Delivery) -> Option<ProcedureId> {
         procedure: String,
     }
     let is_notice = delivery.message.from.is_none() && delivery.message.action == "procedure.started";
-    let notice: Notice = serde_json::from_slice(&delivery.message.payload.bytes).ok().filter(|_| is_notice)?;
+    let notice: Notice =
+        serde_json::from_slice(&delivery.message.payload.bytes).ok().filter(|_| is_notice)?;
     ProcedureId::new(notice.procedure).ok()
 }
 

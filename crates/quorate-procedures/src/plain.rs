@@ -126,7 +126,9 @@ pub fn keys(values: &[Value]) -> Vec<String> {
 #[must_use]
 pub fn amount(value: &Value) -> Option<f64> {
     match ParsedValue::of(value) {
-        ParsedValue::Number(value) | ParsedValue::Percent(value) | ParsedValue::Money { amount: value, .. } => Some(value),
+        ParsedValue::Number(value)
+        | ParsedValue::Percent(value)
+        | ParsedValue::Money { amount: value, .. } => Some(value),
         _ => None,
     }
 }

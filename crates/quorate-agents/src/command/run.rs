@@ -82,7 +82,8 @@ impl Program {
 
     fn too_much(&self) -> Failure {
         let what = format!("wrote more than {} bytes to stdout and was stopped", limits::ANSWER_BYTES_MAX);
-        Failure::new(Kind::TooLong, self.place(), what).hint("return a shorter answer, or write the rest to a file")
+        Failure::new(Kind::TooLong, self.place(), what)
+            .hint("return a shorter answer, or write the rest to a file")
     }
 
     fn late(&self, output: &ProgramOutput) -> Failure {

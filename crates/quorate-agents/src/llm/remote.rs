@@ -97,8 +97,9 @@ impl Remote {
                 Err(CallError::Structure(message)) => {
                     let next = Structure::ALL[structure as usize + 1];
                     self.structure.fetch_max(next as u8, Ordering::Relaxed);
-                    notes
-                        .push(format!("the server does not support schemas; the schema was added to the prompt ({message})"));
+                    notes.push(format!(
+                        "the server does not support schemas; the schema was added to the prompt ({message})"
+                    ));
                     continue;
                 }
                 Err(CallError::Failure(failure)) => failure,

@@ -139,8 +139,11 @@ impl Phrasings {
         }
         self.check_alone(reading)?;
         let unpaired = self.clauses.values().flatten().chain(self.provisions.values().flatten());
-        match unpaired.chain(self.filler.iter().map(|aside| &aside.phrasing)).find(|one| one.second.is_some()) {
-            Some(one) => Err(format!("{}: {}: only a problem can have a `second` phrasing", reading.file, one.id)),
+        match unpaired.chain(self.filler.iter().map(|aside| &aside.phrasing)).find(|one| one.second.is_some())
+        {
+            Some(one) => {
+                Err(format!("{}: {}: only a problem can have a `second` phrasing", reading.file, one.id))
+            }
             None => Ok(()),
         }
     }

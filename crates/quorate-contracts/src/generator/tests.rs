@@ -32,7 +32,8 @@ fn by_id(phrasings: &Phrasings) -> BTreeMap<&str, &Phrasing> {
     let lists = phrasings.clauses.values().chain(phrasings.provisions.values());
     let labelled = lists.chain(phrasings.problems.values()).flatten();
     let labelled = labelled.chain(phrasings.near_misses.iter().map(|aside| &aside.phrasing));
-    labelled.flat_map(|one| std::iter::once(one).chain(one.second.as_deref()))
+    labelled
+        .flat_map(|one| std::iter::once(one).chain(one.second.as_deref()))
         .map(|one| (one.id.as_str(), one))
         .collect()
 }

@@ -146,7 +146,13 @@ fn claims(position: &Position<'_>) -> Vec<Claim> {
 }
 
 /// Replies on score and recommendation: adopts the issues of peers that can be verified.
-fn score_or_recommendation(case: &Case, text: &str, own: &Position<'_>, others: &[Position<'_>], numeric: bool) -> Value {
+fn score_or_recommendation(
+    case: &Case,
+    text: &str,
+    own: &Position<'_>,
+    others: &[Position<'_>],
+    numeric: bool,
+) -> Value {
     let text =
         text.split_whitespace().collect::<Vec<_>>().join(" ").replace(['"', '\u{201c}', '\u{201d}'], "'");
     let mut known: Vec<(Problem, Severity)> =
@@ -214,7 +220,10 @@ fn reasons(
     if !doubted.is_empty() {
         let all: Vec<String> =
             doubted.iter().map(|claim| format!("{} (by {})", topic(claim.problem), claim.by)).collect();
-        reasons.push_str(&format!(" Not counted, because the quoted words are not in the text: {}.", all.join(", ")));
+        reasons.push_str(&format!(
+            " Not counted, because the quoted words are not in the text: {}.",
+            all.join(", ")
+        ));
     }
     reasons
 }
@@ -240,15 +249,18 @@ fn severity(own: &Position<'_>, others: &[Position<'_>]) -> Value {
         let best =
             others.iter().filter(|one| has_figure(one)).max_by(|a, b| a.confidence.total_cmp(&b.confidence));
         if let Some(peer) = best.filter(|peer| peer.position != own.position) {
-            let why = format!("{} {} gives a figure, while I judge by category.", peer.reason.trim_end(), peer.agent);
+            let why = format!(
+                "{} {} gives a figure, while I judge by category.",
+                peer.reason.trim_end(),
+                peer.agent
+            );
             return reply_with(own, peer.value, own.confidence, true, why, None);
         }
     }
     for peer in others.iter().filter(|peer| peer.position != own.position) {
         let same = others.iter().filter(|one| one.position == peer.position).count();
         if same >= 2 && !has_figure(own) {
-            let why =
-                format!("{same} peers hold {}, and I have no figure against it.", peer.position);
+            let why = format!("{same} peers hold {}, and I have no figure against it.", peer.position);
             return reply_with(own, peer.value, own.confidence - 0.05, true, why, None);
         }
     }
@@ -290,8 +302,7 @@ fn presence(
             return kept;
         }
         if reader != Heuristic::Clauses && others.iter().any(|peer| peer.position == "absent") {
-            let why =
-                format!("No paragraph can be quoted for \"{name}\"; I assumed it from a weaker cue.");
+            let why = format!("No paragraph can be quoted for \"{name}\"; I assumed it from a weaker cue.");
             return reply_with(own, &"absent".into(), 0.5, true, why, None);
         }
         return keep(own, "I have nothing to add.", None);

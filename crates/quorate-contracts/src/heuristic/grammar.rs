@@ -185,7 +185,9 @@ impl Lexicon {
                 if fits { vec![at + 1] } else { Vec::new() }
             }
             Node::Named(index) => self.ends(&GRAMMAR.concepts[usize::from(*index)], words, at),
-            Node::Any(nodes) => sorted_unique(nodes.iter().flat_map(|node| self.ends(node, words, at)).collect()),
+            Node::Any(nodes) => {
+                sorted_unique(nodes.iter().flat_map(|node| self.ends(node, words, at)).collect())
+            }
             Node::Maybe(node) => {
                 let mut ends = self.ends(node, words, at);
                 ends.push(at);
@@ -331,9 +333,7 @@ impl Grammar {
         }
         if let Some(name) = item.strip_prefix('<').and_then(|name| name.strip_suffix('>')) {
             // The tables are constants, and a test builds the grammar, so this cannot fail at run time.
-            return Node::Named(
-                *self.names.get(name).unwrap_or_else(|| panic!("unknown concept {name}")),
-            );
+            return Node::Named(*self.names.get(name).unwrap_or_else(|| panic!("unknown concept {name}")));
         }
         let next = u16::try_from(self.exact.len() + self.stems.len()).unwrap_or(u16::MAX);
         Node::Word(match item.strip_suffix('*') {

@@ -145,7 +145,8 @@ fn periods(contract: &Contract) -> Vec<Issue> {
             break;
         }
     }
-    let notices = contract.paragraphs.iter().filter_map(|one| Some((one, contract.fits(one, "breach_notice")?)));
+    let notices =
+        contract.paragraphs.iter().filter_map(|one| Some((one, contract.fits(one, "breach_notice")?)));
     for (one, at) in notices {
         let sentence = one.plain_sentence(at);
         let days = numbers::periods(sentence).into_iter().max().unwrap_or(0);
@@ -168,8 +169,9 @@ fn periods(contract: &Contract) -> Vec<Issue> {
     for (one, at) in barred.filter(|(one, _)| one.plain.contains("customer")) {
         let days = numbers::periods(one.plain_sentence(at)).into_iter().min().unwrap_or(u64::MAX);
         if days <= SHORT_CLAIM_DAYS {
-            issues
-                .push(Issue::at(Problem::ShortClaimPeriod, one.place, at).with_extent(format!("{days} days")));
+            issues.push(
+                Issue::at(Problem::ShortClaimPeriod, one.place, at).with_extent(format!("{days} days")),
+            );
             break;
         }
     }

@@ -101,8 +101,9 @@ impl Roles {
     /// Detects the roles from the opening or, if it is not conclusive, from the whole text; both normalised.
     pub(crate) fn find(opening: &str, whole: &str) -> Self {
         let all = introduced(opening);
-        let named =
-            |term: &&String| has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, AMBIGUOUS);
+        let named = |term: &&String| {
+            has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, AMBIGUOUS)
+        };
         let roles: Vec<&String> = all.iter().filter(named).collect();
         let names: Vec<&String> = all.iter().filter(|term| !named(term)).collect();
         let used = in_use(whole, roles.first().copied());

@@ -118,7 +118,11 @@ fn every_labelled_quote_occurs_once_in_its_section() {
 fn every_type_of_clause_is_labelled_and_the_score_follows_the_rule() {
     let truth = truth();
     let labelled: BTreeSet<Clause> = truth.clauses.keys().chain(truth.absent.keys()).copied().collect();
-    assert_eq!(labelled.len(), truth.clauses.len() + truth.absent.len(), "a type is labelled as both present and absent");
+    assert_eq!(
+        labelled.len(),
+        truth.clauses.len() + truth.absent.len(),
+        "a type is labelled as both present and absent"
+    );
     assert!(Clause::all().all(|clause| labelled.contains(&clause)));
     assert!(truth.clauses.values().all(|quotes| !quotes.is_empty()));
     let score = 5 + truth.issues.iter().map(|issue| issue.severity.weight()).sum::<u32>();

@@ -35,8 +35,7 @@ fn the_extractor_finds_the_clauses_with_few_errors() -> Result<(), Box<dyn std::
 }
 
 #[test]
-fn a3_the_readers_disagree_and_together_find_most_problems() -> Result<(), Box<dyn std::error::Error>>
-{
+fn a3_the_readers_disagree_and_together_find_most_problems() -> Result<(), Box<dyn std::error::Error>> {
     let truth: Truth = serde_saphyr::from_str(TRUTH)?;
     let (mut topics, mut recommendations) = (BTreeSet::new(), BTreeSet::new());
     for reader in Heuristic::ALL {

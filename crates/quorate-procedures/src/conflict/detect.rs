@@ -149,7 +149,8 @@ fn categorical(words: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detecte
     if spelled.len() < 2 {
         return Vec::new();
     }
-    let places: Vec<usize> = spelled.values().filter_map(|recommendation| words.recommendation(recommendation)).collect();
+    let places: Vec<usize> =
+        spelled.values().filter_map(|recommendation| words.recommendation(recommendation)).collect();
     let steps = words.recommendations.len().saturating_sub(1) as f64;
     let size = match (places.iter().min(), places.iter().max()) {
         (Some(least), Some(most)) if most > least => f64::midpoint(1.0, (most - least) as f64 / steps),

@@ -121,7 +121,10 @@ fn a3_different_facts_are_a_conflict_but_formats_are_not() {
 fn a3_a_later_finding_replaces_the_earlier_one() {
     let stated = |what: &str| json!({"summary":"s","recommendation":what});
     check(&[("a", stated("sign as is")), ("a", stated("do not sign"))], &expect![""]);
-    check(&[("a", stated("sign as is")), ("b", stated("do not sign")), ("a", stated("do not sign"))], &expect![""]);
+    check(
+        &[("a", stated("sign as is")), ("b", stated("do not sign")), ("a", stated("do not sign"))],
+        &expect![""],
+    );
 }
 
 #[test]

@@ -101,7 +101,11 @@ fn n18_only_a_declared_tie_break_breaks_a_tie_and_is_reported() {
         question.options = ["z", "b", "a"].map(str::to_owned).to_vec();
         let counting = Counting { rule, tie_break: Some(tie_break) };
         let counted = tally(counting, &[question]).expect("valid ballots").remove(0);
-        assert_eq!(counted.tie_break.is_some(), counted.choice.is_some(), "reported if and only if it decides");
+        assert_eq!(
+            counted.tie_break.is_some(),
+            counted.choice.is_some(),
+            "reported if and only if it decides"
+        );
         assert!(
             counted.choice.is_none()
                 || counted.choice.as_ref() == counted.shares.first().map(|one| &one.choice)
@@ -158,11 +162,7 @@ fn a5_numbers_merge_to_the_weighted_median() {
         "exactly half, except for rounding"
     );
     assert_eq!(merged(&[(10.0, 0.0), (20.0, 0.0), (90.0, 0.0)]), Some(20.0));
-    assert_eq!(
-        merged(&[(10.0, 0.5), (15.0, 0.0), (20.0, 0.5)]),
-        Some(15.0),
-        "a weight of 0 is ignored"
-    );
+    assert_eq!(merged(&[(10.0, 0.5), (15.0, 0.0), (20.0, 0.5)]), Some(15.0), "a weight of 0 is ignored");
     assert_eq!(merged(&[]), None);
     assert_eq!(merge(&[(5.0, 1.0), (1.0, 0.1)]), Some(Merged { value: 5.0, low: 1.0, high: 5.0 }));
 }
@@ -197,8 +197,9 @@ fn a5_pivotal_voters_of_a_large_panel_suffice_but_may_not_be_minimal() {
 
 #[test]
 fn invalid_ballots_are_rejected() {
-    let wrong =
-        |text: &str| tally(Rule::Confidence, &[question("x a"), question(text)]).expect_err("invalid ballots");
+    let wrong = |text: &str| {
+        tally(Rule::Confidence, &[question("x a"), question(text)]).expect_err("invalid ballots")
+    };
     assert_eq!(wrong("x a 7").1.to_string(), "invalid confidence 7 of voter x: must be between 0 and 1");
     assert_eq!(wrong("x a NaN").1.to_string(), "invalid confidence NaN of voter x: must be between 0 and 1");
     assert_eq!(wrong("x a, x b"), (1, Uncountable::Twice { voter: "x".into() }));

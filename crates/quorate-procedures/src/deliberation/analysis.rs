@@ -33,9 +33,7 @@ impl Step<'_> {
             .collect();
         let mut found = conflict::detect(&self.spec.conflicts, &self.spec.words, &findings);
         for agent in conflict::unchecked(&self.spec.conflicts, &findings) {
-            self.state
-                .notes
-                .push(format!("`relies_on` was not checked: {agent} did not report `found`"));
+            self.state.notes.push(format!("`relies_on` was not checked: {agent} did not report `found`"));
         }
         // The finding has the full text. The state is written at every step, so each conflict stores only the beginning.
         for position in found.iter_mut().flat_map(|conflict| &mut conflict.positions) {

@@ -95,8 +95,9 @@ pub fn estimate(spec: &Spec, count: Count) -> Estimate {
         if let Some(limit) =
             spec.provider(&provider).calls_a_minute.filter(|limit| u64::from(*limit) < per_round)
         {
-            let warning =
-                format!("{provider} allows {limit} calls per minute, but up to {per_round} may be made at the same time");
+            let warning = format!(
+                "{provider} allows {limit} calls per minute, but up to {per_round} may be made at the same time"
+            );
             estimate.warnings.push(warning);
         }
         // A provider accepts a full minute's quota immediately and further calls a minute later.

@@ -177,7 +177,9 @@ impl Step<'_> {
         for dispute in &self.state.disputes {
             for question in &dispute.questions {
                 let (from, to, text) = (&question.from, &question.to, &question.text);
-                self.state.notes.push(format!("{from}'s question to {to} came too late to be answered: {text}"));
+                self.state
+                    .notes
+                    .push(format!("{from}'s question to {to} came too late to be answered: {text}"));
             }
         }
         self.outs.extend(self.end());

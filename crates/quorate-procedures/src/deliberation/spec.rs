@@ -267,11 +267,17 @@ impl Spec {
         for (at, member) in self.agents.iter().enumerate() {
             // Question ids consist of names separated by colons.
             if member.id.is_empty() || member.id.contains(':') || !seen.insert(&member.id) {
-                return wrong(&format!("agents[{at}].id"), "must be unique, not empty, and without a colon".into());
+                return wrong(
+                    &format!("agents[{at}].id"),
+                    "must be unique, not empty, and without a colon".into(),
+                );
             }
         }
         if self.not_asked.len() > AGENTS_MAX {
-            return wrong("not_asked", format!("must have at most {AGENTS_MAX} entries, has {}", self.not_asked.len()));
+            return wrong(
+                "not_asked",
+                format!("must have at most {AGENTS_MAX} entries, has {}", self.not_asked.len()),
+            );
         }
         let quorum = self.quorum();
         if quorum == 0 || quorum > self.agents.len() {
@@ -289,14 +295,18 @@ impl Spec {
             if let conflict::Rule::Numeric(rule) = rule
                 && !(rule.spread >= 0.0 && rule.spread.is_finite())
             {
-                return wrong(&format!("conflicts[{at}].spread"), "must be a finite number that is not negative".into());
+                return wrong(
+                    &format!("conflicts[{at}].spread"),
+                    "must be a finite number that is not negative".into(),
+                );
             }
         }
         let levels = self.score.as_ref().map_or(&[][..], |score| &score.levels);
         match levels.windows(2).position(|two| two[0].from >= two[1].from) {
-            Some(at) => {
-                wrong(&format!("score.levels[{}].from", at + 1), "must be greater than the previous one".into())
-            }
+            Some(at) => wrong(
+                &format!("score.levels[{}].from", at + 1),
+                "must be greater than the previous one".into(),
+            ),
             None => Ok(()),
         }
     }

@@ -149,7 +149,8 @@ impl Step<'_> {
     fn changes(&self, dispute: &Dispute) -> Vec<Change> {
         let with_reason = |change: &Change| {
             let message = self.state.messages.iter().find(|message| message.id == change.message);
-            let reason = message.and_then(|message| message.content["reasoning"].as_str()).unwrap_or_default();
+            let reason =
+                message.and_then(|message| message.content["reasoning"].as_str()).unwrap_or_default();
             Change { reason: reason.to_owned(), ..change.clone() }
         };
         dispute.changes.iter().map(with_reason).collect()

@@ -125,7 +125,13 @@ impl Course<'_> {
 
     /// Decides how to react to a refusal. If it concerns a single question or message, that one is removed and the rest
     /// retried.
-    fn on_refusal(&mut self, refused: &Refused, first: &mut Vec<Op>, count: usize, batch_size: &mut usize) -> RefusalAction {
+    fn on_refusal(
+        &mut self,
+        refused: &Refused,
+        first: &mut Vec<Op>,
+        count: usize,
+        batch_size: &mut usize,
+    ) -> RefusalAction {
         let why = || refused.detail.clone();
         let index = refused.facts.op.and_then(|op| op.checked_sub(first.len())).filter(|at| *at < count);
         match (refused.code, index) {

@@ -73,7 +73,11 @@ async fn every_provider_is_called_with_its_own_api() {
         let asked = &server.seen()[0].body;
         let requested = asked.pointer(structure).unwrap_or_else(|| panic!("{provider}: {asked}"));
         // Groq supports schemas for some models only: JSON mode is requested, and the schema is part of the prompt.
-        assert_eq!(*requested, if provider == "groq" { json!("json_object") } else { schema() }, "{provider}");
+        assert_eq!(
+            *requested,
+            if provider == "groq" { json!("json_object") } else { schema() },
+            "{provider}"
+        );
         assert!(asked.to_string().contains("may terminate at any time"), "{provider}");
         assert!(asked.to_string().contains("You read contracts."), "{provider}");
         assert_eq!(asked.to_string().contains("fits this JSON Schema"), provider == "groq", "{provider}");

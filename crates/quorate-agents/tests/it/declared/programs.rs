@@ -77,7 +77,10 @@ async fn it_runs_in_the_playbooks_directory_without_a_shell() {
     assert!(reply.body["text"].as_str().unwrap().contains("quorate-agents"));
     let here =
         Agent::declare("a", "cmd:cat Cargo.toml", &Settings::default(), &Surroundings::new("")).unwrap();
-    assert!(here.answer(&Question::new("analyse", json!(1))).await.is_ok(), "an empty path is the current directory");
+    assert!(
+        here.answer(&Question::new("analyse", json!(1))).await.is_ok(),
+        "an empty path is the current directory"
+    );
     let reply = agent("cmd:echo '$HOME' ';' ls").answer(&Question::new("analyse", json!(1))).await.unwrap();
     assert_eq!(reply.body["text"], "$HOME ; ls");
 }
@@ -132,7 +135,10 @@ async fn stderr_is_drained_and_its_end_is_quoted() {
     let script = "import sys\nfor _ in range(64): sys.stderr.write('x' * (1 << 20))\nsys.stderr.write('the last word'); sys.exit(3)";
     let failure = ask(script).await.unwrap_err();
     assert_eq!(failure.kind, Kind::Exited);
-    assert!(failure.what.contains("exited with code 3") && failure.what.contains("the last word"), "{failure}");
+    assert!(
+        failure.what.contains("exited with code 3") && failure.what.contains("the last word"),
+        "{failure}"
+    );
     assert!(failure.what.len() < 1000);
 }
 
@@ -209,5 +215,8 @@ async fn signals_and_exit_codes_are_reported_with_the_end_of_stderr() {
     let failure = ask("import os; os.kill(os.getpid(), 9)").await.unwrap_err();
     assert!(failure.kind == Kind::Exited && failure.what.contains("signal 9"), "{failure}");
     let failure = ask("raise ValueError('no such clause')").await.unwrap_err();
-    assert!(failure.what.contains("exited with code 1") && failure.what.contains("no such clause"), "{failure}");
+    assert!(
+        failure.what.contains("exited with code 1") && failure.what.contains("no such clause"),
+        "{failure}"
+    );
 }

@@ -255,10 +255,7 @@ fn a3_the_preset_for_contracts_can_be_changed_in_part() {
     assert_eq!((spec.conflicts.len(), spec.limits.rounds, spec.limits.messages), (1, 1, 10));
     assert_eq!((spec.words.recommendations.len(), spec.score.is_some()), (4, true));
     let long = json!({"subject": "s", "agents": [{"id": "a"}], "input": "x".repeat(400_000)});
-    assert!(
-        Spec::read(long.to_string().as_bytes()).is_ok(),
-        "the input may be longer than an answer"
-    );
+    assert!(Spec::read(long.to_string().as_bytes()).is_ok(), "the input may be longer than an answer");
     let whole = json!({"preset": "contract", "subject": "s", "agents": [{"id": "a"}]});
     assert_eq!(
         Spec::read(whole.to_string().as_bytes()),
