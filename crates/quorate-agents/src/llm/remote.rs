@@ -125,7 +125,7 @@ impl Remote {
         let body = body.to_string().into_bytes();
         // Three bytes per token is a high estimate for English; unused tokens are released afterwards.
         let reserved = body.len().div_ceil(3) as u64 + u64::from(prompt.answer_tokens_max);
-        let reservation = self.pace.reservation(reserved, until).await?;
+        let reservation = self.pace.turn(reserved, until).await?;
         *calls += 1;
         let sent = self.post.send(&url, headers, body, limits::ANSWER_BYTES_MAX).await;
         let answer = sent.map_err(|failure| self.with_target(failure))?;

@@ -69,7 +69,7 @@ impl Case {
     /// The same with severity, topic and quotation, so that others can verify it:
     /// `Section 9.1 lets … (high, free assignment: "The Vendor may …").`
     pub(crate) fn claim(&self, issue: &Issue) -> String {
-        let description = self.description(issue);
+        let description = self.told(issue);
         let quote = self.quote(issue).map(|quote| format!(": \"{quote}\"")).unwrap_or_default();
         let (severity, topic) = (severity_word(issue.severity), topic(issue.problem));
         format!("{} ({severity}, {topic}{quote}).", description.trim_end_matches('.'))

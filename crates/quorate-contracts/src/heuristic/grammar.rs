@@ -121,7 +121,7 @@ impl Lexicon {
     pub(crate) fn sentence(&mut self, words: &[String]) -> Sentence {
         let mut sentence = Sentence::default();
         for word in words {
-            let index = match self.indexs.get(word) {
+            let index = match self.indices.get(word) {
                 Some(index) => *index,
                 None => {
                     self.bits.push(GRAMMAR.bits_of(word));

@@ -146,7 +146,7 @@ fn clauses_are_found_in_phrases_outside_the_generator() {
     let (missed, false_positives) = (&score.missed, &score.false_positives);
     assert!(
         score.recall() >= 0.9 && score.precision() >= 0.95,
-        "missed {missed:#?}, false alarms {false_positives:#?}"
+        "missed {missed:#?}, false positives {false_positives:#?}"
     );
     let file: File = serde_saphyr::from_str(CLAUSES).unwrap();
     assert!(file.len() >= 38 && file.values().all(|one| one.is.len() >= 4));
@@ -158,7 +158,7 @@ fn problems_are_found_in_phrases_outside_the_generator() {
     let (missed, false_positives) = (&score.missed, &score.false_positives);
     assert!(
         score.recall() >= 0.9 && score.precision() >= 0.95,
-        "missed {missed:#?}, false alarms {false_positives:#?}"
+        "missed {missed:#?}, false positives {false_positives:#?}"
     );
     let file: File = serde_saphyr::from_str(PROBLEMS).unwrap();
     assert_eq!(file.len(), Problem::all().count());

@@ -240,8 +240,8 @@ impl<'a> Data<'a> {
         let mut confusion: BTreeMap<usize, Vec<(String, String, f64)>> = BTreeMap::new();
         for (cell, value) in self.cells.iter().zip(&model.cells) {
             let name = |label: u32| self.labels[label as usize].to_owned();
-            let cell = (name(cell.truth), name(cell.answer), value.exp());
-            confusion.entry(cell.voter).or_default().push(cell);
+            let entry = (name(cell.truth), name(cell.answer), value.exp());
+            confusion.entry(cell.voter).or_default().push(entry);
         }
         let voter = |(at, name): (usize, &&str)| {
             let mut confusion = confusion.remove(&at).unwrap_or_default();

@@ -146,14 +146,14 @@ fn n3_positions_in_numeric_conflicts_are_numbers() {
 
 #[test]
 fn n3_an_invalid_answer_in_one_conflict_does_not_exclude_the_agent_from_others() {
-    let votes = |what: &str, score: f64| {
+    let finding = |what: &str, score: f64| {
         let mut finding = recommends(what, 0.5);
         finding["scores"] = json!({"overall_risk_score": score});
         finding
     };
     let played = play(&spec(&["a", "b"]), |ask| match ask.id.0.as_str() {
-        "analyse:a" => Act::Answer(votes("sign as is", 10.0)),
-        "analyse:b" => Act::Answer(votes("do not sign", 80.0)),
+        "analyse:a" => Act::Answer(finding("sign as is", 10.0)),
+        "analyse:b" => Act::Answer(finding("do not sign", 80.0)),
         id if id.starts_with("discuss:1:C1:b") => Act::Answer(reply("perhaps", 0.5, false, "I do not know.")),
         _ => Act::Answer(stay(ask)),
     });
