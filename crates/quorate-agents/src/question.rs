@@ -150,7 +150,7 @@ pub struct Failure {
     pub kind: Kind,
     /// Description of the failure.
     pub what: String,
-    /// Where it occurred: the command, the URL or the model.
+    /// Target of the call: the command, the URL or the model.
     pub place: String,
     /// What to do next.
     pub hint: String,

@@ -38,7 +38,7 @@ pub use tie::TieBreak;
 /// Tolerance for equal shares, because sums of decimals are not exact.
 pub const TIE: f64 = 1e-9;
 
-/// How ballots are tallied.
+/// Voting rule of a tally.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -82,9 +82,9 @@ impl Rule {
 /// Voting rule and declared tie-break.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counting {
-    /// How ballots are tallied.
+    /// Voting rule.
     pub rule: Rule,
-    /// How a tie is broken; without one a tie has no winner.
+    /// Tie-break; without one a tie has no winner.
     pub tie_break: Option<TieBreak>,
 }
 

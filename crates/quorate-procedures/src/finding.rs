@@ -11,7 +11,7 @@
 //!   "facts": { "term": "24 months", "start": "2027-01-01" },
 //!   "relies_on": ["indemnification"],
 //!   "found": ["governing law", "payment terms"],
-//!   "details": { "whatever": "the agent wants to add" }
+//!   "details": { "any_field": "additional data" }
 //! }
 //! ```
 //!

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ballot, score};
 
-/// How a tie is broken.
+/// Rule that breaks a tie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TieBreak {

@@ -103,7 +103,7 @@ pub struct Quorum {
     pub asked: usize,
 }
 
-/// How a conflict was settled.
+/// Method by which a conflict was settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
@@ -128,7 +128,7 @@ pub struct Decision {
     /// The conflict as detected.
     #[serde(flatten)]
     pub conflict: Conflict,
-    /// How the conflict was settled.
+    /// Method by which the conflict was settled.
     pub how: How,
     /// The decided position; `None` for a tie.
     pub position: Option<PositionValue>,
