@@ -126,7 +126,7 @@ pub fn read(
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(_) | Value::Bool(_) => plain::text(value),
-        _ => return Err(Wrong::new(PATH, "must be a string, a number or a boolean")),
+        _ => return Err(Wrong::new(PATH, "expected a string, a number or a boolean")),
     };
     finding::check_name(PATH, &text)?;
     let in_list = |list: &[String]| {
@@ -139,7 +139,7 @@ pub fn read(
             return match plain::amount(value) {
                 Some(amount) if amount.abs() <= SCORE_MAX => Ok(PositionValue::Number(steady(amount))),
                 Some(_) => Err(Wrong::new(PATH, format!("must be between -{SCORE_MAX} and {SCORE_MAX}"))),
-                None => Err(Wrong::new(PATH, format!("must be a number, is `{text}`"))),
+                None => Err(Wrong::new(PATH, format!("expected a number, found `{text}`"))),
             };
         }
         Kind::Presence => in_list(&[PRESENT.to_owned(), ABSENT.to_owned()])?,

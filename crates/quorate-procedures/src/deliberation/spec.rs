@@ -202,7 +202,7 @@ impl Spec {
                     fields.entry(name).or_insert(value);
                 }
             }
-            Some(other) => return Err(Wrong::new("preset", format!("must be \"contract\", is {other}"))),
+            Some(other) => return Err(Wrong::new("preset", format!("expected \"contract\", found {other}"))),
         }
         let spec: Self = read_object(Value::Object(fields).to_string().as_bytes())?;
         spec.check()?;
@@ -260,7 +260,7 @@ impl Spec {
         if self.agents.is_empty() || self.agents.len() > AGENTS_MAX {
             return wrong(
                 "agents",
-                format!("must have 1 to {AGENTS_MAX} entries, has {}", self.agents.len()),
+                format!("expected 1 to {AGENTS_MAX} entries, found {}", self.agents.len()),
             );
         }
         let mut seen = BTreeSet::new();
@@ -276,12 +276,12 @@ impl Spec {
         if self.not_asked.len() > AGENTS_MAX {
             return wrong(
                 "not_asked",
-                format!("must have at most {AGENTS_MAX} entries, has {}", self.not_asked.len()),
+                format!("expected at most {AGENTS_MAX} entries, found {}", self.not_asked.len()),
             );
         }
         let quorum = self.quorum();
         if quorum == 0 || quorum > self.agents.len() {
-            let why = format!("must be 1 to {} (the number of agents), is {quorum}", self.agents.len());
+            let why = format!("expected 1 to {} (the number of agents), found {quorum}", self.agents.len());
             return wrong("limits.quorum", why);
         }
         self.check_limits()?;
@@ -323,7 +323,7 @@ impl Spec {
             if !(least..=most).contains(&value) {
                 return Err(Wrong::new(
                     format!("limits.{name}"),
-                    format!("must be {least} to {most}, is {value}"),
+                    format!("expected {least} to {most}, found {value}"),
                 ));
             }
         }
@@ -331,7 +331,7 @@ impl Spec {
             if !(1..=WAIT_MS_MAX).contains(&value) {
                 return Err(Wrong::new(
                     format!("limits.{name}"),
-                    format!("must be 1 to {WAIT_MS_MAX}, is {value}"),
+                    format!("expected 1 to {WAIT_MS_MAX}, found {value}"),
                 ));
             }
         }

@@ -44,7 +44,7 @@ pub fn read_answer<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
 pub(crate) fn read_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, Wrong> {
     // serde also accepts structs as sequences; reject that.
     if !body.trim_ascii_start().starts_with(b"{") {
-        return Err(Wrong::new(WHOLE, "must be a JSON object"));
+        return Err(Wrong::new(WHOLE, "expected a JSON object"));
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let read: T = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
@@ -149,7 +149,7 @@ fn check_fact(name: &str, value: &Value) -> Result<(), Wrong> {
     match value {
         Value::String(text) => check_text(&path, text),
         Value::Number(_) | Value::Bool(_) => Ok(()),
-        _ => Err(Wrong::new(path, "must be a string, a number or a boolean")),
+        _ => Err(Wrong::new(path, "expected a string, a number or a boolean")),
     }
 }
 
@@ -157,7 +157,7 @@ fn check_fact(name: &str, value: &Value) -> Result<(), Wrong> {
 pub(crate) fn check_confidence(path: &str, confidence: Option<f64>) -> Result<(), Wrong> {
     match confidence {
         Some(value) if !(0.0..=1.0).contains(&value) => {
-            Err(Wrong::new(path, format!("must be between 0 and 1, is {value}")))
+            Err(Wrong::new(path, format!("expected a number from 0 to 1, found {value}")))
         }
         _ => Ok(()),
     }
@@ -188,7 +188,7 @@ pub(crate) fn check_text(path: &str, text: &str) -> Result<(), Wrong> {
 
 /// Error for a word that is not in the list of allowed ones.
 pub(crate) fn not_in(path: &str, word: &str, known: &[String]) -> Wrong {
-    Wrong::new(path, format!("must be {}, is `{word}`", one_of(known)))
+    Wrong::new(path, format!("expected {}, found `{word}`", one_of(known)))
 }
 
 /// Formats a list as `a`, `b` or `c`.

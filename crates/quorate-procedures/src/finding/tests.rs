@@ -50,19 +50,19 @@ fn a8_errors_name_the_path_of_the_invalid_field() {
     let errors: Vec<String> =
         wrong.iter().map(|body| read(body.as_bytes(), &vocabulary()).expect_err(body).to_string()).collect();
     expect![[r#"
-        answer: must be a JSON object
+        answer: expected a JSON object
         answer: invalid JSON: EOF while parsing an object at column 14
         answer: unexpected data after the JSON object
-        answer: must be a JSON object
+        answer: expected a JSON object
         answer: missing field summary
         summary: must not be empty
-        confidence: must be between 0 and 1, is 7
+        confidence: expected a number from 0 to 1, found 7
         confidence: expected a number, found "high"
         confidance: unknown field confidance, expected one of summary, confidence, scores, recommendation, issues, facts, relies_on, found, details
-        issues[1].severity: must be `low`, `medium`, `high` or `critical`, is `huge`
+        issues[1].severity: expected `low`, `medium`, `high` or `critical`, found `huge`
         issues[0].topic: must not be empty
-        recommendation: must be `sign as is` or `do not sign`, is `run`
-        facts.a: must be a string, a number or a boolean
+        recommendation: expected `sign as is` or `do not sign`, found `run`
+        facts.a: expected a string, a number or a boolean
         scores.a: expected a number, found "1"
         summary: has 8001 characters, at most 8000 are allowed
         found: has 201 entries, at most 200 are allowed

@@ -11,7 +11,10 @@ fn a8_an_invalid_answer_is_requested_again_with_the_error() {
         "analyse:b" => Act::Answer(json!({"summary": "s", "confidence": 7})),
         _ => Act::Answer(recommends("sign as is", 0.5)),
     });
-    assert_eq!(played.payload("analyse:b:again")["wrong"], "confidence: must be between 0 and 1, is 7");
+    assert_eq!(
+        played.payload("analyse:b:again")["wrong"],
+        "confidence: expected a number from 0 to 1, found 7"
+    );
     assert_eq!(played.payload("analyse:b").get("wrong"), None);
     assert_eq!(played.outcome().gathered.missing, []);
     assert_eq!(played.outcome().gathered.findings.len(), 3);
@@ -37,7 +40,7 @@ fn a8_an_agent_that_fails_twice_is_excluded_and_the_others_continue() {
         .collect();
     expect![[r#"
         b analyse:b:again: no answer within 60 s | the command ended with 1
-        c analyse:c:again: answer: must be a JSON object | answer: must be a JSON object"#]]
+        c analyse:c:again: answer: expected a JSON object | answer: expected a JSON object"#]]
     .assert_eq(&missing.join("\n"));
     let summary: Vec<&str> = outcome.synthesis.summary.iter().map(|one| one.text.as_str()).collect();
     assert!(summary.contains(&"Missing: b, c."), "{summary:#?}");

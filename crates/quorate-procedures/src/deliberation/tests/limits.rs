@@ -227,12 +227,12 @@ fn an_invalid_spec_is_rejected_with_the_path() {
         wrong(|spec| spec.score.as_mut().expect("a score").levels.reverse()),
     ];
     expect![[r#"
-        agents: must have 1 to 64 entries, has 0
+        agents: expected 1 to 64 entries, found 0
         agents[1].id: must be unique, not empty, and without a colon
         subject: must not be empty
-        limits.quorum: must be 1 to 2 (the number of agents), is 3
-        limits.messages: must be 2 to 1000, is 1
-        limits.message_ms: must be 1 to 86400000, is 0
+        limits.quorum: expected 1 to 2 (the number of agents), found 3
+        limits.messages: expected 2 to 1000, found 1
+        limits.message_ms: expected 1 to 86400000, found 0
         words.severities: must not be empty
         score.levels[1].from: must be greater than the previous one"#]]
     .assert_eq(&errors.join("\n"));
@@ -241,10 +241,10 @@ fn an_invalid_spec_is_rejected_with_the_path() {
     assert!(unknown.starts_with("limts: unknown field limts"), "{unknown}");
     let deep = read(json!({"subject": "s", "agents": [{"id": "a"}], "limits": {"rounds": "two"}}))
         .expect_err("refused");
-    assert!(deep.starts_with("limits.rounds: is "), "{deep}");
+    assert!(deep.starts_with("limits.rounds: expected "), "{deep}");
     let other =
         read(json!({"subject": "s", "agents": [{"id": "a"}], "preset": "poem"})).expect_err("refused");
-    assert_eq!(other, "preset: must be \"contract\", is \"poem\"");
+    assert_eq!(other, "preset: expected \"contract\", found \"poem\"");
 }
 
 #[test]
