@@ -1,31 +1,36 @@
-//! What to do next, for whoever sits at a terminal. A hub speaks to programs: where it advises a call or a header, the command
-//! of the same noun stands here. What it says in words that fit both is left as it is.
+//! Hints for terminal users. The hub's hints are written for API clients; where one names an HTTP call or a header, it is
+//! replaced by the equivalent command. Hints that apply to both are passed through.
 
 use quorate_core::Code;
 
-/// What has a list.
+/// Commands with a `list` subcommand.
 const LISTED: [&str; 9] =
     ["agent", "approval", "deliberation", "flag", "memory", "msg", "session", "task", "token"];
 
-/// What of a hint only a program that speaks HTTP can follow.
-const OF_PROGRAMS: [&str; 7] =
+/// Substrings of hints that only an HTTP client can follow.
+const HTTP_ONLY: [&str; 7] =
     ["/v1/", "openapi", "Quorate-", "Authorization", "header", "register", "the list of its kind"];
 
-/// The words of a command line that say what it is about: a noun, a verb, and of what.
+/// Hint for an agent that is not registered.
+const REGISTER_HINT: &str =
+    "list agents with `quorate agent list`, or register one with `quorate agent add NAME`";
+
+/// The arguments of this process, to derive hints from: command, subcommand and operands.
 pub(crate) struct Typed {
     words: Vec<String>,
 }
 
 impl Typed {
-    /// What this process was started with.
+    /// Reads the arguments of this process.
     pub(crate) fn read() -> Self {
-        Self::of(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+        Self::new(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
     }
 
-    fn of(words: impl IntoIterator<Item = String>) -> Self {
+    fn new(words: impl IntoIterator<Item = String>) -> Self {
         Self { words: words.into_iter().collect() }
     }
 
+    /// Returns the word at a position, counting only the words before the first flag.
     fn word(&self, at: usize) -> Option<&str> {
         let plain = |word: &&String| !word.starts_with('-');
         self.words.iter().take_while(plain).nth(at).map(String::as_str)
@@ -35,7 +40,7 @@ impl Typed {
         self.words.iter().any(|word| word == flag || word.starts_with(&format!("{flag}=")))
     }
 
-    /// `quorate memory get`: the command alone.
+    /// Returns the command without operands, such as `quorate memory get`.
     fn command(&self) -> String {
         let nouns = [
             "msg",
@@ -54,37 +59,37 @@ impl Typed {
     }
 }
 
-/// The next step after a refusal.
+/// Returns the hint to print for a refused request.
 pub(crate) fn for_terminal(code: Code, what: &str, hint: &str, typed: &Typed) -> String {
     if what.contains("would travel unencrypted") {
-        return "use https, or let it: --insecure-http".to_owned();
+        return "use https, or allow plain HTTP with --insecure-http".to_owned();
     }
-    if !hint.is_empty() && !OF_PROGRAMS.iter().any(|sign| hint.contains(sign)) {
+    if !hint.is_empty() && !HTTP_ONLY.iter().any(|term| hint.contains(term)) {
         return hint.to_owned();
     }
     let noun = typed.word(0).unwrap_or_default();
     match code {
         _ if what.contains("space") && typed.has("--space") => {
-            "leave out --space, or name one that is there: `quorate verify` names those of a directory"
+            "omit --space, or name an existing space; `quorate verify` lists the spaces of a data directory"
                 .to_owned()
         }
-        Code::Invalid => format!("{} --help says what may be given", typed.command()),
+        Code::Invalid => format!("see `{} --help` for the accepted values", typed.command()),
         Code::UnknownRecipient => {
-            "quorate agent list shows who is there; quorate agent add NAME lets one in".to_owned()
+            REGISTER_HINT.to_owned()
         }
         Code::NotFound if noun == "memory" && (typed.has("--version") || typed.has("--to-version")) => {
-            format!("quorate memory log {} shows its versions", typed.word(2).unwrap_or("KEY"))
+            format!("run `quorate memory log {}` to list its versions", typed.word(2).unwrap_or("KEY"))
         }
-        // Whoever acts for an agent must be one that is known.
+        // The acting agent is not registered.
         Code::NotFound | Code::Unauthenticated if hint.contains("register") => {
-            "quorate agent list shows who is there; quorate agent add NAME lets one in".to_owned()
+            REGISTER_HINT.to_owned()
         }
-        Code::NotFound if LISTED.contains(&noun) => format!("quorate {noun} list shows what there is"),
+        Code::NotFound if LISTED.contains(&noun) => format!("run `quorate {noun} list` to list them"),
         Code::Unauthenticated => {
-            "quorate token create makes a token, on the machine of the hub; give it by --token-file FILE"
+            "create a token on the hub's machine with `quorate token create`, and pass it with --token-file FILE"
                 .to_owned()
         }
-        // Better than nothing, and it is true that a program would be told this.
+        // No command matches: an HTTP hint is better than none.
         _ => hint.to_owned(),
     }
 }
@@ -93,32 +98,32 @@ pub(crate) fn for_terminal(code: Code, what: &str, hint: &str, typed: &Typed) ->
 mod tests {
     use super::*;
 
-    fn told(line: &str, code: Code, what: &str, hint: &str) -> String {
-        for_terminal(code, what, hint, &Typed::of(line.split(' ').map(str::to_owned)))
+    fn hint_for(line: &str, code: Code, what: &str, hint: &str) -> String {
+        for_terminal(code, what, hint, &Typed::new(line.split(' ').map(str::to_owned)))
     }
 
-    // Fails under: a hint of HTTP that is passed on, and one in plain words that is not.
+    // Fails under: an HTTP hint that is passed on, or a general hint that is not.
     #[test]
-    fn what_is_advised_can_be_typed() {
+    fn hints_name_commands_instead_of_http_calls() {
         let history = "GET /v1/context/k/history shows what there was";
-        let told_of = |line: &str| told(line, Code::NotFound, "k has no version 9", history);
-        assert_eq!(told_of("memory get k --version 9"), "quorate memory log k shows its versions");
-        assert_eq!(told_of("memory get k"), "quorate memory list shows what there is");
+        let memory_hint = |line: &str| hint_for(line, Code::NotFound, "k has no version 9", history);
+        assert_eq!(memory_hint("memory get k --version 9"), "run `quorate memory log k` to list its versions");
+        assert_eq!(memory_hint("memory get k"), "run `quorate memory list` to list them");
         let shape = "see GET /v1/openapi.json for the shape of every call";
-        let wrong = told("task add sum --priority huge", Code::Invalid, "no priority", shape);
-        assert_eq!(wrong, "quorate task add --help says what may be given");
+        let wrong = hint_for("task add sum --priority huge", Code::Invalid, "no priority", shape);
+        assert_eq!(wrong, "see `quorate task add --help` for the accepted values");
         assert_eq!(
-            told("status", Code::Invalid, "no", shape),
-            "quorate status --help says what may be given"
+            hint_for("status", Code::Invalid, "no", shape),
+            "see `quorate status --help` for the accepted values"
         );
-        let space = told(
+        let space = hint_for(
             "status --space proj",
             Code::NotFound,
             "there is no space proj",
             "leave the header Quorate-Space out",
         );
-        assert!(space.starts_with("leave out --space"), "{space}");
-        let open = told(
+        assert!(space.starts_with("omit --space"), "{space}");
+        let open = hint_for(
             "status",
             Code::Invalid,
             "the token would travel unencrypted to h",
@@ -126,9 +131,9 @@ mod tests {
         );
         assert!(open.contains("--insecure-http"), "{open}");
         assert_eq!(
-            told("agent remove bob", Code::NotFound, "no bob", "register it first").split(';').next(),
-            Some("quorate agent list shows who is there")
+            hint_for("agent remove bob", Code::NotFound, "no bob", "register it first"),
+            REGISTER_HINT
         );
-        assert_eq!(told("task show x", Code::Conflict, "it is done", "start another"), "start another");
+        assert_eq!(hint_for("task show x", Code::Conflict, "it is done", "start another"), "start another");
     }
 }

@@ -1,4 +1,4 @@
-//! `quorate agent`: who is there, letting others in, changing what is known of one, and trying one alone.
+//! `quorate agent`: lists, registers, updates, tests, purges and removes agents.
 
 mod set;
 mod test;
@@ -15,7 +15,7 @@ use crate::shape::{Column, Facts, Shape, field, read, time};
 use crate::status::age;
 use crate::text;
 
-/// Who takes part.
+/// Arguments of `quorate agent`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate agent list")]
 pub(crate) struct AgentArgs {
@@ -29,16 +29,16 @@ pub(crate) struct AgentArgs {
 
 #[derive(Subcommand, Debug)]
 enum AgentVerb {
-    /// List agents: what they do, and what lies in their inboxes. [ro]
+    /// List agents with their status and inbox counts. [ro]
     #[command(after_help = "Example: quorate agent list --status offline")]
     List {
-        /// Only those who can do this.
+        /// Only agents with this capability.
         #[arg(long, value_name = "CAPABILITY")]
         capability: Option<String>,
-        /// Only those with this role.
+        /// Only agents with this role.
         #[arg(long, value_name = "ROLE", value_parser = ["coordinator", "worker", "specialist", "observer"])]
         role: Option<String>,
-        /// Only those who are like this.
+        /// Only agents with this status.
         #[arg(long, value_name = "STATUS", value_parser = ["idle", "working", "waiting", "offline"])]
         status: Option<String>,
         #[command(flatten)]
@@ -47,62 +47,62 @@ enum AgentVerb {
     /// Show one agent. [ro]
     #[command(after_help = "Example: quorate agent show bob")]
     Show {
-        /// Its id, or the beginning of it.
+        /// Agent id, or a unique prefix of it.
         id: String,
     },
-    /// Make an agent known; its token is printed, this once. [rw]
+    /// Register an agent and print its token, once. [rw]
     #[command(after_help = "Example: quorate agent add bob --can sum > bob.token
 
-The token is alone on stdout; what was done is told on stderr. An agent that is
-there already is left as it is: exit code 5.")]
+Only the token goes to stdout; everything else goes to stderr. If the agent already
+exists, nothing is changed and the exit code is 5.")]
     Add {
-        /// Its id.
+        /// Agent id.
         id: String,
-        /// A name for people.
+        /// Display name.
         #[arg(long)]
         name: Option<String>,
-        /// Its role.
+        /// Role of the agent.
         #[arg(long, value_name = "ROLE", value_parser = ["coordinator", "worker", "specialist", "observer"])]
         role: Option<String>,
-        /// What it can do; may be given several times.
+        /// Capability of the agent; can be repeated.
         #[arg(long, value_name = "CAPABILITY")]
         can: Vec<String>,
-        /// An action that it takes; may be given several times.
+        /// Action that the agent handles; can be repeated.
         #[arg(long, value_name = "ACTION")]
         action: Vec<String>,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// Change what is known of an agent, without a new start. [rw]
+    /// Update the description of an agent, without a new epoch. [rw]
     Set(set::SetArgs),
-    /// Try one agent alone: is it there, how fast is it, does its answer fit? [rw]
+    /// Test one agent: whether it is reachable, how fast it answers, and whether the answer is valid. [rw]
     #[command(after_help = "Example: quorate agent test risk_assessor --playbook playbook.yaml
 
-An agent of a playbook is asked what the playbook would ask it, about the first 2,000
-characters of its text; no hub is needed. Without --playbook an agent of the running
-hub is looked up, and asked if `analyse` is among its actions. The exit code is 1 if
-anything is wrong, 3 if there is no such agent.")]
+With --playbook, the agent gets the first question of the playbook, about the first
+2,000 characters of its input; no hub is needed. Without --playbook, the agent is
+looked up in the running hub, and asked only if `analyse` is among its actions. The
+exit code is 1 if a check fails, and 3 if there is no such agent.")]
     Test {
-        /// Its name in the playbook, or its id in the hub.
+        /// Agent name in the playbook, or agent id in the hub.
         name: String,
-        /// The playbook that declares it.
+        /// Playbook that declares the agent.
         #[arg(long, value_name = "FILE")]
         playbook: Option<PathBuf>,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// End all that waits in an inbox or is held by its agent, undone; the record stays. [rw]
+    /// Purge all open deliveries of an agent; the log keeps them. [rw]
     #[command(after_help = "Example: quorate agent purge bob")]
     Purge {
-        /// Its id.
+        /// Agent id.
         id: String,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// Forget an agent whose inbox is empty. [rw]
+    /// Remove an agent whose inbox is empty. [rw]
     #[command(after_help = "Example: quorate agent remove bob")]
     Remove {
-        /// Its id.
+        /// Agent id.
         id: String,
         #[command(flatten)]
         dry_run: DryRun,
@@ -115,10 +115,10 @@ const COLUMNS: &[Column] = &[
     ("STATUS", |agent| field(agent, "status")),
     ("HEALTH", |agent| field(agent, "health")),
     ("OPEN", |agent| field(&agent["load"], "open")),
-    ("HELD", |agent| field(&agent["load"], "leased")),
+    ("LEASED", |agent| field(&agent["load"], "leased")),
     ("TASKS", |agent| field(&agent["load"], "tasks")),
-    ("HEARD", |agent| age(&agent["heardAt"]).map(|age| format!("{age} ago")).unwrap_or_default()),
-    ("CAN", |agent| field(agent, "capabilities")),
+    ("LAST SEEN", |agent| age(&agent["heardAt"]).map(|age| format!("{age} ago")).unwrap_or_default()),
+    ("CAPABILITIES", |agent| field(agent, "capabilities")),
 ];
 
 pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
@@ -158,45 +158,46 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             let answer = hub.change(dry_run, (Method::Post, "/v1/commit"), Some(body)).await?;
             let Some(answer) = answer else { return Ok(()) };
             let count = &read(&answer)?["results"][0]["count"];
-            let (what, are) = if *count == 1 { ("delivery", "is") } else { ("deliveries", "are") };
-            shape.done(&answer, &format!("{count} {what} of {id} {are} ended"));
+            let noun = if *count == 1 { "delivery" } else { "deliveries" };
+            shape.done(&answer, &format!("purged {count} {noun} of {id}"));
             if count.as_u64() == Some(PURGE_MAX as u64) {
-                text::say(format!("there may be more: quorate agent purge {id}"));
+                text::say(format!("there may be more; run it again: quorate agent purge {id}"));
             }
             Ok(())
         }
         AgentVerb::Remove { id, dry_run } => {
             let path = format!("/v1/agents/{}", segment(&id));
             let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;
-            answer.iter().for_each(|answer| shape.done(answer, &format!("agent {id} is removed")));
+            answer.iter().for_each(|answer| shape.done(answer, &format!("removed agent {id}")));
             Ok(())
         }
     }
 }
 
-/// Lets one in that is not there yet. To the hub, saying it again is a new start of the agent, under what is said now; whoever
-/// types it again wants neither, and may have sent the token's file to its end already.
+/// Registers an agent that does not exist yet. The hub treats a second registration as a restart: it begins a new epoch and
+/// replaces the description. A user who repeats the command wants neither, and may have truncated the token file already by
+/// redirecting stdout to it.
 async fn add(hub: &Hub, id: &str, body: Fields, dry_run: DryRun, shape: &Shape) -> anyhow::Result<()> {
     let path = format!("/v1/agents/{}", segment(id));
-    // Whoever may not look is told so by the call itself.
+    // If reading is not permitted, the call below returns the error.
     if hub.get(&path, &[]).await.is_ok() {
-        return Err(there_already(id).into());
+        return Err(already_exists(id).into());
     }
     let answer = hub.change(dry_run, (Method::Put, &path), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    // Somebody else was faster.
+    // No token: another client registered the agent first.
     let made = read(&answer)?;
-    let token = made["token"].as_str().ok_or_else(|| there_already(id))?;
-    let done = format!("agent {id} is known; its token is on stdout, this once");
-    let again = format!("agent {id} is known, its token is lost; make another: {}", token_for(id));
+    let token = made["token"].as_str().ok_or_else(|| already_exists(id))?;
+    let done = format!("registered agent {id}; its token is on stdout and is not shown again");
+    let again = format!("agent {id} is registered, but its token was lost; create another: {}", token_for(id));
     shape.made_once(&answer, token, &done, &again)?;
-    text::say("keep it in a file that others cannot read; the agent sends it with every call");
+    text::say("store it in a file that only you can read; the agent sends it with every request");
     Ok(())
 }
 
-fn there_already(id: &str) -> Ended {
-    let hint = format!("to change it: quorate agent set {id}\nto get a token for it: {}", token_for(id));
-    Ended::new(CONFLICT, format!("agent {id} is there already; nothing was changed"), hint)
+fn already_exists(id: &str) -> Ended {
+    let hint = format!("to update it: quorate agent set {id}\nto create a token for it: {}", token_for(id));
+    Ended::new(CONFLICT, format!("agent {id} already exists; nothing was changed"), hint)
 }
 
 fn token_for(id: &str) -> String {
@@ -210,18 +211,18 @@ fn facts(agent: &Value) -> Facts {
         .add("id", text("id"))
         .add("name", text("name"))
         .add("role", text("role"))
-        .add("can", text("capabilities"))
+        .add("capabilities", text("capabilities"))
         .add("actions", text("supportedActions"))
         .add("status", text("status"))
         .add("health", [text("health"), text("note")].join(" ").trim().to_owned())
         .add("available", text("available"))
         .add("epoch", text("epoch"))
-        .add("inbox", format!("{} open, {} held", load["open"], load["leased"]))
+        .add("inbox", format!("{} open, {} leased", load["open"], load["leased"]))
         .add("tasks", field(load, "tasks"))
         .add(
-            "works on",
+            "current work",
             [field(load, "currentTask"), field(load, "currentDelivery")].join(" ").trim().to_owned(),
         )
-        .add("heard", time(&agent["heardAt"]))
-        .add("offline at", time(&agent["offlineAt"]))
+        .add("last seen", time(&agent["heardAt"]))
+        .add("offline since", time(&agent["offlineAt"]))
 }

@@ -1,5 +1,5 @@
-//! `quorate approval`: what agents may do only if a person lets them. No payload, no decision: what is decided about is
-//! printed as it is, and bound to its digest.
+//! `quorate approval`: lists and decides approvals. A decision always applies to exact bytes: the action is printed before it
+//! is decided, and the decision is bound to its digest.
 
 mod change;
 
@@ -14,11 +14,11 @@ use crate::hub::{DryRun, Fields, Hub, HubArgs, Listing, Method, Noun, segment};
 use crate::shape::{Column, Facts, Shape, field, read, time};
 use crate::{tail, text, why};
 
-/// What is watched.
+/// Effects that `quorate approval watch` follows.
 const KINDS: &str =
     "approval.requested,approval.approved,approval.rejected,approval.modified,approval.expired";
 
-/// What agents may do only if a person lets them.
+/// Arguments of `quorate approval`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate approval list")]
 pub(crate) struct ApprovalArgs {
@@ -32,53 +32,54 @@ pub(crate) struct ApprovalArgs {
 
 #[derive(Subcommand, Debug)]
 enum ApprovalVerb {
-    /// List what waits for a decision, or all approvals, newest first. [ro]
+    /// List pending approvals, or all, newest first. [ro]
     #[command(after_help = "Example: quorate approval list --state all")]
     List {
-        /// pending, approved, rejected, modified, expired, or all.
+        /// State to list: pending, approved, rejected, modified, expired, or all.
         #[arg(long, default_value = "pending")]
         state: String,
         #[command(flatten)]
         page: Listing,
     },
-    /// Show an approval with the exact bytes that it is about. [ro]
+    /// Show an approval with the exact bytes of its action. [ro]
     #[command(after_help = "Example: quorate approval show @last
 
-The digest is the SHA-256 of the bytes in the last line, and of nothing else.")]
+The digest is the SHA-256 of exactly the bytes in the last line.")]
     Show {
-        /// Its id, the beginning of it, or @last.
+        /// Approval id, a unique prefix of it, or @last.
         id: String,
-        /// As it was after this record.
+        /// Show the state as of this record.
         #[arg(long, value_name = "SEQ")]
         at: Option<u64>,
     },
-    /// Say where an approval is, who waits, and what happens next. [ro]
+    /// Explain the state of an approval, and what happens next. [ro]
     #[command(after_help = "Example: quorate approval why @last")]
     Why {
-        /// Its id, the beginning of it, or @last.
+        /// Approval id, a unique prefix of it, or @last.
         id: String,
     },
-    /// Let the action happen as it is. [rw]
+    /// Approve an action unchanged. [rw]
     #[command(after_help = "Example: quorate approval approve apr_0-17-0 --digest 9f2c…41
 
-Without --digest the action is fetched, printed, and approved as it was printed.")]
+Without --digest, the current action is fetched, printed, and approved as printed.")]
     Approve(DecideArgs),
-    /// Do not let it happen. [rw]
+    /// Reject an action. [rw]
     #[command(after_help = "Example: quorate approval reject @last --reason 'the address is wrong'")]
     Reject(DecideArgs),
-    /// Let it happen with a change. [rw]
+    /// Approve an action with a modified payload. [rw]
     #[command(after_help = "Example: quorate approval modify @last --set to=legal@example.com
 
---set PATH=VALUE names a member of the payload: to, to.0, /to/0. The value is JSON,
-or else text. --patch FILE is a JSON patch (RFC 6902) of the payload.")]
+--set PATH=VALUE sets a member of the payload; PATH is dotted (to, to.0) or a JSON
+pointer (/to/0), VALUE is JSON or plain text. --patch FILE is a JSON patch (RFC 6902)
+for the payload.")]
     Modify(ModifyArgs),
-    /// Follow what is asked for and decided. [ro]
+    /// Follow approval requests and decisions. [ro]
     #[command(after_help = "Example: quorate approval watch --jsonl")]
     Watch {
-        /// From this record on; without, from now on.
+        /// First record; by default, only new records.
         #[arg(long, value_name = "SEQ")]
         from: Option<u64>,
-        /// End after so many records.
+        /// Stop after N records.
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
     },
@@ -86,12 +87,12 @@ or else text. --patch FILE is a JSON patch (RFC 6902) of the payload.")]
 
 #[derive(Args, Debug)]
 struct DecideArgs {
-    /// Its id, the beginning of it, or @last.
+    /// Approval id, a unique prefix of it, or @last.
     id: String,
-    /// The digest of what was looked at; anything else is refused.
+    /// Expected digest of the action; the decision fails if it differs.
     #[arg(long, value_name = "SHA256")]
     digest: Option<String>,
-    /// Why; needed to reject.
+    /// Reason for the decision; required to reject.
     #[arg(long, default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -102,10 +103,10 @@ struct DecideArgs {
 struct ModifyArgs {
     #[command(flatten)]
     decide: DecideArgs,
-    /// A member of the payload and what it shall be; may be given several times.
+    /// Payload member and its new value; can be repeated.
     #[arg(long, value_name = "PATH=VALUE", required_unless_present = "patch")]
     set: Vec<String>,
-    /// A file with a JSON patch; - is the standard input.
+    /// File with a JSON patch; - reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with = "set")]
     patch: Option<PathBuf>,
 }
@@ -115,21 +116,21 @@ const COLUMNS: &[Column] = &[
     ("STATE", |approval| field(approval, "state")),
     ("PRIORITY", |approval| field(approval, "priority")),
     ("ACTION", |approval| field(approval, "action")),
-    ("ASKED BY", asker),
+    ("REQUESTED BY", requester),
     ("EXPIRES", |approval| time(&approval["expiresAt"])),
-    ("WHY", |approval| field(approval, "rationale")),
+    ("RATIONALE", |approval| field(approval, "rationale")),
 ];
 
-fn asker(approval: &Value) -> String {
+fn requester(approval: &Value) -> String {
     let agent = field(approval, "agent");
     if agent.is_empty() { field(approval, "askedBy") } else { agent }
 }
 
-/// An approval as the hub told it, with the bytes of the action as they are.
-struct Looked {
+/// An approval from the hub, with the exact bytes of its action.
+struct FetchedApproval {
     id: String,
     approval: Value,
-    /// The canonical bytes.
+    /// Canonical JSON of the action.
     document: String,
 }
 
@@ -139,7 +140,7 @@ struct Document<'a> {
     document: Option<&'a RawValue>,
 }
 
-impl Looked {
+impl FetchedApproval {
     fn read(answer: &str) -> anyhow::Result<Self> {
         let approval = read(answer)?;
         let document = serde_json::from_str::<Document<'_>>(answer)?.document.map_or("", RawValue::get);
@@ -162,7 +163,7 @@ pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
         ApprovalVerb::Show { id, at } => {
             let query = [("at", at.map(|at| at.to_string()))];
             let answer = hub.get(&path_of(&hub, &id).await?, &query).await?;
-            shape.one(&answer, || Ok(facts(&Looked::read(&answer)?)))
+            shape.one(&answer, || Ok(facts(&FetchedApproval::read(&answer)?)))
         }
         ApprovalVerb::Why { id } => {
             why::show(&hub.get(&format!("{}/why", path_of(&hub, &id).await?), &[]).await?, &shape)
@@ -191,13 +192,13 @@ async fn decide(
     change: Option<change::Change>,
 ) -> anyhow::Result<()> {
     let path = path_of(hub, &args.id).await?;
-    let looked = Looked::read(&hub.get(&path, &[]).await?)?;
-    // Nobody decides about what was not shown: without a digest from before, it is shown here.
-    let digest = args.digest.unwrap_or_else(|| field(&looked.approval, "digest"));
-    let pending = field(&looked.approval, "digest");
-    text::say(text::clean_line(&format!("{decision} {} (sha256 {pending})", looked.id)));
-    text::say(text::clean_line(&looked.document));
-    let patch = change.map(|change| change.patch(&looked.document)).transpose()?;
+    let fetched = FetchedApproval::read(&hub.get(&path, &[]).await?)?;
+    // The action is always printed before it is decided; without --digest, the decision binds to the printed digest.
+    let digest = args.digest.unwrap_or_else(|| field(&fetched.approval, "digest"));
+    let pending = field(&fetched.approval, "digest");
+    text::say(text::clean_line(&format!("{decision} {} (sha256 {pending})", fetched.id)));
+    text::say(text::clean_line(&fetched.document));
+    let patch = change.map(|change| change.patch(&fetched.document)).transpose()?;
     if let Some(change::Patch { lines, .. }) = &patch {
         lines.iter().for_each(|line| text::say(text::clean_line(line)));
     }
@@ -206,23 +207,23 @@ async fn decide(
         .set("digest", &digest)?
         .set("reason", args.reason)?
         .maybe("modification", patch.map(|patch| patch.json))?;
-    let way = format!("{path}/decision");
-    let answer = hub.change(args.dry_run, (Method::Post, &way), Some(body.to_json())).await?;
+    let path = format!("{path}/decision");
+    let answer = hub.change(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let over = read(&answer)?;
-    let told = match asker(&over) {
-        agent if over["agent"].is_null() => format!("{agent} asked"),
-        agent => format!("{agent} is told"),
+    let decided = read(&answer)?;
+    let notified = match requester(&decided) {
+        principal if decided["agent"].is_null() => format!("requested by {principal}"),
+        agent => format!("{agent} is notified"),
     };
-    let now = field(&over, "approvedDigest");
+    let now = field(&decided, "approvedDigest");
     let digest = if now.is_empty() { String::new() } else { format!(" (sha256 {now})") };
-    let (id, state, seq) = (field(&over, "id"), field(&over, "state"), field(&over, "seq"));
-    shape.done(&answer, &format!("{id} is {state}{digest} by record {seq}; {told}"));
+    let (id, state, seq) = (field(&decided, "id"), field(&decided, "state"), field(&decided, "seq"));
+    shape.done(&answer, &format!("{id} is {state}{digest} in record {seq}; {notified}"));
     Ok(())
 }
 
-fn facts(looked: &Looked) -> Facts {
-    let approval = &looked.approval;
+fn facts(fetched: &FetchedApproval) -> Facts {
+    let approval = &fetched.approval;
     let text = |name| field(approval, name);
     let then = approval["then"].as_array().map_or(&[][..], Vec::as_slice);
     let then = then.iter().map(|one| format!("{} to {}", field(one, "action"), field(one, "to")));
@@ -231,20 +232,20 @@ fn facts(looked: &Looked) -> Facts {
         .add("id", text("id"))
         .add("state", text("state"))
         .add("action", text("action"))
-        .add("asked by", asker(approval))
+        .add("requested by", requester(approval))
         .add("at", time(&approval["askedAt"]))
-        .add("why", text("rationale"))
+        .add("rationale", text("rationale"))
         .add("confidence", text("confidence"))
         .add("priority", text("priority"))
         .add("expires", time(&approval["expiresAt"]))
-        .add("if nobody decides", text("default"))
+        .add("default", text("default"))
         .add("session", text("sessionId"))
-        .add("then sends", then.collect::<Vec<_>>().join(", "))
+        .add("follow-ups", then.collect::<Vec<_>>().join(", "))
         .add("decided by", text("decidedBy"))
         .add("decided", time(&approval["decidedAt"]))
         .add("reason", text("reason"))
         .add(changed, if changed.is_empty() { String::new() } else { text("approvedDocument") })
-        .add("its sha256", if changed.is_empty() { String::new() } else { text("approvedDigest") })
+        .add("approved sha256", if changed.is_empty() { String::new() } else { text("approvedDigest") })
         .add("sha256", text("digest"))
-        .add("exact bytes", looked.document.clone())
+        .add("exact bytes", fetched.document.clone())
 }

@@ -1,13 +1,13 @@
-//! `--ascii`: signs as plain letters, for terminals, fonts and readers that have no others. Where people read, that goes for
-//! the signs in what agents wrote, too, and letters stay; in JSON every letter that is not plain is escaped, which says
-//! the same.
+//! `--ascii`: replaces symbols by ASCII, for terminals, fonts and screen readers without them. In text output this includes
+//! symbols in text from agents, while accented letters stay. In JSON every non-ASCII character is escaped, which is
+//! equivalent JSON.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static ON: AtomicBool = AtomicBool::new(false);
 
-/// From now on, everything that is printed.
+/// Enables ASCII output for the rest of the process.
 pub(crate) fn turn_on() {
     ON.store(true, Ordering::Relaxed);
 }
@@ -16,12 +16,12 @@ pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// A line as it is printed.
+/// Returns a line as it is to be printed.
 pub(crate) fn shown(line: &str) -> Cow<'_, str> {
     if is_on() { plain(line) } else { Cow::Borrowed(line) }
 }
 
-/// What stands at the end of a text that was cut: one column wide.
+/// Returns the mark for truncated text, one column wide.
 pub(crate) fn cut() -> char {
     if is_on() { '~' } else { '…' }
 }
@@ -32,16 +32,16 @@ fn plain(line: &str) -> Cow<'_, str> {
     }
     let mut plain = String::with_capacity(line.len());
     for letter in line.chars() {
-        match sign(letter) {
-            Some(sign) => plain.push_str(sign),
+        match replacement(letter) {
+            Some(ascii) => plain.push_str(ascii),
             None => plain.push(letter),
         }
     }
     Cow::Owned(plain)
 }
 
-/// As wide as it was, so that columns stay columns; but for what stands in sentences.
-fn sign(letter: char) -> Option<&'static str> {
+/// Returns the replacement of a symbol. Symbols that occur in tables keep their width, so that columns stay aligned.
+fn replacement(letter: char) -> Option<&'static str> {
     Some(match letter {
         '✓' => "+",
         '✗' => "x",
@@ -60,7 +60,7 @@ fn sign(letter: char) -> Option<&'static str> {
         '≥' => ">=",
         '≠' => "!=",
         '×' => "x",
-        // No quotes that mean something in JSON.
+        // Not `"`, which has a meaning in JSON.
         '“' | '”' => "'",
         _ => return None,
     })
@@ -74,15 +74,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_become_letters_and_what_people_wrote_stays() {
+    fn symbols_are_replaced_and_letters_stay() {
         assert_eq!(plain("├─ ✓ build → café"), "|- + build -> café");
     }
 
-    /// Every sign that our own text is made of.
-    fn signs(directory: &Path, found: &mut String) {
+    /// Collects every non-ASCII character of the sources.
+    fn symbols(directory: &Path, found: &mut String) {
         for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("one").path()) {
             if entry.is_dir() {
-                signs(&entry, found);
+                symbols(&entry, found);
             } else if entry.extension().is_some_and(|end| end == "rs") && !entry.ends_with("tests.rs") {
                 let source = fs::read_to_string(&entry).expect("readable");
                 let ours = source.split("#[cfg(test)]").next().unwrap_or_default();
@@ -92,13 +92,13 @@ mod tests {
         }
     }
 
-    // Fails under: a new sign in what a command prints, without its plain letter.
+    // Fails under: a new symbol in the output of a command, without an ASCII replacement.
     #[test]
-    fn every_sign_of_ours_has_a_plain_letter() {
+    fn every_symbol_has_an_ascii_replacement() {
         let mut found = String::new();
-        signs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+        symbols(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
         assert!(found.contains('✓'), "the sources were read");
-        let left: String = found.chars().filter(|letter| sign(*letter).is_none()).collect();
-        assert_eq!(left, "", "these have no plain letter");
+        let left: String = found.chars().filter(|letter| replacement(*letter).is_none()).collect();
+        assert_eq!(left, "", "these have no replacement");
     }
 }

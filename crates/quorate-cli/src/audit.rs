@@ -1,5 +1,4 @@
-//! `quorate audit`: the log for other programs, of a hub that runs or of a data directory. Nothing in it is changed but
-//! for payloads that are erased.
+//! `quorate audit`: verifies, prints and exports the log of a running hub or of a data directory. Only `erase` writes.
 
 mod erase;
 mod live;
@@ -24,11 +23,12 @@ use crate::shape::{Format, Shape};
 use crate::{text, verify};
 use quorate_core::hex;
 
-/// The log for other programs.
+/// Arguments of `quorate audit`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate audit verify
 
-With --data DIR the directory is read if no hub runs there; else the hub is asked.")]
+With --data DIR, the directory is read directly if no hub is running there; otherwise
+the running hub is queried.")]
 pub(crate) struct AuditArgs {
     #[command(flatten)]
     hub: HubArgs,
@@ -40,50 +40,50 @@ pub(crate) struct AuditArgs {
 
 #[derive(Subcommand, Debug)]
 enum AuditVerb {
-    /// Check that the log is what was written; exit code 7 if it is not. [ro]
+    /// Verify the hash chain of the log; exit code 7 if it is broken. [ro]
     #[command(after_help = "Example: quorate audit verify --data team-copy")]
     Verify(proof::GivenArgs),
-    /// Print what happened, a line a record. [ro]
+    /// Print the log, one line per record. [ro]
     #[command(after_help = "Example: quorate audit log --from 100 --limit 20")]
     Log(SpanArgs),
-    /// Print the log as JSON lines, to be checked without us: see docs/audit.md. [ro]
+    /// Export the log as JSON Lines, for independent verification: see docs/audit.md. [ro]
     #[command(after_help = "Example: quorate audit export --data team > log.jsonl")]
     Export {
-        /// From this record on.
+        /// First record to export.
         #[arg(long, default_value_t = 1, value_name = "SEQ")]
         from: u64,
     },
-    /// Print where each space stands. Kept elsewhere, it lets `verify` find also a history that was rewritten. [ro]
+    /// Print the head of each space. Stored elsewhere, it lets `verify` detect a rewritten log. [ro]
     #[command(after_help = "Example: quorate audit checkpoint --data team >> heads.jsonl")]
     Checkpoint,
-    /// Print what proves that a record is in the log, to whoever has a checkpoint. [ro]
+    /// Print a proof that a record is in the log, to be checked against a checkpoint. [ro]
     Proof(proof::ProofArgs),
-    /// Blank one payload for good; the record stays, and the chain still verifies. [rw]
+    /// Erase one payload permanently; the record stays and the chain still verifies. [rw]
     Erase(erase::EraseArgs),
 }
 
-/// Which part of the log.
+/// Range of the log to print.
 #[derive(Args, Clone, Debug)]
 struct SpanArgs {
-    /// From this record on.
+    /// First record to print.
     #[arg(long, default_value_t = 1, value_name = "SEQ")]
     from: u64,
-    /// How many records at most.
+    /// Maximum number of records.
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u64,
-    /// In another way; of a hub that runs.
-    #[arg(long = "as", value_name = "WAY")]
+    /// Another rendering; needs a running hub.
+    #[arg(long = "as", value_name = "RENDERING")]
     told_as: Option<ToldAs>,
 }
 
-/// Other ways to tell the log.
+/// Renderings of the log other than one line per record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum ToldAs {
-    /// A line in words for each thing that happened.
+    /// One sentence per event.
     Text,
-    /// An object for each communication between agents.
+    /// One JSON object per communication between agents.
     Decisions,
-    /// An object for each message that was delivered or given up.
+    /// One JSON object per message that was delivered or dead-lettered.
     Messages,
 }
 
@@ -101,12 +101,12 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
     let AuditArgs { hub, shape, verb } = args;
     if let AuditVerb::Verify(proof::GivenArgs { proof: Some(file), checkpoint }) = &verb {
         if hub.data.is_some() {
-            let hint = "leave out --data to check the proof, or --proof to check the directory";
-            return Err(Ended::new(USAGE, "a proof is checked without the log", hint).into());
+            let hint = "omit --data to check the proof, or --proof to verify the directory";
+            return Err(Ended::new(USAGE, "--proof and --data cannot be combined: a proof is checked without the log", hint).into());
         }
         return proof::check(file, checkpoint.as_deref(), &shape);
     }
-    // A hub that runs there holds the directory, so it is the one to ask.
+    // A running hub holds the lock of the directory, so it is queried instead.
     let Some(data) = hub.data.clone().filter(|data| runs(data).is_none()) else {
         return live::run(hub, shape, verb).await;
     };
@@ -114,9 +114,9 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
     match verb {
         AuditVerb::Verify(_) => verified(&data, &shape),
         AuditVerb::Log(span) => {
-            if let Some(way) = span.told_as {
-                let message = format!("--as {} needs a hub that runs", way.word());
-                return Err(Ended::new(USAGE, message, "start it: quorate serve --data DIR").into());
+            if let Some(rendering) = span.told_as {
+                let message = format!("--as {} needs a running hub", rendering.word());
+                return Err(Ended::new(USAGE, message, "start the hub: quorate serve --data DIR").into());
             }
             log(&data, space.as_ref(), &span, shape.format())
         }
@@ -139,7 +139,7 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Tells what happened, as far as it was asked for.
+/// Prints a range of the log of a data directory.
 fn log(data: &Path, space: Option<&SpaceName>, span: &SpanArgs, format: Format) -> anyhow::Result<()> {
     let (mut left, mut lead) = (span.limit, "{\"records\":[");
     each(data, space, span.from, |out, line| {
@@ -163,7 +163,7 @@ fn log(data: &Path, space: Option<&SpaceName>, span: &SpanArgs, format: Format) 
     Ok(())
 }
 
-/// Writes each record of a data directory, until whoever reads has had enough.
+/// Passes each record of a data directory to `write`, until the reader closes the pipe or `write` returns `BrokenPipe`.
 fn each(
     data: &Path,
     space: Option<&SpaceName>,
@@ -173,7 +173,7 @@ fn each(
     let mut out = BufWriter::new(std::io::stdout().lock());
     let exported = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, &line));
     match exported.and_then(|()| Ok(out.flush()?)) {
-        // Whoever reads, or the limit, has had enough; what was taken until then must be out.
+        // The reader closed the pipe, or the limit is reached: what was written so far is still flushed.
         Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => match out.flush() {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cut_short(&error).into()),
             _ => Ok(()),
@@ -184,20 +184,20 @@ fn each(
     }
 }
 
-/// What is not what was written vouches for nothing.
+/// Fails if the data did not verify: checkpoints and proofs of damaged data would be worthless.
 fn refuse_damaged(ok: bool, data: &Path) -> anyhow::Result<()> {
     if ok {
         return Ok(());
     }
-    let hint = format!("see what is wrong: quorate verify --data {}", data.display());
-    Err(Ended::new(NOT_VERIFIED, "the data is not what was written", hint).into())
+    let hint = format!("for details: quorate verify --data {}", data.display());
+    Err(Ended::new(NOT_VERIFIED, "the data is damaged", hint).into())
 }
 
 fn cut_short(error: &std::io::Error) -> quorate_engine::Error {
-    text::unwritten(error, "what was printed so far is cut short: make room, and ask again")
+    text::unwritten(error, "the output is incomplete; free disk space and run the command again")
 }
 
-/// As `quorate verify`, with the exit code of commands.
+/// Does the same as `quorate verify`, but with the exit codes of ordinary commands.
 fn verified(data: &Path, shape: &Shape) -> anyhow::Result<()> {
     let report = quorate_sqlite::verify(data, None)?;
     if shape.is_json() {
@@ -208,20 +208,20 @@ fn verified(data: &Path, shape: &Shape) -> anyhow::Result<()> {
     match report.first_bad {
         None => Ok(()),
         Some(bad) => {
-            let message = format!("the log is not what was written: {} at record {}", bad.damage, bad.seq);
+            let message = format!("the log is damaged: {} at record {}", bad.damage, bad.seq);
             let hint = "nothing was changed; keep the directory, and restore a backup into a new one";
             Err(Ended::new(NOT_VERIFIED, message, hint).into())
         }
     }
 }
 
-/// RFC 3339 with milliseconds.
+/// Formats a time as RFC 3339 with milliseconds.
 pub(crate) fn time(ms: u64) -> String {
-    let known = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    known.map_or_else(|| ms.to_string(), |time| format!("{time:.3}"))
+    let valid = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    valid.map_or_else(|| ms.to_string(), |time| format!("{time:.3}"))
 }
 
-/// The ids of a data directory; `#NUMBER` for an agent that no record registers.
+/// Resolves the agent numbers of a data directory; `#NUMBER` if no record registers the agent.
 struct OfflineNames<'a>(&'a SpaceIds<'a>);
 
 impl AgentNames for OfflineNames<'_> {

@@ -1,4 +1,4 @@
-//! `quorate backup`: a copy, also while a hub works, whether it is good, and back with a new generation.
+//! `quorate backup`: creates online backups, verifies them, and restores them with a new generation.
 
 use std::path::PathBuf;
 
@@ -9,56 +9,56 @@ use serde_json::json;
 use crate::{text, verify};
 use quorate_core::hex;
 
-/// Copies and restores.
+/// Subcommands of `quorate backup`.
 #[derive(Subcommand, Debug)]
 #[command(after_help = "Example: quorate backup create --data team --to team-copy")]
 pub(crate) enum BackupCommand {
-    /// Copy a data directory, as of one moment. A hub may work in it meanwhile. [rw]
+    /// Create a consistent copy of a data directory, also while a hub is running. [rw]
     #[command(after_help = "Example: quorate backup create --data team --to team-copy")]
     Create {
-        /// The data directory.
+        /// Data directory to copy.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
-        /// A new directory for the copy.
+        /// New directory for the copy.
         #[arg(long, value_name = "DIR")]
         to: PathBuf,
-        /// Only say what would be copied.
+        /// Print what would be copied, without copying it.
         #[arg(long)]
         dry_run: bool,
-        /// One JSON document.
+        /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },
-    /// Bring a copy back into a new data directory, with a new generation. [rw]
+    /// Restore a copy into a new data directory, with a new generation. [rw]
     #[command(after_help = "Example: quorate backup restore --from team-copy --data team2")]
     Restore {
-        /// The copy; it is not changed.
+        /// Copy to restore; it is not changed.
         #[arg(long, value_name = "DIR")]
         from: PathBuf,
-        /// A new data directory.
+        /// New data directory.
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
-        /// Only say what would be restored.
+        /// Print what would be restored, without restoring it.
         #[arg(long)]
         dry_run: bool,
-        /// One JSON document.
+        /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },
-    /// Check that a copy is what was written, and say what it holds; exit code 7 if it is not. [ro]
+    /// Verify a copy and print its contents; exit code 7 if it is damaged. [ro]
     #[command(after_help = "Example: quorate backup verify team-copy
 
-Every record, every payload and every table is checked, as by `quorate verify`;
-nothing is changed. A copy that passes can be restored. With --checkpoint also a
-history that was cut off or rewritten as a whole is found.")]
+Checks every record, payload and table, like `quorate verify`; nothing is changed. A
+copy that passes can be restored. With --checkpoint, a truncated or rewritten log is
+detected as well.")]
     Verify {
-        /// The copy.
+        /// Copy to verify.
         #[arg(value_name = "DIR")]
         copy: PathBuf,
-        /// What `quorate audit checkpoint` said earlier.
+        /// Earlier output of `quorate audit checkpoint`.
         #[arg(long, value_name = "FILE")]
         checkpoint: Option<PathBuf>,
-        /// One JSON document.
+        /// Print one JSON document.
         #[arg(long)]
         json: bool,
     },
@@ -67,23 +67,23 @@ history that was cut off or rewritten as a whole is found.")]
 pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
     match command {
         BackupCommand::Create { data, to, dry_run: true, json } => {
-            let there = quorate_sqlite::backup_dry(&data, &to)?;
-            tell(&there, json, &format!("a dry run: nothing was copied to {}", to.display()));
+            let positions = quorate_sqlite::backup_dry(&data, &to)?;
+            print_positions(&positions, json, &format!("dry run: nothing was copied to {}", to.display()));
         }
         BackupCommand::Create { data, to, dry_run: false, json } => {
             let copied = quorate_sqlite::backup(&data, &to)?;
-            tell(&copied, json, &format!("copied to {}", to.display()));
+            print_positions(&copied, json, &format!("copied to {}", to.display()));
         }
         BackupCommand::Restore { from, data, dry_run: true, json } => {
-            let there = quorate_sqlite::restore_dry(&from, &data)?;
-            tell(&there, json, &format!("a dry run: nothing was restored to {}", data.display()));
+            let positions = quorate_sqlite::restore_dry(&from, &data)?;
+            print_positions(&positions, json, &format!("dry run: nothing was restored to {}", data.display()));
         }
         BackupCommand::Restore { from, data, dry_run: false, json } => {
             let now = SystemClock::new().now().wall;
             let restored = quorate_sqlite::restore(&from, &data, now)?;
-            tell(&restored, json, &format!("restored to {}", data.display()));
+            print_positions(&restored, json, &format!("restored to {}", data.display()));
             if !json {
-                text::say("a new generation has begun: tokens and versions go up, never back");
+                text::say("started a new generation: lease tokens and versions continue above all earlier values");
             }
         }
         BackupCommand::Verify { copy, checkpoint, json } => {
@@ -93,7 +93,7 @@ pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell(positions: &[Position], as_json: bool, done: &str) {
+fn print_positions(positions: &[Position], as_json: bool, done: &str) {
     if as_json {
         let spaces: Vec<_> = positions
             .iter()

@@ -1,4 +1,4 @@
-//! `quorate bench`: runs the workloads of quorate-bench and prints what they measured.
+//! `quorate bench`: runs the workloads of `quorate-bench` and prints the results.
 
 use std::path::PathBuf;
 
@@ -9,56 +9,67 @@ use quorate_bench::{Scale, WORKLOADS};
 use crate::exit::{Ended, USAGE};
 use crate::text;
 
-/// Measures this machine.
+/// Arguments of `quorate bench`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate bench W0 W1 --quick
 
-W0 is the yardstick: the statements of W1 in a bare loop, without the kernel.
-W1 durable cycle, W2 the same over WebSocket, W3 request and response, W4 topic
-with 30 subscribers, W5 compare and set, W6 graphs of tasks, W7 atomic step, W8
-growth and restart, W9 the durable cycle of 4 KiB over WebSocket. HTTP is sends
-over plain HTTP, IDLE what 10,000 silent connections cost, LOAD what 1,000
-messages a second cost, READY how long a start takes; what goes over sockets
-goes to a hub in a process of its own, and memory and processor are the hub's.
-BEATS is what 3,000 agents cost that say every 10 s that they are there, WAITS
-what a look at 10,000 waits for a deadlock takes. HOLD is what a caller waits
-beside costly commits of another space, and for how long they hold the writer
-(holdP99Us, holdMaxUs). DELIBERATE is a deliberation of agents that answer at
-once, and 200 of them at once. NEIGHBOUR is the round trip of an agent beside
-readers of large pages in another space and in its own.
-In JSON, commits counts the transactions of the store, each with one sync, and
-perCommit is what one of them carried; syncUs is what the disk took for a sync.")]
+Workloads:
+  W0          baseline: the SQL statements of W1 in a plain loop
+  W1          durable cycle: send, claim, ack
+  W2          the same over WebSocket
+  W3          request and response
+  W4          topic with 30 subscribers
+  W5          compare-and-set
+  W6          task graphs
+  W7          atomic step
+  W8          growth of the log, and restart
+  W9          durable cycle with 4 KiB payloads over WebSocket
+  HTTP        sends over plain HTTP
+  IDLE        cost of 10,000 idle connections
+  LOAD        cost of 1,000 messages per second
+  READY       startup time
+  BEATS       cost of 3,000 agents with a heartbeat every 10 s
+  WAITS       deadlock detection in a wait-for graph of 10,000 waits
+  HOLD        latency of a caller while another space commits large batches, and
+              how long those occupy the writer (holdP99Us, holdMaxUs)
+  DELIBERATE  one deliberation of agents that answer immediately, and 200 in parallel
+  NEIGHBOUR   round trip of an agent while others read large pages, in another space
+              and in its own
+
+Network workloads run against a hub in a separate process; memory and CPU are the
+hub's. In JSON, commits is the number of store transactions, each with one fsync,
+perCommit the operations per transaction, and syncUs the duration of an fsync.")]
 pub(crate) struct BenchArgs {
-    /// Which workloads, by name; all if none is named.
+    /// Workloads to run; by default all.
     workloads: Vec<String>,
-    /// Keep each workload under 5 s.
+    /// Limit each workload to 5 s.
     #[arg(long)]
     quick: bool,
-    /// Just enough to see that it works: for tests.
+    /// Run the smallest possible size, for tests.
     #[arg(long, hide = true)]
     tiny: bool,
-    /// Where to put the data; a temporary directory if not given. A new directory is made in it for each run.
+    /// Parent of the data directories, one per run; by default a temporary directory.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// One JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
-    /// For W8: how many acked messages the log holds at most, in millions.
+    /// For W8: maximum number of acked messages in the log, in millions.
     #[arg(long, default_value_t = 10, value_name = "N")]
     millions: u64,
 }
 
 pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
-    let wanted: Vec<String> = match args.workloads.as_slice() {
+    let names: Vec<String> = match args.workloads.as_slice() {
         [] => WORKLOADS.map(String::from).to_vec(),
         some => some.iter().map(|name| name.to_uppercase()).collect(),
     };
-    if let Some(unknown) = wanted.iter().find(|name| !WORKLOADS.contains(&name.as_str())) {
+    if let Some(unknown) = names.iter().find(|name| !WORKLOADS.contains(&name.as_str())) {
         let message = format!("there is no workload {}", text::clean_line(unknown));
         return Err(Ended::new(
             USAGE,
             message,
-            format!("there are {}; without a name, all run", WORKLOADS.join(" ")),
+            format!("the workloads are {}; omit them to run all", WORKLOADS.join(" ")),
         )
         .into());
     }
@@ -72,7 +83,7 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         text::print(quorate_bench::header());
     }
     let mut w0_per_second = None;
-    for name in &wanted {
+    for name in &names {
         let lines =
             quorate_bench::measure(name, &scale).await.with_context(|| format!("workload {name} failed"))?;
         for line in lines {
@@ -85,8 +96,8 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One measurement of W8, in a process of its own so that its memory is its own: opens a directory, says how long that
-/// took, runs cycles, and with `until_killed` goes on until somebody ends it.
+/// One measurement of W8, in a separate process so that its memory can be measured. Opens a directory, prints how long that
+/// took, runs cycles, and with `until_killed` keeps running until it is killed.
 #[derive(Args, Debug)]
 pub(crate) struct BenchChildArgs {
     directory: PathBuf,

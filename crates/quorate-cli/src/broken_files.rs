@@ -1,5 +1,5 @@
-//! Files from outside are broken in many ways: settings and playbooks are read, or refused with the file, the line and what
-//! is wrong. Nothing falls over, and nothing goes on for ever. The same cases in every run.
+//! Fuzzes the parsers of settings and playbooks with mutated files. Every file is either accepted, or rejected with its path,
+//! the line and the reason; no parser panics or hangs. The cases are the same in every run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::config::{Settings, Surroundings};
 use crate::exit::{Ended, USAGE};
 use crate::playbook::{Input, Playbook};
 
-/// How often a good file is broken.
+/// Number of mutated files.
 const CASES: usize = 1_500;
-/// No file of a megabyte takes this long, on any machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longer than parsing a megabyte takes on any machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 const SETTINGS: &str = "\
 url: https://hub.example:7867
@@ -54,8 +54,8 @@ approval:
     {points}
   write: letter.txt
 ";
-/// What readers of YAML trip over.
-const WORDS: &[&str] = &[
+/// Fragments that YAML parsers stumble over.
+const FRAGMENTS: &[&str] = &[
     "&a ",
     "*a",
     "<<: *a\n",
@@ -108,25 +108,25 @@ const WORDS: &[&str] = &[
     "token: qrt_x\n",
 ];
 
-/// Which reader a file is for.
+/// The kind of file, and with it the parser.
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum Kind {
     Project,
     User,
     Playbook,
 }
 
-impl What {
+impl Kind {
     const ALL: [Self; 3] = [Self::Project, Self::User, Self::Playbook];
 
-    fn good(self) -> &'static str {
+    fn valid(self) -> &'static str {
         match self {
             Self::Project | Self::User => SETTINGS,
             Self::Playbook => PLAYBOOK,
         }
     }
 
-    fn place(self, home: &Path) -> PathBuf {
+    fn path(self, home: &Path) -> PathBuf {
         home.join(match self {
             Self::Project => "quorate.yaml",
             Self::User => ".config/quorate/config.yaml",
@@ -136,9 +136,9 @@ impl What {
 
     /// Reads a file as the command does.
     fn read(self, home: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-        let place = self.place(home);
-        fs::create_dir_all(place.parent().expect("it lies somewhere"))?;
-        fs::write(&place, bytes)?;
+        let path = self.path(home);
+        fs::create_dir_all(path.parent().expect("it has a parent"))?;
+        fs::write(&path, bytes)?;
         let read = match self {
             Self::Project | Self::User => {
                 let variables = [("HOME".to_owned(), home.display().to_string())].into();
@@ -147,17 +147,17 @@ impl What {
             }
             Self::Playbook => {
                 let text = "The Provider's liability is unlimited. It renews each year.".to_owned();
-                Playbook::read(&place, Input::Text(text)).map(drop)
+                Playbook::read(&path, Input::Text(text)).map(drop)
             }
         };
-        fs::remove_file(place)?;
+        fs::remove_file(path)?;
         read
     }
 }
 
-/// One way to break a file.
+/// A mutation of a file.
 #[derive(Clone, Debug)]
-enum Break {
+enum Mutation {
     Flip(Index, u8),
     Cut(Index, Index),
     Repeat(Index, Index, usize),
@@ -165,7 +165,7 @@ enum Break {
     End(Index),
 }
 
-impl Break {
+impl Mutation {
     fn any() -> BoxedStrategy<Self> {
         let at = any::<Index>;
         let often = || prop_oneof![8 => Just(1usize), 1 => 2..400usize];
@@ -173,16 +173,16 @@ impl Break {
             2 => (at(), any::<u8>()).prop_map(|(at, with)| Self::Flip(at, with)),
             2 => (at(), at()).prop_map(|(from, length)| Self::Cut(from, length)),
             2 => (at(), at(), often()).prop_map(|(from, length, often)| Self::Repeat(from, length, often)),
-            4 => (at(), select(WORDS), often()).prop_map(|(at, word, often)| Self::Insert(at, word, often)),
+            4 => (at(), select(FRAGMENTS), often()).prop_map(|(at, word, often)| Self::Insert(at, word, often)),
             1 => at().prop_map(Self::End),
         ]
         .boxed()
     }
 
     fn apply(&self, bytes: &mut Vec<u8>) {
-        let place = |at: &Index, bytes: &[u8]| at.index(bytes.len() + 1);
+        let position = |at: &Index, bytes: &[u8]| at.index(bytes.len() + 1);
         let range = |from: &Index, length: &Index, bytes: &[u8]| {
-            let from = place(from, bytes);
+            let from = position(from, bytes);
             from..from + length.index((bytes.len() - from).min(24) + 1)
         };
         match self {
@@ -198,18 +198,18 @@ impl Break {
                 bytes.splice(range.end..range.end, part);
             }
             Self::Insert(at, word, often) => {
-                let at = place(at, bytes);
+                let at = position(at, bytes);
                 bytes.splice(at..at, word.as_bytes().repeat(*often));
             }
-            Self::End(at) => bytes.truncate(place(at, bytes)),
+            Self::End(at) => bytes.truncate(position(at, bytes)),
         }
     }
 }
 
-/// Reads files one after the other on a thread of its own, so that one that is never done is noticed.
+/// Parses files one after the other on a separate thread, so that a hang is noticed.
 struct Reader {
-    give: mpsc::Sender<(What, Vec<u8>)>,
-    take: mpsc::Receiver<Result<(), String>>,
+    files: mpsc::Sender<(Kind, Vec<u8>)>,
+    results: mpsc::Receiver<Result<(), String>>,
     _home: tempfile::TempDir,
 }
 
@@ -217,77 +217,78 @@ impl Reader {
     fn new() -> Self {
         let home = tempfile::tempdir().expect("a directory");
         fs::write(home.path().join("prompt.md"), "Look closely.").expect("written");
-        let (give, given) = mpsc::channel::<(What, Vec<u8>)>();
-        let (told, take) = mpsc::channel();
+        let (files, received) = mpsc::channel::<(Kind, Vec<u8>)>();
+        let (sender, results) = mpsc::channel();
         let at = home.path().to_owned();
         thread::spawn(move || {
-            for (what, bytes) in given {
-                let read = what.read(&at, &bytes).map_err(|error| refusal(&at, what, &error));
-                if told.send(read).is_err() {
+            for (kind, bytes) in received {
+                let read = kind.read(&at, &bytes).map_err(|error| refusal(&at, kind, &error));
+                if sender.send(read).is_err() {
                     return;
                 }
             }
         });
-        Self { give, take, _home: home }
+        Self { files, results, _home: home }
     }
 
-    /// Whether it was read, or how it was refused.
-    fn read(&self, what: What, bytes: Vec<u8>) -> Result<(), String> {
+    /// Parses a file; returns the error message if it is rejected.
+    fn read(&self, kind: Kind, bytes: Vec<u8>) -> Result<(), String> {
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(4_096)]).into_owned();
-        self.give.send((what, bytes)).expect("the reader fell over before");
-        match self.take.recv_timeout(PATIENCE) {
+        self.files.send((kind, bytes)).expect("the reader panicked before");
+        match self.results.recv_timeout(TIMEOUT) {
             Ok(read) => read,
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("{what:?} is not read to its end: {shown:?}"),
-            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{what:?}: the reader fell over: {shown:?}"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("{kind:?}: parsing does not end: {shown:?}"),
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("{kind:?}: the reader panicked: {shown:?}"),
         }
     }
 }
 
-/// A refusal as people see it. It must say in which file and line, what is wrong, and what to do.
-fn refusal(home: &Path, what: What, error: &anyhow::Error) -> String {
+/// Returns the message of a rejection, after checking that it names the file and the line, the reason, and a hint.
+fn refusal(home: &Path, kind: Kind, error: &anyhow::Error) -> String {
     let ended = error.downcast_ref::<Ended>();
-    let ended = ended.unwrap_or_else(|| panic!("{what:?} fails, instead of being refused: {error:#}"));
-    let said = &ended.message;
-    assert_eq!(ended.code, USAGE, "{said}");
-    assert!(!ended.hint.is_empty(), "{said}");
-    let place = what.place(home).display().to_string();
-    let (before, after) = said.split_once(&place).unwrap_or_else(|| panic!("{what:?}: which file? {said}"));
+    let ended = ended.unwrap_or_else(|| panic!("{kind:?} fails without an exit code: {error:#}"));
+    let message = &ended.message;
+    assert_eq!(ended.code, USAGE, "{message}");
+    assert!(!ended.hint.is_empty(), "{message}");
+    let path = kind.path(home).display().to_string();
+    let (before, after) =
+        message.split_once(&path).unwrap_or_else(|| panic!("{kind:?}: the file is missing: {message}"));
     let line =
         after.strip_prefix(':').is_some_and(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()));
-    // What is too long is so in no line of it.
-    assert!(line || after.starts_with(" is longer than "), "{what:?}: which line? {said}");
-    assert!(before.len() + after.len() > 10, "{what:?}: what is wrong? {said}");
-    assert!(said.len() < 4_096, "{what:?}: {} bytes of refusal", said.len());
-    said.clone()
+    // A file that is too long has no offending line.
+    assert!(line || after.starts_with(" is longer than "), "{kind:?}: the line is missing: {message}");
+    assert!(before.len() + after.len() > 10, "{kind:?}: the reason is missing: {message}");
+    assert!(message.len() < 4_096, "{kind:?}: the message has {} bytes", message.len());
+    message.clone()
 }
 
-// Fails under: a reader that panics, runs without end, or refuses without its file or its line.
+// Fails under: a parser that panics, hangs, or rejects a file without its path or line.
 #[test]
-fn i21_files_that_are_broken_are_refused_by_file_and_line() {
+fn i21_malformed_files_are_rejected_with_file_and_line() {
     let reader = Reader::new();
-    for what in What::ALL {
-        reader.read(what, what.good().into()).expect("a good file is read");
+    for kind in Kind::ALL {
+        reader.read(kind, kind.valid().into()).expect("a valid file is accepted");
     }
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
-    let case = (select(&What::ALL[..]), proptest::collection::vec(Break::any(), 1..=4));
+    let case = (select(&Kind::ALL[..]), proptest::collection::vec(Mutation::any(), 1..=4));
     let (mut read, mut refused) = (0, 0);
     for _ in 0..CASES {
-        let (what, breaks) = case.new_tree(&mut runner).expect("a case").current();
-        let mut bytes = what.good().as_bytes().to_vec();
-        breaks.iter().for_each(|one| one.apply(&mut bytes));
-        match reader.read(what, bytes) {
+        let (kind, mutations) = case.new_tree(&mut runner).expect("a case").current();
+        let mut bytes = kind.valid().as_bytes().to_vec();
+        mutations.iter().for_each(|one| one.apply(&mut bytes));
+        match reader.read(kind, bytes) {
             Ok(()) => read += 1,
             Err(_) => refused += 1,
         }
     }
-    // What is refused at the first byte shows little, and so does what breaks nothing.
+    // The mutations must be neither too destructive nor harmless.
     assert!(read > 50 && refused > 50, "{read} read, {refused} refused");
 }
 
-// Fails under: a limit of the reader of YAML turned off, or settings that are read whole before they are measured.
+// Fails under: a disabled limit of the YAML parser, or settings that are read completely before their size is checked.
 #[test]
-fn i21_files_that_are_bombs_are_refused() {
+fn i21_yaml_bombs_are_rejected() {
     let reader = Reader::new();
     let deep =
         |open: &str, close: &str, often: usize| format!("{}1{}", open.repeat(often), close.repeat(often));
@@ -306,17 +307,17 @@ fn i21_files_that_are_bombs_are_refused() {
         "&a ".repeat(300_000),
         "x".repeat((1 << 20) + 1),
     ];
-    for what in What::ALL {
-        let keys = match what {
-            What::Project | What::User => ["token", "profiles"],
-            What::Playbook => ["agents", "conflicts"],
+    for kind in Kind::ALL {
+        let keys = match kind {
+            Kind::Project | Kind::User => ["token", "profiles"],
+            Kind::Playbook => ["agents", "conflicts"],
         };
         let bombs = keys.iter().flat_map(|key| values.iter().map(move |value| format!("{key}: {value}\n")));
         let bombs =
-            bombs.chain([laughs.clone(), format!("token:\n{steps}"), format!("{}{laughs}", what.good())]);
+            bombs.chain([laughs.clone(), format!("token:\n{steps}"), format!("{}{laughs}", kind.valid())]);
         for bomb in bombs {
             let shown = bomb[..60.min(bomb.len())].to_owned();
-            assert!(reader.read(what, bomb.into()).is_err(), "{what:?} takes {shown}");
+            assert!(reader.read(kind, bomb.into()).is_err(), "{kind:?} accepts {shown}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The binary `quorate`. stdout is data, stderr is everything else.
+//! The `quorate` binary. Data goes to stdout, everything else to stderr.
 
 mod advice;
 mod agent;
@@ -47,13 +47,13 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Where AI agents work together: durable messages and shared memory, with everything on record.
+/// Durable messages, tasks, shared memory and decisions for AI agents, with a verifiable log.
 ///
-/// Each command is tagged [ro] if it only reads or [rw] if it writes.
+/// Each command is tagged [ro] if it only reads, or [rw] if it writes.
 #[derive(Parser, Debug)]
 #[command(name = "quorate", version, arg_required_else_help = true)]
 struct Cli {
-    /// Plain letters instead of signs; in JSON escapes instead of letters.
+    /// Print ASCII instead of symbols; in JSON, escape non-ASCII characters.
     #[arg(long, global = true, help_heading = "Output")]
     ascii: bool,
     #[command(subcommand)]
@@ -62,63 +62,63 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// See it work: agents read a contract, disagree, decide, and ask you. [rw]
+    /// Run a demo: agents review a contract, vote, and ask for your approval. [rw]
     Demo(Box<demo::DemoArgs>),
-    /// Run a hub that agents talk to over HTTP. [rw]
+    /// Start a hub that agents connect to over HTTP and WebSocket. [rw]
     Serve(Box<serve::ServeArgs>),
-    /// Write a commented quorate.yaml here. [rw]
+    /// Create a commented quorate.yaml in the current directory. [rw]
     Init(init::InitArgs),
-    /// One screen: what is stuck, what moves, who is there. [ro]
+    /// Show what needs attention, active sessions, agents and queues. [ro]
     Status(status::StatusArgs),
-    /// Follow what happens, as lines or JSON. [ro]
+    /// Follow events as they happen, as text or JSON. [ro]
     Tail(tail::TailArgs),
-    /// Send messages, look where they are, give out again what was given up. [rw]
+    /// Send and inspect messages, and redeliver dead letters. [rw]
     Msg(msg::MsgArgs),
-    /// Tasks: add, look at, cancel; what depends on what. [rw]
+    /// Add, inspect, retry and cancel tasks. [rw]
     Task(task::TaskArgs),
-    /// The shared memory: read, write, look back, go back. [rw]
+    /// Read and write shared memory, and restore earlier versions. [rw]
     Memory(memory::MemoryArgs),
-    /// Sessions: open, pause, resume, end, look back. [rw]
+    /// Open, pause, resume, end and inspect sessions. [rw]
     Session(session::SessionArgs),
-    /// Agents: who is there; let one in, forget one. [rw]
+    /// Register, inspect, test and remove agents. [rw]
     Agent(agent::AgentArgs),
-    /// Count ballots by the rules that deliberations use. [ro]
+    /// Tally ballots with the rules that deliberations use. [ro]
     Vote(vote::VoteArgs),
-    /// Approvals: what agents may do only if a person lets them. [rw]
+    /// Approve, modify or reject actions that agents propose. [rw]
     Approval(approval::ApprovalArgs),
     Run(run::RunArgs),
     Deliberate(deliberate::DeliberateArgs),
-    /// Deliberations: what was decided, who voted how, what other rules would have decided. [ro]
+    /// Inspect deliberations: outcomes, votes, and results under other rules. [ro]
     Deliberation(deliberation::DeliberationArgs),
-    /// Flags: tell the moderators of a concern, and nobody else. [rw]
+    /// Report conduct concerns to the moderators only. [rw]
     Flag(flag::FlagArgs),
-    /// Tokens: who is let in. [rw]
+    /// Create, list and revoke access tokens. [rw]
     Token(token::TokenArgs),
-    /// The log, to be checked without us: verify, read, take along; erase a payload in it. [rw]
+    /// Verify, print and export the log, and erase payloads. [rw]
     Audit(audit::AuditArgs),
-    /// How one thing led to another. [ro]
+    /// Show and export traces: which message caused which. [ro]
     Trace(trace::TraceArgs),
-    /// The hub's figures, as Prometheus reads them. [ro]
+    /// Print the hub's metrics in Prometheus format. [ro]
     Metrics(metrics::MetricsArgs),
-    /// What holds for commands here, and where that was said. [ro]
+    /// Print the effective configuration and its sources. [ro]
     Config(config::ConfigArgs),
-    /// Look for what could be wrong, and what to do about it. [ro]
+    /// Check the installation for problems and suggest fixes. [ro]
     Doctor(doctor::DoctorArgs),
-    /// Copy a data directory, also while a hub works in it, or bring a copy back. [rw]
+    /// Create, restore and verify backups, also of a running hub. [rw]
     #[command(subcommand)]
     Backup(backup::BackupCommand),
-    /// Check that a data directory holds what was written. [ro]
+    /// Verify the integrity of a data directory. [ro]
     Verify(verify::VerifyArgs),
-    /// Measure this machine. [rw]
+    /// Run benchmarks on this machine. [rw]
     Bench(bench::BenchArgs),
-    /// Say what an error code means and what to do about it. [ro]
+    /// Explain an error code and how to resolve it. [ro]
     Explain(explain::ExplainArgs),
-    /// Make a certificate for development. [rw]
+    /// Create a TLS certificate for development. [rw]
     #[command(subcommand)]
     Cert(cert::CertCommand),
-    /// Print what a shell needs to complete commands. [ro]
+    /// Print a shell completion script. [ro]
     Completions(man::CompletionsArgs),
-    /// Print a manual page, or write all of them. [rw]
+    /// Print a man page, or write all of them to a directory. [rw]
     Man(man::ManArgs),
     /// Print the version. [ro]
     Version(version::VersionArgs),
@@ -134,16 +134,16 @@ async fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             return match error.kind() {
-                // Help and version are answers, not errors.
+                // `--help` and `--version` are reported by clap as errors, but are normal output.
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                     text::print(text::painted(&error.render()).trim_end());
                     text::lost().map_or(ExitCode::SUCCESS, |lost| exit::report(&lost.into()))
                 }
-                // What was typed may be what an agent wrote.
+                // The command line may contain text that an agent wrote, so it is sanitized.
                 _ => {
-                    let said = error.render().to_string();
-                    let said = said.replacen("error: ", "error[INVALID]: ", 1);
-                    text::say(text::clean(said.replace("For more information, try", "help: try").trim_end()));
+                    let rendered = error.render().to_string();
+                    let rendered = rendered.replacen("error: ", "error[INVALID]: ", 1);
+                    text::say(text::clean(rendered.replace("For more information, try", "help: try").trim_end()));
                     exit::usage()
                 }
             };
@@ -153,7 +153,7 @@ async fn main() -> ExitCode {
         ascii::turn_on();
     }
     let done = run(cli.command).await;
-    // Data that did not get out is a failure, also of a command whose work is done; what failed before that counts more.
+    // A command that succeeded still fails if its output could not be written. An earlier error takes precedence.
     match (done, text::lost()) {
         (Ok(()), None) => ExitCode::SUCCESS,
         (Ok(()), Some(lost)) => exit::report(&lost.into()),

@@ -1,4 +1,4 @@
-//! `quorate agent set`: changes what is known of an agent, which goes on as it is.
+//! `quorate agent set`: updates the description of an agent without starting a new epoch.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use crate::hub::{DryRun, Hub, Method, Noun, segment};
 use crate::shape::{Shape, field, read};
 
-/// Of whom, and what.
+/// Arguments of `quorate agent set`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate agent set bob --can sum --can count
 
-What is not named stays as it is; a list that is named replaces the one before, and
---can '' leaves none. The agent does not start again: its epoch stays, and so does
-what it holds. If it starts anew meanwhile, nothing is changed: exit code 5.")]
+Omitted fields keep their values. A list replaces the previous one; --can '' clears
+it. The agent keeps its epoch and its leases. If it registers again in the meantime,
+nothing is changed and the exit code is 5.")]
 pub(super) struct SetArgs {
-    /// Its id, or the beginning of it.
+    /// Agent id, or a unique prefix of it.
     id: String,
     #[command(flatten)]
     change: Change,
@@ -22,39 +22,40 @@ pub(super) struct SetArgs {
     dry_run: DryRun,
 }
 
-/// What is to be so from now on.
+/// Fields to update.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true)]
 struct Change {
-    /// A name for people.
+    /// Display name.
     #[arg(long)]
     name: Option<String>,
-    /// Its role.
+    /// Role of the agent.
     #[arg(long, value_name = "ROLE", value_parser = ["coordinator", "worker", "specialist", "observer"])]
     role: Option<String>,
-    /// What it can do; may be given several times.
+    /// Capability of the agent; can be repeated.
     #[arg(long, value_name = "CAPABILITY", visible_alias = "capability")]
     can: Vec<String>,
-    /// An action that it takes; may be given several times.
+    /// Action that the agent handles; can be repeated.
     #[arg(long, value_name = "ACTION")]
     action: Vec<String>,
 }
 
 impl Change {
-    /// The whole description: what is known, with what changes. By its epoch the hub knows that this is no new start.
-    fn of(self, known: &Value) -> Value {
-        let text = |wanted: Option<String>, name| wanted.map_or_else(|| known[name].clone(), Value::from);
-        let list = |wanted: Vec<String>, name| match wanted.as_slice() {
-            [] => known[name].clone(),
-            named => named.iter().filter(|one| !one.is_empty()).cloned().collect(),
+    /// Returns the complete description: the current one with the changes applied. It carries the current epoch, so the hub
+    /// treats it as an update and not as a new registration.
+    fn apply_to(self, current: &Value) -> Value {
+        let text = |changed: Option<String>, name| changed.map_or_else(|| current[name].clone(), Value::from);
+        let list = |changed: Vec<String>, name| match changed.as_slice() {
+            [] => current[name].clone(),
+            items => items.iter().filter(|one| !one.is_empty()).cloned().collect(),
         };
         json!({
             "name": text(self.name, "name"),
             "role": text(self.role, "role"),
             "capabilities": list(self.can, "capabilities"),
             "supportedActions": list(self.action, "supportedActions"),
-            "heartbeatMs": known["heartbeatMs"],
-            "epoch": known["epoch"],
+            "heartbeatMs": current["heartbeatMs"],
+            "epoch": current["epoch"],
         })
     }
 }
@@ -62,17 +63,17 @@ impl Change {
 pub(super) async fn run(hub: &Hub, args: SetArgs, shape: &Shape) -> anyhow::Result<()> {
     let id = hub.id(Noun::Agent, &args.id).await?;
     let path = format!("/v1/agents/{}", segment(&id));
-    let body = args.change.of(&hub.look(&path, &[]).await?);
+    let body = args.change.apply_to(&hub.look(&path, &[]).await?);
     let answer = hub.change(args.dry_run, (Method::Put, &path), Some(body.to_string())).await?;
     let Some(answer) = answer else { return Ok(()) };
     let agent = &read(&answer)?["agent"];
-    let told = |name| field(agent, name);
-    let done = format!("agent {id} is now {}, {}", told("name"), told("role"));
-    let can = if told("capabilities").is_empty() {
+    let text = |name| field(agent, name);
+    let done = format!("updated agent {id}: {}, {}", text("name"), text("role"));
+    let capabilities = if text("capabilities").is_empty() {
         String::new()
     } else {
-        format!(", can {}", told("capabilities"))
+        format!(", capabilities {}", text("capabilities"))
     };
-    shape.done(&answer, &format!("{done}{can}; epoch {} goes on", told("epoch")));
+    shape.done(&answer, &format!("{done}{capabilities}; epoch {} unchanged", text("epoch")));
     Ok(())
 }

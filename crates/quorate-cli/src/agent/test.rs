@@ -1,7 +1,7 @@
-//! `quorate agent test`: one agent alone, before any deliberation. Is it there, how fast is it, does its answer fit?
+//! `quorate agent test`: checks that one agent is reachable, how fast it answers, and that its answer is valid.
 //!
-//! An agent of a playbook is asked what the playbook would ask it, about the beginning of its text. One of a hub that runs is looked
-//! up, and asked only if it says that it can `analyse`.
+//! An agent of a playbook gets the playbook's first question about the beginning of its input. An agent of a running hub is
+//! looked up, and asked only if `analyse` is among its actions.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,16 +21,16 @@ use crate::run::members;
 use crate::shape::{Shape, field, time};
 use crate::text;
 
-/// How much of the playbook's text is read: enough to answer, and cheap.
+/// Characters of the playbook's input that are sent: enough for an answer, and cheap.
 const CHARS: usize = 2_000;
-/// What is read if the playbook names no text.
+/// Input if the playbook names none.
 const SAMPLE: &str = "This is a trial of one agent. Either party may end the agreement with 30 days' notice. The fee is 1,200 EUR a month.";
-/// Who asks an agent of a hub, and is gone afterwards.
+/// Temporary agent that sends the question, since only agents can receive answers.
 const ASKER: &str = "agent-test";
-/// How long an agent of a hub may take.
-const WITHIN_MS: u64 = 30_000;
+/// Timeout for the answer of an agent in a hub.
+const TIMEOUT_MS: u64 = 30_000;
 
-/// Tries an agent of a playbook. No hub is needed.
+/// Tests an agent of a playbook. No hub is needed.
 pub(super) async fn of_playbook(
     file: &Path,
     name: &str,
@@ -43,28 +43,28 @@ pub(super) async fn of_playbook(
         let near = nearest(name, names.iter().copied());
         let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
         let what = format!("there is no agent {name} in {}", file.display());
-        return Err(Ended::new(NOT_FOUND, what, format!("{near}There are {}", names.join(", "))).into());
+        return Err(Ended::new(NOT_FOUND, what, format!("{near}The agents are {}", names.join(", "))).into());
     };
     let within = Duration::from_millis(playbook.spec.limits.analysis_ms);
-    let question = members::question(ANALYSE, asked(&playbook.spec, name), within);
+    let question = members::question(ANALYSE, first_question(&playbook.spec, name), within);
     if dry_run.is_set() {
-        text::say("a dry run: nothing was asked");
+        text::say("dry run: no question was sent");
         text::print(text::clean_json(&question.payload.to_string()));
         return Ok(());
     }
-    let tried = probe(agent, &question).await;
+    let result = probe(agent, &question).await;
     let mut about = Map::new();
     about.insert("agent".into(), name.into());
     about.insert("use".into(), scheme(&agent.declared).into());
-    if let Some(reply) = &tried.reply {
+    if let Some(reply) = &result.reply {
         about.insert("usage".into(), serde_json::to_value(reply.usage)?);
         about.insert("answer".into(), reply.body.clone());
     }
-    tell(&checks(&tried, &playbook.spec), shape, about)
+    tell(&checks(&result, &playbook.spec), shape, about)
 }
 
-/// What a deliberation would ask this agent first, about less of the text.
-fn asked(spec: &Spec, name: &str) -> Value {
+/// Returns the first question of a deliberation to this agent, with truncated input.
+fn first_question(spec: &Spec, name: &str) -> Value {
     let mut spec = spec.clone();
     spec.agents = vec![Member { id: name.to_owned(), provider: None }];
     let text = spec.input["text"].as_str().unwrap_or(SAMPLE);
@@ -77,7 +77,7 @@ fn asked(spec: &Spec, name: &str) -> Value {
     payload.unwrap_or_default()
 }
 
-/// How an agent was declared, in a word.
+/// Returns the name of the scheme with which an agent was declared.
 fn scheme(declared: &Use) -> &'static str {
     match declared {
         Use::Heuristic(_) => "heuristic",
@@ -87,32 +87,32 @@ fn scheme(declared: &Use) -> &'static str {
     }
 }
 
-fn checks(tried: &Probe, spec: &Spec) -> Vec<Check> {
-    let mut checks: Vec<Check> = tried.checks.iter().map(told).collect();
-    // A schema cannot say all that a deliberation is strict about.
-    let body = tried.reply.as_ref().filter(|_| tried.is_good()).map(|reply| reply.body.to_string());
+fn checks(result: &Probe, spec: &Spec) -> Vec<Check> {
+    let mut checks: Vec<Check> = result.checks.iter().map(to_check).collect();
+    // A deliberation requires more than the JSON schema can express, so the answer is parsed as well.
+    let body = result.reply.as_ref().filter(|_| result.is_good()).map(|reply| reply.body.to_string());
     if let Some(Err(wrong)) = body.map(|body| finding::read(body.as_bytes(), &spec.words))
         && checks.last().is_some_and(|shape| shape.grade == Grade::Good)
     {
         checks.pop();
-        checks.push(Check::wrong("shape", wrong.to_string(), "answer as the `schema` of the question says"));
+        checks.push(Check::wrong("shape", wrong.to_string(), "make the answer match the `schema` in the question"));
     }
     checks
 }
 
-fn told(check: &quorate_agents::Check) -> Check {
+fn to_check(check: &quorate_agents::Check) -> Check {
     let found = check.detail.clone();
-    let mut told = match check.outcome {
+    let mut converted = match check.outcome {
         Outcome::Passed => Check::good(check.name, found),
         Outcome::Doubtful => Check::warning(check.name, found, &check.hint),
         Outcome::Failed => Check::wrong(check.name, found, &check.hint),
         Outcome::Skipped => Check::skipped(check.name, found),
     };
-    told.ms = (check.name != "shape" && check.outcome != Outcome::Skipped).then_some(check.millis);
-    told
+    converted.ms = (check.name != "shape" && check.outcome != Outcome::Skipped).then_some(check.millis);
+    converted
 }
 
-/// Tries an agent of a hub.
+/// Tests an agent that is registered in a hub.
 pub(super) async fn of_hub(hub: &Hub, typed: &str, dry_run: DryRun, shape: &Shape) -> anyhow::Result<()> {
     let id = hub.id(Noun::Agent, typed).await?;
     if dry_run.is_set() {
@@ -121,11 +121,11 @@ pub(super) async fn of_hub(hub: &Hub, typed: &str, dry_run: DryRun, shape: &Shap
     let agent = hub.look(&format!("/v1/agents/{}", segment(&id)), &[]).await?;
     let mut about = Map::new();
     about.insert("agent".into(), id.as_str().into());
-    let mut checks = vec![there(&agent, &id)];
+    let mut checks = vec![check_online(&agent, &id)];
     let actions = agent["supportedActions"].as_array();
     let analyses = actions.is_some_and(|actions| actions.iter().any(|action| action == ANALYSE));
     if checks[0].grade != Grade::Good {
-        checks.push(Check::skipped("answers", "it is not there"));
+        checks.push(Check::skipped("answers", "the agent is not online"));
     } else if !analyses {
         checks.push(Check::skipped("answers", "not asked: `analyse` is not among its actions"));
     } else {
@@ -136,12 +136,12 @@ pub(super) async fn of_hub(hub: &Hub, typed: &str, dry_run: DryRun, shape: &Shap
         checks.extend(match answered {
             Ok(answer) => {
                 let answers = Check { ms: Some(ms), ..Check::good("answers", "to `analyse`") };
-                let shape = fits(&answer);
+                let shape = check_shape(&answer);
                 about.insert("answer".into(), answer);
                 [answers, shape]
             }
             Err(error) => {
-                let fix = format!("quorate msg list --to {id} --dead shows what it could not do");
+                let fix = format!("run `quorate msg list --to {id} --dead` to see the messages that it could not handle");
                 let wrong = Check { ms: Some(ms), ..Check::wrong("answers", error.to_string(), fix) };
                 [wrong, Check::skipped("shape", "there is no answer")]
             }
@@ -150,27 +150,27 @@ pub(super) async fn of_hub(hub: &Hub, typed: &str, dry_run: DryRun, shape: &Shap
     tell(&checks, shape, about)
 }
 
-/// Whether it is there: somebody waits for its messages. What it said of itself counts only then; one that was made known and
-/// never started says nothing of itself at all.
-fn there(agent: &Value, id: &str) -> Check {
+/// Checks that the agent is online: a consumer is connected to its mailbox. The status that the agent reported counts only
+/// then, because an agent that was registered but never started still has its initial status.
+fn check_online(agent: &Value, id: &str) -> Check {
     let (status, health) = (field(agent, "status"), field(agent, "health"));
-    let found = format!("{status}, {health}, heard {}", time(&agent["heardAt"]));
-    let listens = agent["load"]["listening"].as_u64().is_some_and(|count| count > 0);
-    match (status.as_str(), health.as_str(), listens) {
+    let found = format!("{status}, {health}, last seen {}", time(&agent["heardAt"]));
+    let connected = agent["load"]["listening"].as_u64().is_some_and(|count| count > 0);
+    match (status.as_str(), health.as_str(), connected) {
         ("offline", _, _) => {
-            Check::wrong("there", found, format!("start it; `quorate agent show {id}` says more"))
+            Check::wrong("there", found, format!("start the agent; for details: quorate agent show {id}"))
         }
         (_, _, false) => {
-            let found = format!("nobody waits for its messages; heard {}", time(&agent["heardAt"]));
-            let fix = "start it; one that only asks now and then may be between two calls: try again";
+            let found = format!("no consumer is connected to its mailbox; last seen {}", time(&agent["heardAt"]));
+            let fix = "start the agent; if it polls, it may be between two calls: try again";
             Check::wrong("there", found, fix)
         }
         (_, "healthy", true) => Check::good("there", found),
-        _ => Check::warning("there", found, format!("`quorate agent show {id}` says more")),
+        _ => Check::warning("there", found, format!("for details: quorate agent show {id}")),
     }
 }
 
-/// Asks as an agent of its own: only an agent can be answered.
+/// Sends the question as a temporary agent, since only agents can receive answers.
 async fn ask(hub: &Hub, id: &str) -> anyhow::Result<Value> {
     let asker = format!("/v1/agents/{ASKER}");
     let role = json!({ "name": "Agent test", "role": "coordinator" }).to_string();
@@ -181,19 +181,19 @@ async fn ask(hub: &Hub, id: &str) -> anyhow::Result<Value> {
     Ok(answer["payload"].clone())
 }
 
-/// What an agent of a hub is asked.
+/// Returns the request body of the question for an agent in a hub.
 fn question(id: &str) -> String {
     let member = Member { id: id.to_owned(), provider: None };
     let spec = Spec::new("Is this agent ready?", json!({ "text": SAMPLE }), vec![member]);
     json!({
-        "from": ASKER, "to": id, "type": "query", "action": ANALYSE, "timeoutMs": WITHIN_MS, "payload": asked(&spec, id),
+        "from": ASKER, "to": id, "type": "query", "action": ANALYSE, "timeoutMs": TIMEOUT_MS, "payload": first_question(&spec, id),
     })
     .to_string()
 }
 
-fn fits(answer: &Value) -> Check {
+fn check_shape(answer: &Value) -> Check {
     match finding::read(answer.to_string().as_bytes(), &finding::Vocabulary::default()) {
-        Ok(_) => Check::good("shape", "the answer fits"),
-        Err(wrong) => Check::wrong("shape", wrong.to_string(), "docs/guides/deliberation.md has the shape"),
+        Ok(_) => Check::good("shape", "the answer is valid"),
+        Err(wrong) => Check::wrong("shape", wrong.to_string(), "see docs/guides/deliberation.md for the format"),
     }
 }

@@ -1,4 +1,4 @@
-//! A change of a proposed action, as people type it: a JSON patch, or members and what they shall be.
+//! A modification of a proposed action, given as a JSON patch file or as `--set PATH=VALUE` flags.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ use crate::exit::{Ended, USAGE};
 use crate::hub::read_file;
 use crate::text;
 
-/// What somebody wants to be changed.
+/// A requested modification of the payload.
 pub(super) enum Change {
-    /// Pointers and values.
+    /// JSON pointers and new values.
     Set(Vec<(String, Value)>),
-    /// A patch as it was given.
+    /// A JSON patch, passed on byte for byte.
     Patch(Box<RawValue>),
 }
 
-/// A change that is ready to be sent.
+/// A modification that is ready to be sent.
 pub(super) struct Patch {
     pub(super) json: Box<RawValue>,
-    /// What it changes, to be read.
+    /// The changes as text, one per line.
     pub(super) lines: Vec<String>,
 }
 
@@ -30,13 +30,13 @@ impl Change {
             let json = RawValue::from_string(read_file(&file)?.trim().to_owned());
             return json.map(Self::Patch).map_err(|error| {
                 let hint = "write a JSON patch: [{\"op\":\"replace\",\"path\":\"/to\",\"value\":\"c@x\"}]";
-                Ended::new(USAGE, format!("{} is no JSON: {error}", file.display()), hint).into()
+                Ended::new(USAGE, format!("{} is not valid JSON: {error}", file.display()), hint).into()
             });
         }
         set.iter().map(|one| member(one)).collect::<anyhow::Result<_>>().map(Self::Set)
     }
 
-    /// The JSON patch of an action that looks like this.
+    /// Returns the JSON patch for this action.
     pub(super) fn patch(self, document: &str) -> anyhow::Result<Patch> {
         let members = match self {
             Self::Patch(json) => return Ok(Patch { lines: vec![json.get().to_owned()], json }),
@@ -47,8 +47,8 @@ impl Change {
         let (mut changes, mut lines) = (Vec::new(), Vec::new());
         for (path, value) in members {
             let old = before.pointer(&path);
-            lines.extend(old.map(|old| format!("- {path}: {}", said(old))));
-            lines.push(format!("+ {path}: {}", said(&value)));
+            lines.extend(old.map(|old| format!("- {path}: {}", plain_text(old))));
+            lines.push(format!("+ {path}: {}", plain_text(&value)));
             let op = if old.is_some() { "replace" } else { "add" };
             changes.push(json!({"op": op, "path": path, "value": value}));
         }
@@ -56,16 +56,16 @@ impl Change {
     }
 }
 
-/// Text as it is, anything else as JSON.
-fn said(value: &Value) -> String {
+/// Returns a string without quotes, and anything else as JSON.
+fn plain_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// `to.0=x` and `/to/0=x`: a pointer, and JSON or text.
+/// Parses `to.0=x` or `/to/0=x` into a JSON pointer and a value, which is JSON or else a string.
 fn member(typed: &str) -> anyhow::Result<(String, Value)> {
     let Some((path, value)) = typed.split_once('=').filter(|(path, _)| !path.is_empty()) else {
-        let message = format!("--set {:?} changes nothing", text::clean_line(typed));
-        return Err(Ended::new(USAGE, message, "write PATH=VALUE, such as to=legal@example.com").into());
+        let message = format!("invalid --set {:?}: there is no `=`, or no path before it", text::clean_line(typed));
+        return Err(Ended::new(USAGE, message, "use PATH=VALUE, such as to=legal@example.com").into());
     };
     let pointer = if path.starts_with('/') {
         path.to_owned()
@@ -79,20 +79,20 @@ fn member(typed: &str) -> anyhow::Result<(String, Value)> {
 mod tests {
     use super::*;
 
-    // Fails under: text that is sent as JSON; a dot that is not a step; `add` where `replace` is meant.
+    // Fails under: text that is sent as JSON; a dot that does not separate members; `add` in place of `replace`.
     #[test]
-    fn e3_members_are_named_as_people_do() {
+    fn e3_set_flags_become_a_json_patch() {
         let set = ["to=c@x", "list.0=7", "/a~1b=true", "new.deep={\"x\":1}"].map(str::to_owned);
         let document = r#"{"action":"mail","payload":{"a/b":false,"list":[1],"new":{},"to":"b@x"}}"#;
         let patch = Change::read(&set, None).unwrap().patch(document).unwrap();
         let json: Value = serde_json::from_str(patch.json.get()).unwrap();
-        let told = json!([
+        let expected = json!([
             {"op": "replace", "path": "/to", "value": "c@x"},
             {"op": "replace", "path": "/list/0", "value": 7},
             {"op": "replace", "path": "/a~1b", "value": true},
             {"op": "add", "path": "/new/deep", "value": {"x": 1}},
         ]);
-        assert_eq!(json, told);
+        assert_eq!(json, expected);
         assert_eq!(patch.lines[..2], ["- /to: b@x", "+ /to: c@x"]);
         assert!(Change::read(&["nothing".to_owned()], None).is_err());
     }

@@ -1,4 +1,4 @@
-//! `quorate audit erase`: blanks one payload. The record stays, and the chain still verifies.
+//! `quorate audit erase`: zeroes one payload. The record stays, and the hash chain still verifies.
 
 use std::path::Path;
 
@@ -13,30 +13,30 @@ use serde_json::json;
 use crate::shape::Shape;
 use crate::text;
 
-/// Which payload.
+/// Arguments of `quorate audit erase`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate audit erase 17 0 --data team")]
 pub(crate) struct EraseArgs {
-    /// The record, as `seq` in an export.
+    /// Sequence number of the record, `seq` in an export.
     #[arg(value_name = "SEQ")]
     pub(super) seq: u64,
-    /// Which payload of that record, as `part` in an export, starting at 0.
+    /// Index of the payload in that record, `part` in an export, starting at 0.
     #[arg(value_name = "PART")]
     pub(super) part: u32,
-    /// Only say what would be erased.
+    /// Print what would be erased, without erasing it.
     #[arg(long)]
     pub(super) dry_run: bool,
 }
 
-/// Which payload, and where.
-struct Place<'a> {
+/// The payload to erase.
+struct Target<'a> {
     seq: u64,
     part: u32,
     data: &'a Path,
     space: SpaceName,
 }
 
-/// In a data directory that no hub uses meanwhile.
+/// Erases a payload in a data directory that no hub uses.
 pub(super) async fn run(
     args: EraseArgs,
     data: &Path,
@@ -45,10 +45,10 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let EraseArgs { seq, part, dry_run } = args;
     let space = space.map_or_else(|| "default".parse(), Ok)?;
-    let place = Place { seq, part, data, space };
-    let bytes = length(&place)?;
-    let by = if dry_run { None } else { erase(&place).await? };
-    let space = place.space;
+    let target = Target { seq, part, data, space };
+    let bytes = length(&target)?;
+    let by = if dry_run { None } else { erase(&target).await? };
+    let space = target.space;
     if shape.is_json() {
         let fields = json!({ "space": space.as_str(), "seq": seq, "part": part, "bytes": bytes,
                              "erasedBy": by.map(|by| by.0), "dryRun": dry_run });
@@ -58,14 +58,14 @@ pub(super) async fn run(
     let what = format!("part {part} of record {seq} in space {space}, {bytes} bytes");
     text::say(match by {
         _ if dry_run => format!("would erase {what}"),
-        Some(by) => format!("erased {what}; record {by} says so, and the chain still verifies"),
-        None => format!("{what}: it was erased already"),
+        Some(by) => format!("erased {what}, noted in record {by}; the chain still verifies"),
+        None => format!("{what}: already erased"),
     });
     Ok(())
 }
 
-/// How long the payload is. Looked up without a trace first: opening a hub makes what is missing.
-fn length(args: &Place<'_>) -> anyhow::Result<u64> {
+/// Returns the length of the payload. Reads the directory without opening a hub, which would create a missing space.
+fn length(args: &Target<'_>) -> anyhow::Result<u64> {
     let found = body_of(args.data, &args.space, Seq(args.seq))?;
     let parts = found.map(|body| codec::parts_of(&body)).transpose()?.unwrap_or_default();
     let part = parts.get(args.part as usize).map(|(length, _)| *length);
@@ -94,13 +94,13 @@ fn body_of(data: &Path, space: &SpaceName, seq: Seq) -> anyhow::Result<Option<Ve
     }
 }
 
-async fn erase(args: &Place<'_>) -> anyhow::Result<Option<Seq>> {
+async fn erase(args: &Target<'_>) -> anyhow::Result<Option<Seq>> {
     let settings = Settings { space: args.space.to_string(), ..Settings::default() };
     let hub = Hub::open_with(args.data, settings).await?;
     let erase = Op::Erase(ErasePayload { seq: Seq(args.seq), part: args.part });
-    let space = hub.space().context("the hub is in this process")?;
+    let space = hub.space().context("the hub is embedded")?;
     let receipt = space.commit(Commit::new(Principal::System, vec![erase])).await;
-    // The bytes are out of the write-ahead log as well once the hub is closed.
+    // Closing the hub checkpoints the write-ahead log, which removes the bytes from there as well.
     hub.close().await;
     Ok(receipt?.seq)
 }

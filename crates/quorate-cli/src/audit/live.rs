@@ -1,4 +1,4 @@
-//! The log of a hub that runs.
+//! `quorate audit` against a running hub.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, unless_interrupted};
 use crate::shape::{Format, Shape, field, shortened, time};
 use crate::text;
 
-/// How much of a hash is shown.
+/// Characters of a hash that are printed.
 const HASH_SHOWN: usize = 17;
-/// How much of what a record did is shown.
+/// Characters of a record's effects that are printed.
 const EFFECTS_MAX: usize = 100;
 
 pub(super) async fn run(hub: HubArgs, shape: Shape, verb: AuditVerb) -> anyhow::Result<()> {
@@ -20,13 +20,13 @@ pub(super) async fn run(hub: HubArgs, shape: Shape, verb: AuditVerb) -> anyhow::
         AuditVerb::Verify(_) => verify(&hub, &shape).await,
         AuditVerb::Log(span) => {
             let how = match (shape.format(), span.told_as) {
-                (Format::Json, _) => How::Document,
-                (Format::Jsonl, _) | (_, Some(_)) => How::Lines,
-                _ => How::Words,
+                (Format::Json, _) => Rendering::Document,
+                (Format::Jsonl, _) | (_, Some(_)) => Rendering::Lines,
+                _ => Rendering::Text,
             };
             lines(&hub, span.from, Some(span.limit), span.told_as, how).await
         }
-        AuditVerb::Export { from } => lines(&hub, from, None, None, How::Lines).await,
+        AuditVerb::Export { from } => lines(&hub, from, None, None, Rendering::Lines).await,
         AuditVerb::Checkpoint => {
             text::print(text::clean_json(&hub.get("/v1/audit/checkpoint", &[]).await?));
             Ok(())
@@ -34,7 +34,7 @@ pub(super) async fn run(hub: HubArgs, shape: Shape, verb: AuditVerb) -> anyhow::
         AuditVerb::Proof(args) => {
             let head = hub.look("/v1/audit/checkpoint", &[]).await?;
             let last = args.last(head["seq"].as_u64().unwrap_or(0))?;
-            lines(&hub, args.seq, Some(last - args.seq + 1), None, How::Lines).await?;
+            lines(&hub, args.seq, Some(last - args.seq + 1), None, Rendering::Lines).await?;
             proof::tell(args.seq, last);
             Ok(())
         }
@@ -42,7 +42,7 @@ pub(super) async fn run(hub: HubArgs, shape: Shape, verb: AuditVerb) -> anyhow::
     }
 }
 
-/// Looks at the whole log, as many calls as that takes.
+/// Verifies the whole log, in as many calls as needed.
 async fn verify(hub: &Hub, shape: &Shape) -> anyhow::Result<()> {
     let (mut from, mut records) = (None, 0);
     let report = loop {
@@ -58,46 +58,46 @@ async fn verify(hub: &Hub, shape: &Shape) -> anyhow::Result<()> {
         }
     };
     let (space, bad) = (&report["spaces"][0], &report["firstBad"]);
-    let is_good = report["ok"] == true;
+    let is_intact = report["ok"] == true;
     if shape.is_json() {
         text::print(text::clean_json(&report.to_string()));
     } else {
         let (mark, name, hash) =
-            (if is_good { '✓' } else { '✗' }, field(space, "space"), field(space, "hash"));
+            (if is_intact { '✓' } else { '✗' }, field(space, "space"), field(space, "hash"));
         let head = shortened(&hash, HASH_SHOWN);
         text::print(text::clean_line(&format!(
             "{mark} {name}: {records} records   head {head}   record {}",
             space["seq"]
         )));
-        text::say("payloads and tables are checked when no hub runs: quorate verify --data DIR");
+        text::say("to verify payloads and tables too, stop the hub and run: quorate verify --data DIR");
     }
-    if is_good {
+    if is_intact {
         return Ok(());
     }
     let message =
-        format!("the log is not what was written: {} at record {}", field(bad, "damage"), bad["seq"]);
-    let hint = "stop the hub, keep its directory, and run `quorate verify --data DIR`";
+        format!("the log is damaged: {} at record {}", field(bad, "damage"), bad["seq"]);
+    let hint = "stop the hub, keep its data directory, and run `quorate verify --data DIR`";
     Err(Ended::new(NOT_VERIFIED, message, hint).into())
 }
 
-/// How records are printed.
+/// Output form of records.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
-    /// For people.
-    Words,
-    /// As they come.
+enum Rendering {
+    /// One line of text per record.
+    Text,
+    /// Lines exactly as the hub sends them.
     Lines,
-    /// All of them in one JSON document.
+    /// All records in one JSON document.
     Document,
 }
 
-/// Lines of the log, until there are enough or nobody reads.
+/// Prints lines of the log until the limit is reached or the reader closes the pipe.
 async fn lines(
     hub: &Hub,
     from: u64,
     limit: Option<u64>,
     told_as: Option<ToldAs>,
-    how: How,
+    how: Rendering,
 ) -> anyhow::Result<()> {
     let query = [
         ("format", Some(told_as.map_or("jsonl", ToldAs::word).to_owned())),
@@ -105,7 +105,7 @@ async fn lines(
         ("limit", limit.map(|limit| limit.to_string())),
     ];
     let mut lines = hub.lines("/v1/audit", &query).await?;
-    // The hub counts records; in words one may have several lines.
+    // The limit counts records; in another rendering a record may have several lines, and the hub applies the limit.
     let mut left = limit.filter(|_| told_as.is_none());
     let mut all = Vec::new();
     while left != Some(0) {
@@ -115,25 +115,25 @@ async fn lines(
             continue;
         }
         let shown = match (how, told_as) {
-            (How::Words, _) => in_words(&serde_json::from_str(&line)?),
-            (How::Document, Some(ToldAs::Text)) => text::clean_json(&Value::from(line).to_string()),
+            (Rendering::Text, _) => in_words(&serde_json::from_str(&line)?),
+            (Rendering::Document, Some(ToldAs::Text)) => text::clean_json(&Value::from(line).to_string()),
             (_, Some(ToldAs::Text)) => text::clean_line(&line),
             _ => text::clean_json(&line),
         };
-        if how == How::Document {
+        if how == Rendering::Document {
             all.push(shown);
         } else if !text::print_on(shown)? {
             break;
         }
         left = left.map(|left| left - 1);
     }
-    if how == How::Document {
+    if how == Rendering::Document {
         text::print(format!("{{\"records\":[{}]}}", all.join(",")));
     }
     Ok(())
 }
 
-/// A record on one line: which, when, who, and what it did.
+/// Renders a record on one line: sequence number, time, principal, kind and effects.
 pub(super) fn in_words(record: &Value) -> String {
     let effects = record["effects"].as_array().map_or(&[][..], Vec::as_slice);
     let effects = effects.iter().map(|effect| field(effect, "effect")).collect::<Vec<_>>().join(", ");
@@ -142,7 +142,7 @@ pub(super) fn in_words(record: &Value) -> String {
     text::clean_line(&format!("{}  {}", about.join("  "), shortened(&effects, EFFECTS_MAX)))
 }
 
-/// By the hub itself, under the right to lay down rules.
+/// Erases a payload through the hub, which requires the permission to set policies.
 async fn erase(hub: &Hub, shape: &Shape, args: EraseArgs) -> anyhow::Result<()> {
     let EraseArgs { seq, part, dry_run } = args;
     let op = json!({"op": "payload.erase", "seq": seq, "part": part});
@@ -154,8 +154,8 @@ async fn erase(hub: &Hub, shape: &Shape, args: EraseArgs) -> anyhow::Result<()> 
     shape.done(
         &answer,
         &match done["seq"].as_u64() {
-            Some(by) => format!("erased {what}; record {by} says so, and the chain still verifies"),
-            None => format!("{what}: it was erased already"),
+            Some(by) => format!("erased {what}, noted in record {by}; the chain still verifies"),
+            None => format!("{what}: already erased"),
         },
     );
     Ok(())

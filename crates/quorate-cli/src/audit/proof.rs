@@ -1,6 +1,6 @@
-//! `quorate audit proof` and `quorate audit verify --proof`: that a record is in the log, shown to somebody who has no access to
-//! the log but a checkpoint of it. A proof is a piece of the export: the record, and all that follow it up to the checkpoint.
-//! An export as a whole is checked in the same way.
+//! `quorate audit proof` and `quorate audit verify --proof`: proves to a third party that holds only a checkpoint that a record
+//! is in the log. A proof is a slice of the export: the record and all records after it, up to the checkpoint. A complete
+//! export is checked in the same way.
 
 use std::path::{Path, PathBuf};
 
@@ -22,52 +22,52 @@ use crate::shape::Shape;
 use crate::{text, verify};
 use quorate_core::hex;
 
-/// Of which record.
+/// Arguments of `quorate audit proof`.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(after_help = "Example: quorate audit proof 17 --upto 40 > proof.jsonl
 
-The record and all that follow it up to a checkpoint, as lines of `audit export`, since
-each hash is made of the record before. Payloads are not among them. Whoever has the
-checkpoint checks it without a hub: quorate audit verify --proof proof.jsonl
---checkpoint heads.jsonl, or by the script in docs/audit.md.")]
+A proof contains the record and all records after it up to a checkpoint, as lines of
+`audit export`, because each hash covers the previous one. It contains no payloads.
+To check it without a hub: quorate audit verify --proof proof.jsonl
+--checkpoint heads.jsonl, or use the script in docs/audit.md.")]
 pub(super) struct ProofArgs {
-    /// The record, as `seq` in an export.
+    /// Sequence number of the record, `seq` in an export.
     #[arg(value_name = "SEQ", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seq: u64,
-    /// The record of the checkpoint; the newest one if nothing is said.
+    /// Record of the checkpoint; by default the newest record.
     #[arg(long, value_name = "SEQ")]
     pub(super) upto: Option<u64>,
 }
 
 impl ProofArgs {
-    /// The last record of the proof, in a log that ends with this one.
+    /// Returns the last record of the proof, given the head of the log.
     pub(super) fn last(self, head: u64) -> anyhow::Result<u64> {
         let last = self.upto.unwrap_or(head);
         if last < self.seq && self.upto.is_some() {
-            let message = format!("record {} is not before record {last}", self.seq);
+            let message = format!("--upto {last} is before record {}", self.seq);
             return Err(Ended::new(
                 USAGE,
                 message,
-                "a checkpoint proves what came before it, and its own record",
+                "a checkpoint covers its own record and earlier ones: choose --upto SEQ at or after the record",
             )
             .into());
         }
         if self.seq.max(last) > head {
             let message = format!("there is no record {}: the log ends with {head}", self.seq.max(last));
-            return Err(Ended::new(NOT_FOUND, message, "`quorate audit log` shows what there is").into());
+            return Err(Ended::new(NOT_FOUND, message, "run `quorate audit log` to list the records").into());
         }
         Ok(last)
     }
 }
 
-/// What the last line is worth.
+/// Prints which checkpoint the proof needs.
 pub(super) fn tell(seq: u64, last: u64) {
     text::say(format!(
-        "proves record {seq} to whoever has a checkpoint of record {last}: quorate audit verify --proof FILE --checkpoint FILE"
+        "proves record {seq} against a checkpoint of record {last}: quorate audit verify --proof FILE --checkpoint FILE"
     ));
 }
 
-/// Out of a data directory that no hub uses meanwhile.
+/// Prints a proof from a data directory that no hub uses.
 pub(super) fn of_data(args: ProofArgs, data: &Path, space: Option<SpaceName>) -> anyhow::Result<()> {
     let space = space.map_or_else(|| "default".parse(), Ok)?;
     let report = quorate_sqlite::verify(data, None)?;
@@ -84,18 +84,18 @@ pub(super) fn of_data(args: ProofArgs, data: &Path, space: Option<SpaceName>) ->
     Ok(())
 }
 
-/// What to check instead of the log.
+/// Arguments of `quorate audit verify`.
 #[derive(Args, Debug)]
 pub(super) struct GivenArgs {
-    /// What `quorate audit proof` printed; no hub is asked. - is the standard input.
+    /// Check this output of `quorate audit proof` instead of the log, without a hub; - reads stdin.
     #[arg(long, value_name = "FILE")]
     pub(super) proof: Option<PathBuf>,
-    /// For a proof: what `quorate audit checkpoint` said, kept out of the reach of whoever gave the proof.
+    /// With --proof: output of `quorate audit checkpoint` from a source independent of the proof.
     #[arg(long, value_name = "FILE", requires = "proof")]
     pub(super) checkpoint: Option<PathBuf>,
 }
 
-/// A line of a proof: what is hashed of it.
+/// A line of a proof: the fields that the hash covers.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -110,39 +110,39 @@ struct Line {
     previous: Option<String>,
 }
 
-/// Each record of a proof, with the hash that follows from its bytes.
+/// The records of a proof, with the hashes computed from their bytes.
 struct Chain {
     space: String,
     readable: Readable,
-    /// What the first one says, by the bytes that are hashed: what the proof tells beside them is not proven.
-    said: Value,
+    /// First record, rendered from its hashed bytes. Other fields of the line are not covered by the hash.
+    first: Value,
     records: Vec<(u64, [u8; 32])>,
 }
 
-/// Checks a proof, against a checkpoint if there is one.
+/// Checks a proof, against a checkpoint if one is given.
 pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> anyhow::Result<()> {
-    let Chain { space, said, records, readable } = follow(&read_file(file)?)?;
-    let [(seq, _), ..] = records[..] else { return Err(none().into()) };
+    let Chain { space, first, records, readable } = follow(&read_file(file)?)?;
+    let [(seq, _), ..] = records[..] else { return Err(not_a_proof().into()) };
     let (last, head) = records[records.len() - 1];
     let by = match checkpoint {
         None => None,
         Some(file) => {
-            let known = verify::read_checkpoints(file)?;
-            let found = known.iter().filter(|one| one.space == space);
+            let checkpoints = verify::read_checkpoints(file)?;
+            let found = checkpoints.iter().filter(|one| one.space == space);
             let found =
                 found.filter_map(|one| Some((one, records.iter().find(|record| record.0 == one.seq.0)?)));
-            let Some((kept, (at, computed))) = found.max_by_key(|(one, _)| one.seq) else {
+            let Some((checkpoint, (at, computed))) = found.max_by_key(|(one, _)| one.seq) else {
                 let message = format!(
                     "there is no checkpoint of space {} among records {seq} to {last}",
                     text::clean(&space)
                 );
                 let hint =
-                    "ask for a proof up to the record of a checkpoint: quorate audit proof SEQ --upto SEQ";
+                    "create a proof up to the record of a checkpoint: quorate audit proof SEQ --upto SEQ";
                 return Err(Ended::new(USAGE, message, hint).into());
             };
-            if kept.hash != *computed {
+            if checkpoint.hash != *computed {
                 return Err(
-                    wrong(*at, "its hash is not that of the checkpoint: this is another history").into()
+                    wrong(*at, "its hash differs from the checkpoint: the proof belongs to another log").into()
                 );
             }
             Some(*at)
@@ -153,24 +153,24 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
         let unproven = readable.unproven().map(|(number, name)| json!({"number": number.0, "shownAs": name}));
         let unproven: Vec<Value> = unproven.collect();
         let document = json!({
-            "ok": true, "record": said, "checkpoint": by, "head": head, "unprovenAgents": unproven,
+            "ok": true, "record": first, "checkpoint": by, "head": head, "unprovenAgents": unproven,
         });
         text::print(text::clean_json(&document.to_string()));
         return Ok(());
     }
     let space = text::clean_line(&space);
-    text::print(super::live::in_words(&said));
+    text::print(super::live::in_words(&first));
     match by {
         Some(at) => text::print(format!(
-            "✓ {space}: record {seq} is in the log that the checkpoint of record {at} stands for"
+            "✓ {space}: record {seq} is in the log, according to the checkpoint of record {at}"
         )),
         None => {
             text::print(format!(
-                "✓ {space}: record {seq} leads to record {last}, whose hash is {}",
+                "✓ {space}: record {seq} is linked to record {last}, whose hash is {}",
                 hex::encode(&head)
             ));
             text::say(
-                "that is worth something only beside a checkpoint that was kept elsewhere: --checkpoint FILE",
+                "this proves nothing without an independently stored checkpoint: --checkpoint FILE",
             );
         }
     }
@@ -178,7 +178,7 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
         readable.unproven().map(|(number, name)| format!("{name} (agent number {number})")).collect();
     if !unproven.is_empty() {
         text::say(text::clean_line(&format!(
-            "not proven: these names, since the agents registered before record {seq}: {}",
+            "not proven, because the agents registered before record {seq}: the names {}",
             unproven.join(", ")
         )));
     }
@@ -190,24 +190,24 @@ fn follow(proof: &str) -> anyhow::Result<Chain> {
     let mut chain: Option<Chain> = None;
     let mut previous = [0; 32];
     for text in proof.lines().filter(|line| !line.trim().is_empty()) {
-        let shown: Value = serde_json::from_str(text).map_err(|_| none())?;
-        let line = Line::deserialize(&shown).map_err(|_| none())?;
+        let shown: Value = serde_json::from_str(text).map_err(|_| not_a_proof())?;
+        let line = Line::deserialize(&shown).map_err(|_| not_a_proof())?;
         match &chain {
             Some(chain) => {
                 let expected = chain.records.last().map_or(0, |record| record.0) + 1;
                 if line.seq != expected || line.space != chain.space {
-                    return Err(wrong(expected, "it is missing, or not in its place").into());
+                    return Err(wrong(expected, "it is missing or out of order").into());
                 }
                 if line.previous.is_some() {
-                    return Err(wrong(line.seq, "previous is on the first line only").into());
+                    return Err(wrong(line.seq, "only the first line may have `previous`").into());
                 }
             }
-            None => previous = line.previous.as_deref().and_then(hex::decode).ok_or_else(none)?,
+            None => previous = line.previous.as_deref().and_then(hex::decode).ok_or_else(not_a_proof)?,
         }
         let record = line.record(&previous)?;
         previous = record.hash;
         let chain = chain.get_or_insert_with(|| Chain {
-            said: says(&line.space, &record),
+            first: render(&line.space, &record),
             space: line.space.clone(),
             readable: Readable::default(),
             records: Vec::new(),
@@ -216,16 +216,16 @@ fn follow(proof: &str) -> anyhow::Result<Chain> {
         readable.map_err(|why| wrong(line.seq, &why))?;
         chain.records.push((line.seq, previous));
     }
-    Ok(chain.ok_or_else(none)?)
+    Ok(chain.ok_or_else(not_a_proof)?)
 }
 
 impl Line {
-    /// The record, if its bytes and the hash before give the hash of the line.
+    /// Returns the record, if the hash of its bytes and of the previous hash is the hash of the line.
     fn record(&self, previous: &[u8; 32]) -> Result<Record, Ended> {
-        let body = STANDARD.decode(&self.body).map_err(|_| none())?;
-        let told = hex::decode(&self.hash).ok_or_else(none)?;
+        let body = STANDARD.decode(&self.body).map_err(|_| not_a_proof())?;
+        let expected = hex::decode(&self.hash).ok_or_else(not_a_proof)?;
         if u16::try_from(self.principal.len()).is_err() {
-            return Err(wrong(self.seq, "nobody is called like that"));
+            return Err(wrong(self.seq, "its principal is too long"));
         }
         let header = Header {
             seq: Seq(self.seq),
@@ -235,8 +235,8 @@ impl Line {
             principal: &self.principal,
         };
         let hash = record_hash(previous, &header, &body);
-        if hash != told {
-            return Err(wrong(self.seq, "its bytes do not give its hash"));
+        if hash != expected {
+            return Err(wrong(self.seq, "its hash does not match its bytes"));
         }
         Ok(Record {
             seq: Seq(self.seq),
@@ -252,8 +252,9 @@ impl Line {
     }
 }
 
-/// A record as the export tells it, out of its bytes; of its effects the names only: ids depend on what came before.
-fn says(space: &str, record: &Record) -> Value {
+/// Renders a record from its bytes, as an export does. Effects are reduced to their names, because ids depend on earlier
+/// records.
+fn render(space: &str, record: &Record) -> Value {
     let effects = codec::read_bare(record).map(|body| body.effects).unwrap_or_default();
     let named = |effect: &Effect| Shown::named(effect.as_str(), String::new());
     let line = AuditRecord::new(space, record, effects.iter().map(named).collect(), None);
@@ -261,10 +262,10 @@ fn says(space: &str, record: &Record) -> Value {
 }
 
 fn wrong(seq: u64, why: &str) -> Ended {
-    let message = format!("the proof proves nothing: record {seq}: {why}");
-    Ended::new(NOT_VERIFIED, message, "keep the file, and ask whoever keeps the log for another proof")
+    let message = format!("the proof is invalid: record {seq}: {why}");
+    Ended::new(NOT_VERIFIED, message, "keep the file, and request a new proof from the operator of the log")
 }
 
-fn none() -> Ended {
-    Ended::new(USAGE, "this is no proof", "give the file that `quorate audit proof` printed")
+fn not_a_proof() -> Ended {
+    Ended::new(USAGE, "the file is not a proof", "pass the output of `quorate audit proof`")
 }

@@ -1,5 +1,5 @@
-//! Compares what a line of an export shows with what its hashed bytes say. Only `body` and the header are hashed; `effects`,
-//! `kind` and `at` are a rendering of them for people, and a forger could change that alone.
+//! Compares the readable fields of an export line with its hashed bytes. The hash covers only `body` and the header; `effects`,
+//! `kind` and `at` are rendered from them, and a forger could change the rendering alone.
 //!
 //! Bodies name agents by number, and ids carry the generation of a restore. Both come from earlier records: in an export
 //! from record 1 everything is compared; in a proof that begins later, names of agents that registered before are only
@@ -16,19 +16,19 @@ use serde_json::Value;
 
 use crate::text;
 
-/// Stands for the generation of ids that were made before the first line.
+/// Placeholder for the generation of ids that were assigned before the first line.
 const UNKNOWN: Generation = Generation(u64::MAX);
-/// How much of a value an error shows.
+/// Characters of a value that an error prints.
 const SHOWN_MAX: usize = 80;
 
-/// What the lines so far say about names and ids.
+/// Agent names and generations collected from the lines so far.
 #[derive(Default)]
 pub(super) struct Readable {
     agents: Registered,
-    /// Names of agents that no line so far registers, as the first line that names them shows them.
+    /// Names of agents that no line so far registers, as the first line that mentions them renders them.
     unproven: BTreeMap<AgentNo, String>,
     eras: Eras,
-    /// The first delivery of the newest generation is not known before one is made.
+    /// Whether the first delivery of the newest generation is still unknown.
     is_era_open: bool,
 }
 
@@ -43,15 +43,15 @@ impl AgentNames for Registered {
 }
 
 impl Readable {
-    /// Agents whose registration is not among the lines, and the names under which the lines show them.
+    /// Returns the agents whose registration is not among the lines, with the names that the lines use.
     pub(super) fn unproven(&self) -> impl Iterator<Item = (AgentNo, &str)> {
         self.unproven.iter().map(|(number, name)| (*number, name.as_str()))
     }
 
-    /// Compares a line with the record that its hashed bytes give, whose hash is known to be right.
+    /// Compares a line with the record decoded from its hashed bytes. The hash must have been checked before.
     ///
     /// # Errors
-    /// What differs, and how.
+    /// Describes the first difference.
     pub(super) fn check(&mut self, line: &Value, space: &str, record: &Record) -> Result<(), String> {
         if self.eras.0.is_empty() && record.seq.0 > 1 {
             let before = Era { generation: UNKNOWN, first_seq: Seq(1), first_delivery: DeliveryNo(1) };
@@ -64,14 +64,14 @@ impl Readable {
         let effects = Shown::of_record(record, &Names { agents: &self.agents, eras: &self.eras });
         let expected = AuditRecord::new(space, record, effects, None);
         let mut expected = serde_json::to_value(expected).unwrap_or_default();
-        // It is compared where the chain begins.
+        // `previous` is checked by `check_identity` and by the chain.
         if let (Some(previous), Value::Object(fields)) = (line.get("previous"), &mut expected) {
             fields.insert("previous".into(), previous.clone());
         }
         self.compare("", &expected, line)
     }
 
-    /// Takes in what an effect says about names and ids.
+    /// Records the agent names and generations that an effect defines.
     fn learn(&mut self, seq: Seq, effect: &Effect) -> Result<(), String> {
         match effect {
             Effect::SpaceCreated { generation, .. } => {
@@ -88,7 +88,7 @@ impl Readable {
                 if let Some(shown) = self.unproven.remove(number).filter(|shown| *shown != id.as_str()) {
                     let shown = text::clean(&shown);
                     return Err(format!(
-                        "earlier lines show agent number {number} as {shown}; its id is {id}"
+                        "earlier lines name agent number {number} {shown}, but its id is {id}"
                     ));
                 }
                 self.agents.0.insert(*number, id.clone());
@@ -111,7 +111,7 @@ impl Readable {
                     match shown.get(name) {
                         Some(shown) => self.compare(&of(name), value, shown)?,
                         None => {
-                            return Err(format!("{} is missing, though the hashed bytes hold it", of(name)));
+                            return Err(format!("{} is missing, but is in the hashed bytes", of(name)));
                         }
                     }
                 }
@@ -127,7 +127,7 @@ impl Readable {
                 })
             }
             (Value::Array(expected), Value::Array(shown)) => {
-                Err(format!("{path} shows {} and the hashed bytes hold {}", shown.len(), expected.len()))
+                Err(format!("{path} has {} items, but the hashed bytes have {}", shown.len(), expected.len()))
             }
             (Value::String(expected), Value::String(shown)) => self.compare_text(path, expected, shown),
             _ if expected == shown => Ok(()),
@@ -145,7 +145,7 @@ impl Readable {
     }
 }
 
-/// The first record holds the name and the identity of the space, and the chain begins with that identity.
+/// Checks the name and the identity of the space, which are in the first record. The identity is the start of the chain.
 fn check_identity(line: &Value, space: &str, record: &Record, effects: &[Effect]) -> Result<(), String> {
     let [Effect::SpaceCreated { name, id, .. }, ..] = effects else { return Ok(()) };
     if name.as_str() != space {
@@ -158,7 +158,7 @@ fn check_identity(line: &Value, space: &str, record: &Record, effects: &[Effect]
     Ok(())
 }
 
-/// Whether two ids are the same but for a generation that began before the first line.
+/// Whether two ids differ only in a generation that began before the first line.
 fn is_of_unknown_generation(expected: &str, shown: &str) -> bool {
     ["msg_", "dlv_"].iter().any(|prefix| {
         let split = |id: &'_ str| {
@@ -178,5 +178,5 @@ fn differs(path: &str, expected: &Value, shown: &Value) -> String {
         let short: String = text.chars().take(SHOWN_MAX).collect();
         if short.len() < text.len() { format!("{short}…") } else { short }
     };
-    format!("{} shows {}, but the hashed bytes say {}", text::clean(path), cut(shown), cut(expected))
+    format!("{} is {}, but the hashed bytes have {}", text::clean(path), cut(shown), cut(expected))
 }
