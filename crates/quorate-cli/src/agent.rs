@@ -224,5 +224,5 @@ fn facts(agent: &Value) -> Facts {
             [field(load, "currentTask"), field(load, "currentDelivery")].join(" ").trim().to_owned(),
         )
         .add("last seen", time(&agent["heardAt"]))
-        .add("offline since", time(&agent["offlineAt"]))
+        .add("offline at", time(&agent["offlineAt"]))
 }

@@ -1,5 +1,5 @@
-//! What holds for a command, and where that was said: flag, then environment, then `quorate.yaml` of the project, then the
-//! user's file, then the default. Nothing unknown is passed over, and no secret is shown.
+//! The configuration of a command and the source of each value. Precedence: flag, environment variable, `quorate.yaml` of the
+//! project, the user's file, default. Unknown keys are errors, and secrets are never printed.
 
 mod command;
 mod file;
@@ -17,19 +17,19 @@ pub(crate) use keys::{Key, nearest};
 
 use file::File;
 
-/// A value, and where it was said.
+/// A configured value and its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Said {
     pub(crate) value: String,
     pub(crate) origin: Origin,
 }
 
-/// Where something was said.
+/// Source of a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Origin {
     Flag(&'static str),
     Environment(&'static str),
-    /// A file and a line of it; the profile in it, if it is one's; whether it is the project's.
+    /// A line of a configuration file, possibly within a profile. `project` is true for the project's file.
     File {
         path: PathBuf,
         line: u64,
@@ -39,7 +39,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Whether it was said in a file that may have come with a project from somebody else.
+    /// Whether the value comes from the project's file, which may have been written by a third party.
     pub(crate) fn is_project(&self) -> bool {
         matches!(self, Self::File { project: true, .. })
     }
@@ -58,20 +58,20 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What was said on one level.
+/// The values of one level of precedence.
 type Level = BTreeMap<Key, Said>;
 
-/// The machine around a command.
+/// Environment variables and working directory of a command.
 pub(crate) struct Surroundings {
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) directory: PathBuf,
 }
 
 impl Surroundings {
-    /// Those of this process.
+    /// Reads them from this process.
     ///
     /// # Errors
-    /// When there is no current directory.
+    /// If the current directory cannot be determined.
     pub(crate) fn read() -> anyhow::Result<Self> {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok()?;
@@ -88,14 +88,14 @@ impl Surroundings {
         self.variable("HOME").map(PathBuf::from)
     }
 
-    /// The file of the user, whether it is there or not.
+    /// Returns the path of the user's file, whether it exists or not.
     pub(crate) fn user_file(&self) -> Option<PathBuf> {
         let base = self.variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
         let base = base.or_else(|| Some(self.home()?.join(".config")))?;
         Some(base.join("quorate").join("config.yaml"))
     }
 
-    /// The file of the project: in the current directory, or the nearest above it; not above the user's home.
+    /// Returns the project's file: the nearest one from the current directory upwards, but not above the user's home.
     pub(crate) fn project_file(&self) -> Option<PathBuf> {
         let home = self.home();
         for directory in self.directory.ancestors() {
@@ -111,21 +111,21 @@ impl Surroundings {
     }
 }
 
-/// All that was said, the level that counts most first.
+/// The values of all levels, highest precedence first.
 #[derive(Debug)]
 pub(crate) struct Settings {
     levels: Vec<Level>,
-    /// The files that were read.
+    /// Configuration files that were read.
     pub(crate) files: Vec<PathBuf>,
-    /// The addresses that the user's file names anywhere, also in profiles that do not count now.
+    /// All URLs in the user's file, including those of inactive profiles.
     users_urls: Vec<String>,
 }
 
 impl Settings {
-    /// Puts the levels together.
+    /// Loads and combines all levels.
     ///
     /// # Errors
-    /// For a file that says something unknown, and for a profile that nobody described.
+    /// If a file has an unknown key or an invalid value, or if the selected profile is not defined.
     pub(crate) fn load(flags: Level, around: &Surroundings) -> anyhow::Result<Self> {
         let environment: Level = Key::ALL
             .into_iter()
@@ -142,60 +142,60 @@ impl Settings {
         let files: Vec<&File> = project.iter().chain(&user).collect();
         let mut levels = vec![flags, environment];
         levels.extend(files.iter().map(|file| file.plain.clone()));
-        // A profile counts where it was chosen: below a flag or a variable, which may say otherwise for one call, and
-        // above a file, whose other lines are for all profiles.
+        // A profile has the precedence of the level that selects it. It is placed below the flags or variables that select
+        // it, which can override it for one call, and above the file that selects it, whose plain keys apply to all profiles.
         let chosen =
             levels.iter().enumerate().find_map(|(at, level)| Some((at, level.get(&Key::Profile)?.clone())));
-        if let Some((at, said)) = chosen {
+        if let Some((at, selected)) = chosen {
             let position = if at < 2 { at + 1 } else { at };
-            levels.insert(position, profile(&said, &files)?);
+            levels.insert(position, profile(&selected, &files)?);
         }
         let paths = files.iter().map(|file| file.path.clone()).collect();
         Ok(Self { levels, files: paths, users_urls })
     }
 
-    /// What counts.
+    /// Returns the effective value.
     pub(crate) fn get(&self, key: Key) -> Option<&Said> {
         self.all(key).next()
     }
 
-    /// What was said, the one that counts first.
+    /// Returns the values of all levels, the effective one first.
     pub(crate) fn all(&self, key: Key) -> impl Iterator<Item = &Said> {
         self.levels.iter().filter_map(move |level| level.get(&key))
     }
 
-    /// Whether the caller names this address: by a flag, a variable, or anywhere in the user's file.
+    /// Whether the user names this URL, by a flag, a variable, or anywhere in the user's file.
     pub(crate) fn is_callers(&self, url: &str) -> bool {
-        let said = self.all(Key::Url).any(|said| said.value == url && !said.origin.is_project());
-        said || self.users_urls.iter().any(|one| one == url)
+        let is_set = self.all(Key::Url).any(|one| one.value == url && !one.origin.is_project());
+        is_set || self.users_urls.iter().any(|one| one == url)
     }
 
-    /// What counts of these two: whichever was said on the higher level, on one level the first.
+    /// Returns the one of two keys that is set on the higher level; on the same level, the first.
     pub(crate) fn first_of(&self, keys: [Key; 2]) -> Option<(Key, &Said)> {
         self.levels.iter().find_map(|level| keys.into_iter().find_map(|key| Some((key, level.get(&key)?))))
     }
 
-    /// The data directory.
+    /// Returns the effective data directory.
     pub(crate) fn data(&self) -> PathBuf {
-        PathBuf::from(self.get(Key::Data).map_or(keys::DATA_DEFAULT, |said| &said.value))
+        PathBuf::from(self.get(Key::Data).map_or(keys::DATA_DEFAULT, |setting| &setting.value))
     }
 }
 
-/// The data directory of a command that takes no other setting.
+/// Returns the data directory for a command that uses no other setting.
 ///
 /// # Errors
 /// As [`Settings::load`].
 pub(crate) fn data_directory(flag: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let said = flag.map(|path| Said { value: path.display().to_string(), origin: Origin::Flag("--data") });
-    let flags = said.into_iter().map(|said| (Key::Data, said)).collect();
+    let value = flag.map(|path| Said { value: path.display().to_string(), origin: Origin::Flag("--data") });
+    let flags = value.into_iter().map(|value| (Key::Data, value)).collect();
     match flag {
-        // As it was given: a path need not be text.
+        // Not converted: a path need not be UTF-8.
         Some(path) => Ok(path.to_owned()),
         None => Ok(Settings::load(flags, &Surroundings::read()?)?.data()),
     }
 }
 
-/// The values of a profile, of the project first.
+/// Returns the values of a profile; the project's file takes precedence.
 fn profile(chosen: &Said, files: &[&File]) -> anyhow::Result<Level> {
     let found: Vec<&Level> = files.iter().filter_map(|file| file.profiles.get(&chosen.value)).collect();
     if found.is_empty() {
@@ -205,16 +205,16 @@ fn profile(chosen: &Said, files: &[&File]) -> anyhow::Result<Level> {
         known.dedup();
         let hint = match (keys::nearest(&chosen.value, known.iter().copied()), known.as_slice()) {
             (Some(near), _) => format!("did you mean {near}? The profiles are {}", known.join(", ")),
-            (None, []) => format!("no file describes a profile; {PROJECT_FILE} may, under `profiles`"),
+            (None, []) => format!("no profiles are defined; add them to {PROJECT_FILE} under `profiles`"),
             (None, known) => format!("the profiles are {}", known.join(", ")),
         };
-        let message = format!("there is no profile {:?}, which {} chooses", chosen.value, chosen.origin);
+        let message = format!("unknown profile {:?}, selected by {}", chosen.value, chosen.origin);
         return Err(Ended::new(USAGE, message, hint).into());
     }
     let mut level = Level::new();
     for values in found {
-        for (key, said) in values {
-            level.entry(*key).or_insert_with(|| said.clone());
+        for (key, value) in values {
+            level.entry(*key).or_insert_with(|| value.clone());
         }
     }
     Ok(level)

@@ -1,5 +1,5 @@
-//! `quorate deliberation`: what was decided, who voted how, and what other rules would have come to. Of a hub that runs, or of a data
-//! directory in which none does.
+//! `quorate deliberation`: outcomes, votes and results under other rules, from a running hub or from a data directory without
+//! one.
 
 mod found;
 mod unfinished;
@@ -17,12 +17,12 @@ use crate::shape::{Column, Shape, field, time};
 
 use found::Found;
 
-/// What was decided, who voted how, and what other rules would have decided.
+/// Arguments of `quorate deliberation`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate deliberation list
 
-Of the hub that runs on the data directory or that --url names; if none does, of
-the directory itself: `quorate run` leaves its record there.")]
+Reads from the hub given by --url, or from the hub running on the data directory. If
+no hub is running, reads the directory itself, where `quorate run` stores its results.")]
 pub(crate) struct DeliberationArgs {
     #[command(flatten)]
     hub: HubArgs,
@@ -32,41 +32,41 @@ pub(crate) struct DeliberationArgs {
 
 #[derive(Subcommand, Debug)]
 enum DeliberationVerb {
-    /// List deliberations, the newest first. [ro]
+    /// List deliberations, newest first. [ro]
     #[command(after_help = "Example: quorate deliberation list --data my-data --limit 5")]
     List {
-        /// How many at most.
+        /// Maximum number of deliberations.
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
         limit: u16,
         #[command(flatten)]
         shape: Shape,
     },
-    /// Show what was decided, who disagreed and why; or how far it has come, or why it failed. [ro]
+    /// Show the outcome with its dissent, the progress, or the reason of a failure. [ro]
     #[command(after_help = "Example: quorate deliberation show @last --format html > report.html")]
     Show {
-        /// Its id, the beginning of it, or @last.
+        /// Deliberation id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
         format: FormatArgs,
     },
-    /// List every ballot, before and after the discussion, with its reason. [ro]
+    /// List all ballots before and after the discussion, with their reasons. [ro]
     #[command(after_help = "Example: quorate deliberation votes @last --conflict C1")]
     Votes {
-        /// Its id, the beginning of it, or @last.
+        /// Deliberation id, a unique prefix of it, or @last.
         id: String,
-        /// Only of this conflict.
+        /// Only ballots of this conflict.
         #[arg(long, value_name = "ID")]
         conflict: Option<String>,
         #[command(flatten)]
         shape: Shape,
     },
-    /// Count the same ballots by every rule, before and after the discussion. [ro]
+    /// Tally the same ballots under every rule, before and after the discussion. [ro]
     #[command(after_help = "Example: quorate deliberation compare @last
 
-A row that is marked ≠ comes to something else than what stands. Numbers are
-merged and not counted, so they are left out; borda needs rankings.")]
+≠ marks a rule whose result differs from the decision. Numeric conflicts are merged
+instead of voted on, so they are omitted; borda needs rankings.")]
     Compare {
-        /// Its id, the beginning of it, or @last.
+        /// Deliberation id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
         shape: Shape,
@@ -75,12 +75,12 @@ merged and not counted, so they are left out; borda needs rankings.")]
 
 pub(crate) async fn run(args: DeliberationArgs) -> anyhow::Result<()> {
     let hub = args.hub.looking().await?;
-    let done = told(&hub, args.verb).await;
+    let done = dispatch(&hub, args.verb).await;
     hub.close().await;
     done
 }
 
-async fn told(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<()> {
+async fn dispatch(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<()> {
     match verb {
         DeliberationVerb::List { limit, shape } => {
             let rows = found::newest(hub, usize::from(limit)).await?;
@@ -108,15 +108,15 @@ async fn told(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<()> 
     }
 }
 
-/// One that has an outcome.
+/// Returns a deliberation that has an outcome.
 async fn decided(hub: &quorate::Hub, typed: &str) -> anyhow::Result<(String, Box<Outcome>)> {
     let (id, why) = match found::one(hub, typed).await? {
         Found::Done { id, outcome } => return Ok((id, outcome)),
         Found::Failed { info, .. } => (info.procedure().id.to_string(), "failed"),
-        Found::Running { info, .. } => (info.procedure().id.to_string(), "is under way"),
+        Found::Running { info, .. } => (info.procedure().id.to_string(), "is still running"),
     };
-    let hint = format!("quorate deliberation show {id} tells what there is");
-    Err(Ended::new(NOT_FOUND, format!("deliberation {id} {why}: nobody has voted"), hint).into())
+    let hint = format!("for details: quorate deliberation show {id}");
+    Err(Ended::new(NOT_FOUND, format!("deliberation {id} {why}: there are no votes"), hint).into())
 }
 
 const LISTED: &[Column] = &[
@@ -133,7 +133,7 @@ const BALLOTS: &[Column] = &[
     ("BEFORE", |one| held(&one["before"])),
     ("AFTER", |one| held(&one["after"])),
     ("", |one| if one["dissents"] == true { "dissents".to_owned() } else { String::new() }),
-    ("WHY", |one| field(&one["after"], "reason")),
+    ("REASON", |one| field(&one["after"], "reason")),
 ];
 
 const COUNTS: &[Column] = &[
@@ -145,12 +145,12 @@ const COUNTS: &[Column] = &[
     ("BEFORE", |one| counted(&one["before"])),
     ("AFTER", |one| counted(&one["after"])),
     ("", |one| if one["differs"] == true { "≠".to_owned() } else { String::new() }),
-    ("STANDS", |one| if one["stands"].is_null() { "no decision".to_owned() } else { field(one, "stands") }),
+    ("DECISION", |one| if one["stands"].is_null() { "no decision".to_owned() } else { field(one, "stands") }),
 ];
 
 fn held(position: &Value) -> String {
-    let sure = position["confidence"].as_f64().map_or(String::new(), |sure| format!(" {sure:.2}"));
-    format!("{}{sure}", field(position, "position"))
+    let confidence = position["confidence"].as_f64().map_or(String::new(), |value| format!(" {value:.2}"));
+    format!("{}{confidence}", field(position, "position"))
 }
 
 fn counted(choice: &Value) -> String {
@@ -164,7 +164,7 @@ fn counted(choice: &Value) -> String {
     }
 }
 
-/// Every ballot, in the order of the conflicts.
+/// Returns all ballots, in the order of the conflicts.
 fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> {
     let all: Vec<&Decision> = outcome.every_decision().collect();
     let chosen: Vec<&&Decision> =
@@ -172,9 +172,9 @@ fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> 
     if let (Some(id), true) = (only, chosen.is_empty()) {
         let ids: Vec<&str> = all.iter().map(|one| one.id.as_str()).collect();
         let hint = if ids.is_empty() {
-            "there was none".to_owned()
+            "there were no conflicts".to_owned()
         } else {
-            format!("there are {}", ids.join(", "))
+            format!("the conflicts are {}", ids.join(", "))
         };
         return Err(Ended::new(NOT_FOUND, format!("there is no conflict {id}"), hint).into());
     }
@@ -196,7 +196,7 @@ fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> 
     Ok(chosen.iter().flat_map(of).collect())
 }
 
-/// Every conflict under every rule.
+/// Tallies every conflict under every rule.
 fn counts(outcome: &Outcome) -> Vec<Value> {
     let mut rows = Vec::new();
     for one in compare(outcome) {

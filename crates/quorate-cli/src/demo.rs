@@ -1,4 +1,4 @@
-//! `quorate demo`: agents read a contract, disagree, decide, and ask a person. What else there is to see is behind its flags.
+//! `quorate demo`: agents review a contract, vote, and ask a person for approval. Flags select other scenarios.
 
 mod accuracy;
 mod contract;
@@ -15,54 +15,54 @@ use contract::SeedRange;
 
 pub(crate) use killed::{HubArgs, run_hub as hub};
 
-/// See it work.
+/// Arguments of `quorate demo`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate demo
-         quorate demo --seed 7                 a contract made from a number: the same
-                                               number, the same contract and result
-         quorate demo --seeds 1..200           how often the agents are right, alone and
-                                               together, on contracts whose truth is known
-         quorate demo killed                   a queue, and a hub that is killed with -9
-         quorate demo --headless --approve auto --json    for machines")]
+         quorate demo --seed 7                 review a generated contract; the same seed
+                                               gives the same contract and result
+         quorate demo --seeds 1..200           measure accuracy, alone and as a group, on
+                                               contracts with a known answer
+         quorate demo killed                   kill -9 a hub in the middle of a queue
+         quorate demo --headless --approve auto --json    run without a terminal")]
 pub(crate) struct DemoArgs {
-    /// What to see.
+    /// Scenario to run.
     #[arg(value_enum, default_value = "contract-review")]
     scenario: Scenario,
-    /// A contract made from this number, instead of the one that comes along.
+    /// Review a contract generated from this seed instead of the bundled one.
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
-    /// Of --seed: in words that whoever wrote the readers did not know.
+    /// With --seed: use phrasings that the heuristics were not written for.
     #[arg(long, requires = "seed")]
     unseen: bool,
-    /// Measure on many contracts: FROM..TO, both included.
+    /// Measure accuracy on many generated contracts: FROM..TO, inclusive.
     #[arg(long, value_name = "FROM..TO", conflicts_with_all = ["data", "resume", "approve", "headless"])]
     seeds: Option<SeedRange>,
-    /// Where it is kept on record. The usual directory is made anew each time, any other must be new.
+    /// Data directory. The default one is replaced on each run, any other must not exist.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Go on with the demo that is in that directory.
+    /// Resume the demo in that directory.
     #[arg(long, conflicts_with_all = ["seed", "seeds"])]
     resume: bool,
-    /// Nobody is at the terminal: nothing is asked, and without --approve the letter stays pending.
+    /// Run without prompts; without --approve, the letter stays pending.
     #[arg(long)]
     headless: bool,
-    /// Who decides about the letter: ask, wait, later or auto, as for `quorate run`.
+    /// Who approves the letter: ask, wait, later or auto, as for `quorate run`.
     #[arg(long, value_name = "HOW")]
     approve: Option<Approve>,
-    /// Of `killed`: how many documents the agents work through.
+    /// For `killed`: number of documents to process.
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(20..=20_000))]
     documents: u32,
-    /// One JSON document instead of the story.
+    /// Print one JSON document instead of progress lines.
     #[arg(long)]
     json: bool,
 }
 
-/// What there is to see.
+/// Scenarios of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Scenario {
-    /// Five readers of a contract disagree, discuss, vote, and ask before a letter goes out.
+    /// Five agents review a contract, discuss, vote, and request approval before a letter is sent.
     ContractReview,
-    /// Two agents at a queue: one dies, the hub is killed with -9, nothing is lost and nothing done twice.
+    /// Two agents process a queue; one crashes, the hub is killed with -9, and no work is lost or repeated.
     Killed,
 }
 

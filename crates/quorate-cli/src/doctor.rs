@@ -1,4 +1,4 @@
-//! `quorate doctor`: what could be wrong around a hub, and what to do about it. Changes nothing, takes less than 2 s.
+//! `quorate doctor`: checks the configuration, the machine and the hub. Read-only, takes less than 2 s.
 
 mod machine;
 
@@ -15,18 +15,18 @@ use crate::hub::{Hub, HubArgs};
 use crate::shape::{Format, Shape, Table, field};
 use crate::text;
 
-/// The `Date` of an answer has no parts of a second.
+/// Tolerated clock skew. The `Date` header has a resolution of one second.
 const SKEW_MS_MAX: i64 = 2_000;
 
-/// What `serve` takes besides.
-const OF_SERVE: [&str; 2] = ["QUORATE_LOG", "QUORATE_LOG_FORMAT"];
+/// Variables that only `serve` reads.
+const SERVE_VARIABLES: [&str; 2] = ["QUORATE_LOG", "QUORATE_LOG_FORMAT"];
 
-/// Looks for what could be wrong.
+/// Arguments of `quorate doctor`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate doctor
 
-Every problem comes with its fix. Nothing is changed. The exit code is 1 if
-anything is wrong; warnings alone are no failure.")]
+Each problem is printed with a fix. Nothing is changed. The exit code is 1 if a check
+fails; warnings alone do not fail.")]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
     hub: HubArgs,
@@ -34,11 +34,11 @@ pub(crate) struct DoctorArgs {
     shape: Shape,
 }
 
-/// How something is.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grade {
     Good,
-    /// Not looked at.
+    /// Not checked.
     Skipped,
     Warning,
     Wrong,
@@ -64,13 +64,13 @@ impl Grade {
     }
 }
 
-/// What was looked at, and what to do about it.
+/// A check with its result and suggested fix.
 pub(crate) struct Check {
     pub(crate) about: &'static str,
     pub(crate) grade: Grade,
     pub(crate) found: String,
     pub(crate) fix: String,
-    /// How long it took, where that matters.
+    /// Duration, where it is relevant.
     pub(crate) ms: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
     let around = Surroundings::read()?;
     checks.extend(variables(&around));
     match Settings::load(args.hub.said(), &around) {
-        Err(error) => checks.push(of_error("config", &error)),
+        Err(error) => checks.push(failed_check("config", &error)),
         Ok(settings) => {
             let files: Vec<String> = settings.files.iter().map(|file| file.display().to_string()).collect();
             checks.push(Check::good("config", if files.is_empty() { no_file() } else { files.join(", ") }));
@@ -126,33 +126,33 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
 }
 
 fn no_file() -> String {
-    format!("no file; `quorate init` writes a {PROJECT_FILE}")
+    format!("no configuration file; `quorate init` creates {PROJECT_FILE}")
 }
 
-/// Variables that look like ours and are not.
+/// Warns about unknown `QUORATE_*` variables.
 fn variables(around: &Surroundings) -> Vec<Check> {
-    let known = |name: &&String| {
-        Key::ALL.iter().all(|key| key.variable() != name.as_str()) && !OF_SERVE.contains(&name.as_str())
+    let is_unknown = |name: &&String| {
+        Key::ALL.iter().all(|key| key.variable() != name.as_str()) && !SERVE_VARIABLES.contains(&name.as_str())
     };
-    let unknown = around.variables.keys().filter(|name| name.starts_with("QUORATE_")).filter(known);
+    let unknown = around.variables.keys().filter(|name| name.starts_with("QUORATE_")).filter(is_unknown);
     unknown
         .map(|name| {
             let names: Vec<&str> = Key::ALL.iter().map(|key| key.variable()).collect();
-            let fix = format!("unset it; those that count are {}", names.join(", "));
-            Check::warning("environment", format!("{name} means nothing"), fix)
+            let fix = format!("unset it; the known variables are {}", names.join(", "));
+            Check::warning("environment", format!("unknown variable {name}"), fix)
         })
         .collect()
 }
 
-/// The files with tokens: only their owner may read them.
+/// Checks that token files are readable only by their owner.
 fn tokens(settings: &Settings) -> Vec<Check> {
-    let named = settings.get(Key::TokenFile).map(|said| said.value.clone());
+    let named = settings.get(Key::TokenFile).map(|setting| setting.value.clone());
     let own = settings.data().join(crate::hub::ADMIN_TOKEN);
     let own = Some(own).filter(|path| path.exists()).map(|path| path.display().to_string());
     named.into_iter().chain(own).map(|path| machine::private("token file", Path::new(&path), "600")).collect()
 }
 
-fn of_error(about: &'static str, error: &anyhow::Error) -> Check {
+fn failed_check(about: &'static str, error: &anyhow::Error) -> Check {
     let fix = match (error.downcast_ref::<Ended>(), error.downcast_ref::<quorate_client::Error>()) {
         (Some(ended), _) => ended.hint.clone(),
         (_, Some(error)) => error.hint().to_owned(),
@@ -164,60 +164,60 @@ fn of_error(about: &'static str, error: &anyhow::Error) -> Check {
 async fn hub(args: &HubArgs) -> Vec<Check> {
     let hub = match args.open() {
         Ok(hub) => hub,
-        Err(error) => return vec![of_error("server", &error)],
+        Err(error) => return vec![failed_check("server", &error)],
     };
-    match asked(&hub).await {
+    match query(&hub).await {
         Ok(checks) => checks,
-        Err(error) => vec![of_error("server", &error)],
+        Err(error) => vec![failed_check("server", &error)],
     }
 }
 
-async fn asked(hub: &Hub) -> anyhow::Result<Vec<Check>> {
+async fn query(hub: &Hub) -> anyhow::Result<Vec<Check>> {
     let info = hub.answer("/v1/info").await?;
     let about: Value = info.json()?;
-    let who = field(&about["you"], "principal");
+    let principal = field(&about["you"], "principal");
     let version = field(&about, "version");
-    let mut checks = vec![Check::good("server", format!("{} {version}, you are {who}", hub.url()))];
+    let mut checks = vec![Check::good("server", format!("{} {version}, authenticated as {principal}", hub.url()))];
     if version != env!("CARGO_PKG_VERSION") {
-        let found = format!("the hub is {version}, this program {}", env!("CARGO_PKG_VERSION"));
-        checks.push(Check::warning("release", found, "use the same release on both sides"));
+        let found = format!("the hub is version {version}, this program {}", env!("CARGO_PKG_VERSION"));
+        checks.push(Check::warning("release", found, "install the same release on both sides"));
     }
     checks.extend(info.header("date").and_then(skew));
     let state = hub.look("/v1/state", &[]).await?;
     checks.push(Check::good(
         "log",
-        format!("{} records, the newest {}", state["seq"], crate::shape::time(&state["at"])),
+        format!("{} records, newest {}", state["seq"], crate::shape::time(&state["at"])),
     ));
     checks.push(match crate::status::audited(&about["audit"]) {
         Some(found) => Check::good("audit", found),
-        None => Check::skipped("audit", "not verified yet; `quorate audit verify` does it now"),
+        None => Check::skipped("audit", "not verified yet; run `quorate audit verify` to verify it now"),
     });
     let dead = state["deliveries"]["dead"].as_u64().unwrap_or(0);
     if dead > 0 {
-        let found = format!("{dead} messages were given up");
+        let found = format!("{dead} dead-lettered messages");
         checks.push(Check::warning(
             "dead letters",
             found,
-            "quorate msg list --dead; quorate msg redeliver ID",
+            "list them with `quorate msg list --dead`, redeliver one with `quorate msg redeliver ID`",
         ));
     }
     Ok(checks)
 }
 
-/// How far the clocks are apart, as far as a `Date` tells.
+/// Compares the clocks by the `Date` header of a response.
 fn skew(date: &str) -> Option<Check> {
-    let there = jiff::fmt::rfc2822::parse(date).ok()?.timestamp().as_millisecond();
-    let here = Timestamp::from_millisecond(i64::try_from(SystemClock::new().now().wall.0).ok()?).ok()?;
-    let apart = (here.as_millisecond() - there).abs();
-    Some(if apart <= SKEW_MS_MAX {
-        Check::good("clock", "the hub's and this machine's agree")
+    let remote = jiff::fmt::rfc2822::parse(date).ok()?.timestamp().as_millisecond();
+    let local = Timestamp::from_millisecond(i64::try_from(SystemClock::new().now().wall.0).ok()?).ok()?;
+    let skew_ms = (local.as_millisecond() - remote).abs();
+    Some(if skew_ms <= SKEW_MS_MAX {
+        Check::good("clock", "in sync with the hub")
     } else {
-        let found = format!("the hub's and this machine's are {} s apart", apart / 1000);
-        Check::warning("clock", found, "set the clocks: timedatectl set-ntp true")
+        let found = format!("{} s off from the hub's clock", skew_ms / 1000);
+        Check::warning("clock", found, "synchronize the clocks: timedatectl set-ntp true")
     })
 }
 
-/// Tells what was found; `about` stands beside it in the JSON document. What is wrong is a failure.
+/// Prints the checks; `about` has additional fields for the JSON document. Fails if a check failed.
 pub(crate) fn tell(checks: &[Check], shape: &Shape, about: Map<String, Value>) -> anyhow::Result<()> {
     let count = |grade| checks.iter().filter(|check| check.grade == grade).count();
     let (wrong, warnings) = (count(Grade::Wrong), count(Grade::Warning));
@@ -246,7 +246,7 @@ pub(crate) fn tell(checks: &[Check], shape: &Shape, about: Map<String, Value>) -
             }
         }
         format => {
-            let mut table = Table::new(["IS", "ABOUT", "FOUND", "FIX"]);
+            let mut table = Table::new(["RESULT", "CHECK", "FOUND", "FIX"]);
             for check in checks {
                 let cells = [check.grade.word(), check.about, &check.found, &check.fix];
                 table.row(cells.map(ToOwned::to_owned));
@@ -256,9 +256,9 @@ pub(crate) fn tell(checks: &[Check], shape: &Shape, about: Map<String, Value>) -
     }
     let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     if wrong == 0 {
-        text::say(format!("nothing is wrong, {}", plural(warnings, "warning")));
+        text::say(format!("no problems, {}", plural(warnings, "warning")));
         return Ok(());
     }
     let message = format!("{}, {}", plural(wrong, "problem"), plural(warnings, "warning"));
-    Err(Ended::new(FAILED, message, "each line with ✗ says what to do").into())
+    Err(Ended::new(FAILED, message, "see the fix below each line with ✗").into())
 }

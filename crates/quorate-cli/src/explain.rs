@@ -1,4 +1,4 @@
-//! `quorate explain CODE`: the page of an error code, offline.
+//! `quorate explain CODE`: prints the documentation page of an error code, offline.
 
 use clap::Args;
 use quorate_core::Code;
@@ -7,20 +7,20 @@ use serde_json::json;
 use crate::exit::Ended;
 use crate::text;
 
-/// Says what an error code means.
+/// Arguments of `quorate explain`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate explain STALE_LEASE")]
 pub(crate) struct ExplainArgs {
-    /// The code, as it stands in brackets behind `error`; without one, all codes are listed.
+    /// Error code, as printed in `error[CODE]`; by default all codes are listed.
     code: Option<String>,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
 
 macro_rules! pages {
     ($($code:ident => $file:literal),* $(,)?) => {
-        /// The page of a code.
+        /// Returns the page of a code.
         fn page(code: Code) -> &'static str {
             match code {
                 $(Code::$code => include_str!(concat!("../../../docs/errors/", $file, ".md")),)*
@@ -60,7 +60,7 @@ pages! {
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
-    let Some(wanted) = &args.code else {
+    let Some(code) = &args.code else {
         if args.json {
             let all =
                 Code::ALL.iter().map(|code| json!({"code": code.as_str(), "summary": summary(page(*code))}));
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         }
         return Ok(());
     };
-    let upper = wanted.to_uppercase().replace('-', "_");
+    let upper = code.to_uppercase().replace('-', "_");
     match Code::ALL.iter().copied().find(|code| code.as_str() == upper) {
         Some(code) if args.json => {
             let (summary, page) = (summary(page(code)), page(code).trim_end());
@@ -85,14 +85,14 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         }
         None => Err(Ended {
             code: 3,
-            message: format!("there is no error code {}", text::clean(wanted)),
-            hint: "quorate explain lists them all".into(),
+            message: format!("unknown error code {}", text::clean(code)),
+            hint: "run `quorate explain` to list all codes".into(),
         }
         .into()),
     }
 }
 
-/// The first sentence under the title.
+/// Returns the first line below the title.
 fn summary(page: &str) -> &str {
     page.lines().skip(1).find(|line| !line.trim().is_empty()).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! `quorate flag`: a concern that somebody tells the moderators, and nobody else. What is raised here cannot be read again by
-//! whoever raised it, nor by an admin.
+//! `quorate flag`: reports conduct concerns to the moderators. A flag can be read only by moderators: not by the principal that
+//! raised it, nor by an admin.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::exit::{Ended, USAGE};
 use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, Noun, Page, read_file, segment};
 use crate::shape::{Column, Facts, Shape, field, payload, plain, read, time};
 
-/// Concerns about conduct: anybody raises one, only moderators read them.
+/// Arguments of `quorate flag`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate flag raise 'rude to a newcomer' --where 'issue 123'")]
 pub(crate) struct FlagArgs {
@@ -24,37 +24,37 @@ pub(crate) struct FlagArgs {
 
 #[derive(Subcommand, Debug)]
 enum FlagVerb {
-    /// Tell the moderators of a concern, and nobody else. [rw]
+    /// Report a concern to the moderators only. [rw]
     #[command(
         after_help = "Example: quorate flag raise 'rude to a newcomer' --severity high --where 'issue 123'
 
-There is no id and no answer to look at later: whoever is no moderator learns nothing
-of flags, not even of its own. --json-body sends an object of your own instead:
+No id is returned: only moderators can read flags, and the reporter cannot read its own.
+To send a custom JSON object instead:
 quorate flag raise --json-body flag.json"
     )]
     Raise(RaiseArgs),
-    /// List flags, oldest first. For moderators. [ro]
+    /// List flags, oldest first (moderators only). [ro]
     #[command(after_help = "Example: quorate flag list --state open")]
     List {
-        /// Only those that are open, or resolved.
+        /// Only flags in this state.
         #[arg(long)]
         state: Option<State>,
         #[command(flatten)]
         page: Page,
     },
-    /// Show a flag, and how it was settled. For moderators. [ro]
+    /// Show a flag and its resolution (moderators only). [ro]
     #[command(after_help = "Example: quorate flag show @last")]
     Show {
-        /// Its id, the beginning of it, or @last.
+        /// Flag id, a unique prefix of it, or @last.
         id: String,
     },
-    /// Settle a flag, once. For moderators. [rw]
+    /// Resolve a flag, once (moderators only). [rw]
     #[command(after_help = "Example: quorate flag resolve @last --note 'spoke to both'")]
     Resolve {
-        /// Its id, the beginning of it, or @last.
+        /// Flag id, a unique prefix of it, or @last.
         id: String,
-        /// What was done about it.
-        #[arg(long, value_name = "WORDS", default_value = "")]
+        /// How it was resolved.
+        #[arg(long, value_name = "TEXT", default_value = "")]
         note: String,
         #[command(flatten)]
         dry_run: DryRun,
@@ -64,15 +64,15 @@ quorate flag raise --json-body flag.json"
 #[derive(Args, Debug)]
 struct RaiseArgs {
     /// What happened.
-    #[arg(value_name = "WORDS", required_unless_present = "json_body")]
+    #[arg(value_name = "TEXT", required_unless_present = "json_body")]
     what: Option<String>,
-    /// How bad it is.
+    /// Severity of the concern.
     #[arg(long)]
     severity: Option<Severity>,
     /// Where it happened: a message, a session, an issue …
-    #[arg(long = "where", value_name = "PLACE")]
+    #[arg(long = "where", value_name = "LOCATION")]
     place: Option<String>,
-    /// A file with the whole flag, an object in JSON; - is the standard input.
+    /// File with the complete flag as a JSON object; - reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "severity", "place"])]
     json_body: Option<PathBuf>,
     #[command(flatten)]
@@ -92,7 +92,7 @@ enum State {
     Resolved,
 }
 
-/// The word of a value of the command line, which is the hub's.
+/// Returns the name of a value, which is the same on the command line and in the API.
 fn word(value: impl ValueEnum) -> Option<String> {
     value.to_possible_value().map(|value| value.get_name().to_owned())
 }
@@ -107,7 +107,7 @@ const COLUMNS: &[Column] = &[
     ("WHAT", what),
 ];
 
-/// What happened in the words of whoever raised it; of an object of its own, all of it.
+/// Returns the description, or the whole object if it is a custom one.
 fn what(flag: &Value) -> String {
     let words = field(&flag["flag"], "what");
     if words.is_empty() { plain(&flag["flag"]) } else { words }
@@ -127,11 +127,11 @@ pub(crate) async fn run(args: FlagArgs) -> anyhow::Result<()> {
             shape.one(&answer, || Ok(facts(&read(&answer)?)))
         }
         FlagVerb::Resolve { id, note, dry_run } => {
-            let way = format!("{}/resolve", path_of(&hub, &id).await?);
+            let path = format!("{}/resolve", path_of(&hub, &id).await?);
             let body = Fields::default().set("note", note)?;
-            let answer = hub.change(dry_run, (Method::Post, &way), Some(body.to_json())).await?;
+            let answer = hub.change(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
             let Some(answer) = answer else { return Ok(()) };
-            shape.done(&answer, &format!("flag {} is resolved", field(&read(&answer)?, "id")));
+            shape.done(&answer, &format!("resolved flag {}", field(&read(&answer)?, "id")));
             Ok(())
         }
     }
@@ -145,8 +145,8 @@ async fn raise(hub: &Hub, shape: &Shape, args: RaiseArgs) -> anyhow::Result<()> 
     let body = match (&args.json_body, args.what) {
         (Some(file), _) => object(file)?,
         (None, what) if what.as_deref().is_none_or(|what| what.trim().is_empty()) => {
-            let hint = "say what happened: quorate flag raise 'WORDS'";
-            return Err(Ended::new(USAGE, "the flag says nothing", hint).into());
+            let hint = "describe what happened: quorate flag raise 'TEXT'";
+            return Err(Ended::new(USAGE, "the flag is empty", hint).into());
         }
         (None, what) => Fields::default()
             .maybe("what", what)?
@@ -155,42 +155,42 @@ async fn raise(hub: &Hub, shape: &Shape, args: RaiseArgs) -> anyhow::Result<()> 
             .to_json(),
     };
     let answer = hub.change(args.dry_run, (Method::Post, "/v1/flags"), Some(body)).await?;
-    answer.iter().for_each(|answer| shape.done(answer, "received; only moderators can see it"));
+    answer.iter().for_each(|answer| shape.done(answer, "received; only moderators can read it"));
     Ok(())
 }
 
-/// An object that somebody wrote; it goes on byte for byte.
+/// Reads a custom JSON object, which is sent byte for byte.
 fn object(file: &std::path::Path) -> anyhow::Result<String> {
     let text = read_file(file)?;
     let wrong = |why: String| {
-        let hint = "a flag is {\"what\":\"…\",\"location\":\"…\"}, with any fields that you like";
-        let from = if file.as_os_str() == "-" { "the standard input".into() } else { file.to_string_lossy() };
-        Ended::new(USAGE, format!("{from} is no flag: {why}"), hint)
+        let hint = "send an object such as {\"what\":\"…\",\"location\":\"…\"}; any fields are allowed";
+        let from = if file.as_os_str() == "-" { "stdin".into() } else { file.to_string_lossy() };
+        Ended::new(USAGE, format!("{from} is not a valid flag: {why}"), hint)
     };
     let fields: std::collections::BTreeMap<String, &serde_json::value::RawValue> =
         serde_json::from_str(&text).map_err(|error| wrong(quorate_core::misread(&error.to_string())))?;
     if fields.is_empty() {
-        return Err(wrong("it says nothing".to_owned()).into());
+        return Err(wrong("the object is empty".to_owned()).into());
     }
     Ok(text.trim().to_owned())
 }
 
 fn facts(flag: &Value) -> Facts {
-    let (said, settled) = (&flag["flag"], &flag["resolution"]);
-    // Of an object of somebody's own there is no telling what matters: all of it is shown.
+    let (body, resolution) = (&flag["flag"], &flag["resolution"]);
+    // The fields of a custom object are not known, so all of it is printed.
     let known = ["what", "severity", "location"];
-    let is_ours = said.as_object().is_some_and(|said| said.keys().all(|key| known.contains(&key.as_str())));
-    let whole = if is_ours || said.is_null() { String::new() } else { payload(said) };
+    let is_standard = body.as_object().is_some_and(|body| body.keys().all(|key| known.contains(&key.as_str())));
+    let whole = if is_standard || body.is_null() { String::new() } else { payload(body) };
     Facts::default()
         .add("id", field(flag, "id"))
         .add("state", field(flag, "state"))
         .add("raised by", field(flag, "raisedBy"))
         .add("at", time(&flag["raisedAt"]))
-        .add("severity", field(said, "severity"))
-        .add("where", field(said, "location"))
-        .add("what", field(said, "what"))
-        .add("the flag", if said.is_null() { "erased".to_owned() } else { whole })
-        .add("resolved by", field(settled, "by"))
-        .add("resolved", time(&settled["at"]))
-        .add("note", field(settled, "note"))
+        .add("severity", field(body, "severity"))
+        .add("where", field(body, "location"))
+        .add("what", field(body, "what"))
+        .add("flag", if body.is_null() { "erased".to_owned() } else { whole })
+        .add("resolved by", field(resolution, "by"))
+        .add("resolved", time(&resolution["at"]))
+        .add("note", field(resolution, "note"))
 }

@@ -1,4 +1,4 @@
-//! How a command reaches a hub: which one, with which token, and what is said when it does not answer.
+//! Connection of a command to a hub: which hub, which token, and the errors if it cannot be reached.
 
 mod body;
 mod ids;
@@ -23,43 +23,43 @@ pub(crate) use ids::{Noun, meant, none_yet};
 pub(crate) use place::{Place, runs};
 pub(crate) use quorate_client::segment;
 
-/// What a hub that runs wrote into its data directory: the line with which it said that it is ready.
+/// File in the data directory of a running hub, with the line that it printed when it was ready.
 pub(crate) const READY: &str = "ready.json";
-/// The file with the token that everything begins with.
+/// File in the data directory with the admin token that the hub creates.
 pub(crate) const ADMIN_TOKEN: &str = "admin-token";
 
-/// Which hub, and as whom.
+/// Flags that select the hub and the credentials.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Which hub")]
+#[command(next_help_heading = "Connection")]
 pub(crate) struct HubArgs {
-    /// Where the hub is [env: QUORATE_URL].
+    /// URL of the hub [env: QUORATE_URL].
     #[arg(long, global = true, value_name = "URL")]
     url: Option<String>,
-    /// Its data directory: a hub that runs there is found by itself [env: QUORATE_DATA].
+    /// Data directory of the hub; a hub running there is discovered [env: QUORATE_DATA].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// The file with the token [env: QUORATE_TOKEN_FILE; the token itself: QUORATE_TOKEN].
+    /// File with the access token [env: QUORATE_TOKEN_FILE; the token itself: QUORATE_TOKEN].
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The token itself: everybody on this machine can see it, and the shell remembers it.
+    /// Access token; visible to other users of the machine and in the shell history.
     #[arg(long, global = true, value_name = "TOKEN", hide = true, conflicts_with = "token_file")]
     token: Option<String>,
-    /// In which space an admin acts [env: QUORATE_SPACE].
+    /// Space to act in, for admins [env: QUORATE_SPACE].
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) space: Option<String>,
-    /// For https: who signed the hub's certificate [env: QUORATE_CA_FILE].
+    /// CA certificate of the hub, for https [env: QUORATE_CA_FILE].
     #[arg(long, global = true, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// Let the token travel unencrypted to another machine.
+    /// Allow sending the token unencrypted to another machine.
     #[arg(long, global = true)]
     insecure_http: bool,
-    /// Which of the profiles of quorate.yaml counts [env: QUORATE_PROFILE].
+    /// Profile of quorate.yaml to use [env: QUORATE_PROFILE].
     #[arg(long, global = true, value_name = "NAME")]
     profile: Option<String>,
 }
 
 impl HubArgs {
-    /// What the flags say.
+    /// Returns the settings given by flags.
     pub(crate) fn said(&self) -> std::collections::BTreeMap<Key, Said> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let all = [
@@ -72,21 +72,21 @@ impl HubArgs {
             (Key::InsecureHttp, "--insecure-http", self.insecure_http.then(|| "true".to_owned())),
             (Key::Profile, "--profile", self.profile.clone()),
         ];
-        let said = |flag, value| Said { value, origin: Origin::Flag(flag) };
-        all.into_iter().filter_map(|(key, flag, value)| Some((key, said(flag, value?)))).collect()
+        let setting = |flag, value| Said { value, origin: Origin::Flag(flag) };
+        all.into_iter().filter_map(|(key, flag, value)| Some((key, setting(flag, value?)))).collect()
     }
 
-    /// The hub that is meant. Nothing is sent yet.
+    /// Creates a client for the configured hub. Sends nothing yet.
     ///
     /// # Errors
-    /// When it is not clear which one, or as whom.
+    /// If the hub or the token cannot be determined.
     pub(crate) fn open(&self) -> anyhow::Result<Hub> {
         let settings = Settings::load(self.said(), &Surroundings::read()?)?;
-        let (url, (token, token_from), options) = self.way(&settings)?;
+        let (url, (token, token_from), options) = self.endpoint(&settings)?;
         Ok(Hub { http: Http::new(&url, token.reveal(), options)?, token_from, shape: Shape::default() })
     }
 
-    /// As [`HubArgs::open`], for what may write: a dry run is told in this shape.
+    /// Same as [`HubArgs::open`], for commands that write: dry runs are printed in this format.
     ///
     /// # Errors
     /// As [`HubArgs::open`].
@@ -94,92 +94,92 @@ impl HubArgs {
         Ok(Hub { shape: shape.clone(), ..self.open()? })
     }
 
-    /// The way to the hub that is meant: its address, the token and where that is from, and how calls are made.
-    fn way(&self, settings: &Settings) -> anyhow::Result<(String, (Secret, String), Options)> {
+    /// Returns the URL of the hub, the token with its source, and the client options.
+    fn endpoint(&self, settings: &Settings) -> anyhow::Result<(String, (Secret, String), Options)> {
         if self.token.is_some() {
             text::warn(
-                "a token in a flag is seen by everybody on this machine, and the shell remembers it",
-                "use --token-file FILE or QUORATE_TOKEN, and revoke this one: quorate token revoke",
+                "--token exposes the token to other users of this machine and in the shell history",
+                "use --token-file FILE or QUORATE_TOKEN, and revoke this token with `quorate token revoke`",
             );
         }
-        let place = Place::find(settings, self.data.as_deref())?;
-        if !place.url.starts_with("http://") && !place.url.starts_with("https://") {
-            let message = format!("{} is no address of a hub", text::clean_line(&place.url));
+        let target = Place::find(settings, self.data.as_deref())?;
+        if !target.url.starts_with("http://") && !target.url.starts_with("https://") {
+            let message = format!("invalid hub URL {}: the scheme must be http or https", text::clean_line(&target.url));
             return Err(Ended::new(
                 USAGE,
                 message,
-                "write it like http://127.0.0.1:7867 or https://hub.example",
+                "use a URL such as http://127.0.0.1:7867 or https://hub.example",
             )
             .into());
         }
-        let token = place.token(settings)?;
+        let token = target.token(settings)?;
         let options = Options {
-            space: settings.get(Key::Space).map(|said| said.value.clone()),
-            ca_file: place.ca_file(settings)?,
+            space: settings.get(Key::Space).map(|space| space.value.clone()),
+            ca_file: target.ca_file(settings)?,
             plain_anywhere: is_true(settings.get(Key::InsecureHttp))?,
             ..Options::default()
         };
-        Ok((place.url, token, options))
+        Ok((target.url, token, options))
     }
 
-    /// The data directory that is meant, if no hub runs there and none was named.
-    fn at_rest(&self, settings: &Settings) -> Option<PathBuf> {
+    /// Returns the configured data directory, if no hub is running there and no URL has precedence.
+    fn offline_directory(&self, settings: &Settings) -> Option<PathBuf> {
         let data = self.data.clone().unwrap_or_else(|| settings.data());
-        let named = matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
-        (!named && runs(&data).is_none()).then_some(data)
+        let has_url = matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
+        (!has_url && runs(&data).is_none()).then_some(data)
     }
 
-    /// The data directory that is meant, if it holds data, no hub runs there and none was named.
+    /// Returns the configured data directory, if it has data, no hub is running there, and no URL has precedence.
     pub(crate) fn resting(&self) -> anyhow::Result<Option<PathBuf>> {
         let settings = Settings::load(self.said(), &Surroundings::read()?)?;
-        Ok(self.at_rest(&settings).filter(|data| data.join("quorate.db").exists()))
+        Ok(self.offline_directory(&settings).filter(|data| data.join("quorate.db").exists()))
     }
 
-    /// As [`HubArgs::library`], to look only: a directory that is not there is not made.
+    /// Same as [`HubArgs::library`], for reading: a missing data directory is an error and is not created.
     pub(crate) async fn looking(&self) -> anyhow::Result<quorate::Hub> {
         let settings = Settings::load(self.said(), &Surroundings::read()?)?;
-        if let Some(data) = self.at_rest(&settings).filter(|data| !data.exists()) {
-            let message = format!("no hub runs on {}, and there is no such directory", data.display());
-            let hint = "say where the data is: --data DIR; or which hub: --url URL";
+        if let Some(data) = self.offline_directory(&settings).filter(|data| !data.exists()) {
+            let message = format!("the data directory {} does not exist", data.display());
+            let hint = "set the data directory with --data DIR, or the hub with --url URL";
             return Err(Ended::new(NOT_FOUND, message, hint).into());
         }
         self.library().await
     }
 
-    /// The library's hub, for what runs agents: the one that was named or that runs on the data directory, else one of
-    /// this process on that directory.
+    /// Opens a hub of the library, for commands that run agents: the configured or discovered hub, or else an embedded hub on
+    /// the data directory.
     pub(crate) async fn library(&self) -> anyhow::Result<quorate::Hub> {
         let settings = Settings::load(self.said(), &Surroundings::read()?)?;
-        if let Some(data) = self.at_rest(&settings) {
+        if let Some(data) = self.offline_directory(&settings) {
             return Ok(quorate::Hub::open(&data).await?);
         }
-        let (url, (token, _), http) = self.way(&settings)?;
+        let (url, (token, _), http) = self.endpoint(&settings)?;
         let settings = quorate_client::Settings { http, ..quorate_client::Settings::default() };
         Ok(quorate_client::connect_with(&url, token.reveal(), settings).await?)
     }
 }
 
-fn is_true(said: Option<&Said>) -> anyhow::Result<bool> {
-    match said.map(|said| said.value.as_str()) {
+fn is_true(setting: Option<&Said>) -> anyhow::Result<bool> {
+    match setting.map(|setting| setting.value.as_str()) {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
         Some(other) => {
-            let message = format!("insecure_http: {} is neither true nor false", text::clean_line(other));
-            Err(Ended::new(USAGE, message, "say true or false").into())
+            let message = format!("invalid insecure_http: {}", text::clean_line(other));
+            Err(Ended::new(USAGE, message, "use true or false").into())
         }
     }
 }
 
-/// A hub, reached as somebody.
+/// An authenticated client of a hub.
 pub(crate) struct Hub {
     http: Http,
-    /// Which file, flag or variable the token was taken from.
+    /// File, flag or variable that the token comes from.
     token_from: String,
-    /// How a dry run is told.
+    /// Output format of dry runs.
     shape: Shape,
 }
 
-/// How to call.
+/// HTTP method of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Method {
     Post,
@@ -197,13 +197,13 @@ impl Method {
     }
 }
 
-/// Which part of a list.
+/// Paging flags of a list.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Page {
-    /// How many at most.
+    /// Maximum number of items.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// Where to go on, as the page before said.
+    /// Cursor printed with the previous page.
     #[arg(long, value_name = "CURSOR")]
     cursor: Option<String>,
 }
@@ -213,7 +213,7 @@ impl Page {
         Some(self.limit.to_string())
     }
 
-    /// Whether a list of this length may go on.
+    /// Whether a page of this length is full, so that more items may follow.
     pub(crate) fn is_full(&self, length: usize) -> bool {
         length >= self.limit as usize
     }
@@ -223,29 +223,29 @@ impl Page {
     }
 }
 
-/// Which part of a list by creation.
+/// Paging flags of a list ordered by creation.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Listing {
     #[command(flatten)]
     page: Page,
-    /// The order, by creation.
+    /// Order of creation.
     #[arg(long, value_name = "ORDER", default_value = "newest", value_parser = ["newest", "oldest"])]
     order: String,
 }
 
 impl Listing {
-    /// The parameters of a call for it, after those that choose the items.
-    pub(crate) fn query<'a>(&self, which: &[(&'a str, Option<String>)]) -> Vec<(&'a str, Option<String>)> {
+    /// Returns the query parameters: the filters, then order and paging.
+    pub(crate) fn query<'a>(&self, filters: &[(&'a str, Option<String>)]) -> Vec<(&'a str, Option<String>)> {
         let page = [
             ("order", Some(self.order.clone())),
             ("limit", self.page.limit()),
             ("cursor", self.page.cursor()),
         ];
-        which.iter().cloned().chain(page).collect()
+        filters.iter().cloned().chain(page).collect()
     }
 }
 
-/// What stands behind the question mark; what is not there is left out.
+/// Query parameters; those without a value are omitted.
 pub(crate) type Query<'a> = &'a [(&'a str, Option<String>)];
 
 impl Hub {
@@ -253,52 +253,52 @@ impl Hub {
         self.http.url()
     }
 
-    /// The hub knows not where the token was taken from, which is the first thing to look at if it is no good.
-    fn told(&self, error: Error) -> anyhow::Error {
+    /// Adds the source of the token to an authentication error, since the hub does not know it.
+    fn with_token_source(&self, error: Error) -> anyhow::Error {
         let Some(refused) = error.refused().filter(|refused| refused.code == Code::Unauthenticated) else {
             return error.into();
         };
         let hint = format!(
-            "the token was taken from {}; on the machine of the hub, another one is made by\nquorate token create --role ROLE --name NAME",
+            "the token was read from {}; to create another one on the hub's machine:\nquorate token create --role ROLE --name NAME",
             self.token_from
         );
         Error::from(Refused::new(refused.code, refused.detail.clone()).hint(hint)).into()
     }
 
-    /// What the hub answers.
+    /// Sends a GET request and returns the body.
     pub(crate) async fn get(&self, path: &str, query: Query<'_>) -> anyhow::Result<String> {
         let request = with_query(self.http.get(path), query);
         let answer =
-            unless_interrupted(async { request.send().await.map_err(|error| self.told(error)) }).await?;
+            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await?;
         body_of(&answer)
     }
 
-    /// The whole answer, with its headers.
+    /// Sends a GET request and returns the response with its headers.
     pub(crate) async fn answer(&self, path: &str) -> anyhow::Result<Answer> {
         let request = self.http.get(path);
-        unless_interrupted(async { request.send().await.map_err(|error| self.told(error)) }).await
+        unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await
     }
 
-    /// What the hub answers, to look into.
+    /// Sends a GET request and parses the body.
     pub(crate) async fn look(&self, path: &str, query: Query<'_>) -> anyhow::Result<Value> {
         shape::read(&self.get(path, query).await?)
     }
 
-    /// Lines as they come.
+    /// Sends a GET request and streams the lines of the response.
     pub(crate) async fn lines(&self, path: &str, query: Query<'_>) -> anyhow::Result<Lines> {
         let request = with_query(self.http.get(path), query);
-        unless_interrupted(async { request.lines().await.map_err(|error| self.told(error)) }).await
+        unless_interrupted(async { request.lines().await.map_err(|error| self.with_token_source(error)) }).await
     }
 
-    /// Asks an agent, and waits for its answer.
+    /// Sends a request to an agent and waits for its response.
     pub(crate) async fn ask(&self, question: String) -> anyhow::Result<String> {
         let request = self.http.post("/v1/request").json(question);
         let answer =
-            unless_interrupted(async { request.send().await.map_err(|error| self.told(error)) }).await?;
+            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await?;
         body_of(&answer)
     }
 
-    /// Changes something, once. A dry run says what would be asked for, and asks for nothing: then there is no answer.
+    /// Sends a write with an idempotency key. A dry run only prints the request and returns `None`.
     pub(crate) async fn change(
         &self,
         dry_run: DryRun,
@@ -314,21 +314,21 @@ impl Hub {
             Method::Put => self.http.put(path),
             Method::Delete => self.http.delete(path),
         };
-        // Under a key of its own, so that a broken connection makes no second effect.
+        // A retry after a broken connection carries the same key, so it has no second effect.
         let request = request.key(&format!("cli-{}", hex::encode(&Chance::system().sixteen())));
         let request = match body {
             Some(body) => request.json(body),
             None => request,
         };
         let answer =
-            unless_interrupted(async { request.send().await.map_err(|error| self.told(error)) }).await?;
+            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await?;
         body_of(&answer).map(Some)
     }
 }
 
-/// What a dry run says: the call that would be made; for a program, one document.
+/// Prints the request that a dry run does not send; as one document in JSON formats.
 pub(crate) fn tell_dry_run(shape: &Shape, method: &str, path: &str, body: Option<&str>) {
-    text::say("a dry run: nothing was asked for");
+    text::say("dry run: no request was sent");
     if shape.is_json() {
         let (path, body) = (Value::from(path), body.unwrap_or("null"));
         let call = format!("{{\"dryRun\":true,\"method\":\"{method}\",\"path\":{path},\"body\":{body}}}");
@@ -339,10 +339,10 @@ pub(crate) fn tell_dry_run(shape: &Shape, method: &str, path: &str, body: Option
     body.iter().for_each(|body| text::print(text::clean_json(body)));
 }
 
-/// Of everything that writes.
+/// The `--dry-run` flag of commands that write.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct DryRun {
-    /// Only say what would be asked of the hub.
+    /// Print the request without sending it.
     #[arg(long)]
     dry_run: bool,
 }
@@ -366,12 +366,12 @@ fn body_of(answer: &Answer) -> anyhow::Result<String> {
     Ok(String::from_utf8(answer.body.to_vec())?)
 }
 
-/// Ends with its own code when somebody presses ^C.
+/// Runs a future until ^C, which ends the command with its own exit code.
 pub(crate) async fn unless_interrupted<T>(
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
     tokio::select! {
-        // First, so that somebody listens for the keys before anything was printed.
+        // Polled first, so that the signal handler is installed before anything is printed.
         biased;
         _ = tokio::signal::ctrl_c() => Err(Ended::new(INTERRUPTED, "interrupted", "").into()),
         done = work => done,

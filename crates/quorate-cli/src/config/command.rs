@@ -1,4 +1,4 @@
-//! `quorate config`: what holds, where that was said, and which files count.
+//! `quorate config`: prints the effective configuration, its sources, and the configuration files.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::hub::{ADMIN_TOKEN, HubArgs, READY, runs};
 use crate::shape::{Format, Shape, Table};
 use crate::text;
 
-/// What holds for commands here, and why.
+/// Arguments of `quorate config`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate config explain")]
 pub(crate) struct ConfigArgs {
@@ -22,17 +22,17 @@ pub(crate) struct ConfigArgs {
 
 #[derive(Subcommand, Debug)]
 enum ConfigVerb {
-    /// Print what holds. [ro]
+    /// Print the effective configuration. [ro]
     #[command(after_help = "Example: quorate config show --json")]
     Show,
-    /// Print for each value where it was said, and what that overrode. [ro]
+    /// Print the source of each value and the values that it overrides. [ro]
     #[command(after_help = "Example: quorate config explain --profile staging
 
-Flags count most, then QUORATE_* variables, then quorate.yaml of the project (the
-nearest one, from here upwards), then the user's file, then defaults. A profile
-counts where it was chosen.")]
+Precedence: flags, QUORATE_* variables, the project's quorate.yaml (the nearest one,
+from the current directory upwards), the user's file, defaults. A profile has the
+precedence of the level that selects it.")]
     Explain,
-    /// Print the files that count, whether they are there or not. [ro]
+    /// Print the paths of the configuration files, whether they exist or not. [ro]
     #[command(after_help = "Example: quorate config path")]
     Path,
 }
@@ -53,14 +53,14 @@ pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
     let head: &[&str] = if explain { &["KEY", "VALUE", "FROM", "OVERRIDES"] } else { &["KEY", "VALUE"] };
     let mut table = Table::new(head.iter().copied());
     for key in Key::ALL {
-        let said: Vec<_> = settings.all(key).collect();
-        let (value, from) = counts(&settings, key);
-        let over = said
+        let values: Vec<_> = settings.all(key).collect();
+        let (value, from) = effective(&settings, key);
+        let over = values
             .iter()
             .filter(|one| one.origin.to_string() != from)
-            .map(|one| format!("{} ({})", shown(key, &one.value), one.origin));
+            .map(|one| format!("{} ({})", masked(key, &one.value), one.origin));
         let over = over.collect::<Vec<_>>().join(", ");
-        let row = [key.name().to_owned(), shown(key, &value), from, over];
+        let row = [key.name().to_owned(), masked(key, &value), from, over];
         match args.shape.format() {
             Format::Jsonl => text::print(text::clean_json(
                 &json!({"key": key.name(), "is": as_json(&settings, key, explain)}).to_string(),
@@ -74,16 +74,16 @@ pub(crate) fn run(args: ConfigArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What counts and where that comes from: said by somebody, found by itself in the data directory, or the default.
-fn counts(settings: &Settings, key: Key) -> (String, String) {
+/// Returns the effective value and its source: configured, discovered in the data directory, or the default.
+fn effective(settings: &Settings, key: Key) -> (String, String) {
     let data = settings.data();
-    // Whatever was said on the higher level: an address, or a data directory in which a hub runs.
+    // The URL or the data directory of a running hub, whichever is set on the higher level.
     let by_data = key == Key::Url && !matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
     if let Some(url) = Some(&data).filter(|_| by_data).and_then(|data| runs(data)) {
-        return (url, format!("{} (a hub runs there)", data.join(READY).display()));
+        return (url, format!("{} (running hub)", data.join(READY).display()));
     }
-    if let Some(said) = settings.get(key) {
-        return (said.value.clone(), said.origin.to_string());
+    if let Some(setting) = settings.get(key) {
+        return (setting.value.clone(), setting.origin.to_string());
     }
     let token = data.join(ADMIN_TOKEN);
     match key {
@@ -95,8 +95,8 @@ fn counts(settings: &Settings, key: Key) -> (String, String) {
     .unwrap_or_else(|| (key.default_value().to_owned(), "default".to_owned()))
 }
 
-/// A value as it may be shown: a token never is.
-fn shown(key: Key, value: &str) -> String {
+/// Returns a value for display, with tokens masked.
+fn masked(key: Key, value: &str) -> String {
     match (key, value) {
         (_, "") => "-".to_owned(),
         (Key::Token, _) => "(hidden)".to_owned(),
@@ -111,13 +111,13 @@ fn as_json(settings: &Settings, key: Key, explain: bool) -> Value {
         (Key::InsecureHttp, text) => (text == "true").into(),
         _ => text.into(),
     };
-    let said: Vec<_> = settings.all(key).collect();
-    let (first, from) = counts(settings, key);
+    let values: Vec<_> = settings.all(key).collect();
+    let (first, from) = effective(settings, key);
     let first = value(&first);
     if !explain {
         return first;
     }
-    let over = said.iter().filter(|one| one.origin.to_string() != from);
+    let over = values.iter().filter(|one| one.origin.to_string() != from);
     let over = over.map(|one| json!({"value": value(&one.value), "from": one.origin.to_string()}));
     json!({"value": first, "from": from, "overrides": over.collect::<Vec<_>>(), "meaning": key.meaning()})
 }
@@ -126,17 +126,17 @@ fn paths(around: &Surroundings, shape: &Shape) {
     let here = around.directory.join(PROJECT_FILE);
     let project = around.project_file().unwrap_or(here);
     let files = [("project", Some(project)), ("user", around.user_file())];
-    let mut table = Table::new(["LEVEL", "FILE", "THERE"]);
+    let mut table = Table::new(["LEVEL", "FILE", "EXISTS"]);
     let mut listed = Vec::new();
     for (level, file) in files {
         let Some(file) = file else { continue };
-        let there = file.is_file();
+        let exists = file.is_file();
         table.row([
             level.to_owned(),
             file.display().to_string(),
-            if there { "yes" } else { "no" }.to_owned(),
+            if exists { "yes" } else { "no" }.to_owned(),
         ]);
-        listed.push(json!({"level": level, "file": file, "there": there}));
+        listed.push(json!({"level": level, "file": file, "there": exists}));
     }
     match shape.format() {
         Format::Json => text::print(text::clean_json(&json!({"files": listed}).to_string())),

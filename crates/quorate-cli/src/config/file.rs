@@ -1,4 +1,4 @@
-//! A file of settings: YAML, strict. What it says that nobody knows is an error with its line.
+//! Parses a configuration file. The YAML is strict: an unknown key is an error with its line.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -11,12 +11,12 @@ use super::{Level, Origin, Said, Surroundings};
 use crate::exit::{Ended, USAGE};
 use crate::playbook::read_text;
 
-/// The file of a project.
+/// File name of the project's configuration.
 pub(crate) const PROJECT_FILE: &str = "quorate.yaml";
-/// Larger than any that somebody writes.
+/// Size limit of a configuration file.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What a file says.
+/// A parsed configuration file.
 #[derive(Debug)]
 pub(super) struct File {
     pub(super) path: PathBuf,
@@ -51,7 +51,7 @@ struct ProfileIn {
     insecure_http: Option<Spanned<bool>>,
 }
 
-/// A value with its line.
+/// A key with its value and line.
 type Lined = (Key, Option<(String, u64)>);
 
 fn lined<T: ToString>(key: Key, value: Option<Spanned<T>>) -> Lined {
@@ -59,7 +59,7 @@ fn lined<T: ToString>(key: Key, value: Option<Spanned<T>>) -> Lined {
 }
 
 impl File {
-    /// Reads a file. That of a project may have come from somebody else: it says less.
+    /// Reads a file. A project's file may have been written by a third party, so it may set less.
     pub(super) fn read(path: &Path, project: bool, around: &Surroundings) -> anyhow::Result<Self> {
         let text = read_text(path, BYTES_MAX, "settings")?;
         let reading = Reading { path, project, around };
@@ -109,13 +109,13 @@ impl Reading<'_> {
 
     fn level<const N: usize>(&self, values: [Lined; N], profile: Option<&str>) -> anyhow::Result<Level> {
         let mut level = Level::new();
-        for (key, said) in values {
-            let Some((value, line)) = said else { continue };
+        for (key, value) in values {
+            let Some((value, line)) = value else { continue };
             if self.project && key == Key::InsecureHttp {
                 return Err(self.ended(
                     line,
-                    "insecure_http is not for the file of a project",
-                    "whoever wants that says so: --insecure-http, QUORATE_INSECURE_HTTP=true, or the user's file",
+                    "insecure_http is not allowed in a project's quorate.yaml",
+                    "use --insecure-http, QUORATE_INSECURE_HTTP=true, or the user's file",
                 ));
             }
             let value = if key.is_path() { self.located(key, &value, line)? } else { value };
@@ -130,8 +130,8 @@ impl Reading<'_> {
         Ok(level)
     }
 
-    /// A path, counted from the directory of the file. The file of a project names no token outside of it: whoever
-    /// wrote it could have the token of somebody else sent to an address of its own.
+    /// Resolves a path relative to the directory of the file. A project's file may not name a token file outside the project:
+    /// its author could have the user's token sent to an address of their own.
     fn located(&self, key: Key, value: &str, line: u64) -> anyhow::Result<String> {
         let path = match (value.strip_prefix("~/"), self.around.home()) {
             (Some(rest), Some(home)) => home.join(rest),
@@ -141,8 +141,8 @@ impl Reading<'_> {
         if self.project && key == Key::TokenFile && !inside {
             return Err(self.ended(
                 line,
-                &format!("token_file: {value} is outside of the project"),
-                "name it in the user's file, by QUORATE_TOKEN_FILE or by --token-file",
+                &format!("token_file: {value} is outside the project"),
+                "set it in the user's file, with QUORATE_TOKEN_FILE, or with --token-file",
             ));
         }
         let directory = self.path.parent().unwrap_or(Path::new(""));
@@ -153,8 +153,8 @@ impl Reading<'_> {
         token.map_or(Ok(()), |token| {
             Err(self.ended(
                 token.referenced.line(),
-                "a token does not belong into a file that others read",
-                "put it into a file of its own and name that: token_file: FILE; or set QUORATE_TOKEN",
+                "token is not allowed in a configuration file",
+                "put the token into a separate file and set token_file: FILE, or set QUORATE_TOKEN",
             ))
         })
     }
@@ -163,7 +163,7 @@ impl Reading<'_> {
         Ended::new(USAGE, format!("{}:{line}: {what}", self.path.display()), hint).into()
     }
 
-    /// What YAML or its reader found wrong.
+    /// Converts an error of the YAML parser.
     fn wrong(&self, error: &serde_saphyr::Error) -> anyhow::Error {
         let error = error.without_snippet();
         let line = error.location().map_or(1, |location| location.line());
@@ -174,9 +174,9 @@ impl Reading<'_> {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => format!("the keys are {}", known.join(", ")),
                 };
-                (format!("{field:?} is no key"), hint)
+                (format!("unknown key {field:?}"), hint)
             }
-            other => (other.to_string(), "see `quorate init --stdout` for a file that is right".to_owned()),
+            other => (other.to_string(), "see `quorate init --stdout` for a valid file".to_owned()),
         };
         self.ended(line, &what, &hint)
     }

@@ -1,11 +1,11 @@
-//! What can be set: one list, from which flags, variables, files and the documentation take their names.
+//! Configuration keys: the single list from which flags, variables, files and the documentation take their names.
 
-/// Where data is if nobody says otherwise.
+/// Default data directory.
 pub(crate) const DATA_DEFAULT: &str = "quorate-data";
-/// Where a hub listens if nobody says otherwise.
+/// Default URL of the hub.
 pub(crate) const URL_DEFAULT: &str = "http://127.0.0.1:7867";
 
-/// Something that can be set.
+/// A configuration key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {
     Url,
@@ -30,7 +30,7 @@ impl Key {
         Self::Profile,
     ];
 
-    /// In a file.
+    /// Returns the key in a configuration file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Url => "url",
@@ -44,7 +44,7 @@ impl Key {
         }
     }
 
-    /// In the environment.
+    /// Returns the environment variable.
     pub(crate) fn variable(self) -> &'static str {
         match self {
             Self::Url => "QUORATE_URL",
@@ -58,7 +58,7 @@ impl Key {
         }
     }
 
-    /// What holds if nobody says anything.
+    /// Returns the default; empty if there is none.
     pub(crate) fn default_value(self) -> &'static str {
         match self {
             Self::Url => URL_DEFAULT,
@@ -68,21 +68,21 @@ impl Key {
         }
     }
 
-    /// What it is for.
+    /// Describes the key in a sentence.
     pub(crate) fn meaning(self) -> &'static str {
         match self {
-            Self::Url => "where the hub is",
+            Self::Url => "URL of the hub",
             Self::Data => {
-                "the data directory; a hub that runs on it is found by itself, and so is its admin's token"
+                "data directory; a running hub and its admin token are discovered in it"
             }
             Self::Token => {
-                "the token itself, from the environment only: files are shared, flags are seen by others"
+                "access token, from the environment only: files are shared, and other users can see flags"
             }
-            Self::TokenFile => "the file with the token",
-            Self::Space => "in which space an admin acts",
-            Self::CaFile => "for https: who signed the hub's certificate",
-            Self::InsecureHttp => "let the token travel unencrypted to another machine",
-            Self::Profile => "which of the profiles counts",
+            Self::TokenFile => "file with the access token",
+            Self::Space => "space in which an admin acts",
+            Self::CaFile => "CA certificate of the hub, for https",
+            Self::InsecureHttp => "send the token unencrypted to another machine",
+            Self::Profile => "profile to use",
         }
     }
 
@@ -92,13 +92,13 @@ impl Key {
     }
 }
 
-/// The word that was meant, if one is near.
+/// Returns the most similar known word, if one is similar enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.map(|one| (distance(word, one), one)).min()?;
     (near.0 <= 1 + word.chars().count() / 3).then_some(near.1)
 }
 
-/// How many letters must be put in, left out or exchanged.
+/// Returns the Levenshtein distance, ignoring case.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.to_lowercase().chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,4 +1,4 @@
-//! Which of several sayings counts, and what is refused.
+//! Precedence of configuration levels, and rejected files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use super::{Key, Level, Origin, Said, Settings, Surroundings};
 
-/// A home with a project in it.
-struct Place {
+/// A home directory with a project in it.
+struct Fixture {
     root: tempfile::TempDir,
     variables: BTreeMap<String, String>,
 }
 
-impl Place {
+impl Fixture {
     fn new(project: &str, user: &str) -> Self {
         let root = tempfile::tempdir().expect("a directory");
         let write = |path: &str, text: &str| {
@@ -37,8 +37,8 @@ impl Place {
     }
 
     fn load(&self, flags: &[(Key, &str)]) -> anyhow::Result<Settings> {
-        let said = |value: &str| Said { value: value.to_owned(), origin: Origin::Flag("--flag") };
-        let flags: Level = flags.iter().map(|(key, value)| (*key, said(value))).collect();
+        let flag = |value: &str| Said { value: value.to_owned(), origin: Origin::Flag("--flag") };
+        let flags: Level = flags.iter().map(|(key, value)| (*key, flag(value))).collect();
         let directory = self.root.path().join("home/work/deep");
         Settings::load(flags, &Surroundings { variables: self.variables.clone(), directory })
     }
@@ -55,22 +55,22 @@ impl Place {
 }
 
 fn value(settings: &Settings, key: Key) -> (&str, String) {
-    let said = settings.get(key).expect("it is set");
-    (&said.value, said.origin.to_string())
+    let setting = settings.get(key).expect("it is set");
+    (&setting.value, setting.origin.to_string())
 }
 
 #[test]
 fn flag_then_environment_then_project_then_user() {
-    let place = Place::new("url: http://project\n", "# mine\nurl: http://user\nspace: lab\n");
-    let file = place.path("home/work/quorate.yaml");
-    let settings = place.load(&[]).expect("settings");
+    let fixture = Fixture::new("url: http://project\n", "# mine\nurl: http://user\nspace: lab\n");
+    let file = fixture.path("home/work/quorate.yaml");
+    let settings = fixture.load(&[]).expect("settings");
     assert_eq!(value(&settings, Key::Url), ("http://project", format!("{file}:1")));
     assert_eq!(value(&settings, Key::Space).0, "lab");
-    let place = place.with("QUORATE_URL", "http://variable");
-    let settings = place.load(&[]).expect("settings");
+    let fixture = fixture.with("QUORATE_URL", "http://variable");
+    let settings = fixture.load(&[]).expect("settings");
     assert_eq!(value(&settings, Key::Url), ("http://variable", "QUORATE_URL".to_owned()));
-    let settings = place.load(&[(Key::Url, "http://flag")]).expect("settings");
-    let all: Vec<&str> = settings.all(Key::Url).map(|said| said.value.as_str()).collect();
+    let settings = fixture.load(&[(Key::Url, "http://flag")]).expect("settings");
+    let all: Vec<&str> = settings.all(Key::Url).map(|setting| setting.value.as_str()).collect();
     assert_eq!(all, ["http://flag", "http://variable", "http://project", "http://user"]);
 }
 
@@ -78,60 +78,60 @@ const PROFILES: &str =
     "url: http://plain\nprofiles:\n  staging:\n    url: http://staging\n  prod:\n    url: http://prod\n";
 
 #[test]
-fn a_profile_counts_where_it_was_chosen() {
-    let place = Place::new(PROFILES, "profile: staging\n");
-    let url = |place: &Place, flags: &[(Key, &str)]| {
-        value(&place.load(flags).expect("settings"), Key::Url).0.to_owned()
+fn a_profile_has_the_precedence_of_the_level_that_selects_it() {
+    let fixture = Fixture::new(PROFILES, "profile: staging\n");
+    let url = |fixture: &Fixture, flags: &[(Key, &str)]| {
+        value(&fixture.load(flags).expect("settings"), Key::Url).0.to_owned()
     };
-    assert_eq!(url(&place, &[]), "http://plain", "the user's choice is below the project");
-    let place =
-        Place::new(&format!("profile: staging\n{PROFILES}"), "").with("QUORATE_URL", "http://variable");
-    assert_eq!(url(&place, &[]), "http://variable");
-    assert_eq!(url(&place, &[(Key::Profile, "prod")]), "http://prod", "a flag counts more than a variable");
-    let place = place.with("QUORATE_URL", "");
-    assert_eq!(url(&place, &[]), "http://staging", "and a profile more than what is for all of them");
+    assert_eq!(url(&fixture, &[]), "http://plain", "the user's selection is below the project");
+    let fixture =
+        Fixture::new(&format!("profile: staging\n{PROFILES}"), "").with("QUORATE_URL", "http://variable");
+    assert_eq!(url(&fixture, &[]), "http://variable");
+    assert_eq!(url(&fixture, &[(Key::Profile, "prod")]), "http://prod", "a flag overrides a variable");
+    let fixture = fixture.with("QUORATE_URL", "");
+    assert_eq!(url(&fixture, &[]), "http://staging", "and a profile overrides plain keys");
 }
 
 #[test]
-fn an_unknown_profile_is_an_error_that_names_the_known_ones() {
-    let place = Place::new(PROFILES, "").with("QUORATE_PROFILE", "stagin");
-    let said = place.refused();
-    assert!(said.contains("\"stagin\", which QUORATE_PROFILE chooses"), "{said}");
-    assert!(said.contains("did you mean staging? The profiles are prod, staging"), "{said}");
+fn an_unknown_profile_is_an_error_that_lists_the_profiles() {
+    let fixture = Fixture::new(PROFILES, "").with("QUORATE_PROFILE", "stagin");
+    let error = fixture.refused();
+    assert!(error.contains("unknown profile \"stagin\", selected by QUORATE_PROFILE"), "{error}");
+    assert!(error.contains("did you mean staging? The profiles are prod, staging"), "{error}");
 }
 
 #[test]
 fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_key() {
-    let said = Place::new("# a comment\nurl: http://x\ntokenfile: x\n", "").refused();
-    assert!(said.contains("quorate.yaml:3: \"tokenfile\" is no key\ndid you mean \"token_file\"?"), "{said}");
-    let said = Place::new("profiles:\n  a:\n    ulr: x\n", "").refused();
-    assert!(said.contains("quorate.yaml:3: \"ulr\" is no key\ndid you mean \"url\"?"), "{said}");
-    let said = Place::new("url: a\nurl: b\n", "").refused();
-    assert!(said.contains("quorate.yaml:2"), "{said}");
-    let said = Place::new("url: [\n", "").refused();
-    assert!(said.contains("quorate.yaml:"), "{said}");
-    assert!(Place::new("# nothing but a comment\n", "").load(&[]).is_ok());
+    let error = Fixture::new("# a comment\nurl: http://x\ntokenfile: x\n", "").refused();
+    assert!(error.contains("quorate.yaml:3: unknown key \"tokenfile\"\ndid you mean \"token_file\"?"), "{error}");
+    let error = Fixture::new("profiles:\n  a:\n    ulr: x\n", "").refused();
+    assert!(error.contains("quorate.yaml:3: unknown key \"ulr\"\ndid you mean \"url\"?"), "{error}");
+    let error = Fixture::new("url: a\nurl: b\n", "").refused();
+    assert!(error.contains("quorate.yaml:2"), "{error}");
+    let error = Fixture::new("url: [\n", "").refused();
+    assert!(error.contains("quorate.yaml:"), "{error}");
+    assert!(Fixture::new("# nothing but a comment\n", "").load(&[]).is_ok());
 }
 
 #[test]
-fn i18_a_file_holds_no_token_and_a_project_names_none_of_others() {
-    let said = Place::new("space: x\ntoken: qrt_x\n", "").refused();
-    assert!(said.contains("quorate.yaml:2: a token does not belong"), "{said}");
-    assert!(!said.contains("qrt_x"), "{said}");
+fn i18_no_token_in_a_file_and_no_token_file_outside_the_project() {
+    let error = Fixture::new("space: x\ntoken: qrt_x\n", "").refused();
+    assert!(error.contains("quorate.yaml:2: token is not allowed"), "{error}");
+    assert!(!error.contains("qrt_x"), "{error}");
     for outside in ["../token", "/etc/token", "~/token", "a/../../token"] {
-        let said = Place::new(&format!("token_file: {outside}\n"), "").refused();
-        assert!(said.contains("outside of the project"), "{said}");
-        assert!(Place::new("", &format!("token_file: {outside}\n")).load(&[]).is_ok());
+        let error = Fixture::new(&format!("token_file: {outside}\n"), "").refused();
+        assert!(error.contains("outside the project"), "{error}");
+        assert!(Fixture::new("", &format!("token_file: {outside}\n")).load(&[]).is_ok());
     }
-    let said = Place::new("insecure_http: true\n", "").refused();
-    assert!(said.contains("not for the file of a project"), "{said}");
+    let error = Fixture::new("insecure_http: true\n", "").refused();
+    assert!(error.contains("not allowed in a project's quorate.yaml"), "{error}");
 }
 
 #[test]
-fn paths_count_from_the_directory_of_their_file() {
-    let place = Place::new("data: team\ntoken_file: ./secret\n", "ca_file: ~/ca.pem\n");
-    let settings = place.load(&[]).expect("settings");
-    assert_eq!(value(&settings, Key::Data).0, place.path("home/work/team"));
-    assert_eq!(Path::new(value(&settings, Key::TokenFile).0), Path::new(&place.path("home/work/secret")));
-    assert_eq!(value(&settings, Key::CaFile).0, place.path("home/ca.pem"));
+fn paths_are_relative_to_their_file() {
+    let fixture = Fixture::new("data: team\ntoken_file: ./secret\n", "ca_file: ~/ca.pem\n");
+    let settings = fixture.load(&[]).expect("settings");
+    assert_eq!(value(&settings, Key::Data).0, fixture.path("home/work/team"));
+    assert_eq!(Path::new(value(&settings, Key::TokenFile).0), Path::new(&fixture.path("home/work/secret")));
+    assert_eq!(value(&settings, Key::CaFile).0, fixture.path("home/ca.pem"));
 }

@@ -1,4 +1,4 @@
-//! Which deliberations there are, and what is known of one.
+//! Finds deliberations and loads their state.
 
 use quorate::deliberation::{Failure, Outcome, Spec, State};
 use quorate::{Hub, PageQuery, Procedure, ProcedureInfo, ProcedureStatus};
@@ -10,35 +10,35 @@ use crate::audit;
 use crate::exit::{Ended, NOT_FOUND};
 use crate::hub::{Noun, meant, none_yet};
 
-/// How many are looked through.
+/// Maximum number of pages to search.
 const PAGES_MAX: usize = 20;
-/// How many at a time.
+/// Deliberations per page.
 const PAGE: usize = 1_000;
 
-/// A deliberation, by how far it has come.
+/// A deliberation, by status.
 pub(super) enum Found {
     Done { id: String, outcome: Box<Outcome> },
     Failed { info: Box<ProcedureInfo>, failure: Box<Failure> },
     Running { info: Box<ProcedureInfo>, state: Box<State> },
 }
 
-/// The one that is meant.
+/// Loads the deliberation with this id, unique prefix, or `@last`.
 pub(super) async fn one(hub: &Hub, typed: &str) -> anyhow::Result<Found> {
     let info = hub.procedure(&id(hub, typed).await?).await?;
     let head = info.procedure();
     if head.kind != KIND {
-        let message = format!("{} is no deliberation but a {}", head.id, head.kind);
-        return Err(Ended::new(NOT_FOUND, message, "`quorate deliberation list` shows what there is").into());
+        let message = format!("{} is a {}, not a deliberation", head.id, head.kind);
+        return Err(Ended::new(NOT_FOUND, message, "run `quorate deliberation list` to list them").into());
     }
     Ok(match head.status {
         ProcedureStatus::Done => {
             let outcome = info.result::<Outcome>()?.map(Box::new);
-            let erased = || anyhow::anyhow!("what came of {} is not there any more", head.id);
+            let erased = || anyhow::anyhow!("the result of {} was erased", head.id);
             Found::Done { id: head.id.to_string(), outcome: outcome.ok_or_else(erased)? }
         }
         ProcedureStatus::Failed => {
             let failure = info.result::<Failure>()?.map(Box::new);
-            let erased = || anyhow::anyhow!("what came of {} is not there any more", head.id);
+            let erased = || anyhow::anyhow!("the result of {} was erased", head.id);
             Found::Failed { failure: failure.ok_or_else(erased)?, info: Box::new(info) }
         }
         ProcedureStatus::Running => {
@@ -58,7 +58,7 @@ async fn id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
     meant(Noun::Deliberation, typed, &ids, whole)
 }
 
-/// All of them, the newest first, and whether that is all.
+/// Returns deliberations, newest first, and whether the list is complete.
 async fn all(hub: &Hub) -> anyhow::Result<(Vec<Procedure>, bool)> {
     let (mut found, mut query) = (Vec::new(), PageQuery::newest(PAGE));
     for _ in 0..PAGES_MAX {
@@ -72,13 +72,13 @@ async fn all(hub: &Hub) -> anyhow::Result<(Vec<Procedure>, bool)> {
     Ok((found, query.cursor.is_none()))
 }
 
-/// The newest, each with its question and its answer.
+/// Returns the newest deliberations as list rows, with question and answer.
 pub(super) async fn newest(hub: &Hub, limit: usize) -> anyhow::Result<Vec<Value>> {
     let (all, _) = all(hub).await?;
     let mut rows = Vec::new();
     for head in all.into_iter().take(limit) {
         let info = hub.procedure(head.id.as_str()).await?;
-        // What was erased is not told; that it was there is.
+        // Erased parts are omitted, but the deliberation is still listed.
         let subject = info.spec::<Spec>().map(|spec| spec.subject).ok();
         let outcome = match head.status {
             ProcedureStatus::Done => info.result::<Outcome>().ok().flatten(),
@@ -105,7 +105,7 @@ pub(super) async fn newest(hub: &Hub, limit: usize) -> anyhow::Result<Vec<Value>
     Ok(rows)
 }
 
-/// What was decided, or why nothing was.
+/// Returns the decision, or why there is none.
 fn answer(outcome: &Outcome) -> String {
     match (&outcome.synthesis.recommendation, &outcome.synthesis.agreement) {
         (Some(recommendation), _) => recommendation.clone(),

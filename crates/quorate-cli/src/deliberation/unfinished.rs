@@ -1,4 +1,4 @@
-//! Deliberations without an outcome: how far one has come and whom it waits for, or why it failed and what was gathered.
+//! Renders deliberations without an outcome: the progress of a running one, or the reason of a failed one.
 
 use quorate::ProcedureInfo;
 use quorate::deliberation::{Failure, Phase, Spec, State};
@@ -8,7 +8,7 @@ use crate::audit;
 use crate::report::Format;
 use crate::text::{self, clean_line};
 
-/// What is there of it either way.
+/// Returns the fields that running and failed deliberations share.
 fn head(info: &ProcedureInfo) -> Value {
     let head = info.procedure();
     json!({
@@ -21,9 +21,9 @@ fn head(info: &ProcedureInfo) -> Value {
     })
 }
 
-/// Prints lines with a name each; as a list in Markdown, which a page shows as well.
+/// Prints labelled lines; for Markdown and HTML as a Markdown list.
 fn print(subject: &Value, lines: &[(&str, String)], format: Format) {
-    let subject = clean_line(subject.as_str().unwrap_or("(the question was erased)"));
+    let subject = clean_line(subject.as_str().unwrap_or("(question erased)"));
     text::print(if format == Format::Text { subject } else { format!("# {subject}\n") });
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
         let value = clean_line(value);
@@ -43,14 +43,14 @@ pub(super) fn running(info: &ProcedureInfo, state: &State, format: Format) -> an
         Phase::Discussion { round } => Some(round),
         Phase::New | Phase::Analysis | Phase::Finished | Phase::Failed => None,
     };
-    let waits: Vec<(&str, &str)> = state.waits_for().map(|(ask, agent)| (agent, ask.0.as_str())).collect();
+    let pending: Vec<(&str, &str)> = state.waits_for().map(|(ask, agent)| (agent, ask.0.as_str())).collect();
     let found: Vec<&str> = state.found().collect();
     let conflicts: Vec<&str> = state.conflicts().collect();
     let mut document = head(info);
     if format == Format::Json {
-        let waits = waits.iter().map(|(agent, ask)| json!({ "agent": agent, "asked": ask }));
+        let pending = pending.iter().map(|(agent, ask)| json!({ "agent": agent, "asked": ask }));
         document["round"] = json!(round);
-        document["waitsFor"] = waits.collect();
+        document["waitsFor"] = pending.collect();
         document["found"] = json!(found);
         document["conflicts"] = json!(conflicts);
         text::print(text::clean_json(&document.to_string()));
@@ -60,12 +60,12 @@ pub(super) fn running(info: &ProcedureInfo, state: &State, format: Format) -> an
         Some(round) => format!("discussion, round {round}"),
         None => state.phase().as_str().to_owned(),
     };
-    let waits: Vec<String> = waits.iter().map(|(agent, ask)| format!("{agent} ({ask})")).collect();
+    let pending: Vec<String> = pending.iter().map(|(agent, ask)| format!("{agent} ({ask})")).collect();
     let since = document["since"].as_str().unwrap_or_default().to_owned();
     let lines = [
-        ("under way", format!("{phase}, since {since}")),
-        ("waits for", waits.join(", ")),
-        ("findings of", found.join(", ")),
+        ("running", format!("{phase}, since {since}")),
+        ("waiting for", pending.join(", ")),
+        ("findings", found.join(", ")),
         ("conflicts", conflicts.join("; ")),
         ("id", info.procedure().id.to_string()),
     ];
@@ -87,7 +87,7 @@ pub(super) fn failed(info: &ProcedureInfo, failure: Failure, format: Format) -> 
         lines.push(("missing", format!("{}: {}", missing.agent, missing.why.join("; then: "))));
     }
     for (agent, finding) in &failure.gathered.findings {
-        lines.push(("found", format!("{agent}: {}", finding.summary)));
+        lines.push(("finding", format!("{agent}: {}", finding.summary)));
     }
     lines.push(("id", info.procedure().id.to_string()));
     print(&document["subject"], &lines, format);

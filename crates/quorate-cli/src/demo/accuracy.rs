@@ -1,5 +1,5 @@
-//! How often agents are right alone, by majority, by a weighted vote, and after a discussion, on contracts whose truth is
-//! known. The machine of the deliberation is fed here without a hub: the same code, only faster.
+//! Measures how often agents are right alone, by majority, by weighted vote, and after a discussion, on contracts with a known
+//! answer. Drives the state machine of the deliberation directly, without a hub: the same code, only faster.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -18,19 +18,19 @@ use super::contract::{Known, SeedRange, Which, review};
 use crate::shape::{Format, Table};
 use crate::text::{self, say};
 
-/// What one contract came to.
+/// One contract with its known answer and the outcome of the deliberation.
 struct Case {
     known: Known,
     outcome: Outcome,
 }
 
-/// How often somebody was right.
+/// How often a recommendation was right.
 #[derive(Clone, Debug, Default)]
 struct Score {
-    /// How often it said anything.
+    /// Number of contracts with a recommendation.
     contracts: u32,
     right: u32,
-    /// Right, or one step away.
+    /// Right, or one step away on the scale of recommendations.
     near: u32,
 }
 
@@ -40,14 +40,14 @@ impl Serialize for Score {
         json!({
             "contracts": self.contracts,
             "right": self.right,
-            "accuracy": rounded(self.of(self.right)),
-            "withinOne": rounded(self.of(self.near)),
+            "accuracy": rounded(self.share(self.right)),
+            "withinOne": rounded(self.share(self.near)),
         })
         .serialize(to)
     }
 }
 
-/// All of one half of the phrasings.
+/// Results for one half of the phrasings.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Measured {
@@ -57,16 +57,16 @@ struct Measured {
     weighted: Score,
     reliability: Score,
     discussed: Score,
-    /// The vote was wrong, and the discussion made it right.
+    /// Number of contracts where the vote was wrong before the discussion and right after it.
     discussion_helped: usize,
-    /// The vote was right, and the discussion made it wrong.
+    /// Number of contracts where the vote was right before the discussion and wrong after it.
     discussion_hurt: usize,
 }
 
 pub(super) async fn run(seeds: &SeedRange, as_json: bool) -> anyhow::Result<()> {
     let (from, to) = (*seeds.0.start(), *seeds.0.end());
     say(format!(
-        "contracts made from seeds {from} to {to}, in seen and in unseen words; nobody but local heuristics reads them"
+        "contracts generated from seeds {from} to {to}, in seen and unseen phrasings, reviewed by local heuristics only"
     ));
     let seen = measure(seeds.0.clone(), Half::Seen).await?;
     let unseen = measure(seeds.0.clone(), Half::Unseen).await?;
@@ -76,8 +76,8 @@ pub(super) async fn run(seeds: &SeedRange, as_json: bool) -> anyhow::Result<()> 
         );
         return Ok(());
     }
-    let percent = |score: &Score, part: u32| format!("{:.1} %", 100.0 * score.of(part));
-    let mut table = Table::new(["WHO", "SEEN", "UNSEEN", "UNSEEN, AT MOST ONE STEP AWAY"]);
+    let percent = |score: &Score, part: u32| format!("{:.1} %", 100.0 * score.share(part));
+    let mut table = Table::new(["METHOD", "SEEN", "UNSEEN", "UNSEEN, WITHIN ONE STEP"]);
     let mut row = |who: &str, seen: &Score, unseen: &Score| {
         let (right, near) = (percent(unseen, unseen.right), percent(unseen, unseen.near));
         table.row([who.to_owned(), percent(seen, seen.right), right, near]);
@@ -93,7 +93,7 @@ pub(super) async fn run(seeds: &SeedRange, as_json: bool) -> anyhow::Result<()> 
     for (half, measured) in [("seen", &seen), ("unseen", &unseen)] {
         let (helped, hurt) = (measured.discussion_helped, measured.discussion_hurt);
         text::print(format!(
-            "{half}: of {} contracts, discussion put {helped} right and {hurt} wrong",
+            "{half}: of {} contracts, the discussion corrected {helped} and spoiled {hurt}",
             measured.contracts
         ));
     }
@@ -116,7 +116,7 @@ async fn measure(seeds: RangeInclusive<u64>, half: Half) -> anyhow::Result<Measu
     Ok(judge(&cases))
 }
 
-/// A whole deliberation, without a hub.
+/// Runs a complete deliberation without a hub.
 async fn deliberate(text: String) -> anyhow::Result<Outcome> {
     let playbook = review(text)?;
     let agents: BTreeMap<&str, &Agent> =
@@ -154,22 +154,22 @@ fn judge(cases: &[Case]) -> Measured {
     let mut alone: BTreeMap<String, Score> = BTreeMap::new();
     let (mut discussed, mut helped, mut hurt) = (Score::default(), 0, 0);
     let questions: Vec<count::Question> =
-        cases.iter().enumerate().map(|(place, case)| question(place, case)).collect();
-    // A tie is no answer, so it is not right.
+        cases.iter().enumerate().map(|(index, case)| question(index, case)).collect();
+    // A tie is not an answer, so it counts as wrong.
     let by = |rule: Rule| -> Vec<String> {
         let counted = tally(rule, &questions).unwrap_or_default();
         counted.into_iter().map(|one| one.choice.unwrap_or_default()).collect()
     };
     let weighted = by(Rule::Confidence);
-    for (place, case) in cases.iter().enumerate() {
+    for (index, case) in cases.iter().enumerate() {
         for (agent, finding) in &case.outcome.gathered.findings {
-            if let Some(said) = &finding.recommendation {
-                alone.entry(agent.clone()).or_default().add(said, case.known);
+            if let Some(recommendation) = &finding.recommendation {
+                alone.entry(agent.clone()).or_default().add(recommendation, case.known);
             }
         }
         let right = case.known.recommendation.words();
         let after = case.outcome.synthesis.recommendation.as_deref().unwrap_or_default();
-        let before = weighted.get(place).map_or("", String::as_str);
+        let before = weighted.get(index).map_or("", String::as_str);
         discussed.add(after, case.known);
         helped += usize::from(before != right && after == right);
         hurt += usize::from(before == right && after != right);
@@ -191,21 +191,21 @@ fn judge(cases: &[Case]) -> Measured {
     }
 }
 
-/// What the agents said of a contract before they had heard each other.
-fn question(place: usize, case: &Case) -> count::Question {
+/// Returns the ballots of the agents before the discussion.
+fn question(index: usize, case: &Case) -> count::Question {
     let ballot = |(voter, finding): (&String, &quorate_procedures::finding::Finding)| {
         let choice = finding.recommendation.clone()?;
         Some(Ballot { voter: voter.clone(), choice, confidence: finding.confidence, ..Ballot::default() })
     };
     let ballots = case.outcome.gathered.findings.iter().filter_map(ballot).collect();
-    count::Question { name: place.to_string(), ballots, ..count::Question::default() }
+    count::Question { name: index.to_string(), ballots, ..count::Question::default() }
 }
 
 impl Score {
-    fn add(&mut self, said: &str, known: Known) {
-        let place = |words: &str| Recommendation::ALL.iter().position(|one| one.words() == words);
-        let steps = match (place(said), place(known.recommendation.words())) {
-            (Some(said), Some(right)) => said.abs_diff(right),
+    fn add(&mut self, recommendation: &str, known: Known) {
+        let rank = |words: &str| Recommendation::ALL.iter().position(|one| one.words() == words);
+        let steps = match (rank(recommendation), rank(known.recommendation.words())) {
+            (Some(given), Some(right)) => given.abs_diff(right),
             _ => usize::MAX,
         };
         self.contracts += 1;
@@ -213,8 +213,8 @@ impl Score {
         self.near += u32::from(steps <= 1);
     }
 
-    /// How much of all that it said.
-    fn of(&self, part: u32) -> f64 {
+    /// Returns a count as a share of all contracts with a recommendation.
+    fn share(&self, part: u32) -> f64 {
         f64::from(part) / f64::from(self.contracts.max(1))
     }
 }

@@ -1,4 +1,4 @@
-//! The contracts of the demo, and what is known of them.
+//! Contracts of the demo, with their known answers.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -13,22 +13,21 @@ const PLAYBOOK: &str = include_str!("../../../../playbooks/contract-review/playb
 const AGREEMENT: &str = include_str!("../../../../playbooks/contract-review/agreement.txt");
 const TRUTH: &str = include_str!("../../../../playbooks/contract-review/agreement.truth.yaml");
 
-/// Which contract. With the directory of a demo it is all that has to be known to go on.
+/// Source of the contract. Stored in the demo's directory, so that a demo can be resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Which {
-    /// The one that comes along.
+    /// The bundled contract.
     Bundled,
-    /// Made from a number.
+    /// A generated contract.
     Made {
-        /// The number.
         seed: u64,
-        /// In which words.
+        /// Seen or unseen phrasings.
         half: Half,
     },
 }
 
-/// What is known of a contract: what the customer should do, and how risky it is.
+/// Known answer for a contract: the right recommendation and the risk score.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Known {
     pub(super) recommendation: Recommendation,
@@ -36,16 +35,16 @@ pub(super) struct Known {
 }
 
 impl Which {
-    /// In a few words.
+    /// Describes the contract in a few words.
     pub(super) fn words(self) -> String {
         match self {
-            Self::Bundled => "a software and services agreement that was written for this".into(),
-            Self::Made { seed, half: Half::Seen } => format!("made from seed {seed}"),
-            Self::Made { seed, half: Half::Unseen } => format!("made from seed {seed}, in unseen words"),
+            Self::Bundled => "bundled software and services agreement".into(),
+            Self::Made { seed, half: Half::Seen } => format!("generated from seed {seed}"),
+            Self::Made { seed, half: Half::Unseen } => format!("generated from seed {seed}, in unseen phrasings"),
         }
     }
 
-    /// Its text, and what is known of it.
+    /// Returns the text and the known answer.
     pub(super) fn read(self) -> anyhow::Result<(String, Known)> {
         match self {
             Self::Bundled => Ok((AGREEMENT.to_owned(), serde_saphyr::from_str(TRUTH)?)),
@@ -58,23 +57,23 @@ impl Which {
     }
 }
 
-/// The review that comes along, of this contract.
+/// Returns the bundled review playbook for this contract.
 pub(super) fn review(text: String) -> anyhow::Result<Playbook> {
     Playbook::of(Path::new("contract-review/playbook.yaml"), PLAYBOOK, Input::Text(text))
 }
 
-/// `FROM..TO`, both included.
+/// An inclusive range of seeds, written `FROM..TO`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SeedRange(pub(super) RangeInclusive<u64>);
 
-/// As many as are measured at once.
+/// Maximum number of seeds in one run.
 const SEEDS_MAX: u64 = 10_000;
 
 impl FromStr for SeedRange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("write FROM..TO with at most {SEEDS_MAX} seeds, such as 1..200");
+        let wrong = || format!("expected FROM..TO with at most {SEEDS_MAX} seeds, such as 1..200");
         let (from, to) = text.split_once("..").ok_or_else(wrong)?;
         let (from, to): (u64, u64) = (from.parse().map_err(|_| wrong())?, to.parse().map_err(|_| wrong())?);
         if from > to || to - from >= SEEDS_MAX { Err(wrong()) } else { Ok(Self(from..=to)) }
@@ -95,8 +94,8 @@ mod tests {
     }
 
     #[test]
-    fn words_of_the_truth_are_those_of_the_readers() {
-        let playbook = review(AGREEMENT.into()).expect("the playbook is right");
+    fn the_playbook_and_the_contracts_use_the_same_recommendations() {
+        let playbook = review(AGREEMENT.into()).expect("the playbook is valid");
         let words = Recommendation::ALL.map(Recommendation::words);
         assert_eq!(playbook.spec.words.recommendations, words, "in the same order");
     }

@@ -1,5 +1,5 @@
-//! `quorate demo killed`: two agents work through a queue, one dies in the middle, the hub is killed with -9 and started again.
-//! Nothing is lost, nothing is done twice, and the log proves it.
+//! `quorate demo killed`: two agents process a queue, one crashes in the middle, and the hub is killed with SIGKILL and
+//! restarted. Afterwards the log is verified: no document is lost and none has two results.
 
 mod documents;
 mod hub;
@@ -18,16 +18,16 @@ use crate::text::{print, say};
 
 pub(crate) use hub::{HubArgs, run as run_hub};
 
-/// What was asked for.
-struct Asked {
-    /// A new directory for the data, which is kept; a temporary one if not given.
+/// Options of the scenario.
+struct Options {
+    /// New data directory that is kept afterwards; a temporary one if omitted.
     data: Option<PathBuf>,
     documents: u32,
     json: bool,
 }
 
-/// What the demo found, for the JSON document and the last lines.
-struct Found {
+/// Results of the scenario.
+struct Results {
     ready_ms: u64,
     left: u64,
     results: usize,
@@ -38,51 +38,51 @@ struct Found {
 }
 
 pub(super) async fn run(data: Option<PathBuf>, documents: u32, json: bool) -> anyhow::Result<()> {
-    let args = Asked { data, documents, json };
+    let args = Options { data, documents, json };
     let temporary = tempfile::Builder::new().prefix("quorate-demo-").tempdir()?;
     let data = args.data.clone().unwrap_or_else(|| temporary.path().join("data"));
     if data.exists() {
-        let message = format!("{} is there already", data.display());
-        return Err(Ended::new(CONFLICT, message, "give a new directory with --data").into());
+        let message = format!("{} already exists", data.display());
+        return Err(Ended::new(CONFLICT, message, "choose a new directory with --data").into());
     }
-    let tell = |line: String| {
+    let progress = |line: String| {
         if !args.json {
             say(line)
         }
     };
-    tell(format!("Quorate {}   demo killed   {} documents", env!("CARGO_PKG_VERSION"), args.documents));
-    tell("agents     ada and ben count words: local code, no LLM, no key, no network".into());
-    tell(format!("data       {}\n", data.display()));
+    progress(format!("Quorate {}   demo killed   {} documents", env!("CARGO_PKG_VERSION"), args.documents));
+    progress("agents     ada and ben count words: local code, no LLM, no key, no network".into());
+    progress(format!("data       {}\n", data.display()));
 
-    let mut first = Story::start(&data, args.documents)?;
+    let mut first = HubProcess::start(&data, args.documents)?;
     let sent = first.until("sent")?;
-    tell(format!(
-        " send      planner sent {} documents; each was on disk before it was acknowledged",
+    progress(format!(
+        " send      planner sent {} documents; each was fsynced before it was acknowledged",
         sent["count"]
     ));
     let died = first.until("died")?;
-    tell(format!(
-        " death     ada died in the middle of document {}, without a word to anybody",
+    progress(format!(
+        " crash     ada crashed while it processed document {}, without ack or nack",
         died["document"]
     ));
     let back = first.until("back")?;
-    tell(format!(
-        " return    ada was started again and got document {} back at once: attempt {}",
+    progress(format!(
+        " return    ada was restarted and document {} was redelivered immediately: attempt {}",
         back["document"], back["attempt"]
     ));
     let done = first.until_done(args.documents / 2)?;
     first.kill()?;
-    tell(format!(" kill -9   the hub was killed after {done} of {} results", args.documents));
+    progress(format!(" kill -9   the hub was killed after {done} of {} results", args.documents));
 
-    let mut second = Story::start(&data, args.documents)?;
+    let mut second = HubProcess::start(&data, args.documents)?;
     let ready = second.ready.clone();
-    tell(format!(
-        " restart   ready again in {} ms; {} documents were still open",
+    progress(format!(
+        " restart   the hub was ready in {} ms; {} documents were still open",
         ready["ms"], ready["open"]
     ));
     let again = second.until("sent")?;
-    tell(format!(
-        " repeat    planner did not know what had arrived and sent all {} again: {} new messages",
+    progress(format!(
+        " resend    planner did not know what had arrived and sent all {} again: {} new messages",
         again["count"], again["new"]
     ));
     second.until("finished")?;
@@ -92,8 +92,8 @@ pub(super) async fn run(data: Option<PathBuf>, documents: u32, json: bool) -> an
     conclude(&args, &data, &found)
 }
 
-/// Looks at what is on disk, as anybody could.
-async fn check(data: &Path, ready: &Value) -> anyhow::Result<Found> {
+/// Reads the results from disk and verifies the log.
+async fn check(data: &Path, ready: &Value) -> anyhow::Result<Results> {
     let hub = Hub::open(data).await?;
     let (mut results, mut twice, mut words, mut after) = (0, 0, 0, None::<String>);
     loop {
@@ -112,7 +112,7 @@ async fn check(data: &Path, ready: &Value) -> anyhow::Result<Found> {
         bail!("the log does not verify: {} at record {} of space {}", bad.damage, bad.seq, bad.space);
     }
     let space = report.spaces.first().context("the demo has a space")?;
-    Ok(Found {
+    Ok(Results {
         ready_ms: ready["ms"].as_u64().unwrap_or(0),
         left: ready["open"].as_u64().unwrap_or(0),
         results,
@@ -123,7 +123,7 @@ async fn check(data: &Path, ready: &Value) -> anyhow::Result<Found> {
     })
 }
 
-fn conclude(args: &Asked, data: &Path, found: &Found) -> anyhow::Result<()> {
+fn conclude(args: &Options, data: &Path, found: &Results) -> anyhow::Result<()> {
     let expected: u64 = (1..=args.documents).map(|number| documents::count(&documents::text(number))).sum();
     let good = found.results == args.documents as usize && found.twice == 0 && found.words == expected;
     if args.json {
@@ -147,30 +147,30 @@ fn conclude(args: &Asked, data: &Path, found: &Found) -> anyhow::Result<()> {
             " finish    {} of {} results, {} done twice",
             found.results, args.documents, found.twice
         ));
-        say(format!(" sum       {} words; counted apart from it all: {expected}", found.words));
-        say(format!(" verify    ✓ {} records, the chain is whole, head {}", found.records, found.head));
+        say(format!(" sum       {} words; expected: {expected}", found.words));
+        say(format!(" verify    ✓ {} records, hash chain intact, head {}", found.records, found.head));
         say("");
         if args.data.is_some() {
             say(format!(" next      quorate verify --data {}", data.display()));
             say(format!("           quorate audit export --data {}", data.display()));
         } else {
-            say(" next      quorate demo killed --data my-demo   keeps the data, to look at it");
+            say(" next      quorate demo killed --data my-demo   keep the data for inspection");
         }
-        say("           quorate bench --quick         what this machine can do");
+        say("           quorate bench --quick         benchmark this machine");
     }
-    ensure!(good, "the demo did not end as it should");
+    ensure!(good, "the demo did not produce the expected results");
     Ok(())
 }
 
-/// A hub in a process of its own, and what it tells.
-struct Story {
+/// A hub in a child process, which reports events as JSON lines.
+struct HubProcess {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
     ready: Value,
     done: u32,
 }
 
-impl Story {
+impl HubProcess {
     fn start(data: &Path, documents: u32) -> anyhow::Result<Self> {
         let mut child = Command::new(std::env::current_exe()?)
             .arg("demo-hub")
@@ -179,13 +179,13 @@ impl Story {
             .stdout(Stdio::piped())
             .spawn()
             .context("failed to start a hub")?;
-        let lines = BufReader::new(child.stdout.take().context("the hub has an output")?).lines();
-        let mut story = Self { child, lines, ready: Value::Null, done: 0 };
-        story.ready = story.until("ready")?;
-        Ok(story)
+        let lines = BufReader::new(child.stdout.take().context("the hub has a stdout")?).lines();
+        let mut hub = Self { child, lines, ready: Value::Null, done: 0 };
+        hub.ready = hub.until("ready")?;
+        Ok(hub)
     }
 
-    /// Reads on until something happens.
+    /// Reads events until this one.
     fn until(&mut self, event: &str) -> anyhow::Result<Value> {
         let clock = SystemClock::new();
         for line in self.lines.by_ref() {
@@ -194,9 +194,9 @@ impl Story {
             if found["event"] == event {
                 return Ok(found);
             }
-            ensure!(clock.now().mono.0 < 60_000, "the hub works, but {event:?} did not happen within 60 s");
+            ensure!(clock.now().mono.0 < 60_000, "the hub is running, but there was no event {event:?} within 60 s");
         }
-        bail!("the hub ended before {event:?} happened")
+        bail!("the hub exited before the event {event:?}")
     }
 
     fn until_done(&mut self, count: u32) -> anyhow::Result<u32> {
@@ -206,7 +206,7 @@ impl Story {
         Ok(self.done)
     }
 
-    /// SIGKILL: no time to write anything down.
+    /// Sends SIGKILL, so that the hub cannot clean up.
     fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -215,7 +215,7 @@ impl Story {
 
     fn end(mut self) -> anyhow::Result<()> {
         let status = self.child.wait()?;
-        ensure!(status.success(), "the hub ended with {status}");
+        ensure!(status.success(), "the hub exited with {status}");
         Ok(())
     }
 }

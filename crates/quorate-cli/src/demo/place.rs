@@ -1,4 +1,4 @@
-//! Where a demo is kept: a directory that says of itself that it is a demo's, so that nothing else is ever cleared away.
+//! Data directory of a demo. A marker file identifies it, so that no other directory is ever deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,44 +9,44 @@ use super::contract::Which;
 use crate::exit::{CONFLICT, Ended, NOT_FOUND};
 use crate::hub;
 
-/// Where, if nothing is said.
-const USUAL: &str = "quorate-demo";
-/// What makes a directory a demo's.
-const MARK: &str = "demo.json";
+/// Default directory.
+const DEFAULT_DIRECTORY: &str = "quorate-demo";
+/// Name of the marker file.
+const MARKER: &str = "demo.json";
 
-/// A directory for a new demo, that is not there yet.
+/// Returns the directory for a new demo, after deleting a previous demo in the default directory.
 pub(super) fn fresh(given: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let data = given.unwrap_or(Path::new(USUAL)).to_owned();
+    let data = given.unwrap_or(Path::new(DEFAULT_DIRECTORY)).to_owned();
     if data.exists() {
-        let is_ours = given.is_none() && data.join(MARK).is_file();
+        let is_ours = given.is_none() && data.join(MARKER).is_file();
         if !is_ours {
-            let message = format!("{} is there already", data.display());
-            return Err(Ended::new(CONFLICT, message, "give a new directory: quorate demo --data DIR").into());
+            let message = format!("{} already exists", data.display());
+            return Err(Ended::new(CONFLICT, message, "choose a new directory: quorate demo --data DIR").into());
         }
         if hub::runs(&data).is_some() {
-            let message = format!("a demo runs in {}", data.display());
+            let message = format!("a demo is running in {}", data.display());
             return Err(
-                Ended::new(CONFLICT, message, "end it there first, or give another: --data DIR").into()
+                Ended::new(CONFLICT, message, "stop it first, or choose another directory: --data DIR").into()
             );
         }
-        fs::remove_dir_all(&data).with_context(|| format!("failed to clear {}", data.display()))?;
+        fs::remove_dir_all(&data).with_context(|| format!("failed to delete {}", data.display()))?;
     }
     Ok(data)
 }
 
-/// Says of a directory that it is a demo's, of this contract.
+/// Writes the marker file with the contract of the demo.
 pub(super) fn mark(data: &Path, which: Which) -> anyhow::Result<()> {
-    let path = data.join(MARK);
+    let path = data.join(MARKER);
     fs::write(&path, serde_json::to_vec(&which)?)
         .with_context(|| format!("failed to write {}", path.display()))
 }
 
-/// The directory of a demo that was begun, and its contract.
+/// Returns the directory of an existing demo, and its contract.
 pub(super) fn begun(given: Option<&Path>) -> anyhow::Result<(PathBuf, Which)> {
-    let data = given.unwrap_or(Path::new(USUAL)).to_owned();
-    let mark = fs::read(data.join(MARK)).map_err(|_| {
+    let data = given.unwrap_or(Path::new(DEFAULT_DIRECTORY)).to_owned();
+    let mark = fs::read(data.join(MARKER)).map_err(|_| {
         let message = format!("there is no demo in {}", data.display());
-        Ended::new(NOT_FOUND, message, "begin one: quorate demo")
+        Ended::new(NOT_FOUND, message, "start one: quorate demo")
     })?;
     Ok((data, serde_json::from_slice(&mark)?))
 }

@@ -1,4 +1,4 @@
-//! The contract review: a hub that listens, agents that reach it over the network as any agent would, a person who decides.
+//! The contract review: starts a hub, connects the agents over the network, and asks a person for approval.
 
 use std::fs;
 use std::path::Path;
@@ -18,11 +18,11 @@ use crate::run::{self, Approve, Pending, Settled, plain_line};
 use crate::serve::Served;
 use crate::text::{self, say};
 
-/// The procedure and its approval have ids of their own: whoever begins again goes on.
+/// Fixed id of the procedure and its approval, so that a repeated run resumes them.
 const ID: &str = "contract-review";
 
-/// What the demo came to.
-struct Ran {
+/// Result of the demo.
+struct DemoResult {
     id: String,
     outcome: Outcome,
     approval: Option<Settled>,
@@ -40,8 +40,8 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<()> {
         (place::fresh(args.data.as_deref())?, which)
     };
     let format = if args.json { Format::Json } else { Format::Text };
-    let usual = if args.headless { Approve::Later } else { Approve::usual(format) };
-    let approve = args.approve.unwrap_or(usual);
+    let default = if args.headless { Approve::Later } else { Approve::usual(format) };
+    let approve = args.approve.unwrap_or(default);
     let served = Served::for_a_while(&data).await?;
     place::mark(&data, which)?;
     let ran = in_hub(&served, &data, which, format, approve).await;
@@ -56,13 +56,13 @@ async fn in_hub(
     which: Which,
     format: Format,
     approve: Approve,
-) -> anyhow::Result<Ran> {
+) -> anyhow::Result<DemoResult> {
     let (contract, known) = which.read()?;
     let mut playbook = review(contract)?;
     let asked = playbook.approval.take();
     run::begin("demo contract-review", &playbook.spec, &playbook.agents);
     say(format!("contract   {}", which.words()));
-    say(format!("hub        {}   kept in {}\n", served.url(), data.display()));
+    say(format!("hub        {}   data in {}\n", served.url(), data.display()));
     let token = fs::read_to_string(data.join(ADMIN_TOKEN))?;
     let hub = quorate_client::connect(served.url(), token.trim()).await?;
     let draft = ProcedureDraft::deliberation(&playbook.spec).id(ID);
@@ -80,22 +80,22 @@ async fn in_hub(
         None => None,
     };
     hub.close().await;
-    Ok(Ran { id, outcome, approval, known })
+    Ok(DemoResult { id, outcome, approval, known })
 }
 
 async fn settle(pending: Pending, hub: &Hub, data: &Path, approve: Approve) -> anyhow::Result<Settled> {
     if matches!(approve, Approve::Ask | Approve::Wait) {
-        say(" ^C stops and keeps everything: `quorate demo --resume` goes on from there\n");
+        say(" ^C stops the demo; `quorate demo --resume` resumes it\n");
     }
     let flags = format!(" --data {}", data.display());
     let settled = pending.settle(hub, approve, Some(&flags)).await?;
-    // Its hub goes with it; going on brings both back.
-    settled.tell(&format!("quorate demo --resume --approve ask{flags}   (auto: unseen)"));
+    // The hub stops with the demo, so only resuming the demo can decide.
+    settled.tell(&format!("quorate demo --resume --approve ask{flags}   (auto: without review)"));
     Ok(settled)
 }
 
-/// Looks at what is on disk, as anybody could, and says whether all went as it should.
-fn conclude(ran: &Ran, data: &Path, which: Which, format: Format) -> anyhow::Result<()> {
+/// Verifies the data on disk, prints the results, and fails if they are not as expected.
+fn conclude(ran: &DemoResult, data: &Path, which: Which, format: Format) -> anyhow::Result<()> {
     let report = quorate_sqlite::verify(data, None)?;
     let space = report.spaces.first();
     let records = space.map_or(0, |space| space.records);
@@ -109,10 +109,10 @@ fn conclude(ran: &Ran, data: &Path, which: Which, format: Format) -> anyhow::Res
     let missing = ran.outcome.gathered.missing.iter().map(|one| format!("{} is missing", one.agent));
     wrong.extend(missing);
     if which == Which::Bundled && together != right {
-        wrong.push(format!("the review says {together:?}, and {right:?} is right"));
+        wrong.push(format!("the review recommends {together:?}, but {right:?} is right"));
     }
     if let Some(approval) = &ran.approval {
-        wrong.extend(letter_is_wrong(approval));
+        wrong.extend(letter_mismatch(approval));
     }
     if format == Format::Json {
         let mut document = report::document(&ran.outcome, &ran.id, ran.approval.as_ref())?;
@@ -125,23 +125,23 @@ fn conclude(ran: &Ran, data: &Path, which: Which, format: Format) -> anyhow::Res
         document["wrong"] = json!(wrong);
         text::print(text::clean_json(&document.to_string()));
     } else {
-        say(plain_line("audit", "✓", &format!("{records} records, the chain is whole, head {head}")));
-        last_words(ran, together, right, data, which)?;
+        say(plain_line("audit", "✓", &format!("{records} records, hash chain intact, head {head}")));
+        print_summary(ran, together, right, data, which)?;
     }
     if wrong.is_empty() {
         return run::decided(&ran.outcome);
     }
-    let message = format!("the demo did not end as it should: {}", wrong.join("; "));
+    let message = format!("the demo did not produce the expected results: {}", wrong.join("; "));
     Err(Ended::new(
         FAILED,
         message,
-        format!("what happened is on record: quorate tail --data {}", data.display()),
+        format!("inspect the log: quorate audit log --data {}", data.display()),
     )
     .into())
 }
 
-/// What each agent recommended before it had heard the others.
-fn alone(ran: &Ran) -> Value {
+/// Returns the recommendation of each agent before the discussion.
+fn alone(ran: &DemoResult) -> Value {
     let findings = &ran.outcome.gathered.findings;
     findings
         .iter()
@@ -150,8 +150,8 @@ fn alone(ran: &Ran) -> Value {
         .into()
 }
 
-/// The bytes on disk are those that were approved, or nothing was.
-fn letter_is_wrong(approval: &Settled) -> Option<String> {
+/// Checks that the letter on disk has exactly the bytes that were approved.
+fn letter_mismatch(approval: &Settled) -> Option<String> {
     let file = approval.file.as_ref()?;
     let letter = match fs::read_to_string(file) {
         Ok(letter) => letter,
@@ -161,34 +161,34 @@ fn letter_is_wrong(approval: &Settled) -> Option<String> {
     let bytes = action_document(&approval.action, payload.to_string().as_bytes()).ok()?;
     let approved = approval.approved_digest.as_ref().unwrap_or(&approval.digest);
     let same = ActionDigest::of(&bytes).to_string() == *approved;
-    (!same).then(|| "the letter on disk is not the one that was approved".to_owned())
+    (!same).then(|| "the letter on disk differs from the approved one".to_owned())
 }
 
-fn last_words(ran: &Ran, together: &str, right: &str, data: &Path, which: Which) -> anyhow::Result<()> {
-    let mark = |said: &str| if said == right { "✓" } else { "✗" };
+fn print_summary(ran: &DemoResult, together: &str, right: &str, data: &Path, which: Which) -> anyhow::Result<()> {
+    let mark = |recommendation: &str| if recommendation == right { "✓" } else { "✗" };
     say("");
     say(format!(
-        " known       {right}, risk {}: the contract was made with its problems",
+        " known       {right}, risk {}: the answer that the contract was written for",
         ran.known.risk_score
     ));
     let mut before: Vec<String> = Vec::new();
     for (agent, finding) in &ran.outcome.gathered.findings {
         before.push(format!("{agent} {}", mark(finding.recommendation.as_deref().unwrap_or_default())));
     }
-    for (place, line) in text::wrap(&before.join("  "), 66).into_iter().enumerate() {
-        say(format!(" {:<11} {}", if place == 0 { "alone" } else { "" }, text::clean_line(&line)));
+    for (index, line) in text::wrap(&before.join("  "), 66).into_iter().enumerate() {
+        say(format!(" {:<11} {}", if index == 0 { "alone" } else { "" }, text::clean_line(&line)));
     }
     say(format!(" together    {} {}", mark(together), text::clean_line(together)));
     let digest = report::digest(&ran.outcome)?;
-    say(format!(" digest      {}   the same contract gives the same", &digest[..16]));
+    say(format!(" digest      {}   reproducible: the same contract gives the same digest", &digest[..16]));
     let again = if which == Which::Bundled {
-        "quorate demo --seed 7              another contract"
+        "quorate demo --seed 7              review another contract"
     } else {
-        "quorate demo --seeds 1..200         how often they are right"
+        "quorate demo --seeds 1..200         measure how often they are right"
     };
     say(format!("\n next  {again}"));
     say(format!("       quorate deliberation show {} --data {}", ran.id, data.display()));
-    say("       quorate run FILE                   your own agents: docs/guides/your-first-playbook.md");
-    say("       quorate demo killed                the hub is killed with -9, and nothing is lost");
+    say("       quorate run FILE                   use your own agents: docs/guides/your-first-playbook.md");
+    say("       quorate demo killed                kill the hub with -9 without losing work");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What is sent: fields in JSON, in which the content that somebody gave stays as it was given.
+//! Request bodies: JSON fields, in which content given by the user stays byte for byte.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::exit::{Ended, USAGE};
 
-/// An object in JSON, field by field.
+/// Builder of a JSON object.
 #[derive(Default)]
 pub(crate) struct Fields(Vec<(&'static str, Box<RawValue>)>);
 
@@ -19,13 +19,13 @@ impl Fields {
     /// Adds a field.
     ///
     /// # Errors
-    /// For what cannot be JSON.
+    /// If the value cannot be serialized.
     pub(crate) fn set(mut self, name: &'static str, value: impl Serialize) -> anyhow::Result<Self> {
         self.0.push((name, to_raw_value(&value)?));
         Ok(self)
     }
 
-    /// Adds a field if there is something to say.
+    /// Adds a field if it has a value.
     ///
     /// # Errors
     /// As [`Fields::set`].
@@ -36,7 +36,7 @@ impl Fields {
         }
     }
 
-    /// Adds a list if it holds anything.
+    /// Adds a list unless it is empty.
     ///
     /// # Errors
     /// As [`Fields::set`].
@@ -51,36 +51,36 @@ impl Fields {
     }
 }
 
-/// Content, in one of three ways.
+/// Flags for content: text, JSON, or a file.
 #[derive(Args, Clone, Debug)]
 #[group(multiple = false)]
 pub(crate) struct Content {
-    /// The content as text; - is the standard input.
+    /// Content as text; - reads stdin.
     #[arg(value_name = "TEXT")]
     text: Option<String>,
-    /// The content as JSON; it goes on byte for byte.
+    /// Content as JSON; sent byte for byte.
     #[arg(long, value_name = "JSON")]
     value: Option<String>,
-    /// A file with the content as JSON; - is the standard input.
+    /// File with the content as JSON; - reads stdin.
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
 impl Content {
-    /// Content that can only be JSON.
+    /// Creates content from JSON.
     pub(crate) fn json(value: Option<String>) -> Self {
         Self { text: None, value, file: None }
     }
 
-    /// The content, if any was given.
+    /// Returns the content, if any was given.
     ///
     /// # Errors
-    /// For what is no JSON, and for a file that cannot be read.
+    /// If it is not valid JSON, or if the file cannot be read.
     pub(crate) fn read(self) -> anyhow::Result<Option<Box<RawValue>>> {
         match (self.text, self.value, self.file) {
             (Some(text), _, _) if text == "-" => {
                 let text = read_file(Path::new("-"))?;
-                // `echo` ends its line; that end is not what was said.
+                // The final newline of `echo` is not part of the content.
                 Ok(Some(to_raw_value(text.strip_suffix('\n').unwrap_or(&text))?))
             }
             (Some(text), _, _) => Ok(Some(to_raw_value(&text)?)),
@@ -90,24 +90,24 @@ impl Content {
         }
     }
 
-    /// The content.
+    /// Returns the content.
     ///
     /// # Errors
-    /// As [`Content::read`], and when there is none.
+    /// As [`Content::read`], and if none was given.
     pub(crate) fn needed(self) -> anyhow::Result<Box<RawValue>> {
         self.read()?.ok_or_else(|| {
             let hint =
-                "give it as TEXT (- is the standard input), as --value JSON, or as --file FILE (JSON, too)";
-            Ended::new(USAGE, "there is no content", hint).into()
+                "pass TEXT (- reads stdin), --value JSON, or --file FILE with JSON";
+            Ended::new(USAGE, "missing content", hint).into()
         })
     }
 }
 
-/// A file; `-` is the standard input.
+/// Reads a file; `-` is stdin.
 pub(crate) fn read_file(file: &Path) -> anyhow::Result<String> {
     if file.as_os_str() == "-" {
         let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("failed to read the standard input")?;
+        std::io::stdin().read_to_string(&mut text).context("failed to read stdin")?;
         return Ok(text);
     }
     std::fs::read_to_string(file).with_context(|| format!("failed to read {}", file.display()))
@@ -115,7 +115,7 @@ pub(crate) fn read_file(file: &Path) -> anyhow::Result<String> {
 
 fn parse(json: String, from: &str) -> anyhow::Result<Box<RawValue>> {
     RawValue::from_string(json.trim().to_owned()).map_err(|error| {
-        let hint = "text goes without --value; JSON texts have quotes of their own: '\"like this\"'";
-        Ended::new(USAGE, format!("{from} is no JSON: {}", misread(&error.to_string())), hint).into()
+        let hint = "pass plain text without --value; a JSON string needs its own quotes: '\"like this\"'";
+        Ended::new(USAGE, format!("{from} is not valid JSON: {}", misread(&error.to_string())), hint).into()
     })
 }

@@ -1,4 +1,4 @@
-//! Ids as people type them: whole, as a beginning that only one has, or `@last` for the newest.
+//! Resolves ids given on the command line: a complete id, a unique prefix, or `@last` for the newest.
 
 use quorate_client::Error;
 use quorate_core::{Code, Refused};
@@ -10,14 +10,14 @@ use crate::exit::{Ended, NOT_FOUND, USAGE};
 use crate::shape::{Listed, field};
 use crate::text;
 
-/// How many are looked through for a beginning.
+/// Maximum number of pages to search for a prefix.
 const PAGES_MAX: usize = 20;
-/// How many at a time.
+/// Items per page.
 const PAGE: &str = "1000";
-/// How many an error names.
+/// Maximum number of ids in an error.
 const NAMED_MAX: usize = 5;
 
-/// What an id is of.
+/// Kinds of resources that have ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Noun {
     Message,
@@ -28,12 +28,12 @@ pub(crate) enum Noun {
     Approval,
     Deliberation,
     Flag,
-    /// Known by its messages.
+    /// Has no list; found by its messages.
     Trace,
 }
 
 impl Noun {
-    /// The command that is about it.
+    /// Returns the name of the command for this resource.
     fn command(self) -> &'static str {
         match self {
             Self::Message => "msg",
@@ -48,7 +48,7 @@ impl Noun {
         }
     }
 
-    /// The word, where they are listed, and the name of the list.
+    /// Returns the resource name, the path of its list, and the field of the list in the response.
     fn about(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Message => ("message", "/v1/messages", "messages"),
@@ -65,15 +65,15 @@ impl Noun {
 }
 
 impl Hub {
-    /// The id that is meant.
+    /// Resolves an id, a unique prefix, or `@last`.
     ///
     /// # Errors
-    /// When none begins like that, or more than one.
+    /// If no id matches, or more than one.
     pub(crate) async fn id(&self, noun: Noun, typed: &str) -> anyhow::Result<String> {
         if typed == "@last" {
             let (all, _) = self.all(noun).await?;
             let newest = match noun {
-                // The one that was heard last.
+                // The agent with the most recent activity.
                 Noun::Agent => all.iter().max_by_key(|item| field(item, "heardAt")),
                 // Flags are listed oldest first, everything else newest first.
                 Noun::Flag => all.last(),
@@ -81,23 +81,23 @@ impl Hub {
             };
             return Ok(field(newest.ok_or_else(|| none_yet(noun))?, "id"));
         }
-        if self.is_whole(noun, typed).await {
+        if self.is_complete_id(noun, typed).await {
             return Ok(typed.to_owned());
         }
-        // If they cannot be listed, the call itself says why.
+        // If listing fails, the command's own request reports the error.
         let (all, whole) = self.all(noun).await.unwrap_or_default();
         let ids: Vec<String> = all.iter().map(|item| field(item, "id")).collect();
         meant(noun, typed, &ids, whole)
     }
 
-    /// Whether the hub knows it as it was typed. Any error will show again.
-    async fn is_whole(&self, noun: Noun, typed: &str) -> bool {
+    /// Whether this is a complete id that the hub knows. An error here recurs in the command's own request.
+    async fn is_complete_id(&self, noun: Noun, typed: &str) -> bool {
         let (_, path, _) = noun.about();
-        // Tokens are listed only.
+        // Tokens can only be listed.
         noun != Noun::Token && self.get(&format!("{path}/{}", segment(typed)), &[]).await.is_ok()
     }
 
-    /// All of a noun, as far as one looks, and whether that is all.
+    /// Lists a resource up to the page limit. Returns the items and whether the list is complete.
     async fn all(&self, noun: Noun) -> anyhow::Result<(Vec<Value>, bool)> {
         let (_, path, name) = noun.about();
         let (mut found, mut cursor) = (Vec::new(), None);
@@ -115,48 +115,51 @@ impl Hub {
     }
 }
 
-/// Nothing of the kind is there.
+/// Returns the error for `@last` of an empty list.
 pub(crate) fn none_yet(noun: Noun) -> Ended {
     let (word, ..) = noun.about();
     Ended::new(NOT_FOUND, format!("there is no {word} yet"), format!("quorate {} --help", noun.command()))
 }
 
-/// Which of the ids is meant by what was typed; `whole`: there are no others.
+/// Resolves an id or a unique prefix among these ids; `whole` is true if the list is complete.
 ///
 /// # Errors
-/// When none begins like that, or more than one.
+/// If no id matches, or more than one.
 pub(crate) fn meant(noun: Noun, typed: &str, ids: &[String], whole: bool) -> anyhow::Result<String> {
     let (word, ..) = noun.about();
     if ids.iter().any(|id| id == typed) {
         return Ok(typed.to_owned());
     }
-    let mut begin: Vec<&String> = ids.iter().filter(|id| begins(id, typed)).collect();
-    begin.sort_unstable();
-    match begin.as_slice() {
+    let mut matches: Vec<&String> = ids.iter().filter(|id| has_prefix(id, typed)).collect();
+    matches.sort_unstable();
+    match matches.as_slice() {
         [one] => Ok((*one).clone()),
         [] if whole => {
-            // To revoke a token by a slip, perhaps one's own, is worse than to type again.
+            // Tokens get no suggestion: revoking the wrong one is worse than typing the id again.
             let near = Some(ids).filter(|_| noun != Noun::Token);
             let near = near.and_then(|ids| nearest(typed, ids.iter().map(String::as_str)));
-            let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
-            let hint = format!("{near}`quorate {} list` shows what there is", noun.command());
+            let command = noun.command();
+            let hint = match near {
+                Some(near) => format!("did you mean {near}? Run `quorate {command} list` to list them"),
+                None => format!("run `quorate {command} list` to list them"),
+            };
             let detail = format!("there is no {word} {typed}");
             Err(Error::from(Refused::new(Code::NotFound, detail).hint(hint)).into())
         }
-        // The hub knows better: it may be an older one.
+        // The list is incomplete: the hub may know an older id.
         [] => Ok(typed.to_owned()),
         several => {
             let named: Vec<&str> = several.iter().take(NAMED_MAX).map(|id| id.as_str()).collect();
             let more = if several.len() > NAMED_MAX { " …" } else { "" };
             let typed = text::clean_line(typed);
-            let message = format!("{} {word}s begin with {typed:?}", several.len());
-            Err(Ended::new(USAGE, message, format!("say which: {}{more}", named.join(" "))).into())
+            let message = format!("ambiguous id: {} {word}s begin with {typed:?}", several.len());
+            Err(Ended::new(USAGE, message, format!("use a longer prefix of one of: {}{more}", named.join(" "))).into())
         }
     }
 }
 
-/// With or without what all ids of a kind begin with: `msg_1-7` and `1-7`.
-fn begins(id: &str, typed: &str) -> bool {
+/// Whether an id has this prefix; the type prefix may be omitted, as in `1-7` for `msg_1-7`.
+fn has_prefix(id: &str, typed: &str) -> bool {
     !typed.is_empty()
         && (id.starts_with(typed) || id.split_once('_').is_some_and(|(_, rest)| rest.starts_with(typed)))
 }

@@ -1,14 +1,14 @@
-//! Where the hub is, whose token goes there, and that no token goes where its owner did not choose.
+//! Selects the hub and the token for a command, and ensures that a token is sent only where its owner chose to send it.
 //!
-//! A `quorate.yaml` may have come with a project from somebody else, and so may a directory with a `ready.json` in it. Whoever
-//! wrote them must not get a token by them. So a token goes
-//! - where the caller says (a flag, a variable, the user's file),
-//! - to the hub that runs on the data directory: its process holds the directory, and the directory is the caller's or
-//!   was named by the caller,
-//! - if nobody says anything, to the usual address on this machine,
+//! A project's `quorate.yaml`, or a directory with a `ready.json`, may have been written by a third party, who must not be able
+//! to obtain a token with it. A token is therefore sent only to
+//! - the URL that the user sets (flag, variable, or the user's file),
+//! - the hub running on the data directory: its process holds the lock of the directory, and the directory belongs to the user
+//!   or was named by the user,
+//! - the default URL on this machine, if nothing is configured,
 //!
-//! and never to an address that only a project names. The admin's token of a data directory goes to the hub that runs there,
-//! or to an address on this machine if the caller named both. `docs/guides/command-line.md` says it to users.
+//! and never to a URL that only a project sets. The admin token of a data directory is sent to the hub running there, or to a
+//! loopback address if the user set both. `docs/guides/command-line.md` documents this for users.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -24,36 +24,36 @@ use super::{ADMIN_TOKEN, READY};
 use crate::config::{Key, Origin, Said, Settings};
 use crate::exit::{Ended, NOT_YOURS, USAGE, refused};
 
-/// How long somebody may take to say that he is there, before there is talk of tokens.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+/// Timeout of the connection attempt that distinguishes a missing hub from a missing token.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Who says where the hub is.
-enum By {
+/// Source of the hub's URL.
+enum UrlSource {
     /// A flag, a variable or the user's file.
     Caller,
-    /// The file of a project, and nobody else.
+    /// Only the project's file.
     Project(Origin),
-    /// The hub that runs on the data directory.
+    /// The hub running on the data directory.
     Hub,
-    /// Nobody.
+    /// The default URL.
     Default,
 }
 
-/// Where the hub is, and who says so.
+/// The URL of the hub and its source.
 pub(crate) struct Place {
     pub(crate) url: String,
-    by: By,
+    source: UrlSource,
     data: PathBuf,
-    /// Whether the caller named the data directory.
+    /// Whether the user set the data directory, rather than a project.
     data_is_callers: bool,
 }
 
 impl Place {
-    /// Whatever was said on the higher level counts: an address, or a data directory in which a hub runs.
+    /// Determines the hub: the URL, or the hub running on the data directory, whichever is set on the higher level.
     pub(crate) fn find(settings: &Settings, flag: Option<&Path>) -> anyhow::Result<Self> {
         let data = flag.map_or_else(|| settings.data(), Path::to_owned);
-        let data_is_callers = settings.get(Key::Data).is_some_and(|said| !said.origin.is_project());
-        let place = |url: String, by| Self { url, by, data: data.clone(), data_is_callers };
+        let data_is_callers = settings.get(Key::Data).is_some_and(|setting| !setting.origin.is_project());
+        let target = |url: String, source| Self { url, source, data: data.clone(), data_is_callers };
         let trusted = || -> anyhow::Result<Option<String>> {
             let found = runs(&data);
             if found.is_some() && !data_is_callers {
@@ -61,121 +61,124 @@ impl Place {
             }
             Ok(found)
         };
-        if let Some((Key::Url, said)) = settings.first_of([Key::Url, Key::Data]) {
-            // The same address, and it needs no word of anybody.
+        if let Some((Key::Url, url)) = settings.first_of([Key::Url, Key::Data]) {
+            // The URL is the one of the hub running on the data directory, which is trusted without further settings.
             let is_of_hub =
-                Ready::read(&data).is_some_and(|ready| ready.url == said.value) && trusted()?.is_some();
-            return Ok(place(said.value.clone(), if is_of_hub { By::Hub } else { by(settings, said) }));
+                Ready::read(&data).is_some_and(|ready| ready.url == url.value) && trusted()?.is_some();
+            let source = if is_of_hub { UrlSource::Hub } else { url_source(settings, url) };
+            return Ok(target(url.value.clone(), source));
         }
         match (trusted()?, flag, settings.get(Key::Url)) {
-            (Some(url), _, _) => Ok(place(url, By::Hub)),
-            (None, Some(_), _) => Err(at_rest(&data).into()),
-            (None, None, Some(said)) => Ok(place(said.value.clone(), by(settings, said))),
-            (None, None, None) if data_is_callers => Err(at_rest(&data).into()),
-            (None, None, None) => Ok(place(Key::Url.default_value().to_owned(), By::Default)),
+            (Some(url), _, _) => Ok(target(url, UrlSource::Hub)),
+            (None, Some(_), _) => Err(no_hub_running(&data).into()),
+            (None, None, Some(url)) => Ok(target(url.value.clone(), url_source(settings, url))),
+            (None, None, None) if data_is_callers => Err(no_hub_running(&data).into()),
+            (None, None, None) => Ok(target(Key::Url.default_value().to_owned(), UrlSource::Default)),
         }
     }
 
-    /// The token that goes there, and where it is from: what was said, else the admin's of the hub that runs here.
+    /// Returns the token for the hub and its source: the configured token, or else the admin token of the data directory.
     pub(super) fn token(&self, settings: &Settings) -> anyhow::Result<(Secret, String)> {
-        if let By::Project(origin) = &self.by {
-            let message = format!("no token goes to {}, which only {origin} names", self.url);
+        if let UrlSource::Project(origin) = &self.source {
+            let message = format!("refusing to send a token to {}, which only {origin} sets", self.url);
             let hint = format!(
-                "if it is your hub, name it yourself: --url {}, or QUORATE_URL,\nor `url` in the user's file (quorate config path)",
+                "if you trust this hub, set it with --url {}, QUORATE_URL,\nor `url` in the user's file (see `quorate config path`)",
                 self.url
             );
             return Err(Ended::new(USAGE, message, hint).into());
         }
         let (text, from) = match settings.first_of([Key::Token, Key::TokenFile]) {
-            Some((Key::Token, said)) => (said.value.clone(), said.origin.to_string()),
-            Some((_, said)) => (of_file(said)?, said.value.clone()),
+            Some((Key::Token, token)) => (token.value.clone(), token.origin.to_string()),
+            Some((_, file)) => (read_token_file(file)?, file.value.clone()),
             None => {
                 let file = self.data.join(ADMIN_TOKEN);
-                (self.admins(&file)?, file.display().to_string())
+                (self.admin_token(&file)?, file.display().to_string())
             }
         };
         match text.trim().parse() {
             Ok(secret) => Ok((secret, from)),
             Err(wrong) => {
-                let hint = format!("it was taken from {from}; `quorate token create` makes a new one");
+                let hint = format!("it was read from {from}; create a new one with `quorate token create`");
                 Err(Error::from(Refused::new(Code::Unauthenticated, format!("{wrong}")).hint(hint)).into())
             }
         }
     }
 
-    /// The admin's token of the data directory.
-    fn admins(&self, file: &Path) -> anyhow::Result<String> {
+    /// Reads the admin token of the data directory, if it may be sent to this hub.
+    fn admin_token(&self, file: &Path) -> anyhow::Result<String> {
         let found = std::fs::read_to_string(file);
-        match (&self.by, found) {
-            (By::Hub, Ok(text)) => Ok(text),
-            (By::Caller, Ok(text)) if self.data_is_callers && self.is_loopback() => Ok(text),
+        match (&self.source, found) {
+            (UrlSource::Hub, Ok(text)) => Ok(text),
+            (UrlSource::Caller, Ok(text)) if self.data_is_callers && self.is_loopback() => Ok(text),
             (_, Err(error)) if error.kind() == ErrorKind::PermissionDenied => {
-                Err(not_yours(&self.data).into())
+                Err(permission_denied(&self.data).into())
             }
-            // To speak of tokens helps only where somebody would take one.
-            (By::Default | By::Caller, _) if !self.answers() => Err(self.nothing_there().into()),
-            (_, found) => Err(self.nobody(file, found.is_ok()).into()),
+            // A missing token is worth reporting only if a hub is listening.
+            (UrlSource::Default | UrlSource::Caller, _) if !self.is_listening() => {
+                Err(self.unreachable().into())
+            }
+            (_, found) => Err(self.missing_token(file, found.is_ok()).into()),
         }
     }
 
-    /// Whether anybody listens there.
-    fn answers(&self) -> bool {
+    /// Whether the address accepts connections.
+    fn is_listening(&self) -> bool {
         let authority = self.authority();
         let port = if self.url.starts_with("https:") { 443 } else { 80 };
         let addresses = authority.to_socket_addrs().or_else(|_| (self.host(), port).to_socket_addrs());
         addresses
             .into_iter()
             .flatten()
-            .any(|address| TcpStream::connect_timeout(&address, ANSWERS_WITHIN).is_ok())
+            .any(|address| TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_ok())
     }
 
-    fn nothing_there(&self) -> Error {
-        let detail = format!("no hub answers at {}", self.url);
-        let hint = match &self.by {
-            By::Default => {
-                "quorate serve starts one here; one that is elsewhere is named by --data DIR,\nor by --url URL with --token-file FILE"
+    fn unreachable(&self) -> Error {
+        let detail = format!("no hub is listening at {}", self.url);
+        let hint = match &self.source {
+            UrlSource::Default => {
+                "start one with `quorate serve`, or select another with --data DIR,\nor with --url URL and --token-file FILE"
             }
-            _ => "check the address, or start the hub there: quorate serve",
+            _ => "check the URL, or start the hub there with `quorate serve`",
         };
         Refused::new(Code::Unavailable, detail).hint(hint).into()
     }
 
-    fn nobody(&self, file: &Path, is_there: bool) -> Error {
+    fn missing_token(&self, file: &Path, is_there: bool) -> Error {
         let why = match (is_there, self.is_loopback()) {
             (false, _) => String::new(),
-            (true, false) => ", and the local admin's token does not leave this machine".to_owned(),
-            (true, true) => format!(", and {} is of the hub on its own directory", file.display()),
+            (true, false) => ", and the local admin token is not sent to other machines".to_owned(),
+            (true, true) => format!(", and {} is only for the hub on that directory", file.display()),
         };
-        let detail = format!("there is no token for {}: none was given{why}", self.url);
-        let hint = if matches!(self.by, By::Hub) {
-            "give --token-file FILE or QUORATE_TOKEN; or start the hub again: where its own\nadmin's token is missing, it makes a new one".to_owned()
+        let detail = format!("missing token for {}: none is configured{why}", self.url);
+        let hint = if matches!(self.source, UrlSource::Hub) {
+            "use --token-file FILE or QUORATE_TOKEN, or restart the hub: it creates a new\nadmin token if the file is missing".to_owned()
         } else {
             let file = file.display();
             format!(
-                "run this where the hub's data is ({file} is looked for),\nor give --token-file FILE or QUORATE_TOKEN"
+                "run the command next to the hub's data directory ({file} is tried),\nor use --token-file FILE or QUORATE_TOKEN"
             )
         };
         Refused::new(Code::Unauthenticated, detail).hint(hint).into()
     }
 
-    /// Who signed the hub's certificate. A project says so for this machine only: elsewhere it could let somebody in
-    /// between.
+    /// Returns the CA certificate of the hub. One that only a project sets is used for loopback addresses only, since it could
+    /// enable a man-in-the-middle attack elsewhere.
     pub(super) fn ca_file(&self, settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
-        let Some(said) = settings.get(Key::CaFile) else { return Ok(None) };
-        if said.origin.is_project() && !self.is_loopback() {
-            let message = format!("{} signs for no other machine: only {} names it", said.value, said.origin);
+        let Some(ca_file) = settings.get(Key::CaFile) else { return Ok(None) };
+        if ca_file.origin.is_project() && !self.is_loopback() {
+            let message = format!("refusing ca_file {} for another machine: only {} sets it", ca_file.value, ca_file.origin);
             let hint =
-                format!("if you trust it, name it yourself: --ca-file {}, or QUORATE_CA_FILE", said.value);
+                format!("if you trust it, set it with --ca-file {} or QUORATE_CA_FILE", ca_file.value);
             return Err(Ended::new(USAGE, message, hint).into());
         }
-        Ok(Some(PathBuf::from(&said.value)))
+        Ok(Some(PathBuf::from(&ca_file.value)))
     }
 
-    /// The host and, if it is said, the port.
+    /// Returns the host and the port, if there is one.
     fn authority(&self) -> &str {
         let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
         let rest = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
-        // What stands before an @ is no host.
+        // The part before an `@` is user information.
         rest.rsplit('@').next().unwrap_or_default()
     }
 
@@ -193,80 +196,80 @@ impl Place {
     }
 }
 
-/// A data directory that the caller named and in which no hub runs.
-fn at_rest(data: &Path) -> Error {
-    let (shown, hint) = (data.display(), format!("start one: quorate serve --data {}", data.display()));
+/// Returns the error for a data directory that the user set and on which no hub is running.
+fn no_hub_running(data: &Path) -> Error {
+    let (shown, hint) = (data.display(), format!("start one with `quorate serve --data {}`", data.display()));
     match std::fs::read_dir(data) {
         Err(error) if error.kind() == ErrorKind::NotFound => refused(
             Code::NotFound,
-            format!("there is no directory {shown}"),
+            format!("the directory {shown} does not exist"),
             format!("check the path, or {hint}"),
         ),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => not_yours(data),
-        _ => refused(Code::Unavailable, format!("no hub runs on {shown}"), hint),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => permission_denied(data),
+        _ => refused(Code::Unavailable, format!("no hub is running on {shown}"), hint),
     }
 }
 
-/// A data directory that is closed to whoever runs the command.
-fn not_yours(data: &Path) -> Error {
-    let message = format!("permission denied: the data directory {} is closed to you", data.display());
+/// Returns the error for a data directory that the user may not read.
+fn permission_denied(data: &Path) -> Error {
+    let message = format!("permission denied: you cannot read the data directory {}", data.display());
     refused(Code::Forbidden, message, NOT_YOURS)
 }
 
-fn by(settings: &Settings, said: &Said) -> By {
-    if said.origin.is_project() && !settings.is_callers(&said.value) {
-        By::Project(said.origin.clone())
+fn url_source(settings: &Settings, url: &Said) -> UrlSource {
+    if url.origin.is_project() && !settings.is_callers(&url.value) {
+        UrlSource::Project(url.origin.clone())
     } else {
-        By::Caller
+        UrlSource::Caller
     }
 }
 
-/// What is in a file with a token. One that a project names is in the project, also if links lead to it, and is not
-/// what a hub keeps for its own admin.
-fn of_file(said: &Said) -> anyhow::Result<String> {
-    let path = Path::new(&said.value);
+/// Reads a token file. One that a project sets must be inside the project after resolving symlinks, and must not be the admin
+/// token of a hub.
+fn read_token_file(setting: &Said) -> anyhow::Result<String> {
+    let path = Path::new(&setting.value);
     let text = std::fs::read_to_string(path).map_err(|error| {
-        let message = format!("the token file {} cannot be read: {error}", said.value);
-        Ended::new(USAGE, message, format!("{} names it; check the path", said.origin))
+        let message = format!("cannot read the token file {}: {error}", setting.value);
+        Ended::new(USAGE, message, format!("it is set by {}; check the path", setting.origin))
     })?;
-    if let Origin::File { path: project, project: true, .. } = &said.origin {
+    if let Origin::File { path: project, project: true, .. } = &setting.origin {
         let directory = project.parent().unwrap_or(Path::new(".")).canonicalize()?;
         let real = path.canonicalize()?;
         if !real.starts_with(directory) || real.file_name().is_some_and(|name| name == ADMIN_TOKEN) {
-            let message = format!("{}: token_file: {} is none of the project's own", said.origin, said.value);
-            let hint = "name it in the user's file, by QUORATE_TOKEN_FILE or by --token-file";
+            let message = format!("{}: token_file: {} is not a token file of the project", setting.origin, setting.value);
+            let hint = "set it in the user's file, with QUORATE_TOKEN_FILE, or with --token-file";
             return Err(Ended::new(USAGE, message, hint).into());
         }
     }
     Ok(text)
 }
 
-/// A directory that the caller did not name must at least be the caller's.
+/// Fails if a directory that the user did not set belongs to another user.
 fn refuse_foreign(data: &Path) -> anyhow::Result<()> {
     let owner = std::fs::metadata(data).map(|about| about.uid());
     if owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw()) {
         return Ok(());
     }
-    let message = format!("the data directory {} belongs to somebody else", data.display());
-    let hint = format!("if you trust it, name it yourself: --data {}", data.display());
+    let message = format!("the data directory {} belongs to another user", data.display());
+    let hint = format!("if you trust it, set it with --data {}", data.display());
     Err(Ended::new(USAGE, message, hint).into())
 }
 
-/// Where the hub listens that runs on a data directory. Who was killed left the file behind that says so, and a
-/// project may bring one along: somebody has to answer there, and the process that wrote it has to hold the directory.
+/// Returns the URL of the hub running on a data directory. A killed hub leaves its `ready.json` behind, and a project may
+/// contain a forged one, so the address must accept connections and the process must hold the lock of the directory.
 pub(crate) fn runs(data: &Path) -> Option<String> {
     let Ready { url, pid } = Ready::read(data)?;
     let (_, address) = url.split_once("://")?;
-    let answers = TcpStream::connect(address.parse::<SocketAddr>().ok()?).is_ok();
-    // In this order: whoever looks at the lock of a directory keeps a hub from starting there for that moment.
-    (answers && quorate_sqlite::holder(data) == Some(pid)).then_some(url)
+    let is_listening = TcpStream::connect(address.parse::<SocketAddr>().ok()?).is_ok();
+    // The lock is checked last, because checking it blocks a starting hub for a moment.
+    (is_listening && quorate_sqlite::holder(data) == Some(pid)).then_some(url)
 }
 
-/// What a hub said when it was ready.
+/// Contents of `ready.json`.
 struct Ready {
-    /// Where it listens, on this machine.
+    /// URL on this machine.
     url: String,
-    /// Which process it is.
+    /// Process id of the hub.
     pid: String,
 }
 
@@ -280,7 +283,7 @@ impl Ready {
         let ip = address.ip();
         let host = match (ip.is_loopback(), ip.is_unspecified()) {
             (true, _) => ip,
-            // It listens everywhere, so here as well.
+            // It listens on all interfaces, so also on loopback.
             (_, true) => std::net::Ipv4Addr::LOCALHOST.into(),
             _ => return None,
         };

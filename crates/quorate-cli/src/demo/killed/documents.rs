@@ -1,4 +1,4 @@
-//! The documents of the demo: made from their number, so that anybody can count them again.
+//! Documents of the demo, generated from their number, so that the expected results can be recomputed.
 
 const WORDS: [&str; 16] = [
     "agreement",
@@ -19,7 +19,7 @@ const WORDS: [&str; 16] = [
     "either",
 ];
 
-/// The text of a document.
+/// Returns the text of a document.
 pub(crate) fn text(number: u32) -> String {
     let mut state = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let length = 50 + number % 150;
@@ -30,7 +30,7 @@ pub(crate) fn text(number: u32) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// What the agents do.
+/// Counts the words, which is the work of the agents.
 pub(crate) fn count(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }

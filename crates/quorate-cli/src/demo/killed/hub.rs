@@ -1,4 +1,4 @@
-//! The hub of the demo, in a process of its own so that it can be killed.
+//! The hub of the demo, in a separate process so that it can be killed.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::documents;
 
-/// A hub that tells what happens, one JSON line each.
+/// Arguments of the hidden command `demo-hub`, which reports events as JSON lines.
 #[derive(Args, Debug)]
 pub(crate) struct HubArgs {
     data: PathBuf,
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: HubArgs) -> anyhow::Result<()> {
     let hub = Hub::open(&args.data).await?;
     let counts = hub.counts().await?;
     let open = counts.ready + counts.scheduled + counts.leased;
-    tell(&json!({ "event": "ready", "ms": clock.now().mono.0, "open": open }))?;
+    report(&json!({ "event": "ready", "ms": clock.now().mono.0, "open": open }))?;
     let fresh = hub.agents(AgentFilter::default()).await?.is_empty();
     let planner = hub.agent("planner").join().await?;
     let ada = hub.agent("ada").join().await?;
@@ -34,26 +34,26 @@ pub(crate) async fn run(args: HubArgs) -> anyhow::Result<()> {
     send(&hub, &planner, args.documents).await?;
     let ben = tokio::spawn(work(ben));
     if fresh {
-        die_in_the_middle(ada).await?;
+        crash_while_processing(ada).await?;
         let ada = hub.agent("ada").join().await?;
-        back(&ada).await?;
+        receive_redelivered(&ada).await?;
         work(ada).await?;
     } else {
         work(ada).await?;
     }
     ben.await??;
-    tell(&json!({ "event": "finished" }))?;
+    report(&json!({ "event": "finished" }))?;
     hub.close().await;
     Ok(())
 }
 
-fn tell(event: &Value) -> anyhow::Result<()> {
+fn report(event: &Value) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{event}")?;
     Ok(out.flush()?)
 }
 
-/// Sends every document under an id of its own: sending it again sends nothing.
+/// Sends every document with its own client id, so that resending it has no effect.
 async fn send(hub: &Hub, planner: &Agent, documents: u32) -> anyhow::Result<()> {
     let before = hub.space().map_or(Seq(0), |space| space.published().head.seq);
     let mut new = 0;
@@ -63,45 +63,45 @@ async fn send(hub: &Hub, planner: &Agent, documents: u32) -> anyhow::Result<()> 
         let sent = planner.send(to, "count", document).id(format!("document-{number}")).await?;
         new += u32::from(sent.seq.is_some_and(|seq| seq > before));
     }
-    tell(&json!({ "event": "sent", "count": documents, "new": new }))
+    report(&json!({ "event": "sent", "count": documents, "new": new }))
 }
 
-/// Works until the inbox is empty. Each step is one commit: the result is written and the input is done, or neither.
+/// Processes messages until the inbox is empty. Each step is one commit: it writes the result and acks the input atomically.
 async fn work(agent: Agent) -> anyhow::Result<()> {
     while let Some(received) = agent.receive(Duration::ZERO).await? {
-        one(&agent, &received).await?;
+        process(&agent, &received).await?;
     }
     Ok(())
 }
 
-async fn one(agent: &Agent, received: &Received) -> anyhow::Result<()> {
+async fn process(agent: &Agent, received: &Received) -> anyhow::Result<()> {
     let document: Value = received.payload()?;
     let number = document["number"].as_u64().unwrap_or(0);
     let words = documents::count(document["text"].as_str().unwrap_or_default());
     agent.step(received).put(&format!("words/{number:05}"), "count", words).commit().await?;
-    tell(&json!({ "event": "done", "agent": agent.id(), "document": number, "attempt": received.attempt() }))
+    report(&json!({ "event": "done", "agent": agent.id(), "document": number, "attempt": received.attempt() }))
 }
 
-/// Takes a document and is never heard of again: no ack, no nack, nothing.
-async fn die_in_the_middle(ada: Agent) -> anyhow::Result<()> {
+/// Leases a document and stops without ack or nack.
+async fn crash_while_processing(ada: Agent) -> anyhow::Result<()> {
     for _ in 0..10 {
         if let Some(received) = ada.receive(Duration::ZERO).await? {
-            one(&ada, &received).await?;
+            process(&ada, &received).await?;
         }
     }
     if let Some(received) = ada.receive(Duration::ZERO).await? {
         let document: Value = received.payload()?;
-        tell(&json!({ "event": "died", "document": document["number"] }))?;
+        report(&json!({ "event": "died", "document": document["number"] }))?;
     }
     Ok(())
 }
 
-/// The first thing that the new start gets is what the old one left.
-async fn back(ada: &Agent) -> anyhow::Result<()> {
+/// Receives the document that the crashed agent had leased: registering again releases its leases.
+async fn receive_redelivered(ada: &Agent) -> anyhow::Result<()> {
     if let Some(received) = ada.receive(Duration::ZERO).await? {
         let document: Value = received.payload()?;
-        tell(&json!({ "event": "back", "document": document["number"], "attempt": received.attempt() }))?;
-        one(ada, &received).await?;
+        report(&json!({ "event": "back", "document": document["number"], "attempt": received.attempt() }))?;
+        process(ada, &received).await?;
     }
     Ok(())
 }
