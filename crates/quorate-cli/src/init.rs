@@ -1,4 +1,4 @@
-//! `quorate init`: a file to begin with. Never writes over one.
+//! `quorate init`: creates a commented `quorate.yaml`. Overwrites an existing file only with `--force`.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -10,42 +10,42 @@ use crate::config::PROJECT_FILE;
 use crate::exit::{CONFLICT, Ended};
 use crate::text;
 
-/// What the file says, all of it but comments.
+/// Content of the file.
 const TEMPLATE: &str = "\
-# How commands in this directory and below reach their hub.
-# Flags and QUORATE_* variables count more; ~/.config/quorate/config.yaml counts less.
-# `quorate config explain` says what holds and why. An unknown key is an error.
+# Connection settings for commands in this directory and below.
+# Flags and QUORATE_* variables override this file; it overrides ~/.config/quorate/config.yaml.
+# `quorate config explain` prints each value and its source. Unknown keys are errors.
 
-# Where the hub keeps its data. A hub that runs there is found by itself, and so is
-# its admin's token: `quorate serve` and `quorate status` need nothing else.
+# Data directory of the hub. A hub running there and its admin token are discovered
+# automatically: `quorate serve` and `quorate status` need no other setting.
 data: quorate-data
 
-# A hub elsewhere instead. No token goes to an address that only this file names: everybody
-# names it once, too (--url, QUORATE_URL, or ~/.config/quorate/config.yaml).
+# Or the URL of a remote hub. No token is sent to a URL that only this file sets: each user
+# must set it as well (--url, QUORATE_URL, or ~/.config/quorate/config.yaml).
 #url: https://hub.example:7867
 
-# The file with the token, inside of this directory. Never the token itself; keep it out of git.
+# File with the access token, inside this directory. Keep it out of version control.
 #token_file: .quorate-token
 
-# In which space an admin acts.
+# Space to act in, for admins.
 #space: default
 
-# Other hubs by name: quorate status --profile staging. Those of everybody's own, with their
-# addresses and tokens, are in ~/.config/quorate/config.yaml.
+# Named profiles: quorate status --profile staging. Define personal profiles in
+# ~/.config/quorate/config.yaml.
 #profiles:
 #  staging:
 #    url: https://staging.example:7867
 #    token_file: .quorate-token-staging
 ";
 
-/// Writes a commented quorate.yaml.
+/// Arguments of `quorate init`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate init && quorate serve")]
 pub(crate) struct InitArgs {
-    /// Write over a file that is there.
+    /// Overwrite an existing file.
     #[arg(long)]
     force: bool,
-    /// Only print what would be written.
+    /// Print the file instead of writing it.
     #[arg(long, visible_alias = "stdout")]
     dry_run: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) struct InitArgs {
 pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
     if args.dry_run {
         text::print(TEMPLATE.trim_end());
-        text::say(format!("a dry run: {PROJECT_FILE} was not written"));
+        text::say(format!("dry run: {PROJECT_FILE} was not written"));
         return Ok(());
     }
     let mut options = OpenOptions::new();
@@ -66,8 +66,8 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
     let mut file = match options.open(PROJECT_FILE) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            let message = format!("{PROJECT_FILE} is there already; nothing was changed");
-            let hint = "look at it with `quorate config explain`, or write over it with --force";
+            let message = format!("{PROJECT_FILE} already exists; nothing was changed");
+            let hint = "inspect it with `quorate config explain`, or overwrite it with --force";
             return Err(Ended::new(CONFLICT, message, hint).into());
         }
         Err(error) => return Err(error).context(format!("failed to write {PROJECT_FILE}")),
@@ -86,17 +86,17 @@ mod tests {
     use crate::config::{Settings, Surroundings};
 
     #[test]
-    fn the_file_is_right_also_with_every_comment_turned_into_a_setting() {
-        let place = tempfile::tempdir().expect("a directory");
-        let home = place.path().display().to_string();
+    fn the_template_is_valid_with_and_without_the_commented_keys() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let home = directory.path().display().to_string();
         let around = Surroundings {
             variables: BTreeMap::from([("HOME".to_owned(), home)]),
-            directory: place.path().to_owned(),
+            directory: directory.path().to_owned(),
         };
-        let file = place.path().join("quorate.yaml");
+        let file = directory.path().join("quorate.yaml");
         std::fs::write(&file, TEMPLATE).expect("written");
         assert!(Settings::load(BTreeMap::new(), &around).is_ok());
-        // Prose begins with one blank, a setting with none or more.
+        // Comments begin with one space after the `#`, commented keys with none or more.
         let is_prose = |line: &str| line.starts_with("# ") && !line.starts_with("#  ");
         let settings = TEMPLATE.lines().filter(|line| !is_prose(line));
         let all: Vec<&str> = settings.map(|line| line.strip_prefix('#').unwrap_or(line)).collect();

@@ -1,4 +1,4 @@
-//! `quorate man` and `quorate completions`: made from the commands themselves.
+//! `quorate man` and `quorate completions`, generated from the clap definitions.
 
 use std::path::PathBuf;
 
@@ -9,29 +9,29 @@ use clap_complete::Shell;
 use crate::exit::{Ended, NOT_FOUND};
 use crate::{Cli, text};
 
-/// Prints a manual page, or writes all of them.
+/// Arguments of `quorate man`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate man msg send | man -l -
 
-All of them: quorate man --dir ~/.local/share/man/man1")]
+To write all pages: quorate man --dir ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// The command; without, the page of quorate itself.
+    /// Command to print the page of; by default the top-level page.
     command: Vec<String>,
-    /// Write all pages into this directory.
+    /// Write all pages to this directory.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
-    /// Only say which pages would be written.
+    /// Print the names of the pages without writing them.
     #[arg(long, requires = "dir")]
     dry_run: bool,
 }
 
-/// Prints what a shell needs to complete commands.
+/// Arguments of `quorate completions`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Example: quorate completions bash > ~/.local/share/bash-completion/completions/quorate"
 )]
 pub(crate) struct CompletionsArgs {
-    /// For which shell.
+    /// Shell to generate the script for.
     shell: Shell,
 }
 
@@ -43,14 +43,14 @@ pub(crate) fn completions(args: &CompletionsArgs) {
 
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
     let mut root = Cli::command();
-    // Names each command by its whole path: quorate-msg-send.
+    // Sets the display name of each command to its full path, such as `quorate-msg-send`.
     root.build();
     if let Some(directory) = &args.dir {
         let mut pages = Vec::new();
         collect(&root, &mut pages);
         if !args.dry_run {
             std::fs::create_dir_all(directory)
-                .with_context(|| format!("failed to make {}", directory.display()))?;
+                .with_context(|| format!("failed to create {}", directory.display()))?;
         }
         for command in &pages {
             let name = command.get_display_name().unwrap_or_else(|| command.get_name());
@@ -68,8 +68,8 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
     let mut command = &root;
     for word in &args.command {
         let missing = || {
-            let message = format!("there is no command {}", text::clean_line(&args.command.join(" ")));
-            Ended::new(NOT_FOUND, message, "quorate --help lists them")
+            let message = format!("unknown command {}", text::clean_line(&args.command.join(" ")));
+            Ended::new(NOT_FOUND, message, "run `quorate --help` to list the commands")
         };
         command = command.find_subcommand(word).ok_or_else(missing)?;
     }
@@ -86,6 +86,6 @@ fn collect<'a>(command: &'a Command, pages: &mut Vec<&'a Command>) {
 fn page(command: &Command) -> anyhow::Result<Vec<u8>> {
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page)?;
-    // What stands behind the help begins with an example, everywhere.
+    // The text after the options always begins with an example.
     Ok(String::from_utf8(page)?.replace(".SH EXTRA\n", ".SH EXAMPLES\n").into_bytes())
 }

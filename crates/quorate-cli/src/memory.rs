@@ -1,4 +1,4 @@
-//! `quorate memory`: what agents share; read, write, look back, go back.
+//! `quorate memory`: reads, writes and restores entries of the shared memory.
 
 mod diff;
 
@@ -12,7 +12,7 @@ use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Page, segment};
 use crate::shape::{Column, Facts, Shape, field, payload, plain, print_alone, read, time};
 use crate::text;
 
-/// What agents share.
+/// Arguments of `quorate memory`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate memory get plan")]
 pub(crate) struct MemoryArgs {
@@ -26,30 +26,30 @@ pub(crate) struct MemoryArgs {
 
 #[derive(Subcommand, Debug)]
 enum MemoryVerb {
-    /// Print the content of an entry: now, at a version, or at a time. [ro]
+    /// Print the content of an entry: current, of a version, or as of a time. [ro]
     #[command(after_help = "Example: quorate memory get plan --version 2")]
     Get {
-        /// The key.
+        /// Key of the entry.
         key: String,
-        /// That version of it.
+        /// Version to print.
         #[arg(long, value_name = "N", conflicts_with = "at")]
         version: Option<u64>,
-        /// As it was after this record, or at this time.
+        /// Print the content as of this record or time.
         #[arg(long, value_name = "SEQ|TIME")]
         at: Option<String>,
-        /// Not only the content: who wrote it, when, and what it was built on.
+        /// Also print author, time and dependencies.
         #[arg(long)]
         facts: bool,
     },
     /// List entries. [ro]
     #[command(after_help = "Example: quorate memory list plans/")]
     List {
-        /// Only keys that begin like this.
+        /// Only keys with this prefix.
         prefix: Option<String>,
-        /// Only those of this type.
+        /// Only entries of this type.
         #[arg(long = "type", value_name = "TYPE")]
         entry_type: Option<String>,
-        /// Only those last written by this one, as in agent:bob.
+        /// Only entries last written by this principal, such as agent:bob.
         #[arg(long)]
         author: Option<String>,
         #[command(flatten)]
@@ -58,85 +58,85 @@ enum MemoryVerb {
     /// Write an entry. [rw]
     #[command(after_help = "Example: quorate memory set plan 'ship on Friday' --expect 2
 
-With --expect it is written only if the entry is at that version (0: not there);
-if not, the exit code is 5 and nothing is changed.")]
+With --expect, the write is a compare-and-set: it succeeds only if the entry is at that
+version (0: does not exist). Otherwise nothing is changed and the exit code is 5.")]
     Set {
-        /// The key.
+        /// Key of the entry.
         key: String,
         #[command(flatten)]
         content: Content,
-        /// What kind of thing it is.
+        /// Type of the entry.
         #[arg(long = "type", value_name = "TYPE")]
         entry_type: Option<String>,
-        /// Only if it is at this version; 0 if there is none.
+        /// Write only if the entry is at this version; 0 if it must not exist.
         #[arg(long, value_name = "N")]
         expect: Option<u64>,
-        /// What it builds on: another key; may be given several times.
+        /// Key of an entry that this one depends on; can be repeated.
         #[arg(long, value_name = "KEY")]
         on: Vec<String>,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// End an entry; its history stays. [rw]
+    /// Delete an entry; its history is kept. [rw]
     #[command(after_help = "Example: quorate memory delete plan --expect 3")]
     Delete {
-        /// The key.
+        /// Key of the entry.
         key: String,
-        /// Only if it is at this version.
+        /// Delete only if the entry is at this version.
         #[arg(long, value_name = "N")]
         expect: Option<u64>,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// Print all versions of an entry, the oldest first. [ro]
+    /// List all versions of an entry, oldest first. [ro]
     #[command(after_help = "Example: quorate memory log plan")]
     Log {
-        /// The key.
+        /// Key of the entry.
         key: String,
         #[command(flatten)]
         page: Page,
     },
-    /// Print what changed between two versions of an entry. [ro]
+    /// Print the differences between two versions of an entry. [ro]
     #[command(after_help = "Example: quorate memory diff plan 1 3
 
-Without versions: between the last two.")]
+By default compares the last two versions.")]
     Diff {
-        /// The key.
+        /// Key of the entry.
         key: String,
-        /// From this version.
+        /// Old version; by default the one before the new version.
         from: Option<u64>,
-        /// To this one; the newest if not given.
+        /// New version; by default the newest.
         to: Option<u64>,
     },
-    /// Bring back what was there at a version, at a time or in a snapshot, as a new version. [rw]
+    /// Restore an earlier version, time or snapshot as a new version. [rw]
     #[command(after_help = "Example: quorate memory restore plan --to-version 2")]
     Restore(RestoreArgs),
 }
 
 #[derive(Args, Debug)]
 struct RestoreArgs {
-    /// The key; with --prefix, all keys that begin like this.
+    /// Key of the entry, or with --prefix the prefix of the keys.
     key: String,
-    /// All keys that begin like that.
+    /// Restore all keys with this prefix.
     #[arg(long, conflicts_with_all = ["to_version", "expect"])]
     prefix: bool,
-    /// To this version.
+    /// Version to restore.
     #[arg(long, value_name = "N")]
     to_version: Option<u64>,
-    /// To what was there at this time.
+    /// Time to restore.
     #[arg(long, value_name = "TIME", conflicts_with = "to_version")]
     to_time: Option<String>,
-    /// To a snapshot.
+    /// Snapshot to restore.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["to_version", "to_time"])]
     to_snapshot: Option<String>,
-    /// Only if it is at this version.
+    /// Restore only if the entry is at this version.
     #[arg(long, value_name = "N")]
     expect: Option<u64>,
     #[command(flatten)]
     dry_run: DryRun,
 }
 
-/// What an entry holds, as it came; nothing if it was deleted.
+/// The content of an entry as raw JSON; `None` if it was deleted.
 #[derive(Deserialize)]
 struct Stored<'a> {
     #[serde(borrow)]
@@ -157,8 +157,8 @@ const VERSIONS: &[Column] = &[
     ("AT", |entry| time(&entry["at"])),
     ("RECORD", |entry| field(entry, "seq")),
     ("AUTHOR", |entry| field(entry, "author")),
-    ("WHAT", |entry| match (&entry["restores"], entry["deleted"] == true) {
-        (Value::Number(version), _) => format!("version {version} again"),
+    ("CHANGE", |entry| match (&entry["restores"], entry["deleted"] == true) {
+        (Value::Number(version), _) => format!("restored v{version}"),
         (_, true) => "deleted".to_owned(),
         _ => "written".to_owned(),
     }),
@@ -185,7 +185,7 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
             }
             match serde_json::from_str::<Stored<'_>>(&answer)?.content {
                 Some(content) => print_alone(content),
-                None => text::say(format!("{key} was deleted with this version")),
+                None => text::say(format!("{key} was deleted in this version")),
             }
             Ok(())
         }
@@ -218,7 +218,7 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
             let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;
             answer
                 .iter()
-                .for_each(|answer| shape.done(answer, &format!("{key} is deleted; its history stays")));
+                .for_each(|answer| shape.done(answer, &format!("deleted {key}; its history is kept")));
             Ok(())
         }
         MemoryVerb::Log { key, page } => {
@@ -237,8 +237,8 @@ fn history_of(key: &str) -> String {
 async fn restore(hub: &Hub, shape: &Shape, args: RestoreArgs) -> anyhow::Result<()> {
     let RestoreArgs { key, prefix, to_version, to_time, to_snapshot, expect, dry_run } = args;
     if to_version.is_none() && to_time.is_none() && to_snapshot.is_none() {
-        let hint = "give --to-version N, --to-time TIME or --to-snapshot NAME; `quorate memory log` shows the versions";
-        return Err(Ended::new(USAGE, "it is not said what to bring back", hint).into());
+        let hint = "use --to-version N, --to-time TIME or --to-snapshot NAME; `quorate memory log` lists the versions";
+        return Err(Ended::new(USAGE, "missing target to restore", hint).into());
     }
     let body = Fields::default()
         .set(if prefix { "prefix" } else { "key" }, &key)?
@@ -250,16 +250,14 @@ async fn restore(hub: &Hub, shape: &Shape, args: RestoreArgs) -> anyhow::Result<
     let Some(answer) = answer else { return Ok(()) };
     let done = read(&answer)?;
     let changed = done["changed"].as_array().map_or(&[][..], Vec::as_slice);
-    let said = match changed {
-        [] => format!("{key} was like that already: nothing changed"),
-        [one] => {
-            format!("{} is at version {}, with what was there before", plain(&one["key"]), one["version"])
-        }
-        several => format!("{} entries are as they were", several.len()),
+    let summary = match changed {
+        [] => format!("{key} already has this content: nothing changed"),
+        [one] => format!("restored {} as version {}", plain(&one["key"]), one["version"]),
+        several => format!("restored {} entries", several.len()),
     };
-    shape.done(&answer, &said);
+    shape.done(&answer, &summary);
     if let Some(count) = done["builtOnCount"].as_u64().filter(|count| *count > 0) {
-        text::say(format!("{count} other entries were built on what went; see --json for them"));
+        text::say(format!("{count} other entries depend on the replaced versions; --json lists them"));
     }
     Ok(())
 }
@@ -274,7 +272,7 @@ fn facts_of(entry: &Value) -> Facts {
         .add("author", field(entry, "author"))
         .add("at", time(&entry["at"]))
         .add("record", field(entry, "seq"))
-        .add("built on", built.collect::<Vec<_>>().join(", "))
+        .add("depends on", built.collect::<Vec<_>>().join(", "))
         .add("restores", field(entry, "restores"))
         .add(
             "content",

@@ -1,4 +1,4 @@
-//! `quorate metrics`: the hub's figures, as Prometheus reads them.
+//! `quorate metrics`: prints the hub's metrics in Prometheus format.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -7,14 +7,14 @@ use crate::hub::HubArgs;
 use crate::shape::{Format, Shape, Table};
 use crate::text;
 
-/// The hub's figures.
+/// Arguments of `quorate metrics`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate metrics quorate_commit
 
-Without a format it is the text that Prometheus reads, byte for byte; with --json,
---jsonl or --format table each figure by itself.")]
+By default prints the Prometheus text format unchanged; with --json, --jsonl or
+--format table, one entry per sample.")]
 pub(crate) struct MetricsArgs {
-    /// Only figures whose name begins like this.
+    /// Only metrics whose name has this prefix.
     #[arg(value_name = "NAME")]
     prefix: Option<String>,
     #[command(flatten)]
@@ -25,43 +25,43 @@ pub(crate) struct MetricsArgs {
 
 pub(crate) async fn run(args: MetricsArgs) -> anyhow::Result<()> {
     let answer = args.hub.open()?.get("/metrics", &[]).await?;
-    let wanted = |name: &str| args.prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()));
+    let matches = |name: &str| args.prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()));
     if !args.shape.is_said() {
-        let lines = answer.lines().filter(|line| wanted(name_of(line)));
+        let lines = answer.lines().filter(|line| matches(name_of(line)));
         lines.for_each(|line| text::print(text::clean(line)));
         return Ok(());
     }
-    let figures: Vec<(String, String, String)> =
-        answer.lines().filter_map(figure).filter(|(name, _, _)| wanted(name)).collect();
-    let shown = |(name, labels, value): &(String, String, String)| -> Value {
+    let samples: Vec<(String, String, String)> =
+        answer.lines().filter_map(parse_sample).filter(|(name, _, _)| matches(name)).collect();
+    let to_json = |(name, labels, value): &(String, String, String)| -> Value {
         let number = value.parse::<f64>().map_or_else(|_| value.as_str().into(), Value::from);
         json!({"name": name, "labels": labels_of(labels), "value": number})
     };
     match args.shape.format() {
         Format::Json => {
-            let document = json!({"figures": figures.iter().map(shown).collect::<Vec<_>>()});
+            let document = json!({"figures": samples.iter().map(to_json).collect::<Vec<_>>()});
             text::print(text::clean_json(&document.to_string()));
         }
         Format::Jsonl => {
-            figures.iter().for_each(|figure| text::print(text::clean_json(&shown(figure).to_string())));
+            samples.iter().for_each(|sample| text::print(text::clean_json(&to_json(sample).to_string())));
         }
         format => {
             let mut table = Table::new(["NAME", "VALUE", "LABELS"]);
-            figures.into_iter().for_each(|(name, labels, value)| table.row([name, value, labels]));
+            samples.into_iter().for_each(|(name, labels, value)| table.row([name, value, labels]));
             table.print(format);
         }
     }
     Ok(())
 }
 
-/// The name that a line is about, also if it only describes it.
+/// Returns the metric name of a sample line or of a `# HELP`, `# TYPE` or `# UNIT` line.
 fn name_of(line: &str) -> &str {
     let rest = ["# HELP ", "# TYPE ", "# UNIT "].iter().find_map(|lead| line.strip_prefix(lead));
     rest.unwrap_or(line).split(['{', ' ']).next().unwrap_or_default()
 }
 
-/// Name, labels and value of a figure; nothing for a line that is none.
-fn figure(line: &str) -> Option<(String, String, String)> {
+/// Parses name, labels and value of a sample; `None` for a comment line.
+fn parse_sample(line: &str) -> Option<(String, String, String)> {
     if line.starts_with('#') {
         return None;
     }
@@ -73,7 +73,7 @@ fn figure(line: &str) -> Option<(String, String, String)> {
     Some((name.to_owned(), labels.to_owned(), value.split(' ').next()?.to_owned()))
 }
 
-/// Labels as an object: `a="b",c="d\\"e"`.
+/// Parses labels such as `a="b",c="d\\"e"` into an object.
 fn labels_of(text: &str) -> Value {
     let mut labels = Map::new();
     let mut rest = text;
@@ -101,7 +101,7 @@ fn labels_of(text: &str) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::{figure, labels_of, name_of};
+    use super::{labels_of, name_of, parse_sample};
 
     #[test]
     fn labels_are_an_object() {
@@ -115,8 +115,8 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_read_with_their_labels() {
-        let of = |line| figure(line).map(|(name, labels, value)| [name, labels, value]);
+    fn samples_are_parsed_with_their_labels() {
+        let of = |line| parse_sample(line).map(|(name, labels, value)| [name, labels, value]);
         assert_eq!(of("a_total 3"), Some(["a_total", "", "3"].map(String::from)));
         let labelled = r#"a{to="x y",k="}"} 4.5"#;
         assert_eq!(of(labelled), Some(["a", r#"to="x y",k="}""#, "4.5"].map(String::from)));

@@ -1,4 +1,4 @@
-//! `quorate msg`: send, look, give out again. Looking takes nothing.
+//! `quorate msg`: sends, lists and redelivers messages. Listing does not lease deliveries.
 
 mod list;
 
@@ -15,7 +15,7 @@ use crate::text;
 use crate::token::moment;
 use crate::why;
 
-/// Messages: what agents tell each other.
+/// Arguments of `quorate msg`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate msg send --to bob 'hello'")]
 pub(crate) struct MsgArgs {
@@ -29,40 +29,40 @@ pub(crate) struct MsgArgs {
 
 #[derive(Subcommand, Debug)]
 enum MsgVerb {
-    /// Send a message; its id is printed when it is on disk. [rw]
+    /// Send a message, and print its id once it is durable. [rw]
     #[command(after_help = "Example: quorate msg send --to bob --action review --value '{\"file\":\"a.md\"}'
 
---to takes an agent, several (given several times), topic:NAME, role:NAME,
-can:CAPABILITY, or '*' for everybody. TEXT may come through a pipe:
+--to takes an agent (can be repeated), topic:NAME, role:NAME, can:CAPABILITY, or '*'
+for all agents. TEXT can be read from stdin:
 git log -1 | quorate msg send --to bob -")]
     Send(Box<SendArgs>),
-    /// List messages: what waits for somebody, what somebody sent, what was given up. [ro]
+    /// List messages, the inbox or outbox of an agent, or dead letters. [ro]
     #[command(after_help = "Example: quorate msg list --to bob")]
     List(list::ListArgs),
-    /// Show a message and where each of its deliveries is. [ro]
+    /// Show a message and the state of its deliveries. [ro]
     #[command(after_help = "Example: quorate msg show @last
 
---payload prints the payload alone: into a file or a program byte for byte as it
-was sent (a text without its quotes).")]
+--payload prints only the payload; to a file or a pipe byte for byte as it was sent (a
+JSON string without its quotes).")]
     Show {
-        /// Its id, the beginning of it, the id that its sender gave, or @last.
+        /// Message id, a unique prefix of it, the sender's id, or @last.
         id: String,
-        /// Print the payload alone.
+        /// Print only the payload.
         #[arg(long)]
         payload: bool,
     },
-    /// Say where a message is, what it waits for, and what happens next and when. [ro]
+    /// Explain the state of a message: what it waits for, and what happens next. [ro]
     #[command(after_help = "Example: quorate msg why @last")]
     Why {
-        /// Its id, the beginning of it, or @last.
+        /// Message id, a unique prefix of it, or @last.
         id: String,
     },
-    /// Give out again what was given up. [rw]
+    /// Redeliver a dead letter. [rw]
     #[command(after_help = "Example: quorate msg redeliver dlv_1-3
 
-Takes a delivery, or a message: then all of its dead deliveries.")]
+With a message id, all dead deliveries of the message are redelivered.")]
     Redeliver {
-        /// The delivery as `msg list --dead` shows it, or a message.
+        /// Delivery id, as listed by `msg list --dead`, or message id.
         id: String,
         #[command(flatten)]
         dry_run: DryRun,
@@ -71,36 +71,36 @@ Takes a delivery, or a message: then all of its dead deliveries.")]
 
 #[derive(Args, Debug)]
 struct SendArgs {
-    /// For whom; may be given several times.
-    #[arg(long, required = true, value_name = "WHO")]
+    /// Recipient; can be repeated.
+    #[arg(long, required = true, value_name = "DESTINATION")]
     to: Vec<String>,
     #[command(flatten)]
     content: Content,
-    /// In whose name, for those who may; with an agent's token it is that agent.
+    /// Sender, if the token may send for other agents; by default the agent of the token.
     #[arg(long, value_name = "AGENT")]
     from: Option<String>,
-    /// What is to be done.
+    /// Action that the recipient should perform.
     #[arg(long, default_value = "")]
     action: String,
-    /// What kind of message.
+    /// Message type.
     #[arg(long = "type", value_name = "TYPE", value_parser = ["command", "query", "event", "response"])]
     kind: Option<String>,
-    /// How urgent.
+    /// Priority of the message.
     #[arg(long, value_parser = ["low", "normal", "high", "urgent"])]
     priority: Option<String>,
-    /// The session that it belongs to.
+    /// Session that the message belongs to.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// The message that this one answers.
+    /// Message that this one answers.
     #[arg(long, value_name = "ID")]
     in_reply_to: Option<String>,
-    /// Not before: 90s, 15m, 12h, 30d from now, or a time.
+    /// Earliest delivery: 90s, 15m, 12h or 30d from now, or a time.
     #[arg(long, value_name = "WHEN")]
     deliver_at: Option<String>,
-    /// Not after that, likewise.
+    /// Expiry, in the same format.
     #[arg(long, value_name = "WHEN")]
     expires_at: Option<String>,
-    /// An id of your own: sent again with it, the message is there once.
+    /// Client id for deduplication: resending with the same id has no effect.
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     #[command(flatten)]
@@ -117,8 +117,8 @@ pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
             if payload && shape.is_said() {
                 let hint =
-                    "leave --payload out for the whole message, or the format for the payload as it is";
-                return Err(Ended::new(USAGE, "the payload alone has no other format", hint).into());
+                    "omit --payload to print the whole message, or omit the format";
+                return Err(Ended::new(USAGE, "--payload cannot be combined with an output format", hint).into());
             }
             if payload {
                 print_alone(serde_json::from_str::<Sent<'_>>(&answer)?.payload);
@@ -134,7 +134,7 @@ pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
     }
 }
 
-/// What a message says, as it came.
+/// The payload of a message as raw JSON.
 #[derive(Deserialize)]
 struct Sent<'a> {
     #[serde(borrow)]
@@ -146,7 +146,7 @@ async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
 }
 
 async fn send(hub: &Hub, shape: &Shape, args: SendArgs) -> anyhow::Result<()> {
-    // What says neither what is to be done nor anything else is a slip: `echo hello | quorate msg send --to bob`.
+    // Neither action nor content is probably a mistake: `echo hello | quorate msg send --to bob` lacks the `-`.
     let content = if args.action.is_empty() { Some(args.content.needed()?) } else { args.content.read()? };
     let body = Fields::default();
     let body = match args.to.as_slice() {
@@ -169,15 +169,15 @@ async fn send(hub: &Hub, shape: &Shape, args: SendArgs) -> anyhow::Result<()> {
     let sent = read(&answer)?;
     let receipt = &sent["receipts"][0];
     if receipt["received"] == true {
-        shape.done(&answer, "on disk as a conduct flag, for moderators only");
+        shape.done(&answer, "stored as a conduct flag; only moderators can read it");
         return Ok(());
     }
     let count = receipt["deliveries"].as_array().map_or(0, Vec::len);
-    let many = if count == 1 { "1 delivery".to_owned() } else { format!("{count} deliveries") };
-    let done = format!("on disk as record {}, {many} for {}", receipt["seq"], args.to.join(", "));
+    let deliveries = if count == 1 { "1 delivery".to_owned() } else { format!("{count} deliveries") };
+    let done = format!("stored as record {}, {deliveries} for {}", receipt["seq"], args.to.join(", "));
     shape.made(&answer, &field(receipt, "id"), &done);
     if count == 0 {
-        text::say("nobody gets it now: nobody subscribes to that, or has that role");
+        text::say("no agent receives it: there is no subscriber to the topic, or no agent with the role");
     }
     Ok(())
 }
@@ -186,25 +186,25 @@ async fn redeliver(hub: &Hub, shape: &Shape, id: &str, dry_run: DryRun) -> anyho
     if id.starts_with("dlv_") {
         let path = format!("/v1/dead-letters/{}/redrive", segment(id));
         let answer = hub.change(dry_run, (Method::Post, &path), None).await?;
-        answer.iter().for_each(|answer| shape.done(answer, &format!("{id} is given out again")));
+        answer.iter().for_each(|answer| shape.done(answer, &format!("redelivered {id}")));
         return Ok(());
     }
-    // However many they are: one commit, all or none, and one answer.
+    // One commit, so that all or none are redelivered.
     let dead = dead_deliveries(hub, id).await?;
-    let given = &dead[..dead.len().min(OPS_MAX)];
-    let ops: Vec<Value> = given.iter().map(|one| json!({"op": "redrive", "deliveryId": one})).collect();
+    let redriven = &dead[..dead.len().min(OPS_MAX)];
+    let ops: Vec<Value> = redriven.iter().map(|one| json!({"op": "redrive", "deliveryId": one})).collect();
     let body = json!({ "ops": ops }).to_string();
     let Some(answer) = hub.change(dry_run, (Method::Post, "/v1/commit"), Some(body)).await? else {
         return Ok(());
     };
-    shape.done(&answer, &format!("given out again: {}", given.join(", ")));
-    if given.len() < dead.len() {
-        text::say(format!("{} more are dead: say it again", dead.len() - given.len()));
+    shape.done(&answer, &format!("redelivered {}", redriven.join(", ")));
+    if redriven.len() < dead.len() {
+        text::say(format!("{} more dead deliveries: run the command again", dead.len() - redriven.len()));
     }
     Ok(())
 }
 
-/// The deliveries of a message that were given up.
+/// Returns the dead deliveries of a message.
 async fn dead_deliveries(hub: &Hub, id: &str) -> anyhow::Result<Vec<String>> {
     let message = hub.look(&path_of(hub, id).await?, &[]).await?;
     let all = message["deliveries"].as_array().map_or(&[][..], Vec::as_slice);
@@ -213,7 +213,7 @@ async fn dead_deliveries(hub: &Hub, id: &str) -> anyhow::Result<Vec<String>> {
     if dead.is_empty() {
         let message = format!("{} has no dead delivery", text::clean_line(id));
         return Err(
-            Ended::new(NOT_FOUND, message, "`quorate msg list --dead` lists what was given up").into()
+            Ended::new(NOT_FOUND, message, "run `quorate msg list --dead` to list dead letters").into()
         );
     }
     Ok(dead)
@@ -229,7 +229,7 @@ fn facts(message: &Value) -> Facts {
         let reason = Some(field(one, "reason")).filter(|reason| !reason.is_empty());
         let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
         let who = Some(field(one, "agent")).filter(|agent| !agent.is_empty());
-        let who = who.unwrap_or_else(|| "nobody yet".to_owned());
+        let who = who.unwrap_or_else(|| "unassigned".to_owned());
         format!("{} {who}: {}{reason}{attempt}{due}", field(one, "deliveryId"), field(one, "state"))
     });
     Facts::default()
@@ -243,7 +243,7 @@ fn facts(message: &Value) -> Facts {
         .add("priority", urgency(&message["priority"]))
         .add("origin", text("origin"))
         .add("session", text("sessionId"))
-        .add("answers", text("inReplyTo"))
+        .add("in reply to", text("inReplyTo"))
         .add("confidence", text("confidence"))
         .add("rationale", text("rationale"))
         .add("trace", text("traceparent"))
@@ -253,7 +253,7 @@ fn facts(message: &Value) -> Facts {
         .add("payload", payload(&message["payload"]))
 }
 
-/// How urgent a message is, in a word.
+/// Returns the name of a priority.
 pub(crate) fn urgency(level: &Value) -> String {
     let words = ["low", "normal", "high", "urgent"];
     let word = level.as_u64().and_then(|level| words.get(usize::try_from(level).ok()?));

@@ -1,4 +1,4 @@
-//! Playbooks: which procedure, which agents, which limits. Strict YAML: what nobody knows is an error with its place.
+//! Parses playbooks: procedure, agents and limits. The YAML is strict: an unknown key is an error with its position.
 
 mod agents;
 mod approval;
@@ -24,27 +24,27 @@ use crate::exit::{Ended, USAGE};
 pub(crate) use agents::provider;
 pub(crate) use approval::{Approval, is_file_name};
 
-/// Larger than any that somebody writes.
+/// Size limit of a playbook.
 const BYTES_MAX: u64 = 1 << 20;
-/// The longest text that agents are given to read.
+/// Size limit of the input that agents read.
 const INPUT_BYTES_MAX: u64 = 256 * 1024;
 
-/// A playbook, read and checked.
+/// A parsed and validated playbook.
 #[derive(Debug)]
 pub(crate) struct Playbook {
-    /// Where it was read.
+    /// Path of the file.
     pub(crate) path: PathBuf,
-    /// What is deliberated; its input may come from elsewhere.
+    /// Specification of the deliberation, with its input.
     pub(crate) spec: Spec,
-    /// Everybody who is declared, in the order of the file. Who of them takes part, the spec says.
+    /// All declared agents, in file order. `spec.agents` lists those that take part.
     pub(crate) agents: Vec<Agent>,
-    /// What a person is asked for in the end.
+    /// Approval to request after the deliberation.
     pub(crate) approval: Option<Approval>,
 }
 
-/// What agents are given to read.
+/// Source of the input that agents read.
 pub(crate) enum Input<'a> {
-    /// What the playbook names.
+    /// The file that the playbook names.
     Named,
     /// This file instead.
     File(&'a Path),
@@ -70,7 +70,7 @@ struct PlaybookIn {
     approval: Option<Spanned<Approval>>,
 }
 
-/// A mapping in the order of the file.
+/// A mapping that keeps the file order.
 struct InOrder<T>(Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for InOrder<T> {
@@ -96,43 +96,43 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for InOrder<T> {
 }
 
 impl Playbook {
-    /// Reads a playbook; `input` stands in for what it names to read.
+    /// Reads a playbook file; `input` can override its input.
     pub(crate) fn read(path: &Path, input: Input<'_>) -> anyhow::Result<Self> {
         let text = read_text(path, BYTES_MAX, "a playbook")?;
         Self::of(path, &text, input)
     }
 
-    /// The playbook in a text, as if it had been read there.
+    /// Parses a playbook; `path` is used for errors and relative paths.
     pub(crate) fn of(path: &Path, playbook: &str, input: Input<'_>) -> anyhow::Result<Self> {
-        let place = Place(path);
+        let file = Place(path);
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let found: PlaybookIn =
-            serde_saphyr::from_str_with_options(playbook, options).map_err(|error| place.wrong(&error))?;
+            serde_saphyr::from_str_with_options(playbook, options).map_err(|error| file.wrong(&error))?;
         if found.procedure.value != "deliberation" {
-            let what = format!("procedure: there is no {:?}", found.procedure.value);
-            return Err(place.ended(found.procedure.referenced.line(), &what, "procedure: deliberation"));
+            let what = format!("procedure: unknown procedure {:?}", found.procedure.value);
+            return Err(file.ended(found.procedure.referenced.line(), &what, "use `procedure: deliberation`"));
         }
         let text = match (input, &found.input) {
             (Input::Text(text), _) => Some(text),
             (Input::File(given), _) => Some(read_input(given)?),
-            (Input::Named, Some(named)) => Some(read_input(&place.directory().join(&named.value))?),
+            (Input::Named, Some(named)) => Some(read_input(&file.directory().join(&named.value))?),
             (Input::Named, None) => None,
         };
-        let providers = place.providers(found.providers.map(|said| said.0).unwrap_or_default())?;
-        let (agents, taking) = place.agents(found.agents.value.0, &providers, text.as_deref())?;
-        let (declared, members) = (agents.len(), taking.members);
+        let providers = file.providers(found.providers.map(|providers| providers.0).unwrap_or_default())?;
+        let (agents, participants) = file.agents(found.agents.value.0, &providers, text.as_deref())?;
+        let (declared, members) = (agents.len(), participants.members);
         if members.is_empty() && declared > 0 {
-            let what = "agents: nothing in the text concerns any of them";
-            let hint = "give another text, or say `when: always` beside their `use`";
-            return Err(place.ended(found.agents.referenced.line(), what, hint));
+            let what = "agents: none of them applies to the input";
+            let hint = "use another input, or add `when: always` to an agent";
+            return Err(file.ended(found.agents.referenced.line(), what, hint));
         }
         let input = text.map_or(Value::Null, |text| serde_json::json!({ "text": text }));
         let mut spec = match &found.preset {
             None => Spec::new(found.subject, input, members),
             Some(preset) if preset.value == "contract" => Spec::contract(found.subject, input, members),
             Some(preset) => {
-                let what = format!("preset: there is no {:?}", preset.value);
-                return Err(place.ended(preset.referenced.line(), &what, "preset: contract, or none"));
+                let what = format!("preset: unknown preset {:?}", preset.value);
+                return Err(file.ended(preset.referenced.line(), &what, "use `preset: contract`, or omit it"));
             }
         };
         spec.conflicts = found.conflicts.unwrap_or(spec.conflicts);
@@ -142,8 +142,8 @@ impl Playbook {
         spec.score = found.score.or(spec.score);
         spec.limits = found.limits.unwrap_or(spec.limits);
         spec.providers = providers;
-        spec.not_asked = taking.not_asked;
-        // The quorum is of those who are asked.
+        spec.not_asked = participants.not_asked;
+        // The quorum is limited to the agents that are asked.
         let asked = u32::try_from(spec.agents.len()).unwrap_or(u32::MAX);
         spec.limits.quorum = spec
             .limits
@@ -151,36 +151,36 @@ impl Playbook {
             .map(|quorum| if quorum as usize <= declared { quorum.min(asked) } else { quorum });
         spec.check().map_err(|wrong| {
             let line = line_of(playbook, &wrong.path);
-            place.ended(line, &wrong.to_string(), "docs/guides/deliberation.md has the settings")
+            file.ended(line, &wrong.to_string(), "see docs/guides/deliberation.md for the settings")
         })?;
         if let Some(approval) = &found.approval
             && let Err((what, hint)) = approval.value.check(&spec)
         {
-            return Err(place.ended(approval.referenced.line(), &format!("approval.{what}"), &hint));
+            return Err(file.ended(approval.referenced.line(), &format!("approval.{what}"), &hint));
         }
         let approval = found.approval.map(|approval| approval.value);
         Ok(Self { path: path.to_owned(), spec, agents, approval })
     }
 }
 
-/// A text that agents read; nothing else is one.
+/// Reads the input of agents, which must be text and not empty.
 pub(crate) fn read_input(path: &Path) -> anyhow::Result<String> {
-    let text = read_text(path, INPUT_BYTES_MAX, "what agents read")?;
+    let text = read_text(path, INPUT_BYTES_MAX, "an input")?;
     if text.trim().is_empty() {
-        let what = format!("{} is empty: there is nothing to read", path.display());
-        return Err(Ended::new(USAGE, what, "name a file with text in it: --input FILE").into());
+        let what = format!("{} is empty", path.display());
+        return Err(Ended::new(USAGE, what, "pass a file with text: --input FILE").into());
     }
     Ok(text)
 }
 
-/// The line of the key at which a path begins; the first if it does not stand at the margin.
+/// Returns the line of the top-level key of a field path; 1 if it is not found.
 fn line_of(playbook: &str, path: &str) -> u64 {
     let key = path.split(['.', '[']).next().unwrap_or_default();
-    let says = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
-    playbook.lines().position(says).map_or(1, |at| at as u64 + 1)
+    let has_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
+    playbook.lines().position(has_key).map_or(1, |at| at as u64 + 1)
 }
 
-/// A text file, bounded whatever it really is.
+/// Reads a text file up to a size limit. `what` names the kind of file in the error.
 pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> anyhow::Result<String> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
@@ -188,18 +188,18 @@ pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> anyhow::Result<St
     let file = std::fs::File::open(path).with_context(reading)?;
     file.take(most + 1).read_to_end(&mut bytes).with_context(reading)?;
     if bytes.len() as u64 > most {
-        let what = format!("{} is longer than {most} bytes, the most for {what}", path.display());
-        return Err(Ended::new(USAGE, what, "give a shorter text, or a part of it").into());
+        let what = format!("{} is longer than {most} bytes, the limit for {what}", path.display());
+        return Err(Ended::new(USAGE, what, "shorten the file, or use a part of it").into());
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let line = 1 + error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
-        let what = format!("{}:{line}: this is no text: byte {at} is not UTF-8", path.display());
-        Ended::new(USAGE, what, "give plain text; a PDF or a document must be turned into text first").into()
+        let what = format!("{}:{line}: not a text file: byte {at} is not valid UTF-8", path.display());
+        Ended::new(USAGE, what, "use plain text; convert a PDF or other document to text first").into()
     })
 }
 
-/// Says where in the file something is wrong.
+/// The path of a playbook, for errors with a position and for relative paths.
 struct Place<'a>(&'a Path);
 
 impl Place<'_> {
@@ -207,12 +207,12 @@ impl Place<'_> {
         Ended::new(USAGE, format!("{}:{line}: {what}", self.0.display()), hint).into()
     }
 
-    /// Where the playbook lies: what relative paths begin at.
+    /// Returns the directory of the playbook, which relative paths start from.
     fn directory(&self) -> &Path {
         self.0.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
     }
 
-    /// What YAML or its reader found wrong.
+    /// Converts an error of the YAML parser.
     fn wrong(&self, error: &serde_saphyr::Error) -> anyhow::Error {
         let error = error.without_snippet();
         let at =
@@ -223,7 +223,7 @@ impl Place<'_> {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => format!("the keys are {}", expected.join(", ")),
                 };
-                (format!("{field:?} is no key"), hint)
+                (format!("unknown key {field:?}"), hint)
             }
             other => (other.to_string(), "see docs/guides/your-first-playbook.md".to_owned()),
         };

@@ -1,4 +1,4 @@
-//! What came of a deliberation, for people and for programs. Whatever an agent wrote is escaped for where it goes.
+//! Renders the outcome of a deliberation as text, Markdown, HTML or JSON. Text from agents is escaped for each format.
 
 mod html;
 mod md;
@@ -15,38 +15,38 @@ use crate::run::Settled;
 use crate::text;
 use quorate_core::hex;
 
-/// What a report looks like.
+/// Format of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Format {
-    /// For a terminal.
+    /// Plain text.
     Text,
     /// Markdown.
     Md,
-    /// A page of its own.
+    /// A standalone HTML page.
     Html,
     /// One JSON document.
     Json,
 }
 
-/// Which of them is wanted.
+/// Flags that select the report format.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct FormatArgs {
-    /// The report: text, md, html or json.
+    /// Report format: text, md, html or json.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// One JSON document, as --format json.
+    /// Print one JSON document, same as --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
 impl FormatArgs {
-    /// What was asked for.
+    /// Returns the selected format.
     pub(crate) fn wanted(self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
 }
 
-/// Prints a report on stdout.
+/// Prints a report to stdout.
 pub(crate) fn print(
     outcome: &Outcome,
     id: &str,
@@ -63,7 +63,7 @@ pub(crate) fn print(
     Ok(())
 }
 
-/// A report as one JSON document.
+/// Returns a report as one JSON document.
 pub(crate) fn document(outcome: &Outcome, id: &str, approval: Option<&Settled>) -> anyhow::Result<Value> {
     let mut document = serde_json::to_value(outcome)?;
     document["id"] = id.into();
@@ -74,7 +74,7 @@ pub(crate) fn document(outcome: &Outcome, id: &str, approval: Option<&Settled>) 
     Ok(document)
 }
 
-/// What tells one outcome from another: SHA-256 over it, without times. The same findings and messages, the same digest.
+/// Returns the SHA-256 of an outcome without timestamps and usage: the same findings and messages give the same digest.
 pub(crate) fn digest(outcome: &Outcome) -> anyhow::Result<String> {
     let mut timeless = outcome.clone();
     timeless.gathered.actual = Default::default();
@@ -82,7 +82,7 @@ pub(crate) fn digest(outcome: &Outcome) -> anyhow::Result<String> {
     Ok(hex::encode(&Sha256::digest(serde_json::to_vec(&timeless)?)))
 }
 
-/// Prints what a deliberation would take.
+/// Prints the estimated time, calls, tokens and cost of a deliberation.
 pub(crate) fn print_estimate(estimate: &Estimate, format: Format) -> anyhow::Result<()> {
     if format == Format::Json {
         text::print(serde_json::to_string(estimate)?);
@@ -96,7 +96,7 @@ pub(crate) fn print_estimate(estimate: &Estimate, format: Format) -> anyhow::Res
         for (provider, expected) in &phase.providers {
             let money = expected.money.as_ref();
             let money = money
-                .map_or(String::new(), |money| format!(", {:.4} to {:.4} in money", money.least, money.most));
+                .map_or(String::new(), |money| format!(", cost {:.4} to {:.4}", money.least, money.most));
             text::print(format!(
                 "  {provider:<9} {} to {} calls, {} to {} tokens in, {} to {} out{money}",
                 expected.calls.least,

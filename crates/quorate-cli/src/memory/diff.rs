@@ -1,4 +1,4 @@
-//! `quorate memory diff`: what changed between two versions, line by line.
+//! `quorate memory diff`: line-based diff of two versions.
 
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
@@ -76,18 +76,18 @@ async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
         }
     }
     last.ok_or_else(|| {
-        Ended::new(NOT_FOUND, format!("there is no entry {key}"), "quorate memory list shows what there is")
+        Ended::new(NOT_FOUND, format!("there is no entry {key}"), "run `quorate memory list` to list the entries")
             .into()
     })
 }
 
-/// The version before one: the nearest that is there, since a restore lets numbers jump.
+/// Returns the nearest version before this one. Version numbers have gaps after a backup was restored.
 async fn before(hub: &Hub, key: &str, version: u64) -> anyhow::Result<u64> {
     let query = [("limit", Some("1000".to_owned()))];
     let page = Listed::read(&hub.get(&history_of(key), &query).await?, "versions")?;
     let numbers = page.values().into_iter().filter_map(|entry| entry["version"].as_u64());
     numbers.filter(|number| *number < version).max().ok_or_else(|| {
-        let hint = "give two versions; `quorate memory log` shows them";
+        let hint = "pass two versions; `quorate memory log` lists them";
         Ended::new(NOT_FOUND, format!("{key} has no version before {version}"), hint).into()
     })
 }

@@ -1,4 +1,4 @@
-//! `quorate msg list`: what waits for somebody, what somebody sent, what was given up.
+//! `quorate msg list`: messages, the inbox or outbox of an agent, and dead letters.
 
 use clap::Args;
 use serde_json::json;
@@ -7,16 +7,16 @@ use crate::hub::{Hub, Page, segment};
 use crate::shape::{Column, Format, Listed, Shape, Table, cells, field, plain, read, time};
 use crate::text;
 
-/// Which messages.
+/// Arguments of `quorate msg list`.
 #[derive(Args, Debug)]
 pub(super) struct ListArgs {
-    /// What lies in this agent's inbox and has not ended.
+    /// Open deliveries in the inbox of this agent.
     #[arg(long, value_name = "AGENT", conflicts_with = "from")]
     to: Option<String>,
-    /// What this agent sent, newest first.
+    /// Messages sent by this agent, newest first.
     #[arg(long, value_name = "AGENT")]
     from: Option<String>,
-    /// What was given up: dead letters; with --to, of that agent.
+    /// Dead letters; with --to, only of that agent.
     #[arg(long, conflicts_with = "from")]
     dead: bool,
     #[command(flatten)]
@@ -33,36 +33,36 @@ const MESSAGES: &[Column] = &[
 ];
 
 const INBOX: &[Column] = &[
-    ("DELIVERY", |letter| field(&letter["item"], "deliveryId")),
-    ("MESSAGE", |letter| field(&letter["item"], "messageId")),
-    ("TRIES", |letter| field(&letter["item"], "attempt")),
-    ("HELD UNTIL", |letter| time(&letter["item"]["leaseUntil"])),
-    ("FROM", |letter| field(&letter["message"], "from")),
-    ("ACTION", |letter| field(&letter["message"], "action")),
-    ("PAYLOAD", |letter| plain(&letter["message"]["payload"])),
+    ("DELIVERY", |row| field(&row["item"], "deliveryId")),
+    ("MESSAGE", |row| field(&row["item"], "messageId")),
+    ("ATTEMPTS", |row| field(&row["item"], "attempt")),
+    ("LEASED UNTIL", |row| time(&row["item"]["leaseUntil"])),
+    ("FROM", |row| field(&row["message"], "from")),
+    ("ACTION", |row| field(&row["message"], "action")),
+    ("PAYLOAD", |row| plain(&row["message"]["payload"])),
 ];
 
 const OUTBOX: &[Column] = &[
-    ("MESSAGE", |letter| field(&letter["item"], "messageId")),
-    ("AT", |letter| time(&letter["message"]["timestamp"])),
-    ("TO", |letter| field(&letter["message"], "to")),
-    ("ACTION", |letter| field(&letter["message"], "action")),
-    ("PAYLOAD", |letter| plain(&letter["message"]["payload"])),
+    ("MESSAGE", |row| field(&row["item"], "messageId")),
+    ("AT", |row| time(&row["message"]["timestamp"])),
+    ("TO", |row| field(&row["message"], "to")),
+    ("ACTION", |row| field(&row["message"], "action")),
+    ("PAYLOAD", |row| plain(&row["message"]["payload"])),
 ];
 
 const DEAD: &[Column] = &[
-    ("DELIVERY", |letter| field(letter, "deliveryId")),
-    ("MESSAGE", |letter| field(letter, "messageId")),
-    ("AGENT", |letter| field(letter, "agent")),
-    ("TRIES", |letter| field(letter, "attempts")),
-    ("AT", |letter| time(&letter["at"])),
-    ("REASON", |letter| field(letter, "reason")),
+    ("DELIVERY", |row| field(row, "deliveryId")),
+    ("MESSAGE", |row| field(row, "messageId")),
+    ("AGENT", |row| field(row, "agent")),
+    ("ATTEMPTS", |row| field(row, "attempts")),
+    ("AT", |row| time(&row["at"])),
+    ("REASON", |row| field(row, "reason")),
 ];
 
 pub(super) async fn run(hub: &Hub, shape: &Shape, args: ListArgs) -> anyhow::Result<()> {
     let ListArgs { to, from, dead, page } = args;
-    let of = |agent: &str, what: &str| format!("/v1/agents/{}/{what}", segment(agent));
-    let (path, name, columns, letters) = match (&to, &from, dead) {
+    let of = |agent: &str, mailbox: &str| format!("/v1/agents/{}/{mailbox}", segment(agent));
+    let (path, name, columns, ids_only) = match (&to, &from, dead) {
         (_, _, true) => ("/v1/dead-letters".to_owned(), "deadLetters", DEAD, false),
         (Some(agent), _, _) => (of(agent, "inbox"), "deliveries", INBOX, true),
         (_, Some(agent), _) => (of(agent, "outbox"), "messages", OUTBOX, true),
@@ -70,19 +70,19 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, args: ListArgs) -> anyhow::Res
     };
     let query = [("agent", to.filter(|_| dead)), ("limit", page.limit()), ("cursor", page.cursor())];
     let answer = hub.get(&path, &query).await?;
-    if !letters {
+    if !ids_only {
         return shape.list(&answer, name, columns);
     }
-    // Boxes hold ids only; people and programs want to see what is in the letters.
+    // Inbox and outbox contain only ids, so the messages are fetched as well.
     let listed = Listed::read(&answer, name)?;
     let mut table = Table::new(columns.iter().map(|column| column.0));
     let mut documents = Vec::new();
     for (raw, item) in listed.items.iter().zip(listed.values()) {
         let path = format!("/v1/messages/{}", segment(&field(&item, "messageId")));
-        // Whoever may look into a box may not look at every letter in it.
+        // The permission to list a mailbox does not include every message in it.
         let message = hub.get(&path, &[]).await.unwrap_or_else(|_| "null".to_owned());
-        let letter = json!({"item": item, "message": read(&message)?});
-        table.row(cells(columns, &letter));
+        let row = json!({"item": item, "message": read(&message)?});
+        table.row(cells(columns, &row));
         let open = raw.get().trim_end().trim_end_matches('}');
         documents.push(format!("{open},\"message\":{message}}}"));
     }
@@ -99,6 +99,6 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, args: ListArgs) -> anyhow::Res
     if documents.is_empty() {
         text::say("no messages");
     }
-    listed.cursor.iter().for_each(|cursor| text::say(format!("there are more: --cursor {cursor}")));
+    listed.cursor.iter().for_each(|cursor| text::say(format!("more results: --cursor {cursor}")));
     Ok(())
 }

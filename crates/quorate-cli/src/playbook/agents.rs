@@ -1,4 +1,4 @@
-//! The agents of a playbook: how each is declared, when it is asked, and what its provider takes and costs.
+//! Agents and providers of a playbook: declarations, conditions, rate limits and prices.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_saphyr::Spanned;
 use super::{INPUT_BYTES_MAX, Place, read_text};
 use crate::config::nearest;
 
-/// What a million tokens cost at the most; more is a slip of the pen.
+/// Maximum price of a million tokens; a higher one is a typing error.
 const PRICE_MAX: f64 = 1e6;
 
 #[derive(Deserialize)]
@@ -26,137 +26,137 @@ pub(super) struct AgentIn {
     replay: Option<String>,
 }
 
-/// When an agent is asked.
+/// Condition for asking an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum When {
-    /// Whatever there is to read.
+    /// Regardless of the input.
     Always,
-    /// If there is something in its field. What else would a heuristic say than that there is not?
+    /// Only if the input has something in the agent's field. This is the default for heuristics.
     Concerned,
 }
 
-/// Who takes part, and who does not.
+/// Agents that take part, and agents that are not asked.
 pub(super) struct Taking {
     pub(super) members: Vec<Member>,
     pub(super) not_asked: Vec<NotAsked>,
 }
 
 impl Place<'_> {
-    /// The agents as declared, and who of them takes part in looking at a text.
+    /// Returns the declared agents, and which of them take part for this input.
     pub(super) fn agents(
         &self,
-        said: Vec<(String, AgentIn)>,
+        entries: Vec<(String, AgentIn)>,
         providers: &BTreeMap<String, Provider>,
         text: Option<&str>,
     ) -> anyhow::Result<(Vec<Agent>, Taking)> {
         let surroundings = Surroundings::new(self.directory());
-        let (mut agents, mut taking) = (Vec::new(), Taking { members: Vec::new(), not_asked: Vec::new() });
-        for (name, said) in said {
-            let (when, line) = (said.when, said.r#use.referenced.line());
-            let agent = self.agent(&name, said, providers, &surroundings)?;
+        let (mut agents, mut participants) = (Vec::new(), Taking { members: Vec::new(), not_asked: Vec::new() });
+        for (name, entry) in entries {
+            let (when, line) = (entry.when, entry.r#use.referenced.line());
+            let agent = self.agent(&name, entry, providers, &surroundings)?;
             match (when, &agent.declared, text) {
                 (None | Some(When::Concerned), Use::Heuristic(reader), Some(text))
                     if !reader.is_concerned_by(text) =>
                 {
-                    let why = "nothing in the text concerns it".to_owned();
-                    taking.not_asked.push(NotAsked { agent: name, why });
+                    let why = "the input has nothing in its field".to_owned();
+                    participants.not_asked.push(NotAsked { agent: name, why });
                 }
                 (Some(When::Concerned), declared, _) if !matches!(declared, Use::Heuristic(_)) => {
-                    let what = format!("agents.{name}.when: only a heuristic can tell what concerns it");
-                    return Err(self.ended(line, &what, "leave it out, or say `when: always`"));
+                    let what = format!("agents.{name}.when: `concerned` is only available for heuristics");
+                    return Err(self.ended(line, &what, "omit it, or use `when: always`"));
                 }
-                _ => taking.members.push(Member { provider: provider(&agent.declared), id: name }),
+                _ => participants.members.push(Member { provider: provider(&agent.declared), id: name }),
             }
             agents.push(agent);
         }
-        Ok((agents, taking))
+        Ok((agents, participants))
     }
 
     fn agent(
         &self,
         name: &str,
-        said: AgentIn,
+        entry: AgentIn,
         providers: &BTreeMap<String, Provider>,
         surroundings: &Surroundings,
     ) -> anyhow::Result<Agent> {
-        let (line, directory) = (said.r#use.referenced.line(), self.directory());
+        let (line, directory) = (entry.r#use.referenced.line(), self.directory());
         quorate_core::AgentId::new(name).map_err(|refused| {
             self.ended(line, &format!("agents.{name}: {}", refused.detail), &refused.hint)
         })?;
-        let instructions = match &said.prompt {
+        let instructions = match &entry.prompt {
             Some(prompt) => {
                 let read = read_text(&directory.join(&prompt.value), INPUT_BYTES_MAX, "a prompt");
                 let line = prompt.referenced.line();
                 read.map_err(|error| {
                     let what = format!("agents.{name}.prompt: {error:#}");
-                    self.ended(line, &what, "name a text file; the path begins where the playbook lies")
+                    self.ended(line, &what, "name a text file; the path is relative to the playbook")
                 })?
             }
             None => String::new(),
         };
-        let tape = match (said.record, said.replay) {
+        let tape = match (entry.record, entry.replay) {
             (None, None) => Tape::Live,
             (Some(at), None) => Tape::Record(directory.join(at)),
             (None, Some(at)) => Tape::Replay(directory.join(at)),
             (Some(_), Some(_)) => {
-                let what = format!("agents.{name}: record and replay at once");
-                return Err(self.ended(line, &what, "say one of them"));
+                let what = format!("agents.{name}: record and replay cannot be combined");
+                return Err(self.ended(line, &what, "keep one of them"));
             }
         };
-        let known = Use::parse(&said.r#use.value).ok().and_then(|declared| provider(&declared));
-        let known = known.and_then(|name| providers.get(&name)).cloned().unwrap_or_default();
+        let limits = Use::parse(&entry.r#use.value).ok().and_then(|declared| provider(&declared));
+        let limits = limits.and_then(|name| providers.get(&name)).cloned().unwrap_or_default();
         let settings = Settings {
             instructions,
-            key_env: said.key_env,
-            calls_per_minute: said.calls_a_minute.or(known.calls_a_minute),
-            tokens_per_minute: said.tokens_a_minute,
-            price: price(&known),
+            key_env: entry.key_env,
+            calls_per_minute: entry.calls_a_minute.or(limits.calls_a_minute),
+            tokens_per_minute: entry.tokens_a_minute,
+            price: price(&limits),
             tape,
         };
-        Agent::declare(name, &said.r#use.value, &settings, surroundings)
+        Agent::declare(name, &entry.r#use.value, &settings, surroundings)
             .map_err(|refused| self.ended(line, &refused.detail, &refused.hint))
     }
 
-    /// What is said of providers: of those that there are, and prices in pairs.
+    /// Validates the provider settings: known names, and prices for both directions.
     pub(super) fn providers(
         &self,
-        said: Vec<(String, Spanned<Provider>)>,
+        entries: Vec<(String, Spanned<Provider>)>,
     ) -> anyhow::Result<BTreeMap<String, Provider>> {
         let names: Vec<&str> =
             quorate_agents::Provider::ALL.iter().map(|one| one.name()).chain([LOCAL]).collect();
-        let mut known = BTreeMap::new();
-        for (name, provider) in said {
+        let mut valid = BTreeMap::new();
+        for (name, provider) in entries {
             let line = provider.referenced.line();
             let provider = provider.value;
             if !names.contains(&name.as_str()) {
                 let hint = match nearest(&name, names.iter().copied()) {
                     Some(near) => format!("did you mean {near:?}?"),
-                    None => format!("there are {}", names.join(", ")),
+                    None => format!("the providers are {}", names.join(", ")),
                 };
-                return Err(self.ended(line, &format!("providers: there is no {name:?}"), &hint));
+                return Err(self.ended(line, &format!("providers: unknown provider {name:?}"), &hint));
             }
             let wrong =
                 |what: &str, hint: &str| Err(self.ended(line, &format!("providers.{name}{what}"), hint));
             if provider.price_in.is_some() != provider.price_out.is_some() {
-                return wrong(": one of price_in and price_out is missing", "say both, 0 for what is free");
+                return wrong(": one of price_in and price_out is missing", "set both; use 0 if it is free");
             }
             for (field, price) in [("price_in", provider.price_in), ("price_out", provider.price_out)] {
                 if price.is_some_and(|price| !(0.0..=PRICE_MAX).contains(&price)) {
-                    let hint = format!("what a million tokens cost, 0 to {PRICE_MAX}");
-                    return wrong(&format!(".{field}: is no price"), &hint);
+                    let hint = format!("use the price of a million tokens, 0 to {PRICE_MAX}");
+                    return wrong(&format!(".{field}: invalid price"), &hint);
                 }
             }
             if provider.calls_a_minute == Some(0) {
-                return wrong(".calls_a_minute: is 0, so nobody could be asked", "say 1 or more, or nothing");
+                return wrong(".calls_a_minute: must not be 0", "use 1 or more, or omit it");
             }
-            known.insert(name, provider);
+            valid.insert(name, provider);
         }
-        Ok(known)
+        Ok(valid)
     }
 }
 
-/// Who does the thinking; nobody for an agent that runs here.
+/// Returns the LLM provider of an agent; `None` for a local agent.
 pub(crate) fn provider(declared: &Use) -> Option<String> {
     match declared {
         Use::Model { provider, .. } => Some(provider.name().to_owned()),
@@ -164,9 +164,9 @@ pub(crate) fn provider(declared: &Use) -> Option<String> {
     }
 }
 
-/// The price list of a provider in millionths, as what is spent is counted.
+/// Returns the prices of a provider in millionths, the unit of usage accounting.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be 0 to PRICE_MAX")]
-fn price(known: &Provider) -> Option<Price> {
+fn price(provider: &Provider) -> Option<Price> {
     let micros = |price: f64| (price * 1e6).round() as u64;
-    Some(Price { input_micros: micros(known.price_in?), output_micros: micros(known.price_out?) })
+    Some(Price { input_micros: micros(provider.price_in?), output_micros: micros(provider.price_out?) })
 }

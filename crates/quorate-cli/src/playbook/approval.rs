@@ -1,4 +1,4 @@
-//! What a person is asked for when a playbook is over: to let a letter go out that was made of what was decided.
+//! The `approval` section of a playbook: a letter, filled in from the outcome, that a person must approve before it is sent.
 
 use std::fmt::Write as _;
 
@@ -6,29 +6,29 @@ use quorate::deliberation::{Demand, Outcome, Spec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What stands in braces in a letter.
-const PARTS: [&str; 3] = ["{subject}", "{recommendation}", "{points}"];
-/// As long as a person has if nothing is said.
+/// Placeholders in a letter.
+const PLACEHOLDERS: [&str; 3] = ["{subject}", "{recommendation}", "{points}"];
+/// Default timeout of the approval.
 const HOURS_DEFAULT: u32 = 72;
-/// As long as the hub allows.
+/// Maximum timeout that the hub allows.
 const HOURS_MAX: u32 = 90 * 24;
-/// Points in a letter. Whoever has more to say should not sign.
+/// Maximum number of points in a letter.
 const POINTS_MAX: usize = 12;
 
-/// The approval of a playbook.
+/// The approval that a playbook requests.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Approval {
-    /// What happens once it is approved, in a few words.
+    /// Short description of the action.
     pub(crate) action: String,
-    /// After which recommendations; none: after any outcome.
+    /// Recommendations that require the approval; empty: any outcome.
     #[serde(default)]
     when: Vec<String>,
-    /// The letter, with `{subject}`, `{recommendation}` and `{points}` to be filled in.
+    /// Template of the letter, with the placeholders `{subject}`, `{recommendation}` and `{points}`.
     letter: String,
-    /// The name of the file that the letter is written to.
+    /// Name of the file that the letter is written to.
     write: String,
-    /// How long a person has.
+    /// Timeout of the approval.
     #[serde(default = "hours_default")]
     pub(crate) timeout_hours: u32,
 }
@@ -38,44 +38,44 @@ fn hours_default() -> u32 {
 }
 
 impl Approval {
-    /// What is wrong with it, and what to do about that.
+    /// Validates the section; the error is a message and a hint.
     pub(super) fn check(&self, spec: &Spec) -> Result<(), (String, String)> {
         if self.action.trim().is_empty() {
-            return Err(("action: there is none".into(), "say in a few words what will happen".into()));
+            return Err(("action: is empty".into(), "describe the action in a few words".into()));
         }
         if !is_file_name(&self.write) {
-            let what = format!("write: {:?} is no name of a file", self.write);
+            let what = format!("write: {:?} is not a file name", self.write);
             return Err((
                 what,
-                "give a plain name such as letter.txt: it is written where the run says".into(),
+                "use a plain name such as letter.txt; the directory is set with `--out`".into(),
             ));
         }
         if !(1..=HOURS_MAX).contains(&self.timeout_hours) {
             let what = format!("timeout_hours: {} is not between 1 and {HOURS_MAX}", self.timeout_hours);
-            return Err((what, format!("without it, a person has {HOURS_DEFAULT} hours")));
+            return Err((what, format!("omit it for the default of {HOURS_DEFAULT} hours")));
         }
         let known = &spec.words.recommendations;
         if let Some(other) =
             self.when.iter().find(|one| !known.is_empty() && spec.words.recommendation(one).is_none())
         {
             return Err((
-                format!("when: nobody can recommend {other:?}"),
-                format!("they are: {}", known.join(", ")),
+                format!("when: unknown recommendation {other:?}"),
+                format!("the recommendations are {}", known.join(", ")),
             ));
         }
-        match braces(&self.letter).find(|part| !PARTS.contains(part)) {
+        match braces(&self.letter).find(|part| !PLACEHOLDERS.contains(part)) {
             Some(other) => Err((
-                format!("letter: {other} is nothing that is known"),
-                format!("there are {}", PARTS.join(", ")),
+                format!("letter: unknown placeholder {other}"),
+                format!("the placeholders are {}", PLACEHOLDERS.join(", ")),
             )),
             None => Ok(()),
         }
     }
 
-    /// The payload of the action, if there is anything to approve after this outcome.
+    /// Returns the payload of the action, if this outcome requires an approval.
     pub(crate) fn payload(&self, outcome: &Outcome) -> Option<Value> {
         let recommendation = outcome.synthesis.recommendation.as_deref();
-        // Without a decision there is nothing to fill in, so there is no such letter.
+        // Without a decision the placeholder cannot be filled in, so there is no letter.
         if recommendation.is_none() && self.letter.contains("{recommendation}") {
             return None;
         }
@@ -93,7 +93,7 @@ impl Approval {
     }
 }
 
-/// A name without a way in it: a playbook does not choose where on a machine it writes.
+/// Whether this is a plain file name: a playbook must not choose the directory that it writes to.
 pub(crate) fn is_file_name(name: &str) -> bool {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(plain)
@@ -106,18 +106,18 @@ fn braces(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What to ask for, the most needed first.
+/// Renders the demands as a numbered list, most important first.
 fn points(strategy: &[Demand]) -> String {
     let mut text = String::new();
     for (number, demand) in strategy.iter().take(POINTS_MAX).enumerate() {
-        let place = demand.section.as_ref().map_or_else(String::new, |place| format!(" ({place})"));
-        let (topic, ask) = (first_large(&demand.topic), demand.ask.trim_end_matches('.'));
-        let _ = writeln!(text, "{}. {topic}{place}: {ask}.", number + 1);
+        let section = demand.section.as_ref().map_or_else(String::new, |section| format!(" ({section})"));
+        let (topic, ask) = (capitalized(&demand.topic), demand.ask.trim_end_matches('.'));
+        let _ = writeln!(text, "{}. {topic}{section}: {ask}.", number + 1);
     }
     text
 }
 
-fn first_large(text: &str) -> String {
+fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -1,4 +1,4 @@
-//! The report as a page of its own: one file, no script, nothing from elsewhere, and every text escaped.
+//! Renders a report as a standalone HTML page: one file without scripts or external resources, all text escaped.
 
 use std::fmt::Write as _;
 
@@ -8,8 +8,8 @@ use quorate_procedures::conflict::Position;
 use super::parts;
 use crate::text::clean_line;
 
-/// How much of what somebody said is seen at once.
-const SEEN_CHARS: usize = 200;
+/// Characters of a reason that are visible before it is expanded.
+const VISIBLE_CHARS: usize = 200;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -46,7 +46,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     for line in std::iter::once(figures).chain(parts::providers(outcome)) {
         let _ = writeln!(out, "<p>{}</p>", escaped(&line));
     }
-    let _ = writeln!(out, "<p>On record as {}</p>\n</footer>", escaped(id));
+    let _ = writeln!(out, "<p>Stored as {}</p>\n</footer>", escaped(id));
     out
 }
 
@@ -88,7 +88,7 @@ fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
     out.push_str("</section>\n");
 }
 
-/// What somebody holds and why; that it changed its mind, and that it is against what stands.
+/// Renders the position and reason of an agent, tagged if it changed its position or dissents.
 fn ballot(out: &mut String, decision: &Decision, before: &Position, after: &Position) {
     let held =
         |one: &Position| escaped(format!("{} {}", one.position, parts::sure(one.confidence)).trim_end());
@@ -96,7 +96,7 @@ fn ballot(out: &mut String, decision: &Decision, before: &Position, after: &Posi
     if before.position != after.position {
         let changes = decision.changes.iter().filter(|change| change.agent == after.agent);
         let messages: Vec<&str> = changes.map(|change| change.message.as_str()).collect();
-        let _ = write!(tags, " <span class=\"tag\">changed its mind {}</span>", escaped(&messages.join(" ")));
+        let _ = write!(tags, " <span class=\"tag\">changed position {}</span>", escaped(&messages.join(" ")));
     }
     let (label, voices) = parts::voices(decision);
     if label == "Dissent" && voices.iter().any(|one| one.agent == after.agent) {
@@ -111,9 +111,9 @@ fn ballot(out: &mut String, decision: &Decision, before: &Position, after: &Posi
     let _ = writeln!(out, "<li><b>{agent}</b> {was}{}{tags}{reason}</li>", held(after));
 }
 
-/// A text of which the beginning is seen, and the whole if somebody asks for it.
+/// Renders a long text as a collapsed element that shows its beginning.
 fn folded(text: &str) -> String {
-    match text.char_indices().nth(SEEN_CHARS) {
+    match text.char_indices().nth(VISIBLE_CHARS) {
         None => format!("<p>{}</p>", escaped(text)),
         Some((end, _)) => {
             let beginning = escaped(text[..end].trim_end());

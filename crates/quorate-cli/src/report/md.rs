@@ -1,4 +1,4 @@
-//! The report in Markdown. What agents wrote has no power over the page: every letter that Markdown knows is escaped.
+//! Renders a report in Markdown. All Markdown syntax in text from agents is escaped.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     }
     issues(&mut out, outcome);
     others.into_iter().for_each(|decision| conflict(&mut out, decision));
-    out.push_str("\n## What it took\n\n");
+    out.push_str("\n## Statistics\n\n");
     for (label, who) in parts::absent(outcome) {
         let _ = writeln!(out, "- {label}: {}", escaped(&who));
     }
@@ -34,7 +34,7 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     for line in std::iter::once(figures).chain(parts::providers(outcome)) {
         let _ = writeln!(out, "- {}", escaped(&line));
     }
-    let _ = writeln!(out, "- On record as {}", escaped(id));
+    let _ = writeln!(out, "- Stored as {}", escaped(id));
     out
 }
 
@@ -58,7 +58,7 @@ fn conflict(out: &mut String, decision: &Decision) {
         let _ =
             writeln!(out, "| {} | {name} | {before} | {after} | {held_by} | {against} |", choice.mark.trim());
     }
-    out.push_str("\n| agent | before | after | why |\n|---|---|---|---|\n");
+    out.push_str("\n| agent | before | after | reason |\n|---|---|---|---|\n");
     for (before, after) in parts::before_and_after(decision) {
         let held =
             |one: &Position| escaped(format!("{} {}", one.position, parts::sure(one.confidence)).trim_end());
@@ -98,7 +98,7 @@ fn issues(out: &mut String, outcome: &Outcome) {
     }
 }
 
-/// As text and nothing else.
+/// Escapes everything that Markdown or HTML would interpret.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in clean_line(text).chars() {
@@ -124,7 +124,7 @@ mod tests {
     use super::escaped;
 
     #[test]
-    fn what_an_agent_wrote_stays_text() {
+    fn markdown_in_text_from_agents_is_escaped() {
         assert_eq!(
             escaped("<img src=x> [a](javascript:x) `b` | *c*\n# d"),
             "&lt;img src\\=x&gt; \\[a\\]\\(javascript:x\\) \\`b\\` \\| \\*c\\*\\\\n\\# d"

@@ -1,11 +1,11 @@
-//! What every format of a report tells, in words and numbers and without a layout. Nothing is escaped here: whoever lays it out does that.
+//! Content that all report formats share, without layout. Nothing is escaped here: each format does its own escaping.
 
 use quorate::deliberation::{Decision, How, LOCAL, Outcome, Used};
 use quorate_procedures::conflict::{Kind, Position, PositionValue};
 use quorate_procedures::count::Agreement;
 use quorate_procedures::deliberation::{Counted, Demand, Figures, Missing, RankedIssue, compare};
 
-/// What was decided, in a line, and its mark: a tie is none of the answers.
+/// Returns the decision in one line, with its mark.
 pub(super) fn answer(outcome: &Outcome) -> (&'static str, String) {
     match (&outcome.synthesis.agreement, &outcome.synthesis.recommendation) {
         (_, Some(recommendation)) => ("✓", recommendation.clone()),
@@ -16,7 +16,7 @@ pub(super) fn answer(outcome: &Outcome) -> (&'static str, String) {
     }
 }
 
-/// How sure, how far ahead, how much agreement.
+/// Returns score, confidence, margin and agreement.
 pub(super) fn qualities(outcome: &Outcome) -> Vec<String> {
     let synthesis = &outcome.synthesis;
     let mut parts = Vec::new();
@@ -40,23 +40,23 @@ pub(super) fn qualities(outcome: &Outcome) -> Vec<String> {
     parts
 }
 
-/// How many agents gave a recommendation.
+/// Returns the number of agents that gave a recommendation.
 fn recommendations(outcome: &Outcome) -> usize {
     outcome.gathered.findings.values().filter(|finding| finding.recommendation.is_some()).count()
 }
 
-/// How far what stands is ahead of the next.
+/// Returns the lead of the decision over the next option.
 fn margin(decision: &Decision) -> f64 {
     let others = decision.shares.iter().skip(1);
     decision.share - others.map(|one| one.share).fold(0.0, f64::max)
 }
 
-/// The conflict about what to do, and the others.
+/// Returns the conflict about what to do, and the other conflicts.
 pub(super) fn conflicts(outcome: &Outcome) -> (Vec<&Decision>, Vec<&Decision>) {
     outcome.every_decision().partition(|decision| decision.conflict.kind == Kind::Categorical)
 }
 
-/// How a conflict was settled, in a few words.
+/// Describes how a conflict was resolved.
 pub(super) fn how(decision: &Decision) -> String {
     let agreement = decision.agreement.as_ref().filter(|one| !matches!(one, Agreement::Tied { .. }));
     let agreement = agreement.map_or(String::new(), |agreement| format!("; {agreement}"));
@@ -80,24 +80,24 @@ fn tied_choices(decision: &Decision) -> &[String] {
     }
 }
 
-/// What stands, as text; "no decision" for a tie.
+/// Returns the decided position as text; "no decision" for a tie.
 pub(super) fn stands(position: Option<&PositionValue>) -> String {
     position.map_or("no decision".to_owned(), ToString::to_string)
 }
 
-/// A choice and what the discussion made of it.
+/// An option with its share before and after the discussion.
 pub(super) struct Choice<'a> {
     pub(super) name: &'a str,
-    /// It stands, it shares the first place, or neither.
+    /// `✓` for the decision, `=` for a tied option, or a space.
     pub(super) mark: &'static str,
     pub(super) before: Option<f64>,
     pub(super) after: Option<f64>,
     pub(super) held_by: Vec<&'a Position>,
-    /// Who holds something else; of what stands only, since it is everybody else.
+    /// Positions of the other agents; only set for the decision.
     pub(super) against: Vec<&'a Position>,
 }
 
-/// The choices of a conflict, the greatest share first; those that nobody holds any more come last. None for numbers.
+/// Returns the options of a conflict, greatest share first; options without remaining votes come last. Empty for numbers.
 pub(super) fn choices<'a>(decision: &'a Decision) -> Vec<Choice<'a>> {
     let tied = tied_choices(decision);
     let gone = decision.shares_before.iter().filter(|old| share(&decision.shares, &old.choice).is_none());
@@ -125,13 +125,13 @@ fn share(shares: &[quorate_procedures::count::Share], name: &str) -> Option<f64>
     shares.iter().find(|one| one.choice == name).map(|one| one.share)
 }
 
-/// What somebody held and holds, in the order of the agents.
+/// Returns the positions before and after the discussion, in the order of the agents.
 pub(super) fn before_and_after(decision: &Decision) -> impl Iterator<Item = (&Position, &Position)> {
     let before = |after: &Position| decision.conflict.positions.iter().find(|one| one.agent == after.agent);
     decision.positions.iter().map(move |after| (before(after).unwrap_or(after), after))
 }
 
-/// Whose reasons are told, and what they do: those against what stands, or all where nothing does.
+/// Returns the positions whose reasons are printed, with a label: the dissenting ones, or all for a tie.
 pub(super) fn voices(decision: &Decision) -> (&'static str, &[Position]) {
     match decision.how {
         How::Tied => ("Holds", &decision.positions),
@@ -139,24 +139,24 @@ pub(super) fn voices(decision: &Decision) -> (&'static str, &[Position]) {
     }
 }
 
-/// How sure, as short as it can be said: `.82`.
+/// Formats a confidence briefly, as `.82`.
 pub(super) fn sure(confidence: Option<f64>) -> String {
-    let text = confidence.map_or(String::new(), |sure| format!("{sure:.2}"));
+    let text = confidence.map_or(String::new(), |value| format!("{value:.2}"));
     text.strip_prefix('0').map_or(text.clone(), str::to_owned)
 }
 
-/// Who holds it, and how surely.
+/// Returns the agent of a position with its confidence.
 pub(super) fn holder(position: &Position) -> String {
     format!("{} {}", position.agent, sure(position.confidence)).trim_end().to_owned()
 }
 
-/// Issues under a heading.
+/// A group of issues with a heading.
 pub(super) struct Group<'a> {
     pub(super) heading: &'static str,
     pub(super) issues: Vec<(&'a RankedIssue, Option<&'a Demand>)>,
 }
 
-/// The issues by how much what they ask for is needed; those without a remedy come last.
+/// Groups the issues by the priority of their demands; issues without a remedy come last.
 pub(super) fn issues(outcome: &Outcome) -> Vec<Group<'_>> {
     use quorate_procedures::deliberation::Need;
     let synthesis = &outcome.synthesis;
@@ -167,7 +167,7 @@ pub(super) fn issues(outcome: &Outcome) -> Vec<Group<'_>> {
     [
         ("Must have", Some(Need::MustHave)),
         ("Should have", Some(Need::ShouldHave)),
-        ("Can be given away", Some(Need::GiveAway)),
+        ("Negotiable", Some(Need::GiveAway)),
         (rest, None),
     ]
     .into_iter()
@@ -176,12 +176,12 @@ pub(super) fn issues(outcome: &Outcome) -> Vec<Group<'_>> {
     .collect()
 }
 
-/// Who flagged an issue.
+/// Returns the agents that flagged an issue.
 pub(super) fn flagged(issue: &RankedIssue) -> String {
     issue.flagged.iter().map(|one| one.agent.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// What it took: agents, calls, messages, seconds; and how votes were counted.
+/// Returns the number of agents, calls and messages, the duration, and the tally rule.
 pub(super) fn figures(outcome: &Outcome) -> Vec<String> {
     let (gathered, quorum) = (&outcome.gathered, &outcome.gathered.quorum);
     vec![
@@ -189,7 +189,7 @@ pub(super) fn figures(outcome: &Outcome) -> Vec<String> {
         format!("{} calls", gathered.actual.calls()),
         format!("{} messages", gathered.messages.len()),
         format!("{:.1} s", seconds(&gathered.actual)),
-        format!("counted by {}", outcome.rule.as_str()),
+        format!("tallied by {}", outcome.rule.as_str()),
     ]
 }
 
@@ -198,7 +198,7 @@ fn seconds(actual: &Figures) -> f64 {
     (actual.analysis.ms + actual.discussion.ms) as f64 / 1_000.0
 }
 
-/// Each provider that says more than how often it was called: tokens, and money where prices are known.
+/// Returns the usage of each provider that reports tokens or cost.
 pub(super) fn providers(outcome: &Outcome) -> Vec<String> {
     let actual = &outcome.gathered.actual;
     let mut used: std::collections::BTreeMap<&str, Used> = std::collections::BTreeMap::new();
@@ -209,15 +209,15 @@ pub(super) fn providers(outcome: &Outcome) -> Vec<String> {
         sum.tokens_out += one.tokens_out;
         sum.money = one.money.map(|money| money + sum.money.unwrap_or_default()).or(sum.money);
     }
-    let tells = |(name, one): &(&str, Used)| *name != LOCAL || one.tokens_in > 0 || one.money.is_some();
+    let has_usage = |(name, one): &(&str, Used)| *name != LOCAL || one.tokens_in > 0 || one.money.is_some();
     let line = |(name, one): (&str, Used)| {
-        let money = one.money.map_or(String::new(), |money| format!(", costs {money:.4}"));
+        let money = one.money.map_or(String::new(), |money| format!(", cost {money:.4}"));
         format!("{name}: {} calls, {} tokens in, {} out{money}", one.calls, one.tokens_in, one.tokens_out)
     };
-    used.into_iter().filter(tells).map(line).collect()
+    used.into_iter().filter(has_usage).map(line).collect()
 }
 
-/// Who is not there: a word for it, who, and why.
+/// Returns the agents without a finding: a label, and the agent with the reason.
 pub(super) fn absent(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let gathered = &outcome.gathered;
     let missing = gathered.missing.iter().map(|one| {
@@ -228,23 +228,23 @@ pub(super) fn absent(outcome: &Outcome) -> Vec<(&'static str, String)> {
     missing.chain(idle).collect()
 }
 
-/// Who is missing, in what, and why.
+/// Returns the missing agent with its conflict, and the reason.
 fn missing(missing: &Missing) -> (String, String) {
-    let place = missing.conflict.as_ref().map_or(String::new(), |conflict| format!(" on {conflict}"));
+    let conflict = missing.conflict.as_ref().map_or(String::new(), |conflict| format!(" on {conflict}"));
     let why = match missing.why.as_slice() {
         [first, second] if first == second => format!("{first} (twice)"),
         why => why.join("; then: "),
     };
-    (format!("{}{place}", missing.agent), why)
+    (format!("{}{conflict}", missing.agent), why)
 }
 
-/// Who could have changed the outcome.
+/// Returns the smallest change of votes that would have changed the decision.
 pub(super) fn flip(decision: &Decision) -> Option<String> {
     let flip = decision.would_change.as_ref()?;
-    Some(format!("would be {} had {} voted otherwise", flip.to, flip.voters.join(", ")))
+    Some(format!("would be {} if {} had voted differently", flip.to, flip.voters.join(", ")))
 }
 
-/// What the other rules would have come to.
+/// Describes the results under the other rules.
 pub(super) fn other_rules(outcome: &Outcome, decision: &Decision) -> String {
     let compared = compare(outcome).into_iter().find(|one| one.id == decision.id);
     let rules = compared.map(|one| one.rules).unwrap_or_default();
@@ -253,11 +253,11 @@ pub(super) fn other_rules(outcome: &Outcome, decision: &Decision) -> String {
     let is_same = |one: &&Counted| one.after.choice == stands;
     if others.iter().all(is_same) {
         let names: Vec<&str> = others.iter().map(|one| one.rule.as_str()).collect();
-        return format!("other rules come to the same: {}", names.join(", "));
+        return format!("same result under the other rules: {}", names.join(", "));
     }
-    let told = others.iter().map(|one| {
+    let results = others.iter().map(|one| {
         let choice = one.after.choice.as_deref().unwrap_or("tied");
         format!("{} {choice} {:.2}", one.rule.as_str(), one.after.share)
     });
-    format!("other rules: {}", told.collect::<Vec<_>>().join(" · "))
+    format!("other rules: {}", results.collect::<Vec<_>>().join(" · "))
 }

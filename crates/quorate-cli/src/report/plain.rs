@@ -1,4 +1,4 @@
-//! The report on a terminal: what was decided, who disagreed, and why. 80 columns wide, whatever it goes to.
+//! Renders a report as plain text, 80 columns wide regardless of the terminal.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use super::parts::{self, Choice};
 use super::wrap::{WIDTH, unbroken, wrapped};
 use crate::text::clean_line;
 
-/// How many issues are told; the other formats have all.
+/// Maximum number of issues; the other formats have all.
 const ISSUES_MAX: usize = 10;
-/// How many conflicts beside that about what to do are told.
+/// Maximum number of conflicts in addition to the one about what to do.
 const CONFLICTS_MAX: usize = 5;
-/// How many letters of what somebody said.
-const SAID_CHARS: usize = 110;
+/// Characters of a reason that are printed.
+const REASON_CHARS: usize = 110;
 
 pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     let mut out = wrapped("", &clean_line(&outcome.subject));
@@ -48,30 +48,30 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     for line in parts::providers(outcome) {
         out.push_str(&wrapped("", &clean_line(&line)));
     }
-    let _ = writeln!(out, "on record as {}", clean_line(id));
+    let _ = writeln!(out, "stored as {}", clean_line(id));
     out
 }
 
-/// Parts between dots; a line ends only there.
+/// Joins parts with dots; lines are broken only between parts.
 fn dotted(parts: &[String]) -> String {
     parts.iter().map(|part| unbroken(&clean_line(part))).collect::<Vec<_>>().join(" · ")
 }
 
-fn more(out: &mut String, all: usize, told: usize, what: &str) {
-    if all > told {
-        let _ = writeln!(out, "\nand {} more {what}: --format md, html or json has them", all - told);
+fn more(out: &mut String, all: usize, printed: usize, what: &str) {
+    if all > printed {
+        let _ = writeln!(out, "\nand {} more {what}: see --format md, html or json", all - printed);
     }
 }
 
-/// A word in capitals, then a text beside it.
+/// Renders a label in capitals, followed by a text.
 fn labelled(label: &str, text: &str) -> String {
     wrapped(&format!("{label}  "), &clean_line(text))
 }
 
-/// The beginning of what somebody said, on lines of its own; the whole of it is in the other formats.
-fn said(text: &str) -> String {
+/// Renders the beginning of a reason on separate lines; the other formats have all of it.
+fn quoted(text: &str) -> String {
     let text = clean_line(text);
-    let text = match text.char_indices().nth(SAID_CHARS) {
+    let text = match text.char_indices().nth(REASON_CHARS) {
         Some((end, _)) => format!("{} …", text[..end].trim_end()),
         None => text,
     };
@@ -90,15 +90,15 @@ pub(super) fn conflict(out: &mut String, decision: &Decision) {
     for voice in voices {
         let holds = format!("{}: {} {}", voice.agent, voice.position, parts::sure(voice.confidence));
         out.push_str(&labelled(&format!("{:<7}", label.to_uppercase()), holds.trim_end()));
-        out.push_str(&said(&voice.reason));
+        out.push_str(&quoted(&voice.reason));
     }
-    // The numbers are in the table.
+    // Changes of numbers are in the table.
     for change in decision.changes.iter().filter(|_| !decision.conflict.is_numeric()) {
         let moved = format!("{}: {} → {} [{}]", change.agent, change.from, change.to, change.message);
         out.push_str(&labelled("CHANGED", &moved));
-        // Some have said why already.
+        // The reason may be printed above already.
         if !voices.iter().any(|one| one.agent == change.agent && one.reason == change.reason) {
-            out.push_str(&said(&change.reason));
+            out.push_str(&quoted(&change.reason));
         }
     }
     if let Some(flip) = parts::flip(decision) {
@@ -106,7 +106,7 @@ pub(super) fn conflict(out: &mut String, decision: &Decision) {
     }
 }
 
-/// The choices before and after. Who is against is told where there is room for it: it is everybody else.
+/// Renders the options before and after. The column AGAINST is omitted if it does not fit: it lists all other agents.
 fn table(out: &mut String, choices: &[Choice<'_>]) {
     let names: Vec<String> =
         choices.iter().map(|one| format!("{} {}", one.mark, clean_line(one.name))).collect();
@@ -130,7 +130,7 @@ fn table(out: &mut String, choices: &[Choice<'_>]) {
     for ((choice, name), (held_by, against)) in choices.iter().zip(names).zip(held_by.iter().zip(against)) {
         let (before, after) = (number(choice.before), number(choice.after));
         let mut row = format!("{name:<width$}  {before:>6}  {after:>5}  ");
-        // A name that is too long has a line of its own.
+        // A name that is too long gets its own line.
         if name.chars().count() > width {
             let _ = writeln!(out, "{name}");
             row = format!("{:<width$}  {before:>6}  {after:>5}  ", "");
@@ -143,7 +143,7 @@ fn table(out: &mut String, choices: &[Choice<'_>]) {
     }
 }
 
-/// Who said which number, before and after, and what stands.
+/// Renders the numbers of each agent before and after, and the decision.
 fn numbers(out: &mut String, decision: &Decision) {
     let rows: Vec<[String; 3]> = parts::before_and_after(decision)
         .map(|(before, after)| {
@@ -158,7 +158,7 @@ fn numbers(out: &mut String, decision: &Decision) {
     }
     let (before, after) =
         (parts::stands(decision.before.as_ref()), parts::stands(decision.position.as_ref()));
-    let _ = writeln!(out, "{:<width$}  {before:>6}  {after:>5}", "✓ stands");
+    let _ = writeln!(out, "{:<width$}  {before:>6}  {after:>5}", "✓ result");
 }
 
 fn issues(out: &mut String, outcome: &Outcome) {

@@ -1,4 +1,4 @@
-//! Reports of deliberations that are played from a script.
+//! Reports of scripted deliberations.
 
 use expect_test::expect_file;
 use quorate_procedures::deliberation::{ANALYSE, Ask, Deliberation, Event, Member, Out, Spec, State};
@@ -10,7 +10,7 @@ fn words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-/// Everybody answers at once; who has no answer fails.
+/// Runs a deliberation in which every agent answers immediately; without an answer the call fails.
 fn play(spec: &Spec, answer: impl Fn(&Ask) -> Option<Value>) -> Outcome {
     let machine = Deliberation::new(spec, words);
     let mut state = State::default();
@@ -19,10 +19,10 @@ fn play(spec: &Spec, answer: impl Fn(&Ask) -> Option<Value>) -> Outcome {
         for out in machine.step(&mut state, event, 1_000) {
             match out {
                 Out::Ask(ask) => events.push(match answer(&ask) {
-                    Some(said) => Event::Answered {
+                    Some(body) => Event::Answered {
                         ask: ask.id,
                         from: ask.agent,
-                        body: said.to_string().into_bytes(),
+                        body: body.to_string().into_bytes(),
                         usage: None,
                     },
                     None => Event::Failed { ask: ask.id, why: "out of order".to_owned() },
@@ -54,7 +54,7 @@ fn reply(what: &str, sure: f64, agrees: bool, why: &str) -> Option<Value> {
     Some(json!({"revised_position": what, "confidence": sure, "agrees_with_peer": agrees, "reasoning": why}))
 }
 
-/// One gives in, one does not, one is out of order.
+/// One agent changes its position, one keeps it, one fails.
 fn split() -> Outcome {
     let spec = spec(&["risk", "money", "law", "ip"]);
     play(&spec, |ask| match (ask.agent.as_str(), ask.action == ANALYSE) {
@@ -83,9 +83,9 @@ fn tie() -> Outcome {
     })
 }
 
-// Fails under: anything that a reader of a terminal sees changes.
+// Fails under: any change of a rendered report.
 #[test]
-fn a1_the_report_says_what_was_decided_who_disagreed_and_why() {
+fn a1_reports_match_the_golden_files() {
     let text = plain::report(&split(), "prc_0-7-0");
     expect_file!["golden/split.txt"].assert_eq(&text);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
@@ -96,9 +96,9 @@ fn a1_the_report_says_what_was_decided_who_disagreed_and_why() {
     expect_file!["golden/split.html"].assert_eq(body);
 }
 
-// Fails under: a mark of victory for what won by the order in which ties are broken.
+// Fails under: a tied option that is rendered as the decision.
 #[test]
-fn a5_a_tie_looks_like_a_tie() {
+fn a5_a_tie_is_rendered_as_a_tie() {
     let text = plain::report(&tie(), "prc_0-7-0");
     expect_file!["golden/tie.txt"].assert_eq(&text);
     for report in [text, md::report(&tie(), "x"), html::report(&tie(), "x")] {
@@ -107,13 +107,13 @@ fn a5_a_tie_looks_like_a_tie() {
     }
 }
 
-// Fails under: an issue, a dissent or a change that one format leaves out.
+// Fails under: an issue, a dissent or a change that one format omits.
 #[test]
-fn every_format_tells_the_same() {
+fn every_format_has_the_same_content() {
     let outcome = split();
     for report in [plain::report(&outcome, "x"), md::report(&outcome, "x"), html::report(&outcome, "x")] {
         let plain = report.replace('\\', "").replace("&#39;", "'");
-        for wanted in [
+        for expected in [
             "a cap of a year's fees",
             "liability cap",
             "tone",
@@ -124,15 +124,15 @@ fn every_format_tells_the_same() {
             "M2",
             "0 s",
         ] {
-            assert!(plain.contains(wanted), "{wanted} in\n{plain}");
+            assert!(plain.contains(expected), "{expected} in\n{plain}");
         }
         assert!(!report.contains('\u{1b}') && (!report.contains("<consent>") || report.starts_with("Shall")));
     }
 }
 
-// Fails under: a list without an end.
+// Fails under: an unlimited list.
 #[test]
-fn a_long_list_of_issues_is_counted_in_text() {
+fn a_long_list_of_issues_is_truncated_in_text() {
     let issues: Vec<Value> =
         (0..25).map(|at| json!({"topic": format!("matter {at}"), "severity": "high"})).collect();
     let outcome = play(&spec(&["risk"]), |_| Some(json!({"summary": "s", "issues": issues})));

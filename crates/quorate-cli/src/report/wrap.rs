@@ -1,37 +1,37 @@
-//! Texts in lines of 80 columns.
+//! Wraps text at 80 columns.
 
 use crate::text;
 
-/// As wide as a report on a terminal.
+/// Width of a text report.
 pub(super) const WIDTH: usize = 80;
 
-/// What stands for a space that no line ends at. Text that was cleaned has none.
-const TIED: char = '\u{1}';
+/// Placeholder for a non-breaking space. Sanitized text does not contain it.
+const NON_BREAKING: char = '\u{1}';
 
-/// A text in lines: the first after `first`, the others after as many spaces.
+/// Wraps a text; the first line begins with `first`, the others are indented by its width.
 pub(super) fn wrapped(first: &str, text: &str) -> String {
     let indent = first.chars().count();
     let mut lines = String::new();
     for (at, line) in text::wrap(text, WIDTH.saturating_sub(indent)).iter().enumerate() {
         let before = if at == 0 { first.to_owned() } else { " ".repeat(indent) };
-        lines.push_str(format!("{before}{line}").replace(TIED, " ").trim_end());
+        lines.push_str(format!("{before}{line}").replace(NON_BREAKING, " ").trim_end());
         lines.push('\n');
     }
     lines
 }
 
-/// A text that stays in one line.
+/// Makes the spaces of a text non-breaking.
 pub(super) fn unbroken(text: &str) -> String {
-    text.replace(' ', &TIED.to_string())
+    text.replace(' ', &NON_BREAKING.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Fails under: a line that is one too long, an indent that is lost, a long word that is lost.
+    // Fails under: a line that is one column too long, or a lost indent or word.
     #[test]
-    fn lines_end_before_the_edge() {
+    fn lines_are_wrapped_and_indented() {
         let text = wrapped("  a  ", &"word ".repeat(40));
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
         assert_eq!(text.lines().count(), 3);
