@@ -1,4 +1,4 @@
-//! `quorate run`: a playbook, from the first question to the report, and to the decision of a person where it asks for one.
+//! `quorate run`: runs a playbook, prints the report, and requests the approval if the playbook has one.
 
 mod approval;
 pub(crate) mod members;
@@ -26,30 +26,30 @@ pub(crate) use approval::{Approve, Pending, Settled};
 pub(crate) use progress::plain_line;
 pub(crate) use watch::begin;
 
-/// Run a playbook: put a question to agents, let them discuss, and tell what they decided. [rw]
+/// Run a playbook: ask agents a question, let them discuss, and report their decision. [rw]
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate run playbook.yaml --input contract.txt
 
-It runs in the hub that --url names or that runs on the data directory; if none
-does, in a hub of this process on that directory, where everything is kept.
-The exit code is 8 if there is no decision: a tie, or no recommendation given.
+Runs in the hub given by --url, or in the hub running on the data directory. If no hub
+is running, an embedded hub is used, which stores everything in that directory.
+The exit code is 8 if there is no decision: a tie, or no recommendations.
 How to write a playbook: docs/guides/your-first-playbook.md")]
 pub(crate) struct RunArgs {
-    /// The playbook.
+    /// Playbook file.
     file: PathBuf,
-    /// What agents read, instead of what the playbook names.
+    /// Text file that the agents read, instead of the one in the playbook.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
-    /// Say what it would take, and ask nobody.
+    /// Print the estimated calls, tokens and cost, without asking any agent.
     #[arg(long = "estimate", visible_alias = "dry-run")]
     dry_run: bool,
     #[command(flatten)]
     format: FormatArgs,
-    /// Who decides what the playbook asks approval for: ask (whoever is at this terminal), wait (for somebody elsewhere),
-    /// later (it stays pending), auto (approved unseen). Without it: ask on a terminal, later elsewhere.
-    #[arg(long, value_name = "HOW")]
+    /// How the approval of the playbook is decided: ask (at this terminal), wait (for a decision elsewhere), later (leave it
+    /// pending), auto (approve without review). By default ask on a terminal, later otherwise.
+    #[arg(long, value_name = "MODE")]
     approve: Option<Approve>,
-    /// Where what was approved is written.
+    /// Directory for the approved file.
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     #[command(flatten)]
@@ -65,12 +65,12 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
     }
     let approve = args.approve.unwrap_or_else(|| Approve::usual(format));
     let hub = args.hub.library().await?;
-    let ran = whole(&hub, playbook, format, approve, &args.out).await;
+    let ran = run_playbook(&hub, playbook, format, approve, &args.out).await;
     hub.close().await;
     ran
 }
 
-async fn whole(
+async fn run_playbook(
     hub: &Hub,
     mut playbook: Playbook,
     format: Format,
@@ -87,21 +87,21 @@ async fn whole(
         report::print(&outcome, &id, format, None)?;
         return decided(&outcome);
     };
-    // Nobody else reaches a hub that is in this process.
+    // An embedded hub cannot be reached by other commands.
     let elsewhere = hub.space().is_none().then_some("");
     if format == Format::Json {
         let settled = pending.settle(hub, approve, elsewhere).await?;
         report::print(&outcome, &id, format, Some(&settled))?;
         return decided(&outcome);
     }
-    // Whoever decides has read the report.
+    // The report is printed before the decision, so that it can be read first.
     report::print(&outcome, &id, format, None)?;
     let settled = pending.settle(hub, approve, elsewhere).await?;
     settled.tell(&format!("quorate approval approve {}   (reject, modify)", settled.id));
     decided(&outcome)
 }
 
-/// Ends with an exit code of its own where a deliberation came to no decision.
+/// Fails with a separate exit code if a deliberation has no decision.
 pub(crate) fn decided(outcome: &Outcome) -> anyhow::Result<()> {
     if outcome.is_decided() {
         return Ok(());
@@ -110,17 +110,17 @@ pub(crate) fn decided(outcome: &Outcome) -> anyhow::Result<()> {
     let (what, hint) = match agreement {
         Agreement::Tied { between, .. } => (
             format!("no decision: tied between {}", between.join(" and ")),
-            "break ties with `tie_break:` or --tie-break, or ask one more agent",
+            "set `tie_break:` or --tie-break, or ask one more agent",
         ),
         _ => (
             format!("no decision: {agreement}"),
-            "have agents answer with a `recommendation`: docs/guides/deliberation.md",
+            "agents must answer with a `recommendation`: see docs/guides/deliberation.md",
         ),
     };
     Err(Ended::new(NO_DECISION, what, hint).into())
 }
 
-/// Runs a playbook in a hub; gives the id under which it is on record, and what came of it.
+/// Runs the deliberation of a playbook in a hub. Returns its id and the outcome.
 pub(crate) async fn deliberate(hub: &Hub, playbook: Playbook) -> anyhow::Result<(String, Outcome)> {
     begin(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
     text::say("");
@@ -130,7 +130,7 @@ pub(crate) async fn deliberate(hub: &Hub, playbook: Playbook) -> anyhow::Result<
     Ok((id, outcome))
 }
 
-/// Lets the agents of a playbook work until the procedure is over, and tells of its phases.
+/// Starts the agents of a playbook and the procedure, and prints progress until it is done.
 pub(crate) async fn procedure(
     hub: &Hub,
     playbook: Playbook,
@@ -138,7 +138,7 @@ pub(crate) async fn procedure(
 ) -> anyhow::Result<(String, Outcome)> {
     let Playbook { spec, agents, .. } = playbook;
     let _running = members::start(hub, agents, &spec).await?;
-    // A hub that is reached over the network drives it itself.
+    // A remote hub drives deliberations itself.
     let driver = if hub.space().is_some() { Some(hub.drive_deliberations().await?) } else { None };
     let id = hub.start_procedure(draft).await?;
     let ended = watch::until_over(hub, id.as_str(), &spec).await?;
@@ -157,7 +157,7 @@ pub(crate) async fn procedure(
 }
 
 fn failed(id: &str, result: &Value) -> Ended {
-    let reason = result["reason"].as_str().unwrap_or("it came to nothing");
+    let reason = result["reason"].as_str().unwrap_or("there is no result");
     let mut what = format!("deliberation {id} failed: {reason}");
     for missing in result["missing"].as_array().into_iter().flatten() {
         let why: Vec<&str> =
@@ -171,17 +171,17 @@ fn failed(id: &str, result: &Value) -> Ended {
     Ended::new(
         FAILED,
         text::clean(&what),
-        "what was gathered is kept; try an agent alone: quorate agent test NAME --playbook FILE",
+        "the findings are stored; to test one agent: quorate agent test NAME --playbook FILE",
     )
 }
 
 impl Approve {
-    /// On a terminal somebody is there to ask.
+    /// Returns the default: ask on a terminal, otherwise leave the approval pending.
     pub(crate) fn usual(format: Format) -> Self {
         let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
         if is_terminal && format != Format::Json { Self::Ask } else { Self::Later }
     }
 }
 
-/// How often whoever watches looks, where nothing tells it sooner.
+/// Polling interval for state that is not pushed.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! `quorate serve`: a hub that others talk to over the network.
+//! `quorate serve`: runs a hub that agents connect to over the network.
 
 mod admin;
 mod check;
@@ -28,30 +28,30 @@ use crate::exit::{Ended, STORAGE_FAILED, USAGE};
 use crate::hub::READY;
 use crate::{config, text};
 
-/// QUOR on a keypad.
+/// Default port: QUOR on a phone keypad.
 const PORT: u16 = 7867;
 
-/// Serves a hub.
+/// Arguments of `quorate serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate serve --data ./team
 
-When it is ready it prints one line of JSON on stdout, with its address and the
-file that holds the admin's token. SIGTERM lets requests under way end, then it
-exits with 0. Exit codes: 64 usage, 65 damaged data, 74 storage failure.")]
+When the hub is ready, it prints one line of JSON to stdout, with its address and the
+path of the admin token. On SIGTERM, requests in progress are completed and the exit
+code is 0. Other exit codes: 64 usage, 65 damaged data, 74 storage failure.")]
 pub(crate) struct ServeArgs {
-    /// The data directory; made if there is none [env: QUORATE_DATA; default: quorate-data].
+    /// Data directory; created if missing [env: QUORATE_DATA; default: quorate-data].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where to listen; port 0 is any that is free.
+    /// Address to listen on; port 0 selects a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7867")]
     listen: SocketAddr,
-    /// Listen on 127.0.0.1 at this port; 0 is any that is free.
+    /// Port to listen on at 127.0.0.1; 0 selects a free port.
     #[arg(long, conflicts_with = "listen")]
     port: Option<u16>,
-    /// A name under which the hub may be called, besides localhost. May be given several times.
+    /// Allowed host name of requests, in addition to localhost; can be repeated.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-    /// Listen where other machines can connect, without encryption: whoever sees the traffic sees the tokens.
+    /// Allow listening on other interfaces without TLS. Tokens can then be read from the network traffic.
     #[arg(long)]
     insecure_listen: bool,
     #[command(flatten)]
@@ -72,9 +72,9 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let clock = SystemClock::new();
     let (log_style, otlp) = (args.observe.install_journal(clock.clone())?, args.observe.otlp()?);
     let (tls, webhooks) = (args.wall.tls()?, args.webhooks.read()?);
-    // Before anything is made or opened: what cannot be served leaves no directory and no token behind.
+    // Validated before anything is created, so that a failed start leaves no directory and no token behind.
     let listen = args.port.map_or(args.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
-    let door = Door::new(listen, tls, args.insecure_listen)?;
+    let listener = Listener::new(listen, tls, args.insecure_listen)?;
     let checks = args.check.checks();
     let engines = recover(&data, args.times.engine(), checks, &clock)?;
     checks.newest(&engines).await?;
@@ -86,9 +86,9 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         otlp,
         webhooks,
     };
-    // Before anything is announced: whoever reads the line may send a signal at once.
+    // Installed before the ready line is printed, because the reader may send a signal immediately.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let served = Served::start(&data, engines, settings, door, Some(log_style)).await?;
+    let served = Served::start(&data, engines, settings, listener, Some(log_style)).await?;
     text::print(served.ready.to_string());
     tracing::info!(http = served.ready["http"].as_str(), url = served.url(), "ready");
     let failed = tokio::select! {
@@ -96,45 +96,45 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         _ = interrupt.recv() => None,
         failure = served.engines.public.failure() => Some(failure),
         failure = served.engines.private.failure() => Some(failure),
-        // What goes on top of damaged data would be lost with it.
+        // Writes on top of damaged data would be lost with it.
         damaged = checks.go_on(&served.engines) => return Err(damaged.into()),
     };
     if let Some(failure) = failed {
         tracing::error!(why = %failure, "storage failed");
-        // Nothing more is acknowledged; what was under way is unknown, and a clean end would hide that.
-        let hint = "look at the disk, then start the hub again: everything acknowledged is there".to_owned();
+        // The outcome of commits in progress is unknown, so this is not a clean shutdown.
+        let hint = "check the disk, then restart the hub; everything acknowledged is durable".to_owned();
         return Err(Ended { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());
     }
-    tracing::info!(why = "told to; requests under way may end", "stopping");
+    tracing::info!(why = "signal received; completing requests in progress", "stopping");
     served.stop().await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Where to listen, and how.
-struct Door {
+/// A reserved socket and its scheme.
+struct Listener {
     reserved: Reserved,
     scheme: &'static str,
 }
 
-impl Door {
+impl Listener {
     fn new(listen: SocketAddr, tls: Option<Tls>, insecure: bool) -> anyhow::Result<Self> {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let reserved = match tls {
             Some(tls) => Reserved::tls(listen, tls),
             None => Reserved::plain(listen, insecure),
         };
-        Ok(Self { reserved: reserved.map_err(in_words)?, scheme })
+        Ok(Self { reserved: reserved.map_err(listen_error)?, scheme })
     }
 }
 
-/// A hub of this process that listens.
+/// A hub of this process that accepts connections.
 pub(crate) struct Served {
     engines: Engines,
     app: App,
     listening: Listening,
-    found_by: FoundBy,
-    /// What it says when it is ready.
+    ready_file: ReadyFile,
+    /// The ready line.
     ready: Value,
 }
 
@@ -143,15 +143,15 @@ impl Served {
         data: &Path,
         engines: Engines,
         settings: Settings,
-        door: Door,
+        listener: Listener,
         log_style: Option<Style>,
     ) -> anyhow::Result<Self> {
         let Engines { public, private, .. } = &engines;
         let app = App::new(Arc::clone(public), Arc::clone(private), settings).await?;
         let space = public.space("default".parse()?).await?;
         let token_file = admin::token_file(data, &space, log_style).await?;
-        let Door { reserved, scheme } = door;
-        let listening = reserved.listen(app.clone()).map_err(in_words)?;
+        let Listener { reserved, scheme } = listener;
+        let listening = reserved.listen(app.clone()).map_err(listen_error)?;
         let address = listening.address().to_string();
         let mut ready = json!({
             "event": "ready",
@@ -159,63 +159,63 @@ impl Served {
             "url": format!("{scheme}://{address}"),
             "data": data,
             "adminTokenFile": token_file,
-            // Who holds the directory: only then does anybody believe the file below.
+            // Commands trust the file below only if this process holds the lock of the directory.
             "pid": std::process::id(),
         });
         if scheme == "https" {
             ready["https"] = address.into();
         }
-        // For commands on this machine: they find the hub by its data directory.
-        let found_by = FoundBy::write(data, &ready.to_string());
-        Ok(Self { engines, app, listening, found_by, ready })
+        // Commands on this machine discover the hub by this file.
+        let ready_file = ReadyFile::write(data, &ready.to_string());
+        Ok(Self { engines, app, listening, ready_file, ready })
     }
 
-    /// A hub for the time of a command, on this machine only: on the usual port, or on any that is free.
+    /// Starts a hub for the duration of a command, on loopback only: on the default port, or else on a free one.
     pub(crate) async fn for_a_while(data: &Path) -> anyhow::Result<Self> {
         close_to_others();
-        let door = Door { reserved: Reserved::loopback(PORT).map_err(in_words)?, scheme: "http" };
+        let listener = Listener { reserved: Reserved::loopback(PORT).map_err(listen_error)?, scheme: "http" };
         let (clock, checks) = (SystemClock::new(), Checks::default());
         let engines = recover(data, quorate_engine::Options::default(), checks, &clock)?;
         checks.newest(&engines).await?;
-        Self::start(data, engines, Settings::default(), door, None).await
+        Self::start(data, engines, Settings::default(), listener, None).await
     }
 
-    /// Where it listens.
+    /// Returns the URL of the hub.
     pub(crate) fn url(&self) -> &str {
         self.ready["url"].as_str().unwrap_or_default()
     }
 
-    /// Lets requests under way end, and closes the data directory.
+    /// Completes requests in progress, and closes the data directory.
     pub(crate) async fn stop(self) {
-        drop(self.found_by);
+        drop(self.ready_file);
         self.listening.drain().await;
         self.app.settle().await;
         self.engines.close().await;
     }
 }
 
-/// Whatever is written from here on is closed to others from its first byte.
+/// Sets the umask, so that new files are accessible only by their owner from the start.
 pub(crate) fn close_to_others() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
-/// A hub's own engine, and the one that keeps its conduct flags.
+/// The main engine of a hub, and the private engine that stores conduct flags.
 pub(crate) struct Engines {
     pub(crate) public: Arc<Engine>,
     private: Arc<Engine>,
-    /// Whether all of each was checked before it was opened.
+    /// Whether each store was verified completely before it was opened.
     checked: [bool; 2],
 }
 
 /// One of the two stores.
 struct Part<'a> {
     engine: &'a Engine,
-    /// What its spaces are told by in reports.
+    /// Prefix of its space names in reports.
     prefix: &'static str,
     checked: bool,
 }
 
-/// What the spaces of each store are told by.
+/// Prefixes of the space names of each store in reports.
 const PREFIXES: [&str; 2] = ["", "quorate.private/"];
 
 impl Engines {
@@ -230,7 +230,7 @@ impl Engines {
     }
 }
 
-/// Checks the data directory if that is quick, opens it, and says how long that took.
+/// Verifies the data directory if it is small, opens it, and logs how long that took.
 pub(crate) fn recover(
     data: &Path,
     options: quorate_engine::Options,
@@ -248,14 +248,14 @@ pub(crate) fn recover(
         })
     };
     let public = start(options, data)?;
-    // Nothing that the hub reports may depend on conduct flags. That their store has failed is told by `run`.
+    // No log output may depend on conduct flags, so their store logs nothing; `run` reports its failure.
     let private = tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || {
         start(quorate_engine::Options::default(), &private_data)
     })?;
-    // One that was there before may have been open to others.
+    // An existing directory may be accessible by other users.
     for directory in [data, &private_data] {
         fs::set_permissions(directory, Permissions::from_mode(0o700))
-            .with_context(|| format!("cannot close {} to others", directory.display()))?;
+            .with_context(|| format!("cannot restrict the permissions of {}", directory.display()))?;
     }
     let ms = clock.now().mono.0.saturating_sub(begun.mono.0);
     let spaces = public.store().spaces().len();
@@ -265,34 +265,33 @@ pub(crate) fn recover(
     Ok(engines)
 }
 
-/// The file by which commands find a hub that runs; gone when it stops. It is a convenience: without it they are told
-/// where the hub is.
-struct FoundBy(PathBuf);
+/// The file by which commands discover a running hub; deleted when the hub stops. Without it, commands need the URL.
+struct ReadyFile(PathBuf);
 
-impl FoundBy {
+impl ReadyFile {
     fn write(data: &Path, line: &str) -> Self {
         let path = data.join(READY);
         if let Err(error) = fs::write(&path, format!("{line}\n")) {
             let file = path.display();
-            tracing::warn!(%file, why = %error, "commands will not find this hub by its directory");
+            tracing::warn!(%file, why = %error, "commands cannot discover this hub by its data directory");
         }
         Self(path)
     }
 }
 
-impl Drop for FoundBy {
+impl Drop for ReadyFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
 }
 
-fn in_words(error: ServeError) -> anyhow::Error {
+fn listen_error(error: ServeError) -> anyhow::Error {
     let hint = match &error {
         ServeError::NotLoopback(_) => {
-            "give --tls-cert and --tls-key, listen on 127.0.0.1, or say --insecure-listen if the network is trusted"
+            "use --tls-cert and --tls-key, listen on 127.0.0.1, or use --insecure-listen on a trusted network"
         }
         ServeError::Listen { .. } => {
-            "another hub may run there: `quorate status` asks it; or give another port, `--port 0` for any"
+            "another hub may be running there: check with `quorate status`, or use another port (`--port 0` for any)"
         }
     };
     Ended { code: USAGE, message: quorate_core::error_chain(&error), hint: hint.to_owned() }.into()

@@ -1,7 +1,7 @@
-//! The approval at the end of a playbook: a letter made of what was decided, which goes out when a person lets it.
+//! The approval at the end of a playbook: a letter, filled in from the outcome, that is written once a person approves it.
 //!
-//! The agent `outbox` asks for it, and the decision reaches it as a delivery: it writes exactly the bytes that were
-//! approved. If this process ends in between, the delivery waits for the next one.
+//! The agent `outbox` requests the approval and receives the decision as a delivery. It writes exactly the approved bytes. If
+//! this process ends in between, the delivery waits for the next run.
 
 use std::fs;
 use std::io::{BufRead as _, Write as _};
@@ -23,30 +23,30 @@ use crate::exit::{Ended, FAILED};
 use crate::playbook::{Approval, is_file_name};
 use crate::text::{clean_line, say};
 
-/// The agent that sends what was approved.
+/// Agent that writes the approved letter.
 const OUTBOX: &str = "outbox";
-/// How long it may take to write a letter, one more try included.
-const SENT_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout for writing the letter, including one retry.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who decides.
+/// How an approval is decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Approve {
-    /// Whoever is at this terminal, or somebody elsewhere: who is first.
+    /// Prompt at this terminal; a decision elsewhere counts if it is first.
     Ask,
-    /// Somebody elsewhere.
+    /// Wait for a decision elsewhere.
     Wait,
-    /// Nobody now: it stays pending.
+    /// Leave it pending.
     Later,
-    /// It is approved unseen.
+    /// Approve without review.
     Auto,
 }
 
-/// What the outbox is told of a decision.
+/// Payload of the delivery with the decision.
 #[derive(Clone, Debug, Deserialize)]
 struct Decided {
     approval: String,
     digest: String,
-    /// What may happen; nothing unless somebody approved.
+    /// The approved action; `None` if it was not approved.
     action: Option<Action>,
 }
 
@@ -61,31 +61,31 @@ struct Letter {
     write: String,
 }
 
-/// How an approval stands when the run is over.
+/// State of an approval at the end of a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Settled {
-    /// Its id.
+    /// Id of the approval.
     pub(crate) id: String,
-    /// What is approved.
+    /// Description of the action.
     pub(crate) action: String,
-    /// pending, approved, modified, rejected or expired.
+    /// `pending`, `approved`, `modified`, `rejected` or `expired`.
     pub(crate) state: String,
-    /// The digest of what was asked for.
+    /// Digest of the requested action.
     pub(crate) digest: String,
-    /// The digest of what was approved, if that was changed.
+    /// Digest of the approved action, if it was modified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) approved_digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) decided_by: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
-    /// The file that the letter was written to.
+    /// File that the letter was written to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<PathBuf>,
 }
 
-/// An approval that was asked for.
+/// A requested approval.
 pub(crate) struct Pending {
     id: ApprovalId,
     action: String,
@@ -96,7 +96,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Asks for approval, if the playbook wants it after this outcome. The same deliberation asks once.
+    /// Requests the approval, if the playbook requires one for this outcome. Idempotent for a deliberation.
     pub(crate) async fn ask(
         hub: &Hub,
         asked: &Approval,
@@ -106,11 +106,11 @@ impl Pending {
     ) -> anyhow::Result<Option<Self>> {
         let Some(payload) = asked.payload(outcome) else { return Ok(None) };
         let out = out.to_owned();
-        let sends = move |work: Work<Value>| {
+        let handler = move |work: Work<Value>| {
             let out = out.clone();
             async move { send(&work, &out) }
         };
-        let outbox = hub.agent(OUTBOX).on("approval.decided", sends).run().await?;
+        let outbox = hub.agent(OUTBOX).on("approval.decided", handler).run().await?;
         let confidence = outcome.synthesis.confidence.unwrap_or(0.0);
         let why = outcome.synthesis.summary.first().map_or("", |sentence| sentence.text.as_str());
         let draft = ApprovalDraft::new(&asked.action, &payload)
@@ -129,8 +129,8 @@ impl Pending {
         }))
     }
 
-    /// Waits for the decision, as far as somebody is to decide now, and for what follows from it. `elsewhere` are the
-    /// flags with which other commands reach the hub, if they can.
+    /// Waits for the decision, depending on the mode, and for the letter to be written. `elsewhere` has the flags with which
+    /// other commands can reach the hub, or is `None` if they cannot.
     pub(crate) async fn settle(
         self,
         hub: &Hub,
@@ -164,7 +164,7 @@ impl Pending {
         Ok(settled)
     }
 
-    /// How it was decided; nothing if it stays pending.
+    /// Returns the decision; `None` if it stays pending.
     async fn decided(
         &self,
         hub: &Hub,
@@ -172,12 +172,12 @@ impl Pending {
         elsewhere: Option<&str>,
     ) -> anyhow::Result<Option<ApprovalInfo>> {
         let now = hub.approval(self.id.as_str()).await?;
-        // Whoever goes on with what was stopped may come after the decision.
+        // A resumed run may start after the decision.
         if !now.is_pending() {
             return Ok(Some(now));
         }
-        let waits = format!("{} \"{}\" waits for a person", self.id, self.action);
-        say(plain_line("approval", "◆", &format!("{waits}, {} h left", self.hours)));
+        let pending = format!("{} \"{}\" is waiting for a decision", self.id, self.action);
+        say(plain_line("approval", "◆", &format!("{pending}, {} h left", self.hours)));
         match how {
             Approve::Later => return Ok(None),
             Approve::Wait => {
@@ -185,16 +185,16 @@ impl Pending {
                 say(plain_line("", "", &format!("decide with: quorate approval approve {}{flags}", self.id)));
             }
             Approve::Auto => {
-                self.decide(hub, "nobody", Ok("approved unseen, as the run was told to")).await?
+                self.decide(hub, "nobody", Ok("approved without review (--approve auto)")).await?
             }
-            Approve::Ask => return self.at_the_terminal(hub, elsewhere).await,
+            Approve::Ask => return self.prompt(hub, elsewhere).await,
         }
         Ok(Some(hub.decided(self.id.as_str()).await?))
     }
 
-    /// Waits until the outbox has sent what was approved: that, and where to, is one commit with the end of its delivery.
+    /// Waits until the outbox has written the letter. It records the path in the same commit that acks the delivery.
     async fn sent(&self, hub: &Hub) -> anyhow::Result<PathBuf> {
-        let looking = async {
+        let polling = async {
             loop {
                 if let Some(entry) = hub.memory().get(&sent_key(self.id.as_str())).await? {
                     return Ok::<_, anyhow::Error>(entry.content::<Sent>()?.file);
@@ -202,13 +202,13 @@ impl Pending {
                 tokio::time::sleep(LOOK).await;
             }
         };
-        tokio::time::timeout(SENT_WITHIN, looking).await.unwrap_or_else(|_| {
-            let message = format!("{} is approved, and the letter has not gone out", self.id);
-            Err(Ended::new(FAILED, message, "what became of it: quorate msg list --to outbox").into())
+        tokio::time::timeout(SEND_TIMEOUT, polling).await.unwrap_or_else(|_| {
+            let message = format!("{} is approved, but the letter was not written", self.id);
+            Err(Ended::new(FAILED, message, "check the deliveries of the outbox: quorate msg list --to outbox").into())
         })
     }
 
-    /// Decides in this process: with `Ok` it is approved, with `Err` rejected, each with a reason.
+    /// Decides the approval: `Ok` approves, `Err` rejects, each with a reason.
     async fn decide(&self, hub: &Hub, name: &str, verdict: Result<&str, &str>) -> anyhow::Result<()> {
         let approver = hub.approver(name)?;
         let decided = match verdict {
@@ -216,26 +216,26 @@ impl Pending {
             Err(reason) => approver.reject(&self.id, self.digest, reason).await,
         };
         match decided {
-            // Somebody was faster: the first decision stands.
+            // Already decided elsewhere: the first decision is final.
             Err(error) if matches!(error.code(), Code::Conflict | Code::Expired) => Ok(()),
             decided => Ok(decided?),
         }
     }
 
-    /// Shows what is to be approved, and takes the first decision: from here, or from anywhere else.
-    async fn at_the_terminal(
+    /// Prints the letter and prompts for a decision; a decision elsewhere counts if it is first.
+    async fn prompt(
         &self,
         hub: &Hub,
         elsewhere: Option<&str>,
     ) -> anyhow::Result<Option<ApprovalInfo>> {
-        say(format!("\n The letter, exactly as it would go out (sha256 of the action: {}):\n", self.digest));
+        say(format!("\n Letter to approve (sha256 of the action: {}):\n", self.digest));
         self.letter.lines().for_each(|line| say(format!("   │ {}", clean_line(line))));
-        say("\n a  approve     r REASON  reject     l  later: it stays pending");
+        say("\n a  approve     r REASON  reject     l  decide later");
         if let Some(flags) = elsewhere {
-            say("\n in another terminal, also with a change:");
+            say("\n to modify it, in another terminal:");
             say(format!("   quorate approval modify {} --set write=other.txt{flags}", self.id));
         }
-        let mut lines = lines_of_the_terminal();
+        let mut lines = stdin_lines();
         loop {
             let _ = write!(std::io::stderr().lock(), " > ");
             let line = tokio::select! {
@@ -250,12 +250,12 @@ impl Pending {
                 ("a" | "approve" | "y" | "yes", reason) => self.decide(hub, "you", Ok(reason)).await?,
                 ("l" | "later" | "q" | "quit", _) => return Ok(None),
                 ("r" | "reject" | "n" | "no", "") => {
-                    say("   say why, so that whoever asked knows what to do: r REASON");
+                    say("   a reason is required: r REASON");
                     continue;
                 }
                 ("r" | "reject" | "n" | "no", reason) => self.decide(hub, "you", Err(reason)).await?,
                 _ => {
-                    say("   a, r REASON or l");
+                    say("   enter a, r REASON, or l");
                     continue;
                 }
             }
@@ -264,12 +264,12 @@ impl Pending {
     }
 }
 
-/// Lines that somebody types. In a thread of its own that nobody waits for: it ends with the process.
-fn lines_of_the_terminal() -> mpsc::UnboundedReceiver<String> {
-    let (tell, lines) = mpsc::unbounded_channel();
+/// Reads lines from stdin on a detached thread, which ends with the process.
+fn stdin_lines() -> mpsc::UnboundedReceiver<String> {
+    let (sender, lines) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if tell.send(line).is_err() {
+            if sender.send(line).is_err() {
                 return;
             }
         }
@@ -277,7 +277,7 @@ fn lines_of_the_terminal() -> mpsc::UnboundedReceiver<String> {
     lines
 }
 
-/// What is on record of a letter that went out.
+/// Memory entry for a written letter.
 #[derive(Serialize, Deserialize)]
 struct Sent {
     file: PathBuf,
@@ -288,38 +288,38 @@ fn sent_key(approval: &str) -> String {
     format!("letters/{approval}")
 }
 
-/// Writes the letter that was approved.
+/// Writes the approved letter.
 fn send(work: &Work<Value>, out: &Path) -> Result<(), Failure> {
-    let wrong = |what: &str| Failure::dead(format!("the outbox cannot send this: {what}"));
+    let wrong = |what: &str| Failure::dead(format!("the outbox cannot process this decision: {what}"));
     let decided: Decided =
         serde_json::from_value(work.payload.clone()).map_err(|error| wrong(&error.to_string()))?;
     let Some(Action { payload: Letter { letter, write } }) = decided.action else { return Ok(()) };
-    // A person may have changed it.
+    // The approver may have modified the name.
     if !is_file_name(&write) {
-        return Err(wrong("it names no file"));
+        return Err(wrong("`write` is not a plain file name"));
     }
     let file = out.join(write);
-    write_whole(&file, &letter).map_err(|error| Failure::retry(format!("{}: {error}", file.display())))?;
+    write_atomically(&file, &letter).map_err(|error| Failure::retry(format!("{}: {error}", file.display())))?;
     work.put(&sent_key(&decided.approval), "letter", Sent { file, digest: decided.digest });
     Ok(())
 }
 
-/// The whole file or none: whoever finds it can rely on it.
-fn write_whole(file: &Path, text: &str) -> std::io::Result<()> {
-    let half = file.with_extension("part");
-    let mut out = fs::File::create(&half)?;
+/// Writes a file atomically, by renaming a temporary file.
+fn write_atomically(file: &Path, text: &str) -> std::io::Result<()> {
+    let temporary = file.with_extension("part");
+    let mut out = fs::File::create(&temporary)?;
     out.write_all(text.as_bytes())?;
     out.sync_all()?;
-    fs::rename(&half, file)
+    fs::rename(&temporary, file)
 }
 
 impl Settled {
-    /// Whether the letter went out.
+    /// Whether the letter was written.
     pub(crate) fn is_sent(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Tells how it stands, on stderr; and if it is pending, what to type to decide.
+    /// Prints the state to stderr; if it is pending, with the command that decides it.
     pub(crate) fn tell(&self, decide: &str) {
         let by = self.decided_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
         let reason = self.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));

@@ -1,4 +1,4 @@
-//! Phases of a run as lines on stderr: with bars that fill on a terminal, plain elsewhere.
+//! Progress of a run on stderr, one line per phase: progress bars on a terminal, plain lines otherwise.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -7,24 +7,24 @@ use quorate_store::{Clock as _, SystemClock};
 
 use crate::text::{clean_line, say};
 
-/// Columns of a line on a terminal, if it has that many.
+/// Maximum line width on a terminal.
 const WIDTH: usize = 80;
-/// Cells of a bar.
+/// Width of a progress bar.
 const CELLS: usize = 16;
 
-/// The lines of a run, one below the other.
+/// Progress lines of a run.
 pub(super) struct Progress {
     bars: bool,
     width: usize,
     clock: Arc<SystemClock>,
-    /// When the phase under way began.
+    /// Start of the current phase.
     since_ms: u64,
-    /// The line that is being drawn.
+    /// The line as last drawn.
     drawn: String,
 }
 
 impl Progress {
-    /// Lines for whoever reads stderr.
+    /// Creates the progress output, depending on whether stderr is a terminal.
     pub(super) fn new() -> Self {
         let bars = io::stderr().is_terminal() && std::env::var_os("CI").is_none();
         let size = terminal_size::terminal_size_of(io::stderr());
@@ -32,7 +32,7 @@ impl Progress {
         Self { bars, width, clock: SystemClock::new(), since_ms: 0, drawn: String::new() }
     }
 
-    /// Draws a phase that is under way. Only where it can be drawn over.
+    /// Draws the current phase, if the line can be redrawn.
     pub(super) fn draw(&mut self, name: &str, (done, of): (usize, usize), detail: &str) {
         if !self.bars {
             return;
@@ -45,18 +45,18 @@ impl Progress {
         }
     }
 
-    /// The last line of a phase; the next one begins.
+    /// Prints the final line of a phase and starts the next one.
     pub(super) fn end(&mut self, name: &str, (done, of): (usize, usize), detail: &str) {
         let now = self.clock.now().mono.0;
-        let taken = seconds(now - self.since_ms);
+        let elapsed = seconds(now - self.since_ms);
         self.since_ms = now;
         if self.bars {
             let line = self.line(name, (done, of), detail);
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
-            say(format!("{}{taken}", fit(&line, self.width - taken.len() - 1)));
+            say(format!("{}{elapsed}", fit(&line, self.width - elapsed.len() - 1)));
             self.drawn.clear();
         } else {
-            say(format!("{}  {}", plain_line(name, &count(done, of), detail), taken.trim_start()));
+            say(format!("{}  {}", plain_line(name, &count(done, of), detail), elapsed.trim_start()));
         }
     }
 
@@ -68,7 +68,7 @@ impl Progress {
     }
 }
 
-/// A line of a run where no bars are.
+/// Formats a line without a progress bar.
 pub(crate) fn plain_line(name: &str, count: &str, detail: &str) -> String {
     let count = if count.is_empty() { String::new() } else { format!("{count:<4} ") };
     format!(" {name:<11} {count}{}", clean_line(detail))
@@ -84,7 +84,7 @@ fn seconds(ms: u64) -> String {
     format!("{seconds:>6.1} s")
 }
 
-/// Exactly as many columns.
+/// Pads or truncates a line to this width.
 fn fit(line: &str, columns: usize) -> String {
     if line.chars().count() <= columns {
         return format!("{line:<columns$}");

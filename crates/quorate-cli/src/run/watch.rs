@@ -1,4 +1,4 @@
-//! What is seen while a playbook runs, on stderr: a line for each phase.
+//! Follows a running deliberation and prints its phases to stderr.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,7 @@ use super::LOOK;
 use super::progress::{Progress, plain_line};
 use crate::text::{clean_line, say, wrap};
 
+/// Prints the question and the agents of a run.
 pub(crate) fn begin(what: &str, spec: &Spec, agents: &[Agent]) {
     say(format!("Quorate {}   {}", env!("CARGO_PKG_VERSION"), clean_line(what)));
     say(format!("question   {}", clean_line(&spec.subject)));
@@ -29,13 +30,13 @@ pub(crate) fn begin(what: &str, spec: &Spec, agents: &[Agent]) {
     }
 }
 
-/// Waits until a deliberation is over, and tells of its phases.
+/// Waits until a deliberation is done, and prints its phases.
 pub(super) async fn until_over(hub: &Hub, id: &str, spec: &Spec) -> anyhow::Result<ProcedureInfo> {
-    let mut told = Told { progress: Progress::new(), found: false, round: 0, asked: 0 };
+    let mut reported = Reported { progress: Progress::new(), found: false, round: 0, asked: 0 };
     loop {
         let procedure = hub.procedure(id).await?;
         if let Some(state) = procedure.state::<State>()? {
-            told.tell(&state, spec);
+            reported.update(&state, spec);
         }
         if procedure.procedure().status.is_over() {
             return Ok(procedure);
@@ -44,29 +45,29 @@ pub(super) async fn until_over(hub: &Hub, id: &str, spec: &Spec) -> anyhow::Resu
     }
 }
 
-/// What was told already.
-struct Told {
+/// Progress that was printed already.
+struct Reported {
     progress: Progress,
     found: bool,
     round: u32,
-    /// The most questions that were open in the round under way.
+    /// Maximum number of open questions in the current round.
     asked: usize,
 }
 
-impl Told {
-    fn tell(&mut self, state: &State, spec: &Spec) {
+impl Reported {
+    fn update(&mut self, state: &State, spec: &Spec) {
         let agents = spec.agents.len();
         let found: Vec<&str> = state.found().collect();
-        let waits: BTreeSet<&str> = state.waits_for().map(|(_, agent)| agent).collect();
-        let waits: Vec<&str> = waits.into_iter().collect();
-        let waiting = format!("waiting: {}", waits.join(", "));
+        let pending: BTreeSet<&str> = state.waits_for().map(|(_, agent)| agent).collect();
+        let pending: Vec<&str> = pending.into_iter().collect();
+        let waiting = format!("waiting for {}", pending.join(", "));
         if state.phase() == Phase::Analysis {
             return self.progress.draw("findings", (found.len(), agents), &waiting);
         }
         if !self.found {
             self.found = true;
-            let silent = if found.len() == agents { "" } else { ", the others are missing" };
-            self.progress.end("findings", (found.len(), agents), &format!("{}{silent}", found.join(", ")));
+            let missing = if found.len() == agents { "" } else { ", the others are missing" };
+            self.progress.end("findings", (found.len(), agents), &format!("{}{missing}", found.join(", ")));
             let topics: Vec<&str> = state.conflicts().collect();
             self.progress.end("conflicts", (topics.len(), topics.len()), &topics.join("; "));
         }
@@ -80,23 +81,23 @@ impl Told {
             self.progress.draw("discussion", (self.asked - open, self.asked), &detail);
         }
         if state.is_over() && self.round > 0 {
-            let talked = state.contributions();
+            let messages = state.contributions();
             let plural = if self.round == 1 { "" } else { "s" };
             let detail = format!("messages in {} round{plural}", self.round);
-            self.progress.end("discussion", (talked, talked), &detail);
+            self.progress.end("discussion", (messages, messages), &detail);
         }
     }
 }
 
-/// What the discussion changed, and what the vote came to.
+/// Prints which agents changed their positions, and the result of the vote.
 pub(super) fn outcome(outcome: &Outcome) {
-    // Numbers move with everything that is said; what tells is who holds something else now.
+    // Numeric positions shift slightly in every round, so only changes of other positions are reported.
     let words = outcome.every_decision().filter(|decision| decision.conflict.kind != Kind::Numeric);
     let minds: BTreeSet<&str> =
         words.flat_map(|decision| &decision.changes).map(|change| change.agent.as_str()).collect();
     if !minds.is_empty() {
         let names: Vec<&str> = minds.into_iter().collect();
-        say(plain_line("", "", &format!("changed their minds: {}", names.join(", "))));
+        say(plain_line("", "", &format!("changed position: {}", names.join(", "))));
     }
     if let Some(decision) = outcome.what_to_do() {
         let choice = decision.position.as_ref().map(|won| format!("{won}, ")).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The admin's token of a data directory: whoever owns the files gets in. The hub keeps one such token in a file. Where it
-//! is missing or good no more (a directory that was restored, a file that was lost, a token that was revoked), the start makes a
-//! new one and ends the old.
+//! The admin token of a data directory, which gives the owner of the files access. The hub stores it in a file. If it is missing
+//! or no longer valid (restored directory, lost file, revoked token), the hub creates a new one at startup and revokes the
+//! old one.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -15,10 +15,11 @@ use quorate_server::Style;
 use crate::hub::ADMIN_TOKEN;
 use crate::text;
 
-/// What the hub calls the token that it makes by itself.
+/// Name of the token that the hub creates.
 const NAME: &str = "first";
 
-/// The file with the admin's token, which is good when this ends. `log_style` is that of the lines on stderr, if there are any.
+/// Returns the path of the admin token, after creating a valid token if needed. `log_style` is the format of the log on
+/// stderr, if there is one.
 pub(super) async fn token_file(
     data: &Path,
     space: &Space,
@@ -26,17 +27,17 @@ pub(super) async fn token_file(
 ) -> anyhow::Result<PathBuf> {
     let path = data.join(ADMIN_TOKEN);
     let tokens = space.tokens();
-    let is_admins = |token: &AccessToken| token.bearer == Bearer::Holder(TokenRole::Admin);
+    let is_admin = |token: &AccessToken| token.bearer == Bearer::Holder(TokenRole::Admin);
     let found = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<Secret>().ok());
     let found = found.map(|secret| secret.digest());
-    if tokens.list().iter().any(|token| Some(token.digest) == found && is_admins(token)) {
+    if tokens.list().iter().any(|token| Some(token.digest) == found && is_admin(token)) {
         return Ok(path);
     }
     let (secret, name) = (space.draw_secret(), TokenName::new(NAME)?);
-    // One at a time: whoever has the file that is gone here does not get in with it. So a crash before the new file is
-    // written does no harm either: the next start ends the token that nobody has, and makes another.
+    // Earlier tokens of the hub are revoked in the same commit, so that a lost file cannot be used. If the process crashes
+    // before the new file is written, the next start revokes the unused token and creates another.
     let by_hub = |token: &AccessToken| token.name == name && token.created_by == Principal::System.to_text();
-    let old = tokens.list().into_iter().filter(|token| is_admins(token) && by_hub(token));
+    let old = tokens.list().into_iter().filter(|token| is_admin(token) && by_hub(token));
     let mut ops: Vec<Op> = old.map(|token| Op::RevokeToken { token: token.id }).collect();
     ops.push(Op::CreateToken(CreateToken {
         digest: secret.digest(),
@@ -46,15 +47,15 @@ pub(super) async fn token_file(
     }));
     space.commit(Commit::new(Principal::System, ops)).await?;
     write_secret(&path, &secret).with_context(|| format!("cannot write {}", path.display()))?;
-    tracing::info!(file = %path.display(), "the admin's token is made");
-    // To a person at a terminal, and never into what a machine keeps.
+    tracing::info!(file = %path.display(), "created the admin token");
+    // Printed only to a terminal, never to a log that is stored.
     if log_style == Some(Style::Plain) && io::stderr().is_terminal() {
-        text::say(format!("it is {}", secret.reveal()));
+        text::say(format!("admin token: {}", secret.reveal()));
     }
     Ok(path)
 }
 
-/// Writes the file at once or not at all.
+/// Writes the file atomically, by renaming a temporary file.
 fn write_secret(path: &Path, secret: &Secret) -> io::Result<()> {
     let partial = path.with_extension("partial");
     match fs::remove_file(&partial) {

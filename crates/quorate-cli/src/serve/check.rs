@@ -1,5 +1,5 @@
-//! Whether the data is what was written: all of it before the start if that is quick, else the newest records; the rest
-//! while the hub works, and all of it again every day. Damaged data is not served.
+//! Integrity checks of the data: everything before startup if it is small, otherwise the newest records; the rest in the
+//! background, and everything again every day. Damaged data is not served.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,29 +13,29 @@ use super::{Engines, Part};
 use crate::exit::Ended;
 use crate::{text, verify};
 
-/// Up to so many bytes, with the write-ahead log, all of it is checked before the start, tables included: some 25,000 short
-/// records at the most, in about 0.2 s.
+/// Up to this size, including the write-ahead log, everything is verified before startup, tables included: about 25,000 short
+/// records in 0.2 s.
 const WHOLE_BYTES: u64 = 8 * 1024 * 1024;
-/// Of larger data so many records are checked before the start: about 0.2 s as well. Many spaces share them.
+/// Number of records of larger data that are verified before startup, in about 0.2 s. Shared by all spaces.
 const NEWEST: u64 = 20_000;
-/// How often the log is checked while the hub works.
+/// Interval of the background verification.
 const EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Checks of the data, to be set for tests")]
+#[command(next_help_heading = "Integrity checks (for tests)")]
 pub(crate) struct CheckArgs {
-    /// Up to how many bytes of data all of it is checked before the start.
+    /// Maximum data size in bytes for a complete verification before startup.
     #[arg(long, value_name = "BYTES", hide_short_help = true, default_value_t = WHOLE_BYTES)]
     check_whole_bytes: u64,
-    /// How many of the newest records are checked before the start, if there is more.
+    /// Number of newest records to verify before startup, for larger data.
     #[arg(long, value_name = "COUNT", hide_short_help = true, default_value_t = NEWEST)]
     check_newest: u64,
-    /// How often the log is checked while the hub works.
+    /// Interval of the background verification.
     #[arg(long, value_name = "MS", hide_short_help = true, default_value_t = EVERY.as_millis() as u64, value_parser = clap::value_parser!(u64).range(1..))]
     check_every_ms: u64,
 }
 
-/// How much is checked, and when.
+/// Extent and interval of the integrity checks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Checks {
     whole_bytes: u64,
@@ -57,8 +57,8 @@ impl CheckArgs {
 }
 
 impl Checks {
-    /// Checks all of one store if it is small, before it is opened. Says whether it did. Each of the two by itself: what
-    /// is told of one must not follow from how much is in the other.
+    /// Verifies a store completely before it is opened, if it is small. Returns whether it did. The two stores are checked
+    /// separately, so that nothing reported about one depends on the size of the other.
     pub(super) fn whole(&self, data: &Path, prefix: &str) -> anyhow::Result<bool> {
         let Some(bytes) = quorate_sqlite::data_bytes(data).filter(|bytes| *bytes <= self.whole_bytes) else {
             return Ok(false);
@@ -68,9 +68,9 @@ impl Checks {
             Err(error) if error.is_damage() || matches!(error, OpenError::InUse { .. }) => {
                 return Err(error.into());
             }
-            // After a crash a copy is checked, and there may be no room for one. That is no reason not to start.
+            // After a crash a copy is verified, for which the disk may lack space. That does not prevent the start.
             Err(error) => {
-                tracing::warn!(why = %error, bytes, "the data is not checked as a whole before the start");
+                tracing::warn!(why = %error, bytes, "skipped the complete verification before startup");
                 return Ok(false);
             }
         };
@@ -80,33 +80,33 @@ impl Checks {
         Err(verify::damaged(&bad).into())
     }
 
-    /// Checks the newest records of data that was not checked as a whole.
+    /// Verifies the newest records of stores that were not verified completely.
     pub(super) async fn newest(&self, engines: &Engines) -> anyhow::Result<()> {
         for Part { engine, prefix, checked } in engines.parts() {
             if !checked {
                 let found = engine.audit_newest(self.newest).await;
-                found.map_err(|unsound| in_words(&unsound, prefix))?;
+                found.map_err(|unsound| damage_error(&unsound, prefix))?;
             }
         }
         Ok(())
     }
 
-    /// Checks the log while the hub works, again and again. Ends only with damage.
+    /// Verifies the log periodically in the background. Returns only if it finds damage.
     pub(super) async fn go_on(&self, engines: &Engines) -> Ended {
         let [public, private] = &engines.parts();
         tokio::select! {
-            ended = self.go_on_with(public) => ended,
-            ended = self.go_on_with(private) => ended,
+            ended = self.verify_periodically(public) => ended,
+            ended = self.verify_periodically(private) => ended,
         }
     }
 
-    async fn go_on_with(&self, part: &Part<'_>) -> Ended {
+    async fn verify_periodically(&self, part: &Part<'_>) -> Ended {
         if part.checked {
             tokio::time::sleep(self.every).await;
         }
         loop {
             if let Err(unsound) = part.engine.audit_all().await {
-                return in_words(&unsound, part.prefix);
+                return damage_error(&unsound, part.prefix);
             }
             tokio::time::sleep(self.every).await;
         }
@@ -117,7 +117,7 @@ fn report_damage(space: &str, seq: Seq, damage: &str, detail: &str) {
     tracing::error!(space, seq = seq.0, damage, detail, "the data is damaged");
 }
 
-fn in_words(unsound: &Unsound, prefix: &str) -> Ended {
+fn damage_error(unsound: &Unsound, prefix: &str) -> Ended {
     let Unsound { space, seq, broken, detail } = unsound;
     let space = format!("{prefix}{space}");
     report_damage(&space, *seq, broken.as_str(), detail);

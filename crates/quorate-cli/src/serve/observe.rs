@@ -1,4 +1,4 @@
-//! What a hub that serves says of itself: lines on stderr, and spans to a collector.
+//! Logging and tracing flags of `serve`: log lines on stderr, and spans to an OpenTelemetry collector.
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use quorate_store::Clock;
 use crate::exit::{Ended, USAGE};
 use crate::text;
 
-/// What the hub says of itself.
+/// Logging and tracing flags.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "What the hub says of itself")]
+#[command(next_help_heading = "Observability")]
 pub(crate) struct ObserveArgs {
-    /// How much to say on stderr: error, warn, info or debug. Also QUORATE_LOG.
+    /// Log level: error, warn, info or debug [env: QUORATE_LOG; default: info].
     #[arg(long, value_name = "LEVEL")]
     log: Option<Level>,
-    /// What the lines on stderr look like; plain on a terminal, else JSON. Also QUORATE_LOG_FORMAT.
+    /// Log format; by default plain on a terminal, otherwise json [env: QUORATE_LOG_FORMAT].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<Format>,
-    /// Send spans to this OpenTelemetry collector by OTLP over HTTP, such as http://127.0.0.1:4318. Also
-    /// OTEL_EXPORTER_OTLP_ENDPOINT; OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME are heard, too.
+    /// Export spans with OTLP over HTTP to this collector, such as http://127.0.0.1:4318 [env:
+    /// OTEL_EXPORTER_OTLP_ENDPOINT]. OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME are supported as well.
     #[arg(long, value_name = "URL")]
     otlp: Option<String>,
 }
@@ -32,7 +32,7 @@ enum Format {
     Plain,
 }
 
-/// A variable of the environment that says something.
+/// Returns an environment variable, unless it is blank.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
@@ -42,20 +42,20 @@ fn usage(message: String, hint: &str) -> anyhow::Error {
 }
 
 impl ObserveArgs {
-    /// Writes the events of this process to stderr from here on. Returns what the lines look like.
+    /// Installs the logger, which writes to stderr. Returns the format of its lines.
     pub(crate) fn install_journal(&self, clock: Arc<dyn Clock>) -> anyhow::Result<Style> {
         let level = match (self.log, variable("QUORATE_LOG")) {
             (Some(level), _) => level,
             (None, Some(text)) => text.trim().parse().map_err(|hint: String| {
-                usage(format!("QUORATE_LOG: {:?} is no level", text::clean(&text)), &hint)
+                usage(format!("QUORATE_LOG: invalid level {:?}", text::clean(&text)), &hint)
             })?,
             (None, None) => Level::Info,
         };
         let format = match (self.log_format, variable("QUORATE_LOG_FORMAT")) {
             (Some(format), _) => format,
             (None, Some(text)) => Format::from_str(text.trim(), true).map_err(|_| {
-                let what = format!("QUORATE_LOG_FORMAT: {:?} is no format", text::clean(&text));
-                usage(what, "say json or plain")
+                let what = format!("QUORATE_LOG_FORMAT: invalid format {:?}", text::clean(&text));
+                usage(what, "use json or plain")
             })?,
             (None, None) if std::io::stderr().is_terminal() => Format::Plain,
             (None, None) => Format::Json,
@@ -69,7 +69,7 @@ impl ObserveArgs {
         Ok(style)
     }
 
-    /// Where spans go.
+    /// Returns the exporter settings, if an endpoint is set.
     pub(crate) fn otlp(&self) -> anyhow::Result<Option<Otlp>> {
         let endpoint = self.otlp.clone().or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
         let Some(endpoint) = endpoint else { return Ok(None) };
@@ -79,7 +79,7 @@ impl ObserveArgs {
         otlp.headers = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         otlp.service = variable("OTEL_SERVICE_NAME").unwrap_or(otlp.service);
         otlp.check().map_err(|why| {
-            usage(format!("spans cannot be sent: {why}"), "say --otlp http://HOST:4318, or leave it out")
+            usage(format!("invalid OTLP endpoint: {why}"), "use --otlp http://HOST:4318, or omit it")
         })?;
         Ok(Some(otlp))
     }

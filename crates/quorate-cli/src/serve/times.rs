@@ -1,65 +1,65 @@
-//! Every time of a hub as a flag, so that a test can live through all of them in seconds.
+//! Flags for all intervals and timeouts of a hub, so that tests can run through them in seconds.
 
 use std::time::Duration;
 
 use clap::Args;
 use quorate_server::{Patience, Times};
 
-const HEADING: &str = "Times, to be set for tests";
+const HEADING: &str = "Timeouts (for tests)";
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct TimeArgs {
-    /// The lease of a delivery, a task or a lock when the caller names none [default: 30000].
+    /// Default lease of a delivery, task or lock [default: 30000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1_000..))]
     lease_ms: Option<u64>,
-    /// Between two heartbeats of an agent that names none; three missed, and it is offline. 0: none are expected [default: 0].
+    /// Default heartbeat interval of agents, offline after three missed heartbeats; 0 expects none [default: 0].
     #[arg(long, value_name = "MS", hide_short_help = true)]
     heartbeat_ms: Option<u64>,
-    /// How long signs of life are gathered before they count [default: 1000].
+    /// Interval at which heartbeats are batched [default: 1000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     sweep_ms: Option<u64>,
-    /// The longest wait of one claim [default: 60000].
+    /// Maximum long-poll time of a claim [default: 60000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     wait_max_ms: Option<u64>,
-    /// How often the token of an open connection is looked at again [default: 2000].
+    /// Interval at which the tokens of open connections are revalidated [default: 2000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     token_look_ms: Option<u64>,
-    /// How often it is looked whether the certificate has changed [default: 2000].
+    /// Interval at which the certificate files are checked for changes [default: 2000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     cert_look_ms: Option<u64>,
-    /// How long a sign-in code is good [default: 60000].
+    /// Validity of a sign-in code [default: 60000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     sign_in_code_ms: Option<u64>,
-    /// How long the token is good that comes of a sign-in code [default: 28800000].
+    /// Validity of a web session token [default: 28800000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     page_token_ms: Option<u64>,
-    /// For the first frame of a WebSocket [default: 10000].
+    /// Timeout for the first frame of a WebSocket [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     hello_ms: Option<u64>,
-    /// For a reader to take what was written; then it is cut off [default: 10000].
+    /// Write timeout of a connection, after which it is closed [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     reader_ms: Option<u64>,
-    /// Between two pings of a silent WebSocket; three without an answer, and it is cut off [default: 20000].
+    /// Ping interval of an idle WebSocket, closed after three unanswered pings [default: 20000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     ping_ms: Option<u64>,
-    /// For a TLS handshake [default: 10000].
+    /// Timeout of a TLS handshake [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     handshake_ms: Option<u64>,
-    /// For all headers of a request [default: 10000].
+    /// Timeout for the headers of a request [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     headers_ms: Option<u64>,
-    /// For the body of a request [default: 30000].
+    /// Timeout for the body of a request [default: 30000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     body_ms: Option<u64>,
-    /// For requests under way when the hub is told to stop [default: 10000].
+    /// Timeout for requests in progress at shutdown [default: 10000].
     #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
     drain_ms: Option<u64>,
 }
 
-/// A time that was said, or the one that holds otherwise.
-fn or(said: Option<u64>, otherwise: Duration) -> Duration {
-    said.map_or(otherwise, Duration::from_millis)
+/// Returns the flag as a duration, or the default.
+fn or(flag: Option<u64>, default: Duration) -> Duration {
+    flag.map_or(default, Duration::from_millis)
 }
 
 impl TimeArgs {
@@ -107,9 +107,9 @@ mod tests {
         times: TimeArgs,
     }
 
-    /// Every flag arrives somewhere: what a flag of its own number sets is found again.
+    /// Sets each flag to a different value and checks that each arrives in the right field.
     #[test]
-    fn every_time_can_be_set() {
+    fn every_flag_sets_its_own_field() {
         let names = [
             "lease",
             "heartbeat",
@@ -150,15 +150,15 @@ mod tests {
         ];
         let found: Vec<_> = found.iter().map(|time| time.as_millis()).collect();
         assert_eq!(found, (1_001..1_001 + names.len() as u128).collect::<Vec<_>>());
-        let said: Vec<_> = <Line as clap::CommandFactory>::command()
+        let flags: Vec<_> = <Line as clap::CommandFactory>::command()
             .get_arguments()
             .filter_map(|flag| flag.get_long().and_then(|long| long.strip_suffix("-ms")).map(str::to_owned))
             .collect();
-        assert_eq!(said, names);
+        assert_eq!(flags, names);
     }
 
     #[test]
-    fn what_help_says_of_a_default_is_true() {
+    fn the_documented_defaults_are_right() {
         let none = Line::parse_from(["quorate"]).times;
         let (times, patience) = (none.times(), none.patience());
         let usual = [

@@ -1,4 +1,4 @@
-//! The outer wall, as the command line says it: TLS, and how much is taken from each.
+//! TLS and limit flags of `serve`: certificate, connections and rate limits.
 
 use std::path::PathBuf;
 
@@ -7,46 +7,46 @@ use quorate_server::{Limits, Rate, Tls};
 
 use crate::exit::{Ended, USAGE};
 
-/// Descriptors that are not connections: the database, its log, what is being read, and the library's own.
-const DESCRIPTORS_KEPT: u64 = 128;
+/// File descriptors reserved for the database, its log, readers and libraries.
+const RESERVED_DESCRIPTORS: u64 = 128;
 
 #[derive(Args, Debug)]
 pub(crate) struct WallArgs {
-    /// The certificate to show, in PEM, with its chain. Read again when it changes.
+    /// TLS certificate with its chain, in PEM; reloaded when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "TLS")]
     tls_cert: Option<PathBuf>,
-    /// The key of the certificate, in PEM. Read again when it changes.
+    /// Private key of the certificate, in PEM; reloaded when it changes.
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "TLS")]
     tls_key: Option<PathBuf>,
-    /// Connections at a time; whoever comes next is told OVERLOADED.
+    /// Maximum number of connections; further ones are rejected with OVERLOADED.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().connections, value_parser = connections)]
     connections: usize,
-    /// Calls a second of one agent, requests and frames; 0 is without a limit.
+    /// Rate limit of an agent, in requests and frames per second; 0 disables it.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().agents.per_second)]
     agent_rate: u32,
-    /// Calls of one agent at once, after a pause.
+    /// Burst size of an agent's rate limit.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().agents.burst)]
     agent_burst: u32,
-    /// Calls a second of one person or tool: of every token that is not an agent's; 0 is without a limit.
+    /// Rate limit of a person or tool (any token without an agent), in calls per second; 0 disables it.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().people.per_second)]
     person_rate: u32,
-    /// Calls of one person or tool at once, after a pause.
+    /// Burst size of a person's or tool's rate limit.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().people.burst)]
     person_burst: u32,
-    /// Tokens and codes a second from one address that are not good; 0 is without a limit.
+    /// Rate limit of failed authentications per IP address and second; 0 disables it.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().failures.per_second)]
     failure_rate: u32,
-    /// Tokens and codes from one address that are not good at once, after a pause.
+    /// Burst size of failed authentications per IP address.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().failures.burst)]
     failure_burst: u32,
-    /// Lists, exports and event streams that one principal may have open; 0 is without a limit.
+    /// Maximum number of concurrent lists, exports and event streams per principal; 0 disables the limit.
     #[arg(long, value_name = "COUNT", help_heading = LIMITS, hide_short_help = true)]
     #[arg(default_value_t = Limits::default().bulk_reads)]
     bulk_reads: usize,
@@ -57,22 +57,22 @@ const LIMITS: &str = "Limits";
 fn connections(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=1_000_000) => Ok(count),
-        _ => Err("give 1 to 1,000,000 connections".to_owned()),
+        _ => Err("expected 1 to 1,000,000 connections".to_owned()),
     }
 }
 
 impl WallArgs {
-    /// How much is taken from each. Never more connections than there are descriptors for.
+    /// Returns the limits. The number of connections is reduced to the available file descriptors.
     pub(crate) fn limits(&self) -> Limits {
         let descriptors = raise_descriptors();
-        let room = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_KEPT)).unwrap_or(usize::MAX).max(1);
+        let room = usize::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(usize::MAX).max(1);
         if room < self.connections {
             tracing::warn!(
                 descriptors,
                 connections = room,
                 "instead of" = self.connections,
                 see = "ulimit -n",
-                "the system gives too few descriptors"
+                "reduced the connection limit: too few file descriptors"
             );
         }
         Limits {
@@ -84,22 +84,22 @@ impl WallArgs {
         }
     }
 
-    /// The certificate, if there is one. What becomes of a change stands in the journal.
+    /// Loads the certificate, if one is set. Reloads are logged.
     pub(crate) fn tls(&self) -> anyhow::Result<Option<Tls>> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let tls = Tls::load(certificate, key).map_err(|error| {
             let message = quorate_core::error_chain(&error);
-            let hint = "give a certificate and its key in PEM; `quorate cert dev` makes both for development";
+            let hint = "use a certificate and its key in PEM; `quorate cert dev` creates both for development";
             Ended { code: USAGE, message, hint: hint.to_owned() }
         })?;
         Ok(Some(tls.on_change(|changed| match changed {
-            Ok(()) => tracing::info!("the new certificate is in use"),
-            Err(error) => tracing::warn!(why = %error, "the old certificate is kept"),
+            Ok(()) => tracing::info!("reloaded the certificate"),
+            Err(error) => tracing::warn!(why = %error, "failed to reload the certificate; keeping the old one"),
         })))
     }
 }
 
-/// As many open files as the system lets us have: a connection is one. Says how many that are.
+/// Raises the limit of open files to the maximum, since each connection needs one. Returns the limit.
 fn raise_descriptors() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! Webhooks, as the command line says them: which there are, where their secrets are, and where events go.
+//! Parses the `--webhook` flags of `serve`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,13 +12,13 @@ use crate::exit::{Ended, USAGE};
 
 #[derive(Args, Debug)]
 pub(crate) struct WebhookArgs {
-    /// Take signed events from outside at /v1/webhooks/NAME, and send them on: to an agent, topic:…, role:… or can:….
-    /// NAME@SPACE is in another space. May be given several times.
+    /// Accept signed events at /v1/webhooks/NAME, and send them to an agent, topic:…, role:… or can:….
+    /// NAME@SPACE selects another space. Can be repeated.
     #[arg(long = "webhook", value_name = "NAME=SECRET_FILE:DESTINATION")]
     webhooks: Vec<String>,
 }
 
-/// What was said, in its parts.
+/// A parsed `--webhook` flag.
 #[derive(Debug, PartialEq)]
 struct Parts<'a> {
     name: &'a str,
@@ -28,9 +28,9 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// A file whose name holds a colon cannot be named; a destination can.
-    fn of(said: &'a str) -> Option<Self> {
-        let (name, rest) = said.split_once('=')?;
+    /// Parses a flag. The destination may contain colons, the file name may not.
+    fn parse(flag: &'a str) -> Option<Self> {
+        let (name, rest) = flag.split_once('=')?;
         let (file, to) = rest.split_once(':')?;
         let (name, space) = match name.split_once('@') {
             Some((name, space)) => (name, Some(space)),
@@ -42,17 +42,17 @@ impl<'a> Parts<'a> {
 }
 
 impl WebhookArgs {
-    /// All of them, with their secrets read. Nothing is made or opened before this is known to be good.
+    /// Parses all flags and reads the secrets. Called before anything is created or opened.
     pub(crate) fn read(&self) -> anyhow::Result<Webhooks> {
-        let all = self.webhooks.iter().map(|said| one(said)).collect::<anyhow::Result<_>>()?;
+        let all = self.webhooks.iter().map(|flag| parse(flag)).collect::<anyhow::Result<_>>()?;
         Ok(Webhooks::new(all).map_err(|refused| wrong("--webhook", &refused))?)
     }
 }
 
-fn one(said: &str) -> anyhow::Result<Webhook> {
-    let parts = Parts::of(said).ok_or_else(|| {
-        let hint = "write NAME=SECRET_FILE:DESTINATION, as in github=github.secret:topic:github";
-        Ended::new(USAGE, format!("--webhook {said}: that is no webhook"), hint)
+fn parse(flag: &str) -> anyhow::Result<Webhook> {
+    let parts = Parts::parse(flag).ok_or_else(|| {
+        let hint = "use NAME=SECRET_FILE:DESTINATION, such as github=github.secret:topic:github";
+        Ended::new(USAGE, format!("--webhook {flag}: invalid format"), hint)
     })?;
     let flag = format!("--webhook {}", parts.name);
     let wrong = |refused: Refused| wrong(&flag, &refused);
@@ -68,22 +68,22 @@ fn wrong(flag: &str, refused: &Refused) -> Ended {
     Ended::new(USAGE, format!("{flag}: {}", refused.detail), refused.hint.clone())
 }
 
-/// The secret of a file, without the end of its line: that is the editor's.
+/// Reads the secret from a file, without trailing whitespace.
 fn secret_in(file: &Path, flag: &str) -> Result<Vec<u8>, Ended> {
     let unreadable = |error: std::io::Error| {
-        let message = format!("{flag}: the secret in {} cannot be read: {error}", file.display());
-        Ended::new(USAGE, message, "make one: (umask 077; openssl rand -hex 32 > FILE)")
+        let message = format!("{flag}: cannot read the secret in {}: {error}", file.display());
+        Ended::new(USAGE, message, "create one: (umask 077; openssl rand -hex 32 > FILE)")
     };
     let about = fs::metadata(file).map_err(unreadable)?;
     if about.len() > 2 * WEBHOOK_SECRET_BYTES_MAX as u64 || !about.is_file() {
-        let message = format!("{flag}: {} holds no secret", file.display());
-        return Err(Ended::new(USAGE, message, "name a file that holds the secret, and nothing else"));
+        let message = format!("{flag}: {} is not a secret file", file.display());
+        return Err(Ended::new(USAGE, message, "use a regular file that contains only the secret"));
     }
     let mode = about.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let fix = format!("chmod 600 {}", file.display());
         let mode = format!("{mode:03o}");
-        tracing::warn!(file = %file.display(), mode, fix, "the secret of a webhook is open to others");
+        tracing::warn!(file = %file.display(), mode, fix, "the secret of a webhook is readable by other users");
     }
     let mut secret = fs::read(file).map_err(unreadable)?;
     secret.truncate(secret.trim_ascii_end().len());
@@ -97,13 +97,13 @@ mod tests {
     use super::Parts;
 
     #[test]
-    fn e1_a_webhook_is_read_in_its_parts() {
+    fn e1_webhook_flags_are_parsed() {
         let parts = |name, space, file, to| Some(Parts { name, space, file: Path::new(file), to });
-        assert_eq!(Parts::of("gh=a/b.secret:bob"), parts("gh", None, "a/b.secret", "bob"));
-        assert_eq!(Parts::of("gh=s:topic:github.push"), parts("gh", None, "s", "topic:github.push"));
-        assert_eq!(Parts::of("gh@team=s=t:can:review"), parts("gh", Some("team"), "s=t", "can:review"));
+        assert_eq!(Parts::parse("gh=a/b.secret:bob"), parts("gh", None, "a/b.secret", "bob"));
+        assert_eq!(Parts::parse("gh=s:topic:github.push"), parts("gh", None, "s", "topic:github.push"));
+        assert_eq!(Parts::parse("gh@team=s=t:can:review"), parts("gh", Some("team"), "s=t", "can:review"));
         for wrong in ["", "gh", "gh=", "gh=file", "gh=file:", "gh=:bob", "=file:bob", "gh:file=bob"] {
-            assert_eq!(Parts::of(wrong), None, "{wrong}");
+            assert_eq!(Parts::parse(wrong), None, "{wrong}");
         }
     }
 }
