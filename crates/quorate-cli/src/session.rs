@@ -1,4 +1,4 @@
-//! `quorate session`: pieces of common work.
+//! `quorate session`: opens, pauses, resumes, ends and exports sessions.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Listing, Method, Noun, P
 use crate::shape::{Column, Facts, Listed, Shape, field, payload, plain, read, time};
 use crate::text;
 
-/// How many lines of a timeline are exported at most: pages of 1,000.
+/// Maximum number of timeline pages to export, with 1,000 lines each.
 const PAGES_MAX: usize = 100;
 
-/// Pieces of common work.
+/// Arguments of `quorate session`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate session list")]
 pub(crate) struct SessionArgs {
@@ -36,7 +36,7 @@ enum SessionVerb {
     /// Show a session. [ro]
     #[command(after_help = "Example: quorate session show @last")]
     Show {
-        /// Its id, the beginning of it, or @last.
+        /// Session id, a unique prefix of it, or @last.
         id: String,
     },
     /// Open a session. [rw]
@@ -44,66 +44,66 @@ enum SessionVerb {
         after_help = "Example: quorate session open 'Review the contract' --coordinator alice --with bob"
     )]
     Open(OpenArgs),
-    /// Pause a session: its deliveries are held until it goes on. [rw]
+    /// Pause a session and hold its deliveries until it is resumed. [rw]
     #[command(after_help = "Example: quorate session pause @last --reason 'until Monday'")]
     Pause(ChangeArgs),
-    /// Let a paused session go on. [rw]
+    /// Resume a paused session. [rw]
     #[command(after_help = "Example: quorate session resume @last")]
     Resume(ChangeArgs),
-    /// End a session that reached what it was for. [rw]
+    /// Mark a session as completed. [rw]
     #[command(after_help = "Example: quorate session complete @last")]
     Complete(ChangeArgs),
-    /// End a session that did not. [rw]
+    /// Mark a session as failed. [rw]
     #[command(after_help = "Example: quorate session fail @last --reason 'no quorum'")]
     Fail(ChangeArgs),
-    /// Print what happened in a session, the oldest first. [ro]
+    /// Print the events of a session, oldest first. [ro]
     #[command(after_help = "Example: quorate session timeline @last")]
     Timeline {
-        /// Its id, the beginning of it, or @last.
+        /// Session id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
         page: Page,
     },
-    /// Print a session and all that happened in it, as one JSON document. [ro]
+    /// Export a session with its timeline as one JSON document. [ro]
     #[command(after_help = "Example: quorate session export @last > session.json")]
     Export {
-        /// Its id, the beginning of it, or @last.
+        /// Session id, a unique prefix of it, or @last.
         id: String,
     },
 }
 
 #[derive(Args, Debug)]
 struct OpenArgs {
-    /// What it is about.
+    /// Title of the session.
     title: String,
     #[command(flatten)]
     task: TaskContent,
-    /// Who leads it.
+    /// Agent that coordinates the session.
     #[arg(long, value_name = "AGENT")]
     coordinator: Option<String>,
-    /// Who takes part; may be given several times.
+    /// Participating agent; can be repeated.
     #[arg(long, value_name = "AGENT")]
     with: Vec<String>,
-    /// An id of your own.
+    /// Custom session id.
     #[arg(long)]
     id: Option<String>,
     #[command(flatten)]
     dry_run: DryRun,
 }
 
-/// What is to be done.
+/// The task of a session.
 #[derive(Args, Debug)]
 struct TaskContent {
-    /// What is to be done, as JSON.
+    /// Task of the session, as JSON.
     #[arg(long, value_name = "JSON")]
     task: Option<String>,
 }
 
 #[derive(Args, Debug)]
 struct ChangeArgs {
-    /// Its id, the beginning of it, or @last.
+    /// Session id, a unique prefix of it, or @last.
     id: String,
-    /// Why.
+    /// Reason for the change.
     #[arg(long, default_value = "")]
     reason: String,
     #[command(flatten)]
@@ -114,7 +114,7 @@ const COLUMNS: &[Column] = &[
     ("ID", |session| field(session, "id")),
     ("STATUS", |session| field(session, "status")),
     ("COORDINATOR", |session| field(session, "coordinator")),
-    ("WITH", |session| participants(session).join(", ")),
+    ("PARTICIPANTS", |session| participants(session).join(", ")),
     ("OPENED", |session| time(&session["openedAt"])),
     ("TITLE", |session| field(session, "title")),
 ];
@@ -124,7 +124,7 @@ const TIMELINE: &[Column] = &[
     ("AT", |line| time(&line["at"])),
     ("BY", |line| field(line, "by")),
     ("KIND", |line| field(line, "kind")),
-    ("WHAT", what),
+    ("EVENT", event),
 ];
 
 fn participants(session: &Value) -> Vec<String> {
@@ -132,7 +132,7 @@ fn participants(session: &Value) -> Vec<String> {
     all.iter().filter(|one| one["leftAt"].is_null()).map(|one| field(one, "agent")).collect()
 }
 
-fn what(line: &Value) -> String {
+fn event(line: &Value) -> String {
     let message = &line["message"];
     if message.is_object() {
         let (from, to) = (field(message, "from"), field(message, "to"));
@@ -166,9 +166,9 @@ pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
             let path = format!("{}/timeline", path_of(&hub, &id).await?);
             let query = [("limit", page.limit()), ("cursor", page.cursor())];
             let listed = shape.rows(&hub.get(&path, &query).await?, "timeline", TIMELINE)?;
-            // A cursor comes with every page: more may happen.
+            // Every page has a cursor, because new events may follow.
             if page.is_full(listed.items.len()) {
-                text::say(format!("there may be more: --cursor {}", listed.cursor.unwrap_or_default()));
+                text::say(format!("there may be more results: --cursor {}", listed.cursor.unwrap_or_default()));
             }
             Ok(())
         }
@@ -191,22 +191,22 @@ async fn open(hub: &Hub, shape: &Shape, args: OpenArgs) -> anyhow::Result<()> {
     let answer = hub.change(args.dry_run, (Method::Post, "/v1/sessions"), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
     let made = read(&answer)?;
-    shape.made(&answer, &field(&made, "id"), &format!("session {} is open", field(&made, "id")));
+    shape.made(&answer, &field(&made, "id"), &format!("opened session {}", field(&made, "id")));
     Ok(())
 }
 
 async fn change(hub: &Hub, shape: &Shape, verb: &str, args: ChangeArgs) -> anyhow::Result<()> {
     let path = path_of(hub, &args.id).await?;
     let body = Fields::default().set("reason", args.reason)?;
-    let way = format!("{path}/{verb}");
-    let answer = hub.change(args.dry_run, (Method::Post, &way), Some(body.to_json())).await?;
+    let path = format!("{path}/{verb}");
+    let answer = hub.change(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
     let session = read(&answer)?;
     shape.done(&answer, &format!("session {} is {}", field(&session, "id"), field(&session, "status")));
     Ok(())
 }
 
-/// Everything, page by page, each line as the hub told it.
+/// Exports all pages of the timeline, each line as the hub returned it.
 async fn export(hub: &Hub, id: &str) -> anyhow::Result<()> {
     let path = path_of(hub, id).await?;
     let session: Box<RawValue> = RawValue::from_string(hub.get(&path, &[]).await?)?;
@@ -214,7 +214,7 @@ async fn export(hub: &Hub, id: &str) -> anyhow::Result<()> {
     for _ in 0..PAGES_MAX {
         let query = [("limit", Some("1000".to_owned())), ("cursor", cursor.take())];
         let page = Listed::read(&hub.get(&format!("{path}/timeline"), &query).await?, "timeline")?;
-        // A cursor comes with every page: new lines may follow.
+        // Every page has a cursor, because new lines may follow.
         whole = page.items.is_empty() || page.cursor.is_none();
         lines.extend(page.items);
         cursor = page.cursor;
@@ -229,7 +229,7 @@ async fn export(hub: &Hub, id: &str) -> anyhow::Result<()> {
     ]);
     text::print(text::clean_json(&serde_json::to_string(&document)?));
     if !whole {
-        text::say(format!("the timeline is longer: only its first {} lines are here", lines.len()));
+        text::say(format!("the timeline is truncated to its first {} lines", lines.len()));
     }
     Ok(())
 }
@@ -245,7 +245,7 @@ fn facts(session: &Value) -> Facts {
         .add("since", time(&session["since"]))
         .add("reason", text("reason"))
         .add("coordinator", text("coordinator"))
-        .add("with", participants(session).join(", "))
+        .add("participants", participants(session).join(", "))
         .add("opened", time(&session["openedAt"]))
         .add("added", added.collect::<Vec<_>>().join(", "))
         .add("task", if session["task"].is_null() { String::new() } else { payload(&session["task"]) })

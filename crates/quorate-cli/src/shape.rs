@@ -1,5 +1,5 @@
-//! How a command shows what it found: a table for people, JSON as the hub said it, lines for scripts, Markdown. The same
-//! bytes whoever reads: only the width of a table depends on the terminal.
+//! Output formats of commands: tables, JSON as the hub returned it, JSON Lines, Markdown and tab-separated lines. The output is
+//! the same on a terminal and in a pipe, except for the width of tables.
 
 use std::io::IsTerminal as _;
 
@@ -10,41 +10,41 @@ use serde_json::value::RawValue;
 
 use crate::{ascii, text};
 
-/// The narrowest that a last column gets on a narrow terminal.
+/// Minimum width of the last column on a narrow terminal.
 const LAST_MIN: usize = 12;
 
-/// The narrowest that any other column gets there.
+/// Minimum width of the other columns.
 const CELL_MIN: usize = 8;
 
-/// How much of a payload stands in a list; the whole of it is in JSON, and where one thing is shown.
+/// Maximum length of a cell; JSON and the `show` commands print the complete value.
 const CELL_MAX: usize = 500;
 
-/// How to show it.
+/// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Format {
-    /// Columns, for people.
+    /// Aligned columns.
     Table,
-    /// One JSON document: what the hub answered.
+    /// One JSON document: the response of the hub.
     Json,
-    /// One JSON document a line.
+    /// One JSON document per line.
     Jsonl,
-    /// A table in Markdown.
+    /// A Markdown table.
     Md,
-    /// One line each, fields between tabs, no head.
+    /// Tab-separated fields, one line per item, without a header.
     Compact,
 }
 
-/// What to print and how.
+/// Flags that select the output format.
 #[derive(Args, Clone, Default, Debug)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Shape {
-    /// One JSON document, the same in a pipe and on a terminal.
+    /// Print one JSON document.
     #[arg(long, global = true, conflicts_with_all = ["jsonl", "format"])]
     json: bool,
-    /// One JSON document a line.
+    /// Print one JSON document per line.
     #[arg(long, global = true, conflicts_with = "format")]
     jsonl: bool,
-    /// How to print it.
+    /// Output format.
     #[arg(long, global = true, value_name = "FORMAT")]
     format: Option<Format>,
 }
@@ -58,29 +58,29 @@ impl Shape {
         }
     }
 
-    /// Whether anybody said how to print.
+    /// Whether a format was selected explicitly.
     pub(crate) fn is_said(&self) -> bool {
         self.json || self.jsonl || self.format.is_some()
     }
 
-    /// Whether a program reads.
+    /// Whether the output is JSON or JSON Lines.
     pub(crate) fn is_json(&self) -> bool {
         matches!(self.format(), Format::Json | Format::Jsonl)
     }
 
-    /// A list as the hub answered it: `{name: […], "cursor": …}`.
+    /// Prints a list response of the form `{name: […], "cursor": …}`.
     ///
     /// # Errors
-    /// When the answer is no such list.
+    /// If the response has another form.
     pub(crate) fn list(&self, answer: &str, name: &str, columns: &[Column]) -> anyhow::Result<()> {
         let listed = self.rows(answer, name, columns)?;
         if let (Some(cursor), false) = (&listed.cursor, self.format() == Format::Json) {
-            text::say(format!("there are more: --cursor {}", text::clean_line(cursor)));
+            text::say(format!("more results: --cursor {}", text::clean_line(cursor)));
         }
         Ok(())
     }
 
-    /// As [`Shape::list`], without a word on what follows.
+    /// Same as [`Shape::list`], without the note about further pages.
     ///
     /// # Errors
     /// As [`Shape::list`].
@@ -98,13 +98,13 @@ impl Shape {
             items.iter().for_each(|item| table.row(cells(columns, item)));
             table.print(self.format());
             if items.is_empty() {
-                text::say(format!("no {}", in_words(name)));
+                text::say(format!("no {}", spaced(name)));
             }
         }
         Ok(listed)
     }
 
-    /// One thing as the hub answered it; `facts` says it to people.
+    /// Prints a single item: the response as JSON, or `facts` as text.
     pub(crate) fn one(
         &self,
         answer: &str,
@@ -118,16 +118,16 @@ impl Shape {
         Ok(())
     }
 
-    /// What a write made: the answer for programs, an id for scripts; and what was done, on stderr.
+    /// Prints a created item: the response as JSON, or its id; and a summary to stderr.
     pub(crate) fn made(&self, answer: &str, id: &str, done: &str) {
         text::print(if self.is_json() { text::clean_json(answer) } else { text::clean_line(id) });
         text::say(text::clean_line(done));
     }
 
-    /// As [`Shape::made`], of a secret that is told only now; `again` says how to get another.
+    /// Same as [`Shape::made`], for a secret that is printed only once; `again` is the hint if writing it fails.
     ///
     /// # Errors
-    /// When it did not get out.
+    /// If stdout cannot be written.
     pub(crate) fn made_once(
         &self,
         answer: &str,
@@ -143,7 +143,7 @@ impl Shape {
         Ok(())
     }
 
-    /// What a write did that made nothing new.
+    /// Prints the result of a write that created nothing.
     pub(crate) fn done(&self, answer: &str, done: &str) {
         if self.is_json() {
             text::print(text::clean_json(answer));
@@ -152,23 +152,23 @@ impl Shape {
     }
 }
 
-/// `deadLetters` as people say it.
-fn in_words(name: &str) -> String {
+/// Converts camel case to words: `deadLetters` to `dead letters`.
+fn spaced(name: &str) -> String {
     let letter = |letter: char| {
         if letter.is_uppercase() { format!(" {}", letter.to_lowercase()) } else { letter.into() }
     };
     name.chars().map(letter).collect()
 }
 
-/// A column: its name, and what stands in it.
+/// A column: its header, and the function that renders its cells.
 pub(crate) type Column = (&'static str, fn(&Value) -> String);
 
-/// A row of a list.
+/// Renders a row of a list.
 pub(crate) fn cells(columns: &[Column], item: &Value) -> impl Iterator<Item = String> {
     columns.iter().map(|column| shortened(&(column.1)(item), CELL_MAX))
 }
 
-/// A list as the hub answered it, each item as it came.
+/// A list response, with its items as raw JSON.
 pub(crate) struct Listed {
     pub(crate) items: Vec<Box<RawValue>>,
     pub(crate) cursor: Option<String>,
@@ -176,28 +176,28 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// # Errors
-    /// When the answer is no such list.
+    /// If the response has another form.
     pub(crate) fn read(answer: &str, name: &str) -> anyhow::Result<Self> {
         #[derive(Deserialize)]
         struct Fields(std::collections::BTreeMap<String, Box<RawValue>>);
         let Fields(mut fields) = serde_json::from_str(answer)?;
-        let items = fields.remove(name).ok_or_else(|| anyhow::anyhow!("the hub's answer has no {name}"))?;
+        let items = fields.remove(name).ok_or_else(|| anyhow::anyhow!("the hub's response has no field {name}"))?;
         let cursor =
             fields.remove("cursor").map(|raw| serde_json::from_str(raw.get())).transpose()?.flatten();
         Ok(Self { items: serde_json::from_str(items.get())?, cursor })
     }
 
-    /// The items, to look into.
+    /// Parses the items.
     pub(crate) fn values(&self) -> Vec<Value> {
         self.items.iter().map(|item| lenient(item)).collect()
     }
 }
 
-/// What the hub answered, to look into. Agents may have put JSON into it that no program holds (`1e400` is no number of any
-/// machine): that is shown as it came, and the rest is read.
+/// Parses a response of the hub. Agents may have stored JSON that cannot be represented, such as the number `1e400`: such fields
+/// become strings with their raw JSON, and the rest is parsed.
 ///
 /// # Errors
-/// When it is no JSON.
+/// If it is not valid JSON.
 pub(crate) fn read(answer: &str) -> anyhow::Result<Value> {
     Ok(lenient(serde_json::from_str(answer)?))
 }
@@ -213,7 +213,7 @@ fn lenient(raw: &RawValue) -> Value {
     }
 }
 
-/// A field is a list of things that are read, or it is an agent's: then it stays whole, as text.
+/// Parses a field; a list is parsed item by item, anything else that cannot be represented becomes a string.
 fn of_field(raw: &RawValue) -> Value {
     let text = raw.get();
     let of_list = |items: Vec<&RawValue>| Value::Array(items.into_iter().map(lenient).collect());
@@ -222,7 +222,7 @@ fn of_field(raw: &RawValue) -> Value {
         .unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
-/// Rows under names.
+/// A table with headers.
 pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -233,7 +233,7 @@ impl Table {
         Self { head: head.into_iter().map(str::to_owned).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row. What agents wrote may be in it.
+    /// Adds a row. Cells are sanitized, since they may contain text from agents.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().map(|cell| text::clean_line(&cell)).collect());
     }
@@ -266,7 +266,7 @@ impl Table {
     }
 }
 
-/// Where the columns do not fit on the terminal, the widest give way; the first one, by which a thing is called, never.
+/// Narrows the widest columns until the table fits the terminal; never the first column, which has the id.
 fn fitted(mut widths: Vec<usize>, terminal: Option<usize>) -> Vec<usize> {
     let (Some(terminal), Some(last)) = (terminal, widths.len().checked_sub(1)) else { return widths };
     loop {
@@ -279,7 +279,7 @@ fn fitted(mut widths: Vec<usize>, terminal: Option<usize>) -> Vec<usize> {
     }
 }
 
-/// A row with its columns aligned; the last one takes what is left of the terminal.
+/// Aligns the columns of a row; the last one takes the remaining width of the terminal.
 fn aligned(row: &[String], widths: &[usize], terminal: Option<usize>) -> String {
     let mut line = String::new();
     for (index, cell) in row.iter().enumerate() {
@@ -294,7 +294,7 @@ fn aligned(row: &[String], widths: &[usize], terminal: Option<usize>) -> String 
     line.trim_end().to_owned()
 }
 
-/// The beginning of a text, and that there is more of it.
+/// Truncates a text to this length, with an ellipsis.
 pub(crate) fn shortened(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();
@@ -307,12 +307,12 @@ fn terminal_width() -> Option<usize> {
     width.map(|(terminal_size::Width(width), _)| usize::from(width))
 }
 
-/// What is known of one thing, line by line.
+/// Labelled values of a single item, one per line.
 #[derive(Default)]
 pub(crate) struct Facts(Vec<(String, String)>);
 
 impl Facts {
-    /// Adds a line, unless there is nothing to say.
+    /// Adds a line, unless the value is empty.
     pub(crate) fn add(mut self, name: &str, value: impl Into<String>) -> Self {
         let value = value.into();
         if !value.is_empty() {
@@ -331,7 +331,7 @@ impl Facts {
             _ => {
                 let width = self.0.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
                 for (name, value) in &self.0 {
-                    // What has several lines goes on under its first one.
+                    // Continuation lines are aligned with the first one.
                     let indent = format!("\n{}", " ".repeat(width + 2));
                     text::print(format!("{name:<width$}  {}", text::clean(value).replace('\n', &indent)));
                 }
@@ -340,12 +340,12 @@ impl Facts {
     }
 }
 
-/// A field as text: nothing for what is not there.
+/// Returns a field as text; empty if it is missing.
 pub(crate) fn field(value: &Value, name: &str) -> String {
     plain(&value[name])
 }
 
-/// A value as people write it.
+/// Returns a value as text: strings without quotes, lists with commas.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -355,7 +355,7 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-/// A payload: as it is if it is text, else as JSON with a line for each field.
+/// Returns a payload as text: strings as they are, anything else as pretty-printed JSON.
 pub(crate) fn payload(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -364,8 +364,8 @@ pub(crate) fn payload(value: &Value) -> String {
     }
 }
 
-/// Prints what an agent stored, and nothing else: into a file or a program as it is stored, a text or else JSON, byte for byte;
-/// on a terminal made harmless.
+/// Prints a stored value without anything else: a string as text, or JSON. Byte for byte to a file or pipe, sanitized on a
+/// terminal.
 pub(crate) fn print_alone(raw: &RawValue) {
     if text::is_read_by_people() {
         text::print(text::clean(&payload(&of_field(raw))));
@@ -376,7 +376,7 @@ pub(crate) fn print_alone(raw: &RawValue) {
     }
 }
 
-/// A time without its date's T and its milliseconds: `2026-01-31 09:30:00Z`.
+/// Shortens an RFC 3339 time to seconds, as `2026-01-31 09:30:00Z`.
 pub(crate) fn time(value: &Value) -> String {
     let text = plain(value);
     match (text.get(..10), text.get(11..19)) {
@@ -397,15 +397,15 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_aligned_and_the_last_is_cut_to_the_terminal() {
+    fn columns_are_aligned_and_the_last_is_truncated() {
         let whole = ["ID   TITLE", "a    one|two", "bbb  a long title\\nwith \\u{1b}[2J"];
         assert_eq!(table().lines(Format::Table, None), whole);
         assert_eq!(table().lines(Format::Table, Some(17))[2], "bbb  a long titl…");
     }
 
-    // Fails under: lines wider than the terminal, an id that is cut, or a cut where there is room.
+    // Fails under: lines wider than the terminal, a truncated id, or truncation without need.
     #[test]
-    fn wide_columns_give_way_on_a_narrow_terminal() {
+    fn wide_columns_are_narrowed_on_a_narrow_terminal() {
         let mut table = Table::new(["KEY", "VALUE", "FROM", "OVER"]);
         table.row(
             ["a-long-key-of-its-own", "/some/where/deep/in/the/tree", "the environment", ""].map(Into::into),
@@ -417,14 +417,14 @@ mod tests {
     }
 
     #[test]
-    fn markdown_and_lines_hold_the_same() {
+    fn markdown_and_compact_have_the_same_cells() {
         let md = ["| ID | TITLE |", "| --- | --- |", "| a | one\\|two |"];
         assert_eq!(table().lines(Format::Md, Some(10))[..3], md);
         assert_eq!(table().lines(Format::Compact, Some(10))[0], "a\tone|two");
     }
 
     #[test]
-    fn what_no_program_holds_is_shown_as_it_came() {
+    fn json_that_cannot_be_represented_is_kept_as_text() {
         let entry = r#"{"key":"k","version":3,"content":{"f": 1e400, "s": "\ud800"}}"#;
         let of = |answer: &str| read(answer).expect("JSON");
         assert_eq!(plain(&of(entry)["content"]), r#"{"f": 1e400, "s": "\ud800"}"#);
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_with_its_items_as_they_came() {
+    fn list_items_are_kept_as_raw_json() {
         let listed = Listed::read(r#"{"tasks":[{"n": 1.0}],"cursor":"x"}"#, "tasks").expect("a list");
         assert_eq!((listed.items[0].get(), listed.cursor.as_deref()), (r#"{"n": 1.0}"#, Some("x")));
         assert!(Listed::read(r#"{"other":[]}"#, "tasks").is_err());

@@ -1,4 +1,4 @@
-//! `quorate status`: one screen that says what is stuck, what moves, and who is there.
+//! `quorate status`: an overview of pending approvals, stuck work, active sessions, agents and queues.
 
 use clap::Args;
 use jiff::Timestamp;
@@ -12,15 +12,14 @@ use crate::hub::{Hub, HubArgs};
 use crate::shape::{Format, Shape, Table, field, plain, shortened, time};
 use crate::text;
 
-/// How many of each are named.
+/// Maximum number of lines per group.
 const NAMED_MAX: usize = 5;
 
-/// One screen: what is stuck, what moves, who is there.
+/// Arguments of `quorate status`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate status
 
-Each line that is stuck says what to do about it. Everything it shows comes from the
-hub; nothing is changed.")]
+Each line that needs attention has a suggested command. Nothing is changed.")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     hub: HubArgs,
@@ -28,7 +27,7 @@ pub(crate) struct StatusArgs {
     shape: Shape,
 }
 
-/// Something that goes on by itself or does not.
+/// A line of the overview, with a suggested command.
 struct Line {
     what: String,
     next: String,
@@ -47,8 +46,8 @@ struct Status {
     audit: Value,
 }
 
-/// How many agents there are: those who listen or give signs of life, those who stopped doing so, and those of whom nobody
-/// knows.
+/// Number of agents: registered, up (with a consumer or heartbeats), and down (missed heartbeats). The rest is not
+/// connected.
 struct Agents {
     known: usize,
     up: usize,
@@ -76,11 +75,11 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let status = look(&hub).await?;
     match args.shape.format() {
         Format::Json | Format::Jsonl => text::print(text::clean_json(&to_json(&status).to_string())),
-        Format::Table => tell(&status),
+        Format::Table => print(&status),
         format => {
             let mut table = Table::new(["KIND", "WHAT", "NEXT"]);
             let all =
-                [("needs you", &status.needs_you), ("stuck", &status.stuck), ("moving", &status.moving)];
+                [("needs you", &status.needs_you), ("stuck", &status.stuck), ("active", &status.moving)];
             for (kind, lines) in all {
                 lines
                     .iter()
@@ -114,7 +113,7 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
     status.needs_you.extend(waiting_tasks(hub, &status.tasks).await?);
     status.stuck.extend(dead_letters(hub, &status.queue).await?);
     status.stuck.extend(agents.iter().filter(|agent| down(agent)).filter_map(absent));
-    status.stuck.extend(ended_badly(hub, &status.tasks).await?);
+    status.stuck.extend(failed_tasks(hub, &status.tasks).await?);
     for session in state["sessions"].as_array().map_or(&[][..], Vec::as_slice) {
         let Session { id, title, reason, status: state, .. } = Session::deserialize(session)?;
         match state {
@@ -131,7 +130,7 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
     Ok(status)
 }
 
-/// What was given up, agent by agent.
+/// Lists the newest dead letters.
 async fn dead_letters(hub: &Hub, queue: &Value) -> anyhow::Result<Vec<Line>> {
     if queue["dead"].as_u64() == Some(0) {
         return Ok(Vec::new());
@@ -142,36 +141,36 @@ async fn dead_letters(hub: &Hub, queue: &Value) -> anyhow::Result<Vec<Line>> {
         .iter()
         .map(|letter| {
             let id = field(letter, "deliveryId");
-            let (who, why) = (field(letter, "agent"), field(letter, "reason"));
+            let (agent, reason) = (field(letter, "agent"), field(letter, "reason"));
             Line {
-                what: format!("{id} given up after {} by {who}: {why}", tries(&letter["attempts"])),
+                what: format!("{id} for {agent} is dead after {}: {reason}", attempts(&letter["attempts"])),
                 next: format!("quorate msg redeliver {id}"),
             }
         })
         .collect())
 }
 
-fn tries(count: &Value) -> String {
-    if count == 1 { "1 try".to_owned() } else { format!("{count} tries") }
+fn attempts(count: &Value) -> String {
+    if count == 1 { "1 attempt".to_owned() } else { format!("{count} attempts") }
 }
 
-/// An agent that is not there, while something waits for it.
+/// Returns a line for an offline agent with open deliveries.
 fn absent(agent: &Value) -> Option<Line> {
     let open = agent["load"]["open"].as_u64().filter(|open| *open > 0)?;
     let id = field(agent, "id");
-    let since = age(&agent["heardAt"]).map(|age| format!(", last heard {age} ago")).unwrap_or_default();
+    let since = age(&agent["heardAt"]).map(|age| format!(", last seen {age} ago")).unwrap_or_default();
     Some(Line {
         what: format!(
             "{open} {} for {id}, which is offline{since}",
-            if open == 1 { "message waits" } else { "messages wait" }
+            if open == 1 { "message" } else { "messages" }
         ),
-        next: format!("start {id} again, or quorate msg list --to {id}"),
+        next: format!("restart {id}, or inspect with `quorate msg list --to {id}`"),
     })
 }
 
-/// What waits for a person to decide.
+/// Lists pending approvals, oldest first.
 async fn pending(hub: &Hub) -> anyhow::Result<Vec<Line>> {
-    // All that a page holds, so that their number is right; those that wait longest are named.
+    // A full page, so that the count is right; only the oldest are printed.
     let query = [("state", "pending"), ("order", "oldest"), ("limit", "1000")];
     let query = query.map(|(name, value)| (name, Some(value.to_owned())));
     let answer = hub.look("/v1/approvals", &query).await?;
@@ -182,7 +181,7 @@ async fn pending(hub: &Hub) -> anyhow::Result<Vec<Line>> {
         let who = if agent.is_empty() { field(approval, "askedBy") } else { agent };
         let until = time(&approval["expiresAt"]);
         Line {
-            what: format!("{id} {action}, asked by {who}, expires {until}"),
+            what: format!("{id} {action}, requested by {who}, expires {until}"),
             next: format!("quorate approval show {id}"),
         }
     };
@@ -190,10 +189,10 @@ async fn pending(hub: &Hub) -> anyhow::Result<Vec<Line>> {
 }
 
 async fn waiting_tasks(hub: &Hub, counts: &Value) -> anyhow::Result<Vec<Line>> {
-    tasks(hub, counts, &["awaiting_approval"], "waits for an approval").await
+    tasks(hub, counts, &["awaiting_approval"], "waiting for an approval").await
 }
 
-async fn ended_badly(hub: &Hub, counts: &Value) -> anyhow::Result<Vec<Line>> {
+async fn failed_tasks(hub: &Hub, counts: &Value) -> anyhow::Result<Vec<Line>> {
     tasks(hub, counts, &["escalated", "failed"], "").await
 }
 
@@ -218,15 +217,15 @@ fn count_of(value: &Value, names: &[&str]) -> u64 {
     names.iter().filter_map(|name| value[*name].as_u64()).sum()
 }
 
-fn tell(status: &Status) {
-    let groups = [("NEEDS YOU", &status.needs_you), ("STUCK", &status.stuck), ("MOVING", &status.moving)];
+fn print(status: &Status) {
+    let groups = [("NEEDS YOU", &status.needs_you), ("STUCK", &status.stuck), ("ACTIVE", &status.moving)];
     for (name, lines) in groups {
         if lines.is_empty() {
             text::print(format!("{name:<9}  0"));
         }
         for (index, line) in lines.iter().take(NAMED_MAX).enumerate() {
             let lead = if index == 0 { format!("{name:<9}  {:<3}", lines.len()) } else { " ".repeat(14) };
-            let next = if name == "MOVING" { String::new() } else { format!("   → {}", line.next) };
+            let next = if name == "ACTIVE" { String::new() } else { format!("   → {}", line.next) };
             text::print(text::clean_line(&format!("{lead} {}{next}", shortened(&line.what, 90))));
         }
     }
@@ -238,17 +237,17 @@ fn tell(status: &Status) {
     let waiting = count_of(&status.queue, &["ready", "scheduled"]);
     let open = count_of(&status.tasks, &["blocked", "ready", "scheduled", "leased"]);
     text::print(format!("AGENTS     {known:<3} {up} up, {down} down{not_connected}"));
-    text::print(format!("QUEUE      {waiting:<3} waiting, {} held", plain(&status.queue["leased"])));
+    text::print(format!("QUEUE      {waiting:<3} waiting, {} leased", plain(&status.queue["leased"])));
     text::print(format!("TASKS      {open:<3} open, {} done", count_of(&status.tasks, &["done", "partial"])));
     let age = age(&status.at).map(|age| format!(", {age} ago")).unwrap_or_default();
     text::print(format!("LOG        {:<3} records{age}", status.seq));
     let audit =
         audited(&status.audit).map_or_else(|| "not verified yet".to_owned(), |found| format!("✓   {found}"));
     text::print(format!("AUDIT      {audit}"));
-    text::say(format!("{}   more: quorate tail, quorate doctor", status.url));
+    text::say(format!("{}   see also: quorate tail, quorate doctor", status.url));
 }
 
-/// How far the hub found the log to be what was written; nothing while it still looks for the first time.
+/// Describes how far the hub has verified the log; `None` before the first verification.
 pub(crate) fn audited(audit: &Value) -> Option<String> {
     let age = age(&audit["verifiedAt"])?;
     Some(format!("verified up to record {}, {age} ago", audit["verifiedTo"]))
@@ -273,7 +272,7 @@ fn to_json(status: &Status) -> Value {
     })
 }
 
-/// How long ago a time is, as people say it.
+/// Returns the age of a time in a readable unit.
 pub(crate) fn age(at: &Value) -> Option<String> {
     let at: Timestamp = at.as_str()?.parse().ok()?;
     let now = i64::try_from(SystemClock::new().now().wall.0).ok()?;

@@ -1,4 +1,4 @@
-//! `quorate tail`: what happens in a space, as it happens. A broken connection is made again, and nothing is missed.
+//! `quorate tail`: follows the events of a space. Reconnects after a broken connection without missing events.
 
 mod effect_summary;
 
@@ -15,26 +15,26 @@ use crate::hub::{Hub, HubArgs, unless_interrupted};
 use crate::shape::{Format, Shape, time};
 use crate::text;
 
-/// How long to wait before connecting again, at first and at most.
-const PAUSE_MS: (u64, u64) = (250, 5_000);
-/// What can be chosen.
-const CHOICES: [&str; 3] = ["kind", "agent", "session"];
+/// Initial and maximum backoff before reconnecting.
+const BACKOFF_MS: (u64, u64) = (250, 5_000);
+/// Keys of filters.
+const FILTERS: [&str; 3] = ["kind", "agent", "session"];
 
-/// Follows what happens.
+/// Arguments of `quorate tail`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate tail --where kind=message.sent --where agent=bob
 
-One line an effect; with --jsonl (or --json) one record a line, as the hub told it.
-It goes on until ^C (exit code 130), or until --limit; a broken connection is made
-again from the record after the last one. quorate tail --from 1 tells everything.")]
+Prints one line per effect; with --jsonl (or --json) one record per line, as the hub
+sends it. Runs until ^C (exit code 130) or --limit, and reconnects after a broken
+connection without missing records. To print everything: quorate tail --from 1")]
 pub(crate) struct TailArgs {
-    /// Only these: kind=EFFECT[,EFFECT…], agent=ID or session=ID; may be given several times.
-    #[arg(long = "where", value_name = "WHAT")]
+    /// Filter: kind=EFFECT[,EFFECT…], agent=ID or session=ID; can be repeated.
+    #[arg(long = "where", value_name = "FILTER")]
     chosen: Vec<String>,
-    /// From this record on; without, from now on.
+    /// First record; by default, only new records.
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// End after so many records.
+    /// Stop after N records.
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) struct TailArgs {
 }
 
 impl TailArgs {
-    /// Follows effects of these kinds, from a record on and for so many records.
+    /// Creates arguments to follow effects of these kinds, with a first record and a limit.
     pub(crate) fn about(
         kinds: &str,
         hub: HubArgs,
@@ -57,32 +57,32 @@ impl TailArgs {
 
 pub(crate) async fn run(args: TailArgs) -> anyhow::Result<()> {
     let mut query = vec![];
-    for choice in &args.chosen {
-        query.push(chosen(choice)?);
+    for filter in &args.chosen {
+        query.push(parse_filter(filter)?);
     }
     let hub = args.hub.open()?;
     let mut tail = Tail { hub, query, format: args.shape.format(), next: args.from, left: args.limit };
-    let mut pause = 0;
+    let mut backoff = 0;
     loop {
         let before = tail.next;
         let end = unless_interrupted(tail.follow()).await;
         if before != tail.next {
-            pause = 0;
+            backoff = 0;
         }
         match end {
             Ok(Followed::Enough) => return Ok(()),
             Ok(Followed::Broken) => {}
-            // Before the first line there is nothing to go on with.
-            Err(error) if tail.next.is_none() || !is_away(&error) => return Err(error),
+            // Before the first line there is no position to resume from.
+            Err(error) if tail.next.is_none() || !is_unavailable(&error) => return Err(error),
             Err(_) => {}
         }
         let from = tail.next.map_or_else(|| "now".to_owned(), |next| format!("record {next}"));
-        text::say(format!("the connection broke; going on from {from}"));
-        // Found anew: whoever listens there now may be somebody else, who must not get the token.
+        text::say(format!("connection lost; resuming from {from}"));
+        // The hub is resolved again: another process may listen there now, which must not get the token.
         loop {
-            pause = (pause * 2).clamp(PAUSE_MS.0, PAUSE_MS.1);
+            backoff = (backoff * 2).clamp(BACKOFF_MS.0, BACKOFF_MS.1);
             unless_interrupted(async {
-                SystemClock::new().pass(Duration::from_millis(pause)).await;
+                SystemClock::new().pass(Duration::from_millis(backoff)).await;
                 Ok(())
             })
             .await?;
@@ -94,24 +94,24 @@ pub(crate) async fn run(args: TailArgs) -> anyhow::Result<()> {
     }
 }
 
-fn is_away(error: &anyhow::Error) -> bool {
+fn is_unavailable(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Error>().is_some_and(|error| error.code() == Code::Unavailable)
 }
 
-fn chosen(text: &str) -> anyhow::Result<(&'static str, String)> {
-    let known = |name: &str| CHOICES.into_iter().find(|choice| *choice == name);
+fn parse_filter(text: &str) -> anyhow::Result<(&'static str, String)> {
+    let known = |name: &str| FILTERS.into_iter().find(|key| *key == name);
     let pair = text.split_once('=').and_then(|(name, value)| Some((known(name.trim())?, value.trim())));
     match pair {
         Some((name, value)) if !value.is_empty() => Ok((name, value.to_owned())),
         _ => {
-            let message = format!("--where {:?} chooses nothing", text::clean_line(text));
-            Err(Ended::new(USAGE, message, "write kind=EFFECT, agent=ID or session=ID").into())
+            let message = format!("invalid filter --where {:?}", text::clean_line(text));
+            Err(Ended::new(USAGE, message, "use kind=EFFECT, agent=ID or session=ID").into())
         }
     }
 }
 
 enum Followed {
-    /// As many as wanted, or nobody reads any more.
+    /// The limit is reached, or the reader closed the pipe.
     Enough,
     Broken,
 }
@@ -133,7 +133,8 @@ impl Tail {
         while let Some(line) = lines.next().await? {
             let line = String::from_utf8_lossy(&line);
             if let Some(from) = line.strip_prefix(": from ").and_then(|from| from.trim().parse().ok()) {
-                // The first line says where this begins, so that a break before the first event loses nothing.
+                // The first line has the start position, so that nothing is lost if the connection breaks before the
+                // first event.
                 self.next = Some(from);
             }
             let Some(data) = line.strip_prefix("data: ") else { continue };

@@ -1,4 +1,4 @@
-//! `quorate task`: work for an agent or for whoever can do it.
+//! `quorate task`: adds, lists, retries and cancels tasks.
 
 mod graph;
 
@@ -15,7 +15,7 @@ use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Listing, Method, Noun, r
 use crate::shape::{Column, Facts, Shape, field, payload, read, time};
 use crate::why;
 
-/// Work: what is to be done, who does it, what it waits for.
+/// Arguments of `quorate task`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate task list --status failed")]
 pub(crate) struct TaskArgs {
@@ -32,56 +32,56 @@ enum TaskVerb {
     /// List tasks, newest first. [ro]
     #[command(after_help = "Example: quorate task list --status blocked")]
     List {
-        /// Only those that are: blocked, ready, scheduled, leased, done, partial, failed, cancelled, escalated …
+        /// Only tasks with this status: blocked, ready, scheduled, leased, done, partial, failed, cancelled, escalated …
         #[arg(long)]
         status: Option<String>,
-        /// Only those of this type.
+        /// Only tasks of this type.
         #[arg(long = "type", value_name = "TYPE")]
         task_type: Option<String>,
-        /// Only those of this agent.
+        /// Only tasks of this agent.
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
         #[command(flatten)]
         page: Listing,
     },
-    /// Show a task, with its result. [ro]
+    /// Show a task with its result. [ro]
     #[command(after_help = "Example: quorate task show @last")]
     Show {
-        /// Its id, the beginning of it, or @last.
+        /// Task id, a unique prefix of it, or @last.
         id: String,
     },
-    /// Say where a task is, what it waits for, and what happens next and when. [ro]
+    /// Explain the state of a task: what it waits for, and what happens next. [ro]
     #[command(after_help = "Example: quorate task why t1")]
     Why {
-        /// Its id, the beginning of it, or @last.
+        /// Task id, a unique prefix of it, or @last.
         id: String,
     },
-    /// Add a task, or a graph of them from a file: all or nothing. [rw]
+    /// Add a task, or atomically a graph of tasks from a file. [rw]
     #[command(after_help = "Example: quorate task add sum --value '[1,2]' --id t1
 
-A graph is {\"tasks\":[{\"id\":\"a\",\"type\":\"sum\"},{\"id\":\"b\",\"type\":\"sum\",\"dependsOn\":[\"a\"]}]}:
+The format of a graph is {\"tasks\":[{\"id\":\"a\",\"type\":\"sum\"},{\"id\":\"b\",\"type\":\"sum\",\"dependsOn\":[\"a\"]}]}:
 quorate task add --graph graph.json")]
     Add(AddArgs),
-    /// Print what depends on what, as a tree. [ro]
+    /// Print tasks and their dependencies as a tree. [ro]
     #[command(after_help = "Example: quorate task graph deploy")]
     Graph {
-        /// Only this task and what it depends on; without, all of them (up to 1,000).
+        /// Root task; by default all tasks, up to 1,000.
         id: Option<String>,
     },
-    /// Do the work of a task that is over once more: a new task with the same input. The old one stays as it ended. [rw]
+    /// Retry a finished task as a new task with the same input. [rw]
     #[command(after_help = "Example: quorate task retry t1")]
     Retry {
-        /// Its id, the beginning of it, or @last.
+        /// Task id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
         dry_run: DryRun,
     },
-    /// End a task that nobody needs any more. [rw]
+    /// Cancel a task. [rw]
     #[command(after_help = "Example: quorate task cancel t1 --reason 'not needed'")]
     Cancel {
-        /// Its id, the beginning of it, or @last.
+        /// Task id, a unique prefix of it, or @last.
         id: String,
-        /// Why.
+        /// Reason for the cancellation.
         #[arg(long, default_value = "")]
         reason: String,
         #[command(flatten)]
@@ -91,33 +91,33 @@ quorate task add --graph graph.json")]
 
 #[derive(Args, Debug)]
 struct AddArgs {
-    /// What kind of work: whoever can do it takes it.
+    /// Task type; an agent with this capability claims it.
     #[arg(value_name = "TYPE", required_unless_present = "graph")]
     task_type: Option<String>,
     #[command(flatten)]
     content: Content,
-    /// A file with a graph of tasks in JSON; - is the standard input.
+    /// File with a task graph in JSON; - reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["task_type", "agent", "id", "after", "priority", "session"])]
     graph: Option<PathBuf>,
-    /// An id of your own.
+    /// Custom task id.
     #[arg(long)]
     id: Option<String>,
-    /// For this agent only.
+    /// Assign the task to this agent.
     #[arg(long, value_name = "AGENT")]
     agent: Option<String>,
-    /// Only after this task is done; may be given several times.
+    /// Task that must be done first; can be repeated.
     #[arg(long, value_name = "ID")]
     after: Vec<String>,
-    /// How urgent.
+    /// Priority of the task.
     #[arg(long, value_parser = ["low", "normal", "high", "urgent"])]
     priority: Option<String>,
-    /// How long it may take in all, in milliseconds.
+    /// Timeout of the task including retries, in milliseconds.
     #[arg(long, value_name = "MS")]
     timeout_ms: Option<u64>,
-    /// How often it is tried.
+    /// Maximum number of attempts.
     #[arg(long, value_name = "N")]
     attempts: Option<u16>,
-    /// The session that it belongs to.
+    /// Session that the task belongs to.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     #[command(flatten)]
@@ -130,8 +130,8 @@ const COLUMNS: &[Column] = &[
     ("STATUS", |task| field(task, "status")),
     ("PRIORITY", |task| field(task, "priority")),
     ("ATTEMPT", |task| format!("{}/{}", task["attempt"], task["maxAttempts"])),
-    ("WHO", |task| first(&[field(task, "holder"), field(task, "agent")])),
-    ("AFTER", |task| field(task, "dependsOn")),
+    ("AGENT", |task| first(&[field(task, "holder"), field(task, "agent")])),
+    ("DEPENDS ON", |task| field(task, "dependsOn")),
     ("CREATED", |task| time(&task["createdAt"])),
     ("REASON", |task| field(task, "reason")),
 ];
@@ -159,7 +159,7 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
         TaskVerb::Add(args) => add(&hub, &shape, args).await,
         TaskVerb::Graph { id } => graph::run(&hub, &shape, id).await,
         TaskVerb::Retry { id, dry_run } => {
-            let body = again(&hub.get(&path_of(&hub, &id).await?, &[]).await?)?;
+            let body = retry_body(&hub.get(&path_of(&hub, &id).await?, &[]).await?)?;
             create(&hub, &shape, body, dry_run).await
         }
         TaskVerb::Cancel { id, reason, dry_run } => {
@@ -167,7 +167,7 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
             let body = Fields::default().set("reason", reason)?;
             let path = format!("/v1/tasks/{}/cancel", segment(&id));
             let answer = hub.change(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
-            answer.iter().for_each(|answer| shape.done(answer, &format!("task {id} is cancelled")));
+            answer.iter().for_each(|answer| shape.done(answer, &format!("cancelled task {id}")));
             Ok(())
         }
     }
@@ -182,8 +182,8 @@ async fn add(hub: &Hub, shape: &Shape, args: AddArgs) -> anyhow::Result<()> {
         Some(file) => {
             let text = read_file(file)?;
             serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(|error| {
-                let hint = "a graph is {\"tasks\":[{\"id\":\"a\",\"type\":\"sum\"}]}";
-                Ended::new(USAGE, format!("{} is no JSON: {error}", file.display()), hint)
+                let hint = "use the format {\"tasks\":[{\"id\":\"a\",\"type\":\"sum\"}]}";
+                Ended::new(USAGE, format!("{} is not valid JSON: {error}", file.display()), hint)
             })?;
             text
         }
@@ -192,9 +192,9 @@ async fn add(hub: &Hub, shape: &Shape, args: AddArgs) -> anyhow::Result<()> {
     create(hub, shape, body, args.dry_run).await
 }
 
-/// The same work once more, in the very bytes.
-fn again(answer: &str) -> anyhow::Result<String> {
-    const AS_IT_WAS: &[&str] = &[
+/// Returns the body of a new task with the same fields, byte for byte.
+fn retry_body(answer: &str) -> anyhow::Result<String> {
+    const COPIED_FIELDS: &[&str] = &[
         "type",
         "agent",
         "input",
@@ -211,16 +211,16 @@ fn again(answer: &str) -> anyhow::Result<String> {
     let (id, status) = (field(&task, "id"), field(&task, "status"));
     let is_over = TaskStatus::ALL.iter().any(|known| known.as_str() == status && known.is_over());
     if !is_over {
-        let what = format!("task {id} is {status}: it is not over");
+        let what = format!("task {id} is {status}: only a finished task can be retried");
         let hint = format!(
-            "end it first: quorate task cancel {id}; or see what it waits for: quorate task why {id}"
+            "cancel it first: quorate task cancel {id}\nor check what it waits for: quorate task why {id}"
         );
         return Err(Ended::new(CONFLICT, what, hint).into());
     }
-    let said: BTreeMap<&str, &RawValue> = serde_json::from_str(answer)?;
+    let fields: BTreeMap<&str, &RawValue> = serde_json::from_str(answer)?;
     let retry = serde_json::json!({"maxAttempts": task["maxAttempts"], "backoffMs": task["backoffMs"]});
     let body = Fields::default().set("retry", retry)?;
-    let body = AS_IT_WAS.iter().try_fold(body, |body, name| body.maybe(name, said.get(name)))?;
+    let body = COPIED_FIELDS.iter().try_fold(body, |body, name| body.maybe(name, fields.get(name)))?;
     Ok(body.to_json())
 }
 
@@ -235,8 +235,8 @@ async fn create(hub: &Hub, shape: &Shape, body: String, dry_run: DryRun) -> anyh
         .map(|task| field(task, "id"))
         .collect();
     let done = match ids.as_slice() {
-        [one] => format!("task {one} is on disk"),
-        several => format!("{} tasks are on disk", several.len()),
+        [one] => format!("added task {one}"),
+        several => format!("added {} tasks", several.len()),
     };
     if shape.is_json() {
         shape.done(&answer, &done);
@@ -270,11 +270,11 @@ fn facts(task: &Value) -> Facts {
         .add("agent", text("agent"))
         .add("status", text("status"))
         .add("blocked on", text("blockedOn"))
-        .add(if text("status") == "leased" { "held by" } else { "ended by" }, text("holder"))
-        .add("held until", time(&task["leaseUntil"]))
+        .add(if text("status") == "leased" { "leased by" } else { "ended by" }, text("holder"))
+        .add("leased until", time(&task["leaseUntil"]))
         .add("attempt", format!("{} of {}", task["attempt"], task["maxAttempts"]))
         .add("priority", text("priority"))
-        .add("after", text("dependsOn"))
+        .add("depends on", text("dependsOn"))
         .add("input", if task["input"].is_null() { String::new() } else { payload(&task["input"]) })
         .add("session", text("sessionId"))
         .add("created", time(&task["createdAt"]))

@@ -1,5 +1,5 @@
-//! The commands as a whole: every one is tagged and has an example, every write can be tried dry, and whatever command people are
-//! told to type is there.
+//! Consistency of all commands: each has a tag and an example, each write has `--dry-run`, and every command that a hint or a
+//! document mentions exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use clap::{Command, CommandFactory as _};
 
 use crate::Cli;
 
-/// Every command that is shown, with its path.
+/// Collects all visible commands with their paths.
 fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
         let path = format!("{path} {}", sub.get_name());
@@ -24,12 +24,12 @@ fn commands() -> Vec<(String, Command)> {
 }
 
 #[test]
-fn the_commands_fit_together() {
+fn the_clap_definitions_are_valid() {
     Cli::command().debug_assert();
 }
 
 #[test]
-fn every_command_is_tagged_and_has_an_example_that_is_its_own() {
+fn every_command_has_a_tag_and_its_own_example() {
     for (path, command) in commands() {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         assert!(about.ends_with("[ro]") || about.ends_with("[rw]"), "{path} has no tag: {about}");
@@ -40,8 +40,8 @@ fn every_command_is_tagged_and_has_an_example_that_is_its_own() {
 }
 
 #[test]
-fn every_write_can_be_tried_dry() {
-    // These make things of their own and write over nothing, or are the hub itself.
+fn every_write_has_a_dry_run() {
+    // These overwrite nothing, or are the hub itself.
     let free = ["serve", "demo", "bench"];
     for (path, command) in commands() {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -55,7 +55,7 @@ fn every_write_can_be_tried_dry() {
 
 #[test]
 fn every_command_that_prints_data_prints_json() {
-    // These print what is no data: files, scripts, pages; or JSON anyway.
+    // These print files, scripts or pages, or always print JSON.
     let free = ["serve", "init", "explain", "completions", "man", "cert", "cert dev"];
     for (path, mut command) in commands() {
         let leaf = command.get_subcommands().next().is_none();
@@ -71,7 +71,7 @@ fn every_command_that_prints_data_prints_json() {
     }
 }
 
-/// The files under a directory whose names end like this, but for tests.
+/// Collects the files of a directory with this suffix, except tests.
 fn files(directory: &Path, end: &str, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("readable").path()) {
         if entry.is_dir() && !entry.ends_with("tests") {
@@ -82,7 +82,7 @@ fn files(directory: &Path, end: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What stands behind each `quorate ` of a line, as far as it is a command.
+/// Returns the words of each command in a line, after `quorate `.
 fn named(line: &str) -> impl Iterator<Item = Vec<&str>> {
     line.match_indices("quorate ").filter_map(|(at, word)| {
         // Not the end of a path or of another word.
@@ -94,13 +94,13 @@ fn named(line: &str) -> impl Iterator<Item = Vec<&str>> {
         let words: Vec<&str> =
             command.split_whitespace().map(|word| word.trim_end_matches(['.', ':'])).collect();
         let first = words.first().and_then(|word| word.chars().next());
-        // `quorate` is a field of dialects as well, and that holds something.
+        // `quorate` is also a field of dialects; "quorate holds" describes it.
         let is_command = first.is_some_and(|c| c.is_ascii_lowercase()) && words[0] != "holds";
         (is_word && is_command).then_some(words)
     })
 }
 
-/// What is wrong with a command that somebody is told to type: a word or a flag that is none.
+/// Returns the error of a mentioned command: an unknown subcommand or flag.
 fn wrong(root: &Command, words: &[&str]) -> Option<String> {
     let (mut command, mut known) = (root, vec![root]);
     let mut rest = words.iter();
@@ -111,7 +111,7 @@ fn wrong(root: &Command, words: &[&str]) -> Option<String> {
                 known.push(sub);
             }
             None if command.has_subcommands() && !word.starts_with("--") => {
-                return Some(format!("{word} is no command"));
+                return Some(format!("unknown command {word}"));
             }
             None => break,
         }
@@ -132,12 +132,12 @@ fn wrong(root: &Command, words: &[&str]) -> Option<String> {
         ["", "help", "version"].contains(&flag) || known.iter().any(|command| command.get_arguments().any(is))
     };
     let mut flags = flags;
-    flags.find(|flag| !has(flag)).map(|flag| format!("--{flag} is no flag"))
+    flags.find(|flag| !has(flag)).map(|flag| format!("unknown flag --{flag}"))
 }
 
-// Fails under: a hint, a help text or a page that names a command or a flag that is not there.
+// Fails under: a hint, a help text or a document that mentions an unknown command or flag.
 #[test]
-fn every_command_that_people_are_told_to_type_exists() {
+fn every_mentioned_command_exists() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let (mut sources, mut pages) = (Vec::new(), vec![repository.join("README.md")]);
     files(&repository.join("crates"), ".rs", &mut sources);
@@ -162,21 +162,21 @@ fn every_command_that_people_are_told_to_type_exists() {
     }
     for file in pages {
         let text = fs::read_to_string(&file).expect("text");
-        // Between backticks: every second piece, of blocks as of words.
+        // Code spans and code blocks are every second piece between backticks.
         let code = text.split('`').skip(1).step_by(2).chain(text.split("```").skip(1).step_by(2));
         code.flat_map(str::lines).for_each(|line| look(&file, line));
     }
-    assert!(seen > 200, "they were looked at: {seen}");
+    assert!(seen > 200, "only {seen} commands were found");
     assert!(bad.is_empty(), "{bad:#?}");
 }
 
 #[test]
-fn a_command_that_is_not_there_is_seen() {
+fn an_unknown_command_is_detected() {
     let mut root = Cli::command();
     root.build();
     let wrong = |line: &str| named(line).find_map(|words| wrong(&root, &words));
-    assert_eq!(wrong("help: `quorate inbox purge bob`").as_deref(), Some("inbox is no command"));
-    assert_eq!(wrong("try quorate msg purge").as_deref(), Some("purge is no command"));
-    assert_eq!(wrong("quorate msg list --dead --all").as_deref(), Some("--all is no flag"));
+    assert_eq!(wrong("help: `quorate inbox purge bob`").as_deref(), Some("unknown command inbox"));
+    assert_eq!(wrong("try quorate msg purge").as_deref(), Some("unknown command purge"));
+    assert_eq!(wrong("quorate msg list --dead --all").as_deref(), Some("unknown flag --all"));
     assert_eq!(wrong("quorate msg list --to {id} --data DIR, or what else"), None);
 }

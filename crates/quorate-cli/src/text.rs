@@ -1,4 +1,4 @@
-//! What people read: plain off a terminal, with colour on one, and never with what an agent smuggled in.
+//! Terminal output: stdout, stderr, colours, and sanitizing of text from agents.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -10,35 +10,35 @@ use quorate_engine::Error;
 use crate::ascii;
 use crate::exit::refused;
 
-/// Prints a line of progress or advice on stderr.
+/// Prints a line of progress or advice to stderr.
 pub(crate) fn say(line: impl AsRef<str>) {
-    // Whoever reads may have gone; there is nobody left to tell.
+    // An error here cannot be reported anywhere.
     let _ = writeln!(io::stderr().lock(), "{}", ascii::shown(line.as_ref()));
 }
 
-/// The first line that stdout did not take. Kept for the end of the command, where it becomes its error: whoever prints in
-/// the middle of its work can do nothing better about it than to finish that work.
+/// The first error of writing to stdout. It becomes the error of the command at its end: a command that prints in the middle of
+/// its work should still finish that work.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// Prints a line of data on stdout. What cannot be written is told by [`lost`].
+/// Prints a line of data to stdout. Errors are reported by [`lost`].
 pub(crate) fn print(line: impl AsRef<str>) {
     remember(write_line(line.as_ref()));
 }
 
-/// What was printed and is lost. Whoever closed a pipe has read enough: that is no loss.
+/// Returns the first error of writing to stdout. A closed pipe is not an error.
 pub(crate) fn lost() -> Option<Error> {
     LOST.get()
-        .map(|error| unwritten(error, "nothing was undone; make room or print it elsewhere, and ask again"))
+        .map(|error| unwritten(error, "the command itself succeeded; free disk space or redirect stdout, then read the result again"))
 }
 
-/// Data that stdout did not take.
+/// Converts an error of writing to stdout.
 pub(crate) fn unwritten(error: &io::Error, hint: impl Into<String>) -> Error {
     let code =
         if error.kind() == io::ErrorKind::StorageFull { Code::StorageFull } else { Code::StorageFailed };
-    refused(code, format!("stdout could not be written: {}", reason(error)), hint)
+    refused(code, format!("failed to write to stdout: {}", reason(error)), hint)
 }
 
-/// What the system says, without its number.
+/// Returns the message of an I/O error without the OS error number.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
@@ -48,7 +48,7 @@ fn remember(written: io::Result<()>) {
     if let Err(error) = written
         && error.kind() != io::ErrorKind::BrokenPipe
     {
-        // Only the first one counts.
+        // Only the first error is kept.
         let _ = LOST.set(error);
     }
 }
@@ -64,39 +64,39 @@ fn write(data: &str, end: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Whether somebody reads stdout on a terminal, as opposed to a file or a program.
+/// Whether stdout is a terminal.
 pub(crate) fn is_read_by_people() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Writes data as it is, without as much as the end of a line: for what goes into a file or a program.
+/// Writes data to stdout unchanged, without a final newline.
 pub(crate) fn write_exact(data: &str) {
     remember(write(data, ""));
 }
 
-/// Prints a line of data on stdout, for those who go on and on. Says whether to: whoever reads may have had enough.
+/// Prints a line of data to stdout, for streaming commands. Returns whether the pipe is still open.
 ///
 /// # Errors
-/// When stdout does not take it.
+/// If stdout cannot be written.
 pub(crate) fn print_on(line: impl AsRef<str>) -> anyhow::Result<bool> {
     match write_line(line.as_ref()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => {
-            Err(unwritten(&error, "what was printed so far is cut short: make room, and ask again").into())
+            Err(unwritten(&error, "the output is incomplete; free disk space and run the command again").into())
         }
     }
 }
 
-/// Prints what is told only once.
+/// Prints a secret that cannot be printed again.
 ///
 /// # Errors
-/// When it did not get out, to a closed pipe either: then `hint` says how to get at it.
+/// If it cannot be written, also to a closed pipe; `hint` is how to get another.
 pub(crate) fn print_once(line: impl AsRef<str>, hint: impl Into<String>) -> anyhow::Result<()> {
     write_line(line.as_ref()).map_err(|error| unwritten(&error, hint).into())
 }
 
-/// Prints an error: what, why, what next.
+/// Prints an error with its causes and a hint.
 pub(crate) fn error(code: &str, what: &str, causes: &[String], hint: &str) {
     let (red, plain) = if colour(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
     let bracket = if code.is_empty() { String::new() } else { format!("[{code}]") };
@@ -116,25 +116,25 @@ pub(crate) fn error(code: &str, what: &str, causes: &[String], hint: &str) {
     }
 }
 
-/// A word of warning on stderr.
+/// Prints a warning with a hint to stderr.
 pub(crate) fn warn(what: &str, hint: &str) {
     say(format!("warning: {}", clean(what)));
     say(format!("help: {}", clean(hint)));
 }
 
-/// Help, painted where somebody reads it.
+/// Renders clap's help, with colours on a terminal.
 pub(crate) fn painted(text: &clap::builder::StyledStr) -> String {
     if colour(is_read_by_people()) { text.ansi().to_string() } else { text.to_string() }
 }
 
-/// Whether to paint: on a terminal, unless somebody said no or a machine reads.
+/// Whether to use colours: on a terminal, unless `NO_COLOR` or `CI` is set.
 fn colour(terminal: bool) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     terminal && !set("NO_COLOR") && !set("CI")
 }
 
-/// Text that an agent or a file may have written: whatever would move the cursor, change colours, hide or reorder text
-/// becomes visible, so that it does nothing.
+/// Sanitizes text from an agent or a file: characters that would move the cursor, change colours, or hide or reorder text are
+/// escaped.
 pub(crate) fn clean(text: &str) -> String {
     let mut cleaned = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -147,12 +147,12 @@ pub(crate) fn clean(text: &str) -> String {
     cleaned
 }
 
-/// As [`clean`], on one line.
+/// Same as [`clean`], on one line.
 pub(crate) fn clean_line(text: &str) -> String {
     clean(text).replace('\n', "\\n").replace('\t', " ")
 }
 
-/// Lines of at most so many columns, broken between words; a word that is longer has a line of its own.
+/// Wraps text at this width; a longer word gets its own line.
 pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
@@ -169,14 +169,14 @@ pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// JSON that may hold the bytes of agents, on one line. JSON escapes control characters, but not all that terminals obey
-/// and not those between its parts; here they are escaped too, wherever the text goes, and it still says the same. With
-/// `--ascii` so is every letter that is not plain.
+/// Sanitizes JSON from agents, on one line. JSON requires control characters to be escaped, but not all that terminals interpret,
+/// nor those between tokens. Those are escaped here as well, which gives equivalent JSON. With `--ascii`, so is every
+/// non-ASCII character.
 pub(crate) fn clean_json(json: &str) -> String {
     let mut cleaned = String::with_capacity(json.len());
     for letter in json.chars() {
         match letter {
-            // Outside of a text only: within one they are escaped already.
+            // Whitespace between tokens: within a string it is escaped already.
             '\n' | '\r' | '\t' => cleaned.push(' '),
             letter if is_hostile(letter) || (!letter.is_ascii() && ascii::is_on()) => {
                 for unit in letter.encode_utf16(&mut [0; 2]) {
@@ -189,14 +189,14 @@ pub(crate) fn clean_json(json: &str) -> String {
     cleaned
 }
 
-/// Whether a terminal would do something with it but show it, or show nothing at all.
+/// Whether a terminal would interpret the character, or render nothing.
 fn is_hostile(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
-            // Turn around what is read, or end a line.
+            // Change the direction of text, or end a line.
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
             | '\u{2028}' | '\u{2029}'
-            // Are there and cannot be seen.
+            // Invisible characters.
             | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}'
             | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}'
             | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
@@ -210,18 +210,18 @@ mod tests {
     #[test]
     fn escape_codes_do_not_reach_the_terminal() {
         assert_eq!(clean("a\x1b[31mred\x07\nnext"), "a\\u{1b}[31mred\\u{7}\nnext");
-        assert_eq!(clean("\u{9b}31m"), "\\u{9b}31m", "the one-character form too");
-        assert_eq!(clean("pay \u{202e}001"), "pay \\u{202e}001", "nor what turns text around");
+        assert_eq!(clean("\u{9b}31m"), "\\u{9b}31m", "also the one-character form");
+        assert_eq!(clean("pay \u{202e}001"), "pay \\u{202e}001", "also bidirectional overrides");
         assert_eq!(clean_line("a\nb\tc\r"), "a\\nb c\\u{d}");
     }
 
     #[test]
-    fn json_says_the_same_and_does_nothing() {
+    fn sanitized_json_is_equivalent() {
         let raw = "{\"a\":\r\n\"\u{9b}2J \u{202e}x \u{e0041} \\u001b\",\t\"b\":\"é\"}";
         let cleaned = clean_json(raw);
         assert!(!cleaned.chars().any(is_hostile), "{cleaned}");
         let of = |text| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
         assert_eq!(of(raw), of(&cleaned));
-        assert!(cleaned.contains('é'), "what can be read stays");
+        assert!(cleaned.contains('é'), "visible characters stay");
     }
 }

@@ -1,4 +1,4 @@
-//! `quorate token`: who is let in.
+//! `quorate token`: creates, lists and revokes access tokens.
 
 mod at_rest;
 
@@ -11,7 +11,7 @@ use crate::hub::{DryRun, Fields, HubArgs, Listing, Method, Noun, segment};
 use crate::shape::{Column, Shape, field, read, time};
 use crate::text;
 
-/// Tokens of agents, people and tools.
+/// Arguments of `quorate token`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate token create --role viewer --name dashboard > dashboard.token")]
 pub(crate) struct TokenArgs {
@@ -25,25 +25,25 @@ pub(crate) struct TokenArgs {
 
 #[derive(Subcommand, Debug)]
 enum TokenVerb {
-    /// Make a token and print it, alone on stdout and this once. [rw]
+    /// Create a token and print it to stdout, once. [rw]
     #[command(
         after_help = "Example: quorate token create --role agent --agent bob --name laptop --expires 30d > bob.token
 
-Whoever owns the data directory needs no token: if no hub runs there, it is made
-in the directory itself. A hub that starts makes its own admin's token (in
-admin-token) if that is missing."
+The owner of the data directory needs no token: if no hub is running, the token is
+created in the directory itself. At startup the hub creates its own admin token, in the
+file admin-token, if it is missing."
     )]
     Create(CreateArgs),
-    /// List tokens, newest first; none of them is shown. [ro]
+    /// List tokens without their secrets, newest first. [ro]
     #[command(after_help = "Example: quorate token list")]
     List {
         #[command(flatten)]
         page: Listing,
     },
-    /// End a token: within 5 s nobody gets in with it any more. [rw]
+    /// Revoke a token; open connections are closed within 5 s. [rw]
     #[command(after_help = "Example: quorate token revoke tok_1-4-0")]
     Revoke {
-        /// Its id, the beginning of it, or @last.
+        /// Token id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
         dry_run: DryRun,
@@ -52,16 +52,16 @@ admin-token) if that is missing."
 
 #[derive(Args, Debug)]
 struct CreateArgs {
-    /// What it lets its bearer do.
+    /// Role of the token.
     #[arg(long, value_parser = ["agent", "operator", "approver", "moderator", "viewer", "admin"])]
     role: String,
-    /// For the role agent: which one.
+    /// Agent id, for the role agent.
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// What it is for, to know it again.
+    /// Descriptive name of the token.
     #[arg(long)]
     name: String,
-    /// When it ends: 12h, 30d, or a time like 2026-01-31T09:30:00Z. Without, it does not end by itself.
+    /// Expiry: 12h, 30d, or a time such as 2026-01-31T09:30:00Z. By default it does not expire.
     #[arg(long, value_name = "WHEN")]
     expires: Option<String>,
     #[command(flatten)]
@@ -75,7 +75,7 @@ const COLUMNS: &[Column] = &[
     ("NAME", |token| field(token, "name")),
     ("CREATED", |token| time(&token["createdAt"])),
     ("EXPIRES", |token| time(&token["expiresAt"])),
-    ("BY", |token| field(token, "createdBy")),
+    ("CREATED BY", |token| field(token, "createdBy")),
 ];
 
 pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
@@ -87,7 +87,7 @@ pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
     match verb {
         TokenVerb::Create(args) => {
             let answer = hub.change(args.dry_run, (Method::Post, "/v1/tokens"), Some(args.body()?)).await?;
-            answer.map_or(Ok(()), |answer| made(&args, &answer, &shape, "to end it"))
+            answer.map_or(Ok(()), |answer| made(&args, &answer, &shape, "to revoke it"))
         }
         TokenVerb::List { page } => {
             shape.list(&hub.get("/v1/tokens", &page.query(&[])).await?, "tokens", COLUMNS)
@@ -96,14 +96,14 @@ pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
             let id = hub.id(Noun::Token, &id).await?;
             let path = format!("/v1/tokens/{}", segment(&id));
             let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;
-            answer.iter().for_each(|answer| shape.done(answer, &format!("token {id} is revoked")));
+            answer.iter().for_each(|answer| shape.done(answer, &format!("revoked token {id}")));
             Ok(())
         }
     }
 }
 
 impl CreateArgs {
-    /// What the hub is asked for.
+    /// Returns the request body.
     fn body(&self) -> anyhow::Result<String> {
         let body = Fields::default()
             .set("role", &self.role)?
@@ -114,23 +114,23 @@ impl CreateArgs {
     }
 }
 
-/// Tells of a new token; `to_end_it` says when the command for that works.
-fn made(args: &CreateArgs, answer: &str, shape: &Shape, to_end_it: &str) -> anyhow::Result<()> {
+/// Prints a new token; `revoke_label` introduces the command that revokes it.
+fn made(args: &CreateArgs, answer: &str, shape: &Shape, revoke_label: &str) -> anyhow::Result<()> {
     let made = read(answer)?;
     let (id, CreateArgs { role, name, .. }) = (field(&made, "id"), args);
-    let done = format!("token {id} of role {role}, {name}: it is on stdout, this once");
+    let done = format!("created token {id} for {name}, role {role}; it is on stdout and is not shown again");
     let again =
-        format!("token {id} was made and is lost; end it, and make another: quorate token revoke {id}");
+        format!("token {id} was created, but could not be printed; revoke it and create another: quorate token revoke {id}");
     shape.made_once(answer, &field(&made, "token"), &done, &again)?;
-    text::say(format!("{to_end_it}: quorate token revoke {id}"));
+    text::say(format!("{revoke_label}: quorate token revoke {id}"));
     Ok(())
 }
 
-/// A time that was written, or one that is so far from now.
+/// Parses an RFC 3339 time, or a duration from now such as `12h`.
 pub(crate) fn moment(text: &str) -> anyhow::Result<String> {
     let wrong = || {
-        let hint = "write 90s, 15m, 12h, 30d, or a time like 2026-01-31T09:30:00Z";
-        anyhow::Error::from(Ended::new(USAGE, format!("{:?} is no time", text::clean_line(text)), hint))
+        let hint = "use 90s, 15m, 12h, 30d, or a time such as 2026-01-31T09:30:00Z";
+        anyhow::Error::from(Ended::new(USAGE, format!("invalid time {:?}", text::clean_line(text)), hint))
     };
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(format!("{time:.3}"));
@@ -144,8 +144,8 @@ pub(crate) fn moment(text: &str) -> anyhow::Result<String> {
         "d" => 86_400,
         _ => return Err(wrong()),
     };
-    let far = SignedDuration::from_secs(number.checked_mul(seconds).ok_or_else(wrong)?);
+    let offset = SignedDuration::from_secs(number.checked_mul(seconds).ok_or_else(wrong)?);
     let now = i64::try_from(SystemClock::new().now().wall.0)?;
-    let time = Timestamp::from_millisecond(now)?.checked_add(far).map_err(|_| wrong())?;
+    let time = Timestamp::from_millisecond(now)?.checked_add(offset).map_err(|_| wrong())?;
     Ok(format!("{time:.3}"))
 }

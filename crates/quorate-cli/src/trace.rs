@@ -1,4 +1,4 @@
-//! `quorate trace`: how one thing led to another.
+//! `quorate trace`: prints and exports traces of causally related messages.
 
 mod export;
 mod perfetto;
@@ -12,12 +12,12 @@ use crate::hub::{Hub, HubArgs, Noun, none_yet, segment};
 use crate::shape::{Listed, Shape, Table, field};
 use crate::text;
 
-/// Hexadecimal digits of a trace's id.
+/// Hexadecimal digits of a trace id.
 const ID_LENGTH: usize = 32;
-/// Messages among whose traces one is looked for.
-const LOOKED_AT: &str = "1000";
+/// Number of newest messages that are searched for a trace.
+const SEARCHED_MESSAGES: &str = "1000";
 
-/// How one thing led to another.
+/// Arguments of `quorate trace`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate trace show 4bf92f3577b34da6a3ce929d0e0e4736")]
 pub(crate) struct TraceArgs {
@@ -31,26 +31,26 @@ pub(crate) struct TraceArgs {
 
 #[derive(Subcommand, Debug)]
 enum TraceVerb {
-    /// Print the spans of a trace, as a tree. [ro]
+    /// Print the spans of a trace as a tree. [ro]
     #[command(after_help = "Example: quorate trace show @last
 
-TOOK is the time until the last delivery of a message ended; … is one that has
-not. A beginning of an id, and @last, are looked for among the newest messages.")]
+DURATION is the time until the last delivery of a message ended, or … if it is still
+open. Prefixes and @last are resolved among the newest 1,000 messages.")]
     Show {
-        /// The id of the trace (the second part of a traceparent), a beginning of it that only one has, or @last.
+        /// Trace id (second part of a traceparent), a unique prefix of it, or @last.
         id: String,
     },
-    /// Print a trace for other programs. [ro]
+    /// Export a trace for other tools. [ro]
     Export(export::ExportArgs),
 }
 
 pub(crate) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     let hub = args.hub.open()?;
     let (TraceVerb::Show { id } | TraceVerb::Export(export::ExportArgs { id, .. })) = &args.verb;
-    let id = meant(&hub, id_in(id)).await?;
+    let id = resolve_id(&hub, id_in(id)).await?;
     let answer = hub.get(&format!("/v1/traces/{}", segment(&id)), &[]).await?;
-    if let TraceVerb::Export(wanted) = &args.verb {
-        return export::run(wanted, &answer, &args.shape);
+    if let TraceVerb::Export(export_args) = &args.verb {
+        return export::run(export_args, &answer, &args.shape);
     }
     if args.shape.is_json() {
         text::print(text::clean_json(&answer));
@@ -58,13 +58,13 @@ pub(crate) async fn run(args: TraceArgs) -> anyhow::Result<()> {
     }
     let trace: Value = serde_json::from_str(&answer)?;
     let spans = trace["spans"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut table = Table::new(["SPAN", "START", "TOOK", "STATUS", "MESSAGE", "FROM", "TO", "ACTION"]);
+    let mut table = Table::new(["SPAN", "START", "DURATION", "STATUS", "MESSAGE", "FROM", "TO", "ACTION"]);
     tree(spans).into_iter().for_each(|row| table.row(row));
     table.print(args.shape.format());
     Ok(())
 }
 
-/// A trace's id, also out of a whole traceparent.
+/// Returns the trace id, extracting it from a complete traceparent.
 fn id_in(text: &str) -> &str {
     let parts: Vec<&str> = text.split('-').collect();
     match parts.as_slice() {
@@ -73,12 +73,12 @@ fn id_in(text: &str) -> &str {
     }
 }
 
-/// The trace that is meant: there is no list of traces, so those of the newest messages are looked at.
-async fn meant(hub: &Hub, typed: &str) -> anyhow::Result<String> {
+/// Resolves a trace id, a unique prefix, or `@last`. There is no list of traces, so the newest messages are searched.
+async fn resolve_id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
     if typed.len() == ID_LENGTH {
         return Ok(typed.to_owned());
     }
-    let answer = hub.get("/v1/messages", &[("limit", Some(LOOKED_AT.to_owned()))]).await?;
+    let answer = hub.get("/v1/messages", &[("limit", Some(SEARCHED_MESSAGES.to_owned()))]).await?;
     let messages = Listed::read(&answer, "messages")?.values();
     let mut ids: Vec<String> = Vec::new();
     for message in &messages {
@@ -95,11 +95,11 @@ async fn meant(hub: &Hub, typed: &str) -> anyhow::Result<String> {
         return Ok(found);
     }
     let message = format!("no trace of the newest {} messages begins with {typed:?}", messages.len());
-    Err(Ended::new(NOT_FOUND, message, "give the whole id: the second part of a message's traceparent")
+    Err(Ended::new(NOT_FOUND, message, "use the complete id: the second part of a message's traceparent")
         .into())
 }
 
-/// Each span below the one that it came from; those whose origin is elsewhere stand at the left.
+/// Renders each span below its parent; spans without a known parent are roots.
 fn tree(spans: &[Value]) -> Vec<[String; 8]> {
     let id = |span: &Value| field(span, "spanId");
     let has = |parent: &str| spans.iter().any(|span| id(span) == parent);
@@ -108,7 +108,7 @@ fn tree(spans: &[Value]) -> Vec<[String; 8]> {
     let mut work: Vec<(&Value, usize)> = roots.map(|span| (span, 0)).collect();
     work.reverse();
     while let Some((span, depth)) = work.pop() {
-        // A span that names itself as its origin is no reason to go round in circles.
+        // Guards against cycles, such as a span that is its own parent.
         if rows.len() > spans.len() {
             break;
         }
@@ -124,21 +124,21 @@ fn tree(spans: &[Value]) -> Vec<[String; 8]> {
 
 fn row(span: &Value, depth: usize) -> [String; 8] {
     let lead = if depth == 0 { String::new() } else { format!("{}└─ ", "   ".repeat(depth - 1)) };
-    let told = |name| field(span, name);
+    let text = |name| field(span, name);
     [
-        format!("{lead}{}", told("operation")),
-        told("startTime"),
-        took(&told("startTime"), &told("endTime")),
-        told("status"),
-        told("messageId"),
-        told("from"),
-        told("to"),
-        told("action"),
+        format!("{lead}{}", text("operation")),
+        text("startTime"),
+        duration(&text("startTime"), &text("endTime")),
+        text("status"),
+        text("messageId"),
+        text("from"),
+        text("to"),
+        text("action"),
     ]
 }
 
-/// From one time to another.
-fn took(start: &str, end: &str) -> String {
+/// Formats the duration between two times.
+fn duration(start: &str, end: &str) -> String {
     let ms = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
     match (ms(start), ms(end)) {
         (Some(start), Some(end)) if end - start < 1_000 => format!("{} ms", end - start),
@@ -149,13 +149,13 @@ fn took(start: &str, end: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::took;
+    use super::duration;
 
     #[test]
-    fn a_span_takes_from_its_start_to_its_end() {
+    fn a_duration_has_a_unit_that_fits() {
         let start = "2026-01-31T09:30:00.000Z";
-        assert_eq!(took(start, "2026-01-31T09:30:00.042Z"), "42 ms");
-        assert_eq!(took(start, "2026-01-31T09:31:01.250Z"), "61.2 s");
-        assert_eq!(took(start, ""), "…");
+        assert_eq!(duration(start, "2026-01-31T09:30:00.042Z"), "42 ms");
+        assert_eq!(duration(start, "2026-01-31T09:31:01.250Z"), "61.2 s");
+        assert_eq!(duration(start, ""), "…");
     }
 }

@@ -1,4 +1,4 @@
-//! `quorate verify`: is the data what was written? Offline and read-only.
+//! `quorate verify`: verifies a data directory, offline and read-only.
 
 use std::path::{Path, PathBuf};
 
@@ -12,26 +12,26 @@ use crate::exit::{DAMAGED, Ended, USAGE};
 use crate::text;
 use quorate_core::hex;
 
-/// Checks every record, every payload and every table of a data directory. Nothing in it is changed.
+/// Arguments of `quorate verify`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate verify --data team --checkpoint heads.jsonl
 
-Every record, every payload and every table is checked; nothing is changed.
-Exit codes: 0 all is well, 64 wrong usage (also: there is no such directory), 65
-damaged data, 74 it cannot be read")]
+Checks every record, payload and table; nothing is changed.
+Exit codes: 0 intact, 64 usage error or missing directory, 65 damaged data, 74 read
+failure")]
 pub(crate) struct VerifyArgs {
-    /// The data directory.
+    /// Data directory to verify.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// What `quorate audit checkpoint` said earlier: finds also a history that was cut off or rewritten as a whole.
+    /// Earlier output of `quorate audit checkpoint`, to detect a truncated or rewritten log.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// One JSON document.
+    /// Print one JSON document.
     #[arg(long)]
     json: bool,
 }
 
-/// A checkpoint as it stands in a file.
+/// A line of a checkpoint file.
 #[derive(Deserialize)]
 struct Stored {
     space: String,
@@ -43,10 +43,10 @@ pub(crate) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     check(&args.data, args.checkpoint.as_deref(), args.json)
 }
 
-/// Checks a data directory or a copy of one, and tells what it holds.
+/// Verifies a data directory or a backup, and prints the result.
 ///
 /// # Errors
-/// When it is not what was written, or cannot be read.
+/// If the data is damaged or cannot be read.
 pub(crate) fn check(data: &Path, checkpoint: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
     let checkpoints = checkpoint.map(read_checkpoints).transpose()?;
     let report = match quorate_sqlite::verify(data, checkpoints.as_deref()) {
@@ -64,23 +64,23 @@ pub(crate) fn check(data: &Path, checkpoint: Option<&Path>, as_json: bool) -> an
     }
 }
 
-const WHAT_TO_DO: &str = "nothing was changed; keep the directory, and restore a backup into a new one";
+const DAMAGE_HINT: &str = "nothing was changed; keep the directory, and restore a backup into a new one";
 
-/// How a command ends that found damaged data.
+/// Returns the error for damaged data.
 pub(crate) fn damaged(bad: &Bad) -> Ended {
     not_what_was_written(bad.damage.as_str(), bad.seq, &text::clean(&bad.space))
 }
 
-/// The same in words of its own.
+/// Same as [`damaged`], from its parts.
 pub(crate) fn not_what_was_written(damage: &str, seq: Seq, space: &str) -> Ended {
-    let place = if space.is_empty() { String::new() } else { format!(" of space {space}") };
-    let message = format!("the data is not what was written: {damage} at record {seq}{place}");
-    Ended::new(DAMAGED, message, WHAT_TO_DO)
+    let location = if space.is_empty() { String::new() } else { format!(" of space {space}") };
+    let message = format!("the data is damaged: {damage} at record {seq}{location}");
+    Ended::new(DAMAGED, message, DAMAGE_HINT)
 }
 
-/// There is no log to walk. Whoever reads the document learns that from it as well.
+/// Returns the error for data that cannot be opened, and prints the JSON document for it.
 fn unreadable(data: &Path, error: OpenError, as_json: bool) -> anyhow::Error {
-    // A directory without its database has lost it; one that is not there was never named rightly.
+    // An existing directory without a database is damaged; a missing directory is a wrong path.
     let lost = matches!(error, OpenError::Missing { .. }) && data.exists();
     let is_damage = error.is_damage() || lost;
     if as_json && (is_damage || matches!(error, OpenError::Missing { .. })) {
@@ -95,13 +95,13 @@ fn unreadable(data: &Path, error: OpenError, as_json: bool) -> anyhow::Error {
     }
 }
 
-/// What cannot be read at all.
+/// Data that cannot be opened at all.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct Damaged(OpenError);
 
 impl Damaged {
-    pub(crate) const HINT: &'static str = WHAT_TO_DO;
+    pub(crate) const HINT: &'static str = DAMAGE_HINT;
 }
 
 fn in_space(bad: &Bad) -> String {
@@ -128,6 +128,7 @@ pub(crate) fn to_json(report: &Report) -> Value {
     json!({ "ok": report.ok, "spaces": spaces, "firstBad": bad })
 }
 
+/// Prints the result for each space and the first damage.
 pub(crate) fn tell(report: &Report, checkpoints: usize) {
     for space in &report.spaces {
         let bad = report.first_bad.as_ref().filter(|bad| bad.space == space.name);
@@ -148,18 +149,18 @@ pub(crate) fn tell(report: &Report, checkpoints: usize) {
         }
     } else if checkpoints == 0 {
         text::say(
-            "no checkpoint given: a history rewritten as a whole would not show (quorate audit checkpoint makes one)",
+            "no checkpoint given: a completely rewritten log cannot be detected (create one with `quorate audit checkpoint`)",
         );
     }
     text::say(format!("{:.2} s", report.seconds));
 }
 
-/// The checkpoints of a file.
+/// Reads checkpoints from a file.
 pub(crate) fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<Checkpoint>> {
     let content = std::fs::read_to_string(file).map_err(|error| {
         Ended::new(
             USAGE,
-            format!("{} cannot be read: {error}", file.display()),
+            format!("cannot read {}: {error}", file.display()),
             "check the path of --checkpoint",
         )
     })?;
@@ -174,6 +175,6 @@ pub(crate) fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<Checkpoint>> {
 }
 
 fn wrong(file: &Path) -> Ended {
-    let message = format!("{} holds no checkpoint", file.display());
-    Ended::new(USAGE, message, "give the file that `quorate audit checkpoint` printed")
+    let message = format!("{} is not a checkpoint file", file.display());
+    Ended::new(USAGE, message, "use the output of `quorate audit checkpoint`")
 }

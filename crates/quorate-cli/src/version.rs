@@ -1,11 +1,11 @@
-//! `quorate version`: what this program is.
+//! `quorate version`: prints the version and the platform.
 
 use clap::Args;
 use serde_json::json;
 
 use crate::shape::{Facts, Shape};
 
-/// Prints the version.
+/// Arguments of `quorate version`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate version --json")]
 pub(crate) struct VersionArgs {

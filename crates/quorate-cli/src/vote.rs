@@ -1,4 +1,4 @@
-//! `quorate vote`: ballots, counted. It needs no hub.
+//! `quorate vote`: tallies ballots from stdin, without a hub.
 
 mod ballots;
 
@@ -14,7 +14,7 @@ use crate::exit::{Ended, NO_DECISION, USAGE};
 use crate::shape::{Format, Table};
 use crate::text;
 
-/// Ballots, counted by the rules that deliberations use.
+/// Arguments of `quorate vote`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate vote tally --rule log-odds < ballots.jsonl")]
 pub(crate) struct VoteArgs {
@@ -24,21 +24,21 @@ pub(crate) struct VoteArgs {
 
 #[derive(Subcommand, Debug)]
 enum VoteVerb {
-    /// Count ballots from the standard input, for each question by itself. [ro]
+    /// Tally ballots from stdin, separately for each question. [ro]
     #[command(after_help = "Example: quorate vote tally --rule confidence --json < ballots.jsonl
 
-A ballot is a line of JSON:
+Each line is a ballot in JSON:
   {\"question\": \"sign\", \"voter\": \"risk\", \"choice\": \"no\", \"confidence\": 0.8}
-`confidence` (0 to 1) may be left out; `ranking`, best first, is for borda.
+`confidence` (0 to 1) is optional; `ranking`, best first, is used by borda.
 
-  majority     one ballot, one vote
-  confidence   a ballot weighs its confidence
-  log-odds     confidences are probabilities of being right
-  borda        rankings give points
-  reliability  voters are judged by their answers to all questions
+  majority     one vote per ballot
+  confidence   votes weighted by confidence
+  log-odds     confidences as probabilities of being right
+  borda        points by rank
+  reliability  votes weighted by the voter's reliability over all questions
 
-Equal shares are a tie, and a tie is no decision: the exit code is 8. Only
---tie-break breaks it:
+Equal shares are a tie, and a tie is no decision: the exit code is 8. Use --tie-break
+to break ties:
   most-voters         the tied choice with the most ballots
   highest-confidence  the tied choice with the highest single confidence
   first-listed        the first of the tied choices by name
@@ -48,13 +48,13 @@ Equal shares are a tie, and a tie is no decision: the exit code is 8. Only
 
 #[derive(Args, Debug)]
 struct TallyArgs {
-    /// How to count.
+    /// Rule to tally the ballots with.
     #[arg(long, value_name = "RULE", default_value = Rule::Confidence.as_str(), value_parser = rules())]
     rule: Rule,
-    /// How to break ties. By default a tie is no decision.
+    /// Tie-break. By default a tie is no decision.
     #[arg(long, value_name = "HOW", value_parser = tie_breaks())]
     tie_break: Option<TieBreak>,
-    /// One JSON object a line for each question: question, choice, shares, tie, agreement.
+    /// Print one JSON object per question: question, choice, shares, tie, agreement.
     #[arg(long)]
     json: bool,
 }
@@ -72,7 +72,7 @@ pub(crate) fn tie_breaks() -> impl clap::builder::TypedValueParser<Value = TieBr
 pub(crate) fn run(args: VoteArgs) -> anyhow::Result<()> {
     let VoteVerb::Tally(args) = args.verb;
     if std::io::stdin().is_terminal() {
-        text::say("reads ballots, one JSON object a line; ^D ends");
+        text::say("reading ballots from stdin, one JSON object per line; end with ^D");
     }
     let questions = ballots::read(std::io::stdin().lock())?;
     if questions.is_empty() {
@@ -80,8 +80,8 @@ pub(crate) fn run(args: VoteArgs) -> anyhow::Result<()> {
     }
     let counting = Counting { rule: args.rule, tie_break: args.tie_break };
     let counted = tally(counting, &questions).map_err(|(index, why)| {
-        let what = format!("the ballots on {} cannot be counted: {why}", questions[index].name);
-        Ended::new(USAGE, what, "quorate vote tally --help shows what a ballot is")
+        let what = format!("cannot tally the ballots on {}: {why}", questions[index].name);
+        Ended::new(USAGE, what, "see `quorate vote tally --help` for the format of ballots")
     })?;
     if args.json {
         as_lines(&questions, &counted)?;
@@ -99,17 +99,17 @@ pub(crate) fn run(args: VoteArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let what = format!("no decision: {tied} of {} questions tied", counted.len());
-    Err(Ended::new(NO_DECISION, what, "--tie-break HOW breaks ties: quorate vote tally --help").into())
+    Err(Ended::new(NO_DECISION, what, "use --tie-break HOW to break ties; see `quorate vote tally --help`").into())
 }
 
-/// What a program reads of a question.
+/// JSON output for a question.
 #[derive(Serialize)]
 struct Line<'a> {
     question: &'a str,
-    /// What won; `null` for a tie that no tie-break decided.
+    /// Winning choice; `null` for an unbroken tie.
     choice: Option<&'a str>,
     shares: BTreeMap<&'a str, f64>,
-    /// Whether several choices share the first place.
+    /// Whether several choices have the highest share.
     tie: bool,
     agreement: Agreement,
 }
@@ -130,7 +130,7 @@ fn as_lines(questions: &[Question], counted: &[Tally]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without the noise of binary fractions in the last digits.
+/// Rounds a share to 9 digits, to hide floating-point noise.
 fn rounded(share: f64) -> f64 {
     (share * 1e9).round() / 1e9
 }

@@ -1,10 +1,10 @@
-//! Why something is where it is: the hub's sentence, and its parts.
+//! Renders the hub's explanation of the state of a message, task or approval.
 
 use serde_json::Value;
 
 use crate::shape::{Facts, Shape, field, plain, read, time};
 
-/// Shows what the hub said of it.
+/// Prints an explanation.
 pub(crate) fn show(answer: &str, shape: &Shape) -> anyhow::Result<()> {
     shape.one(answer, || Ok(facts(&read(answer)?)))
 }
@@ -18,10 +18,10 @@ fn facts(why: &Value) -> Facts {
         .add("id", field(why, "id"))
         .add("state", field(why, "state"))
         .add("since", time(&why["since"]))
-        .add("waits for", waits_for(&why["waitsFor"]))
+        .add("waiting for", waits_for(&why["waitsFor"]))
         .add("next", field(why, "next"))
         .add("at", time(&why["nextAt"]))
-        .add("in words", field(why, "sentence"))
+        .add("summary", field(why, "sentence"))
         .add("parts", parts.collect::<Vec<_>>().join("\n"))
 }
 

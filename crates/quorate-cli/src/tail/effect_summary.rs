@@ -1,4 +1,4 @@
-//! An effect on one line, for people. `--json` prints all of it.
+//! Renders an effect on one line. `--json` prints all fields.
 
 use quorate_api::event::{
     AgentRegisteredEffect, AgentStatusEffect, ApprovalEffect, DeliveriesEffect, DeliveriesEffectName,
@@ -10,12 +10,12 @@ use quorate_core::{AgentId, Destination};
 use crate::msg::urgency;
 use crate::shape::{shortened, time};
 
-/// Characters of a text that are shown.
+/// Characters of a text that are printed.
 const TEXT_MAX: usize = 60;
-/// Messages that are listed one by one.
+/// Maximum number of messages that are listed.
 const LISTED_MAX: usize = 4;
 
-/// The noun and what happened to it.
+/// Renders the resource and its change.
 pub(super) fn render(effect: &Effect) -> String {
     match effect {
         Effect::Space(space) => {
@@ -147,7 +147,7 @@ fn message(sent: &MessageEffect) -> String {
     format!("{} from {from} to {}: {what}", message.id, shortened(&to, TEXT_MAX))
 }
 
-/// Who a delivery is for, or who held it.
+/// Returns the agent or pool of a delivery.
 fn recipient(delivery: &DeliveryRef) -> String {
     match (&delivery.agent, delivery.pool) {
         (Some(agent), _) => agent.to_string(),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn nouns_are_shown_with_their_state() {
+    fn resources_are_rendered_with_their_state() {
         for (effect, line) in [
             (
                 json!({"effect": "entry.written", "entry": {"key": "plan", "version": 3, "type": "note",

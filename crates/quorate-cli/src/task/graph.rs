@@ -1,4 +1,4 @@
-//! `quorate task graph`: what depends on what, as a tree in text.
+//! `quorate task graph`: renders task dependencies as a text tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::hub::{Hub, Noun};
 use crate::shape::{Listed, Shape, field};
 use crate::text;
 
-/// How many are drawn.
+/// Maximum number of tasks.
 const SHOWN_MAX: &str = "1000";
 
 pub(super) async fn run(hub: &Hub, shape: &Shape, id: Option<String>) -> anyhow::Result<()> {
@@ -30,7 +30,7 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, id: Option<String>) -> anyhow:
             return Err(Ended::new(NOT_FOUND, message, format!("quorate task show {root}")).into());
         }
         Some(root) => vec![root.clone()],
-        None => graph.ends(),
+        None => graph.roots(),
     };
     if roots.is_empty() {
         text::say("no tasks");
@@ -40,7 +40,7 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, id: Option<String>) -> anyhow:
         graph.draw(&root, "", "", &mut drawn).into_iter().for_each(text::print);
     }
     if listed.cursor.is_some() {
-        text::say(format!("only the newest {SHOWN_MAX} tasks are drawn"));
+        text::say(format!("only the newest {SHOWN_MAX} tasks are included"));
     }
     Ok(())
 }
@@ -54,29 +54,29 @@ impl<'a> Graph<'a> {
         Self { tasks: tasks.iter().map(|task| (field(task, "id"), task)).collect() }
     }
 
-    fn needs(&self, id: &str) -> Vec<String> {
+    fn dependencies(&self, id: &str) -> Vec<String> {
         let listed = self.tasks.get(id).and_then(|task| task["dependsOn"].as_array());
         listed.map_or_else(Vec::new, |ids| ids.iter().map(crate::shape::plain).collect())
     }
 
-    /// What nobody depends on: there a tree begins.
-    fn ends(&self) -> Vec<String> {
-        let needed: BTreeSet<String> = self.tasks.keys().flat_map(|id| self.needs(id)).collect();
+    /// Returns the tasks that no other task depends on, which are the roots of the trees.
+    fn roots(&self) -> Vec<String> {
+        let needed: BTreeSet<String> = self.tasks.keys().flat_map(|id| self.dependencies(id)).collect();
         self.tasks.keys().filter(|id| !needed.contains(*id)).cloned().collect()
     }
 
-    /// A task and, below it, what it depends on. What stands elsewhere already is only named. Each entry of the work list
-    /// is a task with what stands before it, so that a deep graph needs no deep stack.
+    /// Renders a task and its dependencies below it. Dependencies of a task that was rendered before are omitted. Uses a work
+    /// list instead of recursion, so that a deep graph cannot overflow the stack.
     fn draw(&self, root: &str, lead: &str, rest: &str, drawn: &mut BTreeSet<String>) -> Vec<String> {
         let mut lines = Vec::new();
         let mut work = vec![(root.to_owned(), lead.to_owned(), rest.to_owned())];
         while let Some((id, lead, rest)) = work.pop() {
             let Some(task) = self.tasks.get(&id) else {
-                lines.push(text::clean_line(&format!("{lead}? {id}  not among these")));
+                lines.push(text::clean_line(&format!("{lead}? {id}  not listed")));
                 continue;
             };
-            let needs = self.needs(&id);
-            let again = !drawn.insert(id.clone()) && !needs.is_empty();
+            let dependencies = self.dependencies(&id);
+            let again = !drawn.insert(id.clone()) && !dependencies.is_empty();
             let status = field(task, "status");
             let more = if again { "  (see above)" } else { "" };
             lines.push(text::clean_line(&format!(
@@ -87,10 +87,10 @@ impl<'a> Graph<'a> {
             if again {
                 continue;
             }
-            for (index, need) in needs.iter().enumerate().rev() {
-                let last = index + 1 == needs.len();
+            for (index, dependency) in dependencies.iter().enumerate().rev() {
+                let last = index + 1 == dependencies.len();
                 let (branch, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-                work.push((need.clone(), format!("{rest}{branch}"), format!("{rest}{below}")));
+                work.push((dependency.clone(), format!("{rest}{branch}"), format!("{rest}{below}")));
             }
         }
         lines
@@ -118,7 +118,7 @@ mod tests {
     use super::Graph;
 
     #[test]
-    fn what_is_needed_stands_below_and_once() {
+    fn dependencies_are_rendered_below_their_task_once() {
         let tasks = [
             json!({"id": "deploy", "type": "run", "status": "blocked", "dependsOn": ["test", "build"]}),
             json!({"id": "test", "type": "run", "status": "leased", "dependsOn": ["build"]}),
@@ -126,14 +126,14 @@ mod tests {
             json!({"id": "fetch", "type": "run", "status": "done", "dependsOn": ["gone"]}),
         ];
         let graph = Graph::new(&tasks);
-        assert_eq!(graph.ends(), ["deploy"]);
+        assert_eq!(graph.roots(), ["deploy"]);
         let lines = graph.draw("deploy", "", "", &mut BTreeSet::new());
         let expected = [
             "■ deploy  run  blocked",
             "├─ ▶ test  run  leased",
             "│  └─ ✓ build  run  done",
             "│     └─ ✓ fetch  run  done",
-            "│        └─ ? gone  not among these",
+            "│        └─ ? gone  not listed",
             "└─ ✓ build  run  done  (see above)",
         ];
         assert_eq!(lines, expected);

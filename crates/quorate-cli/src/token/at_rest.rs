@@ -1,4 +1,4 @@
-//! A token made in a data directory in which no hub runs: whoever owns the files always gets in.
+//! Creates a token in a data directory without a running hub. The owner of the files always has access.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::hub;
 use crate::serve::{Checks, close_to_others, recover};
 use crate::shape::Shape;
 
-/// Makes the token by a commit of the hub itself, as a start makes the first one.
+/// Creates the token with a commit of the system principal, as the hub does at startup.
 pub(super) async fn create(
     data: &Path,
     space: Option<&str>,
@@ -28,7 +28,7 @@ pub(super) async fn create(
     let engines = recover(data, options, checks, &SystemClock::new())?;
     let done = commit(&engines.public, space, args).await;
     engines.close().await;
-    made(args, &done?, shape, "to end it, once a hub runs there")
+    made(args, &done?, shape, "to revoke it, once a hub is running")
 }
 
 async fn commit(
@@ -39,18 +39,18 @@ async fn commit(
     let name: SpaceName = space.unwrap_or("default").parse().map_err(Error::from)?;
     if !engine.store().spaces().iter().any(|known| known.name == name) {
         let refused = Refused::new(Code::NotFound, format!("there is no space {name}"));
-        return Err(Error::from(refused.hint("`quorate verify` names the spaces of a directory")).into());
+        return Err(Error::from(refused.hint("`quorate verify` lists the spaces of a data directory")).into());
     }
     let space = engine.space(name).await?;
     let agent = args.agent.as_deref().map(AgentId::new).transpose().map_err(Error::from)?;
     let bearer = Bearer::new(&args.role, agent).map_err(Error::from)?;
     let name = TokenName::new(&args.name).map_err(Error::from)?;
-    let expires_at = args.expires.as_deref().map(when).transpose()?;
+    let expires_at = args.expires.as_deref().map(to_timestamp).transpose()?;
     let (id, secret) = space.create_token(&Principal::System, bearer, name, expires_at).await?;
     Ok(json!({"id": id.to_string(), "token": secret.reveal()}).to_string())
 }
 
-fn when(text: &str) -> anyhow::Result<Timestamp> {
+fn to_timestamp(text: &str) -> anyhow::Result<Timestamp> {
     let time: jiff::Timestamp = moment(text)?.parse()?;
     Ok(Timestamp(u64::try_from(time.as_millisecond())?))
 }

@@ -1,4 +1,4 @@
-//! `quorate trace export`: a trace for other programs.
+//! `quorate trace export`: writes a trace as JSON Lines, OTLP or Chrome trace events.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -13,37 +13,37 @@ use crate::exit::{CONFLICT, Ended};
 use crate::shape::{Format, Listed, Shape, read};
 use crate::text;
 
-/// Which trace, and for whom.
+/// Arguments of `quorate trace export`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate trace export @last --to perfetto > trace.json
 
-jsonl is a span a line, as the hub tells them; otlp is the request that a collector
-takes at /v1/traces; perfetto is what https://ui.perfetto.dev opens. What has not
-ended ends where it began in otlp, without a status, and with the newest time of the
-trace in perfetto.")]
+jsonl has one span per line, as the hub returns them; otlp is an OTLP/JSON request for
+/v1/traces of a collector; perfetto can be opened in https://ui.perfetto.dev. An open
+span has no status and ends at its start in otlp, and at the newest time of the trace
+in perfetto.")]
 pub(crate) struct ExportArgs {
-    /// The id of the trace (the second part of a traceparent), a beginning of it that only one has, or @last.
+    /// Trace id (second part of a traceparent), a unique prefix of it, or @last.
     pub(super) id: String,
-    /// For which program.
-    #[arg(long, value_name = "PROGRAM", default_value = "jsonl")]
+    /// Target format.
+    #[arg(long, value_name = "FORMAT", default_value = "jsonl")]
     to: Target,
-    /// Into a new file; else to stdout.
+    /// Write to this new file instead of stdout.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Who reads it.
+/// Target format of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Target {
-    /// A span a line.
+    /// One span per line.
     Jsonl,
-    /// A collector of OpenTelemetry: OTLP in JSON.
+    /// OTLP/JSON, for an OpenTelemetry collector.
     Otlp,
-    /// Perfetto, and whatever else reads Chrome's trace events.
+    /// Chrome trace events, for Perfetto and other viewers.
     Perfetto,
 }
 
-/// Writes the trace that the hub answered.
+/// Writes the trace of a response.
 pub(super) fn run(args: &ExportArgs, answer: &str, shape: &Shape) -> anyhow::Result<()> {
     let trace = read(answer)?;
     let exported = match args.to {
@@ -56,37 +56,37 @@ pub(super) fn run(args: &ExportArgs, answer: &str, shape: &Shape) -> anyhow::Res
         Target::Perfetto => text::clean_json(&perfetto::of(&trace).to_string()),
     };
     match &args.output {
-        Some(file) => into_new(file, &exported)?,
+        Some(file) => write_new(file, &exported)?,
         None => text::print(exported),
     }
-    tell(&trace);
+    note_incomplete(&trace);
     Ok(())
 }
 
-/// What the reader of a file would not see.
-fn tell(trace: &Value) {
+/// Notes on stderr that spans are still open, or that the trace is truncated.
+fn note_incomplete(trace: &Value) {
     let spans = trace["spans"].as_array().map_or(&[][..], Vec::as_slice);
     let open = spans.iter().filter(|span| span["endTime"].is_null()).count();
     if open > 0 {
-        text::say(format!("not ended yet: {open} of {} messages", spans.len()));
+        text::say(format!("{open} of {} messages are still open", spans.len()));
     }
     if trace["more"] == true {
-        text::say(format!("the trace is longer: these are its first {} messages", spans.len()));
+        text::say(format!("the trace is truncated to its first {} messages", spans.len()));
     }
 }
 
-fn into_new(path: &Path, content: &str) -> anyhow::Result<()> {
+fn write_new(path: &Path, content: &str) -> anyhow::Result<()> {
     let mut file = match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let message = format!("{} is there already", path.display());
+            let message = format!("{} already exists", path.display());
             return Err(
-                Ended::new(CONFLICT, message, "nothing was changed; give a new file with --output").into()
+                Ended::new(CONFLICT, message, "nothing was changed; choose a new file with --output").into()
             );
         }
         Err(error) => return Err(error).with_context(|| format!("failed to write {}", path.display())),
     };
     writeln!(file, "{content}").with_context(|| format!("failed to write {}", path.display()))?;
-    text::say(format!("written to {}", path.display()));
+    text::say(format!("wrote {}", path.display()));
     Ok(())
 }

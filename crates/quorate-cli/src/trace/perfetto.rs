@@ -1,5 +1,5 @@
-//! A trace as Chrome's trace events, which Perfetto opens: each agent is a process, and what it did at once has a lane
-//! each, since what lies on one lane must not overlap. Arrows go from what led to something to what came of it.
+//! Converts a trace to Chrome trace events, which Perfetto opens. Each agent is a process; concurrent spans of an agent get
+//! separate lanes, since slices on one lane must not overlap. Flow arrows connect each span to its children.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 
 use crate::shape::field;
 
-/// Something that took a while.
+/// A span with its duration.
 struct Slice<'a> {
     span: String,
-    /// The span that led to it.
+    /// Id of the parent span.
     parent: String,
     agent: String,
     name: String,
     start: i64,
     end: i64,
-    told: &'a Value,
+    details: &'a Value,
 }
 
-/// The document.
+/// Returns the trace event document.
 pub(super) fn of(trace: &Value) -> Value {
     let slices = slices(list(&trace["spans"]));
     let mut processes: BTreeMap<&str, Vec<i64>> =
@@ -30,18 +30,18 @@ pub(super) fn of(trace: &Value) -> Value {
     let mut events: Vec<Value> = { numbers.iter() }
         .map(|(agent, pid)| json!({"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": agent}}))
         .collect();
-    let mut places = BTreeMap::new();
+    let mut positions = BTreeMap::new();
     for slice in &slices {
         let pid = numbers[slice.agent.as_str()];
         let lane = processes.get_mut(slice.agent.as_str()).map_or(0, |lanes| lane(lanes, slice));
-        places.insert(slice.span.as_str(), (pid, lane, slice.start));
+        positions.insert(slice.span.as_str(), (pid, lane, slice.start));
         events.push(json!({
             "ph": "X", "cat": "quorate", "name": slice.name, "pid": pid, "tid": lane,
-            "ts": slice.start, "dur": slice.end - slice.start, "args": slice.told,
+            "ts": slice.start, "dur": slice.end - slice.start, "args": slice.details,
         }));
     }
     for (slice, number) in slices.iter().zip(1..) {
-        let Some((from, to)) = places.get(slice.parent.as_str()).zip(places.get(slice.span.as_str())) else {
+        let Some((from, to)) = positions.get(slice.parent.as_str()).zip(positions.get(slice.span.as_str())) else {
             continue;
         };
         for (ph, (pid, tid, ts)) in [("s", from), ("f", to)] {
@@ -54,7 +54,7 @@ pub(super) fn of(trace: &Value) -> Value {
     json!({"traceEvents": events, "displayTimeUnit": "ms"})
 }
 
-/// The first lane that is free by then, counted from 1.
+/// Returns the first free lane at the start of the slice, starting at 1.
 fn lane(lanes: &mut Vec<i64>, slice: &Slice<'_>) -> usize {
     let free = lanes.iter().position(|end| *end < slice.start);
     let lane = free.unwrap_or_else(|| {
@@ -65,33 +65,33 @@ fn lane(lanes: &mut Vec<i64>, slice: &Slice<'_>) -> usize {
     lane + 1
 }
 
-/// Messages, and deliveries that somebody took, by when they began.
+/// Returns the slices of messages and of leased deliveries, by start time.
 fn slices(spans: &[Value]) -> Vec<Slice<'_>> {
-    // What has not ended goes on until the newest time that the trace tells.
+    // An open span extends to the newest time in the trace.
     let times = spans.iter().flat_map(|span| list(&span["logs"])).filter_map(|log| micros(&log["at"]));
     let newest = times.max().unwrap_or(0);
-    let slice = |told, [span, parent, agent, name]: [String; 4], start: &Value, end: &Value| {
+    let slice = |details, [span, parent, agent, name]: [String; 4], start: &Value, end: &Value| {
         let start = micros(start)?;
         let end = micros(end).unwrap_or(newest).max(start);
-        Some(Slice { span, parent, agent, name, start, end, told })
+        Some(Slice { span, parent, agent, name, start, end, details })
     };
     let mut found = Vec::new();
     for span in spans {
         let (id, to) = (field(span, "spanId"), field(span, "to"));
         let from = span["from"].as_str().unwrap_or("the hub").to_owned();
-        let what = [id.clone(), field(span, "parentSpanId"), from, titled("send", span)];
-        found.extend(slice(span, what, &span["startTime"], &span["endTime"]));
+        let names = [id.clone(), field(span, "parentSpanId"), from, titled("send", span)];
+        found.extend(slice(span, names, &span["startTime"], &span["endTime"]));
         for taken in list(&span["deliveries"]) {
             let agent = taken["agent"].as_str().unwrap_or(&to).to_owned();
-            let what = [field(taken, "spanId"), id.clone(), agent, titled("process", span)];
-            found.extend(slice(taken, what, &taken["deliveredAt"], &taken["endedAt"]));
+            let names = [field(taken, "spanId"), id.clone(), agent, titled("process", span)];
+            found.extend(slice(taken, names, &taken["deliveredAt"], &taken["endedAt"]));
         }
     }
     found.sort_by_key(|slice| slice.start);
     found
 }
 
-/// What a slice is called: the action if there is one.
+/// Returns the title of a slice, with the action or else the recipient.
 fn titled(verb: &str, span: &Value) -> String {
     let action = field(span, "action");
     format!("{verb} {}", if action.is_empty() { field(span, "to") } else { action })
@@ -120,9 +120,9 @@ mod tests {
         })
     }
 
-    // Fails under: a lane that is given out while something is still on it, and arrows that begin nowhere.
+    // Fails under: a lane that is reused while it is occupied, or flow arrows without a start.
     #[test]
-    fn d11_what_overlaps_lies_on_lanes_of_its_own() {
+    fn d11_overlapping_slices_get_separate_lanes() {
         let trace = json!({"spans": [
             message("a", None, "0.000", Some("2.000")),
             message("b", Some("a"), "1.000", None),
@@ -139,7 +139,7 @@ mod tests {
             })
             .collect();
         at.sort_unstable();
-        // b goes on until the newest time, which is that of c.
+        // b extends to the newest time, which is that of c.
         let of_one = |pid| [[pid, 1, 0], [pid, 1, 2_000_000], [pid, 2, 2_000_000]];
         assert_eq!(at, [of_one(1), of_one(2)].concat());
         // From a to b, and from each message to its delivery.

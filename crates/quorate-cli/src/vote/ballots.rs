@@ -1,4 +1,4 @@
-//! Ballots as they come in: a JSON object a line. What is wrong is said with its line.
+//! Parses ballots, one JSON object per line. Errors have the line number.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Read as _};
@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 use crate::exit::{Ended, USAGE};
 
-/// The longest line.
+/// Maximum length of a line.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// The most ballots that are counted at once.
+/// Maximum number of ballots.
 const BALLOTS_MAX: usize = 1_000_000;
-/// The most different choices on one question.
+/// Maximum number of choices per question.
 const CHOICES_MAX: usize = 100;
 
-/// A line as it is written. Further fields are for others.
+/// A ballot line. Unknown fields are ignored.
 #[derive(Deserialize)]
 struct Line {
     question: String,
@@ -33,16 +33,16 @@ struct Line {
 #[derive(Default)]
 struct Questions {
     all: Vec<Question>,
-    place_of: HashMap<String, usize>,
+    index_of: HashMap<String, usize>,
     choices: Vec<HashSet<String>>,
-    /// Where each voter's ballot on a question stands.
+    /// Line number of each voter's ballot, by question.
     cast: HashMap<(usize, String), usize>,
 }
 
-/// Reads ballots up to the end.
+/// Reads ballots until the end of the input.
 ///
 /// # Errors
-/// With the line of the first that is wrong, and why.
+/// Names the line of the first invalid ballot, and the reason.
 pub(super) fn read(mut input: impl BufRead) -> anyhow::Result<Vec<Question>> {
     let mut questions = Questions::default();
     let mut line = Vec::new();
@@ -65,7 +65,7 @@ pub(super) fn read(mut input: impl BufRead) -> anyhow::Result<Vec<Question>> {
             Ended::new(
                 USAGE,
                 format!("line {number}: {why}"),
-                "quorate vote tally --help shows what a ballot is",
+                "see `quorate vote tally --help` for the format of ballots",
             )
         })?;
     }
@@ -90,28 +90,28 @@ fn ballot(text: &[u8]) -> Result<(String, Ballot), String> {
 
 impl Questions {
     fn add(&mut self, number: usize, name: String, ballot: Ballot) -> Result<(), String> {
-        let place = *self.place_of.entry(name.clone()).or_insert_with(|| {
+        let index = *self.index_of.entry(name.clone()).or_insert_with(|| {
             self.all.push(Question { name, ..Question::default() });
             self.choices.push(HashSet::new());
             self.all.len() - 1
         });
-        if let Some(before) = self.cast.insert((place, ballot.voter.clone()), number) {
-            let (voter, name) = (&ballot.voter, &self.all[place].name);
+        if let Some(before) = self.cast.insert((index, ballot.voter.clone()), number) {
+            let (voter, name) = (&ballot.voter, &self.all[index].name);
             return Err(format!("{voter} votes twice on {name}, first on line {before}"));
         }
         if self.cast.len() > BALLOTS_MAX {
             return Err(format!("there are more than {BALLOTS_MAX} ballots"));
         }
-        let choices = &mut self.choices[place];
+        let choices = &mut self.choices[index];
         for choice in std::iter::once(&ballot.choice).chain(&ballot.ranking) {
             if !choices.contains(choice) {
                 choices.insert(choice.clone());
             }
         }
         if choices.len() > CHOICES_MAX {
-            return Err(format!("there are more than {CHOICES_MAX} choices on {}", self.all[place].name));
+            return Err(format!("there are more than {CHOICES_MAX} choices on {}", self.all[index].name));
         }
-        self.all[place].ballots.push(ballot);
+        self.all[index].ballots.push(ballot);
         Ok(())
     }
 }
