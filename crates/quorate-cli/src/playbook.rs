@@ -122,7 +122,7 @@ impl Playbook {
         let (agents, participants) = file.agents(found.agents.value.0, &providers, text.as_deref())?;
         let (declared, members) = (agents.len(), participants.members);
         if members.is_empty() && declared > 0 {
-            let what = "agents: none of them applies to the input";
+            let what = "agents: nothing in the text concerns any of them";
             let hint = "use another input, or add `when: always` to an agent";
             return Err(file.ended(found.agents.referenced.line(), what, hint));
         }

@@ -59,7 +59,7 @@ impl Place<'_> {
                 (None | Some(When::Concerned), Use::Heuristic(reader), Some(text))
                     if !reader.is_concerned_by(text) =>
                 {
-                    let why = "the input has nothing in its field".to_owned();
+                    let why = "nothing in the text concerns it".to_owned();
                     participants.not_asked.push(NotAsked { agent: name, why });
                 }
                 (Some(When::Concerned), declared, _) if !matches!(declared, Use::Heuristic(_)) => {

@@ -1,4 +1,4 @@
-//! `quorate agent test`: one agent alone, of a playbook or of a hub that runs.
+//! `quorate agent test`, with agents of a playbook and of a running hub.
 
 use std::fs;
 
@@ -22,8 +22,8 @@ agents:
   rules: { use: "heuristic:risk" }
 "#;
 
-/// Without how long it took, and where this machine has its programs.
-fn steady(story: &str) -> String {
+/// Masks durations and the paths of programs.
+fn masked(story: &str) -> String {
     let mut story = story.replace("/usr/bin/", "BIN/").replace("/bin/", "BIN/");
     for before in ["\"ms\":", "  ("] {
         let parts: Vec<&str> = story.split(before).collect();
@@ -35,9 +35,9 @@ fn steady(story: &str) -> String {
     story
 }
 
-// Fails under: a failure that ends with 0, a name that is not told from another, JSON that differs from what is printed.
+// Fails under: a failure with exit code 0, a missing suggestion for a wrong name, JSON that differs from the text.
 #[test]
-fn an_agent_of_a_playbook_is_tried_alone_without_a_hub() {
+fn an_agent_of_a_playbook_is_tested_without_a_hub() {
     let mut place = Place::empty();
     place.address = "no hub".to_owned();
     fs::write(place.work().join("playbook.yaml"), PLAYBOOK).expect("written");
@@ -58,19 +58,20 @@ fn an_agent_of_a_playbook_is_tried_alone_without_a_hub() {
     ]
     .map(|line| format!("quorate agent test {line}"));
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    expect_file!["golden/agent-test.txt"].assert_eq(&steady(&place.story(&lines)));
-    assert!(!place.data().exists(), "nothing is put on record");
+    expect_file!["golden/agent-test.txt"].assert_eq(&masked(&place.story(&lines)));
+    assert!(!place.data().exists(), "nothing is stored");
 }
 
-// Fails under: an agent that is not asked although it can analyse, or asked although it cannot; one that is offline and passes.
+// Fails under: an agent that is not asked although it supports `analyse`, or asked although it does not; an offline agent that
+// passes.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_of_a_hub_is_looked_up_and_asked_if_it_can_analyse() {
+async fn an_agent_of_a_hub_is_asked_only_if_it_supports_analyse() {
     let place = Place::with_hub();
     let token = fs::read_to_string(place.data().join("admin-token")).expect("a token");
     let hub = quorate_client::connect(&format!("http://{}", place.address), token.trim()).await;
     let hub = hub.expect("it connects");
     let analyse = |work: Work<Value>| async move {
-        assert!(work.payload["answer"]["properties"]["summary"].is_object(), "it is told the shape");
+        assert!(work.payload["answer"]["properties"]["summary"].is_object(), "the question has the schema");
         Ok(json!({ "summary": work.payload["subject"], "confidence": 0.5 }))
     };
     let ada = hub.agent("ada").on("analyse", analyse).run().await.expect("it runs");
@@ -94,7 +95,7 @@ async fn an_agent_of_a_hub_is_looked_up_and_asked_if_it_can_analyse() {
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(said.out.contains("`analyse` is not among its actions"), "{}", said.out);
         let left = place.shell("quorate agent list --format compact | cut -f1");
-        assert_eq!(left.out, "ada\nben\n", "whoever asked is gone");
+        assert_eq!(left.out, "ada\nben\n", "the temporary agent is removed");
         let said = place.shell("quorate agent test nobody");
         assert_eq!(said.code, Some(3), "{}", said.err);
         place

@@ -1,4 +1,4 @@
-//! The binary as people and programs use it: real processes, real directories.
+//! Commands that work on data directories, as real processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stdout)))
 }
 
-/// A data directory with a small demo in it, made once per test.
+/// Creates a data directory with a small demo.
 fn demo() -> (TempDir, PathBuf, Value) {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
@@ -45,13 +45,13 @@ fn the_demo_loses_nothing_and_does_nothing_twice() {
 }
 
 #[test]
-fn the_demo_tells_its_story_on_stderr_only() {
+fn the_demo_prints_progress_to_stderr_only() {
     let output = quorate(&["demo", "killed", "--documents", "40"]);
     let story = text(&output.stderr);
     assert!(output.status.success(), "{story}");
     for word in [
         "no LLM",
-        "death",
+        "crash",
         "kill -9",
         "restart",
         "0 new messages",
@@ -64,16 +64,16 @@ fn the_demo_tells_its_story_on_stderr_only() {
 }
 
 #[test]
-fn the_demo_does_not_touch_what_is_there() {
+fn the_demo_does_not_overwrite_a_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let output = quorate(&["demo", "killed", "--data", &directory.path().to_string_lossy()]);
     assert_eq!(output.status.code(), Some(5));
-    assert!(text(&output.stderr).contains("is there already"));
+    assert!(text(&output.stderr).contains("already exists"));
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 0);
 }
 
 #[test]
-fn verify_says_yes_and_where_it_stands() {
+fn verify_prints_the_head_of_each_space() {
     let (_directory, data, _) = demo();
     let output = quorate(&["verify", "--json", "--data", &data.to_string_lossy()]);
     let found = json(&output);
@@ -106,7 +106,7 @@ fn verify_names_the_first_bad_record_and_exits_with_65() {
 }
 
 #[test]
-fn a_checkpoint_shows_a_history_that_was_cut_off() {
+fn a_checkpoint_detects_a_truncated_log() {
     let (_directory, data, _) = demo();
     let checkpoint = quorate(&["audit", "checkpoint", "--data", &data.to_string_lossy()]);
     let file = data.with_extension("jsonl");
@@ -134,7 +134,7 @@ fn a_checkpoint_shows_a_history_that_was_cut_off() {
 }
 
 #[test]
-fn wrong_directories_get_a_clear_error_and_stay_as_they_are() {
+fn wrong_directories_are_reported_and_not_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let missing = directory.path().join("missing");
     let output = quorate(&["verify", "--data", &missing.to_string_lossy()]);
@@ -150,9 +150,9 @@ fn wrong_directories_get_a_clear_error_and_stay_as_they_are() {
     assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
 }
 
-// Fails under: a dry run that writes; a backup over something that ends with another code than `init` over a file.
+// Fails under: a dry run that writes; an existing target with another exit code than that of `init`.
 #[test]
-fn i24_a_backup_can_be_tried_dry_and_writes_over_nothing() {
+fn i24_a_backup_has_a_dry_run_and_overwrites_nothing() {
     let (directory, data, _) = demo();
     let (data, copy) = (data.to_string_lossy().into_owned(), directory.path().join("copy"));
     let (to, back) = (copy.to_string_lossy().into_owned(), directory.path().join("back"));
@@ -216,7 +216,7 @@ fn a_backup_is_a_directory_that_verifies_and_restores() {
     assert!(quorate(&["verify", "--data", &back.to_string_lossy()]).status.success());
 }
 
-/// The script of the documentation, run as it stands there.
+/// Runs the script of the documentation unchanged.
 #[test]
 fn the_python_script_of_the_documentation_checks_an_export() {
     let (directory, data, _) = demo();
@@ -236,28 +236,28 @@ fn the_python_script_of_the_documentation_checks_an_export() {
             .arg(&file)
             .arg(log)
             .output()
-            .expect("python3 is there: cargo xtask test sees to it");
+            .expect("python3 is installed: cargo xtask test checks it");
         (python.status.code(), text(&python.stdout) + &text(&python.stderr))
     };
-    let (code, said) = check(&log);
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("effects, kind and at are not covered by the hash"), "{said}");
+    let (code, output) = check(&log);
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("effects, kind and at are not covered by the hash"), "{output}");
     let mut lines: Vec<Value> =
         text(&export.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     lines[7]["principal"] = Value::from("agent:mallory");
     let forged: Vec<String> = lines.iter().map(ToString::to_string).collect();
     fs::write(&log, forged.join("\n")).expect("written");
-    let (code, said) = check(&log);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains(&lines[7]["seq"].to_string()), "it names the record: {said}");
-    // The name of a space is in its first record.
+    let (code, output) = check(&log);
+    assert_eq!(code, Some(1), "{output}");
+    assert!(output.contains(&lines[7]["seq"].to_string()), "it names the record: {output}");
+    // The first record contains the name of the space.
     let renamed = text(&export.stdout).replace(r#""space":"default""#, r#""space":"other""#);
     fs::write(&log, renamed).expect("written");
     assert_eq!(check(&log).0, Some(1));
 }
 
 #[test]
-fn an_export_holds_everything_but_the_payloads() {
+fn an_export_contains_everything_except_payloads() {
     let (_directory, data, _) = demo();
     let export = quorate(&["audit", "export", "--data", &data.to_string_lossy(), "--space", "default"]);
     let lines: Vec<Value> =
@@ -340,7 +340,7 @@ fn bench_measures_and_prints_one_object_a_line() {
         seen.push(found["workload"].as_str().unwrap_or_default().to_owned());
     }
     let expected = "W0 W1 W1 W2 W2 W3 W3 W3 W3 W4 W4 W5 W5 W6 W6 W7 W9 BEATS WAITS HOLD HOLD HOLD HOLD HOLD HOLD HTTP HTTP LOAD LOAD";
-    // Quiet and beside four kinds of readers, in another space and in the same one.
+    // Without readers, and with four kinds of readers in another space and in the same one.
     let neighbours = " NEIGHBOUR".repeat(10);
     assert_eq!(seen.join(" "), format!("{expected}{neighbours}"));
     assert_eq!(quorate(&["bench", "W99"]).status.code(), Some(2));

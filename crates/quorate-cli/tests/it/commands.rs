@@ -1,4 +1,4 @@
-//! The commands as people type them, against a hub that runs: what they print, where, and how they end.
+//! Commands against a running hub: output, streams and exit codes.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::place::Place;
 
 #[test]
-fn agents_are_let_in_shown_and_forgotten() {
+fn agents_are_added_listed_and_removed() {
     let place = Place::with_hub();
     let story = place.story(&[
         "quorate agent list",
@@ -32,7 +32,7 @@ fn agents_are_let_in_shown_and_forgotten() {
 }
 
 #[test]
-fn a5_ballots_are_counted_and_wrong_ones_named() {
+fn a5_ballots_are_tallied_and_invalid_ones_reported() {
     let mut place = Place::empty();
     place.address = "no hub".to_owned();
     let ballots = r#"{"question":"sign","voter":"risk","choice":"no","confidence":0.9,"ranking":["no","later","yes"]}
@@ -71,7 +71,7 @@ fn a5_ballots_are_counted_and_wrong_ones_named() {
 }
 
 #[test]
-fn messages_are_sent_looked_at_and_given_out_again() {
+fn messages_are_sent_listed_and_redelivered() {
     let place = Place::with_hub();
     for agent in ["alice", "bob"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
@@ -112,9 +112,9 @@ fn messages_are_sent_looked_at_and_given_out_again() {
     expect_file!["golden/dead-letters.txt"].assert_eq(&story);
 }
 
-// Fails under: an answer of its own for each delivery.
+// Fails under: a separate document for each delivery.
 #[test]
-fn d7_all_dead_deliveries_of_a_message_are_given_out_again_and_told_in_one_document() {
+fn d7_all_dead_deliveries_of_a_message_are_redelivered_in_one_document() {
     let place = Place::with_hub();
     let agents = ["bob", "carol", "dave"];
     for agent in agents {
@@ -138,8 +138,8 @@ fn d7_all_dead_deliveries_of_a_message_are_given_out_again_and_told_in_one_docum
     };
     let dry = document("quorate msg redeliver @last --dry-run --json");
     assert_eq!(dry["body"]["ops"].as_array().map(Vec::len), Some(3), "{dry}");
-    let told = document("quorate msg redeliver @last --json");
-    assert_eq!(told["results"].as_array().map(Vec::len), Some(3), "{told}");
+    let done = document("quorate msg redeliver @last --json");
+    assert_eq!(done["results"].as_array().map(Vec::len), Some(3), "{done}");
     for (agent, delivery) in agents.iter().zip(&deliveries) {
         let taken = place.call("POST", &format!("/v1/agents/{agent}/inbox/claim"), "{}");
         assert_eq!(taken["deliveries"][0]["deliveryId"], delivery.as_str(), "{taken}");
@@ -147,7 +147,7 @@ fn d7_all_dead_deliveries_of_a_message_are_given_out_again_and_told_in_one_docum
 }
 
 #[test]
-fn d3_what_json_shows_is_what_was_sent_byte_for_byte() {
+fn d3_json_output_has_the_exact_bytes_that_were_sent() {
     let place = Place::with_hub();
     place.call("PUT", "/v1/agents/bob", "{}");
     let odd = r#"{"b": 1.0,  "a":[1e2, "é\u00e9"],"b2":12345678901234567890123}"#;
@@ -160,7 +160,7 @@ fn d3_what_json_shows_is_what_was_sent_byte_for_byte() {
 }
 
 #[test]
-fn tasks_are_added_drawn_and_cancelled() {
+fn tasks_are_added_listed_and_cancelled() {
     let place = Place::with_hub();
     fs::write(
         place.work().join("graph.json"),
@@ -192,7 +192,7 @@ fn tasks_are_added_drawn_and_cancelled() {
 }
 
 #[test]
-fn memory_is_written_compared_and_brought_back() {
+fn memory_is_written_compared_and_restored() {
     let place = Place::with_hub();
     let story = place.story(&[
         "quorate memory set plan 'ship on Friday'",
@@ -259,7 +259,7 @@ fn i18_a_secret_is_printed_once_and_alone() {
     let line = format!("QUORATE_TOKEN={} quorate task list && quorate --version", secret.trim_end());
     assert_eq!(place.shell(&line).code, Some(0));
     let line = format!("quorate task list --token {}", secret.trim_end());
-    assert!(place.shell(&line).err.starts_with("warning: a token in a flag is seen by everybody"));
+    assert!(place.shell(&line).err.starts_with("warning: --token exposes the token"));
     let write = format!("QUORATE_TOKEN={} quorate memory set x y", secret.trim_end());
     let refused = place.shell(&write);
     assert_eq!(refused.code, Some(1), "{}", refused.err);
@@ -267,7 +267,7 @@ fn i18_a_secret_is_printed_once_and_alone() {
 }
 
 #[test]
-fn every_kind_of_end_has_its_code() {
+fn every_kind_of_error_has_its_exit_code() {
     let mut place = Place::with_hub();
     let code = |place: &Place, line: &str| {
         let said = place.shell(line);
@@ -283,21 +283,21 @@ fn every_kind_of_end_has_its_code() {
         ("quorate task show nothing", 3, "error[NOT_FOUND]"),
         ("quorate session show @last", 3, "there is no session yet"),
         ("QUORATE_TOKEN=wrong quorate status", 4, "error[UNAUTHENTICATED]: it is not a token"),
-        (&stranger, 4, "there is no token"),
+        (&stranger, 4, "missing token"),
         ("quorate init && quorate init", 5, "nothing was changed"),
-        ("quorate tail --where nonsense", 2, "write kind=EFFECT"),
-        ("quorate status --profile staging", 2, "there is no profile \"staging\", which --profile chooses"),
-        ("quorate status --data nowhere", 3, "there is no directory nowhere"),
+        ("quorate tail --where nonsense", 2, "use kind=EFFECT"),
+        ("quorate status --profile staging", 2, "unknown profile \"staging\", selected by --profile"),
+        ("quorate status --data nowhere", 3, "the directory nowhere does not exist"),
         ("quorate status --url http://192.0.2.1:1 --token-file quorate-data/admin-token", 2, "unencrypted"),
-        ("quorate status --token-file nowhere", 2, "the token file nowhere cannot be read"),
-        ("quorate metrics --url nonsense", 2, "nonsense is no address of a hub"),
+        ("quorate status --token-file nowhere", 2, "cannot read the token file nowhere"),
+        ("quorate metrics --url nonsense", 2, "invalid hub URL nonsense"),
     ];
-    for (line, wanted, words) in cases {
+    for (line, expected, words) in cases {
         let (code, err) = code(&place, line);
-        assert_eq!(code, Some(wanted), "{line}: {err}");
+        assert_eq!(code, Some(expected), "{line}: {err}");
         assert!(err.contains(words), "{line}: {err}");
         assert!(
-            wanted == 0 || err.contains("help:") || err.contains("Usage") || err.contains("error:"),
+            expected == 0 || err.contains("help:") || err.contains("Usage") || err.contains("error:"),
             "{line}: {err}"
         );
     }
@@ -333,14 +333,14 @@ fn json_is_the_same_on_a_terminal_and_in_a_pipe() {
     for line in lines {
         let pipe = place.shell(&format!("quorate {line} 2>/dev/null"));
         let terminal = place.shell(&format!("python3 -c '{spawn}' bash -c 'quorate {line} 2>/dev/null'"));
-        // When an agent was heard moves on by itself.
+        // The time of the last activity differs between the two calls.
         assert_eq!(place.normal(&terminal.out.replace("\r\n", "\n")), place.normal(&pipe.out), "{line}");
         assert_eq!(terminal.code, pipe.code, "{line}: {}", terminal.err);
     }
 }
 
 #[test]
-fn colour_is_for_terminals_only_and_for_those_who_want_it() {
+fn colours_are_used_on_terminals_only_and_can_be_disabled() {
     let place = Place::empty();
     let spawn = "import pty,sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
     let on = |variable: &str| {
@@ -352,7 +352,7 @@ fn colour_is_for_terminals_only_and_for_those_who_want_it() {
 }
 
 #[test]
-fn nobody_panics_when_whoever_reads_goes_away() {
+fn a_closed_pipe_does_not_panic() {
     let place = Place::with_hub();
     for n in 0..300 {
         place.call("PUT", &format!("/v1/context/k{n}"), r#"{"content":"some text to fill a pipe with"}"#);
@@ -378,7 +378,7 @@ fn nobody_panics_when_whoever_reads_goes_away() {
 }
 
 #[test]
-fn a_tail_goes_on_after_the_hub_was_killed_and_misses_nothing() {
+fn a_tail_resumes_after_the_hub_was_killed_and_misses_nothing() {
     let mut place = Place::with_hub();
     let mut tail = place.command("quorate");
     tail.args(["tail", "--from", "1", "--jsonl", "--limit", "5"])
@@ -398,11 +398,11 @@ fn a_tail_goes_on_after_the_hub_was_killed_and_misses_nothing() {
         place.call("PUT", &format!("/v1/context/k{n}"), r#"{"content":1}"#);
     }
     assert_eq!([next(), next(), next()], [3, 4, 5]);
-    assert!(tail.wait().expect("it ends").success(), "after as many as were wanted");
+    assert!(tail.wait().expect("it ends").success(), "it stops at the limit");
 }
 
 #[test]
-fn an_interrupted_tail_ends_with_130() {
+fn an_interrupted_tail_exits_with_130() {
     let place = Place::with_hub();
     let mut tail = place
         .command("quorate")
@@ -418,7 +418,7 @@ fn an_interrupted_tail_ends_with_130() {
 }
 
 #[test]
-fn what_holds_is_explained_with_its_origin() {
+fn the_effective_configuration_is_explained_with_its_sources() {
     let place = Place::with_hub();
     let config = place.home().join(".config/quorate");
     fs::create_dir_all(&config).expect("made");
@@ -440,7 +440,7 @@ fn what_holds_is_explained_with_its_origin() {
 }
 
 #[test]
-fn doctor_names_every_problem_with_its_fix_and_changes_nothing() {
+fn doctor_reports_problems_with_fixes_and_changes_nothing() {
     let mut place = Place::with_hub();
     let before = fs::read_dir(place.data()).expect("readable").count();
     let good = place.shell("quorate doctor");
@@ -451,11 +451,11 @@ fn doctor_names_every_problem_with_its_fix_and_changes_nothing() {
     let said = place.shell("QUORATE_TOKNE=x quorate doctor");
     assert!(said.out.contains("! token file") && said.out.contains("fix: chmod 600"), "{}", said.out);
     assert!(
-        said.out.contains("! environment") && said.out.contains("QUORATE_TOKNE means nothing"),
+        said.out.contains("! environment") && said.out.contains("unknown variable QUORATE_TOKNE"),
         "{}",
         said.out
     );
-    assert_eq!(said.code, Some(0), "warnings are no failure: {}", said.err);
+    assert_eq!(said.code, Some(0), "warnings do not fail: {}", said.err);
     place.kill();
     let said = place.shell("quorate doctor --json");
     let found: Value = serde_json::from_str(&said.out).expect("JSON");
@@ -475,7 +475,7 @@ fn doctor_names_every_problem_with_its_fix_and_changes_nothing() {
     let said = place.shell("quorate doctor");
     assert_eq!(said.code, Some(1), "{}", said.out);
     assert!(
-        said.out.contains("quorate.yaml:1: \"ulr\" is no key")
+        said.out.contains("quorate.yaml:1: unknown key \"ulr\"")
             && said.out.contains("fix: did you mean \"url\"?"),
         "{}",
         said.out
@@ -485,7 +485,7 @@ fn doctor_names_every_problem_with_its_fix_and_changes_nothing() {
 }
 
 #[test]
-fn manual_pages_and_completions_are_made_from_the_commands() {
+fn man_pages_and_completions_are_generated() {
     let place = Place::empty();
     let said = place
         .shell("quorate man --dir pages --dry-run; ls pages 2>/dev/null; quorate man --dir pages | wc -l");
@@ -502,7 +502,7 @@ fn manual_pages_and_completions_are_made_from_the_commands() {
 }
 
 #[test]
-fn the_log_of_a_directory_is_verified_read_and_taken_along() {
+fn the_log_of_a_directory_is_verified_printed_and_exported() {
     let mut place = Place::with_hub();
     place.call("PUT", "/v1/context/plan", r#"{"content":"x"}"#);
     place.kill();
@@ -524,7 +524,7 @@ fn the_log_of_a_directory_is_verified_read_and_taken_along() {
 }
 
 #[test]
-fn d11_a_hub_that_runs_tells_its_log_its_traces_and_its_figures() {
+fn d11_a_running_hub_serves_its_log_traces_and_metrics() {
     let place = Place::with_hub();
     for agent in ["alice", "bob"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
@@ -551,7 +551,7 @@ fn d11_a_hub_that_runs_tells_its_log_its_traces_and_its_figures() {
     good("quorate metrics --jsonl", "\"value\"");
     let shown = good(&format!("quorate trace show {trace}"), "review");
     assert!(shown.contains("alice") && shown.contains("bob"), "{shown}");
-    assert!(shown.starts_with("SPAN") && shown.contains("TOOK") && shown.contains('…'), "{shown}");
+    assert!(shown.starts_with("SPAN") && shown.contains("DURATION") && shown.contains('…'), "{shown}");
     for typed in ["@last", "4bf9", &trace[..31]] {
         assert_eq!(good(&format!("quorate trace show {typed}"), "review"), shown);
     }
@@ -564,25 +564,25 @@ fn d11_a_hub_that_runs_tells_its_log_its_traces_and_its_figures() {
     let erased =
         place.shell("quorate audit erase 5 0 --dry-run && quorate audit erase 5 0 && quorate audit verify");
     assert_eq!(erased.code, Some(0), "{}", erased.err);
-    assert!(erased.err.contains("record 6 says so"), "{}", erased.err);
+    assert!(erased.err.contains("noted in record 6"), "{}", erased.err);
 }
 
 #[test]
-fn the_guide_to_the_command_line_works_as_it_is_written() {
+fn the_commands_of_the_command_line_guide_work() {
     let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/command-line.md");
     let guide = fs::read_to_string(guide).expect("the guide");
     let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let commands: String = blocks.collect();
-    // Any free port, since several may run this at once; commands find the hub by its directory.
+    // A free port, since tests run in parallel; commands discover the hub by its directory.
     let commands = commands.replace("quorate serve ", "quorate serve --listen 127.0.0.1:0 ");
     let place = Place::empty();
     let script = format!("set -eu\n{commands}\necho all went well\n");
-    let (code, said) = place.script(&script);
-    assert!(code == Some(0) && said.contains("all went well\n"), "ended with {code:?}:\n{said}");
+    let (code, output) = place.script(&script);
+    assert!(code == Some(0) && output.contains("all went well\n"), "exited with {code:?}:\n{output}");
 }
 
-/// alice asks whether a letter may be sent.
-fn asks(place: &Place, id: &str, to: &str) {
+/// Requests an approval as alice.
+fn request_approval(place: &Place, id: &str, to: &str) {
     let body = format!(
         r#"{{"id":"{id}","agent":"alice","action":"letter.send","payload":{{"to":"{to}","page": 2.0}},
             "rationale":"the term ends on Friday","confidence":0.8,"default":"keep the draft"}}"#
@@ -590,17 +590,17 @@ fn asks(place: &Place, id: &str, to: &str) {
     place.call("POST", "/v1/approvals", &body);
 }
 
-// Fails under: a decision about bytes that were not printed; a rejection without a reason; a second decision that counts.
+// Fails under: a decision about bytes that were not printed; a rejection without a reason; a second decision.
 #[test]
-fn e3_approvals_are_shown_and_decided() {
+fn e3_approvals_are_printed_and_decided() {
     let place = Place::with_hub();
     place.call("PUT", "/v1/agents/alice", "{}");
     place.call("POST", "/v1/tokens", r#"{"role":"operator","name":"desk"}"#);
     for (id, to) in [("a1", "b@x"), ("a2", "c@x"), ("a3", "d@x")] {
-        asks(&place, id, to);
+        request_approval(&place, id, to);
     }
     fs::write(place.work().join("patch.json"), r#"[{"op":"remove","path":"/page"}]"#).expect("written");
-    // Whoever asked does not decide: the calls above were an admin's, and so is the token that commands find.
+    // A principal cannot decide its own request. The calls above used the admin token, which commands use by default.
     let made = place.call("POST", "/v1/tokens", r#"{"role":"approver","name":"anna"}"#);
     fs::write(place.work().join("anna"), made["token"].as_str().expect("a token")).expect("written");
     fs::set_permissions(place.work().join("anna"), fs::Permissions::from_mode(0o600)).expect("private");
@@ -629,10 +629,10 @@ fn e3_approvals_are_shown_and_decided() {
         "quorate approval show nothing --token-file anna",
     ]);
     expect_file!["golden/approvals.txt"].assert_eq(&story);
-    asks(&place, "a4", "f@x");
+    request_approval(&place, "a4", "f@x");
     let said = place.shell("quorate approval modify a4 --token-file anna --patch patch.json --json");
-    let over: Value = serde_json::from_str(&said.out).expect("JSON");
-    assert_eq!((said.code, &over["state"]), (Some(0), &Value::from("modified")), "{}", said.err);
+    let decided: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!((said.code, &decided["state"]), (Some(0), &Value::from("modified")), "{}", said.err);
     assert!(
         said.out.contains(r#""approvedDocument":{"action":"letter.send","payload":{"to":"f@x"}}"#),
         "{}",
@@ -640,8 +640,8 @@ fn e3_approvals_are_shown_and_decided() {
     );
 }
 
-/// Three programs of which one gives in, one does not and one is out of order.
-fn deciders(place: &Place) {
+/// Writes a program that keeps its position or adopts that of a peer.
+fn write_agent(place: &Place) {
     let script = "import json, sys\n\
         asked, (what, sure, firm) = json.load(sys.stdin), sys.argv[1:4]\n\
         own = asked['payload'].get('your_position')\n\
@@ -659,11 +659,11 @@ fn deciders(place: &Place) {
 const DELIBERATE: &str = "quorate deliberate 'Do we ship?' --rounds 1 --agent 'ada=cmd:python3 decide.py wait 0.9 firm' \
     --agent 'ben=cmd:python3 decide.py ship 0.6 soft' --agent 'cleo=cmd:python3 decide.py ship 0.5 firm'";
 
-// Fails under: a report that differs from what is on record; a beginning of an id or @last that is not understood.
+// Fails under: a report that differs from the stored outcome; a prefix of an id or @last that is not resolved.
 #[test]
-fn a5_deliberations_are_read_from_a_directory_in_which_no_hub_runs() {
+fn a5_deliberations_are_read_from_a_directory_without_a_hub() {
     let place = Place::empty();
-    deciders(&place);
+    write_agent(&place);
     let ran = place.shell(&format!("{DELIBERATE} 2>/dev/null"));
     assert_eq!(ran.code, Some(0), "{}", ran.out);
     let story = place.story(&[
@@ -681,17 +681,17 @@ fn a5_deliberations_are_read_from_a_directory_in_which_no_hub_runs() {
     ]);
     expect_file!["golden/deliberations.txt"].assert_eq(&story);
     let shown = place.shell("quorate deliberation show @last").out;
-    assert_eq!(shown, ran.out, "what is on record is what was told");
+    assert_eq!(shown, ran.out, "the stored outcome gives the same report");
     let json = place.shell("quorate deliberation show @last --json").out;
     let json: serde_json::Value = serde_json::from_str(&json).expect("one document");
     assert_eq!(json["digest"].as_str().map(str::len), Some(64));
 }
 
-// Fails under: a deliberation under way or failed that cannot be looked at; a name that nobody has is waited for.
+// Fails under: a running or failed deliberation that cannot be shown; waiting for an unknown agent.
 #[test]
-fn a8_what_is_under_way_or_failed_tells_whom_it_waits_for_and_why() {
+fn a8_running_and_failed_deliberations_are_shown() {
     let place = Place::with_hub();
-    deciders(&place);
+    write_agent(&place);
     for agent in ["ada", "ben"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
     }

@@ -1,7 +1,7 @@
-//! A hub under load over HTTP and WebSocket is killed with -9, again and again, and started again on the same directory.
-//! What it acknowledged is there, once; what was cut off is repeated under its key, and is there once too.
+//! Kills a hub under load over HTTP and WebSocket repeatedly with SIGKILL and restarts it on the same directory. Acknowledged
+//! calls are stored exactly once; interrupted calls are retried with their idempotency key and are stored exactly once, too.
 //!
-//! `QUORATE_CRASH_CYCLES` sets how often, `QUORATE_SEED` repeats the choices of a run.
+//! `QUORATE_CRASH_CYCLES` sets the number of cycles, `QUORATE_SEED` reproduces the choices of a run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,23 +24,23 @@ const CYCLES: u64 = 12;
 const HTTP_SENDERS: usize = 4;
 const WS_SENDERS: usize = 2;
 const WORKERS: usize = 2;
-/// A cycle takes a second or two; a machine that does other things as well may be much slower.
+/// A cycle takes a second or two; a busy machine may be much slower.
 const CYCLE_MAX: Duration = Duration::from_secs(120);
-/// As long as leases of a hub that was killed run again, and then some.
+/// Longer than the leases of a killed hub last.
 const DRAIN_MAX: Duration = Duration::from_secs(120);
 
-/// What the clients know of their calls.
+/// The calls of the clients and their results.
 #[derive(Default)]
 struct History {
-    /// Each call, and whether it was acknowledged.
+    /// Calls, with whether they were acknowledged.
     calls: Mutex<BTreeMap<String, bool>>,
-    /// Answers of this cycle.
+    /// Number of answers in this cycle.
     answers: AtomicU64,
     news: Notify,
-    /// Deliveries that came with a second attempt or more.
-    again: AtomicU64,
-    /// The last start of each worker.
-    starts: Mutex<BTreeMap<String, u64>>,
+    /// Number of redeliveries.
+    redelivered: AtomicU64,
+    /// Last epoch of each worker.
+    epochs: Mutex<BTreeMap<String, u64>>,
 }
 
 impl History {
@@ -62,11 +62,12 @@ impl History {
         self.news.notify_waiters();
     }
 
+    /// Returns the calls whose outcome is unknown.
     fn unknown(&self) -> Vec<String> {
         self.calls().iter().filter(|(_, known)| !**known).map(|(call, _)| call.clone()).collect()
     }
 
-    /// Ends after so many answers.
+    /// Waits for this number of answers.
     async fn after(&self, count: u64) {
         loop {
             let news = self.news.notified();
@@ -82,7 +83,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// A small generator: the choices of a run can be repeated.
+/// Linear congruential generator, so that a run can be reproduced.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
@@ -93,12 +94,12 @@ async fn acknowledged_work_survives_kill_9_over_sockets() {
     let cycles = number("QUORATE_CRASH_CYCLES").unwrap_or(CYCLES);
     let seed = number("QUORATE_SEED").unwrap_or_else(|| u64::from(std::process::id()));
     println!(
-        "again: QUORATE_SEED={seed} QUORATE_CRASH_CYCLES={cycles} \
+        "to reproduce: QUORATE_SEED={seed} QUORATE_CRASH_CYCLES={cycles} \
          cargo test -p quorate-cli --test it crash_over_sockets::"
     );
-    let mut dice = seed;
-    let place = tempfile::tempdir().unwrap();
-    let data = place.path().join("data");
+    let mut rng = seed;
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
     let history = Arc::new(History::default());
     let mut tokens = BTreeMap::new();
     for cycle in 0..cycles {
@@ -109,24 +110,24 @@ async fn acknowledged_work_survives_kill_9_over_sockets() {
         repeat_unknown(&hub, &tokens, &history).await;
         history.answers.store(0, Ordering::SeqCst);
         let running = load(&hub, &tokens, cycle, &history);
-        // Now and then almost at once, so that the start is interrupted too.
+        // Sometimes almost immediately, so that the startup is interrupted as well.
         let answers =
-            if next(&mut dice).is_multiple_of(5) { next(&mut dice) % 10 } else { 50 + next(&mut dice) % 400 };
+            if next(&mut rng).is_multiple_of(5) { next(&mut rng) % 10 } else { 50 + next(&mut rng) % 400 };
         let answered = tokio::time::timeout(CYCLE_MAX, history.after(answers)).await.is_ok();
         let came = history.answers.load(Ordering::SeqCst);
         assert!(answered, "cycle {cycle}: {came} of {answers} answers within {CYCLE_MAX:?}");
         hub.signal("-KILL");
         drop(hub);
         let gone = tokio::time::timeout(CYCLE_MAX, ended(running)).await.is_ok();
-        assert!(gone, "cycle {cycle}: a client did not notice within {CYCLE_MAX:?} that its hub is gone");
+        assert!(gone, "cycle {cycle}: a client did not notice within {CYCLE_MAX:?} that its hub was killed");
     }
     let hub = Hub::start(&data);
     repeat_unknown(&hub, &tokens, &history).await;
     drain(&hub, &tokens, &history).await;
     let calls = history.calls().len();
     println!(
-        "{calls} calls in {cycles} cycles, {} deliveries came again",
-        history.again.load(Ordering::SeqCst)
+        "{calls} calls in {cycles} cycles, {} redeliveries",
+        history.redelivered.load(Ordering::SeqCst)
     );
     assert!(calls as u64 >= cycles * 10, "too little happened to prove anything");
     check(&hub, &history).await;
@@ -147,7 +148,7 @@ async fn register(hub: &Hub) -> BTreeMap<String, String> {
     tokens
 }
 
-/// Which agent made a call; its name begins the name of the call.
+/// Returns the agent of a call, whose name is the prefix of the call.
 fn author(call: &str) -> &str {
     call.split('-').next().unwrap()
 }
@@ -172,7 +173,7 @@ fn with_op(op: &str, mut fields: Value) -> Value {
     fields
 }
 
-/// Clients of all kinds. They go on until the hub is gone.
+/// Starts clients of all kinds, which run until the hub is killed.
 fn load(
     hub: &Hub,
     tokens: &BTreeMap<String, String>,
@@ -194,7 +195,7 @@ fn load(
 
 async fn ended(mut running: JoinSet<Option<()>>) {
     while let Some(end) = running.join_next().await {
-        end.expect("a client met nothing but the end of its hub");
+        end.expect("a client fails only because its hub was killed");
     }
 }
 
@@ -223,9 +224,9 @@ async fn connect(address: &str, hello: Value, welcomed: impl FnOnce(&Value)) -> 
     let stream = TcpStream::connect(address).await.ok()?;
     let (mut socket, _) =
         tokio_tungstenite::client_async(format!("ws://{address}/v1/ws"), stream).await.ok()?;
-    say(&mut socket, json!({"hello": hello})).await?;
-    let welcome = hear(&mut socket).await?;
-    // A later start was acknowledged to nobody: the hub was killed before it could tell. Then this one is over.
+    send_frame(&mut socket, json!({"hello": hello})).await?;
+    let welcome = receive_frame(&mut socket).await?;
+    // The hub started a newer epoch, but was killed before it could acknowledge it: this epoch is stale.
     if welcome["problem"]["code"] == "STALE_EPOCH" {
         return None;
     }
@@ -234,12 +235,12 @@ async fn connect(address: &str, hello: Value, welcomed: impl FnOnce(&Value)) -> 
     Some(socket)
 }
 
-async fn say(socket: &mut Socket, frame: Value) -> Option<()> {
+async fn send_frame(socket: &mut Socket, frame: Value) -> Option<()> {
     socket.send(Message::Text(frame.to_string().into())).await.ok()
 }
 
-/// The next frame; `None` when the hub is gone.
-async fn hear(socket: &mut Socket) -> Option<Value> {
+/// Receives the next frame; `None` if the hub was killed.
+async fn receive_frame(socket: &mut Socket) -> Option<Value> {
     loop {
         match socket.next().await?.ok()? {
             Message::Text(text) => return Some(serde_json::from_str(&text).unwrap()),
@@ -249,7 +250,7 @@ async fn hear(socket: &mut Socket) -> Option<Value> {
     }
 }
 
-/// Commits with several on their way at a time.
+/// Sends commits with several in flight.
 async fn send_over_ws(
     address: String,
     name: String,
@@ -257,41 +258,41 @@ async fn send_over_ws(
     cycle: u64,
     history: Arc<History>,
 ) -> Option<()> {
-    const AHEAD: u64 = 8;
+    const IN_FLIGHT: u64 = 8;
     let mut socket = connect(&address, json!({"token": token}), |_| {}).await?;
-    let mut said = 0;
+    let mut sent = 0;
     loop {
-        let call = format!("{name}-{cycle}-{said}");
-        said += 1;
+        let call = format!("{name}-{cycle}-{sent}");
+        sent += 1;
         history.begin(&call);
         let commit = json!({"ops": [with_op("send", message(&call))], "idempotencyKey": call});
-        say(&mut socket, json!({"n": said, "commit": commit})).await?;
-        if said >= AHEAD {
-            let answer = hear(&mut socket).await?;
+        send_frame(&mut socket, json!({"n": sent, "commit": commit})).await?;
+        if sent >= IN_FLIGHT {
+            let answer = receive_frame(&mut socket).await?;
             assert!(answer["ok"].is_object(), "{answer}");
             history.acknowledge(&format!("{name}-{cycle}-{}", answer["n"].as_u64().unwrap() - 1));
         }
     }
 }
 
-/// Ends each delivery with one commit: the ack, and the note that it was done, which must not be there yet. Now and then a
-/// start goes on, and what it held comes again under the same token; else it is a new one.
+/// Completes each delivery with one commit: the ack, and an entry that must not exist yet. With `resume`, the worker resumes its
+/// epoch and receives its leased deliveries again with the same lease token; otherwise it starts a new epoch.
 async fn work(
     address: String,
     name: String,
     token: String,
-    goes_on: bool,
+    resume: bool,
     history: Arc<History>,
 ) -> Option<()> {
-    let start = history.starts.lock().unwrap().remove(&name).filter(|_| goes_on);
-    let mut socket = connect(&address, json!({"token": token, "epoch": start}), |welcome| {
-        history.starts.lock().unwrap().insert(name, welcome["epoch"].as_u64().unwrap());
+    let epoch = history.epochs.lock().unwrap().remove(&name).filter(|_| resume);
+    let mut socket = connect(&address, json!({"token": token, "epoch": epoch}), |welcome| {
+        history.epochs.lock().unwrap().insert(name, welcome["epoch"].as_u64().unwrap());
     })
     .await?;
-    say(&mut socket, json!({"n": 1, "credit": {"messages": 1_000_000, "bytes": 1_000_000_000}})).await?;
+    send_frame(&mut socket, json!({"n": 1, "credit": {"messages": 1_000_000, "bytes": 1_000_000_000}})).await?;
     let mut n = 1;
     loop {
-        let frame = hear(&mut socket).await?;
+        let frame = receive_frame(&mut socket).await?;
         if let Some(problem) = frame.get("problem") {
             panic!("a step was refused, so something happened twice: {problem}");
         }
@@ -302,17 +303,17 @@ async fn work(
             n += 1;
             let call = delivery["message"]["payload"]["call"].as_str().unwrap();
             if delivery["attempt"].as_u64() > Some(1) {
-                history.again.fetch_add(1, Ordering::SeqCst);
+                history.redelivered.fetch_add(1, Ordering::SeqCst);
             }
             let ack = json!({"op": "ack", "deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]});
             let put = json!({"op": "put", "key": format!("done/{call}"), "content": {"n": n}, "expect": 0});
             let key = format!("step-{call}-{}", delivery["leaseToken"]);
-            say(&mut socket, json!({"n": n, "commit": {"ops": [ack, put], "idempotencyKey": key}})).await?;
+            send_frame(&mut socket, json!({"n": n, "commit": {"ops": [ack, put], "idempotencyKey": key}})).await?;
         }
     }
 }
 
-/// Lets the workers end what is left.
+/// Lets the workers process the remaining deliveries.
 async fn drain(hub: &Hub, tokens: &BTreeMap<String, String>, history: &Arc<History>) {
     let mut running = JoinSet::new();
     for (name, token) in tokens.iter().filter(|(name, _)| name.starts_with('w')) {
@@ -331,9 +332,9 @@ async fn drain(hub: &Hub, tokens: &BTreeMap<String, String>, history: &Arc<Histo
                 assert_eq!(open("acked"), history.calls().len() as u64, "{stats}");
                 return;
             }
-            // A worker that met something else than the end of its hub ends nothing any more.
+            // A worker must not end while its hub is running.
             if let Some(end) = running.try_join_next() {
-                panic!("a worker went away while its hub was there: {end:?}; {stats}");
+                panic!("a worker ended while its hub was running: {end:?}; {stats}");
             }
         }
     };
@@ -342,7 +343,7 @@ async fn drain(hub: &Hub, tokens: &BTreeMap<String, String>, history: &Arc<Histo
     running.shutdown().await;
 }
 
-/// Every call was acknowledged by now, and every one has its note, written once.
+/// Checks that every call was acknowledged and has exactly one entry.
 async fn check(hub: &Hub, history: &History) {
     let mut http = Http::connect(&hub.address, &hub.admin).await.unwrap();
     let mut done = BTreeMap::new();
@@ -364,7 +365,7 @@ async fn check(hub: &Hub, history: &History) {
     assert_eq!(done, *history.calls());
 }
 
-/// The log is whole.
+/// Verifies the log.
 fn verify(mut hub: Hub, data: &Path) {
     hub.signal("-TERM");
     assert!(hub.child.wait().unwrap().success());

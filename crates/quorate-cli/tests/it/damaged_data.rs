@@ -1,5 +1,5 @@
-//! A real `quorate serve` on data that somebody or something damaged: it does not start, says what is wrong, and leaves
-//! every byte as it is. What it could not see before the start it finds while it works, and ends.
+//! `quorate serve` on damaged data: it does not start, reports the damage, and changes no byte. Damage that is not checked
+//! before startup is found in the background, and ends the hub.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use crate::support::{Hub, QUORATE};
 
-/// What somebody does to a data directory.
+/// Damages a data directory.
 type Harm = fn(&Path);
 
-/// A directory with some forty records of all sorts, closed cleanly.
+/// Creates a directory with about forty records of several kinds, closed cleanly.
 fn data() -> TempDir {
     let root = tempfile::tempdir().unwrap();
     let hub = Hub::start(root.path());
@@ -54,7 +54,7 @@ fn copy(from: &Path) -> TempDir {
     to
 }
 
-/// One change by SQL that changed something.
+/// Runs an SQL statement that must change at least one row.
 fn sql(database: &Path, change: &str) {
     let connection = Connection::open(database).unwrap();
     assert!(connection.execute(change, []).unwrap() > 0, "{change}");
@@ -64,7 +64,7 @@ fn main_sql(data: &Path, change: &str) {
     sql(&data.join("quorate.db"), change);
 }
 
-/// Overwrites the page that a table begins with.
+/// Overwrites the root page of a table.
 fn scribble(data: &Path, table: &str) {
     let database = data.join("quorate.db");
     let connection = Connection::open(&database).unwrap();
@@ -85,7 +85,7 @@ fn cut(data: &Path, length: impl Fn(u64) -> u64) {
 const LAST: &str = "(SELECT max(id) FROM log)";
 const NTH: &str = "(SELECT id FROM log ORDER BY id LIMIT 1 OFFSET 20)";
 
-/// Each with what the hub must say.
+/// Kinds of damage, each with the expected message.
 const HARMS: &[(&str, &str, Harm)] = &[
     ("a body is edited", "edited", |data| {
         main_sql(data, &format!("UPDATE log SET body = CAST(body || x'00' AS BLOB) WHERE id = {NTH}"));
@@ -93,17 +93,17 @@ const HARMS: &[(&str, &str, Harm)] = &[
     ("the newest body is edited", "edited", |data| {
         main_sql(data, &format!("UPDATE log SET body = CAST(body || x'00' AS BLOB) WHERE id = {LAST}"));
     }),
-    ("somebody else did it", "edited", |data| {
+    ("the principal is edited", "edited", |data| {
         main_sql(data, &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {NTH}"));
     }),
-    ("somebody else did the newest", "edited", |data| {
+    ("the newest principal is edited", "edited", |data| {
         main_sql(data, &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {LAST}"));
     }),
-    ("a record is gone", "deleted", |data| main_sql(data, &format!("DELETE FROM log WHERE id = {NTH}"))),
-    ("the newest record is gone", "truncated", |data| {
+    ("a record is deleted", "deleted", |data| main_sql(data, &format!("DELETE FROM log WHERE id = {NTH}"))),
+    ("the newest record is deleted", "truncated", |data| {
         main_sql(data, &format!("DELETE FROM log WHERE id = {LAST}"));
     }),
-    ("a payload is another", "edited", |data| {
+    ("a payload is edited", "edited", |data| {
         main_sql(data, "UPDATE log SET payload = zeroblob(length(payload)) WHERE length(payload) > 100");
     }),
     ("a time is set back", "edited", |data| {
@@ -112,10 +112,10 @@ const HARMS: &[(&str, &str, Harm)] = &[
     ("an entry has another version", "tables", |data| {
         main_sql(data, "UPDATE entries SET version = version + 1");
     }),
-    ("a delivery is gone", "tables", |data| {
+    ("a delivery is deleted", "tables", |data| {
         main_sql(data, "DELETE FROM deliveries WHERE id = (SELECT max(id) FROM deliveries)");
     }),
-    ("the items are gone", "tables", |data| main_sql(data, "DELETE FROM items")),
+    ("the items are deleted", "tables", |data| main_sql(data, "DELETE FROM items")),
     ("a count is wrong", "tables", |data| main_sql(data, "UPDATE spaces SET acked = acked + 1")),
     ("a page of the log", "", |data| scribble(data, "log")),
     ("a page of the entries", "", |data| scribble(data, "entries")),
@@ -136,26 +136,26 @@ fn serve(data: &Path, flags: &[&str]) -> Command {
     command
 }
 
-fn said(output: &Output) -> (String, String) {
+fn streams(output: &Output) -> (String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr))
 }
 
-/// It does not start, and says so.
+/// Checks that the hub does not start, reports the damage, and changes nothing.
 #[track_caller]
 fn is_refused(data: &Path, flags: &[&str], case: &str, damage: &str) {
     let bytes =
         || (fs::read(data.join("quorate.db")), fs::read(data.join("quorate.private/quorate.db")).ok());
     let before = bytes();
     let output = serve(data, flags).output().unwrap();
-    let (out, err) = said(&output);
+    let (out, err) = streams(&output);
     assert_eq!((output.status.code(), out.as_str()), (Some(65), ""), "{case}: {err}");
     assert!(err.contains(damage) && err.contains("nothing was changed"), "{case}: {err}");
     let after = bytes();
     assert!(before.0.unwrap() == after.0.unwrap() && before.1 == after.1, "{case}: something was changed");
 }
 
-// Fails under: a start that does not look at the data, or not at the tables, or not at the private store.
+// Fails under: a start that does not check the data, the tables, or the private store.
 #[test]
 fn i22_damaged_data_is_not_served() {
     let good = data();
@@ -168,12 +168,12 @@ fn i22_damaged_data_is_not_served() {
     Hub::start(whole.path()).end();
 }
 
-/// No data is small, and few records are new.
+/// Treats any data as large, and checks few records before startup.
 const AS_IF_LARGE: &[&str] = &["--check-whole-bytes", "0", "--check-newest", "10"];
 
-// Fails under: a check of the newest records that stops before the last one, or that leaves out payloads.
+// Fails under: a check of the newest records that stops before the last one, or that omits payloads.
 #[test]
-fn i22_the_newest_records_of_large_data_are_looked_at_before_the_start() {
+fn i22_the_newest_records_of_large_data_are_verified_before_startup() {
     let good = data();
     let newest = "(SELECT id FROM log ORDER BY id DESC LIMIT 1 OFFSET 7)";
     let bad = copy(good.path());
@@ -189,7 +189,7 @@ fn i22_the_newest_records_of_large_data_are_looked_at_before_the_start() {
     is_refused(bad.path(), AS_IF_LARGE, "a payload", "edited");
 }
 
-/// The hub starts, finds the damage while it works, and ends.
+/// Checks that the hub starts, finds the damage in the background, and exits.
 #[track_caller]
 fn ends_by_itself(data: &Path, case: &str) {
     let mut command = serve(data, AS_IF_LARGE);
@@ -201,9 +201,9 @@ fn ends_by_itself(data: &Path, case: &str) {
     assert!(err.contains("the data is damaged") && err.contains("edited at record"), "{case}: {err}");
 }
 
-// Fails under: a check in the background that is never begun, that leaves out payloads, or that only says what it found.
+// Fails under: a background check that is never started, that omits payloads, or that only logs the damage.
 #[test]
-fn i22_what_is_found_while_a_hub_works_ends_it() {
+fn i22_damage_found_in_the_background_ends_the_hub() {
     let good = data();
     let bad = copy(good.path());
     let early = "(SELECT id FROM log ORDER BY id LIMIT 1 OFFSET 5)";
@@ -215,16 +215,16 @@ fn i22_what_is_found_while_a_hub_works_ends_it() {
     ends_by_itself(bad.path(), "a payload");
 }
 
-// Fails under: a hub that looks once and never again.
+// Fails under: a background check that runs only once.
 #[test]
-fn i22_the_log_is_looked_at_again_and_again() {
+fn i22_the_log_is_verified_periodically() {
     let good = data();
     let mut command = serve(good.path(), &["--check-every-ms", "50"]);
     command.stderr(Stdio::piped());
     let mut hub = Hub::of(command);
     let (status, info) = hub.call(&hub.admin, "GET", "/v1/info", &Value::Null);
     assert_eq!(status, 200, "{info}");
-    // The start looked at all of it; the hub may have made a token since.
+    // Everything was verified at startup; the hub may have created a token since.
     assert!(info["audit"]["verifiedTo"].as_u64().unwrap() + 1 >= info["seq"].as_u64().unwrap(), "{info}");
     main_sql(good.path(), &format!("UPDATE log SET principal = 'agent:eve' WHERE id = {NTH}"));
     let mut err = String::new();
@@ -233,9 +233,9 @@ fn i22_the_log_is_looked_at_again_and_again() {
     assert!(err.contains("edited at record"), "{err}");
 }
 
-// Fails under: an error that ends `verify --json` before its document, or advice to do what was just done.
+// Fails under: `verify --json` without a document for unreadable data, or a hint to run `verify` again.
 #[test]
-fn i22_verify_tells_in_json_also_what_cannot_be_opened() {
+fn i22_verify_reports_unreadable_data_in_json() {
     let good = data();
     let harms: &[(&str, Harm)] = &[
         ("half of it", |data| cut(data, |length| length / 2)),
@@ -253,7 +253,7 @@ fn i22_verify_tells_in_json_also_what_cannot_be_opened() {
         harm(bad.path());
         let output =
             Command::new(QUORATE).args(["verify", "--json", "--data"]).arg(bad.path()).output().unwrap();
-        let (out, err) = said(&output);
+        let (out, err) = streams(&output);
         assert_eq!(output.status.code(), Some(65), "{case}: {err}");
         let found: Value = serde_json::from_str(&out).unwrap();
         assert_eq!((&found["ok"], &found["spaces"]), (&json!(false), &json!([])), "{case}: {found}");

@@ -1,4 +1,4 @@
-//! `quorate demo` as newcomers and machines meet it: the real binary, a hub that listens, a letter on disk.
+//! `quorate demo`: the review with a hub, agents and an approved letter.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -23,9 +23,9 @@ fn words(output: &Output) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-// Fails under: a review that comes to another result, an agent that is missing, a letter that is not the approved one.
+// Fails under: a review with another result, a missing agent, a letter that differs from the approved one.
 #[test]
-fn a1_the_demo_without_a_person_ends_well_and_says_so() {
+fn a1_the_headless_demo_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");
     let output = demo(directory.path(), &["--headless", "--approve", "auto", "--json"]);
     let report = report(&output);
@@ -35,12 +35,12 @@ fn a1_the_demo_without_a_person_ends_well_and_says_so() {
     assert_eq!(report["approval"]["state"], "approved");
     let letter = fs::read_to_string(directory.path().join("quorate-demo").join(LETTER)).expect("it was sent");
     assert!(letter.contains("1. Uncapped customer liability (Section 10.2)"), "{letter}");
-    // The usual directory is made anew.
+    // The default directory is replaced.
     assert!(demo(directory.path(), &["--headless"]).status.success());
     assert!(!directory.path().join("quorate-demo").join(LETTER).exists(), "nobody approved this one");
 }
 
-// Fails under: anything in the result that is not made from the seed.
+// Fails under: anything in the result that does not depend on the seed only.
 #[test]
 fn a1_the_same_seed_gives_the_same_digest() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -54,9 +54,9 @@ fn a1_the_same_seed_gives_the_same_digest() {
     assert_ne!(first, digest("8", "third"));
 }
 
-// Fails under: a deliberation that is held again, a letter that is lost or sent twice.
+// Fails under: a deliberation that is repeated, a letter that is lost or written twice.
 #[test]
-fn e3_a_demo_that_stopped_before_the_decision_goes_on_from_there() {
+fn e3_a_demo_is_resumed_before_the_decision() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = demo(directory.path(), &["--headless"]);
     assert!(first.status.success(), "{}", words(&first));
@@ -66,13 +66,13 @@ fn e3_a_demo_that_stopped_before_the_decision_goes_on_from_there() {
     assert!(second.status.success(), "{}", words(&second));
     assert_eq!(report["approval"]["state"], "approved");
     assert!(directory.path().join("quorate-demo").join(LETTER).exists());
-    // It is over: whoever goes on once more is told how it ended, and nothing is sent again.
+    // Resuming a finished demo reports the result again, without another effect.
     let third = demo(directory.path(), &["--resume", "--approve", "auto", "--json"]);
     assert!(third.status.success(), "{}", words(&third));
     assert_eq!(self::report(&third)["approval"], report["approval"]);
 }
 
-/// A demo that waits for its approval.
+/// Starts a demo and waits until it needs the approval.
 fn waiting(directory: &Path, how: &str) -> (Child, BufReader<std::process::ChildStderr>) {
     let mut child = Command::new(QUORATE)
         .args(["demo", "--approve", how])
@@ -84,16 +84,16 @@ fn waiting(directory: &Path, how: &str) -> (Child, BufReader<std::process::Child
         .expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("a pipe"));
     let mut line = String::new();
-    while !line.contains("waits for a person") {
+    while !line.contains("is waiting for a decision") {
         line.clear();
         assert!(lines.read_line(&mut line).is_ok_and(|read| read > 0), "it ended");
     }
     (child, lines)
 }
 
-// Fails under: a decision from another terminal that is not heard, or a change that is not sent.
+// Fails under: a decision in another terminal that is ignored, or a modification that is not applied.
 #[test]
-fn e3_somebody_in_another_terminal_decides_with_a_change() {
+fn e3_another_terminal_approves_with_a_modification() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut child, _lines) = waiting(directory.path(), "wait");
     let changed = Command::new(QUORATE)
@@ -117,24 +117,24 @@ fn e3_somebody_in_another_terminal_decides_with_a_change() {
     assert_eq!(letter, "No.");
 }
 
-// Fails under: a rejection without a reason that is taken, or a rejected letter that is sent.
+// Fails under: a rejection without a reason that is accepted, or a rejected letter that is written.
 #[test]
-fn e3_whoever_is_at_the_terminal_rejects_with_a_reason() {
+fn e3_a_rejection_at_the_prompt_needs_a_reason() {
     let directory = tempfile::tempdir().expect("a directory");
     let (mut child, lines) = waiting(directory.path(), "ask");
     child.stdin.take().expect("a pipe").write_all(b"r\nr too harsh\n").expect("it reads");
     let story: String = lines.lines().map_while(Result::ok).collect::<Vec<_>>().join("\n");
     assert!(child.wait().expect("it ends").success(), "{story}");
     assert!(
-        story.contains("say why") && story.contains("rejected by") && story.contains("too harsh"),
+        story.contains("a reason is required") && story.contains("rejected by") && story.contains("too harsh"),
         "{story}"
     );
     assert!(!directory.path().join("quorate-demo").join(LETTER).exists());
 }
 
-// Fails under: a measure that depends on who is faster; a half that is not measured.
+// Fails under: a result that depends on timing; a half that is not measured.
 #[test]
-fn a6_how_often_they_are_right_is_measured_on_seen_and_unseen_words() {
+fn a6_accuracy_is_measured_on_seen_and_unseen_phrasings() {
     let directory = tempfile::tempdir().expect("a directory");
     let measured = || {
         let output = demo(directory.path(), &["--seeds", "1..3", "--json"]);
@@ -154,9 +154,9 @@ fn a6_how_often_they_are_right_is_measured_on_seen_and_unseen_words() {
     assert!(!directory.path().join("quorate-demo").exists(), "nothing is written");
 }
 
-// Fails under: a directory that is cleared because of its name.
+// Fails under: a directory that is deleted because of its name.
 #[test]
-fn the_demo_clears_nothing_that_is_not_its_own() {
+fn the_demo_deletes_only_its_own_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     let precious = directory.path().join("quorate-demo").join("precious.txt");
     fs::create_dir(directory.path().join("quorate-demo")).expect("made");

@@ -1,8 +1,8 @@
-//! A real `quorate serve` on a disk that fails. After an error on write or sync nothing more is acknowledged and the hub ends
-//! with 74; what was under way is unknown, never "no". A full disk is a definite no, reads go on, and it passes.
+//! `quorate serve` on a failing disk. After an error of write or fsync nothing more is acknowledged and the hub exits with 74;
+//! the outcome of commits in progress is unknown, never "no". A full disk is reported as not applied, reads continue, and
+//! writes work again once there is space.
 //!
-//! The program has no switch for this: the kernel refuses the write (`ulimit -f`), or a library that is loaded before it
-//! stands between it and the kernel.
+//! The failures are injected from outside: with `ulimit -f`, or with a preloaded library that intercepts system calls.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Http, Hub, QUORATE};
 
-/// Nothing here takes this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any step takes.
+const TIMEOUT: Duration = Duration::from_secs(60);
 const SENDERS: u64 = 4;
-/// More than fit under the limit.
+/// More messages than fit under the limit.
 const SENDS_MAX: u64 = 200;
 
-/// Between the program and the kernel: fails what a file in a directory says, as a disk would.
+/// Preloaded library that fails system calls while a file with the name of the failure exists.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -59,7 +59,7 @@ SYNCS(fsync)
 SYNCS(fdatasync)
 "#;
 
-/// A hub whose disk does what files in `switches` say.
+/// A hub whose disk failures are controlled by files in `switches`.
 struct Failing {
     hub: Hub,
     root: tempfile::TempDir,
@@ -71,7 +71,7 @@ impl Failing {
         let path = |name: &str| root.path().join(name);
         fs::write(path("disk.c"), LIBRARY).unwrap();
         fs::create_dir(path("switches")).unwrap();
-        // Whoever builds the program has a C compiler: SQLite is built with it.
+        // A C compiler is available, since SQLite is built with it.
         let mut compile = Command::new("cc");
         compile.args(["-shared", "-fPIC", "-o"]).arg(path("disk.so")).arg(path("disk.c")).arg("-ldl");
         assert!(compile.status().unwrap().success());
@@ -94,15 +94,15 @@ impl Failing {
     }
 }
 
-/// What a sender knows of its messages.
+/// Outcomes of messages as seen by a sender.
 #[derive(Default)]
-struct Known {
+struct Outcomes {
     acknowledged: BTreeSet<String>,
-    /// The last one, if its end is not known.
+    /// The last message, if its outcome is unknown.
     unknown: BTreeSet<String>,
 }
 
-/// Registers `bob`, who reads, and `aN`, who send.
+/// Registers `bob`, which receives, and `aN`, which send.
 fn register(hub: &Hub) -> Vec<String> {
     let names = (0..SENDERS).map(|n| format!("a{n}")).chain(["bob".to_owned()]);
     let token = |name: String| {
@@ -117,9 +117,9 @@ fn message(call: &str, bytes: usize) -> Value {
     json!({"id": call, "to": "bob", "payload": {"call": call, "text": "x".repeat(bytes)}})
 }
 
-/// Sends until the hub says no more. A failure must not be told as "nothing was applied".
-async fn send_until_it_fails(address: String, token: String, name: String) -> Known {
-    let mut known = Known::default();
+/// Sends until the disk fails. The failure must not be reported as "not applied".
+async fn send_until_it_fails(address: String, token: String, name: String) -> Outcomes {
+    let mut known = Outcomes::default();
     let mut http = Http::connect(&address, &token).await.expect("a connection");
     for n in 0..SENDS_MAX {
         let call = format!("{name}-{n}");
@@ -131,7 +131,7 @@ async fn send_until_it_fails(address: String, token: String, name: String) -> Kn
                 known.unknown.insert(call);
                 return known;
             }
-            // The hub is gone: nobody was told anything.
+            // The hub exited without an answer.
             None => {
                 known.unknown.insert(call);
                 return known;
@@ -141,38 +141,38 @@ async fn send_until_it_fails(address: String, token: String, name: String) -> Kn
     panic!("{name}: {SENDS_MAX} messages, and the disk has not failed")
 }
 
-/// All senders at once, until the disk has failed for each.
-fn send_all_until_it_fails(hub: &Hub, tokens: &[String]) -> Known {
+/// Runs all senders until the disk has failed for each.
+fn send_all_until_it_fails(hub: &Hub, tokens: &[String]) -> Outcomes {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let senders = tokens[..SENDERS as usize]
         .iter()
         .enumerate()
         .map(|(n, token)| send_until_it_fails(hub.address.clone(), token.clone(), format!("a{n}")));
-    let sending = async { tokio::time::timeout(PATIENCE, futures_util::future::join_all(senders)).await };
-    let mut all = Known::default();
-    for known in runtime.block_on(sending).expect("a hub whose disk failed answers, or is gone") {
+    let sending = async { tokio::time::timeout(TIMEOUT, futures_util::future::join_all(senders)).await };
+    let mut all = Outcomes::default();
+    for known in runtime.block_on(sending).expect("a hub with a failed disk answers or exits") {
         all.acknowledged.extend(known.acknowledged);
         all.unknown.extend(known.unknown);
     }
     all
 }
 
-/// The hub ends by itself: its code, and what it said.
+/// Waits for the hub to exit; returns its exit code and stderr.
 fn ended(hub: &mut Hub) -> (Option<i32>, String) {
     let mut stderr = hub.child.stderr.take().expect("a pipe");
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut said = String::new();
-        let _ = stderr.read_to_string(&mut said);
-        tell.send(said)
+        let mut text = String::new();
+        let _ = stderr.read_to_string(&mut text);
+        sender.send(text)
     });
-    // The pipe is closed when the process is over.
-    let said = told.recv_timeout(PATIENCE).expect("a hub whose disk failed ends by itself");
-    (hub.child.wait().unwrap().code(), said)
+    // The pipe is closed when the process exits.
+    let text = receiver.recv_timeout(TIMEOUT).expect("a hub with a failed disk exits");
+    (hub.child.wait().unwrap().code(), text)
 }
 
-/// After a restart on a good disk: what was acknowledged is there, once, and nothing that nobody sent.
-fn is_whole(data: &Path, bob: &str, known: &Known) {
+/// After a restart on a working disk: every acknowledged message is delivered exactly once, and nothing that was not sent.
+fn check_restart(data: &Path, bob: &str, known: &Outcomes) {
     let hub = Hub::start(data);
     let mut came = BTreeSet::new();
     loop {
@@ -181,48 +181,48 @@ fn is_whole(data: &Path, bob: &str, known: &Known) {
         let deliveries = claimed["deliveries"].as_array().unwrap();
         for delivery in deliveries {
             let call = delivery["message"]["payload"]["call"].as_str().unwrap().to_owned();
-            assert!(came.insert(call.clone()), "{call} came twice");
+            assert!(came.insert(call.clone()), "{call} was delivered twice");
         }
         if deliveries.is_empty() {
             break;
         }
     }
     let lost: Vec<_> = known.acknowledged.difference(&came).collect();
-    assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+    assert!(lost.is_empty(), "acknowledged but lost: {lost:?}");
     let sent: BTreeSet<_> = known.acknowledged.union(&known.unknown).cloned().collect();
-    assert!(came.is_subset(&sent), "nobody sent {:?}", came.difference(&sent));
+    assert!(came.is_subset(&sent), "never sent: {:?}", came.difference(&sent));
     hub.end();
     let verified = Command::new(QUORATE).args(["verify", "--data"]).arg(data).output().unwrap();
     assert!(verified.status.success(), "{verified:?}");
 }
 
-fn fails_for_good(hub: &mut Hub, tokens: &[String], data: &Path, known: &Known) {
-    let (code, said) = ended(hub);
-    assert_eq!(code, Some(74), "{said}");
-    assert!(said.contains("error[STORAGE_FAILED]: the storage failed") && said.contains("help:"), "{said}");
+fn check_failed_hub(hub: &mut Hub, tokens: &[String], data: &Path, known: &Outcomes) {
+    let (code, err) = ended(hub);
+    assert_eq!(code, Some(74), "{err}");
+    assert!(err.contains("error[STORAGE_FAILED]: the storage failed") && err.contains("help:"), "{err}");
     assert!(!known.unknown.is_empty());
-    is_whole(data, &tokens[SENDERS as usize], known);
+    check_restart(data, &tokens[SENDERS as usize], known);
 }
 
-// Fails under: a hub that goes on after EFBIG, or that ends otherwise than with 74; `applied: no` for what was under way.
+// Fails under: a hub that continues after EFBIG or exits with another code; `applied: no` for commits in progress.
 #[test]
-fn i22_a_hub_that_may_not_write_more_ends_with_74() {
+fn i22_a_hub_that_cannot_write_exits_with_74() {
     let root = tempfile::tempdir().unwrap();
     let data = root.path().join("data");
     let mut command = Command::new("bash");
-    // No file may grow over 4 MB; the signal for that is passed over, so that the write fails.
+    // Files are limited to 4 MB; the signal is ignored, so that the write fails.
     command.args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "bash", QUORATE]);
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).stderr(Stdio::piped());
     let mut hub = Hub::of(command);
     let tokens = register(&hub);
     let known = send_all_until_it_fails(&hub, &tokens);
     assert!(known.acknowledged.len() >= 20, "too little happened to prove anything");
-    fails_for_good(&mut hub, &tokens, &data, &known);
+    check_failed_hub(&mut hub, &tokens, &data, &known);
 }
 
-// Fails under: an error of write or sync after which something is acknowledged, or the hub goes on.
+// Fails under: an acknowledgement after an error of write or fsync, or a hub that continues.
 #[test]
-fn i22_an_error_on_write_or_sync_ends_the_hub_with_74() {
+fn i22_an_error_of_write_or_fsync_ends_the_hub_with_74() {
     for how in ["write", "sync"] {
         let mut failing = Failing::start();
         let tokens = register(&failing.hub);
@@ -237,13 +237,13 @@ fn i22_an_error_on_write_or_sync_ends_the_hub_with_74() {
         );
         known.acknowledged.insert("before".to_owned());
         let data = failing.data();
-        fails_for_good(&mut failing.hub, &tokens, &data, &known);
+        check_failed_hub(&mut failing.hub, &tokens, &data, &known);
     }
 }
 
-// Fails under: a full disk that ends the hub, is told as unknown, applies half of it, or is not over when there is room.
+// Fails under: a full disk that ends the hub, is reported as unknown, applies a part, or persists when there is space.
 #[test]
-fn i22_a_full_disk_is_a_definite_no_and_passes() {
+fn i22_a_full_disk_is_reported_as_not_applied_and_recovers() {
     let failing = Failing::start();
     let tokens = register(&failing.hub);
     let (alice, bob) = (&tokens[0], &tokens[SENDERS as usize]);
@@ -262,9 +262,9 @@ fn i22_a_full_disk_is_a_definite_no_and_passes() {
     failing.heal("full");
     assert_eq!(send("after").0, 200);
     let known =
-        Known { acknowledged: ["before", "after"].map(str::to_owned).into(), unknown: BTreeSet::new() };
+        Outcomes { acknowledged: ["before", "after"].map(str::to_owned).into(), unknown: BTreeSet::new() };
     let (data, bob) = (failing.data(), bob.clone());
     failing.hub.signal("-KILL");
     drop(failing.hub);
-    is_whole(&data, &bob, &known);
+    check_restart(&data, &bob, &known);
 }

@@ -1,4 +1,4 @@
-//! `quorate flag` against a hub that runs, and what is left of flags where others look: the journal, a copy, a check.
+//! `quorate flag` against a running hub, and the traces of flags in the log output, in backups and in `verify`.
 
 use std::fs::{self, File};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::place::Place;
 
-/// A moderator's token and an agent's, in files.
+/// Creates token files for a moderator and an agent.
 fn tokens(place: &Place) {
     let made = place.shell(
         "umask 077; quorate token create --role moderator --name mo > mo.token && quorate agent add alice > alice.token",
@@ -21,9 +21,9 @@ fn good(place: &Place, line: &str) -> String {
     said.out
 }
 
-// Fails under: an id or a number for whoever raises one; an answer for those who are no moderators; a second resolution.
+// Fails under: an id that is returned to the reporter; flags that others than moderators can read; a second resolution.
 #[test]
-fn i15_flags_are_raised_by_anybody_and_settled_by_moderators() {
+fn i15_anyone_raises_flags_and_moderators_resolve_them() {
     let place = Place::with_hub();
     tokens(&place);
     let own = r#"{"violation_type": "harassment", "confidence": 0.850}"#;
@@ -53,25 +53,25 @@ fn i15_flags_are_raised_by_anybody_and_settled_by_moderators() {
     ]);
     expect_file!["golden/flags.txt"].assert_eq(&story);
     let listed = good(&place, "quorate flag list --token-file mo.token --json");
-    assert!(listed.contains(own), "as it came: {listed}");
+    assert!(listed.contains(own), "byte for byte: {listed}");
 }
 
-/// What a hub said of itself, without what differs from run to run.
+/// Returns the log lines of a hub, without fields that differ between runs.
 fn journal(place: &Place) -> Vec<Value> {
-    let heard = fs::read_to_string(place.work().join("journal")).expect("what it said");
+    let log = fs::read_to_string(place.work().join("journal")).expect("a log");
     let without = |line: &str| {
-        let mut line: Value = serde_json::from_str(line).expect("nothing but JSON");
+        let mut line: Value = serde_json::from_str(line).expect("only JSON");
         let fields = line.as_object_mut().expect("an object");
         ["at", "ms", "http", "url", "data", "file"].iter().for_each(|name| drop(fields.remove(*name)));
         line
     };
-    heard.lines().map(without).collect()
+    log.lines().map(without).collect()
 }
 
 fn run(flags: &[&str]) -> (Place, Vec<Value>) {
     let mut place = Place::empty();
-    let heard = File::create(place.work().join("journal")).expect("a file");
-    place.start_with(&["--listen", "127.0.0.1:0", "--log", "debug"], heard);
+    let log = File::create(place.work().join("journal")).expect("a file");
+    place.start_with(&["--listen", "127.0.0.1:0", "--log", "debug"], log);
     tokens(&place);
     for line in flags {
         let said = place.shell(line);
@@ -79,13 +79,13 @@ fn run(flags: &[&str]) -> (Place, Vec<Value>) {
     }
     good(&place, "quorate memory set plan x");
     place.end();
-    let said = journal(&place);
-    (place, said)
+    let lines = journal(&place);
+    (place, lines)
 }
 
-// Fails under: a request for flags that the journal hears of; a copy without the private store.
+// Fails under: a request for flags that is logged; a backup without the private store.
 #[test]
-fn i15_flags_leave_no_line_in_the_journal_and_are_in_every_copy() {
+fn i15_flags_are_not_logged_and_are_in_every_backup() {
     let (_, without) = run(&[]);
     let (mut place, with) = run(&[
         "quorate flag raise 'one thing' --token-file alice.token",
@@ -100,18 +100,18 @@ fn i15_flags_leave_no_line_in_the_journal_and_are_in_every_copy() {
     ]);
     assert!(
         without.iter().any(|line| line["route"] == "/v1/context/{*key}"),
-        "it says something: {without:?}"
+        "requests are logged: {without:?}"
     );
     assert_eq!(with, without);
     let before: Value =
         serde_json::from_str(&fs::read_to_string(place.work().join("before.json")).expect("a file"))
             .expect("JSON");
-    let told: Vec<_> = { before["flags"].as_array().expect("flags") }
+    let flags: Vec<_> = { before["flags"].as_array().expect("flags") }
         .iter()
         .map(|flag| (flag["flag"]["what"].clone(), flag["state"].clone(), flag["resolution"]["note"].clone()))
         .collect();
     assert_eq!(
-        told,
+        flags,
         [
             (json!("one thing"), json!("open"), json!(null)),
             (json!("another"), json!("resolved"), json!("done")),
@@ -121,10 +121,10 @@ fn i15_flags_leave_no_line_in_the_journal_and_are_in_every_copy() {
     );
     assert_eq!(before["flags"][2]["flag"]["payload"], "a third", "{before}");
     good(&place, "quorate backup create --data quorate-data --to copy");
-    // A backup of which a part is not whole is restored not at all, and can be tried again.
+    // A backup with a damaged part is not restored at all, and can be restored later.
     let private = place.work().join("copy/quorate.private/quorate.db");
-    let whole = fs::read(&private).expect("it is there");
-    fs::write(&private, &whole[..whole.len() / 2]).expect("written");
+    let intact = fs::read(&private).expect("it exists");
+    fs::write(&private, &intact[..intact.len() / 2]).expect("written");
     for line in [
         "quorate backup restore --from copy --data back",
         "quorate backup restore --from copy --data back --dry-run",
@@ -132,7 +132,7 @@ fn i15_flags_leave_no_line_in_the_journal_and_are_in_every_copy() {
         assert_ne!(place.shell(line).code, Some(0), "{line}");
         assert!(!place.work().join("back/quorate.db").exists(), "{line}");
     }
-    fs::write(&private, whole).expect("written");
+    fs::write(&private, intact).expect("written");
     good(&place, "quorate backup restore --from copy --data back");
     good(&place, "quorate verify --data back");
     place.start_with(&["--listen", "127.0.0.1:0", "--data", "back"], std::process::Stdio::null());
@@ -140,14 +140,14 @@ fn i15_flags_leave_no_line_in_the_journal_and_are_in_every_copy() {
     assert_eq!(serde_json::from_str::<Value>(&after).expect("JSON"), before);
 }
 
-// Fails under: a check that looks at the public store only.
+// Fails under: a verification of the public store only.
 #[test]
-fn i15_a_byte_that_was_changed_among_the_flags_is_found() {
+fn i15_a_changed_byte_in_the_flags_is_detected() {
     let (place, _) = run(&["quorate flag raise 'a word that somebody changes'"]);
     let file = place.data().join("quorate.private/quorate.db");
     let mut bytes = fs::read(&file).expect("it is there");
     let word = b"somebody";
-    let at = bytes.windows(word.len()).position(|here| here == word).expect("what was said");
+    let at = bytes.windows(word.len()).position(|here| here == word).expect("the text");
     assert_eq!(place.shell("quorate verify --data quorate-data").code, Some(0));
     bytes[at] = b'S';
     fs::write(&file, bytes).expect("changed");
@@ -155,5 +155,5 @@ fn i15_a_byte_that_was_changed_among_the_flags_is_found() {
     assert_eq!(said.code, Some(65), "{}{}", said.out, said.err);
     let found: Value = serde_json::from_str(&said.out).expect("JSON");
     assert_eq!((&found["ok"], &found["firstBad"]["damage"]), (&json!(false), &json!("edited")), "{found}");
-    assert!(!said.out.contains("somebody"), "what was said is not told: {}", said.out);
+    assert!(!said.out.contains("somebody"), "the text is not printed: {}", said.out);
 }

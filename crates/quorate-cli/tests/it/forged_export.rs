@@ -1,4 +1,4 @@
-//! Exports in which the readable part of a line was changed: every field of it is compared with the hashed bytes.
+//! Exports with forged readable fields: every field is compared with the hashed bytes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::place::{Place, Said};
 
-/// Changes a line.
+/// Forges a line.
 type Forge = fn(&mut Value);
 
-/// A hub with one record of many kinds.
+/// Starts a hub with records of many kinds.
 fn busy_hub() -> Place {
     let place = Place::with_hub();
     for agent in ["alice", "bob"] {
@@ -42,7 +42,7 @@ fn busy_hub() -> Place {
     place
 }
 
-/// The pointer to every value within, and how it is called without the numbers of a list.
+/// Collects the JSON pointer of every value, and its name without list indexes.
 fn leaves(value: &Value, pointer: &str, name: &str, out: &mut Vec<(String, String)>) {
     match value {
         Value::Object(fields) => {
@@ -69,7 +69,7 @@ fn change(value: &mut Value) {
     };
 }
 
-/// Writes a log of changed lines, and checks it.
+/// Writes the lines and verifies them as a proof.
 fn verified(place: &Place, lines: &[Value]) -> Said {
     let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
     fs::write(place.work().join("forged.jsonl"), text.join("\n")).expect("written");
@@ -82,7 +82,7 @@ fn exported(place: &Place, command: &str) -> Vec<Value> {
     said.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-// Fails under: a field that is printed for people and compared with nothing.
+// Fails under: a readable field that is not compared.
 #[test]
 fn i17_each_readable_field_of_an_export_is_compared_with_the_hashed_bytes() {
     let place = busy_hub();
@@ -99,7 +99,7 @@ fn i17_each_readable_field_of_an_export_is_compared_with_the_hashed_bytes() {
                 continue;
             }
             let mut forged = lines.clone();
-            change(forged[at].pointer_mut(&pointer).expect("it is there"));
+            change(forged[at].pointer_mut(&pointer).expect("it exists"));
             let said = verified(&place, &forged);
             let (seq, field) = (at + 1, name.rsplit('.').next().expect("a name"));
             assert!(matches!(said.code, Some(2 | 7)), "{name} of record {seq} was changed: {}", said.out);
@@ -120,19 +120,19 @@ fn i17_each_readable_field_of_an_export_is_compared_with_the_hashed_bytes() {
 }
 
 #[test]
-fn i17_what_is_added_to_an_export_or_left_out_of_it_is_found() {
+fn i17_added_and_missing_fields_of_an_export_are_detected() {
     let place = busy_hub();
     let lines = exported(&place, "quorate audit export");
     let sent = lines.iter().position(|line| line["effects"][0]["effect"] == "message.sent").expect("one");
     let changes: [(&str, Forge); 6] = [
-        ("action shows \"pay\", but the hashed bytes say \"greet\"", |line| {
+        ("action is \"pay\", but the hashed bytes have \"greet\"", |line| {
             line["effects"][0]["message"]["action"] = "pay".into();
         }),
         ("effects[0].amount is not in the hashed bytes", |line| line["effects"][0]["amount"] = 1.into()),
         ("effects[0].message.rationale is missing", |line| {
             line["effects"][0]["message"].as_object_mut().expect("an object").remove("rationale");
         }),
-        ("effects shows 0 and the hashed bytes hold 1", |line| line["effects"] = json!([])),
+        ("effects has 0 items, but the hashed bytes have 1", |line| line["effects"] = json!([])),
         ("effects is missing", |line| {
             line.as_object_mut().expect("an object").remove("effects");
         }),
@@ -151,7 +151,7 @@ fn i17_what_is_added_to_an_export_or_left_out_of_it_is_found() {
 }
 
 #[test]
-fn i17_a_proof_that_begins_late_tells_which_names_it_does_not_prove() {
+fn i17_a_proof_lists_the_names_that_it_does_not_prove() {
     let mut place = busy_hub();
     let lines = exported(&place, "quorate audit export");
     let sent = lines.iter().position(|line| line["effects"][0]["effect"] == "message.sent").expect("one");
@@ -162,12 +162,12 @@ fn i17_a_proof_that_begins_late_tells_which_names_it_does_not_prove() {
     let found: Value = serde_json::from_str(&said.out).expect("JSON");
     let names = found["unprovenAgents"].as_array().expect("a list");
     assert!(names.contains(&json!({"number": 2, "shownAs": "bob"})), "{found}");
-    // A name that is not the same throughout is a forged one.
+    // A name that is not consistent throughout is forged.
     let mut forged = proof.clone();
     change(forged[0].pointer_mut("/effects/0/deliveries/0/agent").expect("a delivery"));
     let said = verified(&place, &forged);
     assert!(said.code == Some(7) && said.err.contains("agent"), "{}", said.err);
-    // The agent that is told in a later registration has had no other name before.
+    // The name in a later registration must match the earlier lines.
     let about = json!({"name": "Bob"});
     place.call("PUT", "/v1/agents/bob", &about.to_string());
     let proof = exported(&place, &format!("quorate audit proof {}", sent + 1));
@@ -176,7 +176,7 @@ fn i17_a_proof_that_begins_late_tells_which_names_it_does_not_prove() {
         proof.iter().map(|line| line.to_string().replace(r#""agent":"bob""#, r#""agent":"eve""#)).collect();
     let forged: Vec<Value> = text.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(verified(&place, &forged).code, Some(7));
-    // After a restore ids bear another generation.
+    // After a restore, ids have another generation.
     place.kill();
     for command in [
         "quorate backup create --data quorate-data --to copy",

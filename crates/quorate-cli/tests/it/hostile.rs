@@ -1,11 +1,11 @@
-//! What agents write is shown and does nothing: no escape code, no control character and nothing that turns text around
-//! or hides it reaches a terminal, whatever the command and the format.
+//! Text from agents is sanitized: no escape code, control character, bidirectional override or invisible character reaches a
+//! terminal, in any command and format.
 
 use serde_json::{Value, json};
 
 use crate::place::{Place, Said, said};
 
-/// Sequences and letters that terminals obey, or that people do not see.
+/// Sequences and characters that terminals interpret, or that are invisible.
 const SEEDS: [&str; 25] = [
     "\x1b[2J",
     "\x1b[31mred\x1b[0m",
@@ -34,18 +34,18 @@ const SEEDS: [&str; 25] = [
     "\x01\x02\x1f",
 ];
 
-/// Ways to put them into a text.
+/// Contexts of the sequences in a text.
 const WRAPS: [&str; 8] = ["X", "before X after", "X X", "[X](X)", "| X |", "\"X\"", "a\nX\tb", "<b>X</b>"];
 
 fn corpus() -> Vec<String> {
     SEEDS.iter().flat_map(|seed| WRAPS.iter().map(move |wrap| wrap.replace('X', seed))).collect()
 }
 
-/// Whether nothing but letters and ends of lines came out.
+/// Checks that the output has only visible characters and newlines.
 fn check(line: &str, said: &Said) {
     for (stream, text) in [("stdout", &said.out), ("stderr", &said.err)] {
         let bad = text.chars().find(|letter| {
-            // Between tabs stand the fields of `compact`.
+            // `compact` separates fields with tabs.
             let is_control = letter.is_control() && !matches!(letter, '\n' | '\t');
             let hidden = [
                 '\u{202a}'..='\u{202e}',
@@ -65,13 +65,13 @@ fn check(line: &str, said: &Said) {
     }
 }
 
-/// Fills a hub with all of them, wherever a text of an agent can stand.
+/// Starts a hub with hostile texts in every field that agents can set.
 fn filled() -> Place {
     let place = Place::with_hub();
     let corpus = corpus();
     assert_eq!(corpus.len(), 200);
     let all = corpus.join(" ");
-    // Names and reasons have no control characters: the hub refuses them. What it lets through is hostile enough.
+    // The hub rejects control characters in names and reasons, but not these.
     let name = "\u{202e}gnp.exe \u{200b}\u{feff}\u{2066}x\u{2069}";
     let call = |method: &str, path: &str, body: Value| place.call(method, path, &body.to_string());
     call("PUT", "/v1/agents/bob", json!({"name": name, "capabilities": ["sum"]}));
@@ -122,7 +122,7 @@ fn filled() -> Place {
 }
 
 #[test]
-fn c9_two_hundred_hostile_texts_do_nothing_in_a_terminal() {
+fn c9_two_hundred_hostile_texts_are_sanitized() {
     let place = filled();
     let lines = [
         "status",
@@ -158,7 +158,7 @@ fn c9_two_hundred_hostile_texts_do_nothing_in_a_terminal() {
             let line = format!("quorate {line} --format {format}");
             let said = place.shell(&line);
             assert_eq!(said.code, Some(0), "{line}: {}", said.err);
-            assert!(!said.out.is_empty(), "{line} shows something");
+            assert!(!said.out.is_empty(), "{line} prints something");
             check(&line, &said);
             if format == "json" && !line.contains(" tail ") && !line.contains(" log --limit") {
                 assert!(serde_json::from_str::<Value>(&said.out).is_ok(), "{line}: one document");
@@ -173,7 +173,7 @@ fn c9_two_hundred_hostile_texts_do_nothing_in_a_terminal() {
 }
 
 #[test]
-fn c9_hostile_texts_come_back_in_json_as_they_were() {
+fn c9_hostile_texts_are_unchanged_in_json() {
     let place = filled();
     let found: Value =
         serde_json::from_str(&place.shell("quorate memory get plan --json").out).expect("JSON");
@@ -181,7 +181,7 @@ fn c9_hostile_texts_come_back_in_json_as_they_were() {
 }
 
 #[test]
-fn c9_hostile_words_of_the_command_line_are_told_harmlessly() {
+fn c9_hostile_arguments_are_sanitized_in_errors() {
     let place = Place::with_hub();
     for text in corpus().iter().step_by(7).filter(|text| !text.contains('\0')) {
         for line in [

@@ -1,5 +1,4 @@
-//! Agents that behave as badly as they can, and input that nobody can use, through the real binary: a clear error or a bounded
-//! outcome on record, and nothing lost.
+//! Misbehaving agents and unusable input: a clear error, or a stored outcome with bounded size, and no lost findings.
 
 use std::fs;
 use std::path::Path;
@@ -19,13 +18,13 @@ fn quorate(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String
 
 const GOOD: &str = r#"{"summary":"I looked.","confidence":0.6,"recommendation":"yes"}"#;
 
-/// An agent that runs a script of its own.
+/// Writes a script and returns the declaration of an agent that runs it.
 fn script(directory: &Path, name: &str, lines: &str) -> String {
     fs::write(directory.join(format!("{name}.sh")), format!("cat > /dev/null\n{lines}\n")).expect("written");
     format!("  {name}: {{ use: 'cmd:sh {name}.sh' }}\n")
 }
 
-/// Those who behave badly, and a word of the reason that is told of each.
+/// Declares misbehaving agents; returns each with a part of the expected reason.
 fn bad(directory: &Path) -> (String, Vec<(&'static str, &'static str)>) {
     let known = [
         ("endless", "echo waiting >&2; sleep 600", "did not answer in time"),
@@ -44,23 +43,23 @@ fn playbook(directory: &Path, agents: &str, limits: &str) {
     fs::write(directory.join("playbook.yaml"), text).expect("written");
 }
 
-fn check_missing(missing: &Value, wanted: &[(&str, &str)]) {
-    assert_eq!(missing.as_array().map(Vec::len), Some(wanted.len()), "{missing}");
-    for ((agent, why), told) in wanted.iter().zip(missing.as_array().expect("a list")) {
-        assert_eq!(told["agent"], *agent);
-        assert!(told["why"].to_string().contains(why), "{told}");
-        assert_eq!(told["why"].as_array().map(Vec::len), Some(2), "{agent} had a second chance");
-        assert!(!told["why"].to_string().contains("msg_"), "the same in every run: {told}");
-        assert!(told["why"].to_string().len() < 4_000, "what is told of {agent} is bounded");
+fn check_missing(missing: &Value, expected: &[(&str, &str)]) {
+    assert_eq!(missing.as_array().map(Vec::len), Some(expected.len()), "{missing}");
+    for ((agent, why), reported) in expected.iter().zip(missing.as_array().expect("a list")) {
+        assert_eq!(reported["agent"], *agent);
+        assert!(reported["why"].to_string().contains(why), "{reported}");
+        assert_eq!(reported["why"].as_array().map(Vec::len), Some(2), "{agent} was retried once");
+        assert!(!reported["why"].to_string().contains("msg_"), "the same in every run: {reported}");
+        assert!(reported["why"].to_string().len() < 4_000, "the reason for {agent} is bounded");
     }
 }
 
-// Fails under: an agent that holds the others up or ends the run, output that is read without end, a confidence of 7 that counts.
+// Fails under: an agent that blocks the others or ends the run, unbounded output, an accepted confidence of 7.
 #[test]
-fn a8_agents_that_behave_badly_are_left_out_and_named() {
+fn a8_misbehaving_agents_are_excluded_and_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
-    let (agents, wanted) = bad(path);
+    let (agents, expected) = bad(path);
     let agents = script(path, "ada", &format!("echo '{GOOD}'")) + &agents;
     playbook(path, &agents, "analysis_ms: 4000, quorum: 1");
     let began = Instant::now();
@@ -69,20 +68,20 @@ fn a8_agents_that_behave_badly_are_left_out_and_named() {
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     let report: Value = serde_json::from_str(&out).expect("one document");
     assert_eq!(report["synthesis"]["recommendation"], "yes");
-    check_missing(&report["missing"], &wanted);
+    check_missing(&report["missing"], &expected);
 }
 
-// Fails under: a failure that keeps nothing of what was gathered.
+// Fails under: a failure that discards the findings.
 #[tokio::test(flavor = "multi_thread")]
-async fn a8_below_the_quorum_it_fails_and_what_was_gathered_is_on_record() {
+async fn a8_findings_are_stored_if_the_quorum_is_not_met() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
-    let (agents, wanted) = bad(path);
+    let (agents, expected) = bad(path);
     let agents = script(path, "ada", &format!("echo '{GOOD}'")) + &agents;
     playbook(path, &agents, "analysis_ms: 4000, quorum: 2");
     let (code, out, err) = quorate(path, &["run", "playbook.yaml", "--json"]);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
-    for (agent, _) in &wanted {
+    for (agent, _) in &expected {
         assert!(err.contains(agent), "{agent} in {err}");
     }
     let id = err.split("deliberation ").nth(1).and_then(|rest| rest.split(' ').next()).expect("its id");
@@ -91,13 +90,13 @@ async fn a8_below_the_quorum_it_fails_and_what_was_gathered_is_on_record() {
     assert_eq!(procedure.procedure().status, ProcedureStatus::Failed);
     let result: Value = procedure.result().expect("JSON").expect("a result");
     assert_eq!(result["findings"]["ada"]["summary"], "I looked.", "{result}");
-    check_missing(&result["missing"], &wanted);
+    check_missing(&result["missing"], &expected);
     hub.close().await;
 }
 
-// Fails under: input that is read whole before its length is known; YAML whose aliases are all written out.
+// Fails under: input that is read completely before its size is checked; YAML whose aliases are all expanded.
 #[test]
-fn input_that_nobody_can_use_is_refused_at_once() {
+fn unusable_input_is_rejected_immediately() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     playbook(path, "  ada: { use: 'heuristic:risk' }\n", "rounds: 1");
@@ -113,7 +112,7 @@ fn input_that_nobody_can_use_is_refused_at_once() {
         format!("procedure: deliberation\nsubject: x\nagents: {{ ada: {{ use: 'cmd:true' }} }}\n{bomb}");
     fs::write(path.join("bomb.yaml"), bomb + "subject: *a29\n").expect("written");
     fs::write(path.join("bomb-2.yaml"), in_place + "words: { severities: *a29 }\n").expect("written");
-    for (arguments, wanted) in [
+    for (arguments, expected) in [
         (&["run", "none.yaml"][..], "none.yaml"),
         (&["run", "."], "failed to read ."),
         (&["run", "playbook.yaml", "--input", "none.txt"], "none.txt"),
@@ -129,22 +128,22 @@ fn input_that_nobody_can_use_is_refused_at_once() {
         let began = Instant::now();
         let (code, out, err) = quorate(path, arguments);
         assert!(
-            matches!(code, Some(1..=3)) && out.is_empty() && err.contains(wanted),
+            matches!(code, Some(1..=3)) && out.is_empty() && err.contains(expected),
             "{code:?} {out} {err}"
         );
         assert!(err.len() < 4_000 && !err.contains("panicked"), "{err}");
         assert!(began.elapsed() < Duration::from_secs(10), "{arguments:?}: {:?}", began.elapsed());
     }
-    assert!(!path.join("quorate-data").exists(), "nothing was begun");
+    assert!(!path.join("quorate-data").exists(), "nothing was started");
 }
 
 const PLAIN: &str = "The Supplier delivers a dozen chairs on Monday. The Customer puts them into the hall.\n";
 const PERSONAL: &str =
     "The Supplier processes personal data of the Customer's employees as a processor under the GDPR.\n";
 
-// Fails under: a reader that is asked although nothing is in its field; a quorum of those who were not asked.
+// Fails under: a heuristic that is asked although the contract does not concern it; a quorum that counts agents not asked.
 #[test]
-fn a1_a_reader_takes_part_only_if_the_contract_concerns_it() {
+fn a1_a_heuristic_takes_part_only_if_the_contract_concerns_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     let agents = "  risk: { use: 'heuristic:risk' }\n  law: { use: 'heuristic:compliance' }\n";
@@ -170,7 +169,7 @@ fn a1_a_reader_takes_part_only_if_the_contract_concerns_it() {
     assert_eq!((count, needed, not), (2.into(), 2.into(), Value::Null));
     let always = agents.replace("compliance'", "compliance', when: always");
     assert_eq!(asked(&always, "plain.txt").0, 2);
-    // Whoever is nobody's business, and who cannot know.
+    // No agent is concerned, and an agent that is not a heuristic.
     playbook(path, "  law: { use: 'heuristic:compliance' }\n", "rounds: 1");
     let (code, _, err) = quorate(path, &["run", "playbook.yaml", "--input", "plain.txt"]);
     assert!(code == Some(2) && err.contains("playbook.yaml:5") && err.contains("when: always"), "{err}");

@@ -1,5 +1,5 @@
-//! The contract review by language models, through the real binary, against servers on this machine that speak like each
-//! provider, also badly. No real provider is reached.
+//! The contract review by LLMs, against local servers that imitate each provider, including their failures. No real provider is
+//! contacted.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::scripted::{Act, KEY, KEY_ENV, Seen, Server, Speaks};
 use crate::support::{QUORATE, works_but_for};
 
-/// Runs the program beside the servers.
+/// Runs the program while the servers are running.
 async fn quorate(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(QUORATE);
     command.args(arguments).current_dir(directory).env(KEY_ENV, KEY);
@@ -20,7 +20,7 @@ async fn quorate(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, 
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// What a model finds that sees so much risk.
+/// Returns a finding with this risk score.
 fn finding(score: u32, recommendation: &str, confidence: f64) -> String {
     json!({
         "summary": "I read it.", "confidence": confidence, "recommendation": recommendation,
@@ -31,7 +31,7 @@ fn finding(score: u32, recommendation: &str, confidence: f64) -> String {
     .to_string()
 }
 
-/// A model that is sure of its finding: what it held it holds.
+/// Answers as a model that keeps its position.
 fn keeps(seen: &Seen, score: u32, recommendation: &str) -> String {
     let (task, input) = seen.question();
     if task == "analyse" {
@@ -50,7 +50,7 @@ fn calm(seen: &Seen) -> String {
     keeps(seen, 35, "negotiate key terms")
 }
 
-/// The review of the repository with its models at these addresses.
+/// Writes the review playbook of the repository with its models at these addresses.
 fn review(directory: &Path, addresses: &[(&str, String)]) {
     let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../playbooks/contract-review");
     fs::create_dir(directory.join("prompts")).expect("made");
@@ -69,15 +69,15 @@ fn review(directory: &Path, addresses: &[(&str, String)]) {
     fs::write(directory.join("llm.yaml"), playbook).expect("written");
 }
 
-/// How often a server was asked to its satisfaction: 11 tokens in, 7 out each.
+/// Returns the number of calls for a task. Each successful call uses 11 tokens in and 7 out.
 fn calls(server: &Server, task: &str) -> u64 {
     server.seen().iter().filter(|seen| seen.question().0 == task).count() as u64
 }
 
-// Fails under: usage that is not on the answer (figures of 1 call and no tokens), a price that only the estimate knows, a
-// repair or a retry that is not counted, a provider that fails and ends the whole.
+// Fails under: missing usage in answers, prices that only the estimate uses, a repair or retry that is not counted, a failing
+// provider that ends the run.
 #[tokio::test(flavor = "multi_thread")]
-async fn a7_a8_the_review_by_models_counts_what_it_took_and_names_who_is_missing() {
+async fn a7_a8_the_review_by_models_reports_usage_and_missing_agents() {
     let slow_down = json!({ "error": { "message": "slow down" } }).to_string();
     let busy = Act::Status(429, vec![("retry-after", "1".into())], slow_down);
     let groq = Server::start(Speaks::Chat, vec![busy, Act::Answer(calm)]).await;
@@ -99,7 +99,7 @@ async fn a7_a8_the_review_by_models_counts_what_it_took_and_names_who_is_missing
     let addresses: Vec<(&str, String)> = servers.iter().map(|(name, server)| (*name, server.url())).collect();
     review(directory.path(), &addresses);
     let (code, out, err) = quorate(directory.path(), &["run", "llm.yaml", "--json"]).await;
-    assert_eq!(code, Some(8), "two against two, equally sure: {err}");
+    assert_eq!(code, Some(8), "two against two with equal confidence: {err}");
     assert!(!err.contains("no LLM"), "{err}");
     let report: Value = serde_json::from_str(&out).expect("one document");
     assert_eq!(report["synthesis"]["agreement"]["level"], "tied");
@@ -110,18 +110,18 @@ async fn a7_a8_the_review_by_models_counts_what_it_took_and_names_who_is_missing
     assert!(report["missing"][0]["why"].to_string().contains("exceeded your current quota"), "{report}");
     assert_eq!(report["findings"]["risk_assessor"]["confidence"], 0.8, "the repaired answer counts");
 
-    check_figures(&report["actual"], &servers);
+    check_usage(&report["actual"], &servers);
     let refused = &report["actual"]["analysis"]["providers"]["openai"];
-    assert_eq!(refused["calls"], 2, "calls that came to nothing are counted: {}", report["actual"]);
+    assert_eq!(refused["calls"], 2, "failed calls are counted: {}", report["actual"]);
     assert_eq!((calls(&groq, "analyse"), calls(&anthropic, "analyse"), calls(&ollama, "analyse")), (2, 2, 2));
-    assert_eq!(calls(&openai, "analyse"), 2, "asked once more, then left out");
+    assert_eq!(calls(&openai, "analyse"), 2, "retried once, then excluded");
     for (name, server) in servers {
         check_asked(name, server);
     }
 }
 
-/// What is told to have been spent is what the servers saw and counted, at the prices of the playbook.
-fn check_figures(actual: &Value, servers: &[(&str, &Server)]) {
+/// Checks the reported usage and cost against the calls that the servers counted.
+fn check_usage(actual: &Value, servers: &[(&str, &Server)]) {
     let prices =
         [("groq", 0.59, 0.79), ("anthropic", 3.0, 15.0), ("gemini", 0.30, 2.50), ("ollama", 0.0, 0.0)];
     for (phase, task) in [("analysis", "analyse"), ("discussion", "discuss")] {
@@ -129,27 +129,27 @@ fn check_figures(actual: &Value, servers: &[(&str, &Server)]) {
             let server = servers.iter().find(|(known, _)| *known == name).expect("a server").1;
             let made = calls(server, task);
             assert!(made > 0, "{name} takes part in the {phase}");
-            // One call was refused with 429: it read and wrote nothing.
+            // One call was rejected with 429, without usage.
             let answered = if (name, task) == ("groq", "analyse") { made - 1 } else { made };
             let used = &actual[phase]["providers"][name];
-            let figures = (&used["calls"], &used["tokens_in"], &used["tokens_out"]);
+            let usage = (&used["calls"], &used["tokens_in"], &used["tokens_out"]);
             assert_eq!(
-                figures,
+                usage,
                 (&json!(made), &json!(11 * answered), &json!(7 * answered)),
                 "{name} in the {phase}: {used}"
             );
             let cost = answered as f64 * (11.0 * price_in + 7.0 * price_out) / 1e6;
-            let told = used["money"].as_f64().expect("it has a price");
+            let reported = used["money"].as_f64().expect("it has a price");
             // Each answer is rounded up to a millionth.
             assert!(
-                told >= cost - 1e-9 && told <= cost + 1e-6 * answered as f64,
-                "{name}: {told} for {cost}"
+                reported >= cost - 1e-9 && reported <= cost + 1e-6 * answered as f64,
+                "{name}: {reported} for {cost}"
             );
         }
     }
 }
 
-/// A model has the agreement, the instructions of its role, and the schema once.
+/// Checks that a model gets the agreement, its role prompt, and the schema once.
 fn check_asked(name: &str, server: &Server) {
     let (_, question) = server.seen()[0].question();
     assert!(question["input"]["text"].as_str().is_some_and(|text| text.len() > 10_000), "the agreement");
@@ -166,19 +166,19 @@ fn check_asked(name: &str, server: &Server) {
     assert!(asked.contains(role), "{name} has its prompt");
 }
 
-// Fails under: a command of the guide that does not work, or not as it says.
+// Fails under: a command of the guide that does not work as documented.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_guide_to_agents_that_are_models_works_as_it_is_written() {
+async fn the_commands_of_the_llm_guide_work() {
     let server = Server::start(Speaks::Keyless, vec![Act::Answer(wary)]).await;
     let url = server.url();
     let works = move || works_but_for("llm-agents.md", &[("http://127.0.0.1:8080/v1", &url)]);
     tokio::task::spawn_blocking(works).await.expect("it works");
-    assert!(server.seen().len() >= 3, "tried, run, recorded; played back without a call");
+    assert!(server.seen().len() >= 3, "tested, run and recorded; replayed without a call");
 }
 
-// Fails under: a price that the estimate does not use, or that is used without one of its halves.
+// Fails under: a price that the estimate ignores, or that is accepted for one direction only.
 #[tokio::test(flavor = "multi_thread")]
-async fn a7_prices_and_limits_are_said_once_and_strictly() {
+async fn a7_prices_and_limits_are_validated() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     let write = |providers: &str| {
@@ -194,17 +194,17 @@ async fn a7_prices_and_limits_are_said_once_and_strictly() {
     let (tokens_in, tokens_out) = (groq["tokens_in"]["least"].as_f64(), groq["tokens_out"]["least"].as_f64());
     let cost = (2.0 * tokens_in.expect("tokens") + 10.0 * tokens_out.expect("tokens")) / 1e6;
     assert!((groq["money"]["least"].as_f64().expect("money") - cost).abs() < 1e-6, "{groq}");
-    for (providers, wanted) in [
+    for (providers, expected) in [
         ("  gorq: { price_in: 2, price_out: 10 }\n", "did you mean \"groq\"?"),
         ("  groq: { price_in: 2 }\n", "price_out is missing"),
-        ("  groq: { price_in: -2, price_out: 10 }\n", "price_in: is no price"),
-        ("  groq: { price_in: .nan, price_out: 10 }\n", "price_in: is no price"),
+        ("  groq: { price_in: -2, price_out: 10 }\n", "price_in: invalid price"),
+        ("  groq: { price_in: .nan, price_out: 10 }\n", "price_in: invalid price"),
         ("  groq: { price_in: cheap, price_out: 10 }\n", "p.yaml:6:"),
         ("  groq: { prise_in: 2, price_out: 10 }\n", "did you mean \"price_in\"?"),
-        ("  groq: { calls_a_minute: 0 }\n", "nobody could be asked"),
+        ("  groq: { calls_a_minute: 0 }\n", "calls_a_minute: must not be 0"),
     ] {
         write(providers);
         let (code, _, err) = quorate(path, &["run", "p.yaml", "--estimate"]).await;
-        assert!(code == Some(2) && err.contains("p.yaml:6") && err.contains(wanted), "{providers}{err}");
+        assert!(code == Some(2) && err.contains("p.yaml:6") && err.contains(expected), "{providers}{err}");
     }
 }

@@ -1,4 +1,4 @@
-//! The integration tests of quorate-cli as one target: every further target would link the whole workspace again.
+//! Integration tests of quorate-cli in one target, because each target links the whole workspace.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! What a running hub says of itself, as those who run it see it: a real process, its stderr, its audit record.
+//! Log output and audit export of a running hub.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{Hub, QUORATE};
 
-/// A hub with these flags; what it says on stderr goes to a file.
+/// Starts a hub with these flags, and redirects its stderr to a file.
 fn start(data: &Path, stderr: &Path, flags: &[&str]) -> Hub {
     let mut command = Command::new(QUORATE);
     command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags).arg("--data").arg(data);
@@ -16,12 +16,12 @@ fn start(data: &Path, stderr: &Path, flags: &[&str]) -> Hub {
     Hub::of(command)
 }
 
-// Fails under: a path, a query, a header or a detail in a line.
+// Fails under: a path, a query, a header or a detail in a log line.
 #[test]
-fn i18_no_line_of_the_journal_holds_a_token_or_a_payload() {
+fn i18_the_log_contains_no_token_and_no_payload() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (data, heard) = (directory.path().join("data"), directory.path().join("stderr"));
-    let hub = start(&data, &heard, &["--log", "debug"]);
+    let (data, log) = (directory.path().join("data"), directory.path().join("stderr"));
+    let hub = start(&data, &log, &["--log", "debug"]);
     let admin = hub.admin.clone();
     let (status, made) = hub.text(&admin, "PUT", "/v1/agents/alice", "{}");
     assert_eq!(status, 201, "{made}");
@@ -37,30 +37,30 @@ fn i18_no_line_of_the_journal_holds_a_token_or_a_payload() {
     assert_eq!(hub.text(&alice, "GET", &format!("/v1/events?from={alice}"), "").0, 400);
     assert_eq!(hub.text(&alice, "POST", "/v1/messages", &format!("{{\"to\":\"{alice}\"}}")).0, 404);
     hub.end();
-    let heard = fs::read_to_string(heard).expect("what it said");
+    let log = fs::read_to_string(log).expect("a log");
     for secret in ["qrt_", &admin, &alice, "nobody's business", "Bearer"] {
-        assert!(!heard.contains(secret), "{secret} in\n{heard}");
+        assert!(!log.contains(secret), "{secret} in\n{log}");
     }
     let lines: Vec<Value> =
-        heard.lines().map(|line| serde_json::from_str(line).expect("nothing but JSON")).collect();
-    // The first start says where the token is; never what it is, off a terminal.
-    assert!(lines[2]["file"].as_str().is_some_and(|file| file.ends_with("admin-token")), "{heard}");
+        log.lines().map(|line| serde_json::from_str(line).expect("only JSON")).collect();
+    // The first start logs the path of the token, but not the token itself.
+    assert!(lines[2]["file"].as_str().is_some_and(|file| file.ends_with("admin-token")), "{log}");
     let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
-    assert_eq!(events[..4], ["starting", "recovered", "the admin's token is made", "ready"]);
+    assert_eq!(events[..4], ["starting", "recovered", "created the admin token", "ready"]);
     assert_eq!(events[events.len() - 2..], ["stopping", "stopped"]);
     let is = |line: &&Value| line["code"] == "UNAUTHENTICATED" && line["level"] == "warn";
-    assert!(lines.iter().any(|line| is(&line)), "{heard}");
+    assert!(lines.iter().any(|line| is(&line)), "{log}");
     let put = lines.iter().find(|line| line["method"] == "PUT").expect("a request");
     assert_eq!((put["route"].as_str(), put["level"].as_str()), (Some("/v1/agents/{id}"), Some("debug")));
     assert_eq!(put["principal"], "admin:first");
 }
 
-// Fails under: two ways to write a line.
+// Fails under: two renderings of a record.
 #[test]
 fn i17_the_audit_over_http_is_the_export_byte_for_byte() {
     let directory = tempfile::tempdir().expect("a directory");
-    let (data, heard) = (directory.path().join("data"), directory.path().join("stderr"));
-    let hub = start(&data, &heard, &["--log", "warn", "--log-format", "plain"]);
+    let (data, log) = (directory.path().join("data"), directory.path().join("stderr"));
+    let hub = start(&data, &log, &["--log", "warn", "--log-format", "plain"]);
     for agent in ["alice", "bob", "carol"] {
         assert_eq!(hub.text(&hub.admin, "PUT", &format!("/v1/agents/{agent}"), "{}").0, 201);
     }
@@ -82,11 +82,11 @@ fn i17_the_audit_over_http_is_the_export_byte_for_byte() {
     assert!(served.lines().count() >= 5, "{served}");
     assert_eq!(served, export("1"));
     assert_eq!(later, export("3"));
-    assert_eq!(fs::read_to_string(heard).expect("what it said"), "", "there was nothing to warn of");
+    assert_eq!(fs::read_to_string(log).expect("a log"), "", "there are no warnings");
 }
 
 #[test]
-fn a_collector_that_cannot_be_spoken_to_is_told_before_anything_is_opened() {
+fn an_invalid_collector_is_reported_before_anything_is_opened() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let run = |arguments: &[&str], variables: &[(&str, &str)]| {
@@ -100,11 +100,11 @@ fn a_collector_that_cannot_be_spoken_to_is_told_before_anything_is_opened() {
             .expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, said) = run(&["--otlp", "ftp://collector.example"], &[]);
-    assert!(code == Some(64) && said.contains("ftp") && said.contains("help:"), "{code:?} {said}");
-    let (code, said) = run(&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector")]);
-    assert!(code == Some(64) && said.contains("collector"), "{code:?} {said}");
-    let (code, said) = run(&[], &[("QUORATE_LOG", "loud")]);
-    assert!(code == Some(64) && said.contains("QUORATE_LOG") && said.contains("debug"), "{code:?} {said}");
+    let (code, err) = run(&["--otlp", "ftp://collector.example"], &[]);
+    assert!(code == Some(64) && err.contains("ftp") && err.contains("help:"), "{code:?} {err}");
+    let (code, err) = run(&[], &[("OTEL_EXPORTER_OTLP_ENDPOINT", "collector")]);
+    assert!(code == Some(64) && err.contains("collector"), "{code:?} {err}");
+    let (code, err) = run(&[], &[("QUORATE_LOG", "loud")]);
+    assert!(code == Some(64) && err.contains("QUORATE_LOG") && err.contains("debug"), "{code:?} {err}");
     assert!(!data.exists());
 }

@@ -1,4 +1,4 @@
-//! A hub that runs in a directory of its own, and a shell beside it.
+//! Test fixture: a temporary directory with a home, a shell and a hub.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use tempfile::TempDir;
 
 use crate::support::{Hub, ended_in_time};
 
-/// A directory with a home in it, and a hub if one was started.
+/// A temporary directory with a home, and a hub if one was started.
 pub(crate) struct Place {
     root: TempDir,
     hub: Option<Hub>,
     pub(crate) address: String,
 }
 
-/// What a command said.
+/// Exit code and output of a command.
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -24,7 +24,7 @@ pub(crate) struct Said {
 }
 
 impl Place {
-    /// Without a hub.
+    /// Creates a fixture without a hub.
     pub(crate) fn empty() -> Self {
         let root = tempfile::tempdir().expect("a directory");
         for name in ["home", "work"] {
@@ -33,7 +33,7 @@ impl Place {
         Self { root, hub: None, address: String::new() }
     }
 
-    /// With a hub on `quorate-data`.
+    /// Creates a fixture with a hub on `quorate-data`.
     pub(crate) fn with_hub() -> Self {
         let mut place = Self::empty();
         place.start("127.0.0.1:0");
@@ -44,7 +44,7 @@ impl Place {
         self.start_with(&["--listen", listen], Stdio::null());
     }
 
-    /// With flags of its own, and with what it says on stderr going somewhere.
+    /// Starts a hub with these flags and this stderr.
     pub(crate) fn start_with(&mut self, flags: &[&str], stderr: impl Into<Stdio>) {
         let mut command = self.command("quorate");
         command.arg("serve").args(flags).stderr(stderr);
@@ -53,17 +53,17 @@ impl Place {
         self.hub = Some(hub);
     }
 
-    /// SIGKILL: no time to tidy up.
+    /// Stops the hub with SIGKILL.
     pub(crate) fn kill(&mut self) {
         self.hub = None;
     }
 
-    /// SIGTERM: it ends when it has.
+    /// Stops the hub with SIGTERM and waits for it.
     pub(crate) fn end(&mut self) {
         self.hub.take().expect("a hub runs").end();
     }
 
-    /// Where commands run.
+    /// Returns the working directory of commands.
     pub(crate) fn work(&self) -> PathBuf {
         self.root.path().join("work")
     }
@@ -76,7 +76,7 @@ impl Place {
         self.work().join("quorate-data")
     }
 
-    /// A program with nothing in its environment but what it needs.
+    /// Returns a command with a minimal environment.
     pub(crate) fn command(&self, program: &str) -> Command {
         let own = Path::new(env!("CARGO_BIN_EXE_quorate"));
         let path = std::env::var("PATH").unwrap_or_default();
@@ -86,19 +86,19 @@ impl Place {
         command
     }
 
-    /// A line for the shell.
+    /// Runs a line in the shell.
     pub(crate) fn shell(&self, line: &str) -> Said {
         let output =
             self.command("bash").args(["-c", line]).stdin(Stdio::null()).output().expect("bash runs");
         said(&output)
     }
 
-    /// A script for the shell, with an end in time: its code, and all that it said on both streams.
+    /// Runs a script with a timeout; returns the exit code and both streams together.
     pub(crate) fn script(&self, script: &str) -> (Option<i32>, String) {
         ended_in_time(self.command("bash").args(["-c", script]))
     }
 
-    /// A line for the shell on a terminal; both streams together.
+    /// Runs a line in the shell on a terminal; both streams together.
     pub(crate) fn terminal(&self, line: &str) -> Said {
         let spawn = "import pty,sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
         let output =
@@ -106,7 +106,7 @@ impl Place {
         said(&output.expect("python3 runs"))
     }
 
-    /// Lines for the shell, with all that they say, made the same for every run.
+    /// Runs lines in the shell and returns a transcript, with values that differ between runs masked.
     pub(crate) fn story(&self, lines: &[&str]) -> String {
         let mut story = String::new();
         for line in lines {
@@ -123,7 +123,7 @@ impl Place {
         self.normal(&story)
     }
 
-    /// Without what differs from run to run, and as wide.
+    /// Masks values that differ between runs, keeping their width.
     pub(crate) fn normal(&self, text: &str) -> String {
         let text = text.replace(&self.work().display().to_string(), "WORK");
         let text = text.replace(&self.home().display().to_string(), "HOME");
@@ -132,7 +132,7 @@ impl Place {
         let text = mask(&text, "dddd-dd-ddTdd:dd:dd.ddd", "2026-01-01T00:00:00.000");
         let text = mask(&text, "dd:dd:dd", "00:00:00");
         let text = mask(&text, "d s ago", "N s ago");
-        // The hub looks at its log by itself.
+        // The hub verifies its log in the background.
         let mut parts = text.split("verified up to record ");
         let first = parts.next().unwrap_or_default().to_owned();
         let text = parts.fold(first, |text, part| {
@@ -146,7 +146,7 @@ impl Place {
         mask(&text, &format!("00-HASH-{}-01", "x".repeat(16)), "00-TRACE-SPAN-01")
     }
 
-    /// A call of the hub, past the command line.
+    /// Calls the hub directly over HTTP.
     pub(crate) fn call(&self, method: &str, path: &str, body: &str) -> Value {
         let hub = self.hub.as_ref().expect("a hub runs");
         let (status, answer) = hub.text(&hub.admin, method, path, body);
@@ -160,7 +160,7 @@ pub(crate) fn said(output: &Output) -> Said {
     Said { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-/// Exchanges what looks like the pattern: `d` is a digit, `a` a letter or digit, `x` a hexadecimal digit.
+/// Replaces matches of a pattern: `d` is a digit, `a` a letter or digit, `x` a hexadecimal digit.
 fn mask(text: &str, pattern: &str, instead: &str) -> String {
     let fits = |found: char, wanted: char| match wanted {
         'd' => found.is_ascii_digit(),

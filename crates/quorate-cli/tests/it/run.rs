@@ -1,4 +1,4 @@
-//! `quorate run` as people use it: real files, real programs, real reports.
+//! `quorate run` with real playbooks, programs and reports.
 
 use std::fs;
 use std::path::Path;
@@ -9,19 +9,19 @@ use serde_json::Value;
 use crate::support::{Hub, QUORATE, works_as_it_is_written};
 
 #[test]
-fn a1_the_guide_to_the_first_playbook_works_as_it_is_written() {
+fn a1_the_commands_of_the_first_playbook_guide_work() {
     works_as_it_is_written("your-first-playbook.md");
 }
 
 const PLAYBOOK: &str =
     "procedure: deliberation\nsubject: Shall we?\nlimits: { analysis_ms: 2000, message_ms: 2000 }\nagents:\n";
 
-/// A finding of somebody who says this.
+/// Returns a finding with this recommendation.
 fn finding(recommendation: &str) -> String {
     format!("{{\"summary\":\"I looked.\",\"confidence\":0.6,\"recommendation\":\"{recommendation}\"}}")
 }
 
-fn says(answer: &str) -> String {
+fn echo(answer: &str) -> String {
     format!("{{ use: 'cmd:echo {}' }}", answer.replace('"', "\\\""))
 }
 
@@ -37,15 +37,15 @@ fn playbook(directory: &Path, agents: &[(&str, String)]) {
     fs::write(directory.join("playbook.yaml"), format!("{PLAYBOOK}{agents}")).expect("written");
 }
 
-// Fails under: an agent that fails stops the others; a result that does not say who is missing.
+// Fails under: a failing agent that stops the others; a result that does not list missing agents.
 #[test]
-fn a8_an_agent_that_fails_is_left_out_and_named() {
+fn a8_a_failing_agent_is_excluded_and_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     let failing = "{ use: 'cmd:sh -c \"echo broken >&2; exit 3\"' }".to_owned();
     playbook(
         path,
-        &[("ada", says(&finding("yes"))), ("ben", failing.clone()), ("cleo", says(&finding("yes")))],
+        &[("ada", echo(&finding("yes"))), ("ben", failing.clone()), ("cleo", echo(&finding("yes")))],
     );
     let (code, out, err) = run(path, &["playbook.yaml", "--json"]);
     assert_eq!(code, Some(0), "{err}");
@@ -54,16 +54,16 @@ fn a8_an_agent_that_fails_is_left_out_and_named() {
     assert_eq!(report["missing"][0]["agent"], "ben");
     assert!(report["missing"][0]["why"].to_string().contains('3'), "{}", report["missing"]);
     assert_eq!(report["digest"].as_str().map(str::len), Some(64));
-    // Below the quorum it fails, says why, and keeps what there is.
-    playbook(path, &[("ada", says(&finding("yes"))), ("ben", failing.clone()), ("cleo", failing)]);
+    // Below the quorum it fails with a reason, and stores the findings.
+    playbook(path, &[("ada", echo(&finding("yes"))), ("ben", failing.clone()), ("cleo", failing)]);
     let (code, out, err) = run(path, &["playbook.yaml", "--json"]);
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.contains("ben") && err.contains("cleo") && err.contains("kept"), "{err}");
+    assert!(err.contains("ben") && err.contains("cleo") && err.contains("stored"), "{err}");
 }
 
-// Fails under: escape codes or markup of agents that reach a terminal, Markdown or a page.
+// Fails under: escape codes or markup of agents that reach a terminal, Markdown or HTML.
 #[test]
-fn what_an_agent_wrote_has_no_power_over_the_report() {
+fn text_from_agents_is_escaped_in_reports() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     let hostile = "{\"summary\":\"<script>alert(1)</script> \\\\u001b[31m\",\"confidence\":1,\
@@ -82,14 +82,14 @@ fn what_an_agent_wrote_has_no_power_over_the_report() {
 }
 
 #[test]
-fn what_cannot_be_run_says_what_where_and_what_next() {
+fn invalid_playbooks_and_inputs_are_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
-    let wrong = |text: &str, wanted: &[&str]| {
+    let wrong = |text: &str, expected: &[&str]| {
         fs::write(path.join("wrong.yaml"), text).expect("written");
         let (code, out, err) = run(path, &["wrong.yaml"]);
         assert_eq!((code, out.as_str()), (Some(2), ""), "{text}\n{err}");
-        for word in wanted.iter().chain(&["wrong.yaml", "help:"]) {
+        for word in expected.iter().chain(&["wrong.yaml", "help:"]) {
             assert!(err.contains(word), "{word} in\n{err}");
         }
     };
@@ -103,31 +103,31 @@ fn what_cannot_be_run_says_what_where_and_what_next() {
     wrong("procedure: deliberation\nsubject: x\nagents: {}\n", &["agents"]);
     wrong(&format!("procedure: deliberation\nsubject: x\nlimits: {{ rounds: many }}\n{agent}"), &[":3"]);
     wrong("a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b]\n", &[]);
-    // What agents are to read.
+    // Invalid inputs.
     let good = format!("procedure: deliberation\nsubject: x\ninput: text.txt\n{agent}");
     fs::write(path.join("good.yaml"), good).expect("written");
-    let refused = |arguments: &[&str], wanted: &str| {
+    let refused = |arguments: &[&str], expected: &str| {
         let (code, _, err) = run(path, arguments);
         assert!(
-            matches!(code, Some(1..=3)) && err.contains(wanted) && !path.join("quorate-data").exists(),
+            matches!(code, Some(1..=3)) && err.contains(expected) && !path.join("quorate-data").exists(),
             "{code:?} {err}"
         );
     };
     refused(&["missing.yaml"], "missing.yaml");
     refused(&["good.yaml"], "text.txt");
-    for (name, bytes, wanted) in [
+    for (name, bytes, expected) in [
         ("empty.txt", &b" \n"[..], "empty"),
         ("binary.bin", &[0x7f, b'E', b'L', b'F', 0xff, 0xfe][..], "UTF-8"),
         ("long.txt", &vec![b'a'; 300 * 1024][..], "262144"),
     ] {
         fs::write(path.join(name), bytes).expect("written");
-        refused(&["good.yaml", "--input", name], wanted);
+        refused(&["good.yaml", "--input", name], expected);
     }
 }
 
-// Fails under: a digest that holds times, or an order that is not that of the playbook.
+// Fails under: a digest that depends on times, or an order that differs from the playbook.
 #[test]
-fn a1_the_contract_review_runs_without_a_key_and_comes_to_the_same_each_time() {
+fn a1_the_contract_review_runs_without_a_key_and_is_reproducible() {
     let directory = tempfile::tempdir().expect("a directory");
     let review = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../playbooks/contract-review/playbook.yaml");
     let review = review.to_string_lossy();
@@ -151,9 +151,9 @@ fn a1_the_contract_review_runs_without_a_key_and_comes_to_the_same_each_time() {
     }
 }
 
-// Fails under: an agent that writes words and no JSON is left out.
+// Fails under: an agent that is excluded because it answers with plain text.
 #[test]
-fn a_program_may_answer_in_plain_words() {
+fn a_program_may_answer_with_plain_text() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     playbook(path, &[("ada", "{ use: 'cmd:echo It looks fine to me.' }".to_owned())]);
@@ -163,13 +163,13 @@ fn a_program_may_answer_in_plain_words() {
     assert_eq!(report["findings"]["ada"]["summary"], "It looks fine to me.", "{report}");
 }
 
-// Fails under: a run that opens a directory in which a hub works, or that the hub knows nothing of.
+// Fails under: a run that opens the directory of a running hub, or that bypasses the hub.
 #[test]
-fn a1_a_playbook_runs_in_the_hub_that_runs_on_the_data_directory() {
+fn a1_a_playbook_runs_in_the_running_hub() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
     let hub = Hub::start(&path.join("team"));
-    playbook(path, &[("ada", says(&finding("yes"))), ("ben", says(&finding("no")))]);
+    playbook(path, &[("ada", echo(&finding("yes"))), ("ben", echo(&finding("no")))]);
     let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
     assert_eq!(code, Some(8), "one against one: {err}");
     let report: Value = serde_json::from_str(&out).expect("one document");
@@ -177,7 +177,7 @@ fn a1_a_playbook_runs_in_the_hub_that_runs_on_the_data_directory() {
     let (status, there) = hub.call(&hub.admin, "GET", &format!("/v1/procedures/{id}"), &Value::Null);
     assert_eq!((status, &there["status"]), (200, &Value::from("done")), "{there}");
     hub.end();
-    // Without a hub it runs in the directory itself.
+    // Without a running hub, it uses an embedded hub.
     let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
     assert_eq!(code, Some(8), "one against one: {err}");
     let again: Value = serde_json::from_str(&out).expect("one document");
@@ -186,13 +186,13 @@ fn a1_a_playbook_runs_in_the_hub_that_runs_on_the_data_directory() {
 
 const LETTER: &str = "approval:\n  action: send the letter\n  when: ['yes']\n  write: letter.txt\n  letter: |\n    Because of {recommendation}.\n";
 
-// Fails under: a letter that goes out unapproved, or after an outcome that asks for none.
+// Fails under: a letter that is written without approval, or after an outcome that requires none.
 #[test]
-fn e3_a_playbook_ends_in_a_letter_that_a_person_lets_go() {
+fn e3_a_letter_is_written_after_its_approval() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path();
-    let with_letter = |says_what: &str| {
-        playbook(path, &[("ada", says(&finding(says_what)))]);
+    let with_letter = |recommendation: &str| {
+        playbook(path, &[("ada", echo(&finding(recommendation)))]);
         let text = fs::read_to_string(path.join("playbook.yaml")).expect("written");
         fs::write(path.join("playbook.yaml"), format!("{text}{LETTER}")).expect("written");
     };
@@ -202,15 +202,15 @@ fn e3_a_playbook_ends_in_a_letter_that_a_person_lets_go() {
         assert_eq!(code, Some(0), "{err}");
         serde_json::from_str::<Value>(&out).expect("one document")["approval"].clone()
     };
-    assert_eq!(approval(&[])["state"], "pending", "nobody is there to ask");
+    assert_eq!(approval(&[])["state"], "pending", "there is no terminal to prompt at");
     assert!(!path.join("letter.txt").exists());
     assert_eq!(approval(&["--approve", "auto", "--out", "."])["state"], "approved");
-    assert_eq!(fs::read_to_string(path.join("letter.txt")).expect("it went out"), "Because of yes.\n");
+    assert_eq!(fs::read_to_string(path.join("letter.txt")).expect("it is written"), "Because of yes.\n");
     with_letter("no");
     assert_eq!(approval(&["--approve", "auto"]), Value::Null, "there is nothing to approve");
-    // What is wrong with it is said with its line.
-    for (from, to, wanted) in [
-        ("letter.txt", "../letter.txt", "no name of a file"),
+    // Errors have the line.
+    for (from, to, expected) in [
+        ("letter.txt", "../letter.txt", "is not a file name"),
         ("{recommendation}", "{recomendation}", "{recomendation}"),
         ("write:", "wirte:", "did you mean \"write\""),
         ("when:", "timeout_hours: 0\n  when:", "between 1 and 2160"),
@@ -219,6 +219,6 @@ fn e3_a_playbook_ends_in_a_letter_that_a_person_lets_go() {
         let text = fs::read_to_string(path.join("playbook.yaml")).expect("written");
         fs::write(path.join("playbook.yaml"), text.replace(from, to)).expect("written");
         let (code, _, err) = run(path, &["playbook.yaml", "--json"]);
-        assert!(code == Some(2) && err.contains(wanted) && err.contains("playbook.yaml:"), "{err}");
+        assert!(code == Some(2) && err.contains(expected) && err.contains("playbook.yaml:"), "{err}");
     }
 }

@@ -1,4 +1,4 @@
-//! `quorate serve` as people and programs use it: a real process, real sockets, real signals.
+//! `quorate serve` as a real process: sockets, signals, backups and permissions.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ fn register(hub: &Hub, id: &str) -> String {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_kill_9() {
+fn acknowledged_messages_survive_kill_9() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let hub = Hub::start(&data);
@@ -42,10 +42,9 @@ fn what_was_acknowledged_is_there_after_kill_9() {
     assert_eq!(came, (0..50).collect::<Vec<_>>());
 }
 
-// Fails under: a copy that is not of one moment, or that has less than the position that was printed; a generation that
-// does not go up.
+// Fails under: an inconsistent copy, a copy with less than the printed position; a generation that does not increase.
 #[test]
-fn i24_a_backup_of_a_hub_at_work_has_all_that_was_acknowledged_before_its_position() {
+fn i24_an_online_backup_has_everything_acknowledged_before_its_position() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = |name: &str| directory.path().join(name);
     let hub = Hub::start(&path("data"));
@@ -79,8 +78,8 @@ fn i24_a_backup_of_a_hub_at_work_has_all_that_was_acknowledged_before_its_positi
         printed["spaces"][0]["seq"].as_u64().expect("a position")
     });
     let sent = sent.into_inner().expect("not poisoned");
-    let wanted: Vec<u64> = sent.iter().filter(|(seq, _)| *seq <= position).map(|(_, n)| *n).collect();
-    assert!(wanted.len() >= 20, "{position} {sent:?}");
+    let expected: Vec<u64> = sent.iter().filter(|(seq, _)| *seq <= position).map(|(_, n)| *n).collect();
+    assert!(expected.len() >= 20, "{position} {sent:?}");
     hub.end();
     let restore = Command::new(QUORATE)
         .args(["backup", "restore", "--from"])
@@ -102,20 +101,20 @@ fn i24_a_backup_of_a_hub_at_work_has_all_that_was_acknowledged_before_its_positi
         .iter()
         .map(|delivery| delivery["message"]["payload"].as_u64().expect("a number"))
         .collect();
-    assert_eq!(came, wanted[..wanted.len().min(256)]);
+    assert_eq!(came, expected[..expected.len().min(256)]);
     let token = claimed["deliveries"][0]["leaseToken"].as_u64().expect("a token");
-    assert!(token >= 1 << 24, "tokens go up: {token}");
+    assert!(token >= 1 << 24, "lease tokens increase: {token}");
 }
 
 #[test]
-fn sigterm_lets_a_request_under_way_end() {
+fn sigterm_completes_requests_in_progress() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut hub = Hub::start(&directory.path().join("data"));
     let bob = register(&hub, "bob");
     let status = std::thread::scope(|scope| {
         let claim =
             scope.spawn(|| hub.call(&bob, "POST", "/v1/agents/bob/inbox/claim", &json!({"waitMs": 1500})).0);
-        // Until the claim waits at the head: then the hub counts somebody who listens.
+        // Wait until the hub counts the waiting claim as a consumer.
         while hub.call(&hub.admin, "GET", "/v1/agents/bob", &json!({})).1["load"]["listening"] != 1 {
             std::thread::yield_now();
         }
@@ -128,14 +127,14 @@ fn sigterm_lets_a_request_under_way_end() {
 }
 
 #[test]
-fn i18_the_directory_and_the_token_are_closed_to_others() {
+fn i18_only_the_owner_can_access_the_directory_and_the_token() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let hub = Hub::start(&data);
-    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    let mode = |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
     assert_eq!((mode(&data), mode(&data.join("admin-token"))), (0o700, 0o600));
     drop(hub);
-    // The second start makes no second token.
+    // The second start does not create another token.
     let before = fs::read_to_string(data.join("admin-token")).expect("a token");
     let hub = Hub::start(&data);
     assert_eq!(hub.admin, before.trim());
@@ -144,7 +143,7 @@ fn i18_the_directory_and_the_token_are_closed_to_others() {
 }
 
 #[test]
-fn what_cannot_be_served_ends_with_its_code() {
+fn a_failed_start_has_its_exit_code() {
     let directory = tempfile::tempdir().expect("a directory");
     let run = |arguments: &[&str]| {
         let data = directory.path().join("data");
@@ -152,43 +151,43 @@ fn what_cannot_be_served_ends_with_its_code() {
         let output = output.expect("it runs");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let (code, said) = run(&["--listen", "0.0.0.0:0"]);
-    assert_eq!(code, Some(64), "{said}");
-    assert!(said.contains("help:") && said.contains("--insecure-listen"), "{said}");
+    let (code, err) = run(&["--listen", "0.0.0.0:0"]);
+    assert_eq!(code, Some(64), "{err}");
+    assert!(err.contains("help:") && err.contains("--insecure-listen"), "{err}");
     assert_eq!(run(&["--listen", "nowhere"]).0, Some(64));
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let (code, said) = run(&["--listen", &address]);
-    assert_eq!(code, Some(64), "{said}");
-    assert!(said.contains("another port"), "{said}");
-    assert!(!directory.path().join("data").exists(), "nothing was made for what cannot be served");
-    // A directory in which another hub works.
+    let (code, err) = run(&["--listen", &address]);
+    assert_eq!(code, Some(64), "{err}");
+    assert!(err.contains("another port"), "{err}");
+    assert!(!directory.path().join("data").exists(), "a failed start creates nothing");
+    // A directory that another hub uses.
     let hub = Hub::start(&directory.path().join("data"));
-    let (code, said) = run(&["--listen", "127.0.0.1:0"]);
-    assert_eq!(code, Some(64), "{said}");
-    assert!(said.contains("help:"), "{said}");
+    let (code, err) = run(&["--listen", "127.0.0.1:0"]);
+    assert_eq!(code, Some(64), "{err}");
+    assert!(err.contains("help:"), "{err}");
     drop(hub);
 }
 
-// Fails under: a guide whose step goes wrong, and whose test waits for the hub that it left behind.
+// Fails under: a failing guide whose test waits for the hub that it left running.
 #[test]
-fn a_script_that_goes_wrong_ends_with_all_that_it_started() {
+fn a_failing_script_is_stopped_with_its_background_processes() {
     let mut shell = Command::new("bash");
-    shell.args(["-c", "set -e\ntail -f /dev/null &\necho begun\n(exit 3)\necho never"]);
-    assert_eq!(ended_in_time(&mut shell), (Some(3), "begun\n".to_owned()));
+    shell.args(["-c", "set -e\ntail -f /dev/null &\necho started\n(exit 3)\necho never"]);
+    assert_eq!(ended_in_time(&mut shell), (Some(3), "started\n".to_owned()));
 }
 
 #[test]
-fn the_guide_to_http_works_as_it_is_written() {
+fn the_commands_of_the_http_guide_work() {
     works_as_it_is_written("http.md");
 }
 
 #[test]
-fn e1_the_guide_to_webhooks_works_as_it_is_written() {
+fn e1_the_commands_of_the_webhooks_guide_work() {
     works_as_it_is_written("webhooks.md");
 }
 
 #[test]
-fn the_guide_to_dialects_works_as_it_is_written() {
+fn the_commands_of_the_dialects_guide_work() {
     works_as_it_is_written("dialects.md");
 }

@@ -1,4 +1,4 @@
-//! A hub in a process of its own, and a plain connection to it, for tests that treat it as outsiders do.
+//! A hub in a child process, a plain HTTP client, and a runner for the commands of guides.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -10,33 +10,33 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A guide takes seconds; a machine that does other things as well may be much slower.
+/// A guide takes seconds; a busy machine may be much slower.
 const SCRIPT_MAX: Duration = Duration::from_secs(180);
 
-/// The program.
+/// Path of the binary.
 pub(crate) const QUORATE: &str = env!("CARGO_BIN_EXE_quorate");
 
-/// A hub that runs, and ends with the test.
+/// A running hub that is killed at the end of the test.
 pub(crate) struct Hub {
     pub(crate) child: Child,
-    /// The line that it said when it was ready.
+    /// The ready line.
     pub(crate) ready: Value,
     pub(crate) address: String,
     pub(crate) admin: String,
 }
 
 impl Hub {
-    /// On any free port.
+    /// Starts a hub on a free port.
     pub(crate) fn start(data: &Path) -> Self {
         let mut command = Command::new(QUORATE);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).stderr(Stdio::null());
         Self::of(command)
     }
 
-    /// What this command starts.
+    /// Starts a hub with this command and waits until it is ready.
     pub(crate) fn of(mut command: Command) -> Self {
         let child = command.stdout(Stdio::piped()).spawn().expect("the hub starts");
-        // From here on it ends with the test, also with one that fails below.
+        // From here on it is killed with the test, also if the test fails below.
         let mut hub = Self { child, ready: Value::Null, address: String::new(), admin: String::new() };
         let mut line = String::new();
         BufReader::new(hub.child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
@@ -58,19 +58,19 @@ impl Hub {
         assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Stops the hub with SIGTERM and waits for it.
     pub(crate) fn end(mut self) {
         self.signal("-TERM");
         assert!(self.child.wait().expect("it ends").success());
     }
 
-    /// A call on a connection of its own.
+    /// Sends a request on a new connection.
     pub(crate) fn call(&self, token: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let (status, answer) = self.text(token, method, path, &body.to_string());
         (status, serde_json::from_str(&answer).unwrap_or(Value::Null))
     }
 
-    /// The same with bodies as they are.
+    /// Same as `call`, with raw bodies.
     pub(crate) fn text(&self, token: &str, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut stream = std::net::TcpStream::connect(&self.address).expect("a connection");
         write!(
@@ -97,7 +97,7 @@ impl Drop for Hub {
     }
 }
 
-/// The chunks of a body, one after the other.
+/// Joins the chunks of a body.
 fn joined(mut rest: &str) -> String {
     let mut whole = String::new();
     while let Some((length, more)) = rest.split_once("\r\n") {
@@ -111,7 +111,7 @@ fn joined(mut rest: &str) -> String {
     whole
 }
 
-/// A connection that is kept. What cannot be sent or read is `None`: the hub is gone.
+/// A persistent connection. Calls return `None` if the hub was killed.
 pub(crate) struct Http {
     stream: TcpStream,
     address: String,
@@ -160,20 +160,20 @@ impl Http {
     }
 }
 
-/// Runs the commands of a guide, in their order.
+/// Runs the commands of a guide in order.
 #[track_caller]
 pub(crate) fn works_as_it_is_written(guide: &str) {
     works_but_for(guide, &[]);
 }
 
-/// The same, with something else in place of what this machine does not have.
+/// Same as `works_as_it_is_written`, with replacements for what this machine does not have.
 #[track_caller]
 pub(crate) fn works_but_for(guide: &str, instead: &[(&str, &str)]) {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
     let guide = fs::read_to_string(guide).expect("the guide");
     let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
     let commands: String = blocks.collect();
-    // Any free port, since several may run this at once.
+    // A free port, since tests run in parallel.
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let mut commands = commands.replace("127.0.0.1:7867", &free.to_string());
     for (written, used) in instead {
@@ -187,44 +187,44 @@ pub(crate) fn works_but_for(guide: &str, instead: &[(&str, &str)]) {
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("bash");
     shell.arg("-c").arg(&script).env("PATH", path).current_dir(&directory);
-    let (code, said) = ended_in_time(&mut shell);
-    assert!(code == Some(0) && said.ends_with("all went well\n"), "ended with {code:?}:\n{said}");
+    let (code, output) = ended_in_time(&mut shell);
+    assert!(code == Some(0) && output.ends_with("all went well\n"), "exited with {code:?}:\n{output}");
 }
 
-/// Runs a script to its end: its code, and all that it said. What it left behind is ended with it. When it takes too long
-/// it is ended too, and the code is `None`.
+/// Runs a script; returns its exit code and output. Background processes are killed at its end. After a timeout the script is
+/// killed as well, and the code is `None`.
 #[track_caller]
 pub(crate) fn ended_in_time(script: &mut Command) -> (Option<i32>, String) {
     use std::os::unix::process::CommandExt as _;
     use std::sync::mpsc::{RecvTimeoutError, channel};
     let (mut read, write) = std::io::pipe().expect("a pipe");
-    // In a group of its own: a step that hangs, and a hub in the background, are ended by its number.
+    // In a separate process group, so that background processes can be killed with it.
     script.process_group(0).stdin(Stdio::null());
     script.stdout(write.try_clone().expect("a pipe")).stderr(write);
     let mut child = script.spawn().expect("it runs");
-    // Only the script holds the pipe now, so that its end is that of whoever speaks.
+    // Only the script holds the pipe now, so that reading ends with the last writer.
     script.stdout(Stdio::null()).stderr(Stdio::null());
     let group = child.id();
     let end = move || drop(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).output());
-    let (tell, told) = channel::<()>();
+    let (done, receiver) = channel::<()>();
     let watch = std::thread::spawn(move || {
-        let is_late = told.recv_timeout(SCRIPT_MAX) == Err(RecvTimeoutError::Timeout);
+        let is_late = receiver.recv_timeout(SCRIPT_MAX) == Err(RecvTimeoutError::Timeout);
         if is_late {
             end();
         }
         is_late
     });
     let reader = std::thread::spawn(move || {
-        let mut said = Vec::new();
-        read.read_to_end(&mut said).map(|_| String::from_utf8_lossy(&said).into_owned())
+        let mut bytes = Vec::new();
+        read.read_to_end(&mut bytes).map(|_| String::from_utf8_lossy(&bytes).into_owned())
     });
     let status = child.wait().expect("it ends");
-    drop(tell);
+    drop(done);
     let is_late = watch.join().expect("it watches");
     end();
-    let mut said = reader.join().expect("it reads").expect("what it said");
+    let mut output = reader.join().expect("it reads").expect("the output");
     if is_late {
-        said.push_str(&format!("\nnot done within {SCRIPT_MAX:?}: the step after the last line hangs"));
+        output.push_str(&format!("\nnot done within {SCRIPT_MAX:?}: the step after the last line hangs"));
     }
-    (status.code().filter(|_| !is_late), said)
+    (status.code().filter(|_| !is_late), output)
 }
