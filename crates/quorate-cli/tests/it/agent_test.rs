@@ -78,26 +78,26 @@ async fn an_agent_of_a_hub_is_asked_only_if_it_supports_analyse() {
     let sum = |work: Work<Value>| async move { Ok(work.payload) };
     let ben = hub.agent("ben").on("sum", sum).run().await.expect("it runs");
     let place = tokio::task::spawn_blocking(move || {
-        let said = place.shell("quorate agent test ada --json");
-        let report: Value = serde_json::from_str(&said.out).expect("one document");
+        let output = place.shell("quorate agent test ada --json");
+        let report: Value = serde_json::from_str(&output.out).expect("one document");
         let is = |name: &str| {
             let checks = report["checks"].as_array().expect("checks");
             checks.iter().find(|check| check["about"] == name).map(|check| check["is"].clone())
         };
-        assert_eq!((said.code, report["ok"].as_bool()), (Some(0), Some(true)), "{} {}", said.out, said.err);
+        assert_eq!((output.code, report["ok"].as_bool()), (Some(0), Some(true)), "{} {}", output.out, output.err);
         assert_eq!(
             [is("there"), is("answers"), is("shape")],
             [(); 3].map(|()| Some("ok".into())),
             "{report}"
         );
         assert_eq!(report["answer"]["summary"], "Is this agent ready?");
-        let said = place.shell("quorate agent test ben");
-        assert_eq!(said.code, Some(0), "{}", said.err);
-        assert!(said.out.contains("`analyse` is not among its actions"), "{}", said.out);
+        let output = place.shell("quorate agent test ben");
+        assert_eq!(output.code, Some(0), "{}", output.err);
+        assert!(output.out.contains("`analyse` is not among its actions"), "{}", output.out);
         let left = place.shell("quorate agent list --format compact | cut -f1");
         assert_eq!(left.out, "ada\nben\n", "the temporary agent is removed");
-        let said = place.shell("quorate agent test nobody");
-        assert_eq!(said.code, Some(3), "{}", said.err);
+        let output = place.shell("quorate agent test nobody");
+        assert_eq!(output.code, Some(3), "{}", output.err);
         place
     });
     let place = place.await.expect("it went well");

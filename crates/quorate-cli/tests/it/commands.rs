@@ -131,10 +131,10 @@ fn d7_all_dead_deliveries_of_a_message_are_redelivered_in_one_document() {
         id.as_str().expect("an id").to_owned()
     });
     let document = |line: &str| {
-        let said = place.shell(line);
-        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
-        serde_json::from_str::<Value>(&said.out)
-            .unwrap_or_else(|error| panic!("{line}: {error}: {}", said.out))
+        let output = place.shell(line);
+        assert_eq!(output.code, Some(0), "{line}: {}", output.err);
+        serde_json::from_str::<Value>(&output.out)
+            .unwrap_or_else(|error| panic!("{line}: {error}: {}", output.out))
     };
     let dry = document("quorate msg redeliver @last --dry-run --json");
     assert_eq!(dry["body"]["ops"].as_array().map(Vec::len), Some(3), "{dry}");
@@ -152,11 +152,11 @@ fn d3_json_output_has_the_exact_bytes_that_were_sent() {
     place.call("PUT", "/v1/agents/bob", "{}");
     let odd = r#"{"b": 1.0,  "a":[1e2, "é\u00e9"],"b2":12345678901234567890123}"#;
     fs::write(place.work().join("odd.json"), odd).expect("written");
-    let said = place.shell("quorate msg send --to bob --file odd.json && quorate msg show msg_0-4-0 --json");
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.contains(odd), "{}", said.out);
-    let said = place.shell("quorate memory set odd --file - < odd.json && quorate memory get odd --json");
-    assert!(said.out.contains(odd), "{}{}", said.out, said.err);
+    let output = place.shell("quorate msg send --to bob --file odd.json && quorate msg show msg_0-4-0 --json");
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    assert!(output.out.contains(odd), "{}", output.out);
+    let output = place.shell("quorate memory set odd --file - < odd.json && quorate memory get odd --json");
+    assert!(output.out.contains(odd), "{}{}", output.out, output.err);
 }
 
 #[test]
@@ -270,8 +270,8 @@ fn i18_a_secret_is_printed_once_and_alone() {
 fn every_kind_of_error_has_its_exit_code() {
     let mut place = Place::with_hub();
     let code = |place: &Place, line: &str| {
-        let said = place.shell(line);
-        (said.code, said.err)
+        let output = place.shell(line);
+        (output.code, output.err)
     };
     let stranger = format!("cd / && quorate status --url http://{}", place.address);
     let cases: [(&str, i32, &str); 16] = [
@@ -370,10 +370,10 @@ fn a_closed_pipe_does_not_panic() {
             let made = place.shell("mkdir copy && cp quorate-data/quorate.db* copy/");
             assert_eq!(made.code, Some(0), "{}", made.err);
         }
-        let said = place.shell(&format!("set -o pipefail; quorate {line} | head -n 1"));
-        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
-        assert!(!said.err.contains("panicked"), "{line}: {}", said.err);
-        assert_eq!(said.out.lines().count(), 1, "{line}");
+        let output = place.shell(&format!("set -o pipefail; quorate {line} | head -n 1"));
+        assert_eq!(output.code, Some(0), "{line}: {}", output.err);
+        assert!(!output.err.contains("panicked"), "{line}: {}", output.err);
+        assert_eq!(output.out.lines().count(), 1, "{line}");
     }
 }
 
@@ -448,37 +448,37 @@ fn doctor_reports_problems_with_fixes_and_changes_nothing() {
     assert!(!good.out.contains('✗') && good.out.contains("✓ server"), "{}", good.out);
     let token = place.data().join("admin-token");
     fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).expect("opened");
-    let said = place.shell("QUORATE_TOKNE=x quorate doctor");
-    assert!(said.out.contains("! token file") && said.out.contains("fix: chmod 600"), "{}", said.out);
+    let output = place.shell("QUORATE_TOKNE=x quorate doctor");
+    assert!(output.out.contains("! token file") && output.out.contains("fix: chmod 600"), "{}", output.out);
     assert!(
-        said.out.contains("! environment") && said.out.contains("unknown variable QUORATE_TOKNE"),
+        output.out.contains("! environment") && output.out.contains("unknown variable QUORATE_TOKNE"),
         "{}",
-        said.out
+        output.out
     );
-    assert_eq!(said.code, Some(0), "warnings do not fail: {}", said.err);
+    assert_eq!(output.code, Some(0), "warnings do not fail: {}", output.err);
     place.kill();
-    let said = place.shell("quorate doctor --json");
-    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    let output = place.shell("quorate doctor --json");
+    let found: Value = serde_json::from_str(&output.out).expect("JSON");
     assert_eq!(
-        (said.code, &found["ok"], &found["errors"]),
+        (output.code, &found["ok"], &found["errors"]),
         (Some(1), &false.into(), &1.into()),
         "{}",
-        said.out
+        output.out
     );
     let server = found["checks"].as_array().expect("checks").iter().find(|check| check["about"] == "server");
     assert!(
         server.expect("a server")["fix"].as_str().expect("a fix").contains("quorate serve"),
         "{}",
-        said.out
+        output.out
     );
     fs::write(place.work().join("quorate.yaml"), "ulr: x\n").expect("written");
-    let said = place.shell("quorate doctor");
-    assert_eq!(said.code, Some(1), "{}", said.out);
+    let output = place.shell("quorate doctor");
+    assert_eq!(output.code, Some(1), "{}", output.out);
     assert!(
-        said.out.contains("quorate.yaml:1: unknown key \"ulr\"")
-            && said.out.contains("fix: did you mean \"url\"?"),
+        output.out.contains("quorate.yaml:1: unknown key \"ulr\"")
+            && output.out.contains("fix: did you mean \"url\"?"),
         "{}",
-        said.out
+        output.out
     );
     fs::remove_file(place.data().join("ready.json")).expect("the killed hub left it");
     assert_eq!(fs::read_dir(place.data()).expect("readable").count(), before - 1, "nothing was left");
@@ -487,18 +487,18 @@ fn doctor_reports_problems_with_fixes_and_changes_nothing() {
 #[test]
 fn man_pages_and_completions_are_generated() {
     let place = Place::empty();
-    let said = place
+    let output = place
         .shell("quorate man --dir pages --dry-run; ls pages 2>/dev/null; quorate man --dir pages | wc -l");
-    assert!(said.err.contains("would write") && said.err.contains("wrote"), "{}", said.err);
+    assert!(output.err.contains("would write") && output.err.contains("wrote"), "{}", output.err);
     let page = fs::read_to_string(place.work().join("pages/quorate-msg-send.1")).expect("a page");
     assert!(page.contains(".TH quorate-msg-send 1") && page.contains("Example: quorate msg send"), "{page}");
     assert_eq!(place.shell("quorate man msg nothing").code, Some(3));
     for shell in ["bash", "zsh", "fish"] {
-        let said = place.shell(&format!("quorate completions {shell}"));
-        assert!(said.code == Some(0) && said.out.contains("redeliver"), "{shell}: {}", said.err);
+        let output = place.shell(&format!("quorate completions {shell}"));
+        assert!(output.code == Some(0) && output.out.contains("redeliver"), "{shell}: {}", output.err);
     }
-    let said = place.shell("quorate completions bash > c && . ./c && complete -p quorate");
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    let output = place.shell("quorate completions bash > c && . ./c && complete -p quorate");
+    assert_eq!(output.code, Some(0), "{}", output.err);
 }
 
 #[test]
@@ -517,9 +517,9 @@ fn the_log_of_a_directory_is_verified_printed_and_exported() {
     let connection = rusqlite::Connection::open(place.data().join("quorate.db")).expect("it opens");
     connection.execute("UPDATE log SET principal = 'agent:mallory' WHERE id & 15 = 3", []).expect("edited");
     drop(connection);
-    let said = place.shell("quorate audit verify --data quorate-data --json");
-    assert_eq!(said.code, Some(7), "{}{}", said.out, said.err);
-    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    let output = place.shell("quorate audit verify --data quorate-data --json");
+    assert_eq!(output.code, Some(7), "{}{}", output.out, output.err);
+    let found: Value = serde_json::from_str(&output.out).expect("JSON");
     assert_eq!(found["ok"], false, "{found}");
 }
 
@@ -535,10 +535,10 @@ fn d11_a_running_hub_serves_its_log_traces_and_metrics() {
     );
     place.call("POST", "/v1/messages", &message);
     let good = |line: &str, word: &str| {
-        let said = place.shell(line);
-        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
-        assert!(said.out.contains(word), "{line}: {}", said.out);
-        said.out
+        let output = place.shell(line);
+        assert_eq!(output.code, Some(0), "{line}: {}", output.err);
+        assert!(output.out.contains(word), "{line}: {}", output.out);
+        output.out
     };
     good("quorate audit verify", "✓ default: 5 records");
     good("quorate audit verify --json", "\"ok\":true");
@@ -630,13 +630,13 @@ fn e3_approvals_are_printed_and_decided() {
     ]);
     expect_file!["golden/approvals.txt"].assert_eq(&story);
     request_approval(&place, "a4", "f@x");
-    let said = place.shell("quorate approval modify a4 --token-file anna --patch patch.json --json");
-    let decided: Value = serde_json::from_str(&said.out).expect("JSON");
-    assert_eq!((said.code, &decided["state"]), (Some(0), &Value::from("modified")), "{}", said.err);
+    let output = place.shell("quorate approval modify a4 --token-file anna --patch patch.json --json");
+    let decided: Value = serde_json::from_str(&output.out).expect("JSON");
+    assert_eq!((output.code, &decided["state"]), (Some(0), &Value::from("modified")), "{}", output.err);
     assert!(
-        said.out.contains(r#""approvedDocument":{"action":"letter.send","payload":{"to":"f@x"}}"#),
+        output.out.contains(r#""approvedDocument":{"action":"letter.send","payload":{"to":"f@x"}}"#),
         "{}",
-        said.out
+        output.out
     );
 }
 

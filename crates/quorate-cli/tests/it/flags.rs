@@ -16,9 +16,9 @@ fn tokens(place: &Place) {
 }
 
 fn good(place: &Place, line: &str) -> String {
-    let said = place.shell(line);
-    assert_eq!(said.code, Some(0), "{line}: {}", said.err);
-    said.out
+    let output = place.shell(line);
+    assert_eq!(output.code, Some(0), "{line}: {}", output.err);
+    output.out
 }
 
 // Fails under: an id that is returned to the reporter; flags that others than moderators can read; a second resolution.
@@ -74,8 +74,8 @@ fn run(flags: &[&str]) -> (Place, Vec<Value>) {
     place.start_with(&["--listen", "127.0.0.1:0", "--log", "debug"], log);
     tokens(&place);
     for line in flags {
-        let said = place.shell(line);
-        assert!(matches!(said.code, Some(0..=3)), "{line}: {}", said.err);
+        let output = place.shell(line);
+        assert!(matches!(output.code, Some(0..=3)), "{line}: {}", output.err);
     }
     good(&place, "quorate memory set plan x");
     place.end();
@@ -151,9 +151,9 @@ fn i15_a_changed_byte_in_the_flags_is_detected() {
     assert_eq!(place.shell("quorate verify --data quorate-data").code, Some(0));
     bytes[at] = b'S';
     fs::write(&file, bytes).expect("changed");
-    let said = place.shell("quorate verify --data quorate-data --json");
-    assert_eq!(said.code, Some(65), "{}{}", said.out, said.err);
-    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    let output = place.shell("quorate verify --data quorate-data --json");
+    assert_eq!(output.code, Some(65), "{}{}", output.out, output.err);
+    let found: Value = serde_json::from_str(&output.out).expect("JSON");
     assert_eq!((&found["ok"], &found["firstBad"]["damage"]), (&json!(false), &json!("edited")), "{found}");
-    assert!(!said.out.contains("somebody"), "the text is not printed: {}", said.out);
+    assert!(!output.out.contains("somebody"), "the text is not printed: {}", output.out);
 }

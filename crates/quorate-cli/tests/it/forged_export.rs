@@ -77,9 +77,9 @@ fn verified(place: &Place, lines: &[Value]) -> Said {
 }
 
 fn exported(place: &Place, command: &str) -> Vec<Value> {
-    let said = place.shell(command);
-    assert_eq!(said.code, Some(0), "{command}: {}", said.err);
-    said.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    let output = place.shell(command);
+    assert_eq!(output.code, Some(0), "{command}: {}", output.err);
+    output.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 // Fails under: a readable field that is not compared.
@@ -87,9 +87,9 @@ fn exported(place: &Place, command: &str) -> Vec<Value> {
 fn i17_each_readable_field_of_an_export_is_compared_with_the_hashed_bytes() {
     let place = busy_hub();
     let lines = exported(&place, "quorate audit export");
-    let said = verified(&place, &lines);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(!said.err.contains("not proven"), "all agents register in it: {}", said.err);
+    let output = verified(&place, &lines);
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    assert!(!output.err.contains("not proven"), "all agents register in it: {}", output.err);
     let mut seen = BTreeSet::new();
     for (at, line) in lines.iter().enumerate() {
         let mut all = Vec::new();
@@ -100,14 +100,14 @@ fn i17_each_readable_field_of_an_export_is_compared_with_the_hashed_bytes() {
             }
             let mut forged = lines.clone();
             change(forged[at].pointer_mut(&pointer).expect("it exists"));
-            let said = verified(&place, &forged);
+            let output = verified(&place, &forged);
             let (seq, field) = (at + 1, name.rsplit('.').next().expect("a name"));
-            assert!(matches!(said.code, Some(2 | 7)), "{name} of record {seq} was changed: {}", said.out);
+            assert!(matches!(output.code, Some(2 | 7)), "{name} of record {seq} was changed: {}", output.out);
             if name.starts_with(".effects") || [".at", ".kind"].contains(&name.as_str()) {
-                assert_eq!(said.code, Some(7), "{name}: {}", said.err);
-                let names_it = said.err.contains(&format!("record {seq}:"))
-                    && said.err.contains(field.split('[').next().expect("a name"));
-                assert!(names_it, "{name} of record {seq}: {}", said.err);
+                assert_eq!(output.code, Some(7), "{name}: {}", output.err);
+                let names_it = output.err.contains(&format!("record {seq}:"))
+                    && output.err.contains(field.split('[').next().expect("a name"));
+                assert!(names_it, "{name} of record {seq}: {}", output.err);
             }
         }
     }
@@ -141,11 +141,11 @@ fn i17_added_and_missing_fields_of_an_export_are_detected() {
     for (expected, change) in changes {
         let mut forged = lines.clone();
         change(&mut forged[sent]);
-        let said = verified(&place, &forged);
+        let output = verified(&place, &forged);
         assert!(
-            said.code == Some(7) && said.err.replace('\n', " ").contains(expected),
+            output.code == Some(7) && output.err.replace('\n', " ").contains(expected),
             "{expected}: {}",
-            said.err
+            output.err
         );
     }
 }
@@ -156,17 +156,17 @@ fn i17_a_proof_lists_the_names_that_it_does_not_prove() {
     let lines = exported(&place, "quorate audit export");
     let sent = lines.iter().position(|line| line["effects"][0]["effect"] == "message.sent").expect("one");
     let proof = exported(&place, &format!("quorate audit proof {}", sent + 1));
-    let said = verified(&place, &proof);
-    assert!(said.code == Some(0) && said.err.contains("bob (agent number 2)"), "{}", said.err);
-    let said = place.shell("quorate audit verify --proof forged.jsonl --json");
-    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    let output = verified(&place, &proof);
+    assert!(output.code == Some(0) && output.err.contains("bob (agent number 2)"), "{}", output.err);
+    let output = place.shell("quorate audit verify --proof forged.jsonl --json");
+    let found: Value = serde_json::from_str(&output.out).expect("JSON");
     let names = found["unprovenAgents"].as_array().expect("a list");
     assert!(names.contains(&json!({"number": 2, "shownAs": "bob"})), "{found}");
     // A name that is not consistent throughout is forged.
     let mut forged = proof.clone();
     change(forged[0].pointer_mut("/effects/0/deliveries/0/agent").expect("a delivery"));
-    let said = verified(&place, &forged);
-    assert!(said.code == Some(7) && said.err.contains("agent"), "{}", said.err);
+    let output = verified(&place, &forged);
+    assert!(output.code == Some(7) && output.err.contains("agent"), "{}", output.err);
     // The name in a later registration must match the earlier lines.
     let about = json!({"name": "Bob"});
     place.call("PUT", "/v1/agents/bob", &about.to_string());
@@ -182,8 +182,8 @@ fn i17_a_proof_lists_the_names_that_it_does_not_prove() {
         "quorate backup create --data quorate-data --to copy",
         "quorate backup restore --from copy --data back",
     ] {
-        let said = place.shell(command);
-        assert_eq!(said.code, Some(0), "{}", said.err);
+        let output = place.shell(command);
+        assert_eq!(output.code, Some(0), "{}", output.err);
     }
     let lines = exported(&place, "quorate audit export --data back");
     let restored = lines.iter().position(|line| line["kind"] == "restore").expect("a restore");
@@ -192,7 +192,7 @@ fn i17_a_proof_lists_the_names_that_it_does_not_prove() {
         if from > 0 {
             proof[0]["previous"] = lines[from - 1]["hash"].clone();
         }
-        let said = verified(&place, &proof);
-        assert_eq!(said.code, Some(0), "from {from}: {}", said.err);
+        let output = verified(&place, &proof);
+        assert_eq!(output.code, Some(0), "from {from}: {}", output.err);
     }
 }

@@ -42,8 +42,8 @@ fn corpus() -> Vec<String> {
 }
 
 /// Checks that the output has only visible characters and newlines.
-fn check(line: &str, said: &Said) {
-    for (stream, text) in [("stdout", &said.out), ("stderr", &said.err)] {
+fn check(line: &str, output: &Said) {
+    for (stream, text) in [("stdout", &output.out), ("stderr", &output.err)] {
         let bad = text.chars().find(|letter| {
             // `compact` separates fields with tabs.
             let is_control = letter.is_control() && !matches!(letter, '\n' | '\t');
@@ -156,12 +156,12 @@ fn c9_two_hundred_hostile_texts_are_sanitized() {
     for line in lines {
         for format in ["table", "json", "jsonl", "md", "compact"] {
             let line = format!("quorate {line} --format {format}");
-            let said = place.shell(&line);
-            assert_eq!(said.code, Some(0), "{line}: {}", said.err);
-            assert!(!said.out.is_empty(), "{line} prints something");
-            check(&line, &said);
+            let output = place.shell(&line);
+            assert_eq!(output.code, Some(0), "{line}: {}", output.err);
+            assert!(!output.out.is_empty(), "{line} prints something");
+            check(&line, &output);
             if format == "json" && !line.contains(" tail ") && !line.contains(" log --limit") {
-                assert!(serde_json::from_str::<Value>(&said.out).is_ok(), "{line}: one document");
+                assert!(serde_json::from_str::<Value>(&output.out).is_ok(), "{line}: one document");
             }
         }
     }

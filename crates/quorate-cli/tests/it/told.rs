@@ -1,4 +1,4 @@
-//! What a command says when something is wrong: the real cause, in one shape, with a next step that can be typed.
+//! Error messages of commands: the real cause in a consistent format, with a next command.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,25 +6,25 @@ use std::os::unix::process::CommandExt as _;
 
 use crate::place::{Place, Said, said};
 
-/// An error in the one shape.
-fn is_whole(line: &str, said: &Said, exit: i32, code: &str) {
-    assert_eq!(said.code, Some(exit), "{line}: {}", said.err);
-    assert!(said.err.contains(&format!("error[{code}]: ")), "{line}: {}", said.err);
-    let help = said.err.split("help: ").nth(1).unwrap_or_else(|| panic!("{line} has no help: {}", said.err));
-    for of_http in ["/v1/", "openapi", "Bearer", "header"] {
-        assert!(!help.contains(of_http), "{line}: {}", said.err);
+/// Checks the format of an error: exit code, error code, and a hint without HTTP terms.
+fn check_error(line: &str, output: &Said, exit: i32, code: &str) {
+    assert_eq!(output.code, Some(exit), "{line}: {}", output.err);
+    assert!(output.err.contains(&format!("error[{code}]: ")), "{line}: {}", output.err);
+    let help = output.err.split("help: ").nth(1).unwrap_or_else(|| panic!("{line} has no help: {}", output.err));
+    for http_term in ["/v1/", "openapi", "Bearer", "header"] {
+        assert!(!help.contains(http_term), "{line}: {}", output.err);
     }
 }
 
-// Fails under: a failed write that is passed over, by `print`, by what goes on and on, or by what leaves a buffer behind.
+// Fails under: a failed write to stdout that is ignored, by `print`, by a streaming command, or by a buffered writer.
 #[test]
-fn data_that_does_not_get_out_is_a_failure() {
+fn a_failed_write_to_stdout_is_an_error() {
     let mut place = Place::with_hub();
     let full = |place: &Place, line: &str| {
-        let said = place.shell(&format!("{line} > /dev/full"));
-        is_whole(line, &said, 1, "STORAGE_FULL");
-        assert!(said.err.contains("stdout could not be written: No space left"), "{line}: {}", said.err);
-        said.err
+        let output = place.shell(&format!("{line} > /dev/full"));
+        check_error(line, &output, 1, "STORAGE_FULL");
+        assert!(output.err.contains("failed to write to stdout: No space left"), "{line}: {}", output.err);
+        output.err
     };
     let lost = full(&place, "quorate agent add bob");
     assert!(lost.contains("quorate token create --role agent --agent bob"), "{lost}");
@@ -42,46 +42,46 @@ fn data_that_does_not_get_out_is_a_failure() {
         full(&place, line);
     }
     let piped = place.shell("set -o pipefail; quorate audit export | head -n 1");
-    assert!(piped.code == Some(0) && piped.err.is_empty(), "whoever has read enough: {}", piped.err);
+    assert!(piped.code == Some(0) && piped.err.is_empty(), "a closed pipe is not an error: {}", piped.err);
     place.kill();
     full(&place, "quorate audit export --data quorate-data");
     full(&place, "quorate audit log --data quorate-data --limit 1");
 }
 
-// Fails under: a word on tokens where nobody listens, and an exit code 1 for a directory that is not there.
+// Fails under: an error about tokens although no hub is listening, or exit code 1 for a missing directory.
 #[test]
-fn a_newcomer_without_a_hub_is_told_to_start_one() {
+fn without_a_hub_the_hint_is_to_start_one() {
     let place = Place::empty();
-    // A port that was free a moment ago: nothing listens there.
+    // A port that was free a moment ago, so nothing is listening there.
     let free =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let line = format!("quorate status --url http://{free}");
     let away = place.shell(&line);
-    is_whole(&line, &away, 1, "UNAVAILABLE");
-    assert!(away.err.contains("no hub answers") && away.err.contains("quorate serve"), "{}", away.err);
+    check_error(&line, &away, 1, "UNAVAILABLE");
+    assert!(away.err.contains("no hub is listening") && away.err.contains("quorate serve"), "{}", away.err);
     let doctor = place.shell(&format!("quorate doctor --url http://{free}"));
-    assert!(doctor.out.contains("no hub answers"), "{}", doctor.out);
-    is_whole("nodir", &place.shell("quorate status --data nodir"), 3, "NOT_FOUND");
+    assert!(doctor.out.contains("no hub is listening"), "{}", doctor.out);
+    check_error("nodir", &place.shell("quorate status --data nodir"), 3, "NOT_FOUND");
     fs::create_dir(place.work().join("closed")).expect("made");
     let at_rest = place.shell("quorate status --data closed");
-    is_whole("at rest", &at_rest, 1, "UNAVAILABLE");
+    check_error("at rest", &at_rest, 1, "UNAVAILABLE");
     let by_variable = place.shell("QUORATE_DATA=closed quorate status");
-    assert_eq!(by_variable.err, at_rest.err, "whoever names the directory, in whichever way");
+    assert_eq!(by_variable.err, at_rest.err, "the same for a flag and a variable");
     let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let line = format!("quorate status --url http://{}", socket.local_addr().expect("an address"));
-    is_whole("somebody listens", &place.shell(&line), 4, "UNAUTHENTICATED");
+    check_error("listening", &place.shell(&line), 4, "UNAUTHENTICATED");
 }
 
-// Fails under: a directory that may not be read and is taken for one in which no hub runs.
+// Fails under: an unreadable directory that is reported as one without a hub.
 #[test]
-fn a_directory_of_somebody_else_is_said_to_be_closed() {
+fn a_directory_of_another_user_is_reported_as_forbidden() {
     let place = Place::empty();
     let closed = place.work().join("closed");
     fs::create_dir(&closed).expect("made");
     let mut command = place.command("quorate");
     command.args(["status", "--data", "closed"]);
     let mode = if rustix::process::geteuid().is_root() {
-        // The administrator may read everything: somebody else asks.
+        // Root may read everything, so the command runs as another user.
         for directory in [place.work().parent().expect("one"), &place.work(), &place.home()] {
             fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).expect("changed");
         }
@@ -91,35 +91,35 @@ fn a_directory_of_somebody_else_is_said_to_be_closed() {
         0o000
     };
     fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).expect("changed");
-    let told = said(&command.output().expect("it runs"));
+    let output = said(&command.output().expect("it runs"));
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("changed");
-    is_whole("closed", &told, 1, "FORBIDDEN");
-    assert!(told.err.contains("permission denied"), "{}", told.err);
+    check_error("closed", &output, 1, "FORBIDDEN");
+    assert!(output.err.contains("permission denied"), "{}", output.err);
 }
 
-// Fails under: a second `agent add` that starts the agent anew, or changes anything of it.
+// Fails under: a second `agent add` that begins a new epoch or changes the agent.
 #[test]
-fn an_agent_that_is_there_is_not_added_again() {
+fn an_existing_agent_is_not_added_again() {
     let place = Place::with_hub();
     assert_eq!(place.shell("quorate agent add bob --role specialist --name Bob > bob.token").code, Some(0));
-    // But for when it was heard last, which is reckoned back from now.
+    // Without the time of the last activity, which is computed from now.
     let shown = || {
         let shown = place.shell("quorate agent show bob --json").out;
         shown.split("\"heardAt\"").next().unwrap_or_default().to_owned()
     };
     let before = shown();
     let again = place.shell("quorate agent add bob");
-    is_whole("again", &again, 5, "CONFLICT");
+    check_error("again", &again, 5, "CONFLICT");
     assert!(again.out.is_empty() && again.err.contains("quorate agent set bob"), "{}", again.err);
     assert!(before.contains("specialist"), "{before}");
     assert_eq!(shown(), before);
     let token = place.shell("quorate token create --role agent --agent bob --name bob");
-    assert_eq!(token.code, Some(0), "what is advised works: {}", token.err);
+    assert_eq!(token.code, Some(0), "the hinted command works: {}", token.err);
 }
 
-// Fails under: `audit --data` that opens a directory which a hub holds.
+// Fails under: `audit --data` that opens the directory of a running hub.
 #[test]
-fn the_log_of_a_directory_in_which_a_hub_runs_is_asked_of_the_hub() {
+fn the_log_of_a_running_hub_is_read_through_the_hub() {
     let place = Place::with_hub();
     for verb in ["verify", "log", "export", "checkpoint", "proof 1"] {
         let with_flag = place.shell(&format!("quorate audit {verb} --data quorate-data"));
@@ -128,8 +128,8 @@ fn the_log_of_a_directory_in_which_a_hub_runs_is_asked_of_the_hub() {
     }
 }
 
-// Fails under: an error without a code or without a next command, one that speaks HTTP to people, and a wrong value that ends
-// with another exit code than 2.
+// Fails under: an error without a code or a next command, a hint with HTTP terms, or an invalid value with an exit code other
+// than 2.
 #[test]
 fn every_error_has_a_code_and_a_next_command() {
     let place = Place::with_hub();
@@ -153,10 +153,10 @@ fn every_error_has_a_code_and_a_next_command() {
         ("quorate tail --where kind=nope", 2, "INVALID", ""),
         ("quorate verify --data quorate-data", 64, "CONFLICT", ""),
     ] {
-        let said = place.shell(line);
-        is_whole(line, &said, exit, code);
-        let help = said.err.split("help: ").nth(1).expect("looked at");
-        assert!(help.contains(next) && !help.contains("did you mean"), "{line}: {}", said.err);
+        let output = place.shell(line);
+        check_error(line, &output, exit, code);
+        let help = output.err.split("help: ").nth(1).expect("looked at");
+        assert!(help.contains(next) && !help.contains("did you mean"), "{line}: {}", output.err);
     }
     for line in [
         "quorate task add sum --priority huge",
@@ -170,6 +170,6 @@ fn every_error_has_a_code_and_a_next_command() {
     assert_eq!(place.shell("quorate token create --role viewer --name v > v.token").code, Some(0));
     assert_eq!(place.shell("quorate token revoke @last").code, Some(0));
     let gone = place.shell("quorate status --token-file v.token");
-    is_whole("a revoked token", &gone, 4, "UNAUTHENTICATED");
-    assert!(gone.err.contains("taken from v.token") && !gone.err.contains(admin.trim()), "{}", gone.err);
+    check_error("a revoked token", &gone, 4, "UNAUTHENTICATED");
+    assert!(gone.err.contains("read from v.token") && !gone.err.contains(admin.trim()), "{}", gone.err);
 }

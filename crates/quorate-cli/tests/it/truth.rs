@@ -1,4 +1,5 @@
-//! What commands print is whole and true: data goes out as it is, JSON has all that people see, and words mean what they say.
+//! Output is complete and exact: stored data is printed unchanged, JSON has everything that text output has, and messages are
+//! accurate.
 
 use std::fs;
 
@@ -10,12 +11,12 @@ fn document(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Letters that a terminal must not get, and that a family and a Persian word need.
+/// Characters that a terminal must not get, but that emoji and Persian words need.
 const TEXT: &str = "👩\u{200d}👧 می\u{200c}خواهم \x1b[31mred\x1b[0m\n";
 
-// Fails under: a text that is made harmless on its way into a file; an end of a line that nobody stored.
+// Fails under: text that is sanitized on its way to a file; an added newline.
 #[test]
-fn c9_what_goes_into_a_file_is_what_was_stored() {
+fn c9_output_to_a_file_is_byte_for_byte() {
     let place = Place::with_hub();
     place.call("PUT", "/v1/agents/bob", "{}");
     for (key, content) in
@@ -29,22 +30,22 @@ fn c9_what_goes_into_a_file_is_what_was_stored() {
         );
         let stored = if key == "text" { TEXT } else { &content };
         for line in [format!("quorate memory get {key}"), format!("quorate msg show {key} --payload")] {
-            let said = place.shell(&format!("{line} > out; cat out"));
-            assert_eq!((said.code, said.out.as_str()), (Some(0), stored), "{line}: {}", said.err);
+            let output = place.shell(&format!("{line} > out; cat out"));
+            assert_eq!((output.code, output.out.as_str()), (Some(0), stored), "{line}: {}", output.err);
             let shown = place.terminal(&line).out;
             assert!(!shown.contains(['\x1b', '\u{200d}', '\u{200c}']), "{line}: {shown:?}");
             assert!(key == "data" || shown.contains("\\u{1b}[31mred"), "{line}: {shown:?}");
         }
     }
     place.call("DELETE", "/v1/context/text", "");
-    let said = place.shell("quorate memory get text --version 2");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), ""), "{}", said.err);
-    assert!(said.err.contains("deleted"), "{}", said.err);
+    let output = place.shell("quorate memory get text --version 2");
+    assert_eq!((output.code, output.out.as_str()), (Some(0), ""), "{}", output.err);
+    assert!(output.err.contains("deleted"), "{}", output.err);
 }
 
-// Fails under: boxes that list ids only in JSON, while people see what is in the letters.
+// Fails under: mailboxes that list only ids in JSON, while the text output has the messages.
 #[test]
-fn json_has_what_people_see_of_a_box() {
+fn json_of_a_mailbox_has_the_messages() {
     let place = Place::with_hub();
     for agent in ["alice", "bob"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
@@ -52,9 +53,9 @@ fn json_has_what_people_see_of_a_box() {
     let body = r#"{"to":"bob","from":"alice","action":"sum","payload":{"n": 1.0}}"#;
     place.call("POST", "/v1/messages", &format!("[{body},{body}]"));
     for (line, name) in [("--from alice", "messages"), ("--to bob", "deliveries")] {
-        let said = place.shell(&format!("quorate msg list {line} --json"));
-        assert!(said.out.contains(r#"{"n": 1.0}"#), "as it was sent: {}", said.out);
-        let found = document(&said.out);
+        let output = place.shell(&format!("quorate msg list {line} --json"));
+        assert!(output.out.contains(r#"{"n": 1.0}"#), "byte for byte: {}", output.out);
+        let found = document(&output.out);
         let items = found[name].as_array().expect("a list");
         assert_eq!((items.len(), found.get("cursor")), (2, Some(&Value::Null)), "{found}");
         for item in items {
@@ -71,7 +72,7 @@ fn json_has_what_people_see_of_a_box() {
     }
 }
 
-// Fails under: a dry run that prints a line that is no JSON.
+// Fails under: a dry run that prints a line that is not JSON.
 #[test]
 fn a_dry_run_in_json_is_one_document() {
     let place = Place::with_hub();
@@ -85,16 +86,16 @@ fn a_dry_run_in_json_is_one_document() {
         ("msg send --to bob hi", "POST", "/v1/messages", json!({"to": "bob", "action": "", "payload": "hi"})),
     ];
     for (line, method, path, body) in lines {
-        let said = place.shell(&format!("quorate {line} --dry-run --json"));
-        let wanted = json!({"dryRun": true, "method": method, "path": path, "body": body});
-        assert_eq!((said.code, document(&said.out)), (Some(0), wanted), "{line}: {}", said.err);
+        let output = place.shell(&format!("quorate {line} --dry-run --json"));
+        let expected = json!({"dryRun": true, "method": method, "path": path, "body": body});
+        assert_eq!((output.code, document(&output.out)), (Some(0), expected), "{line}: {}", output.err);
     }
     assert_eq!(place.shell("quorate agent list --jsonl").out.lines().count(), 1, "nothing was done");
 }
 
-// Fails under: answers that are read whole or not at all, so that one agent blinds `memory list` for everybody.
+// Fails under: one value that cannot be represented and makes `memory list` fail.
 #[test]
-fn c9_json_that_no_program_holds_is_shown_as_it_came() {
+fn c9_json_that_cannot_be_represented_is_printed_as_stored() {
     let place = Place::with_hub();
     place.call("PUT", "/v1/agents/bob", "{}");
     let far = r#"{"f": 1e400, "g": [-2e999]}"#;
@@ -123,58 +124,58 @@ fn c9_json_that_no_program_holds_is_shown_as_it_came() {
         "session export s",
     ];
     for line in lines {
-        let said = place.shell(&format!("quorate {line}"));
-        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
-        assert!(said.out.contains("1e400"), "{line}: {}", said.out);
-        assert!(line != "memory list" || said.out.contains("well"), "the rest is there: {}", said.out);
+        let output = place.shell(&format!("quorate {line}"));
+        assert_eq!(output.code, Some(0), "{line}: {}", output.err);
+        assert!(output.out.contains("1e400"), "{line}: {}", output.out);
+        assert!(line != "memory list" || output.out.contains("well"), "the rest is listed: {}", output.out);
     }
     for line in ["status", "task list", "session show s", "msg why m", "memory get good"] {
-        let said = place.shell(&format!("quorate {line}"));
-        assert_eq!(said.code, Some(0), "{line}: {}", said.err);
+        let output = place.shell(&format!("quorate {line}"));
+        assert_eq!(output.code, Some(0), "{line}: {}", output.err);
     }
 }
 
-// Fails under: "there is no entry" for one that is there; a hint that names a command that does not exist.
+// Fails under: "there is no entry" for an existing one; a hint that names an unknown command.
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_versions_and_entries_are_reported() {
     let place = Place::with_hub();
     place.call("PUT", "/v1/context/plan", r#"{"content":1}"#);
     for line in ["quorate memory get plan --version 9", "quorate memory diff plan 1 9"] {
-        let said = place.shell(line);
-        assert_eq!(said.code, Some(3), "{line}: {}", said.err);
-        assert!(said.err.contains("plan has no version 9; the newest is 1"), "{line}: {}", said.err);
+        let output = place.shell(line);
+        assert_eq!(output.code, Some(3), "{line}: {}", output.err);
+        assert!(output.err.contains("plan has no version 9: the newest is 1"), "{line}: {}", output.err);
     }
-    let said = place.shell("quorate memory get plan --at 1");
-    assert!(said.err.contains("entry plan did not exist at that time"), "{}", said.err);
+    let output = place.shell("quorate memory get plan --at 1");
+    assert!(output.err.contains("there was no entry plan at that moment"), "{}", output.err);
     assert!(place.shell("quorate memory get other --version 9").err.contains("there is no entry other"));
     place.call("PUT", "/v1/agents/bob", "{}");
     place.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","payload":1}"#);
-    let said = place.shell("quorate agent remove bob");
-    assert_eq!(said.code, Some(5), "{}", said.err);
-    assert!(said.err.contains("quorate agent purge bob"), "{}", said.err);
-    let said = place.shell("quorate agent purge bob && quorate agent remove bob");
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.err.contains("1 delivery of bob is ended"), "{}", said.err);
+    let output = place.shell("quorate agent remove bob");
+    assert_eq!(output.code, Some(5), "{}", output.err);
+    assert!(output.err.contains("quorate agent purge bob"), "{}", output.err);
+    let output = place.shell("quorate agent purge bob && quorate agent remove bob");
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    assert!(output.err.contains("purged 1 delivery of bob"), "{}", output.err);
 }
 
-// Fails under: an agent that is taken for present because somebody once made it known.
+// Fails under: an agent that counts as online because it was registered once.
 #[test]
-fn d6_an_agent_that_never_connected_is_not_there() {
+fn d6_an_agent_that_never_connected_is_not_online() {
     let place = Place::with_hub();
     place.call("PUT", "/v1/agents/risk", r#"{"supportedActions":["analyse"]}"#);
-    let said = place.shell("quorate agent test risk");
-    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    let output = place.shell("quorate agent test risk");
+    assert_eq!(output.code, Some(1), "{}{}", output.out, output.err);
     assert!(
-        said.out.contains("✗ there") && said.out.contains("nobody waits for its messages"),
+        output.out.contains("✗ there") && output.out.contains("no consumer is connected to its mailbox"),
         "{}",
-        said.out
+        output.out
     );
-    assert!(!said.err.contains("nothing is wrong"), "{}", said.err);
-    let said = place.shell("quorate status");
-    assert!(said.out.contains("AGENTS     1   0 up, 0 down, 1 not connected"), "{}", said.out);
+    assert!(!output.err.contains("no problems"), "{}", output.err);
+    let output = place.shell("quorate status");
+    assert!(output.out.contains("AGENTS     1   0 up, 0 down, 1 not connected"), "{}", output.out);
     let found = document(&place.shell("quorate status --json").out);
     assert_eq!(found["agents"], json!({"known": 1, "up": 0, "down": 0, "notConnected": 1}));
-    // One that waits is there.
+    // A waiting claim is a connected consumer.
     let token = fs::read_to_string(place.data().join("admin-token")).expect("a token");
     let mut waits = place.command("curl");
     let url = format!("http://{}/v1/agents/risk/inbox/claim", place.address);
@@ -184,11 +185,11 @@ fn d6_an_agent_that_never_connected_is_not_there() {
     let up = || place.shell("quorate status").out.contains("1 up, 0 down\n");
     let seen = (0..200).any(|_| up());
     let _ = (waits.kill(), waits.wait());
-    assert!(seen, "a waiting claim is a sign of life");
+    assert!(seen, "a waiting claim counts as connected");
 }
 
 #[test]
-fn one_try_is_one_try() {
+fn one_attempt_is_singular() {
     let place = Place::with_hub();
     place.call("PUT", "/v1/agents/bob", "{}");
     place.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","payload":1}"#);
@@ -196,13 +197,13 @@ fn one_try_is_one_try() {
     let one = &taken["deliveries"][0];
     let nack = json!({"deliveries": [{"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"], "hopeless": true, "reason": "no"}]});
     place.call("POST", "/v1/agents/bob/inbox/nack", &nack.to_string());
-    let said = place.shell("quorate status");
-    assert!(said.out.contains("given up after 1 try by bob"), "{}", said.out);
+    let output = place.shell("quorate status");
+    assert!(output.out.contains("for bob is dead after 1 attempt"), "{}", output.out);
 }
 
-// Fails under: `--json` that is lines or plain text.
+// Fails under: `--json` that prints lines or plain text.
 #[test]
-fn json_is_one_document_of_the_log_too() {
+fn json_of_the_log_is_one_document() {
     let mut place = Place::with_hub();
     let whole = |place: &Place, line: &str| document(&place.shell(&format!("quorate {line}")).out);
     let log = |place: &Place, line: &str| {
@@ -225,9 +226,9 @@ fn json_is_one_document_of_the_log_too() {
     log(&place, "audit log --json --data quorate-data");
 }
 
-// Fails under: lists that print whole payloads, 500 KB a row.
+// Fails under: lists that print complete payloads.
 #[test]
-fn a_list_shows_the_beginning_of_what_is_large() {
+fn lists_truncate_large_values() {
     let place = Place::with_hub();
     let large = "x".repeat(300_000);
     place.call("PUT", "/v1/context/large", &format!(r#"{{"content":"{large}"}}"#));

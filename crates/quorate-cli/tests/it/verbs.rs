@@ -1,4 +1,4 @@
-//! Commands that take something along, or change what is known, against a hub that runs.
+//! `trace export`, `backup verify`, `agent set` and `audit proof` against a running hub.
 
 use std::fs;
 
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::place::Place;
 
 fn good(place: &Place, line: &str) -> String {
-    let said = place.shell(line);
-    assert_eq!(said.code, Some(0), "{line}: {}", said.err);
-    said.out
+    let output = place.shell(line);
+    assert_eq!(output.code, Some(0), "{line}: {}", output.err);
+    output.out
 }
 
 fn document(place: &Place, line: &str) -> Value {
@@ -18,10 +18,9 @@ fn document(place: &Place, line: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"))
 }
 
-// Fails under: an export that leaves out deliveries or parents, that tells other ids or times than the hub, or that writes
-// over a file.
+// Fails under: an export that omits deliveries or parents, that has other ids or times than the hub, or that overwrites a file.
 #[test]
-fn d11_a_trace_is_taken_along_in_three_formats() {
+fn d11_a_trace_is_exported_in_three_formats() {
     let place = Place::with_hub();
     for agent in ["alice", "bob"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
@@ -39,13 +38,13 @@ fn d11_a_trace_is_taken_along_in_three_formats() {
     let done = json!({"deliveries": [{"deliveryId": held["deliveryId"], "leaseToken": held["leaseToken"]}]});
     place.call("POST", "/v1/agents/bob/inbox/ack", &done.to_string());
 
-    let told = document(&place, "quorate trace show @last --json");
-    let spans = told["spans"].as_array().expect("spans");
-    assert_eq!(spans.len(), 2, "{told}");
+    let shown = document(&place, "quorate trace show @last --json");
+    let spans = shown["spans"].as_array().expect("spans");
+    assert_eq!(spans.len(), 2, "{shown}");
     let lines = good(&place, "quorate trace export 4bf9");
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(&lines, spans);
-    assert_eq!(document(&place, "quorate trace export @last --json"), told);
+    assert_eq!(document(&place, "quorate trace export @last --json"), shown);
 
     let otlp = document(&place, &format!("quorate trace export {trace} --to otlp"));
     let sent = &otlp["resourceSpans"][0]["scopeSpans"][0]["spans"];
@@ -56,7 +55,7 @@ fn d11_a_trace_is_taken_along_in_three_formats() {
     assert_eq!(sent[1]["parentSpanId"], spans[0]["spanId"]);
     assert_eq!(sent[1]["spanId"], spans[0]["deliveries"][0]["spanId"]);
     let codes = [0, 1, 2].map(|n| sent[n]["status"]["code"].as_u64());
-    assert_eq!(codes, [Some(1), Some(1), None], "what has not ended has no status: {otlp}");
+    assert_eq!(codes, [Some(1), Some(1), None], "an open span has no status: {otlp}");
     let has = |n: usize, key: &str, value: &str| {
         let attribute = json!({"key": key, "value": {"stringValue": value}});
         assert!(
@@ -85,9 +84,9 @@ fn d11_a_trace_is_taken_along_in_three_formats() {
     assert_eq!(place.shell("quorate trace export @last --to zipkin").code, Some(2));
 }
 
-// Fails under: a check of a copy that does not look into records, and one that changes the copy.
+// Fails under: a verification that does not check records, or that changes the copy.
 #[test]
-fn c11_a_copy_is_checked_before_it_is_needed() {
+fn c11_a_backup_is_verified() {
     let place = Place::with_hub();
     place.call("PUT", "/v1/context/plan", r#"{"content":"x"}"#);
     let story = place.story(&[
@@ -104,15 +103,15 @@ fn c11_a_copy_is_checked_before_it_is_needed() {
     let copy = rusqlite::Connection::open(place.work().join("copy/quorate.db")).expect("it opens");
     copy.execute("UPDATE log SET principal = 'agent:mallory' WHERE id & 15 = 3", []).expect("edited");
     drop(copy);
-    let said = place.shell("quorate backup verify copy --json");
-    assert_eq!(said.code, Some(7), "{}{}", said.out, said.err);
-    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    let output = place.shell("quorate backup verify copy --json");
+    assert_eq!(output.code, Some(7), "{}{}", output.out, output.err);
+    let found: Value = serde_json::from_str(&output.out).expect("JSON");
     assert_eq!((&found["ok"], &found["firstBad"]["damage"]), (&json!(false), &json!("edited")), "{found}");
 }
 
-// Fails under: a change that leaves something out of the description, and one that starts the agent again.
+// Fails under: an update that drops fields of the description, or that starts a new epoch.
 #[test]
-fn what_is_known_of_an_agent_changes_without_a_new_start() {
+fn an_agent_is_updated_without_a_new_epoch() {
     let place = Place::with_hub();
     let bob = r#"{"name":"Bob","capabilities":["sum"],"supportedActions":["add"],"heartbeatMs":3600000}"#;
     let made = place.call("PUT", "/v1/agents/bob", bob);
@@ -122,7 +121,7 @@ fn what_is_known_of_an_agent_changes_without_a_new_start() {
         "quorate agent set bo --can sum --capability count",
         "quorate agent set bob --role specialist --dry-run",
         "quorate agent set bob --role specialist --name 'Bob the builder' --action add --action build",
-        "quorate agent show bob | grep -v heard",
+        "quorate agent show bob | grep -v 'last seen'",
         "quorate agent set bob --can '' --json | grep -o '\"capabilities\":[^,]*'",
         "quorate agent set bob 2>/dev/null",
         "quorate agent set bob --role king",
@@ -131,19 +130,19 @@ fn what_is_known_of_an_agent_changes_without_a_new_start() {
     expect_file!["golden/agent-set.txt"].assert_eq(&mask_offline(&story));
     let now = place.call("GET", "/v1/agents/bob", "");
     assert_eq!((&now["epoch"], &now["heartbeatMs"]), (&made["epoch"], &json!(3_600_000)));
-    // What it held before the change is still its own.
+    // Leases from before the update are still valid.
     let done = json!({"deliveries": [{"deliveryId": held["deliveryId"], "leaseToken": held["leaseToken"]}]});
     place.call("POST", "/v1/agents/bob/inbox/ack", &done.to_string());
 }
 
-/// Without the row that depends on when the test runs.
+/// Removes the row that depends on the time of the test.
 fn mask_offline(story: &str) -> String {
     story.lines().filter(|line| !line.starts_with("offline at")).map(|line| format!("{line}\n")).collect()
 }
 
 // Fails under: a proof that is checked without its hashes, its order, or the checkpoint.
 #[test]
-fn i17_a_record_is_proven_to_whoever_has_a_checkpoint() {
+fn i17_a_record_is_proven_against_a_checkpoint() {
     let mut place = Place::with_hub();
     for n in 1..=4 {
         place.call("PUT", &format!("/v1/context/plan{n}"), r#"{"content":"x"}"#);
@@ -178,19 +177,19 @@ fn i17_a_record_is_proven_to_whoever_has_a_checkpoint() {
     ];
     for forged in forged {
         fs::write(place.work().join("forged.jsonl"), forged).expect("written");
-        let said = place.shell("quorate audit verify --proof forged.jsonl --checkpoint heads.jsonl");
-        assert_eq!(said.code, Some(7), "{}{}", said.out, said.err);
+        let output = place.shell("quorate audit verify --proof forged.jsonl --checkpoint heads.jsonl");
+        assert_eq!(output.code, Some(7), "{}{}", output.out, output.err);
     }
-    // A history of its own is whole, but it is not the one of the checkpoint.
+    // Another log is consistent, but does not match the checkpoint.
     let other = Place::with_hub();
     for n in 1..=4 {
         other.call("PUT", &format!("/v1/context/plan{n}"), r#"{"content":"y"}"#);
     }
     fs::write(place.work().join("other.jsonl"), good(&other, "quorate audit proof 4")).expect("written");
     assert_eq!(place.shell("quorate audit verify --proof other.jsonl").code, Some(0));
-    let said = place.shell("quorate audit verify --proof other.jsonl --checkpoint heads.jsonl");
-    assert!(said.code == Some(7) && said.err.contains("another history"), "{}{}", said.out, said.err);
-    // The directory proves the same bytes, and so does the script of the page.
+    let output = place.shell("quorate audit verify --proof other.jsonl --checkpoint heads.jsonl");
+    assert!(output.code == Some(7) && output.err.contains("another log"), "{}{}", output.out, output.err);
+    // The directory gives the same proof, and the documented script accepts it.
     place.kill();
     good(&place, "quorate audit proof 4 --upto 6 --data quorate-data | cmp - proof.jsonl");
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/audit.md");
@@ -198,6 +197,6 @@ fn i17_a_record_is_proven_to_whoever_has_a_checkpoint() {
     let script =
         page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the script");
     fs::write(place.work().join("check.py"), script).expect("written");
-    let said = good(&place, "python3 check.py proof.jsonl");
-    assert!(said.contains("up to record 6"), "{said}");
+    let output = good(&place, "python3 check.py proof.jsonl");
+    assert!(output.contains("up to record 6"), "{output}");
 }

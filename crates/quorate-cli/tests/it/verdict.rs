@@ -1,4 +1,4 @@
-//! What `quorate deliberate` and `quorate run` state about an outcome: the headline, the JSON and the exit code say the same.
+//! Outcomes of `quorate deliberate` and `quorate run`: headline, JSON and exit code are consistent.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::QUORATE;
 
-/// An agent that keeps its position, and agrees with its peers wherever one holds the same.
-const SAYS: &str = r#"
+/// An agent that keeps its position, and agrees with peers that hold the same.
+const AGENT: &str = r#"
 import json, sys
 asked = json.load(sys.stdin)
 if asked["action"] == "analyse":
@@ -35,21 +35,21 @@ fn quorate(directory: &Path, arguments: &[&str]) -> Ran {
     Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
 }
 
-/// Deliberates among agents that hold these; the report as text and as JSON.
-fn deliberated(said: &[(&str, &str)], more: &[&str]) -> (Ran, Value) {
+/// Runs a deliberation of agents with these positions; returns the report as text and as JSON.
+fn deliberated(positions: &[(&str, &str)], more: &[&str]) -> (Ran, Value) {
     let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("says.py"), SAYS).expect("written");
-    let agents: Vec<String> = said
+    fs::write(directory.path().join("says.py"), AGENT).expect("written");
+    let agents: Vec<String> = positions
         .iter()
         .enumerate()
-        .map(|(at, (choice, sure))| format!("a{at}=cmd:python3 says.py {choice} {sure}"))
+        .map(|(at, (choice, confidence))| format!("a{at}=cmd:python3 says.py {choice} {confidence}"))
         .collect();
     let mut arguments = vec!["deliberate", "Shall we?"];
     agents.iter().for_each(|agent| arguments.extend(["--agent", agent.as_str()]));
     arguments.extend(more);
     let ran = quorate(directory.path(), &arguments);
     let shown = quorate(directory.path(), &["deliberation", "show", "@last", "--json"]);
-    assert_eq!(shown.code, Some(0), "to look at it is no failure: {}", shown.err);
+    assert_eq!(shown.code, Some(0), "showing it is not a failure: {}", shown.err);
     (ran, serde_json::from_str(&shown.out).expect("one document"))
 }
 
@@ -114,7 +114,7 @@ fn n18_a_tie_is_no_decision_unless_a_tie_break_is_declared() {
 #[test]
 fn n18_a_playbook_declares_its_tie_break() {
     let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("says.py"), SAYS).expect("written");
+    fs::write(directory.path().join("says.py"), AGENT).expect("written");
     let playbook = |tie_break: &str| {
         let text = format!(
             "procedure: deliberation\nsubject: Shall we?\n{tie_break}agents:\n  a: {{ use: 'cmd:python3 says.py yes 0.5' }}\n  b: {{ use: 'cmd:python3 says.py no 0.5' }}\n"
@@ -130,7 +130,7 @@ fn n18_a_playbook_declares_its_tie_break() {
     assert_eq!(wrong.code, Some(2), "{}", wrong.err);
 }
 
-/// Echoes its own position, as the guide's agents do, in a conflict about a score and one about what to do.
+/// An agent that echoes its own position, in a conflict about a score and one about what to do.
 const ECHOES: &str = r#"
 import json, sys
 asked = json.load(sys.stdin)
@@ -182,9 +182,9 @@ fn n3_a_bad_answer_is_dropped_alone_and_its_calls_are_counted() {
     assert_eq!(missing[0]["agent"], "c");
     assert!(missing[0]["why"].to_string().contains("no idea"), "{missing:?}");
     let in_round_2 = document["messages"].as_array().expect("messages").iter();
-    let said = in_round_2.filter(|one| one["round"] == 2 && one["sender"] == "c").count();
-    assert_eq!(said, 1, "c goes on in the other conflict");
-    // Findings 3; round 1: 2 conflicts of 3, one of them asked twice; round 2: c takes part in one conflict only.
+    let sent = in_round_2.filter(|one| one["round"] == 2 && one["sender"] == "c").count();
+    assert_eq!(sent, 1, "c continues in the other conflict");
+    // 3 findings; round 1: 2 conflicts with 3 agents, one asked twice; round 2: c takes part in one conflict only.
     let calls = |phase: &str| document["actual"][phase]["providers"]["local"]["calls"].as_u64();
     assert_eq!((calls("analysis"), calls("discussion")), (Some(3), Some(7 + 5)));
 }

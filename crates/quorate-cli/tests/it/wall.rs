@@ -1,4 +1,4 @@
-//! The outer wall as whoever runs a hub meets it: a real process, its files, its flags, and `curl` at the other end.
+//! TLS, timeouts and file permissions of `quorate serve`, with `curl` as the client.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -11,30 +11,30 @@ use tempfile::TempDir;
 
 use crate::support::{Hub, QUORATE};
 
-/// A hub that is asked with curl, by the admin.
-struct Walled {
+/// A hub with its log, called with curl by the admin.
+struct LoggedHub {
     hub: Hub,
-    said: BufReader<ChildStderr>,
+    log: BufReader<ChildStderr>,
 }
 
-impl Walled {
+impl LoggedHub {
     fn start(data: &Path, flags: &[&str]) -> Self {
         Self::start_trusting(data, flags, None)
     }
 
-    /// One that trusts the authority of this file instead of those of the machine.
+    /// Starts a hub that trusts this CA instead of those of the machine.
     fn start_trusting(data: &Path, flags: &[&str], authority: Option<&Path>) -> Self {
-        // With the loosest umask there is: what is closed is closed by the hub.
+        // With umask 0, so that only the hub restricts permissions.
         let mut command = Command::new("sh");
         command.args(["-c", "umask 0; exec \"$@\"", "sh", QUORATE]);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).args(flags);
         command.stderr(Stdio::piped()).envs(authority.map(|file| ("SSL_CERT_FILE", file)));
         let mut hub = Hub::of(command);
-        let said = BufReader::new(hub.child.stderr.take().expect("a pipe"));
-        Self { hub, said }
+        let log = BufReader::new(hub.child.stderr.take().expect("a pipe"));
+        Self { hub, log }
     }
 
-    /// By name, as a certificate has it.
+    /// Returns a URL with the host name of the certificate.
     fn url(&self, path: &str) -> String {
         let url = self.hub.ready["url"].as_str().expect("a url");
         format!("{}{path}", url.replace("127.0.0.1", "localhost"))
@@ -43,15 +43,15 @@ impl Walled {
     fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let token = format!("Authorization: Bearer {}", self.hub.admin);
         let output = curl(&["-H", &token, "-X", method, "-d", &body.to_string(), &self.url(path)]);
-        told(&output)
+        response(&output)
     }
 
-    /// What the hub says next on stderr that has this in it.
-    fn says(&mut self, what: &str) -> String {
+    /// Returns the next log line that contains this text.
+    fn log_line(&mut self, text: &str) -> String {
         loop {
             let mut line = String::new();
-            assert!(self.said.read_line(&mut line).expect("a line") > 0, "it never said {what}");
-            if line.contains(what) {
+            assert!(self.log.read_line(&mut line).expect("a line") > 0, "{text} is not in the log");
+            if line.contains(text) {
                 return line;
             }
         }
@@ -67,8 +67,8 @@ fn curl(arguments: &[&str]) -> Output {
     Command::new("curl").args(always).args(arguments).output().expect("curl runs")
 }
 
-/// The status and what came with it.
-fn told(output: &Output) -> (u16, Value) {
+/// Parses the status and the body of a response.
+fn response(output: &Output) -> (u16, Value) {
     let text = text(&output.stdout);
     let (body, status) = text.trim_end().rsplit_once('\n').unwrap_or_else(|| panic!("{output:?}"));
     (status.parse().expect("a status"), serde_json::from_str(body).unwrap_or(Value::Null))
@@ -79,10 +79,10 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn mode(path: &Path) -> u32 {
-    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    fs::metadata(path).expect("it exists").permissions().mode() & 0o777
 }
 
-/// A development certificate, as the command makes it.
+/// Creates a development certificate with the command.
 fn certificate() -> (TempDir, PathBuf, PathBuf) {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("tls");
@@ -95,7 +95,7 @@ fn certificate() -> (TempDir, PathBuf, PathBuf) {
 }
 
 #[test]
-fn d13_cert_dev_says_what_it_wrote_and_overwrites_nothing() {
+fn d13_cert_dev_prints_its_files_and_overwrites_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("tls");
     let out = out.to_string_lossy();
@@ -120,42 +120,42 @@ fn d13_cert_dev_says_what_it_wrote_and_overwrites_nothing() {
 }
 
 #[test]
-fn d13_a_hub_under_tls_takes_up_a_new_certificate() {
+fn d13_a_hub_reloads_its_certificate() {
     let (tls, certificate, key) = certificate();
     let directory = tempfile::tempdir().expect("a directory");
     let (shown, key) = (certificate.to_string_lossy(), key.to_string_lossy());
     let flags = ["--tls-cert", &shown, "--tls-key", &key, "--cert-look-ms", "50"];
-    let mut hub = Walled::start(&directory.path().join("data"), &flags);
-    // Whoever reads the address reads it in the same place as without TLS; the scheme is in the URL.
+    let mut hub = LoggedHub::start(&directory.path().join("data"), &flags);
+    // The address is in the same field as without TLS; the scheme is in the URL.
     let ready = &hub.hub.ready;
     assert!(ready["http"].is_string() && ready["http"] == ready["https"], "{ready}");
     assert!(ready["url"].as_str().is_some_and(|url| url.starts_with("https://")), "{ready}");
     let health = hub.url("/healthz");
     assert!(health.starts_with("https://"), "{health}");
-    assert_eq!(told(&curl(&["--cacert", &shown, &health])).0, 200);
-    assert!(!curl(&[&health]).status.success(), "who was not told to trust it does not");
+    assert_eq!(response(&curl(&["--cacert", &shown, &health])).0, 200);
+    assert!(!curl(&[&health]).status.success(), "an untrusted certificate is rejected");
     let plain = curl(&[&health.replace("https", "http")]);
-    assert_eq!(told(&plain).1["code"], "INVALID", "{plain:?}");
-    // A broken one first.
+    assert_eq!(response(&plain).1["code"], "INVALID", "{plain:?}");
+    // A broken certificate first.
     let good = fs::read(&certificate).expect("a certificate");
     fs::write(&certificate, "broken").expect("it is written");
-    hub.says("no PEM certificate found");
+    hub.log_line("there is no certificate in PEM");
     let kept = tls.path().join("kept.pem");
     fs::write(&kept, good).expect("it is written");
-    assert_eq!(told(&curl(&["--cacert", &kept.to_string_lossy(), &health])).0, 200);
+    assert_eq!(response(&curl(&["--cacert", &kept.to_string_lossy(), &health])).0, 200);
     let out = tls.path().join("tls");
     assert!(run(&["cert", "dev", "--force", "--out", &out.to_string_lossy()]).status.success());
-    hub.says("the new certificate is in use");
-    assert_eq!(told(&curl(&["--cacert", &shown, &health])).0, 200);
+    hub.log_line("reloaded the certificate");
+    assert_eq!(response(&curl(&["--cacert", &shown, &health])).0, 200);
 }
 
-// Fails under: commands that cannot be told whom to trust; an error that leaves a user alone with a certificate.
+// Fails under: commands without a CA option; a certificate error without a hint.
 #[test]
-fn d13_the_command_line_speaks_to_a_hub_under_tls() {
+fn d13_commands_connect_to_a_hub_with_tls() {
     let (tls, certificate, key) = certificate();
     let data = TempDir::new().expect("a directory");
     let (shown, key) = (certificate.to_string_lossy(), key.to_string_lossy());
-    let hub = Walled::start(&data.path().join("team"), &["--tls-cert", &shown, "--tls-key", &key]);
+    let hub = LoggedHub::start(&data.path().join("team"), &["--tls-cert", &shown, "--tls-key", &key]);
     let url = hub.url("");
     assert!(url.starts_with("https://localhost:"), "{url}");
     let ask = |rest: &[&str], environment: &[(&str, &str)]| {
@@ -163,90 +163,90 @@ fn d13_the_command_line_speaks_to_a_hub_under_tls() {
         command.args(["agent", "list", "--json", "--url", &url]).args(rest);
         command.env("QUORATE_TOKEN", &hub.hub.admin).envs(environment.iter().copied());
         let output = command.output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), said)
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned(), err)
     };
-    let (code, told, said) = ask(&["--ca-file", &shown], &[]);
-    assert_eq!((code, told.contains("\"agents\"")), (Some(0), true), "{told}{said}");
-    let (code, _, said) = ask(&[], &[("QUORATE_CA_FILE", &*shown)]);
-    assert_eq!(code, Some(0), "{said}");
-    // Nobody signed it whom this machine knows.
-    let (code, _, said) = ask(&[], &[]);
+    let (code, out, err) = ask(&["--ca-file", &shown], &[]);
+    assert_eq!((code, out.contains("\"agents\"")), (Some(0), true), "{out}{err}");
+    let (code, _, err) = ask(&[], &[("QUORATE_CA_FILE", &*shown)]);
+    assert_eq!(code, Some(0), "{err}");
+    // The certificate is not signed by a CA of this machine.
+    let (code, _, err) = ask(&[], &[]);
     assert_ne!(code, Some(0));
-    assert!(said.contains("certificate is not accepted") && said.contains("--ca-file"), "{said}");
-    assert!(said.contains("quorate cert dev"), "{said}");
-    // Somebody else's certificate.
+    assert!(err.contains("certificate is not accepted") && err.contains("--ca-file"), "{err}");
+    assert!(err.contains("quorate cert dev"), "{err}");
+    // A certificate of another hub.
     let other = tls.path().join("other");
     assert!(run(&["cert", "dev", "--out", &other.to_string_lossy()]).status.success());
     let other = other.join("cert.pem");
-    let (code, _, said) = ask(&["--ca-file", &other.to_string_lossy()], &[]);
-    assert!(code != Some(0) && said.contains("certificate is not accepted"), "{said}");
-    let (code, _, said) = ask(&["--ca-file", "nowhere.pem"], &[]);
-    assert!(code != Some(0) && said.contains("nowhere.pem"), "{said}");
+    let (code, _, err) = ask(&["--ca-file", &other.to_string_lossy()], &[]);
+    assert!(code != Some(0) && err.contains("certificate is not accepted"), "{err}");
+    let (code, _, err) = ask(&["--ca-file", "nowhere.pem"], &[]);
+    assert!(code != Some(0) && err.contains("nowhere.pem"), "{err}");
 }
 
-// Fails under: an exporter without TLS; one that accepts any certificate. A hub takes no spans, but it answers.
+// Fails under: an exporter without TLS, or one that accepts any certificate. The collector is a hub, which rejects spans.
 #[test]
-fn d11_spans_go_to_a_collector_over_tls() {
+fn d11_spans_are_exported_over_tls() {
     let (tls, certificate, key) = certificate();
     let data = TempDir::new().expect("a directory");
     let flags = ["--tls-cert", &certificate.to_string_lossy(), "--tls-key", &key.to_string_lossy()];
-    let collector = Walled::start(&data.path().join("collector"), &flags);
+    let collector = LoggedHub::start(&data.path().join("collector"), &flags);
     let other = tls.path().join("other");
     assert!(run(&["cert", "dev", "--out", &other.to_string_lossy()]).status.success());
-    let not_taken = |name: &str, authority: &Path| {
+    let rejected = |name: &str, authority: &Path| {
         let flags = ["--otlp", &collector.url("")];
-        let mut walled = Walled::start_trusting(&data.path().join(name), &flags, Some(authority));
-        let made = walled.call("PUT", "/v1/agents/alice", &json!({})).1;
+        let mut exporter = LoggedHub::start_trusting(&data.path().join(name), &flags, Some(authority));
+        let made = exporter.call("PUT", "/v1/agents/alice", &json!({})).1;
         let alice = made["token"].as_str().expect("a token");
-        let hub = &walled.hub;
+        let hub = &exporter.hub;
         assert_eq!(hub.call(alice, "POST", "/v1/messages", &json!({"to": "alice", "payload": 1})).0, 200);
         let claimed = hub.call(alice, "POST", "/v1/agents/alice/inbox/claim", &json!({})).1;
         let taken = &claimed["deliveries"][0];
         let (delivery, lease) = (&taken["deliveryId"], &taken["leaseToken"]);
         let ack = json!({"ops": [{"op": "ack", "deliveryId": delivery, "leaseToken": lease}]});
         assert_eq!(hub.call(alice, "POST", "/v1/commit", &ack).0, 200);
-        walled.says("failed to export spans")
+        exporter.log_line("spans not taken")
     };
-    let answered = not_taken("trusts", &certificate);
+    let answered = rejected("trusts", &certificate);
     assert!(answered.contains("answered 4") && answered.contains("\"givenUp\":true"), "{answered}");
-    let refused = not_taken("does-not", &other.join("cert.pem"));
+    let refused = rejected("does-not", &other.join("cert.pem"));
     assert!(refused.contains("certificate is not accepted"), "{refused}");
 }
 
 #[test]
-fn d13_tls_is_the_way_beyond_this_machine() {
+fn d13_other_interfaces_require_tls() {
     let (_tls, certificate, key) = certificate();
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     let serve = |more: &[&str]| {
-        // An address for documentation: no machine has it, so it cannot be listened on.
+        // A documentation address, which no machine has, so listening fails.
         let always = ["serve", "--listen", "192.0.2.1:0", "--data", &data.to_string_lossy()];
         let output = run(&[&always, more].concat());
         (output.status.code(), text(&output.stderr))
     };
-    let (code, said) = serve(&[]);
-    assert!(code == Some(64) && said.contains("not be encrypted") && said.contains("--tls-cert"), "{said}");
+    let (code, err) = serve(&[]);
+    assert!(code == Some(64) && err.contains("not be encrypted") && err.contains("--tls-cert"), "{err}");
     let (certificate, key) = (certificate.to_string_lossy(), key.to_string_lossy());
-    let (code, said) = serve(&["--tls-cert", &certificate, "--tls-key", &key]);
-    assert!(code == Some(64) && said.contains("cannot listen on"), "{said}");
-    let (code, said) = serve(&["--tls-cert", &certificate]);
-    assert!(code == Some(64) && said.contains("--tls-key"), "{said}");
-    let (code, said) = serve(&["--tls-cert", &certificate, "--tls-key", &certificate]);
+    let (code, err) = serve(&["--tls-cert", &certificate, "--tls-key", &key]);
+    assert!(code == Some(64) && err.contains("cannot listen on"), "{err}");
+    let (code, err) = serve(&["--tls-cert", &certificate]);
+    assert!(code == Some(64) && err.contains("--tls-key"), "{err}");
+    let (code, err) = serve(&["--tls-cert", &certificate, "--tls-key", &certificate]);
     assert!(
-        code == Some(64) && said.contains("no PEM private key") && said.contains("quorate cert dev"),
-        "{said}"
+        code == Some(64) && err.contains("no private key") && err.contains("quorate cert dev"),
+        "{err}"
     );
 }
 
 #[test]
-fn i18_what_the_hub_writes_is_closed_whatever_the_umask() {
+fn i18_files_of_the_hub_are_private_regardless_of_the_umask() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
-    // One that was there before, and open to everybody.
+    // An existing directory that everyone can access.
     fs::DirBuilder::new().mode(0o777).create(&data).expect("a directory");
     fs::set_permissions(&data, fs::Permissions::from_mode(0o777)).expect("it is opened");
-    let hub = Walled::start(&data, &[]);
+    let hub = LoggedHub::start(&data, &[]);
     assert_eq!(hub.call("PUT", "/v1/agents/bob", &json!({})).0, 201);
     assert_eq!(mode(&data), 0o700);
     let files: Vec<_> = fs::read_dir(&data).expect("a list").map(|one| one.expect("a file").path()).collect();
@@ -257,7 +257,7 @@ fn i18_what_the_hub_writes_is_closed_whatever_the_umask() {
 }
 
 #[test]
-fn every_time_of_serve_can_be_shrunk() {
+fn timeouts_of_serve_can_be_set() {
     let short = text(&run(&["serve", "-h"]).stdout);
     let long = text(&run(&["serve", "--help"]).stdout);
     for flag in ["--lease-ms", "--heartbeat-ms", "--sweep-ms", "--agent-rate", "--connections"] {
@@ -266,7 +266,7 @@ fn every_time_of_serve_can_be_shrunk() {
     assert!(short.contains("--tls-cert"), "{short}");
     let directory = tempfile::tempdir().expect("a directory");
     let flags = ["--lease-ms", "1000", "--heartbeat-ms", "100", "--sweep-ms", "20", "--wait-max-ms", "20000"];
-    let hub = Walled::start(&directory.path().join("data"), &flags);
+    let hub = LoggedHub::start(&directory.path().join("data"), &flags);
     for agent in ["alice", "bob"] {
         assert_eq!(hub.call("PUT", &format!("/v1/agents/{agent}"), &json!({})).0, 201);
     }
@@ -274,7 +274,7 @@ fn every_time_of_serve_can_be_shrunk() {
     assert_eq!(hub.call("POST", "/v1/messages", &send).0, 200);
     let claim = |wait_ms: u64| hub.call("POST", "/v1/agents/bob/inbox/claim", &json!({"waitMs": wait_ms}));
     assert_eq!(claim(0).1["deliveries"][0]["attempt"], 1);
-    // The lease of a second runs out, or bob is found to be silent before that.
+    // The lease of a second expires, or bob goes offline before that.
     let again = claim(20_000).1;
     assert_eq!(again["deliveries"][0]["message"]["payload"], 1, "{again}");
     assert_eq!(claim(20_001), (429, claim(20_001).1));
@@ -285,9 +285,9 @@ fn every_time_of_serve_can_be_shrunk() {
 }
 
 #[test]
-fn sigterm_tells_whoever_waits_and_ends_with_0() {
+fn sigterm_answers_waiting_claims_and_exits_with_0() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut hub = Walled::start(&directory.path().join("data"), &["--drain-ms", "1000"]);
+    let mut hub = LoggedHub::start(&directory.path().join("data"), &["--drain-ms", "1000"]);
     assert_eq!(hub.call("PUT", "/v1/agents/bob", &json!({})).0, 201);
     let token = format!("Authorization: Bearer {}", hub.hub.admin);
     let follows = Command::new("curl")
@@ -316,5 +316,5 @@ fn sigterm_tells_whoever_waits_and_ends_with_0() {
     assert!(hub.hub.child.wait().expect("it ends").success());
     let mut rest = String::new();
     events.read_to_string(&mut rest).expect("the rest");
-    assert!(follows.wait().expect("curl ends").success(), "the events ended in peace");
+    assert!(follows.wait().expect("curl ends").success(), "the event stream ended cleanly");
 }

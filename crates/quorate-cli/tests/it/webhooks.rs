@@ -1,4 +1,4 @@
-//! `quorate serve --webhook`: what is said wrongly is told before anything is made, and a secret is told to nobody.
+//! `quorate serve --webhook`: invalid flags are reported before anything is created, and secrets are never printed.
 
 use std::fs::{self, File};
 
@@ -6,9 +6,9 @@ use crate::place::Place;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
-// Fails under: a webhook that is looked at after the directory was made; a secret, or a line of its file, in an error.
+// Fails under: a webhook that is validated after the directory was created; a secret, or a line of its file, in an error.
 #[test]
-fn e1_a_webhook_that_cannot_be_is_told_before_anything_is_made() {
+fn e1_an_invalid_webhook_is_reported_before_anything_is_created() {
     let place = Place::empty();
     let file = |name: &str, content: &str| fs::write(place.work().join(name), content).expect("written");
     file("good", SECRET);
@@ -17,41 +17,41 @@ fn e1_a_webhook_that_cannot_be_is_told_before_anything_is_made() {
     file("large", &"x".repeat(10_000));
     let twice = "gh=good:bob --webhook gh=good:ann";
     let cases = [
-        ("gh", "that is no webhook"),
+        ("gh", "--webhook gh: invalid format"),
         ("gh=good", "NAME=SECRET_FILE:DESTINATION"),
-        ("gh=nowhere:bob", "the secret in nowhere cannot be read"),
-        ("gh=quorate.yaml/x:bob", "cannot be read"),
-        ("gh=.:bob", ". holds no secret"),
+        ("gh=nowhere:bob", "cannot read the secret in nowhere"),
+        ("gh=quorate.yaml/x:bob", "cannot read"),
+        ("gh=.:bob", ". is not a secret file"),
         ("gh=short:bob", "has 8 bytes"),
         ("gh=empty:bob", "has 0 bytes"),
-        ("gh=large:bob", "large holds no secret"),
-        ("g/h=good:bob", "invalid webhook name"),
+        ("gh=large:bob", "large is not a secret file"),
+        ("g/h=good:bob", "is no name of a webhook"),
         ("gh=good:role:boss", "--webhook gh:"),
         ("gh@=good:bob", "--webhook gh:"),
-        (twice, "duplicate webhook name gh"),
+        (twice, "there are two webhooks gh"),
     ];
-    for (said, words) in cases {
-        let told = place.shell(&format!("quorate serve --listen 127.0.0.1:0 --data data --webhook {said}"));
-        assert_eq!(told.code, Some(64), "{said}: {}", told.err);
-        assert!(told.err.contains(words) && told.err.contains("help:"), "{said}: {}", told.err);
-        assert!(!told.err.contains("tooshort") && !told.err.contains(SECRET), "{}", told.err);
+    for (flag, words) in cases {
+        let output = place.shell(&format!("quorate serve --listen 127.0.0.1:0 --data data --webhook {flag}"));
+        assert_eq!(output.code, Some(64), "{flag}: {}", output.err);
+        assert!(output.err.contains(words) && output.err.contains("help:"), "{flag}: {}", output.err);
+        assert!(!output.err.contains("tooshort") && !output.err.contains(SECRET), "{}", output.err);
     }
-    assert!(!place.work().join("data").exists(), "nothing was made");
-    let told = place.shell("quorate serve --listen 127.0.0.1:0 --data data --webhook gh@team=good:bob");
-    assert_eq!(told.code, Some(64), "{}", told.err);
-    assert!(told.err.contains("refers to unknown space \"team\""), "{}", told.err);
+    assert!(!place.work().join("data").exists(), "nothing was created");
+    let output = place.shell("quorate serve --listen 127.0.0.1:0 --data data --webhook gh@team=good:bob");
+    assert_eq!(output.code, Some(64), "{}", output.err);
+    assert!(output.err.contains("goes to space \"team\", which there is not"), "{}", output.err);
 }
 
-// Fails under: a name, a header or a body in a line; no warning of a file that others can read.
+// Fails under: a name, a header or a body in a log line; no warning about a readable secret file.
 #[test]
-fn i18_the_journal_tells_nothing_of_what_came_by_a_webhook() {
+fn i18_the_log_contains_nothing_of_a_webhook_request() {
     let mut place = Place::empty();
     let secret = place.work().join("hook.secret");
     fs::write(&secret, format!("{SECRET}\n")).expect("written");
     place.shell("chmod 644 hook.secret");
-    let heard = File::create(place.work().join("journal")).expect("a file");
+    let log = File::create(place.work().join("journal")).expect("a file");
     let hook = "forge=hook.secret:topic:forge";
-    place.start_with(&["--listen", "127.0.0.1:0", "--log", "debug", "--webhook", hook], heard);
+    place.start_with(&["--listen", "127.0.0.1:0", "--log", "debug", "--webhook", hook], log);
     let signed = format!(
         "code=$(printf %s \"$body\" | openssl dgst -sha256 -hmac {SECRET} | sed 's/.*= *//')
          curl -s -o /dev/null -w '%{{http_code}} ' http://{}/v1/webhooks/$name --data-binary \"$body\" \
@@ -66,15 +66,15 @@ fn i18_the_journal_tells_nothing_of_what_came_by_a_webhook() {
     let code =
         place.shell(&format!("printf %s '{{\"what\":\"nobodys business\"}}' | {code} | sed 's/.*= *//'")).out;
     place.end();
-    let heard = fs::read_to_string(place.work().join("journal")).expect("what it said");
+    let log = fs::read_to_string(place.work().join("journal")).expect("a log");
     for hidden in
         [SECRET, code.trim(), "business", "confidential", "delivered", "elsewhere", "webhooks/forge"]
     {
-        assert!(!heard.contains(hidden), "{hidden} in\n{heard}");
+        assert!(!log.contains(hidden), "{hidden} in\n{log}");
     }
-    assert_eq!(heard.matches("/v1/webhooks/{name}").count(), 3, "{heard}");
+    assert_eq!(log.matches("/v1/webhooks/{name}").count(), 3, "{log}");
     assert!(
-        heard.contains("the secret of a webhook is open to others") && heard.contains("chmod 600"),
-        "{heard}"
+        log.contains("the secret of a webhook is readable by other users") && log.contains("chmod 600"),
+        "{log}"
     );
 }
