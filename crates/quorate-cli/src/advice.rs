@@ -107,7 +107,10 @@ mod tests {
     fn hints_name_commands_instead_of_http_calls() {
         let history = "GET /v1/context/k/history shows what there was";
         let memory_hint = |line: &str| hint_for(line, Code::NotFound, "k has no version 9", history);
-        assert_eq!(memory_hint("memory get k --version 9"), "run `quorate memory log k` to list its versions");
+        assert_eq!(
+            memory_hint("memory get k --version 9"),
+            "run `quorate memory log k` to list its versions"
+        );
         assert_eq!(memory_hint("memory get k"), "run `quorate memory list` to list them");
         let shape = "see GET /v1/openapi.json for the shape of every call";
         let wrong = hint_for("task add sum --priority huge", Code::Invalid, "no priority", shape);

@@ -189,7 +189,8 @@ async fn add(hub: &Hub, id: &str, body: Fields, dry_run: DryRun, shape: &Shape) 
     let made = read(&answer)?;
     let token = made["token"].as_str().ok_or_else(|| already_exists(id))?;
     let done = format!("registered agent {id}; its token is on stdout and is not shown again");
-    let again = format!("agent {id} is registered, but its token was lost; create another: {}", token_for(id));
+    let again =
+        format!("agent {id} is registered, but its token was lost; create another: {}", token_for(id));
     shape.made_once(&answer, token, &done, &again)?;
     text::say("store it in a file that only you can read; the agent sends it with every request");
     Ok(())

@@ -102,7 +102,12 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
     if let AuditVerb::Verify(proof::GivenArgs { proof: Some(file), checkpoint }) = &verb {
         if hub.data.is_some() {
             let hint = "omit --data to check the proof, or --proof to verify the directory";
-            return Err(Ended::new(USAGE, "--proof and --data cannot be combined: a proof is checked without the log", hint).into());
+            return Err(Ended::new(
+                USAGE,
+                "--proof and --data cannot be combined: a proof is checked without the log",
+                hint,
+            )
+            .into());
         }
         return proof::check(file, checkpoint.as_deref(), &shape);
     }

@@ -76,14 +76,20 @@ pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
         }
         BackupCommand::Restore { from, data, dry_run: true, json } => {
             let positions = quorate_sqlite::restore_dry(&from, &data)?;
-            print_positions(&positions, json, &format!("dry run: nothing was restored to {}", data.display()));
+            print_positions(
+                &positions,
+                json,
+                &format!("dry run: nothing was restored to {}", data.display()),
+            );
         }
         BackupCommand::Restore { from, data, dry_run: false, json } => {
             let now = SystemClock::new().now().wall;
             let restored = quorate_sqlite::restore(&from, &data, now)?;
             print_positions(&restored, json, &format!("restored to {}", data.display()));
             if !json {
-                text::say("started a new generation: lease tokens and versions continue above all earlier values");
+                text::say(
+                    "started a new generation: lease tokens and versions continue above all earlier values",
+                );
             }
         }
         BackupCommand::Verify { copy, checkpoint, json } => {

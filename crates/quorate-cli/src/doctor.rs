@@ -132,7 +132,8 @@ fn no_file() -> String {
 /// Warns about unknown `QUORATE_*` variables.
 fn variables(around: &Surroundings) -> Vec<Check> {
     let is_unknown = |name: &&String| {
-        Key::ALL.iter().all(|key| key.variable() != name.as_str()) && !SERVE_VARIABLES.contains(&name.as_str())
+        Key::ALL.iter().all(|key| key.variable() != name.as_str())
+            && !SERVE_VARIABLES.contains(&name.as_str())
     };
     let unknown = around.variables.keys().filter(|name| name.starts_with("QUORATE_")).filter(is_unknown);
     unknown
@@ -177,7 +178,8 @@ async fn query(hub: &Hub) -> anyhow::Result<Vec<Check>> {
     let about: Value = info.json()?;
     let principal = field(&about["you"], "principal");
     let version = field(&about, "version");
-    let mut checks = vec![Check::good("server", format!("{} {version}, authenticated as {principal}", hub.url()))];
+    let mut checks =
+        vec![Check::good("server", format!("{} {version}, authenticated as {principal}", hub.url()))];
     if version != env!("CARGO_PKG_VERSION") {
         let found = format!("the hub is version {version}, this program {}", env!("CARGO_PKG_VERSION"));
         checks.push(Check::warning("release", found, "install the same release on both sides"));

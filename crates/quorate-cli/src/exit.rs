@@ -148,7 +148,8 @@ fn classify_io(error: &io::Error) -> (u8, String, String) {
 }
 
 /// Hint for files of other users.
-pub(crate) const NOT_YOURS: &str = "check the owner with `ls -ld`; run the command as that user, or use another path";
+pub(crate) const NOT_YOURS: &str =
+    "check the owner with `ls -ld`; run the command as that user, or use another path";
 
 /// Classifies an existing target directory as a conflict.
 fn already_exists(flag: &str) -> (u8, String, String) {
@@ -190,7 +191,9 @@ fn classify_open(error: &OpenError) -> (u8, String, String) {
         OpenError::Damaged { .. } => {
             "nothing was changed; run `quorate verify`, or restore a backup into a new directory"
         }
-        OpenError::Missing { .. } => "check the path, or create a new data directory with `quorate serve --data DIR`",
+        OpenError::Missing { .. } => {
+            "check the path, or create a new data directory with `quorate serve --data DIR`"
+        }
         OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => NOT_YOURS,
         OpenError::Io { .. } | OpenError::Sqlite { .. } => {
             "nothing was changed; check the path and the disk with `quorate doctor`"

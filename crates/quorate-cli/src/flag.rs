@@ -179,7 +179,8 @@ fn facts(flag: &Value) -> Facts {
     let (body, resolution) = (&flag["flag"], &flag["resolution"]);
     // The fields of a custom object are not known, so all of it is printed.
     let known = ["what", "severity", "location"];
-    let is_standard = body.as_object().is_some_and(|body| body.keys().all(|key| known.contains(&key.as_str())));
+    let is_standard =
+        body.as_object().is_some_and(|body| body.keys().all(|key| known.contains(&key.as_str())));
     let whole = if is_standard || body.is_null() { String::new() } else { payload(body) };
     Facts::default()
         .add("id", field(flag, "id"))

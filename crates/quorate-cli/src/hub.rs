@@ -104,7 +104,10 @@ impl HubArgs {
         }
         let target = Place::find(settings, self.data.as_deref())?;
         if !target.url.starts_with("http://") && !target.url.starts_with("https://") {
-            let message = format!("invalid hub URL {}: the scheme must be http or https", text::clean_line(&target.url));
+            let message = format!(
+                "invalid hub URL {}: the scheme must be http or https",
+                text::clean_line(&target.url)
+            );
             return Err(Ended::new(
                 USAGE,
                 message,
@@ -269,14 +272,16 @@ impl Hub {
     pub(crate) async fn get(&self, path: &str, query: Query<'_>) -> anyhow::Result<String> {
         let request = with_query(self.http.get(path), query);
         let answer =
-            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await?;
+            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
+                .await?;
         body_of(&answer)
     }
 
     /// Sends a GET request and returns the response with its headers.
     pub(crate) async fn answer(&self, path: &str) -> anyhow::Result<Answer> {
         let request = self.http.get(path);
-        unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await
+        unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
+            .await
     }
 
     /// Sends a GET request and parses the body.
@@ -287,14 +292,16 @@ impl Hub {
     /// Sends a GET request and streams the lines of the response.
     pub(crate) async fn lines(&self, path: &str, query: Query<'_>) -> anyhow::Result<Lines> {
         let request = with_query(self.http.get(path), query);
-        unless_interrupted(async { request.lines().await.map_err(|error| self.with_token_source(error)) }).await
+        unless_interrupted(async { request.lines().await.map_err(|error| self.with_token_source(error)) })
+            .await
     }
 
     /// Sends a request to an agent and waits for its response.
     pub(crate) async fn ask(&self, question: String) -> anyhow::Result<String> {
         let request = self.http.post("/v1/request").json(question);
         let answer =
-            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await?;
+            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
+                .await?;
         body_of(&answer)
     }
 
@@ -321,7 +328,8 @@ impl Hub {
             None => request,
         };
         let answer =
-            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await?;
+            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
+                .await?;
         body_of(&answer).map(Some)
     }
 }

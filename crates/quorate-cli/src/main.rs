@@ -143,7 +143,9 @@ async fn main() -> ExitCode {
                 _ => {
                     let rendered = error.render().to_string();
                     let rendered = rendered.replacen("error: ", "error[INVALID]: ", 1);
-                    text::say(text::clean(rendered.replace("For more information, try", "help: try").trim_end()));
+                    text::say(text::clean(
+                        rendered.replace("For more information, try", "help: try").trim_end(),
+                    ));
                     exit::usage()
                 }
             };

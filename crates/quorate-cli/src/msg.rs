@@ -116,9 +116,10 @@ pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
         MsgVerb::Show { id, payload } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
             if payload && shape.is_said() {
-                let hint =
-                    "omit --payload to print the whole message, or omit the format";
-                return Err(Ended::new(USAGE, "--payload cannot be combined with an output format", hint).into());
+                let hint = "omit --payload to print the whole message, or omit the format";
+                return Err(
+                    Ended::new(USAGE, "--payload cannot be combined with an output format", hint).into()
+                );
             }
             if payload {
                 print_alone(serde_json::from_str::<Sent<'_>>(&answer)?.payload);

@@ -110,7 +110,11 @@ impl Playbook {
             serde_saphyr::from_str_with_options(playbook, options).map_err(|error| file.wrong(&error))?;
         if found.procedure.value != "deliberation" {
             let what = format!("procedure: unknown procedure {:?}", found.procedure.value);
-            return Err(file.ended(found.procedure.referenced.line(), &what, "use `procedure: deliberation`"));
+            return Err(file.ended(
+                found.procedure.referenced.line(),
+                &what,
+                "use `procedure: deliberation`",
+            ));
         }
         let text = match (input, &found.input) {
             (Input::Text(text), _) => Some(text),
@@ -132,7 +136,11 @@ impl Playbook {
             Some(preset) if preset.value == "contract" => Spec::contract(found.subject, input, members),
             Some(preset) => {
                 let what = format!("preset: unknown preset {:?}", preset.value);
-                return Err(file.ended(preset.referenced.line(), &what, "use `preset: contract`, or omit it"));
+                return Err(file.ended(
+                    preset.referenced.line(),
+                    &what,
+                    "use `preset: contract`, or omit it",
+                ));
             }
         };
         spec.conflicts = found.conflicts.unwrap_or(spec.conflicts);

@@ -168,7 +168,10 @@ pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
             let listed = shape.rows(&hub.get(&path, &query).await?, "timeline", TIMELINE)?;
             // Every page has a cursor, because new events may follow.
             if page.is_full(listed.items.len()) {
-                text::say(format!("there may be more results: --cursor {}", listed.cursor.unwrap_or_default()));
+                text::say(format!(
+                    "there may be more results: --cursor {}",
+                    listed.cursor.unwrap_or_default()
+                ));
             }
             Ok(())
         }

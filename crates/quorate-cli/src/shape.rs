@@ -181,7 +181,8 @@ impl Listed {
         #[derive(Deserialize)]
         struct Fields(std::collections::BTreeMap<String, Box<RawValue>>);
         let Fields(mut fields) = serde_json::from_str(answer)?;
-        let items = fields.remove(name).ok_or_else(|| anyhow::anyhow!("the hub's response has no field {name}"))?;
+        let items =
+            fields.remove(name).ok_or_else(|| anyhow::anyhow!("the hub's response has no field {name}"))?;
         let cursor =
             fields.remove("cursor").map(|raw| serde_json::from_str(raw.get())).transpose()?.flatten();
         Ok(Self { items: serde_json::from_str(items.get())?, cursor })

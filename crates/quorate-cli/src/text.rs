@@ -27,8 +27,12 @@ pub(crate) fn print(line: impl AsRef<str>) {
 
 /// Returns the first error of writing to stdout. A closed pipe is not an error.
 pub(crate) fn lost() -> Option<Error> {
-    LOST.get()
-        .map(|error| unwritten(error, "the command itself succeeded; free disk space or redirect stdout, then read the result again"))
+    LOST.get().map(|error| {
+        unwritten(
+            error,
+            "the command itself succeeded; free disk space or redirect stdout, then read the result again",
+        )
+    })
 }
 
 /// Converts an error of writing to stdout.
@@ -83,7 +87,8 @@ pub(crate) fn print_on(line: impl AsRef<str>) -> anyhow::Result<bool> {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => {
-            Err(unwritten(&error, "the output is incomplete; free disk space and run the command again").into())
+            Err(unwritten(&error, "the output is incomplete; free disk space and run the command again")
+                .into())
         }
     }
 }

@@ -119,8 +119,9 @@ fn made(args: &CreateArgs, answer: &str, shape: &Shape, revoke_label: &str) -> a
     let made = read(answer)?;
     let (id, CreateArgs { role, name, .. }) = (field(&made, "id"), args);
     let done = format!("created token {id} for {name}, role {role}; it is on stdout and is not shown again");
-    let again =
-        format!("token {id} was created, but could not be printed; revoke it and create another: quorate token revoke {id}");
+    let again = format!(
+        "token {id} was created, but could not be printed; revoke it and create another: quorate token revoke {id}"
+    );
     shape.made_once(answer, &field(&made, "token"), &done, &again)?;
     text::say(format!("{revoke_label}: quorate token revoke {id}"));
     Ok(())

@@ -99,7 +99,8 @@ pub(crate) fn run(args: VoteArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let what = format!("no decision: {tied} of {} questions tied", counted.len());
-    Err(Ended::new(NO_DECISION, what, "use --tie-break HOW to break ties; see `quorate vote tally --help`").into())
+    Err(Ended::new(NO_DECISION, what, "use --tie-break HOW to break ties; see `quorate vote tally --help`")
+        .into())
 }
 
 /// JSON output for a question.

@@ -95,7 +95,11 @@ fn checks(result: &Probe, spec: &Spec) -> Vec<Check> {
         && checks.last().is_some_and(|shape| shape.grade == Grade::Good)
     {
         checks.pop();
-        checks.push(Check::wrong("shape", wrong.to_string(), "make the answer match the `schema` in the question"));
+        checks.push(Check::wrong(
+            "shape",
+            wrong.to_string(),
+            "make the answer match the `schema` in the question",
+        ));
     }
     checks
 }
@@ -141,7 +145,9 @@ pub(super) async fn of_hub(hub: &Hub, typed: &str, dry_run: DryRun, shape: &Shap
                 [answers, shape]
             }
             Err(error) => {
-                let fix = format!("run `quorate msg list --to {id} --dead` to see the messages that it could not handle");
+                let fix = format!(
+                    "run `quorate msg list --to {id} --dead` to see the messages that it could not handle"
+                );
                 let wrong = Check { ms: Some(ms), ..Check::wrong("answers", error.to_string(), fix) };
                 [wrong, Check::skipped("shape", "there is no answer")]
             }
@@ -161,7 +167,8 @@ fn check_online(agent: &Value, id: &str) -> Check {
             Check::wrong("there", found, format!("start the agent; for details: quorate agent show {id}"))
         }
         (_, _, false) => {
-            let found = format!("no consumer is connected to its mailbox; last seen {}", time(&agent["heardAt"]));
+            let found =
+                format!("no consumer is connected to its mailbox; last seen {}", time(&agent["heardAt"]));
             let fix = "start the agent; if it polls, it may be between two calls: try again";
             Check::wrong("there", found, fix)
         }
@@ -194,6 +201,8 @@ fn question(id: &str) -> String {
 fn check_shape(answer: &Value) -> Check {
     match finding::read(answer.to_string().as_bytes(), &finding::Vocabulary::default()) {
         Ok(_) => Check::good("shape", "the answer is valid"),
-        Err(wrong) => Check::wrong("shape", wrong.to_string(), "see docs/guides/deliberation.md for the format"),
+        Err(wrong) => {
+            Check::wrong("shape", wrong.to_string(), "see docs/guides/deliberation.md for the format")
+        }
     }
 }

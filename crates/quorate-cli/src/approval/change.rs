@@ -64,7 +64,8 @@ fn plain_text(value: &Value) -> String {
 /// Parses `to.0=x` or `/to/0=x` into a JSON pointer and a value, which is JSON or else a string.
 fn member(typed: &str) -> anyhow::Result<(String, Value)> {
     let Some((path, value)) = typed.split_once('=').filter(|(path, _)| !path.is_empty()) else {
-        let message = format!("invalid --set {:?}: there is no `=`, or no path before it", text::clean_line(typed));
+        let message =
+            format!("invalid --set {:?}: there is no `=`, or no path before it", text::clean_line(typed));
         return Err(Ended::new(USAGE, message, "use PATH=VALUE, such as to=legal@example.com").into());
     };
     let pointer = if path.starts_with('/') {

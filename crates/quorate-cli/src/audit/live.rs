@@ -74,8 +74,7 @@ async fn verify(hub: &Hub, shape: &Shape) -> anyhow::Result<()> {
     if is_intact {
         return Ok(());
     }
-    let message =
-        format!("the log is damaged: {} at record {}", field(bad, "damage"), bad["seq"]);
+    let message = format!("the log is damaged: {} at record {}", field(bad, "damage"), bad["seq"]);
     let hint = "stop the hub, keep its data directory, and run `quorate verify --data DIR`";
     Err(Ended::new(NOT_VERIFIED, message, hint).into())
 }

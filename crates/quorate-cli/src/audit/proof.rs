@@ -141,9 +141,11 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
                 return Err(Ended::new(USAGE, message, hint).into());
             };
             if checkpoint.hash != *computed {
-                return Err(
-                    wrong(*at, "its hash differs from the checkpoint: the proof belongs to another log").into()
-                );
+                return Err(wrong(
+                    *at,
+                    "its hash differs from the checkpoint: the proof belongs to another log",
+                )
+                .into());
             }
             Some(*at)
         }
@@ -169,9 +171,7 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
                 "✓ {space}: record {seq} is linked to record {last}, whose hash is {}",
                 hex::encode(&head)
             ));
-            text::say(
-                "this proves nothing without an independently stored checkpoint: --checkpoint FILE",
-            );
+            text::say("this proves nothing without an independently stored checkpoint: --checkpoint FILE");
         }
     }
     let unproven: Vec<String> =

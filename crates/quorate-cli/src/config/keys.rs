@@ -72,9 +72,7 @@ impl Key {
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Self::Url => "URL of the hub",
-            Self::Data => {
-                "data directory; a running hub and its admin token are discovered in it"
-            }
+            Self::Data => "data directory; a running hub and its admin token are discovered in it",
             Self::Token => {
                 "access token, from the environment only: files are shared, and other users can see flags"
             }

@@ -103,7 +103,10 @@ fn an_unknown_profile_is_an_error_that_lists_the_profiles() {
 #[test]
 fn an_unknown_key_is_an_error_with_its_line_and_the_nearest_key() {
     let error = Fixture::new("# a comment\nurl: http://x\ntokenfile: x\n", "").refused();
-    assert!(error.contains("quorate.yaml:3: unknown key \"tokenfile\"\ndid you mean \"token_file\"?"), "{error}");
+    assert!(
+        error.contains("quorate.yaml:3: unknown key \"tokenfile\"\ndid you mean \"token_file\"?"),
+        "{error}"
+    );
     let error = Fixture::new("profiles:\n  a:\n    ulr: x\n", "").refused();
     assert!(error.contains("quorate.yaml:3: unknown key \"ulr\"\ndid you mean \"url\"?"), "{error}");
     let error = Fixture::new("url: a\nurl: b\n", "").refused();

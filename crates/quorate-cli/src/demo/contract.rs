@@ -40,7 +40,9 @@ impl Which {
         match self {
             Self::Bundled => "bundled software and services agreement".into(),
             Self::Made { seed, half: Half::Seen } => format!("generated from seed {seed}"),
-            Self::Made { seed, half: Half::Unseen } => format!("generated from seed {seed}, in unseen phrasings"),
+            Self::Made { seed, half: Half::Unseen } => {
+                format!("generated from seed {seed}, in unseen phrasings")
+            }
         }
     }
 

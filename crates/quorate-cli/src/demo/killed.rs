@@ -194,7 +194,10 @@ impl HubProcess {
             if found["event"] == event {
                 return Ok(found);
             }
-            ensure!(clock.now().mono.0 < 60_000, "the hub is running, but there was no event {event:?} within 60 s");
+            ensure!(
+                clock.now().mono.0 < 60_000,
+                "the hub is running, but there was no event {event:?} within 60 s"
+            );
         }
         bail!("the hub exited before the event {event:?}")
     }

@@ -21,13 +21,18 @@ pub(super) fn fresh(given: Option<&Path>) -> anyhow::Result<PathBuf> {
         let is_ours = given.is_none() && data.join(MARKER).is_file();
         if !is_ours {
             let message = format!("{} already exists", data.display());
-            return Err(Ended::new(CONFLICT, message, "choose a new directory: quorate demo --data DIR").into());
+            return Err(
+                Ended::new(CONFLICT, message, "choose a new directory: quorate demo --data DIR").into()
+            );
         }
         if hub::runs(&data).is_some() {
             let message = format!("a demo is running in {}", data.display());
-            return Err(
-                Ended::new(CONFLICT, message, "stop it first, or choose another directory: --data DIR").into()
-            );
+            return Err(Ended::new(
+                CONFLICT,
+                message,
+                "stop it first, or choose another directory: --data DIR",
+            )
+            .into());
         }
         fs::remove_dir_all(&data).with_context(|| format!("failed to delete {}", data.display()))?;
     }

@@ -132,12 +132,8 @@ fn conclude(ran: &DemoResult, data: &Path, which: Which, format: Format) -> anyh
         return run::decided(&ran.outcome);
     }
     let message = format!("the demo did not produce the expected results: {}", wrong.join("; "));
-    Err(Ended::new(
-        FAILED,
-        message,
-        format!("inspect the log: quorate audit log --data {}", data.display()),
-    )
-    .into())
+    Err(Ended::new(FAILED, message, format!("inspect the log: quorate audit log --data {}", data.display()))
+        .into())
 }
 
 /// Returns the recommendation of each agent before the discussion.
@@ -164,7 +160,13 @@ fn letter_mismatch(approval: &Settled) -> Option<String> {
     (!same).then(|| "the letter on disk differs from the approved one".to_owned())
 }
 
-fn print_summary(ran: &DemoResult, together: &str, right: &str, data: &Path, which: Which) -> anyhow::Result<()> {
+fn print_summary(
+    ran: &DemoResult,
+    together: &str,
+    right: &str,
+    data: &Path,
+    which: Which,
+) -> anyhow::Result<()> {
     let mark = |recommendation: &str| if recommendation == right { "✓" } else { "✗" };
     say("");
     say(format!(

@@ -96,8 +96,7 @@ impl Content {
     /// As [`Content::read`], and if none was given.
     pub(crate) fn needed(self) -> anyhow::Result<Box<RawValue>> {
         self.read()?.ok_or_else(|| {
-            let hint =
-                "pass TEXT (- reads stdin), --value JSON, or --file FILE with JSON";
+            let hint = "pass TEXT (- reads stdin), --value JSON, or --file FILE with JSON";
             Ended::new(USAGE, "missing content", hint).into()
         })
     }

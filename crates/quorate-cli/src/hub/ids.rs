@@ -153,7 +153,12 @@ pub(crate) fn meant(noun: Noun, typed: &str, ids: &[String], whole: bool) -> any
             let more = if several.len() > NAMED_MAX { " …" } else { "" };
             let typed = text::clean_line(typed);
             let message = format!("ambiguous id: {} {word}s begin with {typed:?}", several.len());
-            Err(Ended::new(USAGE, message, format!("use a longer prefix of one of: {}{more}", named.join(" "))).into())
+            Err(Ended::new(
+                USAGE,
+                message,
+                format!("use a longer prefix of one of: {}{more}", named.join(" ")),
+            )
+            .into())
         }
     }
 }

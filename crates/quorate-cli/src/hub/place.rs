@@ -166,9 +166,11 @@ impl Place {
     pub(super) fn ca_file(&self, settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
         let Some(ca_file) = settings.get(Key::CaFile) else { return Ok(None) };
         if ca_file.origin.is_project() && !self.is_loopback() {
-            let message = format!("refusing ca_file {} for another machine: only {} sets it", ca_file.value, ca_file.origin);
-            let hint =
-                format!("if you trust it, set it with --ca-file {} or QUORATE_CA_FILE", ca_file.value);
+            let message = format!(
+                "refusing ca_file {} for another machine: only {} sets it",
+                ca_file.value, ca_file.origin
+            );
+            let hint = format!("if you trust it, set it with --ca-file {} or QUORATE_CA_FILE", ca_file.value);
             return Err(Ended::new(USAGE, message, hint).into());
         }
         Ok(Some(PathBuf::from(&ca_file.value)))
@@ -236,7 +238,10 @@ fn read_token_file(setting: &Said) -> anyhow::Result<String> {
         let directory = project.parent().unwrap_or(Path::new(".")).canonicalize()?;
         let real = path.canonicalize()?;
         if !real.starts_with(directory) || real.file_name().is_some_and(|name| name == ADMIN_TOKEN) {
-            let message = format!("{}: token_file: {} is not a token file of the project", setting.origin, setting.value);
+            let message = format!(
+                "{}: token_file: {} is not a token file of the project",
+                setting.origin, setting.value
+            );
             let hint = "set it in the user's file, with QUORATE_TOKEN_FILE, or with --token-file";
             return Err(Ended::new(USAGE, message, hint).into());
         }

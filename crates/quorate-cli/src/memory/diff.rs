@@ -76,8 +76,12 @@ async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
         }
     }
     last.ok_or_else(|| {
-        Ended::new(NOT_FOUND, format!("there is no entry {key}"), "run `quorate memory list` to list the entries")
-            .into()
+        Ended::new(
+            NOT_FOUND,
+            format!("there is no entry {key}"),
+            "run `quorate memory list` to list the entries",
+        )
+        .into()
     })
 }
 

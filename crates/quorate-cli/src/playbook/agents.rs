@@ -51,7 +51,8 @@ impl Place<'_> {
         text: Option<&str>,
     ) -> anyhow::Result<(Vec<Agent>, Taking)> {
         let surroundings = Surroundings::new(self.directory());
-        let (mut agents, mut participants) = (Vec::new(), Taking { members: Vec::new(), not_asked: Vec::new() });
+        let (mut agents, mut participants) =
+            (Vec::new(), Taking { members: Vec::new(), not_asked: Vec::new() });
         for (name, entry) in entries {
             let (when, line) = (entry.when, entry.r#use.referenced.line());
             let agent = self.agent(&name, entry, providers, &surroundings)?;

@@ -204,7 +204,12 @@ impl Pending {
         };
         tokio::time::timeout(SEND_TIMEOUT, polling).await.unwrap_or_else(|_| {
             let message = format!("{} is approved, but the letter was not written", self.id);
-            Err(Ended::new(FAILED, message, "check the deliveries of the outbox: quorate msg list --to outbox").into())
+            Err(Ended::new(
+                FAILED,
+                message,
+                "check the deliveries of the outbox: quorate msg list --to outbox",
+            )
+            .into())
         })
     }
 
@@ -223,11 +228,7 @@ impl Pending {
     }
 
     /// Prints the letter and prompts for a decision; a decision elsewhere counts if it is first.
-    async fn prompt(
-        &self,
-        hub: &Hub,
-        elsewhere: Option<&str>,
-    ) -> anyhow::Result<Option<ApprovalInfo>> {
+    async fn prompt(&self, hub: &Hub, elsewhere: Option<&str>) -> anyhow::Result<Option<ApprovalInfo>> {
         say(format!("\n Letter to approve (sha256 of the action: {}):\n", self.digest));
         self.letter.lines().for_each(|line| say(format!("   │ {}", clean_line(line))));
         say("\n a  approve     r REASON  reject     l  decide later");
@@ -299,7 +300,8 @@ fn send(work: &Work<Value>, out: &Path) -> Result<(), Failure> {
         return Err(wrong("`write` is not a plain file name"));
     }
     let file = out.join(write);
-    write_atomically(&file, &letter).map_err(|error| Failure::retry(format!("{}: {error}", file.display())))?;
+    write_atomically(&file, &letter)
+        .map_err(|error| Failure::retry(format!("{}: {error}", file.display())))?;
     work.put(&sent_key(&decided.approval), "letter", Sent { file, digest: decided.digest });
     Ok(())
 }

@@ -65,7 +65,8 @@ impl WallArgs {
     /// Returns the limits. The number of connections is reduced to the available file descriptors.
     pub(crate) fn limits(&self) -> Limits {
         let descriptors = raise_descriptors();
-        let room = usize::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(usize::MAX).max(1);
+        let room =
+            usize::try_from(descriptors.saturating_sub(RESERVED_DESCRIPTORS)).unwrap_or(usize::MAX).max(1);
         if room < self.connections {
             tracing::warn!(
                 descriptors,
@@ -89,12 +90,15 @@ impl WallArgs {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
         let tls = Tls::load(certificate, key).map_err(|error| {
             let message = quorate_core::error_chain(&error);
-            let hint = "use a certificate and its key in PEM; `quorate cert dev` creates both for development";
+            let hint =
+                "use a certificate and its key in PEM; `quorate cert dev` creates both for development";
             Ended { code: USAGE, message, hint: hint.to_owned() }
         })?;
         Ok(Some(tls.on_change(|changed| match changed {
             Ok(()) => tracing::info!("reloaded the certificate"),
-            Err(error) => tracing::warn!(why = %error, "failed to reload the certificate; keeping the old one"),
+            Err(error) => {
+                tracing::warn!(why = %error, "failed to reload the certificate; keeping the old one")
+            }
         })))
     }
 }

@@ -80,9 +80,12 @@ fn write_new(path: &Path, content: &str) -> anyhow::Result<()> {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let message = format!("{} already exists", path.display());
-            return Err(
-                Ended::new(CONFLICT, message, "nothing was changed; choose a new file with --output").into()
-            );
+            return Err(Ended::new(
+                CONFLICT,
+                message,
+                "nothing was changed; choose a new file with --output",
+            )
+            .into());
         }
         Err(error) => return Err(error).with_context(|| format!("failed to write {}", path.display())),
     };

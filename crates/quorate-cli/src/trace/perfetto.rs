@@ -41,7 +41,8 @@ pub(super) fn of(trace: &Value) -> Value {
         }));
     }
     for (slice, number) in slices.iter().zip(1..) {
-        let Some((from, to)) = positions.get(slice.parent.as_str()).zip(positions.get(slice.span.as_str())) else {
+        let Some((from, to)) = positions.get(slice.parent.as_str()).zip(positions.get(slice.span.as_str()))
+        else {
             continue;
         };
         for (ph, (pid, tid, ts)) in [("s", from), ("f", to)] {

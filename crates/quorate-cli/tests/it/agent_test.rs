@@ -84,7 +84,13 @@ async fn an_agent_of_a_hub_is_asked_only_if_it_supports_analyse() {
             let checks = report["checks"].as_array().expect("checks");
             checks.iter().find(|check| check["about"] == name).map(|check| check["is"].clone())
         };
-        assert_eq!((output.code, report["ok"].as_bool()), (Some(0), Some(true)), "{} {}", output.out, output.err);
+        assert_eq!(
+            (output.code, report["ok"].as_bool()),
+            (Some(0), Some(true)),
+            "{} {}",
+            output.out,
+            output.err
+        );
         assert_eq!(
             [is("there"), is("answers"), is("shape")],
             [(); 3].map(|()| Some("ok".into())),

@@ -152,7 +152,8 @@ fn d3_json_output_has_the_exact_bytes_that_were_sent() {
     place.call("PUT", "/v1/agents/bob", "{}");
     let odd = r#"{"b": 1.0,  "a":[1e2, "é\u00e9"],"b2":12345678901234567890123}"#;
     fs::write(place.work().join("odd.json"), odd).expect("written");
-    let output = place.shell("quorate msg send --to bob --file odd.json && quorate msg show msg_0-4-0 --json");
+    let output =
+        place.shell("quorate msg send --to bob --file odd.json && quorate msg show msg_0-4-0 --json");
     assert_eq!(output.code, Some(0), "{}", output.err);
     assert!(output.out.contains(odd), "{}", output.out);
     let output = place.shell("quorate memory set odd --file - < odd.json && quorate memory get odd --json");

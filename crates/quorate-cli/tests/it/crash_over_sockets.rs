@@ -125,10 +125,7 @@ async fn acknowledged_work_survives_kill_9_over_sockets() {
     repeat_unknown(&hub, &tokens, &history).await;
     drain(&hub, &tokens, &history).await;
     let calls = history.calls().len();
-    println!(
-        "{calls} calls in {cycles} cycles, {} redeliveries",
-        history.redelivered.load(Ordering::SeqCst)
-    );
+    println!("{calls} calls in {cycles} cycles, {} redeliveries", history.redelivered.load(Ordering::SeqCst));
     assert!(calls as u64 >= cycles * 10, "too little happened to prove anything");
     check(&hub, &history).await;
     verify(hub, &data);
@@ -289,7 +286,8 @@ async fn work(
         history.epochs.lock().unwrap().insert(name, welcome["epoch"].as_u64().unwrap());
     })
     .await?;
-    send_frame(&mut socket, json!({"n": 1, "credit": {"messages": 1_000_000, "bytes": 1_000_000_000}})).await?;
+    send_frame(&mut socket, json!({"n": 1, "credit": {"messages": 1_000_000, "bytes": 1_000_000_000}}))
+        .await?;
     let mut n = 1;
     loop {
         let frame = receive_frame(&mut socket).await?;
@@ -308,7 +306,8 @@ async fn work(
             let ack = json!({"op": "ack", "deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]});
             let put = json!({"op": "put", "key": format!("done/{call}"), "content": {"n": n}, "expect": 0});
             let key = format!("step-{call}-{}", delivery["leaseToken"]);
-            send_frame(&mut socket, json!({"n": n, "commit": {"ops": [ack, put], "idempotencyKey": key}})).await?;
+            send_frame(&mut socket, json!({"n": n, "commit": {"ops": [ack, put], "idempotencyKey": key}}))
+                .await?;
         }
     }
 }

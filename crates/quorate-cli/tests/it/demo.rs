@@ -126,7 +126,9 @@ fn e3_a_rejection_at_the_prompt_needs_a_reason() {
     let story: String = lines.lines().map_while(Result::ok).collect::<Vec<_>>().join("\n");
     assert!(child.wait().expect("it ends").success(), "{story}");
     assert!(
-        story.contains("a reason is required") && story.contains("rejected by") && story.contains("too harsh"),
+        story.contains("a reason is required")
+            && story.contains("rejected by")
+            && story.contains("too harsh"),
         "{story}"
     );
     assert!(!directory.path().join("quorate-demo").join(LETTER).exists());

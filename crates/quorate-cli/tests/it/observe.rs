@@ -41,8 +41,7 @@ fn i18_the_log_contains_no_token_and_no_payload() {
     for secret in ["qrt_", &admin, &alice, "nobody's business", "Bearer"] {
         assert!(!log.contains(secret), "{secret} in\n{log}");
     }
-    let lines: Vec<Value> =
-        log.lines().map(|line| serde_json::from_str(line).expect("only JSON")).collect();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("only JSON")).collect();
     // The first start logs the path of the token, but not the token itself.
     assert!(lines[2]["file"].as_str().is_some_and(|file| file.ends_with("admin-token")), "{log}");
     let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();

@@ -10,7 +10,8 @@ use crate::place::{Place, Said, said};
 fn check_error(line: &str, output: &Said, exit: i32, code: &str) {
     assert_eq!(output.code, Some(exit), "{line}: {}", output.err);
     assert!(output.err.contains(&format!("error[{code}]: ")), "{line}: {}", output.err);
-    let help = output.err.split("help: ").nth(1).unwrap_or_else(|| panic!("{line} has no help: {}", output.err));
+    let help =
+        output.err.split("help: ").nth(1).unwrap_or_else(|| panic!("{line} has no help: {}", output.err));
     for http_term in ["/v1/", "openapi", "Bearer", "header"] {
         assert!(!help.contains(http_term), "{line}: {}", output.err);
     }

@@ -116,7 +116,10 @@ fn i18_no_token_is_sent_to_a_url_that_only_a_project_sets() {
             match url {
                 Level::Project => {
                     assert_eq!(output.code, Some(2), "{case}");
-                    assert!(output.err.contains(", which only ") && output.err.contains("--url http://"), "{case}");
+                    assert!(
+                        output.err.contains(", which only ") && output.err.contains("--url http://"),
+                        "{case}"
+                    );
                 }
                 Level::Nowhere => assert_eq!(output.code, Some(0), "the running hub is used: {case}"),
                 _ => {}
@@ -166,8 +169,13 @@ fn i18_a_forged_ready_file_gets_no_token() {
         for data in [Level::Flag, Level::Variable, Level::User, Level::Project] {
             for token_level in [Level::Flag, Level::Variable, Level::User, Level::Nowhere] {
                 let directory = directory.display().to_string();
-                let output = status(&place, &[("data", data, &directory), ("token_file", token_level, &token)]);
-                assert!(!server.got_a_token(), "{directory} by {data:?}, token by {token_level:?}: {}", output.err);
+                let output =
+                    status(&place, &[("data", data, &directory), ("token_file", token_level, &token)]);
+                assert!(
+                    !server.got_a_token(),
+                    "{directory} by {data:?}, token by {token_level:?}: {}",
+                    output.err
+                );
                 assert_ne!(output.code, Some(0), "{}", output.err);
             }
         }
@@ -208,8 +216,9 @@ fn i18_a_reconnecting_tail_sends_no_token_to_another_process() {
     BufReader::new(tail.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
     place.kill();
     let impostor = RecordingServer::at(&place.address);
-    let requests: Vec<String> =
-        (0..3).map(|_| impostor.requests.recv_timeout(Duration::from_secs(20)).expect("it retries")).collect();
+    let requests: Vec<String> = (0..3)
+        .map(|_| impostor.requests.recv_timeout(Duration::from_secs(20)).expect("it retries"))
+        .collect();
     let _ = (tail.kill(), tail.wait());
     assert!(requests.iter().all(|request| !request.contains("qrt_")), "{}", requests.concat().len());
 }
@@ -240,7 +249,8 @@ fn i18_a_project_can_only_use_its_own_token_files() {
     symlink(place.home().join("other/admin-token"), place.work().join("link")).expect("linked");
     symlink(place.home().join("other"), place.work().join("away")).expect("linked");
     for file in ["link", "away/admin-token", "quorate-data/admin-token"] {
-        let output = status(&place, &[("url", Level::Flag, &server.url), ("token_file", Level::Project, file)]);
+        let output =
+            status(&place, &[("url", Level::Flag, &server.url), ("token_file", Level::Project, file)]);
         assert_eq!((output.code, server.got_a_token()), (Some(2), false), "{file}: {}", output.err);
         assert!(output.err.contains("is not a token file of the project"), "{}", output.err);
     }
@@ -278,12 +288,17 @@ fn i18_the_ca_file_of_a_project_is_used_for_loopback_only() {
     let ask = |url: &str, token_level| {
         let output = status(
             &place,
-            &[("url", Level::Flag, url), ("token_file", Level::Flag, &token), ("ca_file", token_level, "ca.pem")],
+            &[
+                ("url", Level::Flag, url),
+                ("token_file", Level::Flag, &token),
+                ("ca_file", token_level, "ca.pem"),
+            ],
         );
         output.err
     };
     assert!(ask("https://192.0.2.1:1", Level::Project).contains("refusing ca_file"));
-    for (url, token_level) in [("https://127.0.0.1:1", Level::Project), ("https://192.0.2.1:1", Level::Flag)] {
+    for (url, token_level) in [("https://127.0.0.1:1", Level::Project), ("https://192.0.2.1:1", Level::Flag)]
+    {
         let output = ask(url, token_level);
         assert!(output.contains("ca.pem") && !output.contains("refusing ca_file"), "it is used: {output}");
     }

@@ -233,10 +233,7 @@ fn d13_other_interfaces_require_tls() {
     let (code, err) = serve(&["--tls-cert", &certificate]);
     assert!(code == Some(64) && err.contains("--tls-key"), "{err}");
     let (code, err) = serve(&["--tls-cert", &certificate, "--tls-key", &certificate]);
-    assert!(
-        code == Some(64) && err.contains("no private key") && err.contains("quorate cert dev"),
-        "{err}"
-    );
+    assert!(code == Some(64) && err.contains("no private key") && err.contains("quorate cert dev"), "{err}");
 }
 
 #[test]

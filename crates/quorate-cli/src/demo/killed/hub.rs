@@ -79,7 +79,9 @@ async fn process(agent: &Agent, received: &Received) -> anyhow::Result<()> {
     let number = document["number"].as_u64().unwrap_or(0);
     let words = documents::count(document["text"].as_str().unwrap_or_default());
     agent.step(received).put(&format!("words/{number:05}"), "count", words).commit().await?;
-    report(&json!({ "event": "done", "agent": agent.id(), "document": number, "attempt": received.attempt() }))
+    report(
+        &json!({ "event": "done", "agent": agent.id(), "document": number, "attempt": received.attempt() }),
+    )
 }
 
 /// Leases a document and stops without ack or nack.
