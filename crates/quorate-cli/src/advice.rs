@@ -8,16 +8,8 @@ const LISTED: [&str; 9] =
     ["agent", "approval", "deliberation", "flag", "memory", "msg", "session", "task", "token"];
 
 /// Substrings of hints that only an HTTP client can follow.
-const HTTP_ONLY: [&str; 8] = [
-    "/v1/",
-    "openapi",
-    "Quorate-",
-    "Authorization",
-    "header",
-    "register",
-    "the list of its kind",
-    "the resources of this kind",
-];
+const HTTP_ONLY: [&str; 7] =
+    ["/v1/", "openapi", "Quorate-", "Authorization", "header", "register", "the resources of this kind"];
 
 /// Hint for an agent that is not registered.
 const REGISTER_HINT: &str =
