@@ -1,37 +1,37 @@
-//! Where a hub is: `http://127.0.0.1:7867`, `https://hub.example`.
+//! Addresses of hubs, such as `http://127.0.0.1:7867` or `https://hub.example`.
 
 use std::net::IpAddr;
 
 use hyper::Uri;
 use quorate::{Code, Refused};
 
-/// Where a hub is.
+/// Address of a hub.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
     pub(crate) secure: bool,
-    /// A name or an address, without brackets.
+    /// DNS name or IP address, without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
 }
 
 impl Address {
-    /// Reads an address. `plain_anywhere` lets tokens travel unencrypted to other machines.
+    /// Parses a URL. `plain_anywhere` allows sending tokens unencrypted to other machines.
     pub(crate) fn parse(url: &str, plain_anywhere: bool) -> Result<Self, Refused> {
-        let wrong = |why: &str| {
-            Refused::new(Code::Invalid, format!("{url:?} is no address of a hub: {why}"))
-                .hint("write it like http://127.0.0.1:7867 or https://hub.example")
+        let invalid = |why: &str| {
+            Refused::new(Code::Invalid, format!("invalid hub URL {url:?}: {why}"))
+                .hint("use a URL such as http://127.0.0.1:7867 or https://hub.example")
         };
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("it has no http:// or https://"))?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| invalid("the scheme is missing"))?;
         let secure = match scheme {
             "http" => false,
             "https" => true,
-            _ => return Err(wrong("it begins neither with http:// nor with https://")),
+            _ => return Err(invalid("the scheme must be http or https")),
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-            return Err(wrong("only a host and a port may follow"));
+            return Err(invalid("only a host and a port are allowed after the scheme"));
         }
-        let (host, port) = split(authority).ok_or_else(|| wrong("the port is no number"))?;
+        let (host, port) = split(authority).ok_or_else(|| invalid("the port must be a number from 0 to 65535"))?;
         let port = port.unwrap_or(if secure { 443 } else { 80 });
         let address = Self { secure, host: host.to_owned(), port };
         if !secure && !plain_anywhere && !address.is_loopback() {
@@ -39,7 +39,7 @@ impl Address {
                 Code::Invalid,
                 format!("the token would travel unencrypted to {authority}, which is not this machine"),
             )
-            .hint("use https, or allow it explicitly"));
+            .hint("use https, or allow unencrypted connections explicitly"));
         }
         Ok(address)
     }
@@ -49,7 +49,7 @@ impl Address {
             || self.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     }
 
-    /// Host and port, as they stand in a `Host` header.
+    /// Returns host and port in the format of a `Host` header.
     pub(crate) fn authority(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
@@ -58,13 +58,13 @@ impl Address {
         }
     }
 
-    /// The address of a path and query.
+    /// Returns the URI of a path and query.
     pub(crate) fn uri(&self, target: &str) -> Result<Uri, Refused> {
-        let whole = quorate_http::absolute(self.secure, &self.authority(), target);
-        whole.parse().map_err(|_| Refused::new(Code::Invalid, format!("{target:?} is no path of a hub")))
+        let uri = quorate_http::absolute(self.secure, &self.authority(), target);
+        uri.parse().map_err(|_| Refused::new(Code::Invalid, format!("invalid path {target:?}")))
     }
 
-    /// The whole address, for people.
+    /// Returns the URL for messages and logs.
     pub(crate) fn url(&self) -> String {
         quorate_http::absolute(self.secure, &self.authority(), "")
     }
@@ -89,21 +89,21 @@ mod tests {
     use super::Address;
 
     #[test]
-    fn addresses_are_read() {
-        let of = |url| Address::parse(url, false).map(|address| address.url());
-        assert_eq!(of("http://127.0.0.1:7867").as_deref(), Ok("http://127.0.0.1:7867"));
-        assert_eq!(of("http://[::1]:7867/").as_deref(), Ok("http://[::1]:7867"));
-        assert_eq!(of("http://localhost").as_deref(), Ok("http://localhost:80"));
-        assert_eq!(of("https://hub.example").as_deref(), Ok("https://hub.example:443"));
-        for wrong in
+    fn urls_are_parsed() {
+        let parse = |url| Address::parse(url, false).map(|address| address.url());
+        assert_eq!(parse("http://127.0.0.1:7867").as_deref(), Ok("http://127.0.0.1:7867"));
+        assert_eq!(parse("http://[::1]:7867/").as_deref(), Ok("http://[::1]:7867"));
+        assert_eq!(parse("http://localhost").as_deref(), Ok("http://localhost:80"));
+        assert_eq!(parse("https://hub.example").as_deref(), Ok("https://hub.example:443"));
+        for invalid in
             ["", "hub", "ftp://hub", "http://", "http://a:b", "http://u@127.0.0.1", "http://127.0.0.1/v1"]
         {
-            assert!(of(wrong).is_err(), "{wrong}");
+            assert!(parse(invalid).is_err(), "{invalid}");
         }
     }
 
     #[test]
-    fn i18_a_token_does_not_travel_unencrypted_unless_that_is_allowed() {
+    fn i18_unencrypted_connections_to_other_machines_are_refused_by_default() {
         let refused = Address::parse("http://hub.example", false).expect_err("refused");
         assert!(refused.detail.contains("unencrypted"), "{refused}");
         assert!(Address::parse("http://hub.example", true).is_ok());

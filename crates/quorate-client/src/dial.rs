@@ -1,4 +1,4 @@
-//! Connections to a hub, and why there is none.
+//! Connections to a hub, and errors of connecting.
 
 use hyper_util::rt::TokioIo;
 use quorate::{Code, Error, Remote};
@@ -6,10 +6,10 @@ use quorate_http::{ConnectError, Connector};
 
 use crate::address::Address;
 
-/// Bytes in both directions.
+/// Bidirectional byte stream.
 pub(crate) type Stream = TokioIo<quorate_http::Stream>;
 
-/// Makes connections to one hub.
+/// Opens connections to one hub.
 #[derive(Clone)]
 pub(crate) struct Dial {
     pub(crate) address: Address,
@@ -17,10 +17,10 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
-    /// Connects.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// `UNAVAILABLE` if the hub is not there.
+    /// Returns `UNAVAILABLE` if the hub cannot be reached.
     pub(crate) async fn connect(&self) -> Result<Stream, Error> {
         let uri = self.address.uri("/")?;
         let connected = self.connector.connect(uri).await;
@@ -28,20 +28,20 @@ impl Dial {
     }
 }
 
-/// The hub cannot be reached; nothing was sent.
+/// Returns the error for a hub that cannot be reached. Nothing was sent.
 pub(crate) fn away(address: &Address, error: &ConnectError) -> Remote {
     let (why, hint) = match error {
         ConnectError::Refused => {
-            ("nothing listens there".to_owned(), "start it with `quorate serve`, or check the address")
+            ("connection refused".to_owned(), "start the hub with `quorate serve`, or check the URL")
         }
         #[cfg(feature = "tls")]
-        ConnectError::Certificate(wrong) => (error.to_string(), certificate_hint(wrong)),
+        ConnectError::Certificate(cause) => (error.to_string(), certificate_hint(cause)),
         ConnectError::Tls(why) => (
-            format!("what answers there speaks no TLS that is understood: {why}"),
-            "check the address: a hub without a certificate is at http://, and so may be a proxy",
+            format!("TLS handshake failed: {why}"),
+            "check the URL: a hub or proxy without a certificate needs http:// instead of https://",
         ),
         ConnectError::TimedOut(_) | ConnectError::Io(_) => {
-            (error.to_string(), "check the address and the network, then try again")
+            (error.to_string(), "check the URL and the network, then try again")
         }
     };
     Remote {
@@ -52,22 +52,22 @@ pub(crate) fn away(address: &Address, error: &ConnectError) -> Remote {
     }
 }
 
-/// What to do about a certificate that is not accepted.
+/// Returns how to fix a rejected certificate.
 #[cfg(feature = "tls")]
-fn certificate_hint(wrong: &quorate_http::CertificateError) -> &'static str {
+fn certificate_hint(cause: &quorate_http::CertificateError) -> &'static str {
     use quorate_http::CertificateError;
-    match wrong {
+    match cause {
         CertificateError::UnknownIssuer => {
-            "name the file of the authority that signed it: --ca-file, QUORATE_CA_FILE, or the client's option for it; for \
-             one of `quorate cert dev` that is its cert.pem"
+            "pass the certificate of the CA that signed it: --ca-file, QUORATE_CA_FILE, or the client's `ca_file` option; \
+             for `quorate cert dev` that is its cert.pem"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "use a name or an address that the certificate bears, or make one that bears this: \
+            "use a host name that the certificate contains, or create a certificate for this one: \
              `quorate cert dev --host NAME`"
         }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "let whoever runs the hub renew its certificate; for development: `quorate cert dev --force`"
+            "renew the certificate of the hub; for development: `quorate cert dev --force`"
         }
-        _ => "check that this is the hub that you mean, and the file of the authority that you named",
+        _ => "check the URL of the hub and the CA file",
     }
 }

@@ -1,4 +1,4 @@
-//! Calls of a hub's HTTP interface: bounded in time and size, problems as the library's errors.
+//! HTTP client for the API of a hub, with bounded time and size. Problem responses become library errors.
 
 mod lines;
 
@@ -21,24 +21,24 @@ use crate::address::Address;
 use crate::dial::{Dial, away};
 use crate::problem;
 
-/// How to call a hub.
+/// Options of the HTTP client.
 #[derive(Clone)]
 pub struct Options {
-    /// How long a call may take in all, unless it says otherwise.
+    /// Default timeout of a call.
     pub within: Duration,
-    /// How long making a connection may take.
+    /// Timeout for opening a connection.
     pub connect_within: Duration,
-    /// How large an answer may be, in bytes.
+    /// Maximum size of a response body, in bytes.
     pub answer_bytes_max: usize,
-    /// How many connections are open at a time; further calls wait for one.
+    /// Maximum number of open connections. Further calls wait.
     pub connections_max: usize,
-    /// For https: a PEM file with the authority that signed the hub's certificate, instead of those of the machine.
+    /// For https: PEM file with the CA that signed the hub's certificate. Replaces the system's root certificates.
     pub ca_file: Option<PathBuf>,
-    /// Lets tokens travel unencrypted to other machines.
+    /// Allows sending tokens unencrypted to other machines.
     pub plain_anywhere: bool,
-    /// The space, for admins who act in another than that of their token.
+    /// Space to act in, for admins. Defaults to the space of the token.
     pub space: Option<String>,
-    /// What time it is.
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Options {
     }
 }
 
-/// A hub's HTTP interface. Cheap to clone.
+/// HTTP client for a hub. Cheap to clone.
 #[derive(Clone)]
 pub struct Http {
     inner: Arc<Inner>,
@@ -74,15 +74,15 @@ struct Inner {
 }
 
 impl Http {
-    /// A door to the hub at this address, for the bearer of this token. Nothing is sent yet.
+    /// Creates a client for a hub URL and an access token. Sends nothing yet.
     ///
     /// # Errors
-    /// `INVALID` for an address or a token that cannot be one.
+    /// Returns `INVALID` for an invalid URL, token, space or CA file.
     pub fn new(url: &str, token: &str, options: Options) -> Result<Self, Error> {
         let address = Address::parse(url, options.plain_anywhere)?;
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, bearer(token)?);
-        headers.insert(HOST, header_value("the address", &address.authority())?);
+        headers.insert(HOST, header_value("the host", &address.authority())?);
         if let Some(space) = &options.space {
             headers.insert(HeaderName::from_static("quorate-space"), header_value("the space", space)?);
         }
@@ -90,7 +90,7 @@ impl Http {
             connect_within: options.connect_within,
             calls_max: options.connections_max,
             idle_max: options.connections_max,
-            // Less than a hub waits for the next request.
+            // Shorter than the hub's own keep-alive timeout.
             idle_within: Duration::from_secs(5),
             trust: trust(&address, options.ca_file.as_deref())?,
         });
@@ -98,10 +98,10 @@ impl Http {
         Ok(Self { inner: Arc::new(Inner { address, clock, client, headers, within, answer_bytes_max }) })
     }
 
-    /// The same door, for the bearer of another token.
+    /// Returns a client for the same hub with another token.
     ///
     /// # Errors
-    /// `INVALID` for what cannot be a token.
+    /// Returns `INVALID` for an invalid token.
     pub fn bearing(&self, token: &str) -> Result<Self, Error> {
         let mut inner = Inner::clone(&self.inner);
         inner.headers.insert(AUTHORIZATION, bearer(token)?);
@@ -113,28 +113,28 @@ impl Http {
         Dial { address: address.clone(), connector: client.connector().clone() }
     }
 
-    /// The address of the hub.
+    /// Returns the URL of the hub.
     #[must_use]
     pub fn url(&self) -> String {
         self.inner.address.url()
     }
 
-    /// A GET of a path like `/v1/agents`.
+    /// Starts a GET request for a path such as `/v1/agents`.
     pub fn get(&self, path: &str) -> Request {
         self.request(Method::GET, path)
     }
 
-    /// A POST.
+    /// Starts a POST request.
     pub fn post(&self, path: &str) -> Request {
         self.request(Method::POST, path)
     }
 
-    /// A PUT.
+    /// Starts a PUT request.
     pub fn put(&self, path: &str) -> Request {
         self.request(Method::PUT, path)
     }
 
-    /// A DELETE.
+    /// Starts a DELETE request.
     pub fn delete(&self, path: &str) -> Request {
         self.request(Method::DELETE, path)
     }
@@ -142,7 +142,7 @@ impl Http {
     fn request(&self, method: Method, path: &str) -> Request {
         Request {
             http: self.clone(),
-            // What is safe to repeat by its method; a key makes the others so.
+            // GET requests are idempotent; other methods become idempotent with a key.
             repeatable: method == Method::GET,
             method,
             target: path.to_owned(),
@@ -153,8 +153,8 @@ impl Http {
     }
 }
 
-/// A call that is about to be made.
-#[must_use = "nothing is sent before `send` or `lines`"]
+/// Builder for a request.
+#[must_use = "nothing is sent until `send` or `lines` is called"]
 pub struct Request {
     http: Http,
     method: Method,
@@ -166,7 +166,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Adds `name=value` to the query.
+    /// Adds a query parameter.
     pub fn query(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.target.push(if self.target.contains('?') { '&' } else { '?' });
         self.target.push_str(&segment(name));
@@ -177,9 +177,9 @@ impl Request {
 
     /// Adds a header.
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        let named = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| Refused::new(Code::Invalid, format!("{name:?} is no name of a header")));
-        let header = named.and_then(|named| Ok((named, header_value(name, value)?)));
+        let header_name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| Refused::new(Code::Invalid, format!("invalid header name {name:?}")));
+        let header = header_name.and_then(|header_name| Ok((header_name, header_value(name, value)?)));
         match (&mut self.headers, header) {
             (Ok(headers), Ok((name, value))) => drop(headers.insert(name, value)),
             (Ok(_), Err(refused)) => self.headers = Err(refused),
@@ -188,35 +188,38 @@ impl Request {
         self
     }
 
-    /// Under this idempotency key: repeated with it, the call has one effect and one answer.
+    /// Sets the idempotency key. Repeated with the same key, the call takes effect once and returns the same
+    /// response.
     pub fn key(mut self, key: &str) -> Self {
         self.repeatable = true;
         self.header("idempotency-key", key)
     }
 
-    /// A body of JSON, as it is to be sent.
+    /// Sets a JSON body, sent as is.
     pub fn json(self, body: impl Into<Bytes>) -> Self {
         self.body("application/json", body)
     }
 
-    /// A body of some kind.
+    /// Sets the body and its content type.
     pub fn body(mut self, content_type: &str, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self.header(CONTENT_TYPE.as_str(), content_type)
     }
 
-    /// How long it may take in all. Whoever asks the hub to wait adds that time.
+    /// Sets the timeout of the call. If the call asks the hub to wait, add that time.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = within;
         self
     }
 
-    /// Makes the call. A connection that broke before the hub took the call is replaced without a word; what may be
-    /// repeated (a GET, a call with a key) is repeated once.
+    /// Sends the request.
+    ///
+    /// A connection that the hub closed before it received the request is replaced transparently. An idempotent
+    /// request (GET, or with a key) is retried once if the connection is lost.
     ///
     /// # Errors
-    /// What the hub refused, as the library would say it; `UNAVAILABLE` if it cannot be reached or does not answer:
-    /// [`Error::nothing_applied`] says whether the call may have had an effect.
+    /// Returns the error of the hub as a library error, or `UNAVAILABLE` if the hub cannot be reached or does not
+    /// respond. [`Error::nothing_applied`] is `false` if the request may have taken effect.
     pub async fn send(self) -> Result<Answer, Error> {
         let inner = Arc::clone(&self.http.inner);
         let (within, may_have_effect) = (self.within, self.method != Method::GET);
@@ -239,25 +242,25 @@ impl Request {
             tried = inner.client.send(request, limits).await;
         }
         match tried {
-            Ok(response) => Answer::of(response).or_problem(&inner.address.url()),
+            Ok(response) => Answer::from_response(response).error_for_status(&inner.address.url()),
             Err(error) => Err(inner.failed(error, may_have_effect)),
         }
     }
 
-    /// Makes the call on a connection of its own, and gives the answer line by line as it comes: for `/v1/events`.
+    /// Sends the request on a connection of its own and streams the response line by line, for `/v1/events`.
     ///
     /// # Errors
-    /// As [`Request::send`].
+    /// See [`HttpRequest::send`].
     pub async fn lines(self) -> Result<Lines, Error> {
         let inner = Arc::clone(&self.http.inner);
         let request = self.build()?;
-        let begun = inner.client.stream(request, self.within).await;
-        let response = begun.map_err(|error| inner.failed(error, self.method != Method::GET))?;
+        let started = inner.client.stream(request, self.within).await;
+        let response = started.map_err(|error| inner.failed(error, self.method != Method::GET))?;
         if response.status().is_success() {
             return Ok(Lines::new(response.into_body(), inner));
         }
         let response = quorate_http::read(response, inner.answer_bytes_max).await;
-        let answer = Answer::of(response.map_err(|error| inner.failed(error, false))?);
+        let answer = Answer::from_response(response.map_err(|error| inner.failed(error, false))?);
         Err(problem::of_answer(answer.status, &answer.body, &inner.address.url()))
     }
 
@@ -267,50 +270,50 @@ impl Request {
         if let Some(headers) = request.headers_mut() {
             *headers = self.headers.clone()?;
         }
-        let wrong = |_| Refused::new(Code::Invalid, format!("{:?} is no path of a hub", self.target));
-        Ok(request.body(Full::new(self.body.clone())).map_err(wrong)?)
+        let invalid = |_| Refused::new(Code::Invalid, format!("invalid path {:?}", self.target));
+        Ok(request.body(Full::new(self.body.clone())).map_err(invalid)?)
     }
 }
 
 impl Inner {
-    /// A call that has no answer.
+    /// Converts the error of a call without a response.
     fn failed(&self, error: quorate_http::Error, may_have_effect: bool) -> Error {
         match error {
             quorate_http::Error::Connect(error) => away(&self.address, &error).into(),
             quorate_http::Error::Unsent(why) => Remote {
                 code: Code::Unavailable,
                 detail: format!("the hub at {} closed the connection: {why}", self.address.url()),
-                hint: "check that the hub runs, then try again".to_owned(),
+                hint: "check that the hub is running, then try again".to_owned(),
                 nothing_applied: true,
             }
             .into(),
             quorate_http::Error::TooLarge(_) => Remote {
                 code: Code::TooLarge,
                 detail: error.to_string(),
-                hint: "ask for less at a time, with a limit".to_owned(),
-                // The hub answered, so it did what was asked; only the answer was not read.
+                hint: "request fewer items, with a smaller `limit`".to_owned(),
+                // The hub responded, so the call took effect; only the response was not read.
                 nothing_applied: false,
             }
             .into(),
             quorate_http::Error::TimedOut(within) => {
-                let why = format!("it did not answer within {} ms", within.as_millis());
-                self.away(&why, may_have_effect)
+                let why = format!("no response within {} ms", within.as_millis());
+                self.unavailable(&why, may_have_effect)
             }
-            quorate_http::Error::Broken(why) => self.away(&why, may_have_effect),
-            quorate_http::Error::Incomplete(_) => self.away(&error.to_string(), may_have_effect),
+            quorate_http::Error::Broken(why) => self.unavailable(&why, may_have_effect),
+            quorate_http::Error::Incomplete(_) => self.unavailable(&error.to_string(), may_have_effect),
         }
     }
 
-    fn away(&self, why: &str, may_have_effect: bool) -> Error {
+    fn unavailable(&self, why: &str, may_have_effect: bool) -> Error {
         let url = self.address.url();
         let hint = if may_have_effect {
-            "whether it took effect is unknown: repeat the call with the same idempotency key"
+            "the call may have taken effect: retry it with the same idempotency key"
         } else {
-            "check that the hub runs, then try again"
+            "check that the hub is running, then try again"
         };
         Remote {
             code: Code::Unavailable,
-            detail: format!("the hub at {url} is out of reach: {why}"),
+            detail: format!("the hub at {url} is unavailable: {why}"),
             hint: hint.to_owned(),
             nothing_applied: !may_have_effect,
         }
@@ -318,85 +321,86 @@ impl Inner {
     }
 }
 
-/// An answer of a hub that is no problem.
+/// Successful response of a hub.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The status: 2xx, or 3xx.
+    /// Status code: 2xx or 3xx.
     pub status: u16,
-    /// The headers.
+    /// Response headers.
     pub headers: HeaderMap,
-    /// The body, byte for byte.
+    /// Response body, unmodified.
     pub body: Bytes,
 }
 
 impl Answer {
-    fn of(response: Response<Bytes>) -> Self {
+    fn from_response(response: Response<Bytes>) -> Self {
         let (head, body) = response.into_parts();
         Self { status: head.status.as_u16(), headers: head.headers, body }
     }
 
-    /// The body, read as JSON.
+    /// Deserializes the JSON body.
     ///
     /// # Errors
-    /// `UNAVAILABLE` if it is not of that shape: then it does not come from a hub of this release.
+    /// Returns `UNAVAILABLE` if the body does not match the type, which means that the response is not from a hub of
+    /// this version.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| {
             Remote {
                 code: Code::Unavailable,
-                detail: format!("the answer is not of the shape that was expected: {error}"),
-                hint: "check the address, and that the hub is of the same release as this program".to_owned(),
+                detail: format!("unexpected response body: {error}"),
+                hint: "check the URL, and that the hub and this program have the same version".to_owned(),
                 nothing_applied: false,
             }
             .into()
         })
     }
 
-    /// A header, if it is there and is text.
+    /// Returns a header value, if it is present and valid text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    fn or_problem(self, url: &str) -> Result<Self, Error> {
+    fn error_for_status(self, url: &str) -> Result<Self, Error> {
         if self.status < 400 { Ok(self) } else { Err(problem::of_answer(self.status, &self.body, url)) }
     }
 }
 
-/// Whose certificates are accepted for an address.
+/// Returns the trusted root certificates for an address.
 #[cfg(feature = "tls")]
 fn trust(address: &Address, ca_file: Option<&Path>) -> Result<Trust, Refused> {
     let Some(file) = ca_file.filter(|_| address.secure) else { return Ok(Trust::default()) };
     Trust::file(file).map_err(|why| {
-        let shown = file.display();
-        Refused::new(Code::Invalid, format!("no certificate authority can be read from {shown}: {why}"))
-            .hint("name a PEM file with the certificate that signed the hub's")
+        let path = file.display();
+        Refused::new(Code::Invalid, format!("failed to read the CA file {path}: {why}"))
+            .hint("pass a PEM file with the certificate of the CA that signed the hub's certificate")
     })
 }
 
 #[cfg(not(feature = "tls"))]
 fn trust(address: &Address, _: Option<&Path>) -> Result<Trust, Refused> {
     if address.secure {
-        let refused = Refused::new(Code::Invalid, "this program was built without https");
-        return Err(refused.hint("turn on the feature `tls` of quorate-client"));
+        let refused = Refused::new(Code::Invalid, "this program was built without https support");
+        return Err(refused.hint("enable the feature `tls` of quorate-client"));
     }
     Ok(Trust::default())
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, Refused> {
     let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| {
-        Refused::new(Code::Invalid, "the token holds a sign that no token has")
-            .hint("take it from the file or the answer in which the hub gave it, as it stands there")
+        Refused::new(Code::Invalid, "the token contains an invalid character")
+            .hint("copy the token exactly as the hub returned it")
     })?;
     bearer.set_sensitive(true);
     Ok(bearer)
 }
 
-fn header_value(what: &str, text: &str) -> Result<HeaderValue, Refused> {
+fn header_value(name: &str, text: &str) -> Result<HeaderValue, Refused> {
     HeaderValue::from_str(text)
-        .map_err(|_| Refused::new(Code::Invalid, format!("{what} holds a sign that no header may hold")))
+        .map_err(|_| Refused::new(Code::Invalid, format!("{name} contains a character that is not allowed in a header")))
 }
 
-/// A text as it stands in a path or a query: all but letters, digits and `-._~` as `%XX`.
+/// Percent-encodes text for a path segment or query. All bytes except ASCII letters, digits and `-._~` are encoded.
 #[must_use]
 pub fn segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());

@@ -1,8 +1,9 @@
-//! Quorate over the network: the API and the error of the library `quorate`, for a hub that runs elsewhere.
+//! Client for a Quorate hub that runs in another process.
 //!
-//! [`connect`] gives the library's [`Hub`](quorate::Hub). It reconnects by itself, goes on where it stopped, and never sends
-//! twice: what was not answered is said again under the same key. [`Http`] is the door underneath, for calls that the
-//! library has no verb for.
+//! [`connect`] returns the same [`Hub`](quorate::Hub) as the embedded library `quorate`, with the same errors. It
+//! reconnects automatically, resumes leases and streams, and retries unanswered calls with the same idempotency key,
+//! so that each takes effect once. [`HttpClient`] is the underlying HTTP client, for API calls that the library does
+//! not wrap.
 
 mod address;
 mod dial;
@@ -17,7 +18,7 @@ pub use http::{Answer, Http, Lines, Options, Request, segment};
 pub use quorate::{Code, Error, Refused, Remote};
 pub use remote::{Settings, connect, connect_with};
 
-/// The guide's examples compile: they are part of the documentation tests.
+/// Compiles the examples of the guide as documentation tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/rust-client.md")]
 struct Guide;

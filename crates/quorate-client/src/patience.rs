@@ -1,4 +1,4 @@
-//! How long to keep trying, and how long to wait in between.
+//! Retries with exponential backoff.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use quorate::{Chance, Clock, Code, Error};
 use quorate_env::Backoff;
 
-/// The first wait after a failure; twice as long after each further one.
-const FIRST: Duration = Duration::from_millis(50);
-/// The longest.
-const LONGEST: Duration = Duration::from_secs(5);
+/// Delay after the first failure. It doubles with each further failure.
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+/// Maximum delay.
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// How long to keep trying.
+/// Retries calls for a limited time while the hub is unavailable.
 #[derive(Clone)]
 pub(crate) struct Patience {
     pub(crate) clock: Arc<dyn Clock>,
@@ -20,20 +20,20 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Makes a call again, for as long as the hub is out of reach and there is time left. Only for calls of which a second
-    /// one does no harm.
+    /// Repeats a call while the hub is unavailable and the retry timeout has not elapsed. The call must be
+    /// idempotent.
     pub(crate) async fn persist<T, F>(&self, mut call: impl FnMut() -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
     {
         let until = self.clock.now().plus(self.keep_trying).mono;
         let mut backoff = backoff();
-        // Whether one of the calls may have had an effect of which we did not hear.
+        // Whether an attempt without a response may have taken effect.
         let mut unknown = false;
         loop {
             let error = match call().await {
-                Err(Error::Remote(remote)) if may_pass(remote.code) => remote,
-                answered => return answered,
+                Err(Error::Remote(remote)) if is_transient(remote.code) => remote,
+                finished => return finished,
             };
             unknown |= !error.nothing_applied;
             if self.clock.now().mono >= until {
@@ -44,12 +44,12 @@ impl Patience {
     }
 }
 
-/// Whether the hub may be there the next time. One that lost its disk is when it was started again.
-fn may_pass(code: Code) -> bool {
+/// Whether a retry can succeed. A hub with a failed storage may be restarted in the meantime.
+fn is_transient(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::Overloaded | Code::StorageFailed)
 }
 
-/// Waits between attempts to reach a hub.
+/// Returns the backoff between connection attempts.
 pub(crate) const fn backoff() -> Backoff {
-    Backoff::new(FIRST, LONGEST)
+    Backoff::new(BACKOFF_FIRST, BACKOFF_MAX)
 }

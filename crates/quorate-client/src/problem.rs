@@ -1,10 +1,10 @@
-//! What a hub says went wrong, as the library's errors: the way back from `application/problem+json`.
+//! Conversion of `application/problem+json` responses into library errors.
 
 use quorate::{Code, Error, Refused, Remote};
 use quorate_core::{Facts, Seq, Stale, Token, Waits};
 use serde::Deserialize;
 
-/// A problem as it travels.
+/// Body of a problem response.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Problem {
@@ -57,9 +57,9 @@ struct Waiting {
 impl From<Problem> for Error {
     fn from(mut problem: Problem) -> Self {
         let code = code_of(&problem.code, problem.status);
-        // Whoever reads it is told something, also by a hub that says nothing.
+        // Never return an error without a text.
         if problem.detail.is_empty() {
-            problem.detail = format!("the hub says {code}, and nothing more");
+            problem.detail = format!("the hub returned {code} without details");
         }
         if problem.applied != "no" && problem.asked.is_none() {
             return Remote { code, detail: problem.detail, hint: problem.hint, nothing_applied: false }
@@ -95,25 +95,25 @@ impl From<Problem> for Error {
     }
 }
 
-/// The error that an answer with this status and body tells.
+/// Returns the error for a response with this status and body.
 pub(crate) fn of_answer(status: u16, body: &[u8], url: &str) -> Error {
     match serde_json::from_slice::<Problem>(body) {
         Ok(problem) => Problem { status, ..problem }.into(),
-        // No hub answers so: something stands between.
+        // Not a problem document: the response is not from a hub, possibly from a proxy in between.
         Err(_) => Remote {
             code: code_of("", status),
-            detail: format!("what answered at {url} says {status}, and not in the way of a hub"),
-            hint: "check the address: something else may listen there, or stand between".to_owned(),
+            detail: format!("unexpected response from {url}: status {status} without a problem document"),
+            hint: "check the URL: another server or a proxy may have responded".to_owned(),
             nothing_applied: status < 500,
         }
         .into(),
     }
 }
 
-/// A code; of a hub that knows more codes than this program, the one nearest by status.
+/// Parses an error code. An unknown code of a newer hub is mapped to the closest one by status.
 fn code_of(text: &str, status: u16) -> Code {
-    let known = Code::ALL.iter().find(|code| code.as_str() == text);
-    known.copied().unwrap_or(match status {
+    let parsed = Code::ALL.iter().find(|code| code.as_str() == text);
+    parsed.copied().unwrap_or(match status {
         401 => Code::Unauthenticated,
         403 => Code::Forbidden,
         404 => Code::NotFound,
@@ -134,11 +134,11 @@ mod tests {
     use super::of_answer;
 
     #[test]
-    fn a_refusal_comes_back_with_its_facts() {
-        let told = br#"{"code":"VERSION_CONFLICT","status":409,"detail":"plan is at version 3","hint":"read it again",
+    fn a_refusal_keeps_its_facts() {
+        let body = br#"{"code":"VERSION_CONFLICT","status":409,"detail":"plan is at version 3","hint":"read it again",
             "applied":"no","currentVersion":3,"op":1,"stale":[{"op":1,"item":"plan","code":"VERSION_CONFLICT"}],
             "cycle":[{"agent":"a","waitsFor":"b"}],"type":"x","title":"y","retryable":false}"#;
-        let Error::Refused(refused) = of_answer(409, told, "here") else { panic!("a refusal") };
+        let Error::Refused(refused) = of_answer(409, body, "http://hub") else { panic!("a refusal") };
         assert_eq!((refused.code, refused.detail.as_str()), (Code::VersionConflict, "plan is at version 3"));
         assert_eq!(refused.hint, "read it again");
         assert_eq!((refused.facts.current_version, refused.facts.op), (Some(3), Some(1)));
@@ -146,42 +146,42 @@ mod tests {
         assert_eq!(refused.facts.cycle[0].waits_for, "b");
     }
 
-    // Found with broken input: an error whose words were none.
+    // Regression test: malformed input produced an error with an empty text.
     #[test]
-    fn a_problem_without_a_word_is_told_by_its_code() {
+    fn a_problem_without_detail_is_reported_by_its_code() {
         for applied in ["no", "unknown"] {
-            let told = format!("{{\"code\":\"NOT_FOUND\",\"applied\":\"{applied}\"}}");
-            let error = of_answer(404, told.as_bytes(), "here");
-            assert_eq!(error.to_string(), "the hub says NOT_FOUND, and nothing more");
+            let body = format!("{{\"code\":\"NOT_FOUND\",\"applied\":\"{applied}\"}}");
+            let error = of_answer(404, body.as_bytes(), "http://hub");
+            assert_eq!(error.to_string(), "the hub returned NOT_FOUND without details");
         }
     }
 
     #[test]
-    fn i22_an_unknown_outcome_is_no_refusal() {
-        let told =
+    fn i22_an_unknown_outcome_is_not_a_refusal() {
+        let body =
             br#"{"code":"STORAGE_FAILED","detail":"the storage failed","hint":"","applied":"unknown"}"#;
-        let error = of_answer(500, told, "here");
+        let error = of_answer(500, body, "http://hub");
         assert_eq!(error.code(), Code::StorageFailed);
         assert!(!error.nothing_applied());
         assert!(error.refused().is_none());
     }
 
     #[test]
-    fn i2_a_question_without_an_answer_was_asked() {
-        let told =
+    fn i2_a_request_that_timed_out_keeps_its_id() {
+        let body =
             br#"{"code":"TIMEOUT","detail":"no answer","hint":"","applied":"yes","asked":"msg_0-5-0"}"#;
-        let error = of_answer(408, told, "here");
+        let error = of_answer(408, body, "http://hub");
         assert!(!error.nothing_applied());
         assert_eq!(error.refused().and_then(|refused| refused.facts.asked.as_deref()), Some("msg_0-5-0"));
     }
 
     #[test]
-    fn what_is_no_hub_is_said_to_be_none() {
+    fn a_response_that_is_not_from_a_hub_is_reported() {
         let error = of_answer(502, b"<html>Bad Gateway</html>", "http://127.0.0.1:1");
         assert_eq!(error.code(), Code::Unavailable);
         assert!(!error.nothing_applied());
         assert!(error.to_string().contains("http://127.0.0.1:1"), "{error}");
         let newer = br#"{"code":"FROM_THE_FUTURE","detail":"x","applied":"no"}"#;
-        assert_eq!(of_answer(409, newer, "here").code(), Code::Conflict);
+        assert_eq!(of_answer(409, newer, "http://hub").code(), Code::Conflict);
     }
 }

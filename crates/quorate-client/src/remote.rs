@@ -1,5 +1,5 @@
-//! A hub that is reached over the network, as the library sees it. Agents that run have a WebSocket, over which everything
-//! of theirs goes; whoever only joined calls over HTTP.
+//! Backend of a remote hub. A running agent uses one WebSocket for all its calls; an agent that only joined uses
+//! HTTP.
 
 mod answers;
 mod calls;
@@ -23,17 +23,18 @@ use crate::patience::Patience;
 use crate::socket::Socket;
 use crate::wire;
 
-/// How long to keep trying if nothing is said.
+/// Default retry timeout.
 const KEEP_TRYING: Duration = Duration::from_secs(30);
 
-/// How to connect to a hub.
+/// Options for connecting to a hub.
 #[derive(Clone)]
 pub struct Settings {
-    /// How calls are made.
+    /// Options of the HTTP client.
     pub http: Options,
-    /// How long what was asked for waits for a hub that is out of reach. Deliveries are waited for until the agent stops.
+    /// How long a call is retried while the hub is unavailable. Consumers wait for deliveries without this limit,
+    /// until the agent stops.
     pub keep_trying: Duration,
-    /// Random bytes: keys, and how long to wait before the next try.
+    /// Source of random bytes, used for idempotency keys and backoff jitter.
     pub chance: Arc<Chance>,
 }
 
@@ -43,19 +44,21 @@ impl Default for Settings {
     }
 }
 
-/// Connects to a hub: `connect("http://127.0.0.1:7867", token)`. What it gives is the library's hub, with the library's
-/// errors. The token is that of an agent, which may only act as itself, or of an operator or admin, who may act for any.
+/// Connects to a hub: `connect("http://127.0.0.1:7867", token)`.
+///
+/// An agent's token can only act as that agent. An operator's or admin's token can act as any agent.
 ///
 /// # Errors
-/// `UNAVAILABLE` if there is no hub, `UNAUTHENTICATED` if it does not know the token, `INVALID` for what is no address.
+/// Returns `UNAVAILABLE` if the hub cannot be reached, `UNAUTHENTICATED` if it does not accept the token, or
+/// `INVALID` for an invalid URL or token.
 pub async fn connect(url: &str, token: &str) -> Result<Hub, Error> {
     connect_with(url, token, Settings::default()).await
 }
 
-/// Connects to a hub with settings.
+/// Connects to a hub with options.
 ///
 /// # Errors
-/// As [`connect`].
+/// See [`connect`].
 pub async fn connect_with(url: &str, token: &str, settings: Settings) -> Result<Hub, Error> {
     let patience = Patience {
         clock: Arc::clone(&settings.http.clock),
@@ -64,7 +67,7 @@ pub async fn connect_with(url: &str, token: &str, settings: Settings) -> Result<
     };
     let space = settings.http.space.clone();
     let http = Http::new(url, token, settings.http)?;
-    // A wrong address or token shows now, and not in the middle of the work.
+    // Fail early on a wrong URL or token.
     let info: InfoIn = http.get("/v1/info").send().await?.json()?;
     let own = Arc::new(Seat { http, token: token.trim().to_owned(), socket: Mutex::default() });
     let is_admin = info.you.role == "admin";
@@ -82,24 +85,24 @@ struct YouIn {
     role: String,
 }
 
-/// A hub at the other end.
+/// A remote hub.
 struct Connection {
-    /// Whoever connected.
+    /// Client of the principal that connected.
     own: Arc<Seat>,
     is_admin: bool,
-    /// Tokens that were made for agents that joined here; they end with the connection.
+    /// Tokens created for agents that joined over this connection. They are revoked when it is closed.
     minted: Mutex<Vec<TokenId>>,
-    /// Agents that joined here.
+    /// Clients of the agents that joined over this connection.
     seats: Mutex<HashMap<AgentId, Arc<Seat>>>,
     patience: Patience,
     space: Option<String>,
 }
 
-/// Somebody who acts over the network.
+/// HTTP client, token and WebSocket of one principal.
 struct Seat {
     http: Http,
     token: String,
-    /// Its WebSocket, while it runs.
+    /// WebSocket of a running agent.
     socket: Mutex<Option<Socket>>,
 }
 
@@ -108,7 +111,7 @@ impl Seat {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its WebSocket, if it has one.
+    /// Returns the WebSocket, if it is open.
     fn socket(&self) -> Option<Socket> {
         self.slot().clone().filter(Socket::is_open)
     }
@@ -134,11 +137,11 @@ impl Connection {
         }
     }
 
-    /// A token with which an agent acts as itself: the one that came with its registration, the one that it had here
-    /// before, or a new one. Whoever may not make tokens acts with its own.
-    async fn token_for(&self, agent: &AgentId, first: Option<String>) -> Result<String, Error> {
-        let before = || self.seats().get(agent).map(|seat| seat.token.clone());
-        if let Some(token) = first.or_else(before) {
+    /// Returns the token with which an agent acts: the token returned by its registration, the token of an earlier
+    /// registration over this connection, or a new one. A caller that may not create tokens uses its own.
+    async fn token_for(&self, agent: &AgentId, issued: Option<String>) -> Result<String, Error> {
+        let earlier = || self.seats().get(agent).map(|seat| seat.token.clone());
+        if let Some(token) = issued.or_else(earlier) {
             return Ok(token);
         }
         if !self.is_admin {
@@ -152,17 +155,17 @@ impl Connection {
             expires_at: None,
         })?;
         let CreatedToken { id, token } = self.own.http.post("/v1/tokens").json(body).send().await?.json()?;
-        let token = token.ok_or_else(|| wire::strange(&"a new token without its secret"))?;
+        let token = token.ok_or_else(|| wire::strange(&"a created token without its secret"))?;
         self.minted.lock().unwrap_or_else(PoisonError::into_inner).push(id);
         Ok(token)
     }
 
-    /// A key that nobody else draws.
+    /// Generates a unique idempotency key.
     fn key(&self) -> String {
         quorate_core::hex::encode(&self.patience.chance.sixteen())
     }
 
-    /// The path of something of an agent.
+    /// Returns the path of a resource of an agent.
     fn of(who: &Who, rest: &str) -> String {
         format!("/v1/agents/{}{rest}", crate::http::segment(who.agent.as_str()))
     }

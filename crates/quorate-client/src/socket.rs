@@ -1,5 +1,7 @@
-//! The WebSocket of one agent: deliveries in, commits and questions out. A break is nothing special: it connects again, goes
-//! on with the same epoch, and says again what was not answered, under the same keys.
+//! WebSocket of one agent: receives deliveries, sends commits and requests.
+//!
+//! After a connection loss it reconnects with the same epoch and resends unanswered frames with the same idempotency
+//! keys.
 
 mod books;
 
@@ -29,21 +31,22 @@ use crate::problem::{self, Problem};
 use crate::wire::{self, op};
 use books::{Books, Frame};
 
-/// Frames that may wait for their answers.
+/// Maximum number of frames that await a response.
 const FRAMES_MAX: usize = 512;
-/// Bytes of one frame of the hub: a delivery of the largest message fits.
+/// Maximum size of a frame from the hub, in bytes. A delivery of the largest message fits.
 const FRAME_BYTES_MAX: usize = 8 << 20;
-/// Bytes read at once.
+/// Size of the read buffer, in bytes.
 const READ_BUFFER_BYTES: usize = 32 << 10;
-/// Bytes gathered before they are written, and those that may wait to be written.
+/// Bytes to buffer before writing to the socket.
 const WRITE_BUFFER_BYTES: usize = 32 << 10;
+/// Maximum number of unwritten bytes.
 const WRITE_BUFFER_BYTES_MAX: usize = 8 << 20;
-/// How long the greeting may take.
-const GREETING_WITHIN: Duration = Duration::from_secs(10);
+/// Timeout of the handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Ws = WebSocketStream<Stream>;
 
-/// Who is there.
+/// Content of the `hello` frame: who connects, and with which lease.
 pub(crate) struct Hello {
     pub(crate) token: String,
     pub(crate) agent: String,
@@ -62,36 +65,36 @@ struct Shared {
     patience: Patience,
     books: Mutex<Books>,
     /// There is something to say.
-    speak: Notify,
+    send_ready: Notify,
     /// Something came, or it is over.
-    came: Notify,
+    received: Notify,
     slots: Arc<Semaphore>,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Why a connection ended.
 enum End {
-    /// It broke: the next one goes on.
-    Broken,
-    /// For good.
-    Over(Error),
-    /// It was closed here.
+    /// Connection lost: reconnect.
+    Lost,
+    /// Permanent error.
+    Failed(Error),
+    /// Closed by this client.
     Closed,
 }
 
 impl Socket {
-    /// Connects, with room for so many deliveries.
+    /// Connects with this many messages of credit.
     ///
     /// # Errors
-    /// What the hub refused, or `UNAVAILABLE` if it cannot be reached in time.
-    pub(crate) async fn open(dial: Dial, hello: Hello, patience: Patience, room: u32) -> Result<Self, Error> {
+    /// Returns the error of the hub, or `UNAVAILABLE` if it cannot be reached before the retry timeout.
+    pub(crate) async fn open(dial: Dial, hello: Hello, patience: Patience, credit: u32) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
             dial,
             hello,
             patience: patience.clone(),
-            books: Mutex::new(Books::with_room(room)),
-            speak: Notify::new(),
-            came: Notify::new(),
+            books: Mutex::new(Books::with_room(credit)),
+            send_ready: Notify::new(),
+            received: Notify::new(),
             slots: Arc::new(Semaphore::new(FRAMES_MAX)),
             task: Mutex::default(),
         });
@@ -101,38 +104,38 @@ impl Socket {
         Ok(Self(shared))
     }
 
-    /// Whether it is still there, connected or not.
+    /// Whether the socket accepts calls. It does so while it reconnects, too.
     pub(crate) fn is_open(&self) -> bool {
         let books = self.0.books();
         books.end.is_none() && !books.closing
     }
 
-    /// Says something and waits for the answer: `{"n":…, WHAT: BODY}`.
-    pub(crate) async fn ask(&self, what: &str, body: &str, repeatable: bool) -> Result<String, Error> {
+    /// Sends a frame `{"n":…, KIND: BODY}` and waits for its response.
+    pub(crate) async fn ask(&self, kind: &str, body: &str, repeatable: bool) -> Result<String, Error> {
         let slot = Arc::clone(&self.0.slots).acquire_owned().await.map_err(|_| books::closed())?;
-        let (tell, told) = oneshot::channel();
+        let (sender, response) = oneshot::channel();
         let now = self.0.patience.clock.now();
-        let mut frame = Frame::new(format!("\"{what}\":{body}"), repeatable, now);
-        (frame.answer, frame.slot) = (Some(tell), Some(slot));
+        let mut frame = Frame::new(format!("\"{kind}\":{body}"), repeatable, now);
+        (frame.answer, frame.slot) = (Some(sender), Some(slot));
         self.0.books().ask(frame);
-        self.0.speak.notify_one();
-        told.await.map_err(|_| books::closed())?
+        self.0.send_ready.notify_one();
+        response.await.map_err(|_| books::closed())?
     }
 
-    /// Somebody took a delivery in another way.
+    /// Records that a delivery was claimed over HTTP, so that this socket ignores it.
     pub(crate) fn taken_elsewhere(&self, lease: &LeaseRef) {
         self.0.books().taken_elsewhere(lease);
     }
 
-    /// Gives back what nobody took, waits for what was said to be answered, and closes.
+    /// Releases unread deliveries, waits for all responses, and closes the connection.
     pub(crate) async fn close(&self) {
-        let untaken = {
+        let unread = {
             let mut books = self.0.books();
             books.closing = true;
             books.untaken()
         };
-        self.0.give_back(untaken);
-        self.0.speak.notify_one();
+        self.0.release(unread);
+        self.0.send_ready.notify_one();
         let task = self.0.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {
             // A panic of the task was reported when it happened.
@@ -146,8 +149,9 @@ impl Shared {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the return of untouched deliveries in line. A lease that is over meanwhile is somebody else's.
-    fn give_back(&self, leases: Vec<LeaseRef>) {
+    /// Queues the release of unread deliveries. If a lease has expired meanwhile, the delivery was already
+    /// redelivered.
+    fn release(&self, leases: Vec<LeaseRef>) {
         for lease in leases {
             let nack = Op::Nack(Nack { lease, then: NackThen::Release, reason: String::new() });
             let key = format!("untaken-{}-{}", lease.delivery, lease.token.0);
@@ -158,8 +162,8 @@ impl Shared {
         }
     }
 
-    /// The connection broke. Says whether nothing is left that another one would be for.
-    fn broke(&self, url: &str) -> bool {
+    /// Handles a lost connection. Returns `true` if nothing is left to reconnect for.
+    fn connection_lost(&self, url: &str) -> bool {
         let now = self.patience.clock.now();
         let mut books = self.books();
         books.broke(now, url);
@@ -167,10 +171,10 @@ impl Shared {
         books.closing && books.is_quiet()
     }
 
-    /// Connects and says hello. The answer tells how much comes again.
+    /// Connects and sends `hello`. The hub's `welcome` states how many deliveries are sent again.
     async fn connect(&self) -> Result<(Ws, Welcome), Error> {
         let stream = self.dial.connect().await?;
-        let greeting = async {
+        let handshake = async {
             let mut ws = self.upgrade(stream).await?;
             let hello = json!({"hello": {
                 "token": self.hello.token,
@@ -179,27 +183,27 @@ impl Shared {
                 "leaseMs": self.hello.lease_ms,
                 "space": self.hello.space,
             }});
-            ws.send(Message::text(hello.to_string())).await.map_err(|error| self.broken(&error))?;
+            ws.send(Message::text(hello.to_string())).await.map_err(|error| self.unavailable(&error))?;
             let welcome = loop {
                 match ws.next().await {
-                    Some(Ok(Message::Text(text))) => break welcome_of(text.as_str())?,
+                    Some(Ok(Message::Text(text))) => break parse_welcome(text.as_str())?,
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                    Some(Ok(other)) => return Err(self.broken(&format!("it answered with {other:?}"))),
-                    Some(Err(error)) => return Err(self.broken(&error)),
-                    None => return Err(self.broken(&"it closed the connection")),
+                    Some(Ok(other)) => return Err(self.unavailable(&format!("unexpected frame {other:?}"))),
+                    Some(Err(error)) => return Err(self.unavailable(&error)),
+                    None => return Err(self.unavailable(&"it closed the connection")),
                 }
             };
             Ok((ws, welcome))
         };
         tokio::select! {
-            greeted = greeting => greeted,
-            () = sleep(&*self.patience.clock, GREETING_WITHIN) => Err(self.broken(&"it did not greet back")),
+            connected = handshake => connected,
+            () = sleep(&*self.patience.clock, HANDSHAKE_TIMEOUT) => Err(self.unavailable(&"no welcome frame received in time")),
         }
     }
 
     async fn upgrade(&self, stream: Stream) -> Result<Ws, Error> {
         let url = format!("ws://{}/v1/ws", self.dial.address.authority());
-        let request = url.into_client_request().map_err(|error| self.broken(&error))?;
+        let request = url.into_client_request().map_err(|error| self.unavailable(&error))?;
         let config = WebSocketConfig::default()
             .max_message_size(Some(FRAME_BYTES_MAX))
             .max_frame_size(Some(FRAME_BYTES_MAX))
@@ -208,113 +212,113 @@ impl Shared {
             .max_write_buffer_size(WRITE_BUFFER_BYTES_MAX);
         match client_async_with_config(request, stream, Some(config)).await {
             Ok((ws, _)) => Ok(ws),
-            Err(tokio_tungstenite::tungstenite::Error::Http(answer)) => {
-                let body = answer.body().as_deref().unwrap_or_default();
-                Err(problem::of_answer(answer.status().as_u16(), body, &self.dial.address.url()))
+            Err(tokio_tungstenite::tungstenite::Error::Http(response)) => {
+                let body = response.body().as_deref().unwrap_or_default();
+                Err(problem::of_answer(response.status().as_u16(), body, &self.dial.address.url()))
             }
-            Err(error) => Err(self.broken(&error)),
+            Err(error) => Err(self.unavailable(&error)),
         }
     }
 
-    fn broken(&self, why: &dyn std::fmt::Display) -> Error {
+    fn unavailable(&self, why: &dyn std::fmt::Display) -> Error {
         quorate::Remote {
             code: Code::Unavailable,
-            detail: format!("the hub at {} is out of reach: {why}", self.dial.address.url()),
-            hint: "check that the hub runs; the connection is tried again".to_owned(),
+            detail: format!("the hub at {} is unavailable: {why}", self.dial.address.url()),
+            hint: "check that the hub is running; the client keeps reconnecting".to_owned(),
             nothing_applied: true,
         }
         .into()
     }
 }
 
-/// Serves one connection after the other until it is over.
+/// Serves one connection after the other until the socket is closed or fails.
 async fn run(shared: Arc<Shared>, first: (Ws, Welcome)) {
     let url = shared.dial.address.url();
     let mut backoff = backoff();
-    let mut breaks = 0_u64;
+    let mut losses = 0_u64;
     let mut next = Ok(first);
     let why = loop {
         let end = match next {
             Ok((ws, welcome)) => {
                 backoff.reset();
-                if breaks > 0 {
-                    tracing::info!(url, breaks, "connected to the hub again");
+                if losses > 0 {
+                    tracing::info!(url, losses, "reconnected to the hub");
                 }
                 shared.books().begin(welcome.resumed);
                 serve(&shared, ws, welcome.limits.ping_ms).await
             }
-            Err(error) => of_error(error),
+            Err(error) => end_of(error),
         };
         match end {
-            End::Broken => {}
-            End::Over(error) => break Some(error),
+            End::Lost => {}
+            End::Failed(error) => break Some(error),
             End::Closed => break None,
         }
-        if shared.broke(&url) {
+        if shared.connection_lost(&url) {
             break None;
         }
-        breaks += 1;
+        losses += 1;
         let wait = backoff.next(&shared.patience.chance);
-        tracing::warn!(url, retry_ms = wait.as_millis() as u64, "the connection to the hub broke");
+        tracing::warn!(url, retry_ms = wait.as_millis() as u64, "connection to the hub lost");
         sleep(&*shared.patience.clock, wait).await;
         next = shared.connect().await;
     };
     shared.books().finish(why);
-    shared.came.notify_one();
+    shared.received.notify_one();
 }
 
-/// Whether another try may help.
-fn of_error(error: Error) -> End {
+/// Classifies an error: permanent, or worth a reconnect.
+fn end_of(error: Error) -> End {
     match &error {
-        Error::Refused(refused) if !refused.code.retryable() => End::Over(error),
-        _ => End::Broken,
+        Error::Refused(refused) if !refused.code.retryable() => End::Failed(error),
+        _ => End::Lost,
     }
 }
 
 async fn serve(shared: &Arc<Shared>, ws: Ws, ping_ms: u64) -> End {
     let (sink, stream) = ws.split();
     tokio::select! {
-        end = speak(shared, sink) => end,
-        end = listen(shared, stream, Duration::from_millis(ping_ms.saturating_mul(3))) => end,
+        end = send_loop(shared, sink) => end,
+        end = receive_loop(shared, stream, Duration::from_millis(ping_ms.saturating_mul(3))) => end,
     }
 }
 
-async fn speak(shared: &Shared, mut sink: SplitSink<Ws, Message>) -> End {
+async fn send_loop(shared: &Shared, mut sink: SplitSink<Ws, Message>) -> End {
     loop {
         loop {
             let text = shared.books().next_text();
             let Some(text) = text else { break };
             if sink.feed(Message::text(text)).await.is_err() {
-                return End::Broken;
+                return End::Lost;
             }
         }
         if sink.flush().await.is_err() {
-            return End::Broken;
+            return End::Lost;
         }
         let is_done = {
             let books = shared.books();
             books.closing && books.is_quiet()
         };
         if is_done {
-            // The hub need not hear it: it notices that nobody is there.
+            // Best effort: the hub detects a closed connection anyway.
             let _ = sink.close().await;
             return End::Closed;
         }
-        shared.speak.notified().await;
+        shared.send_ready.notified().await;
     }
 }
 
-async fn listen(shared: &Shared, mut stream: SplitStream<Ws>, silence: Duration) -> End {
+async fn receive_loop(shared: &Shared, mut stream: SplitStream<Ws>, silence_max: Duration) -> End {
     loop {
         let next = tokio::select! {
             next = stream.next() => next,
-            // The hub pings: whoever says nothing for so long is not there any more.
-            () = sleep(&*shared.patience.clock, silence) => None,
+            // The hub sends pings, so a longer silence means that the connection is lost.
+            () = sleep(&*shared.patience.clock, silence_max) => None,
         };
         let end = match next {
-            Some(Ok(Message::Text(text))) => hear(shared, text.as_str()),
+            Some(Ok(Message::Text(text))) => receive(shared, text.as_str()),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => None,
-            _ => Some(End::Broken),
+            _ => Some(End::Lost),
         };
         if let Some(end) = end {
             return end;
@@ -322,7 +326,7 @@ async fn listen(shared: &Shared, mut stream: SplitStream<Ws>, silence: Duration)
     }
 }
 
-/// A frame of the hub.
+/// A frame sent by the hub.
 #[derive(Deserialize)]
 struct FrameIn<'a> {
     n: Option<u64>,
@@ -345,53 +349,53 @@ struct Limits {
     ping_ms: u64,
 }
 
-fn welcome_of(text: &str) -> Result<Welcome, Error> {
+fn parse_welcome(text: &str) -> Result<Welcome, Error> {
     let frame: FrameIn<'_> = wire::read(text)?;
     match (frame.welcome, frame.problem) {
         (Some(welcome), _) => Ok(welcome),
         (None, Some(problem)) => Err(problem.into()),
-        (None, None) => Err(wire::strange(&"the first frame is no welcome")),
+        (None, None) => Err(wire::strange(&"the first frame is not a welcome")),
     }
 }
 
-fn hear(shared: &Shared, text: &str) -> Option<End> {
+fn receive(shared: &Shared, text: &str) -> Option<End> {
     let frame: FrameIn<'_> = match wire::read(text) {
         Ok(frame) => frame,
-        Err(error) => return Some(End::Over(error)),
+        Err(error) => return Some(End::Failed(error)),
     };
     if let Some(deliveries) = frame.deliveries {
-        return take_in(shared, deliveries).err().map(End::Over);
+        return receive_deliveries(shared, deliveries).err().map(End::Failed);
     }
-    let told = match (frame.ok, frame.problem) {
+    let result = match (frame.ok, frame.problem) {
         (Some(ok), _) => Ok(ok.get().to_owned()),
         (None, Some(problem)) => Err(Error::from(problem)),
         (None, None) => return None,
     };
-    let Some(n) = frame.n else { return told.err().map(of_error) };
+    let Some(n) = frame.n else { return result.err().map(end_of) };
     let mut books = shared.books();
-    let unknown = books.answered(n, told);
+    let unknown = books.answered(n, result);
     drop(books);
-    // There may be room for more frames, or it was the last.
-    shared.speak.notify_one();
-    unknown.then_some(End::Broken)
+    // The response may have opened the send window, or was the last one before closing.
+    shared.send_ready.notify_one();
+    unknown.then_some(End::Lost)
 }
 
-fn take_in(shared: &Shared, deliveries: Vec<DeliveryJson>) -> Result<(), Error> {
-    let mut unwanted = Vec::new();
+fn receive_deliveries(shared: &Shared, deliveries: Vec<DeliveryJson>) -> Result<(), Error> {
+    let mut unread = Vec::new();
     for delivery in deliveries {
         let delivery = wire::message::delivery(delivery, shared.hello.lease_ms)?;
-        unwanted.extend(shared.books().deliver(delivery));
+        unread.extend(shared.books().deliver(delivery));
     }
-    shared.give_back(unwanted);
-    shared.came.notify_one();
-    shared.speak.notify_one();
+    shared.release(unread);
+    shared.received.notify_one();
+    shared.send_ready.notify_one();
     Ok(())
 }
 
-/// Deliveries of a connection.
+/// Stream of the deliveries of a socket.
 pub(crate) struct SocketInbox {
     socket: Socket,
-    /// The delivery that was taken last.
+    /// Lease of the delivery that was returned last.
     last: Option<LeaseRef>,
 }
 
@@ -417,7 +421,7 @@ impl Inbox for SocketInbox {
                 match end {
                     Some(Some(error)) => return Err(error),
                     Some(None) => return Ok(None),
-                    None => shared.came.notified().await,
+                    None => shared.received.notified().await,
                 }
             }
         })
@@ -427,7 +431,7 @@ impl Inbox for SocketInbox {
         let (shared, last) = (Arc::clone(&self.socket.0), self.last);
         Room::Apart(Arc::new(move |over: Over| {
             last.iter().for_each(|lease| shared.books().over(lease, over));
-            shared.speak.notify_one();
+            shared.send_ready.notify_one();
         }))
     }
 
@@ -443,17 +447,17 @@ impl Drop for SocketInbox {
     fn drop(&mut self) {
         let mut books = self.socket.0.books();
         if !books.closing {
-            // Nobody takes anything more; the hub gives out again what nobody took.
+            // No consumer is left: the hub redelivers the unread deliveries.
             books.closing = true;
             drop(books);
-            self.socket.0.speak.notify_one();
+            self.socket.0.send_ready.notify_one();
         }
     }
 }
 
-/// A hub that refuses what a connection needs.
-pub(crate) fn not_here(what: &str) -> Error {
-    Refused::new(Code::Invalid, format!("{what} is not there over the network yet"))
-        .hint("use the hub's HTTP interface, or a hub in this process")
+/// Returns the error for an operation that a remote hub does not support.
+pub(crate) fn not_here(operation: &str) -> Error {
+    Refused::new(Code::Invalid, format!("not supported by a remote hub: {operation}"))
+        .hint("use the HTTP API of the hub, or an embedded hub")
         .into()
 }

@@ -1,4 +1,4 @@
-//! From the JSON types of `quorate-api` to those of the library, and back.
+//! Conversions between the JSON types of `quorate-api` and the types of the library.
 
 pub(crate) mod message;
 pub(crate) mod op;
@@ -8,26 +8,26 @@ use quorate::{Code, Error, Refused, Remote};
 use quorate_core::refusal_in;
 use serde::Deserialize;
 
-/// The error for an answer that a hub of this release does not give.
-pub(crate) fn strange(what: &dyn std::fmt::Display) -> Error {
-    let text = what.to_string();
-    let what = refusal_in(&text).map_or(text, |refused| refused.detail);
+/// Returns the error for a response that a hub of the same version does not send.
+pub(crate) fn strange(problem: &dyn std::fmt::Display) -> Error {
+    let text = problem.to_string();
+    let problem = refusal_in(&text).map_or(text, |refused| refused.detail);
     Remote {
         code: Code::Unavailable,
-        detail: format!("the hub's answer is not understood: {what}"),
-        hint: "check that the hub is of the same release as this program".to_owned(),
+        detail: format!("unexpected response from the hub: {problem}"),
+        hint: "check that the hub and this program have the same version".to_owned(),
         nothing_applied: false,
     }
     .into()
 }
 
-/// Parses JSON of a known form.
+/// Parses JSON.
 pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(|error| strange(&error))
 }
 
-/// Writes JSON.
+/// Serializes JSON.
 pub(crate) fn write(value: &impl serde::Serialize) -> Result<String, Error> {
     serde_json::to_string(value)
-        .map_err(|error| Refused::new(Code::Invalid, format!("the request has no JSON form: {error}")).into())
+        .map_err(|error| Refused::new(Code::Invalid, format!("the request cannot be serialized as JSON: {error}")).into())
 }

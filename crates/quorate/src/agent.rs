@@ -1,4 +1,4 @@
-//! An agent that takes part.
+//! Agents: registration, sending, receiving and leases.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,10 +24,10 @@ use crate::session::Session;
 use crate::step::Step;
 use crate::task::{TaskHandler, TaskWork, task_handler};
 
-/// How often an agent at work gives a sign of life.
+/// Default heartbeat interval of a running agent.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Describes an agent before it joins.
+/// Builder for an agent. Finish it with [`join`](AgentBuilder::join) or [`run`](AgentBuilder::run).
 #[must_use]
 pub struct AgentBuilder {
     link: Arc<dyn Link>,
@@ -58,26 +58,28 @@ impl AgentBuilder {
         }
     }
 
-    /// What people call it; the id if nothing is said.
+    /// Sets the display name. Defaults to the id.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// What it is in the group; a worker if nothing is said.
+    /// Sets the role. Defaults to [`Role::Worker`].
     pub fn role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
 
-    /// Something it can do.
+    /// Adds a capability.
     pub fn can(mut self, capability: impl Into<String>) -> Self {
         self.capabilities.push(capability.into());
         self
     }
 
-    /// How it answers an action: a plain async function with a typed payload. What it returns is sent back to whoever
-    /// asked, in the same commit that ends the delivery.
+    /// Registers a handler for messages with this action.
+    ///
+    /// A handler is an async function with a typed payload. Its return value is sent to the requester in the same
+    /// commit that acknowledges the delivery.
     pub fn on<P, R, F, Fut>(mut self, action: impl Into<String>, function: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -89,8 +91,10 @@ impl AgentBuilder {
         self
     }
 
-    /// How it does tasks of a type: a plain async function with a typed input. What it returns is the result, in the commit
-    /// that ends the task. An agent that does tasks of a type has that capability.
+    /// Registers a handler for tasks of this type, and adds the type to the agent's capabilities.
+    ///
+    /// A handler is an async function with a typed input. Its return value becomes the result of the task, in the
+    /// same commit that completes it.
     pub fn on_task<P, R, F, Fut>(mut self, task_type: impl Into<String>, function: F) -> Self
     where
         P: DeserializeOwned + Send + 'static,
@@ -106,45 +110,48 @@ impl AgentBuilder {
         self
     }
 
-    /// How many deliveries and tasks it works on at once; one if nothing is said.
+    /// Sets the number of deliveries and tasks that are handled concurrently. Defaults to 1.
     pub fn at_once(mut self, count: u32) -> Self {
         self.at_once = count.max(1);
         self
     }
 
-    /// How long it may be silent before its work is given to somebody else; 30 s if nothing is said. While a handler
-    /// works, its lease is prolonged by itself.
+    /// Sets the lease duration of deliveries. Defaults to 30 s.
+    ///
+    /// A delivery whose lease expires is redelivered. While a handler runs, its lease is extended automatically.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// How often it gives a sign of life; whoever misses three is offline, and what it held goes to others. An agent that
-    /// runs does so every 10 s if nothing is said; one that only joins is not watched.
+    /// Sets the heartbeat interval.
+    ///
+    /// An agent that misses three heartbeats is considered offline, and its leases are revoked. A running agent sends
+    /// a heartbeat every 10 s by default. An agent that only joined is not monitored by default.
     pub fn heartbeat(mut self, every: Duration) -> Self {
         self.heartbeat = Some(every);
         self
     }
 
-    /// Joins with a new epoch: an earlier start of the same agent can change nothing any more.
+    /// Registers the agent under a new epoch. Commits of earlier epochs of the same agent are rejected from then on.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// Returns an error if the registration is rejected or the storage fails.
     pub async fn join(self) -> Result<Agent, Error> {
         self.register().await
     }
 
-    /// Joins, and works on what comes until it is stopped.
+    /// Registers the agent and handles incoming deliveries and tasks in the background until it is stopped.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// See [`AgentBuilder::join`].
     pub async fn run(mut self) -> Result<Running, Error> {
         self.heartbeat.get_or_insert(HEARTBEAT);
         let agent = self.register().await?;
         run::start(agent, self.handlers, self.task_handlers, self.at_once).await
     }
 
-    /// Makes the agent known as it is described.
+    /// Registers the agent and starts its heartbeat.
     async fn register(&self) -> Result<Agent, Error> {
         let id = AgentId::for_agent(&self.id)?;
         let register = RegisterAgent {
@@ -155,7 +162,8 @@ impl AgentBuilder {
             heartbeat_ms: self.heartbeat.map_or(0, millis),
             ..RegisterAgent::named(id.clone())
         };
-        // Whoever holds the hub may say who leads; under supervision an agent may not say so of itself.
+        // A coordinator is registered by the hub itself: under a supervised policy an agent may not assign that role
+        // to itself.
         let principal = match self.role {
             Role::Coordinator => Principal::System,
             Role::Worker | Role::Specialist | Role::Observer => Principal::Agent(id.clone()),
@@ -163,54 +171,54 @@ impl AgentBuilder {
         let epoch = self.link.join(principal, register).await?;
         let link = Arc::clone(&self.link);
         let who = Who { agent: id.clone(), epoch };
-        let pulse = self.heartbeat.map(|every| Arc::new(Pulse::start(Arc::clone(&link), who, every)));
-        Ok(Agent { link, id, epoch, lease_ms: millis(self.lease), pulse })
+        let heartbeats = self.heartbeat.map(|every| Arc::new(HeartbeatLoop::start(Arc::clone(&link), who, every)));
+        Ok(Agent { link, id, epoch, lease_ms: millis(self.lease), heartbeats })
     }
 }
 
-/// An agent that joined. Cheap to clone.
+/// A registered agent. Cheap to clone.
 #[derive(Clone)]
 pub struct Agent {
     pub(crate) link: Arc<dyn Link>,
     pub(crate) id: AgentId,
     pub(crate) epoch: Epoch,
     pub(crate) lease_ms: u64,
-    /// Beats for as long as anybody has this agent.
-    pulse: Option<Arc<Pulse>>,
+    /// Sends heartbeats until the last clone of this agent is dropped.
+    heartbeats: Option<Arc<HeartbeatLoop>>,
 }
 
-/// Signs of life, for as long as it is held.
-struct Pulse {
-    /// What the agent last said of itself.
-    said: Arc<Mutex<(Status, Health)>>,
+/// Background task that sends heartbeats until it is dropped.
+struct HeartbeatLoop {
+    /// Status and health that the agent reported last.
+    reported: Arc<Mutex<(Status, Health)>>,
     task: JoinHandle<()>,
 }
 
-impl Pulse {
+impl HeartbeatLoop {
     fn start(link: Arc<dyn Link>, who: Who, every: Duration) -> Self {
-        let said = Arc::new(Mutex::new((Status::Idle, Health::Healthy)));
-        let says = Arc::clone(&said);
-        let says = move || says.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let beat = async move {
+        let reported = Arc::new(Mutex::new((Status::Idle, Health::Healthy)));
+        let shared = Arc::clone(&reported);
+        let latest = move || shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let send_heartbeats = async move {
             loop {
                 link.pass(every).await;
-                let (status, health) = says();
+                let (status, health) = latest();
                 match link.heartbeat(who.clone(), status, health).await {
                     Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,
-                    // Anything else may pass; two more may be missed.
+                    // Other errors are transient, and the agent stays online until three heartbeats are missed.
                     Err(error) => {
                         let (agent, code) = (&who.agent, error.code().as_str());
-                        tracing::warn!(%agent, code, "a heartbeat was not delivered");
+                        tracing::warn!(%agent, code, "heartbeat failed");
                     }
                     Ok(_) => {}
                 }
             }
         };
-        Self { said, task: tokio::spawn(beat) }
+        Self { reported, task: tokio::spawn(send_heartbeats) }
     }
 }
 
-impl Drop for Pulse {
+impl Drop for HeartbeatLoop {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -221,7 +229,7 @@ fn millis(time: Duration) -> u64 {
 }
 
 impl Agent {
-    /// Its id.
+    /// Returns the agent id.
     #[must_use]
     pub fn id(&self) -> &str {
         self.id.as_str()
@@ -239,7 +247,7 @@ impl Agent {
         Commit { epoch: Some(self.epoch), ..Commit::new(self.principal(), ops) }
     }
 
-    /// Ends a piece of work, and makes room for the next.
+    /// Commits the operations that end a delivery or task, and returns its credit.
     pub(crate) async fn end(&self, mut ops: Vec<Op>, room: &Room) -> Result<Receipt, Error> {
         ops.extend(room.op());
         let receipt = self.link.commit(self.commit_of(ops)).await?;
@@ -247,7 +255,7 @@ impl Agent {
         Ok(receipt)
     }
 
-    /// Makes room for the next when there was no commit to put that into.
+    /// Returns the credit of a delivery or task that ended without a commit.
     pub(crate) async fn go_on(&self, room: &Room) {
         if let Some(op) = room.op() {
             let _ = self.link.commit(self.commit_of(vec![op])).await;
@@ -255,13 +263,20 @@ impl Agent {
         room.made(Over::LetGo);
     }
 
-    /// Sends a message to an agent, `topic:NAME`, `*` (everybody else), `role:NAME` or `can:CAPABILITY` (one who can).
-    /// Await it: then it is on disk.
+    /// Sends a message. Await the returned builder; when it resolves, the message is on disk.
+    ///
+    /// Recipients are:
+    ///
+    /// - an agent id
+    /// - `topic:NAME`: all subscribers of a topic
+    /// - `role:NAME`: all agents with a role
+    /// - `can:CAPABILITY`: one agent with a capability
+    /// - `*`: all other agents
     pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Sending {
         Sending::new(self.clone(), vec![to.into()], action.into(), to_json(payload))
     }
 
-    /// Sends a message to several agents: to all of them or, if one is unknown, to none.
+    /// Sends one message to several agents atomically: if one recipient is unknown, the message is sent to none.
     pub fn send_all<T: Into<String>>(
         &self,
         to: impl IntoIterator<Item = T>,
@@ -271,29 +286,30 @@ impl Agent {
         Sending::new(self.clone(), to.into_iter().map(Into::into).collect(), action.into(), to_json(payload))
     }
 
-    /// Takes the next delivery from the inbox; waits for it, but not longer than this.
+    /// Claims the next delivery of the inbox, waiting up to `wait` for one to arrive.
     ///
     /// # Errors
-    /// `STALE_EPOCH` if the agent was started again, or a failure of the storage.
+    /// Returns `STALE_EPOCH` if the agent was registered again elsewhere, or a storage error.
     pub async fn receive(&self, wait: Duration) -> Result<Option<Received>, Error> {
         let taken = self.link.claim(self.who(), 1, self.lease_ms, wait).await?;
         Ok(taken.into_iter().next().map(Received))
     }
 
-    /// Ends a delivery, together with whatever is added: all of it in one commit.
+    /// Starts a commit that acknowledges a delivery. Everything added to the [`Step`] takes effect atomically with
+    /// the ack.
     pub fn step(&self, done: &Received) -> Step {
         Step::new(self.clone(), done.0.lease)
     }
 
-    /// A commit that ends no delivery.
+    /// Starts a commit that acknowledges no delivery.
     pub fn commit(&self) -> Step {
         Step::new(self.clone(), None)
     }
 
-    /// Gives a delivery back to be tried again after a while; a dead letter after the last try.
+    /// Negatively acknowledges a delivery: it is redelivered after `delay`, or dead-lettered after its last attempt.
     ///
     /// # Errors
-    /// `STALE_LEASE` if it is somebody else's already, or a failure of the storage.
+    /// Returns `STALE_LEASE` if the lease has expired and the delivery was redelivered, or a storage error.
     pub async fn give_back(&self, delivery: &Received, delay: Duration, reason: &str) -> Result<(), Error> {
         let Some(lease) = delivery.0.lease else { return Ok(()) };
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
@@ -302,10 +318,10 @@ impl Agent {
         self.link.commit(self.commit_of(vec![Op::Nack(nack)])).await.map(drop)
     }
 
-    /// Keeps a delivery for longer, counted from now.
+    /// Extends the lease of a delivery to `lease` from now.
     ///
     /// # Errors
-    /// `STALE_LEASE` if it is somebody else's already, or a failure of the storage.
+    /// Returns `STALE_LEASE` if the lease has expired and the delivery was redelivered, or a storage error.
     pub async fn extend(&self, delivery: &Received, lease: Duration) -> Result<(), Error> {
         let Some(held) = delivery.0.lease else { return Ok(()) };
         self.prolong(held, u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)).await
@@ -316,86 +332,87 @@ impl Agent {
         self.link.commit(self.commit_of(vec![Op::Extend(extend)])).await.map(drop)
     }
 
-    /// Says what it is doing and how well it is, beyond what shows in what it holds.
+    /// Reports the status and health of the agent. Also counts as a heartbeat.
     ///
     /// # Errors
-    /// `STALE_EPOCH` if the agent was started again, or a failure of the storage.
+    /// Returns `STALE_EPOCH` if the agent was registered again elsewhere, or a storage error.
     pub async fn report(&self, status: Status, health: Health) -> Result<(), Error> {
-        if let Some(pulse) = &self.pulse {
-            *pulse.said.lock().unwrap_or_else(PoisonError::into_inner) = (status, health.clone());
+        if let Some(heartbeats) = &self.heartbeats {
+            *heartbeats.reported.lock().unwrap_or_else(PoisonError::into_inner) = (status, health.clone());
         }
         self.link.heartbeat(self.who(), status, health).await
     }
 
-    /// A session, led or added to in this agent's name. Whoever opens it leads it.
+    /// Returns a handle to a session, accessed as this agent. The agent that opens a session is its coordinator.
     #[must_use]
     pub fn session(&self, id: impl Into<String>) -> Session {
         Session::new(Arc::clone(&self.link), self.principal(), Some(self.epoch), id.into())
     }
 
-    /// Shared memory, read and written in this agent's name.
+    /// Returns the shared memory, accessed as this agent.
     #[must_use]
     pub fn memory(&self) -> Memory {
         Memory::new(Arc::clone(&self.link), self.principal(), Some(self.epoch))
     }
 }
 
-/// A message in this agent's hands, under a lease.
+/// A delivery claimed by this agent: a message under a lease.
 #[derive(Clone, Debug)]
 pub struct Received(pub(crate) Delivery);
 
 impl Received {
-    /// The payload, typed.
+    /// Deserializes the payload.
     ///
     /// # Errors
-    /// `INVALID` if it is not of that shape.
+    /// Returns `INVALID` if the payload does not match the type.
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T, Error> {
         from_json(&self.0.message.payload.bytes)
     }
 
-    /// The payload, byte for byte as it was sent.
+    /// Returns the payload exactly as it was sent.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0.message.payload.bytes
     }
 
-    /// The message with all its fields.
+    /// Returns the message with all its fields.
     #[must_use]
     pub fn message(&self) -> &Message {
         &self.0.message
     }
 
-    /// Who sent it; empty for the hub itself.
+    /// Returns the id of the sender; empty if the hub sent the message.
     #[must_use]
     pub fn from(&self) -> &str {
         self.0.message.from.as_ref().map_or("", AgentId::as_str)
     }
 
-    /// What it asks for.
+    /// Returns the requested action.
     #[must_use]
     pub fn action(&self) -> &str {
         &self.0.message.action
     }
 
-    /// The id of the message.
+    /// Returns the message id.
     #[must_use]
     pub fn id(&self) -> MessageRef {
         self.0.id
     }
 
-    /// Its span, for whoever records what it leads to. `None` for a message in memory only that has no trace.
+    /// Returns the trace context of the message, to propagate to spans caused by it. `None` for an ephemeral message
+    /// without a trace.
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
         self.0.trace()
     }
 
-    /// The how many-th try this is, counted from 1.
+    /// Returns the attempt number, starting at 1.
     #[must_use]
     pub fn attempt(&self) -> u16 {
         self.0.attempt
     }
 
-    /// When it was sent, in milliseconds since 1970.
+    /// Returns the time at which the message was sent, in milliseconds since the Unix epoch.
     #[must_use]
     pub fn sent_at(&self) -> Timestamp {
         self.0.sent_at
@@ -404,13 +421,13 @@ impl Received {
 
 pub(crate) fn to_json(value: impl Serialize) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(&value).map_err(|error| {
-        Refused::new(Code::Invalid, format!("the payload cannot be written as JSON: {error}")).into()
+        Refused::new(Code::Invalid, format!("the payload cannot be serialized as JSON: {error}")).into()
     })
 }
 
 pub(crate) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(bytes).map_err(|error| {
         let kind = std::any::type_name::<T>();
-        Refused::new(Code::Invalid, format!("the payload cannot be read as {kind}: {error}")).into()
+        Refused::new(Code::Invalid, format!("the payload cannot be parsed as {kind}: {error}")).into()
     })
 }

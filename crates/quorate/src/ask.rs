@@ -1,4 +1,4 @@
-//! Asking: a message whose answer is waited for.
+//! Requests: messages that expect an answer.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -15,13 +15,15 @@ use crate::link::Asked;
 use crate::send::Draft;
 
 impl Agent {
-    /// Asks an agent, or one that `can:CAPABILITY`, and waits for the answer. Await it. A command waits 30 s, a query 5 s,
-    /// a question to several 1 s, unless `within` says otherwise.
+    /// Sends a request to an agent, or to one agent with a capability (`can:CAPABILITY`), and waits for the answer.
+    /// Await the returned builder.
+    ///
+    /// The default timeout is 30 s for a command, 5 s for a query and 1 s for a request to several recipients.
     pub fn ask(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Question {
         Question::new(self.clone(), Draft::new(vec![to.into()], action.into(), to_json(payload)))
     }
 
-    /// Asks several agents at once; the answers come with [`Question::all`].
+    /// Sends a request to several agents. Collect the answers with [`AskBuilder::all`].
     pub fn ask_all<T: Into<String>>(
         &self,
         to: impl IntoIterator<Item = T>,
@@ -32,27 +34,28 @@ impl Agent {
         Question::new(self.clone(), Draft::new(to, action.into(), to_json(payload)))
     }
 
-    /// Waits again for the answer to a question that was asked before, by its id: after a restart of the agent or the hub.
+    /// Resumes waiting for the answer to an earlier request, for example after a restart of the agent or the hub.
     ///
     /// # Errors
-    /// What ended the wait; `NOT_FOUND`, `FORBIDDEN` if somebody else asked, or a failure of the storage.
+    /// Returns the error that ended the request, `NOT_FOUND`, `FORBIDDEN` if another agent sent it, or a storage
+    /// error.
     pub async fn wait_for_answer(&self, question: MessageId) -> Result<Reply, Error> {
         let mut asking = self.link.await_request(self.who(), question).await?;
         asking.answer().await.map(Reply)
     }
 
-    /// Wants no answer to a question any more; what nobody took yet is withdrawn.
+    /// Cancels a request. Deliveries that are not yet claimed are withdrawn.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` if it is over, or a failure of the storage.
+    /// Returns `NOT_FOUND`, `CONFLICT` if the request has ended, or a storage error.
     pub async fn cancel_question(&self, question: MessageId) -> Result<(), Error> {
         let op = Op::CancelRequest { request: question };
         self.link.commit(self.commit_of(vec![op])).await.map(drop)
     }
 }
 
-/// A question that is about to be asked. Await it for the answer.
-#[must_use = "a question is asked when it is awaited"]
+/// Builder for a request. Await it for the answer.
+#[must_use = "a request is sent when the builder is awaited"]
 pub struct Question {
     agent: Agent,
     draft: Draft,
@@ -60,52 +63,51 @@ pub struct Question {
     retries: u32,
 }
 
-/// An answer.
+/// An answer to a request.
 #[derive(Clone, Debug)]
 pub struct Reply(Answer);
 
-/// A question on its way, and a place to hear the answers. Whoever lets go of it before the end wants no answer any
-/// more: the request is called off.
+/// Handle to a pending request, which receives its answers. Dropping it before the last answer cancels the request.
 pub struct Asking(Box<dyn Asked>);
 
 impl Asking {
-    /// The id of the question and of the request.
+    /// Returns the id of the request, which is the id of its message.
     #[must_use]
     pub fn id(&self) -> MessageId {
         self.0.id()
     }
 
-    /// The next answer; `None` when all that could come came.
+    /// Waits for the next answer. Returns `None` when all expected answers have arrived.
     ///
     /// # Errors
-    /// `TIMEOUT`, `UNAVAILABLE`, `DEADLOCK` or what else ended the wait; a failure of the storage.
+    /// Returns the error that ended the request, such as `TIMEOUT`, `UNAVAILABLE` or `DEADLOCK`, or a storage error.
     pub async fn next(&mut self) -> Result<Option<Answer>, Error> {
         self.0.next().await
     }
 
-    /// The one answer, of somebody who was asked alone.
+    /// Waits for the only answer of a request with one recipient.
     ///
     /// # Errors
-    /// As [`Asking::next`].
+    /// See [`RequestHandle::next`].
     pub async fn answer(&mut self) -> Result<Answer, Error> {
         self.0.answer().await
     }
 
-    /// Wants no answer any more.
+    /// Cancels the request.
     ///
     /// # Errors
-    /// `CONFLICT` if it is over, or a failure of the storage.
+    /// Returns `CONFLICT` if the request has ended, or a storage error.
     pub async fn cancel(self) -> Result<(), Error> {
         self.0.cancel().await
     }
 }
 
-/// What came of a question to several.
+/// Outcome of a request to several recipients.
 #[derive(Debug)]
 pub struct Replies {
-    /// The answers, as they came.
+    /// Answers in order of arrival.
     pub answers: Vec<Reply>,
-    /// Why there are not more: `None` if everybody answered.
+    /// Reason why some recipients did not answer; `None` if all of them answered.
     pub missing: Option<Error>,
 }
 
@@ -114,59 +116,61 @@ impl Question {
         Self { agent, draft, timeout: None, retries: 0 }
     }
 
-    /// A question that came up while working on this message: it belongs to the same conversation, one hop further, and
-    /// whoever waits for this work waits for the answer with it.
+    /// Makes the request part of the conversation of a received message: one hop further, with the same correlation
+    /// id, session and budget. Deadlock detection takes into account that the message waits for the answer.
     pub fn upon(mut self, cause: &Received) -> Self {
         self.draft.follow(cause);
         self
     }
 
-    /// How long to wait for the answer; each try anew.
+    /// Sets the timeout of each attempt.
     pub fn within(mut self, time: Duration) -> Self {
         self.timeout = Some(time);
         self
     }
 
-    /// Only wants to know: waits 5 s if nothing is said.
+    /// Sends a query instead of a command: it changes nothing at the recipient. The default timeout is 5 s.
     pub fn query(mut self) -> Self {
         self.draft.kind = MessageType::Query;
         self
     }
 
-    /// An id of your own: asking the same question with the same id again asks nothing and waits for the same answer.
+    /// Sets the message id. Sending the same request again with the same id sends nothing and waits for the same
+    /// answer.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.draft.id = Some(id.into());
         self
     }
 
-    /// Which goes first.
+    /// Sets the delivery priority.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.draft.priority = priority;
         self
     }
 
-    /// What to do when whoever is asked cannot be reached: wait if nothing is said.
+    /// Sets what happens if the recipient is unavailable. By default the request is queued.
     pub fn if_unavailable(mut self, choice: IfUnavailable) -> Self {
         self.draft.if_unavailable = choice;
         self
     }
 
-    /// Asks again so many times, after 1, 2, 4 s and so on, when the answer is `TIMEOUT`, `UNAVAILABLE` or `OVERLOADED`.
+    /// Sets how often the request is retried after `TIMEOUT`, `UNAVAILABLE` or `OVERLOADED`, with exponential backoff
+    /// starting at 1 s. Not retried by default.
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// In memory only: fast, and gone if the hub is. Of one agent, not of several.
+    /// Keeps the request in memory only: faster, but lost if the hub restarts. Supports a single recipient.
     pub fn ephemeral(mut self) -> Self {
         self.draft.durability = Durability::Ephemeral;
         self
     }
 
-    /// Asks, and gives the answers of all who were asked, as far as they came in time.
+    /// Sends the request and returns the answers that arrived before the timeout.
     ///
     /// # Errors
-    /// The refusal of the question itself, or a failure of the storage.
+    /// Returns an error if the request is rejected or the storage fails.
     pub async fn all(self) -> Result<Replies, Error> {
         let mut asking = self.begin(None).await?;
         let mut answers = Vec::new();
@@ -180,16 +184,16 @@ impl Question {
         }
     }
 
-    /// Asks, without waiting: the question is on disk when this returns, and the answers come through what it returns.
+    /// Sends the request and returns a handle without waiting for answers. The request is on disk when this returns.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// Returns an error if the request is rejected or the storage fails.
     pub async fn start(self) -> Result<Asking, Error> {
         self.begin(None).await
     }
 
-    async fn begin(&self, again: Option<MessageId>) -> Result<Asking, Error> {
-        let ask = Ask { again, ..self.ask()? };
+    async fn begin(&self, retry_of: Option<MessageId>) -> Result<Asking, Error> {
+        let ask = Ask { again: retry_of, ..self.ask()? };
         self.agent.link.request(self.agent.who(), ask).await.map(Asking)
     }
 
@@ -199,35 +203,35 @@ impl Question {
         Ok(Ask::new(message, timeout_ms, None))
     }
 
-    /// One try; if it fails, with the id of the question, if it was asked.
-    async fn once(&self, again: Option<MessageId>) -> Result<Reply, (Option<MessageId>, Error)> {
+    /// Makes one attempt. On failure also returns the id of the request, if it was sent.
+    async fn attempt(&self, retry_of: Option<MessageId>) -> Result<Reply, (Option<MessageId>, Error)> {
         if self.draft.durability == Durability::Ephemeral {
-            return self.once_in_memory().await.map_err(|error| (None, error));
+            return self.attempt_ephemeral().await.map_err(|error| (None, error));
         }
         if self.retries == 0 {
             let asked = async { self.agent.link.ask(self.agent.who(), self.ask()?).await };
             return asked.await.map(Reply).map_err(|error| (None, error));
         }
-        let mut asking = self.begin(again).await.map_err(|error| (again, error))?;
+        let mut asking = self.begin(retry_of).await.map_err(|error| (retry_of, error))?;
         let id = asking.id();
         asking.answer().await.map(Reply).map_err(|error| (Some(id), error))
     }
 
-    async fn once_in_memory(&self) -> Result<Reply, Error> {
+    async fn attempt_ephemeral(&self) -> Result<Reply, Error> {
         let Self { agent, draft, timeout, .. } = self;
         let message = draft.clone().message(&*agent.link, &agent.id)?;
         agent.link.request_ephemeral(agent.who(), message, *timeout).await.map(Reply)
     }
 
-    async fn go(self) -> Result<Reply, Error> {
-        let (mut tried, mut again) = (0, None);
+    async fn send(self) -> Result<Reply, Error> {
+        let (mut retries, mut retry_of) = (0, None);
         loop {
-            let (asked, error) = match self.once(again).await {
+            let (request, error) = match self.attempt(retry_of).await {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
-            let Some(wait_ms) = retry::wait_ms(tried, self.retries, error.code()) else { return Err(error) };
-            (tried, again) = (tried + 1, asked);
+            let Some(wait_ms) = retry::wait_ms(retries, self.retries, error.code()) else { return Err(error) };
+            (retries, retry_of) = (retries + 1, request);
             self.agent.link.pass(Duration::from_millis(wait_ms)).await;
         }
     }
@@ -238,26 +242,26 @@ impl IntoFuture for Question {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.go())
+        Box::pin(self.send())
     }
 }
 
 impl Reply {
-    /// The answer, typed.
+    /// Deserializes the answer.
     ///
     /// # Errors
-    /// `INVALID` if it is not of that shape.
+    /// Returns `INVALID` if the answer does not match the type.
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T, Error> {
         from_json(&self.0.message.payload.bytes)
     }
 
-    /// Who gave it.
+    /// Returns the id of the agent that answered.
     #[must_use]
     pub fn from(&self) -> &str {
         self.0.message.from.as_ref().map_or("", quorate_core::AgentId::as_str)
     }
 
-    /// The message with all its fields.
+    /// Returns the message with all its fields.
     #[must_use]
     pub fn message(&self) -> &quorate_core::Message {
         &self.0.message

@@ -1,4 +1,4 @@
-//! Budgets: what a chain of messages may spend.
+//! Budgets: limits on the number of messages in a causation chain.
 
 use quorate_api::Error;
 use quorate_core::{BudgetId, Commit, Op, Principal, SetBudget};
@@ -7,36 +7,38 @@ use crate::agent::Agent;
 use crate::hub::Hub;
 use crate::view::Budget;
 
-fn set(id: &str, messages: u64) -> Result<Op, Error> {
+fn set_budget_op(id: &str, messages: u64) -> Result<Op, Error> {
     let id = BudgetId::new(id)?;
     Ok(Op::SetBudget(SetBudget { id, messages_max: messages, tokens_max: None, money_max: None }))
 }
 
 impl Agent {
-    /// Makes a budget of so many messages, or changes one of its own. Messages name it with
-    /// [`Sending::budget`](crate::Sending::budget); what follows from them names it by itself.
+    /// Creates a budget of `messages` messages, or changes a budget of this agent.
+    ///
+    /// Charge messages to it with [`SendBuilder::budget`](crate::SendBuilder::budget). Messages caused by those
+    /// messages inherit the budget.
     ///
     /// # Errors
-    /// `FORBIDDEN` if it is somebody else's, or a failure of the storage.
+    /// Returns `FORBIDDEN` if another principal owns the budget, or a storage error.
     pub async fn set_budget(&self, id: &str, messages: u64) -> Result<(), Error> {
-        self.link.commit(self.commit_of(vec![set(id, messages)?])).await.map(drop)
+        self.link.commit(self.commit_of(vec![set_budget_op(id, messages)?])).await.map(drop)
     }
 }
 
 impl Hub {
-    /// Makes a budget of so many messages, or changes one, whoever made it.
+    /// Creates a budget of `messages` messages, or changes any existing one.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn set_budget(&self, id: &str, messages: u64) -> Result<(), Error> {
-        let commit = Commit::new(Principal::System, vec![set(id, messages)?]);
+        let commit = Commit::new(Principal::System, vec![set_budget_op(id, messages)?]);
         self.link.commit(commit).await.map(drop)
     }
 
-    /// A budget and what was spent on it; `None` if there is none.
+    /// Returns a budget and its consumption; `None` if it does not exist.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn budget(&self, id: &str) -> Result<Option<Budget>, Error> {
         self.link.budget(BudgetId::new(id)?).await
     }

@@ -1,4 +1,5 @@
-//! Deliberations: agents that disagree, discuss and decide. A hub in this process drives them itself.
+//! Deliberations: agents review independently, discuss disagreements and vote. An embedded hub drives them in this
+//! process.
 
 use quorate_engine::Error;
 use quorate_procedures::{DRIVER, Driver, KIND, deliberation::Spec};
@@ -7,20 +8,19 @@ use crate::hub::Hub;
 use crate::procedure::ProcedureDraft;
 
 impl Hub {
-    /// Takes up the deliberations that are under way, and drives those that are started from now on. A hub that is
-    /// reached over the network does that by itself.
+    /// Resumes running deliberations, and drives all that are started later. A remote hub does this itself.
     ///
     /// # Errors
-    /// `INVALID` over the network; the refusal, or a failure of the storage.
+    /// Returns `INVALID` for a remote hub, or an error if the driver cannot register or the storage fails.
     pub async fn drive_deliberations(&self) -> Result<Driver, Error> {
         let space =
-            self.only_here("drives its deliberations itself", "start one, and the hub goes on with it")?;
+            self.only_here("driving deliberations", "start a deliberation; the remote hub drives it")?;
         Driver::start(space.clone()).await
     }
 }
 
 impl ProcedureDraft {
-    /// A deliberation, driven by the hub.
+    /// Creates a draft of a deliberation, driven by the hub.
     pub fn deliberation(spec: &Spec) -> Self {
         Self::new(KIND, spec).driver(DRIVER)
     }

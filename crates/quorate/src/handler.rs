@@ -1,4 +1,4 @@
-//! Handlers: plain async functions with typed payloads.
+//! Message handlers: async functions with typed payloads.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,80 +14,82 @@ use crate::ask::Question;
 use crate::lock::Locking;
 use crate::step::put_op;
 
-/// A piece of work: the payload, and what goes into the commit that ends it.
+/// Context of a message handler: the payload, and the effects to commit together with the ack.
 pub struct Work<P> {
-    /// The payload, typed.
+    /// Deserialized payload.
     pub payload: P,
     received: Received,
     agent: Agent,
     extra: Extra,
 }
 
-/// What a handler adds to the commit that ends its work, or the first mistake in it.
+/// Effects added by a handler, or the first error among them.
 pub(crate) type Extra = Arc<Mutex<Result<Added, Error>>>;
 
-/// What a handler adds.
+/// Effects that a handler adds to the commit that ends its delivery or task.
 #[derive(Clone, Default)]
 pub(crate) struct Added {
     pub(crate) ops: Vec<Op>,
-    /// What it says about its answer.
+    /// Metadata of the answer.
     pub(crate) about: Map<String, Value>,
 }
 
-/// Nothing yet.
+/// Returns an empty set of effects.
 pub(crate) fn nothing() -> Extra {
     Arc::new(Mutex::new(Ok(Added::default())))
 }
 
-/// All that a handler added.
+/// Returns the effects collected so far.
 pub(crate) fn added(extra: &Extra) -> Result<Added, Error> {
     extra.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 impl<P> Work<P> {
-    /// The message that brought it.
+    /// Returns the delivery being handled.
     #[must_use]
     pub fn message(&self) -> &Received {
         &self.received
     }
 
-    /// The agent that works on it.
+    /// Returns the agent that handles the message.
     #[must_use]
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// Sends a message in the commit that ends this piece of work: if the work fails, it is not sent.
+    /// Sends a message in the commit that acknowledges the delivery. If the handler fails, the message is not sent.
     pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) {
         let mut draft = crate::send::Draft::new(vec![to.into()], action.into(), to_json(payload));
         draft.follow(&self.received);
         self.add(draft.message(&*self.agent.link, &self.agent.id).map(Op::send));
     }
 
-    /// Writes a memory entry in the commit that ends this piece of work.
+    /// Writes a memory entry in the commit that acknowledges the delivery.
     pub fn put(&self, key: &str, entry_type: &str, content: impl Serialize) {
         let op = put_op(&self.agent, key, entry_type, content, None);
         self.add(op);
     }
 
-    /// Takes locks for this piece of work, as [`Agent::lock`] does. An agent that works on several things at once waits
-    /// for them with this one only, so that others who wait for it are not taken for stuck.
+    /// Acquires locks on behalf of this delivery, as [`Agent::lock`] does. For an agent that handles several
+    /// deliveries concurrently, only this delivery counts as waiting, which avoids false positives of deadlock
+    /// detection.
     pub fn lock<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> Locking {
         let mut locking = self.agent.lock(names);
         locking.work = self.received.0.delivery_id();
         locking
     }
 
-    /// Asks for this piece of work, as [`Agent::ask`] does: the question belongs to the same conversation, one hop further.
+    /// Sends a request on behalf of this delivery, as [`Agent::ask`] does. It belongs to the same conversation, one
+    /// hop further.
     pub fn ask(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) -> Question {
         self.agent.ask(to, action, payload).upon(&self.received)
     }
 
-    /// Says something about the answer, beside it: a field of its `metadata`, such as `usage`. Said again, the last counts.
+    /// Sets a field of the answer's `metadata`, such as `usage`. The last value of a field wins.
     pub fn about_answer(&self, field: impl Into<String>, value: impl Serialize) {
         let field = field.into();
         let value = serde_json::to_value(value).map_err(|error| {
-            Refused::new(Code::Invalid, format!("{field}, said about the answer, is no JSON: {error}")).into()
+            Refused::new(Code::Invalid, format!("metadata field {field:?} cannot be serialized as JSON: {error}")).into()
         });
         add_to(&self.extra, value, |added, value| {
             added.about.insert(field, value);
@@ -99,22 +101,22 @@ impl<P> Work<P> {
     }
 }
 
-/// Adds to what a handler does in the commit that ends its work.
+/// Adds an operation to the effects of a handler.
 pub(crate) fn add(extra: &Extra, op: Result<Op, Error>) {
     add_to(extra, op, |added, op| added.ops.push(op));
 }
 
-fn add_to<T>(extra: &Extra, more: Result<T, Error>, put: impl FnOnce(&mut Added, T)) {
+fn add_to<T>(extra: &Extra, value: Result<T, Error>, put: impl FnOnce(&mut Added, T)) {
     let mut extra = extra.lock().unwrap_or_else(PoisonError::into_inner);
-    match (&mut *extra, more) {
-        (Ok(added), Ok(more)) => put(added, more),
+    match (&mut *extra, value) {
+        (Ok(added), Ok(value)) => put(added, value),
         (Ok(_), Err(error)) => *extra = Err(error),
-        // The first mistake is the one to tell.
+        // The first error is the one that is reported.
         (Err(_), _) => {}
     }
 }
 
-/// Why a handler could not do its work.
+/// Error returned by a handler.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     pub(crate) reason: String,
@@ -122,18 +124,19 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Trying again may help: after 1, 2 and 4 seconds, then it is a dead letter.
+    /// A failure that is worth retrying. A message is redelivered after 1, 2 and 4 seconds, then dead-lettered; a
+    /// task follows its own retry settings.
     pub fn retry(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), again: true }
     }
 
-    /// Trying again would not help: a dead letter at once.
+    /// A permanent failure: a message is dead-lettered immediately, a task fails.
     pub fn dead(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), again: false }
     }
 }
 
-/// Any error means: try again.
+/// Converts any error into a retryable failure.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::retry(error.to_string())
@@ -142,9 +145,9 @@ impl<E: std::error::Error> From<E> for Failure {
 
 type Answer = Pin<Box<dyn Future<Output = Result<Vec<u8>, Failure>> + Send>>;
 
-/// A handler whose types are hidden.
+/// Type-erased message handler.
 pub(crate) trait Handler: Send + Sync {
-    /// Works on a delivery. The answer is JSON.
+    /// Handles a delivery and returns the answer as JSON.
     fn work(&self, agent: Agent, received: Received, extra: Extra) -> Answer;
 }
 
@@ -158,7 +161,7 @@ where
     Fut: Future<Output = Result<R, Failure>> + Send + 'static,
 {
     fn work(&self, agent: Agent, received: Received, extra: Extra) -> Answer {
-        // A payload of another shape stays so, however often it is tried.
+        // Retrying cannot fix a payload of the wrong type.
         let payload: P = match from_json(received.bytes()) {
             Ok(payload) => payload,
             Err(error) => return Box::pin(async move { Err(Failure::dead(error.to_string())) }),

@@ -1,4 +1,4 @@
-//! A hub in this process, as the library sees it.
+//! Backend of an embedded hub.
 
 mod reads;
 mod views;
@@ -45,7 +45,7 @@ impl Link for Space {
             let receipt = Self::commit(self, Commit::new(principal, vec![Op::RegisterAgent(agent)])).await?;
             match receipt.results.first() {
                 Some(OpResult::Registered { epoch }) => Ok(*epoch),
-                _ => Err(Refused::new(Code::Conflict, "the registration was not answered").into()),
+                _ => Err(Refused::new(Code::Conflict, "the registration returned no epoch").into()),
             }
         })
     }
@@ -122,7 +122,7 @@ impl Link for Space {
     fn consume_tasks(&self, claim: TaskClaim, credit: u32) -> Promise<'_, Box<dyn TaskInbox>> {
         Box::pin(async move {
             let consumer = Self::consume_tasks(self, &claim, credit).await?;
-            Ok(Box::new(Tasks { space: self.clone(), consumer }) as Box<dyn TaskInbox>)
+            Ok(Box::new(SpaceTasks { space: self.clone(), consumer }) as Box<dyn TaskInbox>)
         })
     }
 
@@ -191,8 +191,8 @@ impl Changes for Watch {
     }
 }
 
-/// Tasks as they come.
-struct Tasks {
+/// Stream of the tasks claimed by an agent.
+struct SpaceTasks {
     space: Space,
     consumer: TaskConsumer,
 }
@@ -203,7 +203,7 @@ fn held_task(agents: &Agents, held: TaskInHand) -> HeldTask {
     HeldTask { lease: held.lease, lease_ms, task, input: held.input }
 }
 
-impl TaskInbox for Tasks {
+impl TaskInbox for SpaceTasks {
     fn next(&mut self) -> Promise<'_, Option<TaskEvent>> {
         Box::pin(async move {
             let event = self.consumer.next().await?;

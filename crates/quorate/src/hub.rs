@@ -1,4 +1,4 @@
-//! The hub: a data directory, opened.
+//! The hub: entry point of the library.
 
 #[cfg(feature = "embedded")]
 use std::path::Path;
@@ -27,27 +27,27 @@ use crate::memory::Memory;
 use crate::session::{Session, SessionInfo};
 use crate::view::{AgentInfo, DeadLetter, InboxDelivery, MessageWithDeliveries};
 
-/// How often the shared memory is looked through.
+/// Default interval between consistency checks of the shared memory.
 #[cfg(feature = "embedded")]
 const CHECK_EVERY: Duration = Duration::from_secs(600);
 
-/// How to open a hub.
+/// Options for opening an embedded hub.
 #[cfg(feature = "embedded")]
 #[derive(Clone)]
 pub struct Settings {
-    /// The space to work in.
+    /// Name of the space (tenant) to open.
     pub space: String,
-    /// What time it is. Give a [`SetClock`](crate::SetClock) to test what time brings about.
+    /// Source of time. Use a [`ManualClock`](crate::ManualClock) to test timeouts and expiry.
     pub clock: Arc<dyn Clock>,
-    /// Random bytes.
+    /// Source of random bytes.
     pub chance: Arc<Chance>,
-    /// How the data is kept.
+    /// Storage options: sizes of the write-ahead log and the memtables.
     pub store: Options,
-    /// How often to look whether the shared memory fits together; `None` is only when asked. See [`Memory::check`].
+    /// Interval between consistency checks of the shared memory; `None` disables them. See [`Memory::check`].
     pub check_every: Option<Duration>,
-    /// What is done with a secret in what agents write: refused if nothing is said.
+    /// Handling of secrets detected in durable writes. Writes that contain a secret are rejected by default.
     pub secrets: Secrets,
-    /// The same for ephemeral messages, of which nothing is written: not looked at if nothing is said.
+    /// Handling of secrets detected in ephemeral messages, which are never stored. They are not scanned by default.
     pub ephemeral_secrets: Secrets,
 }
 
@@ -66,50 +66,52 @@ impl Default for Settings {
     }
 }
 
-/// A hub in this process, or one that is reached over the network. Cheap to clone; a data directory is free again after
-/// [`Hub::close`].
+/// A hub: embedded in this process or reached over the network.
+///
+/// Cheap to clone. [`Hub::close`] releases the data directory or the connections.
 #[derive(Clone)]
 pub struct Hub {
     pub(crate) link: Arc<dyn Link>,
 }
 
-/// Why a hub could not be opened.
+/// Error returned when a hub cannot be opened.
 #[cfg(feature = "embedded")]
 #[derive(Debug, thiserror::Error)]
 pub enum OpenHubError {
-    /// The data directory cannot be used.
+    /// The data directory cannot be opened.
     #[error(transparent)]
     Directory(#[from] quorate_sqlite::OpenError),
-    /// The space cannot be used.
+    /// The space cannot be opened.
     #[error(transparent)]
     Space(#[from] Error),
 }
 
 #[cfg(feature = "embedded")]
 impl Hub {
-    /// Opens a data directory; makes it if there is none.
+    /// Opens a data directory with default options, creating it if it does not exist.
     ///
     /// # Errors
-    /// When it is in use, not ours, damaged, or cannot be written. Nothing is changed then.
+    /// Fails if the directory is in use by another process, is not a Quorate data directory, is corrupt, or cannot be
+    /// written. The directory is not modified in that case.
     pub async fn open(directory: impl AsRef<Path>) -> Result<Self, OpenHubError> {
         Self::open_with(directory, Settings::default()).await
     }
 
-    /// Opens a data directory with settings.
+    /// Opens a data directory with the given options.
     ///
     /// # Errors
-    /// As [`Hub::open`].
+    /// See [`Hub::open`].
     pub async fn open_with(directory: impl AsRef<Path>, settings: Settings) -> Result<Self, OpenHubError> {
         let name = quorate_core::SpaceName::new(&settings.space).map_err(Error::from)?;
-        let doors = quorate_engine::Options {
+        let engine_options = quorate_engine::Options {
             secrets: settings.secrets,
             ephemeral_secrets: settings.ephemeral_secrets,
             ..quorate_engine::Options::default()
         };
-        let engine = Engine::start_with(doors, settings.clock, settings.chance, |wiring| {
+        let engine = Engine::start_with(engine_options, settings.clock, settings.chance, |wiring| {
             SqliteStore::open(directory.as_ref(), settings.store.clone(), wiring).map(|store| store as _)
         })?;
-        // Conduct flags have a store of their own, with its own clock, numbers and chain.
+        // Conduct flags are stored in a separate private store with its own sequence numbers and hash chain.
         let private = Engine::start(Arc::clone(engine.clock()), Chance::system(), |wiring| {
             let directory = quorate_sqlite::private_of(directory.as_ref());
             SqliteStore::open(&directory, settings.store, wiring).map(|store| store as _)
@@ -122,115 +124,120 @@ impl Hub {
 }
 
 impl Hub {
-    /// A hub at the other end of a link: for those who make links.
+    /// Creates a hub on top of a [`Backend`]. Only needed by implementations of a backend.
     #[must_use]
     pub fn over(link: Arc<dyn Link>) -> Self {
         Self { link }
     }
 
-    /// An agent, to be described and then to join or run.
+    /// Returns a builder for an agent with this id.
     pub fn agent(&self, id: impl Into<String>) -> AgentBuilder {
         AgentBuilder::new(Arc::clone(&self.link), id.into())
     }
 
-    /// Shared memory, read and written in the name of the hub itself. Agents have their own view: `agent.memory()`.
+    /// Returns the shared memory, accessed as the hub itself. To act as an agent, use
+    /// [`Agent::memory`](crate::Agent::memory).
     #[must_use]
     pub fn memory(&self) -> Memory {
         Memory::new(Arc::clone(&self.link), Principal::System, None)
     }
 
-    /// A session, led in the name of the hub itself. Agents have their own view: `agent.session(…)`.
+    /// Returns a handle to a session, accessed as the hub itself. To act as an agent, use
+    /// [`Agent::session`](crate::Agent::session).
     #[must_use]
     pub fn session(&self, id: impl Into<String>) -> Session {
         Session::new(Arc::clone(&self.link), Principal::System, None, id.into())
     }
 
-    /// The space underneath, for everything that has no verb of its own. `None` over the network, where there is none.
+    /// Returns the underlying space of an embedded hub, or `None` for a remote one. Gives access to engine operations
+    /// that the library does not wrap.
     #[cfg(feature = "embedded")]
     #[must_use]
     pub fn space(&self) -> Option<&Space> {
         self.link.space()
     }
 
-    /// The space, for what only a hub in this process can do.
+    /// Returns the space of an embedded hub, or an error for operations that a remote hub does not support.
     #[cfg(feature = "embedded")]
-    pub(crate) fn only_here(&self, elsewhere: &str, instead: &str) -> Result<&Space, Error> {
+    pub(crate) fn only_here(&self, operation: &str, hint: &str) -> Result<&Space, Error> {
         self.space().ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("a hub that is reached over the network {elsewhere}"))
-                .hint(instead)
+            Refused::new(Code::Invalid, format!("not supported by a remote hub: {operation}"))
+                .hint(hint)
                 .into()
         })
     }
 
-    /// How many deliveries are in each state.
+    /// Returns the number of deliveries in each state.
     ///
     /// # Errors
-    /// `FORBIDDEN` for who does not run the hub, or a failure of the storage.
+    /// Returns `FORBIDDEN` if the caller may not read statistics, or a storage error.
     pub async fn counts(&self) -> Result<Counts, Error> {
         Ok(self.link.counts().await?.0)
     }
 
-    /// The rules of the space: who may reach whom, how large and of what shape messages may be.
+    /// Returns the policy of the space: routing rules, size limits and message formats.
     ///
     /// # Errors
-    /// When the hub is out of reach.
+    /// Returns `UNAVAILABLE` if the hub cannot be reached.
     pub async fn policy(&self) -> Result<Policy, Error> {
         self.link.policy().await
     }
 
-    /// Sets the rules of the space.
+    /// Replaces the policy of the space.
     ///
     /// # Errors
-    /// `INVALID` for rules beyond what the hub can do, `FORBIDDEN`, or a failure of the storage.
+    /// Returns `INVALID` for a policy that the hub cannot enforce, `FORBIDDEN`, or a storage error.
     pub async fn set_policy(&self, policy: Policy) -> Result<(), Error> {
         let commit = Commit::new(Principal::System, vec![Op::SetPolicy(policy)]);
         self.link.commit(commit).await.map(drop)
     }
 
-    /// What the rules refused since the hub was opened, oldest first: the newest 1,000.
+    /// Returns the most recent policy violations since the hub was opened, oldest first, at most 1,000.
     ///
     /// # Errors
-    /// `FORBIDDEN` for who may not know, or when the hub is out of reach.
+    /// Returns `FORBIDDEN` if the caller may not read violations, or `UNAVAILABLE` if the hub cannot be reached.
     pub async fn violations(&self) -> Result<Vec<Violation>, Error> {
         self.link.violations().await
     }
 
-    /// Why a message, a task or a procedure is where it is: what it waits for, what happens next, and when.
+    /// Explains the current state of a message, task or procedure: what it waits for, what happens next, and when.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn why(&self, id: &str) -> Result<Why, Error> {
         self.link.why(id.to_owned()).await
     }
 
-    /// Agents with their load, at most 1,000: those that can do something, answer an action, have a role, are idle.
+    /// Returns the agents that match a filter, with their load, at most 1,000.
+    ///
+    /// Agents can be filtered by capability, supported action, role and status.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn agents(&self, filter: AgentFilter) -> Result<Vec<AgentInfo>, Error> {
         self.link.agents(filter).await
     }
 
-    /// One agent as others see it: description, presence, load, current task.
+    /// Returns one agent: registration, presence, load and current task.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn agent_state(&self, id: &str) -> Result<AgentInfo, Error> {
         self.link.agent(AgentId::new(id)?).await
     }
 
-    /// What lies in an agent's inbox and has not ended: the first of it, by number.
+    /// Returns the open deliveries of an agent's inbox, lowest delivery number first.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn inbox(&self, agent: &str, limit: usize) -> Result<Vec<InboxDelivery>, Error> {
         self.link.inbox(AgentId::new(agent)?, limit).await
     }
 
-    /// What an agent sent before a place, newest first.
+    /// Returns a page of the messages that an agent sent, newest first, starting before a cursor.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn outbox(
         &self,
         agent: &str,
@@ -240,18 +247,19 @@ impl Hub {
         self.link.outbox(AgentId::new(agent)?, before, limit).await
     }
 
-    /// A message and where its deliveries are, by its id or by the one that its sender gave it.
+    /// Returns a message and the state of its deliveries, by message id or by the id chosen by its sender.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn message(&self, id: &str) -> Result<MessageWithDeliveries, Error> {
         self.link.message(id.to_owned()).await
     }
 
-    /// Messages before a place, newest first. A page may be short and still have a cursor.
+    /// Returns a page of messages, newest first, starting before a cursor. A page can contain fewer messages than the
+    /// limit and still have a cursor.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn messages(
         &self,
         filter: MessageFilter,
@@ -261,41 +269,42 @@ impl Hub {
         self.link.messages(filter, before, limit).await
     }
 
-    /// The first dead letters of an agent, or of all.
+    /// Returns the first dead letters of one agent, or of all agents.
     ///
     /// # Errors
-    /// `NOT_FOUND` for an unknown agent, or a failure of the storage.
+    /// Returns `NOT_FOUND` for an unknown agent, or a storage error.
     pub async fn dead_letters(&self, agent: Option<&str>, limit: usize) -> Result<Vec<DeadLetter>, Error> {
         let agent = agent.map(AgentId::new).transpose()?;
         self.link.dead_letters(agent, limit).await
     }
 
-    /// Gives out a dead letter again, with all its tries.
+    /// Redelivers a dead letter, with its attempt count reset.
     ///
     /// # Errors
-    /// `NOT_FOUND` if it is none, or a failure of the storage.
+    /// Returns `NOT_FOUND` if the delivery is not a dead letter, or a storage error.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), Error> {
         let commit = Commit::new(Principal::System, vec![Op::Redrive { delivery: letter.delivery_id }]);
         self.link.commit(commit).await.map(drop)
     }
 
-    /// A page of sessions.
+    /// Returns a page of sessions.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn sessions(&self, page: PageQuery) -> Result<Page<SessionInfo>, Error> {
         self.link.sessions(page).await
     }
 
     #[cfg(feature = "embedded")]
-    /// Writes a copy of everything while work goes on. Says how far it reaches in each space. Only of a hub in this process.
+    /// Writes a consistent copy of all data to an empty directory while the hub keeps running. Returns the position
+    /// that the copy reaches in each space. Embedded hubs only.
     ///
     /// # Errors
-    /// When the directory is not empty or cannot be written; `INVALID` over the network, where there is no such directory.
+    /// Fails if the directory is not empty or cannot be written. Returns `INVALID` for a remote hub.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<Vec<Position>, Error> {
         let space = self.only_here(
-            "cannot write into a directory of this machine",
-            "run `quorate backup` where the hub's data is",
+            "backup to a local directory",
+            "run `quorate backup` on the machine that stores the hub's data",
         )?;
         let copied = space.engine().store().backup(to.as_ref()).await?;
         if let Some(private) = space.engine().private() {
@@ -304,7 +313,7 @@ impl Hub {
         Ok(copied)
     }
 
-    /// Writes what is queued, and lets go of the data directory or the connections.
+    /// Flushes queued writes, then releases the data directory or closes the connections.
     pub async fn close(self) {
         self.link.close().await;
     }

@@ -1,7 +1,9 @@
-//! Where AI agents work together: durable messages and shared memory, in your process, on disk.
+//! A hub for AI agents: durable messages, tasks, locks and shared memory, embedded in your process and stored on
+//! disk.
 //!
-//! A [`Hub`] is a data directory. Agents join it, send each other messages, take them under a lease, and end each step
-//! of their work with one commit: acknowledged means on disk, and a step happens once or not at all.
+//! A [`Hub`] is an open data directory. Agents join it, send messages to each other, claim them under a lease, and
+//! finish each step of their work with one atomic commit. A commit that has returned is on disk, and a step takes
+//! effect exactly once or not at all.
 //!
 //! ```
 //! use quorate::{Failure, Hub, Work};
@@ -24,6 +26,14 @@
 //! # let directory = tempfile::tempdir().unwrap();
 //! # tokio::runtime::Runtime::new().unwrap().block_on(hello(&directory.path().join("team"))).unwrap();
 //! ```
+//!
+//! To use a hub that runs in another process, connect with the crate `quorate-client`. It returns the same [`Hub`].
+//!
+//! # Errors
+//!
+//! All calls return [`Error`]. [`Error::code`] is stable and documented; [`Error::nothing_applied`] is `true` if the
+//! call certainly had no effect. In addition to the codes listed for each method, every call can fail with a storage
+//! error (`STORAGE_FAILED`, `STORAGE_FULL`) and, over the network, with `UNAVAILABLE`.
 
 mod agent;
 mod approval;
@@ -94,7 +104,7 @@ pub use quorate_sqlite::OpenError;
 #[cfg(feature = "embedded")]
 pub use quorate_store::Position;
 
-/// The README's example compiles: it is part of the documentation tests.
+/// Compiles the example of the README as a documentation test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,7 +1,7 @@
-//! The seam between the library and a hub: one in this process (`here.rs`), or one that is reached over the network
-//! (the crate `quorate-client`). Everything above it is written once.
+//! The backend of the library: an embedded hub, or a remote one (crate `quorate-client`). Everything else in this
+//! crate is written against the [`Backend`] trait.
 //!
-//! For users of the library there is nothing to do here.
+//! Applications do not need this module.
 
 mod reads;
 
@@ -30,167 +30,168 @@ pub use quorate_core::{Page, When};
 pub use quorate_engine::Space;
 pub use reads::Reads;
 
-/// What will come of a call.
+/// Future returned by a backend call.
 pub type Promise<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// An agent that acts, and which start of it.
+/// An agent and the epoch under which it acts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Who {
-    /// Which agent.
+    /// Id of the agent.
     pub agent: AgentId,
-    /// Its start.
+    /// Epoch assigned at registration.
     pub epoch: Epoch,
 }
 
 impl Who {
-    /// As it stands in a commit.
+    /// Returns the principal to use in a commit.
     #[must_use]
     pub fn principal(&self) -> Principal {
         Principal::Agent(self.agent.clone())
     }
 }
 
-/// A task in somebody's hands, under a lease.
+/// A task leased by an agent.
 #[derive(Clone, Debug)]
 pub struct HeldTask {
-    /// The lease.
+    /// Task id and lease token.
     pub lease: TaskLeaseRef,
-    /// How long it lasts, and each heartbeat anew.
+    /// Duration of the lease. Each heartbeat restarts it.
     pub lease_ms: u64,
-    /// The task.
+    /// The leased task.
     pub task: Task,
-    /// Its input, byte for byte as it was given; empty if it has none.
+    /// Input exactly as it was submitted; empty if there is none.
     pub input: Bytes,
 }
 
-/// What comes to whoever takes tasks.
+/// Event received by a consumer of tasks.
 #[derive(Clone, Debug)]
 pub enum TaskEvent {
     /// A task to work on.
     Task(Box<HeldTask>),
-    /// A task that it works on is not its own any more: it should stop.
+    /// The lease of a task was lost. Stop working on it.
     Lost(TaskLeaseRef),
 }
 
-/// A hub, wherever it is: what the library needs of it.
+/// Operations that the library needs from a hub.
 pub trait Link: Reads {
-    /// The space, if the hub is embedded.
+    /// Returns the space, if the hub is embedded.
     #[cfg(feature = "embedded")]
     fn space(&self) -> Option<&Space> {
         None
     }
-    /// What time it is.
+    /// Returns the clock of this backend.
     fn clock(&self) -> Arc<dyn Clock>;
-    /// A fresh random salt.
+    /// Returns a new random salt.
     fn salt(&self) -> [u8; 16];
-    /// Makes bytes ready to be handed over.
+    /// Wraps bytes as a payload that is ready to commit.
     fn seal(&self, bytes: Bytes) -> Payload;
 
-    /// Makes an agent known, or starts it again.
+    /// Registers an agent and returns its new epoch.
     fn join(&self, principal: Principal, agent: RegisterAgent) -> Promise<'_, Epoch>;
-    /// Commits: all or nothing, on disk before this returns.
+    /// Commits atomically. The commit is on disk when the future resolves.
     fn commit(&self, commit: Commit) -> Promise<'_, Receipt>;
-    /// Commits without waiting for what comes of it: what need not happen, but should.
+    /// Submits commits on a best-effort basis: the outcome is not awaited.
     fn submit(&self, commits: Vec<Commit>);
-    /// Takes deliveries; waits for the first if there is none.
+    /// Claims deliveries, waiting for the first one if there is none.
     fn claim(&self, who: Who, max: u32, lease_ms: u64, wait: Duration) -> Promise<'_, Vec<Delivery>>;
-    /// Takes deliveries as they come, within this credit.
+    /// Opens a consumer of deliveries with this credit.
     fn consume(&self, who: Who, credit: u32, lease_ms: u64) -> Promise<'_, Box<dyn Inbox>>;
-    /// Sends a message that lives in memory only.
+    /// Sends an ephemeral message: in memory only.
     fn send_ephemeral(&self, who: Who, message: Message) -> Promise<'_, MessageRef>;
-    /// Asks; the question is on disk when this returns, and the answers come through what it returns.
+    /// Sends a request. The request is on disk when the future resolves; its answers arrive through the returned
+    /// stream.
     fn request(&self, who: Who, ask: Ask) -> Promise<'_, Box<dyn Asked>>;
-    /// Asks somebody alone, and waits for the answer.
+    /// Sends a request to one recipient and waits for its answer.
     fn ask(&self, who: Who, ask: Ask) -> Promise<'_, Answer>;
-    /// Waits again for the answers to what was asked before.
+    /// Resumes waiting for the answers to an earlier request.
     fn await_request(&self, who: Who, question: MessageId) -> Promise<'_, Box<dyn Asked>>;
-    /// Asks in memory only.
+    /// Sends an ephemeral request and waits for its answer.
     fn request_ephemeral(&self, who: Who, message: Message, within: Option<Duration>) -> Promise<'_, Answer>;
-    /// Gives a sign of life.
+    /// Sends a heartbeat.
     fn heartbeat(&self, who: Who, status: Status, health: Health) -> Promise<'_, ()>;
-    /// Makes tasks. The commit holds that operation only.
+    /// Creates tasks. The commit contains only that operation.
     fn create_tasks(&self, commit: Commit) -> Promise<'_, Vec<TaskId>>;
-    /// Takes tasks; waits for the first if there is none.
+    /// Claims tasks, waiting for the first one if there is none.
     fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>>;
-    /// Takes tasks as they come, within this credit.
+    /// Opens a consumer of tasks with this credit.
     fn consume_tasks(&self, claim: TaskClaim, credit: u32) -> Promise<'_, Box<dyn TaskInbox>>;
-    /// Waits until a task is over; this agent waits meanwhile, which counts in the search for circles.
+    /// Waits until a task has ended. The wait is part of the wait-for graph, so deadlocks are detected.
     fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads>;
-    /// Brings back what entries were, and lists what was built on what that undid.
+    /// Rolls entries back to an earlier state, and returns the entries derived from the versions that were undone.
     fn rollback(
         &self,
         principal: Principal,
         epoch: Option<Epoch>,
         rollback: Rollback,
     ) -> Promise<'_, RolledBack>;
-    /// The changes of entries whose key begins so, from a record on.
+    /// Watches the entries with a key prefix, starting at a sequence number.
     fn watch(&self, prefix: String, from: Seq) -> Box<dyn Changes>;
-    /// Takes locks; waits for them.
+    /// Acquires locks, waiting for them if necessary.
     fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked>;
-    /// Subscribes to topics.
+    /// Subscribes an agent to topics.
     fn subscribe(&self, who: Who, pattern: Pattern, history: Option<History>) -> Promise<'_, Seq>;
     /// Ends a subscription.
     fn unsubscribe(&self, who: Who, pattern: Pattern) -> Promise<'_, ()>;
-    /// Lets go of the hub.
+    /// Closes the hub or the connection to it.
     fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
 }
 
-/// Where deliveries come in.
+/// Stream of deliveries.
 pub trait Inbox: Send {
-    /// The next delivery. Nothing is lost if the wait for it is given up. `None` when nothing more comes.
+    /// Waits for the next delivery. Cancel safe. Returns `None` at the end of the stream.
     fn next(&mut self) -> Promise<'_, Option<Delivery>>;
-    /// Room for one more.
+    /// Returns how to return the credit of the last delivery.
     fn room(&self) -> Room;
-    /// Gives what was not looked at back untouched, and takes nothing more.
+    /// Gives unread deliveries back without an attempt being counted, and stops consuming.
     fn close(self: Box<Self>) -> Promise<'static, ()>;
 }
 
-/// Where tasks come in.
+/// Stream of tasks.
 pub trait TaskInbox: Send {
-    /// What comes next. Nothing is lost if the wait for it is given up. `None` when nothing more comes.
+    /// Waits for the next event. Cancel safe. Returns `None` at the end of the stream.
     fn next(&mut self) -> Promise<'_, Option<TaskEvent>>;
-    /// Room for one more.
+    /// Returns how to return the credit of the last task.
     fn room(&self) -> Room;
-    /// Gives what was not looked at back untouched, and takes nothing more.
+    /// Releases unread tasks, and stops consuming.
     fn close(self: Box<Self>) -> Promise<'static, ()>;
 }
 
-/// Where changes of entries come in.
+/// Stream of changes of memory entries.
 pub trait Changes: Send {
-    /// The next change; waits for it. Nothing is lost if the wait for it is given up.
+    /// Waits for the next change. Cancel safe.
     fn next(&mut self) -> Promise<'_, Change>;
 }
 
-/// Where answers come in. Whoever lets go of it before the end wants none any more.
+/// Stream of the answers to a request. Dropping it before the end cancels the request.
 pub trait Asked: Send {
-    /// The id of the question and of the request.
+    /// Returns the id of the request, which is the id of its message.
     fn id(&self) -> MessageId;
-    /// The next answer; `None` when all that could come came.
+    /// Waits for the next answer. Returns `None` when all expected answers have arrived.
     fn next(&mut self) -> Promise<'_, Option<Answer>>;
-    /// Wants no answer any more, and says so.
+    /// Cancels the request.
     fn cancel(self: Box<Self>) -> Promise<'static, ()>;
 }
 
-/// Room for one more delivery or task.
+/// How the credit for one delivery or task is returned.
 #[derive(Clone)]
 pub enum Room {
-    /// Made by an operation in the commit that ends the one before.
+    /// By an operation in the commit that ends the delivery or task.
     InCommit(Op),
-    /// Made by telling somebody, once, how the one before ended.
+    /// By a callback that is called once with the outcome.
     Apart(Arc<dyn Fn(Over) + Send + Sync>),
 }
 
-/// How a piece of work ended.
+/// Outcome of a delivery or task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Over {
-    /// With a commit that took effect.
+    /// Ended by a commit that took effect.
     Settled,
-    /// Without one: it may come again.
+    /// Not ended by a commit: it can be redelivered.
     LetGo,
 }
 
 impl Room {
-    /// Goes into the commit that ends the one before.
+    /// Returns the operation to add to the commit that ends the delivery or task, if there is one.
     pub(crate) fn op(&self) -> Option<Op> {
         match self {
             Self::InCommit(op) => Some(op.clone()),
@@ -198,30 +199,30 @@ impl Room {
         }
     }
 
-    /// Called once, when the one before is over.
+    /// Reports the outcome. Must be called exactly once.
     pub(crate) fn made(&self, over: Over) {
         match self {
             Self::InCommit(_) => {}
-            Self::Apart(tell) => tell(over),
+            Self::Apart(notify) => notify(over),
         }
     }
 }
 
 impl dyn Asked {
-    /// The one answer, of somebody who was asked alone.
+    /// Waits for the only answer of a request with one recipient.
     pub(crate) async fn answer(&mut self) -> Result<Answer, Error> {
-        let nothing = || Refused::new(Code::Cancelled, "no answer can come any more");
-        self.next().await?.ok_or_else(|| nothing().into())
+        let ended = || Refused::new(Code::Cancelled, "the request ended without an answer");
+        self.next().await?.ok_or_else(|| ended().into())
     }
 }
 
 impl dyn Link {
-    /// Packs tasks and their inputs into the operation that makes them all at once.
+    /// Packs tasks and their inputs into one operation.
     pub(crate) fn task_op(&self, tasks: impl IntoIterator<Item = (NewTask, Option<Vec<u8>>)>) -> Op {
         Op::CreateTasks(CreateTasks::pack(tasks, self.salt()))
     }
 
-    /// Waits until that much time has passed.
+    /// Sleeps on the clock of the backend.
     pub(crate) async fn pass(&self, wait: Duration) {
         quorate_env::sleep(&*self.clock(), wait).await;
     }

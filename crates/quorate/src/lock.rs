@@ -1,4 +1,4 @@
-//! Locks: named things that so many agents hold at a time.
+//! Locks: named leases with fencing tokens and an optional capacity.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -13,12 +13,14 @@ use quorate_core::{
 
 use crate::agent::Agent;
 
-/// How long a lock is waited for if nothing is said.
+/// Default timeout for acquiring locks.
 const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 
 impl Agent {
-    /// Takes locks, all of them or none. Await it; the locks are held until the guard is released or dropped, or until
-    /// their time is over.
+    /// Acquires one or more locks atomically: all of them or none.
+    ///
+    /// Await the returned builder. The locks are held until the guard is released or dropped, or until their lease
+    /// expires.
     pub fn lock<T: Into<String>>(&self, names: impl IntoIterator<Item = T>) -> Locking {
         Locking {
             agent: self.clone(),
@@ -32,8 +34,8 @@ impl Agent {
     }
 }
 
-/// Locks that are about to be taken. Await it.
-#[must_use = "locks are taken when it is awaited"]
+/// Builder for acquiring locks. Await it to acquire them.
+#[must_use = "locks are acquired when the builder is awaited"]
 pub struct Locking {
     agent: Agent,
     names: Vec<String>,
@@ -45,31 +47,33 @@ pub struct Locking {
 }
 
 impl Locking {
-    /// How long the locks are held if they are not renewed; 30 s if nothing is said.
+    /// Sets the duration of the lock lease. Defaults to 30 s. Call [`LockGuard::renew`] to hold the locks for longer.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// How long to wait for them; 30 s if nothing is said. Zero is: now or not at all.
+    /// Sets how long to wait for the locks. Defaults to 30 s. With zero, the call fails immediately if a lock is
+    /// held.
     pub fn within(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
     }
 
-    /// Who of several that wait goes first.
+    /// Sets the priority among waiters.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self
     }
 
-    /// How many may hold each of them at the same time; what was said before if nothing is said, else one.
+    /// Sets how many holders each lock admits at the same time. By default a lock keeps its current capacity; a new
+    /// lock has capacity 1.
     pub fn capacity(mut self, capacity: u32) -> Self {
         self.capacity = Some(capacity);
         self
     }
 
-    async fn go(self) -> Result<Locks, Error> {
+    async fn acquire(self) -> Result<Locks, Error> {
         let Self { agent, names, ttl, wait, priority, capacity, work } = self;
         let ask = AcquireLocks {
             agent: agent.id.clone(),
@@ -90,12 +94,15 @@ impl IntoFuture for Locking {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.go())
+        Box::pin(self.acquire())
     }
 }
 
-/// Locks that are held. Dropping them gives them back, if the hub can be reached; else their time ends them.
-#[must_use = "the locks are given back when this is dropped"]
+/// Guard of acquired locks.
+///
+/// Dropping it releases the locks on a best-effort basis: if the hub cannot be reached, they are released when their
+/// lease expires.
+#[must_use = "the locks are released when the guard is dropped"]
 pub struct Locks {
     agent: Agent,
     locked: Locked,
@@ -103,47 +110,49 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// The fence of a lock, to write under it. It is greater than every earlier one of that lock.
+    /// Returns the fencing token of a lock, to guard writes with. Each grant of a lock has a greater fencing token
+    /// than the previous ones.
     ///
     /// # Errors
-    /// `NOT_FOUND` if this is not one of these locks.
+    /// Returns `NOT_FOUND` if this guard does not hold the lock.
     pub fn fence(&self, name: &str) -> Result<FenceRef, Error> {
         let found = self.locked.locks.iter().find(|one| one.lock.as_str() == name);
         found.cloned().ok_or_else(|| {
-            Refused::new(Code::NotFound, format!("{name} is not one of these locks"))
-                .hint("name one that was taken together with this guard")
+            Refused::new(Code::NotFound, format!("this guard does not hold the lock {name}"))
+                .hint("use the name of a lock that was acquired with this guard")
                 .into()
         })
     }
 
-    /// All of them, each with its fence.
+    /// Returns the held locks, each with its fencing token.
     #[must_use]
     pub fn fences(&self) -> Vec<(&str, Fence)> {
         self.locked.locks.iter().map(|one| (one.lock.as_str(), one.fence)).collect()
     }
 
-    /// Holds them for their time again, counted from now.
+    /// Renews the leases of all locks, for their original duration from now.
     ///
     /// # Errors
-    /// `STALE_FENCE` if one of them is lost, or a failure of the storage.
+    /// Returns `STALE_FENCE` if a lock was lost, or a storage error.
     pub async fn renew(&self) -> Result<(), Error> {
         self.commit(Op::RenewLocks(RenewLocks::again(self.locked.locks.clone()))).await
     }
 
-    /// Holds them for so long, counted from now: this once, [`Locks::renew`] goes by their own time again.
+    /// Renews the leases of all locks once, for the given duration from now. A later [`LockGuard::renew`] uses the
+    /// original duration again.
     ///
     /// # Errors
-    /// `STALE_FENCE` if one of them is lost, `INVALID` for less than a second or more than a lease may last, or a failure
-    /// of the storage.
+    /// Returns `STALE_FENCE` if a lock was lost, `INVALID` for a duration shorter than one second or longer than the
+    /// maximum lease, or a storage error.
     pub async fn renew_for(&self, time: Duration) -> Result<(), Error> {
         let ttl_ms = Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         self.commit(Op::RenewLocks(RenewLocks { locks: self.locked.locks.clone(), ttl_ms })).await
     }
 
-    /// Gives them back.
+    /// Releases the locks.
     ///
     /// # Errors
-    /// `STALE_FENCE` if one of them was lost before, or a failure of the storage.
+    /// Returns `STALE_FENCE` if a lock was lost before, or a storage error.
     pub async fn release(mut self) -> Result<(), Error> {
         self.held = false;
         self.commit(Op::ReleaseLocks(self.locked.locks.clone())).await
@@ -157,7 +166,7 @@ impl Locks {
 impl Drop for Locks {
     fn drop(&mut self) {
         if self.held {
-            // One commit for each: one that is lost already does not keep the others.
+            // One commit for each lock: a lock that is already lost must not prevent the release of the others.
             let release = |one: &FenceRef| self.agent.commit_of(vec![Op::ReleaseLocks(vec![one.clone()])]);
             let commits: Vec<Commit> = self.locked.locks.iter().map(release).collect();
             self.agent.link.submit(commits);

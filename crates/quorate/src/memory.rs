@@ -1,4 +1,4 @@
-//! Shared memory: versioned entries, compare and set, history, watching.
+//! Shared memory: versioned entries with compare-and-set, history and watches.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use crate::agent::{from_json, to_json};
 use crate::link::{Changes, Link};
 
-/// Shared memory, in somebody's name.
+/// Shared memory, accessed as one principal.
 #[derive(Clone)]
 pub struct Memory {
     pub(crate) link: Arc<dyn Link>,
@@ -25,7 +25,7 @@ pub struct Memory {
     pub(crate) fence: Option<FenceRef>,
 }
 
-/// A version of an entry, with its content as bytes.
+/// One version of an entry, with its content.
 #[derive(Clone, Debug)]
 pub struct MemoryEntry {
     entry: Entry,
@@ -45,21 +45,21 @@ impl MemoryEntry {
         Ok(Self { content: entry.payload()?, entry })
     }
 
-    /// Whether this version is a deletion.
+    /// Whether this version is a tombstone.
     #[must_use]
     pub fn is_deleted(&self) -> bool {
         self.entry.deleted
     }
 
-    /// The content, typed.
+    /// Deserializes the content.
     ///
     /// # Errors
-    /// `INVALID` if it does not fit the type, or was erased.
+    /// Returns `INVALID` if the content does not match the type or was erased.
     pub fn content<T: DeserializeOwned>(&self) -> Result<T, Error> {
         from_json(self.bytes())
     }
 
-    /// The content, byte for byte as it was written; empty for a deletion.
+    /// Returns the content exactly as it was written; empty for a tombstone.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.content.as_ref().map_or(&[], |content| &content.bytes)
@@ -71,24 +71,26 @@ impl Memory {
         Self { link, principal, epoch, fence: None }
     }
 
-    /// The same memory, written under a lock: a write is refused if somebody else was given the lock since.
+    /// Returns a handle whose writes carry a fencing token. They are rejected if the lock was granted to another
+    /// holder since.
     #[must_use]
     pub fn under(&self, fence: FenceRef) -> Self {
         Self { fence: Some(fence), ..self.clone() }
     }
 
-    /// Writes an entry, whatever it was. Gives its version.
+    /// Writes an entry unconditionally and returns its new version.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// Returns an error if the write is rejected or the storage fails.
     pub async fn put(&self, key: &str, entry_type: &str, content: impl Serialize) -> Result<u64, Error> {
         self.write(key, entry_type, content, None, &[]).await
     }
 
-    /// Writes an entry if it is at this version; 0 = if there is none. Gives its new version.
+    /// Writes an entry if it is at the given version, and returns its new version. Version 0 means that the entry
+    /// must not exist.
     ///
     /// # Errors
-    /// `VERSION_CONFLICT` with the current version, or a failure of the storage.
+    /// Returns `VERSION_CONFLICT` with the current version, or a storage error.
     pub async fn put_if(
         &self,
         key: &str,
@@ -99,10 +101,12 @@ impl Memory {
         self.write(key, entry_type, content, Some(version), &[]).await
     }
 
-    /// Writes an entry and says what it was built on.
+    /// Writes an entry and declares the entries it was derived from.
+    ///
+    /// If `version` is given, the write only happens if the entry is at that version.
     ///
     /// # Errors
-    /// `VERSION_CONFLICT` with the current version, or a failure of the storage.
+    /// Returns `VERSION_CONFLICT` with the current version, or a storage error.
     pub async fn write(
         &self,
         key: &str,
@@ -120,57 +124,58 @@ impl Memory {
             depends_on: depends_on.iter().map(Key::new).collect::<Result<_, _>>()?,
             fence: self.fence.clone(),
         };
-        self.version_of(Op::Put(put)).await
+        self.commit_write(Op::Put(put)).await
     }
 
-    /// Deletes an entry; its history stays. Gives the version of the tombstone.
+    /// Deletes an entry and returns the version of its tombstone. The history is retained.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `VERSION_CONFLICT`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, `VERSION_CONFLICT`, or a storage error.
     pub async fn delete(&self, key: &str, version: Option<u64>) -> Result<u64, Error> {
         let delete =
             DeleteEntry { key: Key::new(key)?, expect: version.map(Version), fence: self.fence.clone() };
-        self.version_of(Op::Delete(delete)).await
+        self.commit_write(Op::Delete(delete)).await
     }
 
-    async fn version_of(&self, op: Op) -> Result<u64, Error> {
+    async fn commit_write(&self, op: Op) -> Result<u64, Error> {
         let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };
         match self.link.commit(commit).await?.results.first() {
             Some(OpResult::Written { version }) => Ok(version.0),
-            _ => Err(StoreError::Read("a write was not answered".into()).into()),
+            _ => Err(StoreError::Read("the commit returned no version".into()).into()),
         }
     }
 
-    /// The entry as it is now; `None` if there is none.
+    /// Returns the latest version of an entry; `None` if it does not exist or is deleted.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn get(&self, key: &str) -> Result<Option<MemoryEntry>, Error> {
         let found = self.at(key, When::Now).await?;
         Ok(found.filter(|entry| !entry.is_deleted()))
     }
 
-    /// The entry at a version, after a record, or at a time; tombstones included.
+    /// Returns an entry as of a version, a sequence number or a time; tombstones included.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn at(&self, key: &str, when: When) -> Result<Option<MemoryEntry>, Error> {
         self.link.entry(Key::new(key)?, when).await?.map(MemoryEntry::new).transpose()
     }
 
-    /// The versions of an entry after this one, oldest first.
+    /// Returns the versions of an entry after the given one, oldest first.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn history(&self, key: &str, after: u64, limit: usize) -> Result<Vec<MemoryEntry>, Error> {
         let found = self.link.history(Key::new(key)?, Version(after), limit).await?;
         found.into_iter().map(MemoryEntry::new).collect()
     }
 
-    /// The first live entries whose key begins so, by key; to go on, give the last key that came.
+    /// Returns the live entries with a key prefix, ordered by key. To get the next page, pass the last key as
+    /// `after`.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn list(
         &self,
         prefix: &str,
@@ -182,24 +187,26 @@ impl Memory {
         found.into_iter().map(MemoryEntry::new).collect()
     }
 
-    /// Watches the entries whose key begins so, from a record on; 1 is from the beginning. Nothing is missed.
+    /// Watches the entries with a key prefix, starting at a sequence number; 1 starts at the beginning of the log. No
+    /// change is skipped.
     #[must_use]
     pub fn watch(&self, prefix: &str, from: Seq) -> MemoryWatch {
         MemoryWatch(self.link.watch(prefix.to_owned(), from))
     }
 }
 
-/// The changes of entries, in order.
+/// Stream of changes of entries, in log order.
 pub struct MemoryWatch(Box<dyn Changes>);
 
-/// One change of an entry.
+/// A change of an entry.
 pub type MemoryChange = Change;
 
 impl MemoryWatch {
-    /// The next change; waits for it. Nothing is lost if the wait for it is given up.
+    /// Waits for the next change. Cancel safe.
     ///
     /// # Errors
-    /// When the storage fails or the hub is closed; over the network also when the hub refuses.
+    /// Returns an error if the storage fails or the hub is closed; over the network also if the hub rejects the
+    /// request.
     pub async fn next(&mut self) -> Result<MemoryChange, Error> {
         self.0.next().await
     }

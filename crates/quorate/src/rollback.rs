@@ -1,4 +1,4 @@
-//! Going back in the shared memory: snapshots, rollbacks, and whether everything fits together.
+//! Snapshots, rollback and consistency checks of the shared memory.
 
 use quorate_api::Error;
 use quorate_api::page::{Page, PageQuery};
@@ -11,72 +11,78 @@ use quorate_core::{
 use crate::memory::Memory;
 
 impl Memory {
-    /// Names the present state of the entries whose key begins so, all if the prefix is empty. It costs next to nothing:
-    /// history is kept anyway. Gives the last record that it holds.
+    /// Creates a named snapshot of the entries with a key prefix; an empty prefix selects all entries. Returns the
+    /// last sequence number that it includes.
+    ///
+    /// A snapshot only names a position in the history, which is retained anyway. It copies no data.
     ///
     /// # Errors
-    /// `DUPLICATE` if the name is taken, or a failure of the storage.
+    /// Returns `DUPLICATE` if the name is taken, or a storage error.
     pub async fn snapshot(&self, name: &str, prefix: &str) -> Result<Seq, Error> {
         let make = MakeSnapshot { name: SnapshotName::new(name)?, prefix: prefix.to_owned() };
         let receipt = self.link.commit(self.commit_of(Op::MakeSnapshot(make))).await?;
         match receipt.results.first() {
             Some(OpResult::SnapshotMade { seq }) => Ok(*seq),
-            _ => Err(StoreError::Read("a snapshot was not answered".into()).into()),
+            _ => Err(StoreError::Read("the commit returned no snapshot position".into()).into()),
         }
     }
 
-    /// Forgets the name of a snapshot; history stays.
+    /// Deletes a snapshot. The history is not affected.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `FORBIDDEN` if somebody else made it, or a failure of the storage.
+    /// Returns `NOT_FOUND`, `FORBIDDEN` if another principal created the snapshot, or a storage error.
     pub async fn drop_snapshot(&self, name: &str) -> Result<(), Error> {
         let drop = Op::DropSnapshot { name: SnapshotName::new(name)? };
         self.link.commit(self.commit_of(drop)).await.map(|_| ())
     }
 
-    /// A page of snapshots.
+    /// Returns a page of snapshots.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn snapshots(&self, page: PageQuery) -> Result<Page<Snapshot>, Error> {
         self.link.snapshots(page).await
     }
 
-    /// Brings back what an entry was, as a new version, if it is at this version now or whatever it is. Lists what was built
-    /// on what that undid.
+    /// Rolls an entry back by writing its earlier content as a new version.
+    ///
+    /// If `version` is given, the rollback only happens if the entry is at that version. The result lists the entries
+    /// derived from the versions that were undone.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `VERSION_CONFLICT`, `CONFLICT` if the content was erased, or a failure of the storage.
+    /// Returns `NOT_FOUND`, `VERSION_CONFLICT`, `CONFLICT` if the earlier content was erased, or a storage error.
     pub async fn rollback(
         &self,
         key: &str,
         to: RollbackTo,
         version: Option<u64>,
     ) -> Result<RolledBack, Error> {
-        let what = RollbackWhat::Key { key: Key::new(key)?, expect: version.map(Version) };
-        self.go_back(what, to).await
+        let scope = RollbackWhat::Key { key: Key::new(key)?, expect: version.map(Version) };
+        self.commit_rollback(scope, to).await
     }
 
-    /// Brings back what all entries were whose key begins so, in one commit: what was not there then is deleted, what was
-    /// deleted since comes back. Lists what was built on what that undid.
+    /// Rolls back all entries with a key prefix in one commit.
+    ///
+    /// Entries created since are deleted, and entries deleted since are restored. The result lists the entries
+    /// derived from the versions that were undone.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` if a content was erased, `LIMIT_EXCEEDED` for more than 4,096 entries that change, or a failure
-    /// of the storage.
+    /// Returns `NOT_FOUND`, `CONFLICT` if an earlier content was erased, `LIMIT_EXCEEDED` if more than 4,096 entries
+    /// would change, or a storage error.
     pub async fn rollback_all(&self, prefix: &str, to: RollbackTo) -> Result<RolledBack, Error> {
-        self.go_back(RollbackWhat::Prefix(prefix.to_owned()), to).await
+        self.commit_rollback(RollbackWhat::Prefix(prefix.to_owned()), to).await
     }
 
-    async fn go_back(&self, what: RollbackWhat, to: RollbackTo) -> Result<RolledBack, Error> {
-        let rollback = Rollback { what, to, fence: self.fence.clone() };
+    async fn commit_rollback(&self, scope: RollbackWhat, to: RollbackTo) -> Result<RolledBack, Error> {
+        let rollback = Rollback { what: scope, to, fence: self.fence.clone() };
         self.link.rollback(self.principal.clone(), self.epoch, rollback).await
     }
 
-    /// Looks whether all entries fit together: what they were built on is there, is still what it was, and was not built on
-    /// them in turn.
+    /// Checks the dependencies between all entries: each one must exist, be unchanged since it was used, and not be
+    /// part of a cycle.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn check(&self) -> Result<Check, Error> {
         self.link.check().await
     }

@@ -1,4 +1,4 @@
-//! An agent at work: takes deliveries, runs handlers, ends each with one commit.
+//! The message loop of a running agent: receives deliveries, runs handlers, ends each delivery with one commit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::link::{Inbox, Room};
 use crate::send::Draft;
 use crate::task::{TaskHandler, work_on_tasks};
 
-/// An agent at work. Stops when it is told to, or when it is dropped.
+/// Handle to an agent that runs in the background. Dropping it stops the agent.
 pub struct Running {
     agent: Agent,
     stop: watch::Sender<bool>,
@@ -24,25 +24,25 @@ pub struct Running {
 }
 
 impl Running {
-    /// The agent, to send and to read with.
+    /// Returns the agent.
     #[must_use]
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// Takes no more, lets running handlers finish, and gives the rest back untouched.
+    /// Stops receiving, waits for running handlers, and releases unhandled deliveries without counting an attempt.
     ///
     /// # Errors
-    /// What ended the agent earlier, if anything did: `STALE_EPOCH` when it was started again elsewhere.
+    /// Returns the error that stopped the agent earlier, if any: `STALE_EPOCH` if it was registered again elsewhere.
     pub async fn stop(mut self) -> Result<(), Error> {
         let _ = self.stop.send(true);
         self.finish().await
     }
 
-    /// Works until something ends it.
+    /// Waits until the agent stops.
     ///
     /// # Errors
-    /// What ended it.
+    /// Returns the error that stopped the agent.
     pub async fn finish(&mut self) -> Result<(), Error> {
         match self.task.take() {
             Some(task) => task.await.unwrap_or(Ok(())),
@@ -64,29 +64,29 @@ pub(crate) async fn start(
     at_once: u32,
 ) -> Result<Running, Error> {
     let (stop, stopped) = watch::channel(false);
-    let hands = Arc::new(Semaphore::new(at_once as usize));
+    let permits = Arc::new(Semaphore::new(at_once as usize));
     let tasks = if task_handlers.is_empty() {
         None
     } else {
         let claim = agent.task_claim(task_handlers.keys().cloned().collect());
         let consumer = agent.link.consume_tasks(claim, at_once).await?;
-        let (hands, stopped) = (Arc::clone(&hands), stopped.clone());
-        Some(work_on_tasks(agent.clone(), task_handlers, consumer, hands, stopped))
+        let (permits, stopped) = (Arc::clone(&permits), stopped.clone());
+        Some(work_on_tasks(agent.clone(), task_handlers, consumer, permits, stopped))
     };
-    // An agent that only does tasks leaves its messages to whoever receives them in its name.
+    // An agent with task handlers only does not consume its inbox, so that other code can receive its messages.
     let messages = if handlers.is_empty() && tasks.is_some() {
         None
     } else {
         let consumer = agent.link.consume(agent.who(), at_once, agent.lease_ms).await?;
-        let desk = Arc::new(Desk { agent: agent.clone(), handlers, hands });
-        Some(desk.work(consumer, stopped))
+        let worker = Arc::new(MessageWorker { agent: agent.clone(), handlers, permits });
+        Some(worker.run(consumer, stopped))
     };
     let id = agent.id().to_owned();
     let task = tokio::spawn(async move {
         let (messages, tasks) = tokio::join!(or_done(messages), or_done(tasks));
         let ended = messages.and(tasks);
         if let Err(error) = &ended {
-            tracing::warn!(agent = %id, code = error.code().as_str(), "an agent stopped receiving");
+            tracing::warn!(agent = %id, code = error.code().as_str(), "agent stopped receiving");
         }
         ended
     });
@@ -100,16 +100,16 @@ async fn or_done(work: Option<impl Future<Output = Result<(), Error>>>) -> Resul
     }
 }
 
-/// Where an agent works.
-struct Desk {
+/// Handles the deliveries of one agent.
+struct MessageWorker {
     agent: Agent,
     handlers: HashMap<String, Arc<dyn Handler>>,
-    /// How many things it works on at once.
-    hands: Arc<Semaphore>,
+    /// Limits the number of concurrent handlers; shared with the task loop.
+    permits: Arc<Semaphore>,
 }
 
-impl Desk {
-    async fn work(
+impl MessageWorker {
+    async fn run(
         self: Arc<Self>,
         mut inbox: Box<dyn Inbox>,
         mut stopped: watch::Receiver<bool>,
@@ -121,52 +121,53 @@ impl Desk {
                 _ = stopped.wait_for(|stop| *stop) => break,
                 next = inbox.next() => next?,
             };
-            // Nothing more comes: the agent was started again elsewhere, or the hub is closed.
+            // End of the stream: the agent was registered again elsewhere, or the hub is closed.
             let Some(delivery) = next else { break };
-            let desk = Arc::clone(&self);
-            let more = inbox.room();
-            running.spawn(async move { desk.one(Received(delivery), more).await });
+            let worker = Arc::clone(&self);
+            let credit = inbox.room();
+            running.spawn(async move { worker.handle_delivery(Received(delivery), credit).await });
             while running.try_join_next().is_some() {}
         }
         while running.join_next().await.is_some() {}
         inbox.close().await
     }
 
-    /// Works on one delivery and ends it, in one commit that also makes room for the next.
-    async fn one(&self, received: Received, more: Room) {
+    /// Handles one delivery and ends it with one commit, which also returns its credit.
+    async fn handle_delivery(&self, received: Received, credit: Room) {
         let Some(lease) = received.0.lease else {
-            // It took no credit, so it gives none back.
-            return self.one_in_memory(&received).await;
+            // An ephemeral delivery consumes no credit.
+            return self.handle_ephemeral(&received).await;
         };
         let extra = handler::nothing();
         let done = tokio::select! {
-            done = self.handle(&received, Arc::clone(&extra)) => done,
-            // The lease is lost: the work is somebody else's, so this try is called off.
-            () = self.keep(lease) => return self.agent.go_on(&more).await,
+            done = self.run_handler(&received, Arc::clone(&extra)) => done,
+            // The lease is lost and the delivery is redelivered, so this attempt is aborted.
+            () = self.keep_lease(lease) => return self.agent.go_on(&credit).await,
         };
-        let ops = done.and_then(|answer| self.ending(&received, lease, answer, &extra));
+        let ops = done.and_then(|answer| self.completion(&received, lease, answer, &extra));
         let refusal = match ops {
-            Ok(ops) => self.agent.end(ops, &more).await.err(),
-            Err(failure) => return self.give_back(&received, lease, failure, &more).await,
+            Ok(ops) => self.agent.end(ops, &credit).await.err(),
+            Err(failure) => return self.nack_failure(&received, lease, failure, &credit).await,
         };
         match refusal {
             None => {}
-            Some(error) if error.code() == Code::StaleLease => self.agent.go_on(&more).await,
-            // What belongs to a session that is over will not be wanted later either, and what the rules of the space
-            // forbid they forbid the next time as well.
+            Some(error) if error.code() == Code::StaleLease => self.agent.go_on(&credit).await,
+            // A closed session and a policy violation are permanent: a retry would be rejected as well.
             Some(error) if matches!(error.code(), Code::SessionClosed | Code::PolicyViolation) => {
-                self.give_back(&received, lease, Failure::dead(error.to_string()), &more).await;
+                self.nack_failure(&received, lease, Failure::dead(error.to_string()), &credit).await;
             }
-            // The step was refused as a whole, so the input comes again or becomes a dead letter.
-            Some(error) => self.give_back(&received, lease, Failure::retry(error.to_string()), &more).await,
+            // The commit was rejected atomically, so the delivery can be retried.
+            Some(error) => {
+                self.nack_failure(&received, lease, Failure::retry(error.to_string()), &credit).await;
+            }
         }
     }
 
-    /// Works on an ephemeral delivery: at most once, so whatever comes of it, it is over. The answer is as fleeting.
-    async fn one_in_memory(&self, received: &Received) {
+    /// Handles an ephemeral delivery, which is delivered at most once. The answer is ephemeral as well.
+    async fn handle_ephemeral(&self, received: &Received) {
         let extra = handler::nothing();
-        let Ok(answer) = self.handle(received, Arc::clone(&extra)).await else {
-            tracing::warn!(agent = %self.agent.id(), "the handler of an ephemeral message failed");
+        let Ok(answer) = self.run_handler(received, Arc::clone(&extra)).await else {
+            tracing::warn!(agent = %self.agent.id(), "handler of an ephemeral message failed");
             return;
         };
         let Ok(Added { ops, about }) = handler::added(&extra) else { return };
@@ -178,9 +179,9 @@ impl Desk {
         }
     }
 
-    /// Runs the handler as soon as a hand is free. A panic is a failure that may pass.
-    async fn handle(&self, received: &Received, extra: Extra) -> Result<Vec<u8>, Failure> {
-        let Ok(_hand) = Arc::clone(&self.hands).acquire_owned().await else {
+    /// Runs the handler once a permit is available. A panic counts as a retryable failure.
+    async fn run_handler(&self, received: &Received, extra: Extra) -> Result<Vec<u8>, Failure> {
+        let Ok(_permit) = Arc::clone(&self.permits).acquire_owned().await else {
             return Err(Failure::retry("the agent is stopped"));
         };
         let action = received.action();
@@ -188,13 +189,13 @@ impl Desk {
             return Err(Failure::dead(format!("agent {} has no handler for {action:?}", self.agent.id())));
         };
         let work = tokio::spawn(handler.work(self.agent.clone(), received.clone(), extra));
-        // Called off with us: a lost lease cancels the handler.
+        // Dropping this future aborts the handler, which happens when the lease is lost.
         let work = AbortOnDrop(work);
         work.await
     }
 
-    /// Keeps the lease for as long as the handler works; ends when it is lost.
-    async fn keep(&self, lease: LeaseRef) {
+    /// Extends the lease while the handler runs. Returns when the lease is lost.
+    async fn keep_lease(&self, lease: LeaseRef) {
         loop {
             self.agent.link.pass(Duration::from_millis(self.agent.lease_ms / 3)).await;
             match self.agent.prolong(lease, self.agent.lease_ms).await {
@@ -203,14 +204,14 @@ impl Desk {
                 {
                     return;
                 }
-                // Anything else may pass; the lease has time left.
+                // Other errors are transient, and the lease has not expired yet.
                 _ => {}
             }
         }
     }
 
-    /// The commit that ends a delivery: ack, what the handler added, and the answer.
-    fn ending(
+    /// Returns the operations that end a delivery: the ack, the operations added by the handler, and the answer.
+    fn completion(
         &self,
         received: &Received,
         lease: LeaseRef,
@@ -226,7 +227,7 @@ impl Desk {
         Ok(ops)
     }
 
-    /// The answer as a message, if one is wanted: as durable as the question.
+    /// Builds the answer if the message expects one. It has the durability of the request.
     fn answer(
         &self,
         received: &Received,
@@ -234,7 +235,7 @@ impl Desk {
         about: Map<String, Value>,
     ) -> Result<Option<Message>, Error> {
         let message = received.message();
-        let Some(to) = wants_answer(message) else { return Ok(None) };
+        let Some(to) = reply_recipient(message) else { return Ok(None) };
         let mut draft = Draft::new(vec![to], message.action.clone(), Ok(answer));
         draft.follow(received);
         draft.kind = MessageType::Response;
@@ -245,10 +246,10 @@ impl Desk {
         Ok(Some(answer))
     }
 
-    async fn give_back(&self, received: &Received, lease: LeaseRef, failure: Failure, more: &Room) {
-        // Without the reason: it may quote the payload. The dead letter has it.
+    async fn nack_failure(&self, received: &Received, lease: LeaseRef, failure: Failure, credit: &Room) {
+        // The reason is not logged because it can contain payload data. It is stored with the dead letter.
         let (agent, delivery, attempt) = (self.agent.id(), lease.delivery, received.attempt());
-        tracing::warn!(%agent, %delivery, attempt, retried = failure.again, "a delivery was not handled");
+        tracing::warn!(%agent, %delivery, attempt, retried = failure.again, "delivery failed");
         let then = if failure.again {
             let retries = u32::from(received.attempt()).saturating_sub(1);
             NackThen::Retry { delay_ms: retry::backoff_ms(retries) }
@@ -256,27 +257,27 @@ impl Desk {
             NackThen::Dead
         };
         let reason = failure.reason.chars().take(quorate_core::limits::REASON_CHARS_MAX).collect();
-        let given = match self.nack(lease, then, reason, more).await {
-            // An error text may quote anything. The refusal names the rule and not the secret.
+        let nacked = match self.nack(lease, then, reason, credit).await {
+            // The error text of a handler can contain a secret. The rejection names only the rule that matched.
             Err(error) if error.code() == Code::SecretDetected => {
-                self.nack(lease, then, error.to_string(), more).await
+                self.nack(lease, then, error.to_string(), credit).await
             }
-            given => given,
+            nacked => nacked,
         };
-        // If it cannot be given back, its lease lapses and it comes back by itself.
-        if given.is_err() {
-            self.agent.go_on(more).await;
+        // If the nack fails, the lease expires and the delivery is redelivered.
+        if nacked.is_err() {
+            self.agent.go_on(credit).await;
         }
     }
 
-    async fn nack(&self, lease: LeaseRef, then: NackThen, reason: String, more: &Room) -> Result<(), Error> {
+    async fn nack(&self, lease: LeaseRef, then: NackThen, reason: String, credit: &Room) -> Result<(), Error> {
         let nack = Op::Nack(Nack { lease, then, reason });
-        self.agent.end(vec![nack], more).await.map(drop)
+        self.agent.end(vec![nack], credit).await.map(drop)
     }
 }
 
-/// Who gets the answer: commands and queries want one, events and answers do not.
-fn wants_answer(message: &Message) -> Option<String> {
+/// Returns the recipient of the answer. Commands and queries expect one, events and responses do not.
+fn reply_recipient(message: &Message) -> Option<String> {
     match message.kind {
         MessageType::Command | MessageType::Query => {
             message.reply_to.as_ref().or(message.from.as_ref()).map(ToString::to_string)

@@ -1,4 +1,4 @@
-//! Sending, with what may be said of a message.
+//! Sending messages.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -14,15 +14,15 @@ use quorate_core::{
 use crate::agent::{Agent, Received};
 use crate::link::Link;
 
-/// A message that is about to be sent. Await it.
-#[must_use = "a message is sent when it is awaited"]
+/// Builder for a message. Await it to send the message.
+#[must_use = "a message is sent when the builder is awaited"]
 pub struct Sending {
     agent: Agent,
     draft: Draft,
     key: Option<String>,
 }
 
-/// What is to be sent, before it is checked.
+/// Fields of a message before validation.
 #[derive(Clone)]
 pub(crate) struct Draft {
     pub(crate) to: Vec<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Draft {
     pub(crate) delay: Option<Duration>,
     pub(crate) attempts: Option<u16>,
     pub(crate) correlation: Option<String>,
-    /// The message that led to this one.
+    /// Id of the message that caused this one.
     pub(crate) cause: Option<String>,
     pub(crate) session: Option<String>,
     pub(crate) hops: u16,
@@ -45,14 +45,14 @@ pub(crate) struct Draft {
     pub(crate) if_unavailable: IfUnavailable,
 }
 
-/// A message that is on its way.
+/// Receipt of a sent message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// Its id; [`MessageRef::Flag`] if it was raised as a conduct flag.
+    /// Message id; [`MessageRef::Flag`] if the message was handled as a conduct flag.
     pub id: MessageRef,
-    /// Its record; `None` if it lives in memory only.
+    /// Sequence number of the message; `None` for an ephemeral message.
     pub seq: Option<Seq>,
-    /// How many deliveries it has; `None` if it lives in memory only. A topic may have no subscriber.
+    /// Number of deliveries; `None` for an ephemeral message. It can be 0 for a topic without subscribers.
     pub deliveries: Option<u32>,
 }
 
@@ -66,73 +66,76 @@ impl Sending {
         Self { agent, draft: Draft::new(to, action, payload), key: None }
     }
 
-    /// An id of your own: sending the same message with the same id again sends nothing and gives the same answer.
+    /// Sets the message id. Sending the same message again with the same id is idempotent and returns the same
+    /// receipt.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.draft.id = Some(id.into());
         self
     }
 
-    /// An idempotency key: for a day, the same call with the same key has one effect and one answer.
+    /// Sets an idempotency key. For 24 hours the same call with the same key takes effect once and returns the same
+    /// receipt.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// What the message is; a command if nothing is said.
+    /// Sets the message type. Defaults to a command.
     pub fn kind(mut self, kind: MessageType) -> Self {
         self.draft.kind = kind;
         self
     }
 
-    /// Which goes first.
+    /// Sets the delivery priority.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.draft.priority = priority;
         self
     }
 
-    /// Not to be handed out after this time.
+    /// Sets the time after which the message is no longer delivered.
     pub fn expires_in(mut self, time: Duration) -> Self {
         self.draft.expires_in = Some(time);
         self
     }
 
-    /// Not to be handed out before this time.
+    /// Delays the delivery by this time.
     pub fn delay(mut self, time: Duration) -> Self {
         self.draft.delay = Some(time);
         self
     }
 
-    /// The session that it belongs to. A session that is over refuses it.
+    /// Sets the session to which the message belongs. A closed session rejects it.
     pub fn session(mut self, id: impl Into<String>) -> Self {
         self.draft.session = Some(id.into());
         self
     }
 
-    /// How often it is tried before it becomes a dead letter; four times if nothing is said.
+    /// Sets the maximum number of delivery attempts before the message is dead-lettered. Defaults to 4.
     pub fn attempts(mut self, attempts: u16) -> Self {
         self.draft.attempts = Some(attempts);
         self
     }
 
-    /// The budget that it spends one message of; so does what follows from it.
+    /// Charges the message, and all messages it causes, to a budget.
     pub fn budget(mut self, id: impl Into<String>) -> Self {
         self.draft.budget = Some(id.into());
         self
     }
 
-    /// What to do when the recipient cannot be reached: it waits if nothing is said.
+    /// Sets what happens if the recipient is unavailable. By default the message is queued.
     pub fn if_unavailable(mut self, choice: IfUnavailable) -> Self {
         self.draft.if_unavailable = choice;
         self
     }
 
-    /// In memory only, at most once: fast, and gone if the recipient or the hub is.
+    /// Keeps the message in memory only: faster, delivered at most once, and lost if the recipient disconnects or the
+    /// hub restarts.
     pub fn ephemeral(mut self) -> Self {
         self.draft.durability = Durability::Ephemeral;
         self
     }
 
-    async fn go(self) -> Result<Sent, Error> {
+    async fn send(self) -> Result<Sent, Error> {
         let Self { agent, draft, key } = self;
         let ephemeral = draft.durability == Durability::Ephemeral;
         let message = draft.message(&*agent.link, &agent.id)?;
@@ -150,7 +153,7 @@ impl Sending {
                 Ok(Sent { id: MessageRef::Durable(*id), seq: Some(id.seq), deliveries: Some(*count) })
             }
             Some(OpResult::Received) => Ok(Sent { id: MessageRef::Flag, seq: None, deliveries: None }),
-            _ => Err(quorate_core::StoreError::Read("a send was not answered".into()).into()),
+            _ => Err(quorate_core::StoreError::Read("the commit returned no receipt for the message".into()).into()),
         }
     }
 }
@@ -160,7 +163,7 @@ impl IntoFuture for Sending {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.go())
+        Box::pin(self.send())
     }
 }
 
@@ -187,7 +190,7 @@ impl Draft {
         }
     }
 
-    /// Belongs to the conversation of a message, one hop further.
+    /// Makes the message part of the conversation of another one, one hop further.
     pub(crate) fn follow(&mut self, cause: &Received) {
         let message = cause.message();
         self.correlation = message.correlation_id.clone().or_else(|| Some(cause.id().to_string()));
@@ -198,7 +201,7 @@ impl Draft {
         self.traceparent = cause.trace().map(|span| span.to_string());
     }
 
-    /// The message, with times counted from now.
+    /// Validates the draft and builds the message. Relative times are counted from now.
     pub(crate) fn message(self, link: &dyn Link, from: &AgentId) -> Result<Message, Error> {
         let to = Destination::of_texts(self.to)?;
         let payload = match self.durability {

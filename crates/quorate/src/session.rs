@@ -1,4 +1,4 @@
-//! Sessions: a piece of common work, with what was decided, made and found out on record.
+//! Sessions: shared pieces of work with a coordinator, participants and a timeline.
 
 mod view;
 
@@ -22,7 +22,7 @@ pub use view::{
     TimelineRecord,
 };
 
-/// A session, led or added to in somebody's name. It need not be open yet.
+/// Handle to a session, accessed as one principal. The session does not have to exist yet.
 #[derive(Clone)]
 pub struct Session {
     link: Arc<dyn Link>,
@@ -31,27 +31,27 @@ pub struct Session {
     id: String,
 }
 
-/// Something that was added to a session.
+/// A contribution to a session.
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// The how many-th of its kind, counted from 1.
+    /// Number among the contributions of the same kind, starting at 1.
     pub n: u64,
-    /// Who added it: `agent:ID` or `system`.
+    /// Principal that added it: `agent:ID` or `system`.
     pub by: String,
-    /// When, in milliseconds since 1970.
+    /// Time of the addition, in milliseconds since the Unix epoch.
     pub at: Timestamp,
-    /// The record that holds it.
+    /// Sequence number of the record that contains it.
     pub seq: Seq,
-    /// Why; may be empty.
+    /// Rationale; can be empty.
     pub rationale: String,
     body: Vec<u8>,
 }
 
 impl Added {
-    /// The thing itself, typed.
+    /// Deserializes the content.
     ///
     /// # Errors
-    /// `INVALID` if it is not of that shape, or was erased.
+    /// Returns `INVALID` if the content does not match the type or was erased.
     pub fn body<T: DeserializeOwned>(&self) -> Result<T, Error> {
         from_json(&self.body)
     }
@@ -62,7 +62,7 @@ impl Session {
         Self { link, principal, epoch, id }
     }
 
-    /// Its id.
+    /// Returns the session id.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -73,18 +73,20 @@ impl Session {
         self.link.commit(commit).await
     }
 
-    fn named(&self) -> Result<SessionId, Error> {
+    fn session_id(&self) -> Result<SessionId, Error> {
         Ok(SessionId::new(&self.id)?)
     }
 
-    /// Opens it, with what is to be done and who takes part besides whoever opens it. Opening it again in the same way
-    /// changes nothing.
+    /// Opens the session with a title, a task description and participants. The principal that opens it is the
+    /// coordinator.
+    ///
+    /// Opening it again with the same arguments is idempotent.
     ///
     /// # Errors
-    /// `DUPLICATE` if the id is another session's, `NOT_FOUND` for an unknown agent, or a failure of the storage.
+    /// Returns `DUPLICATE` if another session has the id, `NOT_FOUND` for an unknown agent, or a storage error.
     pub async fn open(&self, title: &str, task: impl Serialize, participants: &[&str]) -> Result<(), Error> {
         let open = OpenSession {
-            id: Some(self.named()?),
+            id: Some(self.session_id()?),
             coordinator: None,
             participants: participants.iter().map(AgentId::new).collect::<Result<_, _>>()?,
             title: title.to_owned(),
@@ -94,65 +96,65 @@ impl Session {
     }
 
     async fn change(&self, change: SessionChange, reason: &str) -> Result<(), Error> {
-        let change = ChangeSession { session: self.named()?, change, reason: reason.to_owned() };
+        let change = ChangeSession { session: self.session_id()?, change, reason: reason.to_owned() };
         self.commit(Op::ChangeSession(change)).await.map(drop)
     }
 
-    /// Lets an agent take part.
+    /// Adds a participant.
     ///
     /// # Errors
-    /// `FORBIDDEN` unless it is for its coordinator or the hub, another refusal, or a failure of the storage.
+    /// Returns `FORBIDDEN` unless called by the coordinator or the hub, `SESSION_CLOSED`, or a storage error.
     pub async fn join(&self, agent: &str) -> Result<(), Error> {
         self.change(SessionChange::Join(AgentId::new(agent)?), "").await
     }
 
-    /// Lets an agent take part no longer. An agent may leave by itself.
+    /// Removes a participant. An agent can also remove itself.
     ///
     /// # Errors
-    /// As [`Session::join`].
+    /// See [`Session::join`].
     pub async fn leave(&self, agent: &str) -> Result<(), Error> {
         self.change(SessionChange::Leave(AgentId::new(agent)?), "").await
     }
 
-    /// Holds its messages until it is resumed. What somebody works on already runs on.
+    /// Pauses the session: its messages are held until it is resumed. Deliveries in progress continue.
     ///
     /// # Errors
-    /// As [`Session::join`].
+    /// See [`Session::join`].
     pub async fn pause(&self, reason: &str) -> Result<(), Error> {
         self.change(SessionChange::Pause, reason).await
     }
 
-    /// Lets its messages go out again, in order.
+    /// Resumes the session: held messages are delivered in order.
     ///
     /// # Errors
-    /// As [`Session::join`].
+    /// See [`Session::join`].
     pub async fn resume(&self, reason: &str) -> Result<(), Error> {
         self.change(SessionChange::Resume, reason).await
     }
 
-    /// Closes it with a result: it takes nothing more.
+    /// Closes the session as completed. A closed session accepts no further changes.
     ///
     /// # Errors
-    /// As [`Session::join`].
+    /// See [`Session::join`].
     pub async fn complete(&self, reason: &str) -> Result<(), Error> {
         self.change(SessionChange::Complete, reason).await
     }
 
-    /// Closes it without a result: it takes nothing more.
+    /// Closes the session as failed. A closed session accepts no further changes.
     ///
     /// # Errors
-    /// As [`Session::join`].
+    /// See [`Session::join`].
     pub async fn fail(&self, reason: &str) -> Result<(), Error> {
         self.change(SessionChange::Fail, reason).await
     }
 
-    /// Adds something, with the reason for it. Gives the how many-th of its kind it is.
+    /// Adds a contribution with its rationale. Returns its number among the contributions of the same kind.
     ///
     /// # Errors
-    /// `FORBIDDEN` unless it is by somebody who takes part, `SESSION_CLOSED`, or a failure of the storage.
+    /// Returns `FORBIDDEN` if the caller is not a participant, `SESSION_CLOSED`, or a storage error.
     pub async fn add(&self, kind: AddKind, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
         let add = AddToSession {
-            session: self.named()?,
+            session: self.session_id()?,
             kind,
             body: self.link.seal(to_json(body)?.into()),
             content_type: None,
@@ -160,125 +162,126 @@ impl Session {
         };
         match self.commit(Op::AddToSession(add)).await?.results.first() {
             Some(OpResult::SessionAdded { n }) => Ok(*n),
-            _ => Err(StoreError::Read("an addition was not answered".into()).into()),
+            _ => Err(StoreError::Read("the commit returned no contribution number".into()).into()),
         }
     }
 
-    /// Adds what was decided.
+    /// Adds a decision.
     ///
     /// # Errors
-    /// As [`Session::add`].
+    /// See [`Session::add`].
     pub async fn add_decision(&self, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
         self.add(AddKind::Decision, body, rationale).await
     }
 
-    /// Adds what was made.
+    /// Adds an artifact.
     ///
     /// # Errors
-    /// As [`Session::add`].
+    /// See [`Session::add`].
     pub async fn add_artifact(&self, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
         self.add(AddKind::Artifact, body, rationale).await
     }
 
-    /// Adds what was found out.
+    /// Adds a finding.
     ///
     /// # Errors
-    /// As [`Session::add`].
+    /// See [`Session::add`].
     pub async fn add_finding(&self, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
         self.add(AddKind::Finding, body, rationale).await
     }
 
-    /// Adds what stands in the way.
+    /// Adds a blocker.
     ///
     /// # Errors
-    /// As [`Session::add`].
+    /// See [`Session::add`].
     pub async fn add_blocker(&self, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
         self.add(AddKind::Blocker, body, rationale).await
     }
 
-    /// Adds anything else.
+    /// Adds a note.
     ///
     /// # Errors
-    /// As [`Session::add`].
+    /// See [`Session::add`].
     pub async fn add_note(&self, body: impl Serialize) -> Result<u64, Error> {
         self.add(AddKind::Note, body, "").await
     }
 
-    /// Where it is, who takes part, and how much was added.
+    /// Returns the status, the participants and the number of contributions.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn info(&self) -> Result<SessionInfo, Error> {
-        self.link.session(self.named()?).await
+        self.link.session(self.session_id()?).await
     }
 
-    /// What is to be done, typed.
+    /// Deserializes the task description.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `INVALID` if it is not of that shape, or a failure of the storage.
+    /// Returns `NOT_FOUND`, `INVALID` if the task description does not match the type, or a storage error.
     pub async fn task<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let task = self.link.session_task(self.named()?).await?;
+        let task = self.link.session_task(self.session_id()?).await?;
         from_json(task.as_ref().map_or(b"null", |task| &task.bytes[..]))
     }
 
-    /// The first things of a kind that were added after this record, oldest first; 0 is from the beginning.
+    /// Returns the contributions of one kind after a sequence number, oldest first; 0 starts at the beginning.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn added(&self, kind: AddKind, after: Seq, limit: usize) -> Result<Vec<Added>, Error> {
-        let lines = self.lines(Some(LineKind::Added(kind)), Page::After(after), limit).await?;
-        Ok(lines.into_iter().filter_map(Added::of).collect())
+        let entries = self.timeline_entries(Some(LineKind::Added(kind)), Page::After(after), limit).await?;
+        Ok(entries.into_iter().filter_map(Added::from_entry).collect())
     }
 
-    /// The first decisions.
+    /// Returns the first decisions.
     ///
     /// # Errors
-    /// As [`Session::added`].
+    /// See [`Session::contributions`].
     pub async fn decisions(&self, limit: usize) -> Result<Vec<Added>, Error> {
         self.added(AddKind::Decision, Seq(0), limit).await
     }
 
-    /// Its timeline after this record, oldest first; 0 is from the beginning. To go on, give the last record that came.
+    /// Returns the timeline after a sequence number, oldest first; 0 starts at the beginning. To get the next page,
+    /// pass the last sequence number returned.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn timeline(&self, after: Seq, limit: usize) -> Result<Vec<TimelineLine>, Error> {
-        self.lines(None, Page::After(after), limit).await
+        self.timeline_entries(None, Page::After(after), limit).await
     }
 
-    /// The newest lines of its timeline, newest first.
+    /// Returns the newest entries of the timeline, newest first.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn newest(&self, limit: usize) -> Result<Vec<TimelineLine>, Error> {
-        self.lines(None, Page::Before(Seq(u64::MAX)), limit).await
+        self.timeline_entries(None, Page::Before(Seq(u64::MAX)), limit).await
     }
 
-    /// Lines of so many records, or of all that there are: a page ends when it is full.
-    async fn lines(
+    /// Reads timeline entries page by page until `limit` records are read or the timeline ends.
+    async fn timeline_entries(
         &self,
         kind: Option<LineKind>,
         mut page: Page,
         limit: usize,
     ) -> Result<Vec<TimelineLine>, Error> {
-        let (mut lines, mut records) = (Vec::new(), 0);
+        let (mut entries, mut records) = (Vec::new(), 0);
         loop {
-            let (more, rest) = self.link.timeline(self.named()?, kind, page, limit - records).await?;
-            records += more.iter().map(|line| line.record.seq).collect::<BTreeSet<_>>().len();
-            lines.extend(more);
+            let (more, rest) = self.link.timeline(self.session_id()?, kind, page, limit - records).await?;
+            records += more.iter().map(|entry| entry.record.seq).collect::<BTreeSet<_>>().len();
+            entries.extend(more);
             page = match (rest, page) {
                 (Some(seq), Page::After(_)) if records < limit => Page::After(seq),
                 (Some(seq), Page::Before(_)) if records < limit => Page::Before(seq),
-                _ => return Ok(lines),
+                _ => return Ok(entries),
             };
         }
     }
 }
 
 impl Added {
-    fn of(line: TimelineLine) -> Option<Self> {
-        let TimelineRecord { seq, at, by } = line.record;
-        match line.what {
+    fn from_entry(entry: TimelineLine) -> Option<Self> {
+        let TimelineRecord { seq, at, by } = entry.record;
+        match entry.what {
             TimelineEvent::Added(TimelineAddition { n, body, content_type, rationale, .. }) => {
                 let body = payload::received(&body, content_type.as_deref()).ok()?.bytes.to_vec();
                 Some(Self { n, by, at, seq, rationale, body })

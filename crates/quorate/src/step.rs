@@ -1,4 +1,4 @@
-//! The step: everything that a piece of work changes, in one commit.
+//! Steps: atomic commits built operation by operation.
 
 use quorate_api::Error;
 use quorate_core::{
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::agent::{Agent, to_json};
 use crate::send::Draft;
 
-/// A commit in the making: all of it happens, or nothing.
+/// Builder for an atomic commit: all operations take effect, or none does.
 #[must_use = "a step takes effect when it is committed"]
 pub struct Step {
     pub(crate) agent: Agent,
@@ -39,13 +39,14 @@ impl Step {
         self.add(message.map(Op::send))
     }
 
-    /// What is written from here on is written under a lock: refused if somebody else was given it since.
+    /// Guards the writes added after this call with a fencing token. The commit is rejected if the lock was granted
+    /// to another holder since.
     pub fn under(mut self, fence: FenceRef) -> Self {
         self.fence = Some(fence);
         self
     }
 
-    /// Writes a memory entry, whatever it was.
+    /// Writes a memory entry unconditionally.
     pub fn put(self, key: &str, entry_type: &str, content: impl Serialize) -> Self {
         self.write(key, entry_type, content, None)
     }
@@ -58,7 +59,7 @@ impl Step {
         self.add(op)
     }
 
-    /// Writes a memory entry if it is at this version; 0 = if there is none.
+    /// Writes a memory entry if it is at the given version. Version 0 means that the entry must not exist.
     pub fn put_if(self, key: &str, entry_type: &str, content: impl Serialize, version: u64) -> Self {
         self.write(key, entry_type, content, Some(version))
     }
@@ -71,7 +72,7 @@ impl Step {
         self.add(op)
     }
 
-    /// Adds something to a session, with the reason for it.
+    /// Adds a contribution to a session, with its rationale.
     pub fn add_to(self, session: &str, kind: AddKind, body: impl Serialize, rationale: &str) -> Self {
         let op = to_json(body).and_then(|body| {
             Ok(Op::AddToSession(AddToSession {
@@ -85,16 +86,17 @@ impl Step {
         self.add(op)
     }
 
-    /// An idempotency key: for a day, the same step with the same key has one effect and one answer.
+    /// Sets an idempotency key. For 24 hours the same step with the same key takes effect once and returns the same
+    /// result.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// Commits. When this returns, everything is on disk; its record is the answer.
+    /// Commits the step and returns its sequence number. When this returns, all effects are on disk.
     ///
     /// # Errors
-    /// The refusal, which changed nothing, or a failure of the storage.
+    /// Returns an error if an operation is rejected, in which case nothing was changed, or if the storage fails.
     pub async fn commit(self) -> Result<Option<Seq>, Error> {
         self.receipt().await.map(|receipt| receipt.seq)
     }
@@ -108,7 +110,7 @@ impl Step {
     }
 }
 
-/// The operation that writes a memory entry.
+/// Builds the operation that writes a memory entry.
 pub(crate) fn put_op(
     agent: &Agent,
     key: &str,

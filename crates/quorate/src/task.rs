@@ -1,4 +1,4 @@
-//! Tasks in the library: made by agents, worked on by handlers or by hand, looked at by anybody.
+//! Tasks: creating, claiming and completing them.
 
 mod draft;
 mod run;
@@ -26,49 +26,49 @@ pub use view::{Task, TaskWithPayloads};
 pub use work::TaskWork;
 pub(crate) use work::{TaskHandler, task_handler};
 
-/// A task in this agent's hands, under a lease.
+/// A task claimed by this agent, under a lease.
 #[derive(Clone, Debug)]
 pub struct TakenTask(pub(crate) HeldTask);
 
 impl TakenTask {
-    /// Its id.
+    /// Returns the task id.
     #[must_use]
     pub fn id(&self) -> &TaskId {
         &self.0.lease.task
     }
 
-    /// The input, typed; what has no input is `null`.
+    /// Deserializes the input. A task without input has the input `null`.
     ///
     /// # Errors
-    /// `INVALID` if it is not of that shape.
+    /// Returns `INVALID` if the input does not match the type.
     pub fn input<T: DeserializeOwned>(&self) -> Result<T, Error> {
         from_json(self.json())
     }
 
-    /// The input, byte for byte as it was given.
+    /// Returns the input exactly as it was submitted.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0.input
     }
 
-    /// The task with all that is known of it.
+    /// Returns the task with all its fields.
     #[must_use]
     pub fn task(&self) -> &Task {
         &self.0.task
     }
 
-    /// The how many-th try this is, counted from 1.
+    /// Returns the attempt number, starting at 1.
     #[must_use]
     pub fn attempt(&self) -> u16 {
         self.0.task.attempt
     }
 
-    /// How long its lease lasts, and each heartbeat anew.
+    /// Returns the duration of the lease. Each heartbeat restarts it.
     pub(crate) fn lease_ms(&self) -> u64 {
         self.0.lease_ms
     }
 
-    /// The lease under which it is held.
+    /// Returns the task id and lease token.
     #[must_use]
     pub fn lease(&self) -> TaskLeaseRef {
         self.0.lease.clone()
@@ -80,10 +80,11 @@ impl TakenTask {
 }
 
 impl Agent {
-    /// Makes tasks: all of them or, if one is refused, none. They may depend on each other. The ids come in their order.
+    /// Creates tasks atomically: if one is rejected, none is created. Tasks can depend on each other. Returns their
+    /// ids in the same order.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// Returns an error if a task is rejected or the storage fails.
     pub async fn create_tasks(
         &self,
         tasks: impl IntoIterator<Item = TaskDraft>,
@@ -93,22 +94,22 @@ impl Agent {
         self.link.create_tasks(commit).await
     }
 
-    /// Makes a task. If it bears an id, making the very same one again makes none and gives the same answer.
+    /// Creates a task and returns its id. If the draft sets an id, creating the same task again is idempotent.
     ///
     /// # Errors
-    /// The refusal, or a failure of the storage.
+    /// Returns an error if the task is rejected or the storage fails.
     pub async fn create_task(&self, task: TaskDraft) -> Result<TaskId, Error> {
         let ids = self.create_tasks([task]).await?;
-        ids.into_iter().next().ok_or_else(|| quorate_core::StoreError::Read("no task was made".into()).into())
+        ids.into_iter().next().ok_or_else(|| quorate_core::StoreError::Read("the commit returned no task id".into()).into())
     }
 
-    /// Takes the next task of these types; of all that the agent said it can do if none is named. Waits for it, but not
-    /// longer than this.
+    /// Claims the next task of the given types, waiting up to `wait` for one to become ready. Without types, claims
+    /// tasks that match any capability of the agent.
     ///
     /// # Errors
-    /// `STALE_EPOCH` if the agent was started again, or a failure of the storage.
+    /// Returns `STALE_EPOCH` if the agent was registered again elsewhere, or a storage error.
     pub async fn take_task(&self, types: &[&str], wait: Duration) -> Result<Option<TakenTask>, Error> {
-        let types = types.iter().map(|word| (*word).to_owned()).collect();
+        let types = types.iter().map(|name| (*name).to_owned()).collect();
         let taken = self.link.claim_tasks(self.task_claim(types), 1, wait).await?;
         Ok(taken.into_iter().next().map(TakenTask))
     }
@@ -119,23 +120,23 @@ impl Agent {
             epoch: Some(self.epoch),
             agent: self.id.clone(),
             types,
-            // Whoever made a task knows best how long its worker may be silent.
+            // The lease duration is a property of the task, set by its creator.
             lease_ms: None,
         }
     }
 
-    /// Says that this agent still works on a task: its lease begins anew.
+    /// Sends a heartbeat for a task, which restarts its lease.
     ///
     /// # Errors
-    /// `STALE_LEASE` or `CANCELLED` if it is not its task any more, or a failure of the storage.
+    /// Returns `STALE_LEASE` or `CANCELLED` if the agent no longer holds the task, or a storage error.
     pub async fn heartbeat(&self, task: &TakenTask) -> Result<(), Error> {
         self.beat(task.lease(), None).await
     }
 
-    /// As a heartbeat, and keeps what there is of the result, also if the try comes to nothing.
+    /// Sends a heartbeat with a partial result, which is retained even if the attempt fails.
     ///
     /// # Errors
-    /// As [`Agent::heartbeat`].
+    /// See [`Agent::heartbeat_task`].
     pub async fn progress(&self, task: &TakenTask, partial: impl Serialize) -> Result<(), Error> {
         self.beat(task.lease(), Some(to_json(partial)?)).await
     }
@@ -146,36 +147,35 @@ impl Agent {
         self.link.commit(self.commit_of(vec![op])).await.map(drop)
     }
 
-    /// Ends a task with a result. More in the same commit: `agent.commit().complete(…)`.
+    /// Completes a task with a result. To add more to the same commit, use [`Step::complete_task`].
     ///
     /// # Errors
-    /// `STALE_LEASE` or `CANCELLED` if it is not its task any more, or a failure of the storage.
+    /// Returns `STALE_LEASE` or `CANCELLED` if the agent no longer holds the task, or a storage error.
     pub async fn complete(&self, task: &TakenTask, result: impl Serialize) -> Result<(), Error> {
         self.commit().complete(task, result).commit().await.map(drop)
     }
 
-    /// Says that this try came to nothing, and whether another one may help.
+    /// Ends this attempt of a task with a failure, which states whether to retry.
     ///
     /// # Errors
-    /// `STALE_LEASE` or `CANCELLED` if it is not its task any more, or a failure of the storage.
+    /// Returns `STALE_LEASE` or `CANCELLED` if the agent no longer holds the task, or a storage error.
     pub async fn fail(&self, task: &TakenTask, failure: Failure) -> Result<(), Error> {
         let op = fail_op(task.lease(), &failure);
         self.link.commit(self.commit_of(vec![op])).await.map(drop)
     }
 
-    /// Waits until a task is over, but not longer than this. This agent is waiting meanwhile: if the task in turn waits for
-    /// what this agent has, one of them is told so.
+    /// Waits up to `wait` until a task has ended. The wait takes part in deadlock detection.
     ///
     /// # Errors
-    /// `TIMEOUT`, `DEADLOCK` with the circle, `NOT_FOUND`, or a failure of the storage.
+    /// Returns `TIMEOUT`, `DEADLOCK` with the cycle of waits, `NOT_FOUND`, or a storage error.
     pub async fn wait_for_task(&self, task: &TaskId, wait: Duration) -> Result<TaskWithPayloads, Error> {
         self.link.await_task(self.who(), task.clone(), wait).await
     }
 
-    /// Calls a task off. Only for whoever made it, coordinators and the hub.
+    /// Cancels a task. Allowed for its creator, coordinators and the hub.
     ///
     /// # Errors
-    /// `FORBIDDEN`, `CONFLICT` if it is over, or a failure of the storage.
+    /// Returns `FORBIDDEN`, `CONFLICT` if the task has ended, or a storage error.
     pub async fn cancel_task(&self, task: &TaskId, reason: &str) -> Result<(), Error> {
         let op = Op::CancelTask(CancelTask { task: task.clone(), reason: reason.to_owned() });
         self.link.commit(self.commit_of(vec![op])).await.map(drop)
@@ -183,7 +183,7 @@ impl Agent {
 }
 
 impl Step {
-    /// Ends a task with a result.
+    /// Completes a task with a result.
     pub fn complete(self, task: &TakenTask, result: impl Serialize) -> Self {
         let lease = task.lease();
         let result = to_json(result).map(|bytes| self.agent.link.seal(bytes.into()));
@@ -191,7 +191,7 @@ impl Step {
         self.add(op)
     }
 
-    /// Makes tasks. Their ids are known if they bear ids of their own.
+    /// Creates tasks. Set ids in the drafts to refer to the tasks afterwards.
     pub fn create_tasks(self, tasks: impl IntoIterator<Item = TaskDraft>) -> Self {
         let drafts = tasks.into_iter().map(TaskDraft::into_parts).collect::<Result<Vec<_>, _>>();
         let op = drafts.map(|drafts| self.agent.link.task_op(drafts));
@@ -200,34 +200,34 @@ impl Step {
 }
 
 impl Hub {
-    /// A task, open or over, with its result and what it waits for.
+    /// Returns a task with its result and pending dependencies.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn task(&self, id: &TaskId) -> Result<TaskWithPayloads, Error> {
         self.link.task(id.clone()).await
     }
 
-    /// Waits until a task is over, but not longer than this; then the task as it is.
+    /// Waits up to `wait` until a task has ended, then returns it in its current state.
     ///
     /// # Errors
-    /// `NOT_FOUND`, or a failure of the storage.
+    /// Returns `NOT_FOUND`, or a storage error.
     pub async fn task_over(&self, id: &TaskId, wait: Duration) -> Result<TaskWithPayloads, Error> {
         self.link.task_over(id.clone(), wait).await
     }
 
-    /// A page of tasks.
+    /// Returns a page of tasks.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn tasks(&self, filter: &TaskFilter, page: PageQuery) -> Result<Page<Task>, Error> {
         self.link.tasks(filter.clone(), page).await
     }
 
-    /// How many tasks are in each state.
+    /// Returns the number of tasks in each state.
     ///
     /// # Errors
-    /// `FORBIDDEN` for who does not run the hub, or a failure of the storage.
+    /// Returns `FORBIDDEN` if the caller may not read statistics, or a storage error.
     pub async fn task_counts(&self) -> Result<TaskCounts, Error> {
         Ok(self.link.counts().await?.1)
     }

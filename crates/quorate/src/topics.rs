@@ -1,4 +1,4 @@
-//! Topics: publishing and subscribing.
+//! Topics: publish and subscribe.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -12,7 +12,8 @@ use crate::agent::{Agent, to_json};
 use crate::send::Sending;
 
 impl Agent {
-    /// Tells all who subscribe to a topic, but not itself, that something happened. Await it: then it is on disk.
+    /// Publishes an event to all subscribers of a topic except this agent. Await the returned builder; when it
+    /// resolves, the event is on disk.
     pub fn publish(
         &self,
         topic: impl AsRef<str>,
@@ -24,70 +25,72 @@ impl Agent {
         Sending::new(self.clone(), vec![to], action.into(), to_json(payload)).kind(MessageType::Event)
     }
 
-    /// Subscribes to topics: `*` stands for any one word, `>` for the rest. It lasts until it is ended, also over restarts.
-    /// Await it: from then on nothing is missed.
+    /// Subscribes to all topics that match a pattern: `*` matches one word, `>` matches the rest.
+    ///
+    /// Await the returned builder; from then on no message is missed. The subscription is durable: it survives
+    /// restarts until [`Agent::unsubscribe`] ends it.
     pub fn subscribe(&self, pattern: impl Into<String>) -> Subscribing {
         Subscribing { agent: self.clone(), pattern: pattern.into(), history: None }
     }
 
-    /// Ends a subscription. What waits already stays.
+    /// Ends a subscription. Messages that are already in the inbox stay there.
     ///
     /// # Errors
-    /// `NOT_FOUND` if there is none, or a failure of the storage.
+    /// Returns `NOT_FOUND` if there is no such subscription, or a storage error.
     pub async fn unsubscribe(&self, pattern: &str) -> Result<(), Error> {
         let pattern = Pattern::new(pattern)?;
         self.link.unsubscribe(self.who(), pattern).await
     }
 
-    /// The patterns of its subscriptions.
+    /// Returns the patterns of this agent's subscriptions.
     ///
     /// # Errors
-    /// When the storage fails.
+    /// Returns a storage error.
     pub async fn subscriptions(&self) -> Result<Vec<Pattern>, Error> {
         self.link.subscriptions(self.id.clone()).await
     }
 }
 
-/// A subscription that is about to begin. Await it.
-#[must_use = "a subscription begins when it is awaited"]
+/// Builder for a subscription. Await it to subscribe.
+#[must_use = "a subscription starts when the builder is awaited"]
 pub struct Subscribing {
     agent: Agent,
     pattern: String,
-    history: Option<Wanted>,
+    history: Option<Backfill>,
 }
 
-enum Wanted {
+enum Backfill {
     From(Seq),
     Within(Duration),
     Last(u32),
 }
 
 impl Subscribing {
-    /// With the messages from this record on, if the subscription is new.
+    /// Also delivers earlier messages, starting at a sequence number, if the subscription is new.
     pub fn from(mut self, seq: Seq) -> Self {
-        self.history = Some(Wanted::From(seq));
+        self.history = Some(Backfill::From(seq));
         self
     }
 
-    /// With the messages of the time before, if the subscription is new.
+    /// Also delivers the messages of the given time span before now, if the subscription is new.
     pub fn within(mut self, time: Duration) -> Self {
-        self.history = Some(Wanted::Within(time));
+        self.history = Some(Backfill::Within(time));
         self
     }
 
-    /// With the last so many messages, if the subscription is new.
+    /// Also delivers the last `count` messages, if the subscription is new.
     pub fn last(mut self, count: u32) -> Self {
-        self.history = Some(Wanted::Last(count));
+        self.history = Some(Backfill::Last(count));
         self
     }
 
-    async fn go(self) -> Result<Seq, Error> {
+    async fn subscribe(self) -> Result<Seq, Error> {
         let Self { agent, pattern, history } = self;
         let pattern = Pattern::new(pattern)?;
-        let history = history.map(|wanted| match wanted {
-            Wanted::From(seq) => History::Seq(seq),
-            Wanted::Last(count) => History::Last(count),
-            Wanted::Within(time) => {
+        let history = history.map(|backfill| match backfill {
+            Backfill::From(seq) => History::Seq(seq),
+            Backfill::Last(count) => History::Last(count),
+            Backfill::Within(time) => {
                 let mut from = agent.link.clock().now().wall;
                 from.0 = from.0.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
                 History::Time(from)
@@ -98,11 +101,11 @@ impl Subscribing {
 }
 
 impl IntoFuture for Subscribing {
-    /// The record since which messages come by themselves.
+    /// Sequence number after which new messages are delivered.
     type Output = Result<Seq, Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.go())
+        Box::pin(self.subscribe())
     }
 }

@@ -1,5 +1,5 @@
-//! What callers read: agents, inboxes, dead letters, messages, budgets. They are the JSON types of the interface, so they
-//! are the same whether the hub is embedded or remote.
+//! Read models: agents, inboxes, dead letters, messages, budgets. They are the JSON types of the API, so embedded and
+//! remote hubs return the same types.
 
 pub use quorate_api::agent::{Agent as AgentInfo, Load};
 pub use quorate_api::budget::Budget;

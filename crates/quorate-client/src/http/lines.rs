@@ -1,4 +1,4 @@
-//! An answer that does not end, line by line: what `/v1/events` tells.
+//! Streaming responses, read line by line: `/v1/events`.
 
 use std::sync::Arc;
 
@@ -9,62 +9,62 @@ use quorate::{Code, Error, Remote};
 
 use super::Inner;
 
-/// How long a line may be, in bytes: a record with the largest payloads fits.
+/// Maximum length of a line, in bytes. A record with the largest payloads fits.
 const LINE_BYTES_MAX: usize = 8 << 20;
 
-/// Lines of an answer as they come.
+/// Stream of the lines of a response.
 pub struct Lines {
     body: Incoming,
-    /// What came and is not a whole line yet.
-    rest: BytesMut,
-    /// How far the rest was looked through.
-    seen: usize,
+    /// Received bytes that do not form a complete line yet.
+    buffer: BytesMut,
+    /// Length of the part of the buffer that contains no line end.
+    searched: usize,
     inner: Arc<Inner>,
 }
 
 impl Lines {
     pub(super) fn new(body: Incoming, inner: Arc<Inner>) -> Self {
-        Self { body, rest: BytesMut::new(), seen: 0, inner }
+        Self { body, buffer: BytesMut::new(), searched: 0, inner }
     }
 
-    /// The next line, without its end; waits for it. `None` when the hub ended the answer. Nothing is lost if the wait is
-    /// given up: whoever wants a time limit races this with a timer.
+    /// Waits for the next line and returns it without its line end. Returns `None` when the hub ends the response.
+    /// Cancel safe.
     ///
     /// # Errors
-    /// `UNAVAILABLE` when the connection broke, `TOO_LARGE` for a line that no hub writes.
+    /// Returns `UNAVAILABLE` if the connection is lost, or `TOO_LARGE` for a line that exceeds the maximum length.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
-            if let Some(end) = self.rest[self.seen..].iter().position(|byte| *byte == b'\n') {
-                let mut line = self.rest.split_to(self.seen + end).freeze();
-                self.rest.advance(1);
-                self.seen = 0;
+            if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
+                let mut line = self.buffer.split_to(self.searched + end).freeze();
+                self.buffer.advance(1);
+                self.searched = 0;
                 if line.ends_with(b"\r") {
                     line.truncate(line.len() - 1);
                 }
                 return Ok(Some(line));
             }
-            self.seen = self.rest.len();
-            if self.rest.len() > LINE_BYTES_MAX {
+            self.searched = self.buffer.len();
+            if self.buffer.len() > LINE_BYTES_MAX {
                 return Err(Remote {
                     code: Code::TooLarge,
-                    detail: format!("a line of the answer is longer than {LINE_BYTES_MAX} bytes"),
-                    hint: "check the address: no hub writes such a line".to_owned(),
+                    detail: format!("a line of the response is longer than {LINE_BYTES_MAX} bytes"),
+                    hint: "check the URL: the server may not be a Quorate hub".to_owned(),
                     nothing_applied: true,
                 }
                 .into());
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => {
-                    frame.data_ref().into_iter().for_each(|data| self.rest.extend_from_slice(data))
+                    frame.data_ref().into_iter().for_each(|data| self.buffer.extend_from_slice(data))
                 }
                 Some(Err(error)) => {
-                    return Err(self.inner.away(&format!("the answer broke off: {error}"), false));
+                    return Err(self.inner.unavailable(&format!("the response was interrupted: {error}"), false));
                 }
-                None if self.rest.is_empty() => return Ok(None),
-                // The last line has no end.
+                None if self.buffer.is_empty() => return Ok(None),
+                // The last line has no line end.
                 None => {
-                    self.seen = 0;
-                    return Ok(Some(self.rest.split().freeze()));
+                    self.searched = 0;
+                    return Ok(Some(self.buffer.split().freeze()));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Questions over the network, and the answers to them.
+//! Requests over the network, and their answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,58 +19,59 @@ use crate::patience::Patience;
 use crate::wire;
 use crate::wire::message;
 
-/// How long an answer is waited for if nothing is said.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Default timeout for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The answer to a request over the WebSocket.
+/// Response to a request over the WebSocket.
 #[derive(Deserialize)]
 struct Answered {
     message: MessageJson,
 }
 
-/// A request that was accepted.
+/// Response to an accepted request.
 #[derive(Deserialize)]
 struct Accepted {
     id: MessageId,
 }
 
-/// A request as it is sent.
+/// Builds the JSON of a request.
 fn request(ask: &Message, timeout_ms: Option<u64>) -> Result<NewRequest<'static>, Error> {
     Ok(NewRequest { message: NewMessage::new(ask)?, timeout_ms, again: None })
 }
 
 impl Connection {
-    /// Asks somebody alone, and waits. The question has an id, so that it can be said again and waits for the same answer.
+    /// Sends a request to one recipient and waits for its answer. The request has an id, so that a retry waits for
+    /// the same answer.
     pub(super) async fn ask_one(&self, who: Who, ask: &Ask) -> Result<Answer, Error> {
         let seat = self.seat_of(&who.agent);
-        let mut out = request(&ask.message, ask.timeout_ms)?;
-        let id = match &out.message.id {
+        let mut body = request(&ask.message, ask.timeout_ms)?;
+        let id = match &body.message.id {
             Some(id) => id.clone(),
             None => ClientId::new(format!("ask-{}", self.key()))?,
         };
-        out.message.id = Some(id.clone());
-        let mut unheard = Unheard { seat: Arc::clone(&seat), who: who.clone(), id: Some(id.to_string()) };
-        let body = wire::write(&out)?;
-        let within = ask.timeout_ms.map_or(ANSWER_WITHIN, Duration::from_millis) + GRACE;
+        body.message.id = Some(id.clone());
+        let mut cancel_on_drop = CancelOnDrop { seat: Arc::clone(&seat), who: who.clone(), id: Some(id.to_string()) };
+        let body = wire::write(&body)?;
+        let timeout = ask.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis) + GRACE;
         let answer = match seat.socket() {
             Some(socket) => {
-                let told = socket.ask("request", &body, true).await;
-                told.and_then(|told| message::answer(wire::read::<Answered>(&told)?.message))
+                let response = socket.ask("request", &body, true).await;
+                response.and_then(|text| message::answer(wire::read::<Answered>(&text)?.message))
             }
             None => {
                 let call = || {
-                    let call = seat.http.post("/v1/request").json(body.clone()).within(within);
+                    let call = seat.http.post("/v1/request").json(body.clone()).within(timeout);
                     as_of(call, who.epoch).send()
                 };
-                let told = self.patience.persist(call).await;
-                told.and_then(|told| message::answer(told.json()?))
+                let response = self.patience.persist(call).await;
+                response.and_then(|response| message::answer(response.json()?))
             }
         };
-        unheard.id = None;
+        cancel_on_drop.id = None;
         answer
     }
 
-    /// Asks in memory only: once, and gone with the connection.
+    /// Sends an ephemeral request once. It ends with the connection.
     pub(super) async fn ask_in_memory(
         &self,
         who: Who,
@@ -81,33 +82,33 @@ impl Connection {
         let timeout_ms = within.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let body = wire::write(&request(asked, timeout_ms)?)?;
         if let Some(socket) = seat.socket() {
-            let told = socket.ask("request", &body, false).await?;
-            return message::answer(wire::read::<Answered>(&told)?.message);
+            let response = socket.ask("request", &body, false).await?;
+            return message::answer(wire::read::<Answered>(&response)?.message);
         }
-        let call = seat.http.post("/v1/request").json(body).within(within.unwrap_or(ANSWER_WITHIN) + GRACE);
-        let told = as_of(call, who.epoch).send().await?;
-        message::answer(told.json()?)
+        let call = seat.http.post("/v1/request").json(body).within(within.unwrap_or(ANSWER_TIMEOUT) + GRACE);
+        let response = as_of(call, who.epoch).send().await?;
+        message::answer(response.json()?)
     }
 
-    /// Asks, and gives a place to hear the answers at.
+    /// Sends a request and returns the stream of its answers.
     pub(super) async fn begin(&self, who: Who, ask: &Ask) -> Result<Answers, Error> {
         let (seat, key) = (self.seat_of(&who.agent), self.key());
-        let out = NewRequest { again: ask.again, ..request(&ask.message, ask.timeout_ms)? };
-        let body = wire::write(&out)?;
+        let request = NewRequest { again: ask.again, ..request(&ask.message, ask.timeout_ms)? };
+        let body = wire::write(&request)?;
         let call = || {
             let call = seat.http.post("/v1/requests").key(&key).json(body.clone());
             as_of(call, who.epoch).send()
         };
-        let begun: Accepted = self.patience.persist(call).await?.json()?;
-        Ok(self.answers(seat, who, begun.id))
+        let accepted: Accepted = self.patience.persist(call).await?.json()?;
+        Ok(self.answers(seat, who, accepted.id))
     }
 
-    /// A place to hear the answers to a question that was asked before. Whether it was shows at once.
+    /// Returns the stream of answers to an earlier request, after checking that it exists.
     pub(super) async fn come_back(&self, who: Who, question: MessageId) -> Result<Answers, Error> {
         let mut answers = self.answers(self.seat_of(&who.agent), who, question);
         if let Err(error) = answers.page(Duration::ZERO).await {
-            // Somebody else's question is not called off.
-            answers.over = true;
+            // Do not cancel the request of another agent on drop.
+            answers.ended = true;
             return Err(error);
         }
         Ok(answers)
@@ -116,23 +117,23 @@ impl Connection {
     fn answers(&self, seat: Arc<Seat>, who: Who, id: MessageId) -> Answers {
         let patience = self.patience.clone();
         let cursor = "0".to_owned();
-        Answers { seat, patience, who, id, cursor, came: VecDeque::new(), end: None, over: false }
+        Answers { seat, patience, who, id, cursor, received: VecDeque::new(), end: None, ended: false }
     }
 }
 
-/// Answers to a question, as they come.
+/// Stream of the answers to a request, read by long polling.
 pub(super) struct Answers {
     seat: Arc<Seat>,
     patience: Patience,
     who: Who,
     id: MessageId,
     cursor: String,
-    /// Told, and not looked at yet.
-    came: VecDeque<Answer>,
-    /// What ended the wait, and nobody was told yet.
+    /// Received answers that are not consumed yet.
+    received: VecDeque<Answer>,
+    /// Error that ended the request, to be returned after the last answer.
     end: Option<Refused>,
-    /// Nothing more can come.
-    over: bool,
+    /// Whether no further answers can arrive.
+    ended: bool,
 }
 
 impl Answers {
@@ -145,10 +146,10 @@ impl Answers {
         let AnswersJson { page, status } = self.patience.persist(call).await?.json()?;
         match page.cursor {
             Some(cursor) => self.cursor = cursor,
-            None => self.over = true,
+            None => self.ended = true,
         }
-        let came = page.answers.into_iter().map(message::answer).collect::<Result<Vec<_>, _>>()?;
-        self.came.extend(came);
+        let answers = page.answers.into_iter().map(message::answer).collect::<Result<Vec<_>, _>>()?;
+        self.received.extend(answers);
         self.end = status.refusal(self.id);
         Ok(())
     }
@@ -162,10 +163,10 @@ impl Asked for Answers {
     fn next(&mut self) -> Promise<'_, Option<Answer>> {
         Box::pin(async move {
             loop {
-                if let Some(answer) = self.came.pop_front() {
+                if let Some(answer) = self.received.pop_front() {
                     return Ok(Some(answer));
                 }
-                if self.over {
+                if self.ended {
                     return self.end.take().map_or(Ok(None), |refused| Err(refused.into()));
                 }
                 self.page(WAIT).await?;
@@ -174,7 +175,7 @@ impl Asked for Answers {
     }
 
     fn cancel(mut self: Box<Self>) -> Promise<'static, ()> {
-        self.over = true;
+        self.ended = true;
         let (seat, epoch, id) = (Arc::clone(&self.seat), self.who.epoch, self.id.to_string());
         let patience = self.patience.clone();
         Box::pin(async move {
@@ -188,8 +189,8 @@ impl Asked for Answers {
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        if !self.over {
-            drop(Unheard {
+        if !self.ended {
+            drop(CancelOnDrop {
                 seat: Arc::clone(&self.seat),
                 who: self.who.clone(),
                 id: Some(self.id.to_string()),
@@ -198,15 +199,15 @@ impl Drop for Answers {
     }
 }
 
-/// A question whose asker goes away: it is called off. If that cannot be said, its time ends it.
-struct Unheard {
+/// Cancels a request when dropped. If that fails, the request ends by its timeout.
+struct CancelOnDrop {
     seat: Arc<Seat>,
     who: Who,
-    /// `None` once the answer was heard.
+    /// Id of the request; `None` once it is answered.
     id: Option<String>,
 }
 
-impl Drop for Unheard {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) {
             let path = format!("/v1/requests/{}/cancel", segment(&id));

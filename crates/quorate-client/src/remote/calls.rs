@@ -1,4 +1,4 @@
-//! Calls that several verbs share: commits and claims.
+//! Calls shared by several operations: commits and claims.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use crate::wire::message::delivery;
 use crate::wire::task::held;
 use crate::wire::{self, op};
 
-/// How long one call waits for something to come. Longer waits are several calls.
+/// Maximum duration of one long poll. Longer waits are split into several calls.
 pub(super) const WAIT: Duration = Duration::from_secs(20);
-/// What the hub may take longer than it was asked to wait.
+/// Additional time that the hub gets to respond after the requested wait.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
-/// A call as this start of an agent.
+/// Adds the epoch of an agent to a request.
 pub(super) fn as_of(request: Request, epoch: impl Into<Option<Epoch>>) -> Request {
     match epoch.into() {
         Some(epoch) => request.header("quorate-epoch", &epoch.0.to_string()),
@@ -29,7 +29,7 @@ pub(super) fn as_of(request: Request, epoch: impl Into<Option<Epoch>>) -> Reques
     }
 }
 
-/// A duration as the interface counts it.
+/// Converts a duration to milliseconds.
 pub(super) fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -39,23 +39,23 @@ pub(super) fn text(body: &[u8]) -> Result<&str, Error> {
 }
 
 impl Connection {
-    /// Commits under a key, again and again until the outcome is known or there is no time left.
+    /// Commits with an idempotency key, and retries until the outcome is known or the retry timeout has elapsed.
     pub(super) async fn commit_surely(&self, commit: Commit) -> Result<Receipt, Error> {
         let key = commit.key.as_ref().map_or_else(|| self.key(), |(key, _)| key.to_string());
         let seat = self.seat(&commit.principal);
         let body = op::commit(&commit.ops, &key, commit.epoch)?;
-        let told = match seat.socket() {
+        let response = match seat.socket() {
             Some(socket) => socket.ask("commit", &body, true).await?,
             None => self.commit_by_http(&seat.http, body).await?,
         };
-        let receipt: CommitReceipt<Raw> = wire::read(&told)?;
+        let receipt: CommitReceipt<Raw> = wire::read(&response)?;
         let results = op::results(&receipt, &commit.ops)?;
         Ok(Receipt { seq: receipt.seq, at: self.clock().now().wall, results })
     }
 
     async fn commit_by_http(&self, http: &Http, body: String) -> Result<String, Error> {
-        let answer = self.patience.persist(|| http.post("/v1/commit").json(body.clone()).send()).await?;
-        Ok(text(&answer.body)?.to_owned())
+        let response = self.patience.persist(|| http.post("/v1/commit").json(body.clone()).send()).await?;
+        Ok(text(&response.body)?.to_owned())
     }
 
     pub(super) async fn claim_deliveries(
@@ -72,23 +72,23 @@ impl Connection {
             let wait = rest.min(WAIT);
             let claim = InboxClaim { max: Some(max), wait_ms: Some(ms(wait)), lease_ms: Some(lease_ms) };
             let body = wire::write(&claim)?;
-            // Said again under the same key, a claim whose answer was lost has the same answer.
+            // Retried with the same key, a claim whose response was lost returns the same deliveries.
             let key = self.key();
             let call = || {
                 let call = seat.http.post(&path).key(&key).json(body.clone()).within(wait + GRACE);
                 as_of(call, who.epoch).send()
             };
-            let answer = self.patience.persist(call).await?;
-            let came: ClaimedDeliveries = answer.json()?;
-            let came = came.deliveries.into_iter().map(|one| delivery(one, lease_ms));
-            let came = came.collect::<Result<Vec<_>, _>>()?;
-            if !came.is_empty() || self.rest(until).is_zero() {
+            let claimed: ClaimedDeliveries = self.patience.persist(call).await?.json()?;
+            let deliveries = claimed.deliveries.into_iter().map(|one| delivery(one, lease_ms));
+            let deliveries = deliveries.collect::<Result<Vec<_>, _>>()?;
+            if !deliveries.is_empty() || self.rest(until).is_zero() {
                 if let Some(socket) = seat.socket() {
-                    came.iter()
+                    deliveries
+                        .iter()
                         .filter_map(|one| one.lease.as_ref())
                         .for_each(|one| socket.taken_elsewhere(one));
                 }
-                return Ok(came);
+                return Ok(deliveries);
             }
         }
     }
@@ -115,15 +115,15 @@ impl Connection {
     ) -> Result<Vec<HeldTask>, Error> {
         let until = self.clock().now().plus(wait).mono;
         loop {
-            let taken = self.claim_tasks_once(&claim, max, self.rest(until).min(WAIT)).await?;
-            if !taken.is_empty() || self.rest(until).is_zero() {
-                return Ok(taken);
+            let claimed = self.claim_tasks_once(&claim, max, self.rest(until).min(WAIT)).await?;
+            if !claimed.is_empty() || self.rest(until).is_zero() {
+                return Ok(claimed);
             }
         }
     }
 }
 
-/// Takes tasks once; waits for the first, but not for long. The same call under the same key has the same answer.
+/// Claims tasks with one long poll. The same call with the same key returns the same tasks.
 pub(super) async fn claim_tasks(
     seat: &Seat,
     patience: &Patience,
@@ -143,8 +143,7 @@ pub(super) async fn claim_tasks(
         let call = seat.http.post("/v1/tasks/claim").key(key).json(body.clone()).within(wait + GRACE);
         as_of(call, claim.epoch).send()
     };
-    let answer = patience.persist(call).await?;
-    let taken: ClaimedTasks = answer.json()?;
+    let claimed: ClaimedTasks = patience.persist(call).await?.json()?;
     let now = patience.clock.now().wall;
-    taken.tasks.into_iter().map(|one| held(one, now, claim.lease_ms)).collect()
+    claimed.tasks.into_iter().map(|one| held(one, now, claim.lease_ms)).collect()
 }

@@ -1,4 +1,4 @@
-//! The verbs of the seam, over the network.
+//! Backend operations over the network.
 
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
@@ -31,10 +31,10 @@ use crate::wire;
 use crate::wire::message::SendReceipt;
 use crate::wire::task::graph;
 
-/// How long one call waits for a lock. Longer waits are several calls.
+/// Maximum duration of one call that waits for a lock. Longer waits are split into several calls.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Receipts of messages.
+/// Response to sending messages.
 #[derive(Deserialize)]
 struct Receipts {
     receipts: Vec<SendReceipt>,
@@ -50,7 +50,7 @@ impl Link for Connection {
     }
 
     fn seal(&self, bytes: Bytes) -> Payload {
-        // The hub seals what it writes.
+        // The hub seals payloads when it stores them.
         Payload::unsealed(bytes)
     }
 
@@ -58,16 +58,17 @@ impl Link for Connection {
         Box::pin(async move {
             let path = format!("/v1/agents/{}", segment(agent.id.as_str()));
             let body = wire::write(&AgentDescription::from(&agent))?;
-            // A start that was repeated is one more start, which does no harm.
-            let answer = self.patience.persist(|| self.own.http.put(&path).json(body.clone()).send()).await?;
-            let joined: RegisteredAgent = answer.json()?;
-            let epoch = joined.epoch.ok_or_else(|| wire::strange(&"a registration without an epoch"))?;
-            let token = self.token_for(&agent.id, joined.token).await?;
+            // A repeated registration only increments the epoch once more, which is harmless.
+            let response =
+                self.patience.persist(|| self.own.http.put(&path).json(body.clone()).send()).await?;
+            let registered: RegisteredAgent = response.json()?;
+            let epoch = registered.epoch.ok_or_else(|| wire::strange(&"a registration without an epoch"))?;
+            let token = self.token_for(&agent.id, registered.token).await?;
             let http = self.own.http.bearing(&token)?;
             let seat = Arc::new(Seat { http, token, socket: std::sync::Mutex::default() });
-            let before = self.seats().insert(agent.id, seat);
-            // An earlier start of the same agent in this program is over.
-            drop(before);
+            let previous = self.seats().insert(agent.id, seat);
+            // Ends an earlier registration of the same agent over this connection.
+            drop(previous);
             Ok(epoch)
         })
     }
@@ -78,12 +79,12 @@ impl Link for Connection {
 
     fn submit(&self, commits: Vec<Commit>) {
         for commit in commits {
-            // Without waiting: each by a call of its own, once.
+            // Best effort: one call for each commit, not retried.
             let (seat, key) = (self.seat(&commit.principal), self.key());
             if let Ok(body) = wire::op::commit(&commit.ops, &key, commit.epoch) {
                 tokio::spawn(async move {
                     if let Err(error) = seat.http.post("/v1/commit").json(body).send().await {
-                        tracing::warn!(code = error.code().as_str(), "a submitted commit failed");
+                        tracing::warn!(code = error.code().as_str(), "submitted commit failed");
                     }
                 });
             }
@@ -115,12 +116,12 @@ impl Link for Connection {
             let seat = self.seat_of(&who.agent);
             let body = wire::write(&NewMessage::new(&message)?)?;
             if let Some(socket) = seat.socket() {
-                let told = socket.ask("send", &body, false).await?;
-                return wire::read::<SendReceipt>(&told)?.read();
+                let response = socket.ask("send", &body, false).await?;
+                return wire::read::<SendReceipt>(&response)?.read();
             }
-            let answer = as_of(seat.http.post("/v1/messages"), who.epoch).json(body).send().await?;
-            let sent: Receipts = answer.json()?;
-            let first = sent.receipts.into_iter().next().ok_or_else(|| wire::strange(&"no receipt"))?;
+            let response = as_of(seat.http.post("/v1/messages"), who.epoch).json(body).send().await?;
+            let sent: Receipts = response.json()?;
+            let first = sent.receipts.into_iter().next().ok_or_else(|| wire::strange(&"a sent message without a receipt"))?;
             first.read()
         })
     }
@@ -144,8 +145,8 @@ impl Link for Connection {
     fn heartbeat(&self, who: Who, status: Status, health: Health) -> Promise<'_, ()> {
         Box::pin(async move {
             let seat = self.seat_of(&who.agent);
-            let beat = Heartbeat { agent: who.agent.clone(), status, health };
-            let body = wire::write(&HeartbeatJson::from(&beat))?;
+            let heartbeat = Heartbeat { agent: who.agent.clone(), status, health };
+            let body = wire::write(&HeartbeatJson::from(&heartbeat))?;
             let call = as_of(seat.http.post(&Self::of(&who, "/heartbeat")), who.epoch);
             call.json(body).send().await.map(drop)
         })
@@ -154,7 +155,7 @@ impl Link for Connection {
     fn create_tasks(&self, commit: Commit) -> Promise<'_, Vec<TaskId>> {
         Box::pin(async move {
             let [Op::CreateTasks(create)] = commit.ops.as_slice() else {
-                return Err(not_here("a commit that makes tasks and does something else"));
+                return Err(not_here("creating tasks together with other operations in this call"));
             };
             let (seat, key) = (self.seat(&commit.principal), self.key());
             let body = wire::write(&graph(create, &key)?)?;
@@ -184,8 +185,8 @@ impl Link for Connection {
             if view.task.status.is_over() {
                 return Ok(view);
             }
-            Err(Refused::new(Code::Timeout, format!("task {task} was not over in time"))
-                .hint("it goes on; ask `why` what it waits for, or wait longer")
+            Err(Refused::new(Code::Timeout, format!("task {task} did not end in time"))
+                .hint("the task continues; wait longer, or call `why` to see what it waits for")
                 .into())
         })
     }
@@ -213,17 +214,17 @@ impl Link for Connection {
 
     fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked> {
         Box::pin(async move {
-            let Some(first) = ask.names.first() else { return Err(not_here("no lock at all")) };
+            let Some(first) = ask.names.first() else { return Err(not_here("acquiring an empty list of locks")) };
             let (seat, until) = (self.seat_of(&who.agent), self.clock().now().plus(wait).mono);
             let path = format!("/v1/locks/{}/acquire", segment(first.as_str()));
             let held: AcquiredLocks = loop {
                 let wait = self.rest(until).min(LOCK_WAIT_MAX);
                 let mut request = LockRequest::from(&ask);
-                // The first is part of the path.
+                // The first name is part of the path.
                 request.names.remove(0);
                 request.agent = Some(who.agent.clone());
                 request.wait_ms = Some(ms(wait));
-                // Repeated under the same key, it has the same place in the queue, and the same locks.
+                // Retried with the same key, the call keeps its position in the queue and returns the same locks.
                 let (body, key) = (wire::write(&request)?, self.key());
                 let call = || {
                     let call = seat.http.post(&path).key(&key).json(body.clone()).within(wait + GRACE);
@@ -231,7 +232,7 @@ impl Link for Connection {
                 };
                 match self.patience.persist(call).await {
                     Err(error) if error.code() == Code::Timeout && !self.rest(until).is_zero() => {}
-                    answer => break answer?.json()?,
+                    response => break response?.json()?,
                 }
             };
             Ok(Locked { locks: held.locks.into_iter().map(Into::into).collect(), ttl_ms: ask.ttl_ms })
@@ -244,8 +245,8 @@ impl Link for Connection {
             let path = Self::of(&who, &format!("/subscriptions/{}", segment(&pattern.to_string())));
             let body = wire::write(&SubscriptionHistory::from(history.as_ref()))?;
             let call = || as_of(seat.http.put(&path), who.epoch).json(body.clone()).send();
-            let made: Subscribed = self.patience.persist(call).await?.json()?;
-            Ok(made.since)
+            let subscribed: Subscribed = self.patience.persist(call).await?.json()?;
+            Ok(subscribed.since)
         })
     }
 
@@ -269,8 +270,8 @@ impl Link for Connection {
             let minted = std::mem::take(&mut *self.minted.lock().unwrap_or_else(PoisonError::into_inner));
             for id in minted {
                 if let Err(error) = self.own.http.delete(&format!("/v1/tokens/{id}")).send().await {
-                    // An admin finds it by its name.
-                    tracing::warn!(token = %id, code = error.code().as_str(), "a token was not revoked");
+                    // An admin can find the token by its name, `connection`, and revoke it.
+                    tracing::warn!(token = %id, code = error.code().as_str(), "revoking a token failed");
                 }
             }
         })

@@ -1,4 +1,4 @@
-//! Looks at a hub over the network: one call each, repeated while the hub is out of reach.
+//! Read operations over the network, retried while the hub is unavailable.
 
 use std::time::Duration;
 
@@ -26,28 +26,28 @@ use crate::http::{Http, Request, segment};
 use crate::wire;
 use crate::wire::message::listed;
 
-/// How many a list shows at most.
+/// Maximum page size of the API.
 const LIMIT_MAX: usize = 1_000;
 
 impl Connection {
-    /// The answer to a GET, repeated while the hub is out of reach.
+    /// Sends a GET request and parses the response.
     async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
-        ask: impl Fn(Request) -> Request,
+        with_query: impl Fn(Request) -> Request,
     ) -> Result<T, Error> {
         let http = &self.own.http;
-        self.patience.persist(|| ask(http.get(path)).send()).await?.json()
+        self.patience.persist(|| with_query(http.get(path)).send()).await?.json()
     }
 
-    /// An approval; waits until it is over, but not for long.
+    /// Returns an approval after one long poll for its decision.
     async fn approval_within(&self, id: &ApprovalId, wait: Duration) -> Result<ApprovalInfo, Error> {
         let path = format!("/v1/approvals/{}", segment(id.as_str()));
-        let ask = |call: Request| call.query("waitMs", wait.as_millis()).within(wait + GRACE);
-        Ok(self.get::<ApprovalWithAction>(&path, ask).await?.into())
+        let with_query = |call: Request| call.query("waitMs", wait.as_millis()).within(wait + GRACE);
+        Ok(self.get::<ApprovalWithAction>(&path, with_query).await?.into())
     }
 
-    /// A task; waits until it is over, but not for long.
+    /// Returns a task after one long poll for its end.
     pub(super) async fn task_within(
         &self,
         http: &Http,
@@ -63,7 +63,7 @@ impl Connection {
         self.patience.persist(call).await?.json()
     }
 
-    /// A task as soon as it is over, or the time is.
+    /// Returns a task once it has ended or `wait` has elapsed.
     pub(super) async fn task_until(
         &self,
         http: &Http,
@@ -81,7 +81,7 @@ impl Connection {
     }
 }
 
-/// With a value that may be there.
+/// Adds an optional query parameter.
 fn with<T: std::fmt::Display>(call: Request, name: &str, value: Option<T>) -> Request {
     match value {
         Some(value) => call.query(name, value),
@@ -93,8 +93,8 @@ fn limited(call: Request, limit: usize) -> Request {
     call.query("limit", limit.clamp(1, LIMIT_MAX))
 }
 
-/// `None` for what is not there.
-fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
+/// Converts `NOT_FOUND` to `None`.
+fn optional<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.code() == Code::NotFound => Ok(None),
@@ -103,21 +103,22 @@ fn there<T>(found: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 impl Connection {
-    /// As much of a list as is wanted: the hub ends a page when it is full, however few items it holds, and gives a cursor.
+    /// Reads pages of a list until `limit` items are read or the list ends. The hub can return short pages with a
+    /// cursor.
     async fn listed<T: DeserializeOwned>(
         &self,
         path: &str,
-        ask: impl Fn(Request) -> Request,
+        with_query: impl Fn(Request) -> Request,
         mut from: Option<String>,
         limit: usize,
     ) -> Result<Page<T>, Error> {
         let mut items = Vec::new();
         loop {
             let left = limit - items.len();
-            let ask = |call| with(limited(ask(call), left), "cursor", from.as_ref());
-            let page: Page<T> = self.get(path, ask).await?;
+            let with_query = |call| with(limited(with_query(call), left), "cursor", from.as_ref());
+            let page: Page<T> = self.get(path, with_query).await?;
             items.extend(page.items);
-            // A cursor that does not move would lead nowhere.
+            // A cursor that does not advance would loop forever.
             if items.len() >= limit || page.cursor.is_none() || page.cursor == from {
                 return Ok(Page { items, cursor: page.cursor });
             }
@@ -125,15 +126,15 @@ impl Connection {
         }
     }
 
-    /// A page of a list by creation.
+    /// Reads a page of a list ordered by creation.
     async fn page<T: DeserializeOwned>(
         &self,
         path: &str,
-        ask: impl Fn(Request) -> Request,
+        with_query: impl Fn(Request) -> Request,
         page: PageQuery,
     ) -> Result<Page<T>, Error> {
         let PageQuery { order, cursor, limit } = page;
-        self.listed(path, |call| ask(call).query("order", order.as_str()), cursor, limit).await
+        self.listed(path, |call| with_query(call).query("order", order.as_str()), cursor, limit).await
     }
 }
 
@@ -147,7 +148,7 @@ impl Reads for Connection {
                 When::Seq(seq) => call.query("at", seq.0),
                 When::Time(time) => call.query("time", time),
             });
-            there(found.await)
+            optional(found.await)
         })
     }
 
@@ -155,15 +156,15 @@ impl Reads for Connection {
         Box::pin(async move {
             let path = format!("/v1/context/{}/history", segment(key.as_str()));
             let found = self.listed(&path, |call| call, Some(after.0.to_string()), limit).await;
-            Ok(there(found)?.map(|page| page.items).unwrap_or_default())
+            Ok(optional(found)?.map(|page| page.items).unwrap_or_default())
         })
     }
 
     fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>> {
         Box::pin(async move {
             let after = after.map(|key| key.to_string());
-            let ask = |call: Request| call.query("prefix", &prefix);
-            Ok(self.listed("/v1/context", ask, after, limit).await?.items)
+            let with_query = |call: Request| call.query("prefix", &prefix);
+            Ok(self.listed("/v1/context", with_query, after, limit).await?.items)
         })
     }
 
@@ -178,13 +179,13 @@ impl Reads for Connection {
     fn agents(&self, filter: AgentFilter) -> Promise<'_, Vec<AgentInfo>> {
         Box::pin(async move {
             let AgentFilter { id, capability, action, role, status } = filter;
-            let ask = |call: Request| {
+            let with_query = |call: Request| {
                 let call = with(call, "capability", capability.as_ref());
                 let call = with(call, "action", action.as_ref());
                 let call = with(call, "role", role.map(|role| role.as_str()));
                 with(call, "status", status.map(|status| status.as_str()))
             };
-            let mut agents = self.listed("/v1/agents", ask, None, usize::MAX).await?.items;
+            let mut agents = self.listed("/v1/agents", with_query, None, usize::MAX).await?.items;
             agents.retain(|agent: &AgentInfo| id.as_ref().is_none_or(|id| *id == agent.id));
             Ok(agents)
         })
@@ -215,8 +216,8 @@ impl Reads for Connection {
     fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/outbox", segment(agent.as_str()));
-            let ask = |call| with(limited(call, limit), "cursor", before);
-            let found: Page<OutboxMessage> = self.get(&path, ask).await?;
+            let with_query = |call| with(limited(call, limit), "cursor", before);
+            let found: Page<OutboxMessage> = self.get(&path, with_query).await?;
             let messages = found.items.into_iter().map(|one| one.message_id).collect();
             Ok(OutboxPage { messages, cursor: found.cursor.map(|before| before.parse()).transpose()? })
         })
@@ -224,8 +225,8 @@ impl Reads for Connection {
 
     fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> Promise<'_, Vec<DeadLetter>> {
         Box::pin(async move {
-            let ask = |call| with(call, "agent", agent.as_ref());
-            Ok(self.listed("/v1/dead-letters", ask, None, limit).await?.items)
+            let with_query = |call| with(call, "agent", agent.as_ref());
+            Ok(self.listed("/v1/dead-letters", with_query, None, limit).await?.items)
         })
     }
 
@@ -241,7 +242,7 @@ impl Reads for Connection {
     ) -> Promise<'_, MessagesPage> {
         Box::pin(async move {
             let MessageFilter { from, to, kind, session, of } = filter;
-            let ask = |call: Request| {
+            let with_query = |call: Request| {
                 let call = with(limited(call, limit), "cursor", before);
                 let call = with(call, "from", from.as_ref());
                 let call = with(call, "to", to.as_ref());
@@ -249,13 +250,13 @@ impl Reads for Connection {
                 let call = with(call, "session", session.as_ref());
                 with(call, "agent", of.as_ref())
             };
-            listed(self.get("/v1/messages", ask).await?)
+            listed(self.get("/v1/messages", with_query).await?)
         })
     }
 
     fn why(&self, id: String) -> Promise<'_, Why> {
         Box::pin(async move {
-            // The hub tells of a task under this address, too.
+            // The same endpoint explains tasks and procedures.
             let path = format!("/v1/messages/{}/why", segment(&id));
             Ok(self.get::<WhyJson>(&path, |call| call).await?.into())
         })
@@ -271,12 +272,12 @@ impl Reads for Connection {
 
     fn tasks(&self, filter: TaskFilter, page: PageQuery) -> Promise<'_, Page<Task>> {
         Box::pin(async move {
-            let ask = |call: Request| {
+            let with_query = |call: Request| {
                 let call = with(call, "status", filter.status.map(|status| status.as_str()));
                 let call = with(call, "type", filter.task_type.as_ref());
                 with(call, "agent", filter.agent.as_ref())
             };
-            self.page("/v1/tasks", ask, page).await
+            self.page("/v1/tasks", with_query, page).await
         })
     }
 
@@ -305,7 +306,7 @@ impl Reads for Connection {
         limit: usize,
     ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)> {
         Box::pin(async move {
-            let ask = |call: Request| {
+            let with_query = |call: Request| {
                 let call = with(limited(call, limit), "kind", kind.map(LineKind::as_str));
                 match page {
                     Span::After(seq) => call.query("cursor", seq.0),
@@ -313,7 +314,7 @@ impl Reads for Connection {
                     Span::Before(seq) => call.query("newest", true).query("cursor", seq.0),
                 }
             };
-            let found: Page<TimelineLine> = self.get(&session_path(&id, "/timeline"), ask).await?;
+            let found: Page<TimelineLine> = self.get(&session_path(&id, "/timeline"), with_query).await?;
             let rest = found.cursor.map(|seq| seq.parse().map(Seq)).transpose();
             Ok((found.items, rest.map_err(|error| wire::strange(&error))?))
         })
@@ -327,8 +328,8 @@ impl Reads for Connection {
     }
 
     fn procedures(&self, status: Option<ProcedureStatus>, page: PageQuery) -> Promise<'_, Page<Procedure>> {
-        let ask = move |call| with(call, "status", status.map(ProcedureStatus::as_str));
-        Box::pin(self.page("/v1/procedures", ask, page))
+        let with_query = move |call| with(call, "status", status.map(ProcedureStatus::as_str));
+        Box::pin(self.page("/v1/procedures", with_query, page))
     }
 
     fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo> {
@@ -350,7 +351,7 @@ impl Reads for Connection {
     fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>> {
         Box::pin(async move {
             let path = format!("/v1/budgets/{}", segment(id.as_str()));
-            there(self.get(&path, |call| call).await)
+            optional(self.get(&path, |call| call).await)
         })
     }
 

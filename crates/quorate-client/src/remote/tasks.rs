@@ -1,4 +1,4 @@
-//! Tasks as they come: asked for one call after the other, as far as there is room.
+//! Task consumer over the network: claims tasks by long polling while there is capacity.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use super::calls::claim_tasks;
 use crate::patience::{Patience, backoff};
 use crate::wire::op;
 
-/// How long one call waits for a task.
+/// Duration of one long poll.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Where tasks come in.
+/// Stream of tasks, fed by a background poll loop.
 pub(super) struct TaskPoll {
     shared: Arc<Shared>,
     task: Option<JoinHandle<()>>,
@@ -29,10 +29,10 @@ struct Shared {
     patience: Patience,
     claim: TaskClaim,
     state: Mutex<State>,
-    /// There is room, or nothing more is wanted.
-    wanted: Notify,
-    /// Something came, or it is over.
-    came: Notify,
+    /// Signals the poll loop that capacity was freed or the stream is closing.
+    poll_ready: Notify,
+    /// Signals the consumer that tasks arrived or the poll loop failed.
+    received: Notify,
 }
 
 #[derive(Default)]
@@ -41,24 +41,24 @@ struct State {
     closing: bool,
     ready: VecDeque<HeldTask>,
     failed: Option<Error>,
-    /// The claim whose answer was not heard yet: its key, and how many it asks for.
-    asked: Option<(String, u32)>,
+    /// Idempotency key and size of the claim whose response was not received yet.
+    unanswered: Option<(String, u32)>,
 }
 
 impl Shared {
-    /// Takes tasks. A claim whose answer was not heard is made again under the same key, and has the same answer.
-    async fn take(&self, patience: &Patience, wait: Duration) -> Result<Vec<HeldTask>, Error> {
+    /// Claims tasks. A claim without a response is repeated with the same key and returns the same tasks.
+    async fn claim(&self, patience: &Patience, wait: Duration) -> Result<Vec<HeldTask>, Error> {
         let (key, max) = {
             let mut state = self.state();
             let free = state.free;
             let new = || (format!("tasks-{}", quorate_core::hex::encode(&patience.chance.sixteen())), free);
-            state.asked.get_or_insert_with(new).clone()
+            state.unanswered.get_or_insert_with(new).clone()
         };
-        let came = claim_tasks(&self.seat, patience, &key, &self.claim, max, wait).await?;
+        let claimed = claim_tasks(&self.seat, patience, &key, &self.claim, max, wait).await?;
         let mut state = self.state();
-        state.asked = None;
-        state.free = state.free.saturating_sub(came.len() as u32);
-        Ok(came)
+        state.unanswered = None;
+        state.free = state.free.saturating_sub(claimed.len() as u32);
+        Ok(claimed)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,8 +69,8 @@ impl Shared {
 impl TaskPoll {
     pub(super) fn start(seat: Arc<Seat>, patience: Patience, claim: TaskClaim, credit: u32) -> Self {
         let state = State { free: credit, ..State::default() };
-        let (wanted, came) = (Notify::new(), Notify::new());
-        let shared = Arc::new(Shared { seat, patience, claim, state: Mutex::new(state), wanted, came });
+        let (poll_ready, received) = (Notify::new(), Notify::new());
+        let shared = Arc::new(Shared { seat, patience, claim, state: Mutex::new(state), poll_ready, received });
         let task = tokio::spawn(poll(Arc::clone(&shared)));
         Self { shared, task: Some(task) }
     }
@@ -88,30 +88,30 @@ async fn poll(shared: Arc<Shared>) {
             return;
         }
         if free == 0 {
-            shared.wanted.notified().await;
+            shared.poll_ready.notified().await;
             continue;
         }
-        // Called off when nobody wants tasks any more; what it may have taken is asked for once more then.
-        let came = tokio::select! {
-            came = shared.take(patience, WAIT) => came,
-            () = shared.wanted.notified() => continue,
+        // Closing interrupts the poll. A claim that may have succeeded is repeated by `close`.
+        let claimed = tokio::select! {
+            claimed = shared.claim(patience, WAIT) => claimed,
+            () = shared.poll_ready.notified() => continue,
         };
         match came {
-            Ok(came) => {
+            Ok(claimed) => {
                 backoff.reset();
-                shared.state().ready.extend(came);
+                shared.state().ready.extend(claimed);
             }
             Err(error) if error.refused().is_none_or(|refused| refused.code.retryable()) => {
-                // The hub is away for longer: tasks can wait.
+                // The hub is unavailable beyond the retry timeout; keep polling.
                 tracing::warn!(
                     code = error.code().as_str(),
-                    "tasks could not be claimed; the claim is repeated"
+                    "claiming tasks failed, retrying"
                 );
                 backoff.wait(&*patience.clock, &patience.chance).await;
             }
             Err(error) => shared.state().failed = Some(error),
         }
-        shared.came.notify_one();
+        shared.received.notify_one();
         if shared.state().failed.is_some() {
             return;
         }
@@ -129,7 +129,7 @@ impl TaskInbox for TaskPoll {
                 match (ready, failed) {
                     (Some(task), _) => return Ok(Some(TaskEvent::Task(Box::new(task)))),
                     (None, Some(error)) => return Err(error),
-                    (None, None) => self.shared.came.notified().await,
+                    (None, None) => self.shared.received.notified().await,
                 }
             }
         })
@@ -140,11 +140,11 @@ impl TaskInbox for TaskPoll {
         Room::Apart(Arc::new(move |_: Over| {
             let mut state = shared.state();
             state.free += 1;
-            // A claim that is under way stays: it is repeated with more room when it ends.
+            // A claim in progress is not interrupted; the next one uses the additional capacity.
             let first = state.free == 1;
             drop(state);
             if first {
-                shared.wanted.notify_one();
+                shared.poll_ready.notify_one();
             }
         }))
     }
@@ -152,24 +152,24 @@ impl TaskInbox for TaskPoll {
     fn close(mut self: Box<Self>) -> Promise<'static, ()> {
         Box::pin(async move {
             self.shared.state().closing = true;
-            self.shared.wanted.notify_one();
+            self.shared.poll_ready.notify_one();
             if let Some(task) = self.task.take() {
                 let _ = task.await;
             }
-            if self.shared.state().asked.is_some() {
+            if self.shared.state().unanswered.is_some() {
                 let once = Patience { keep_trying: Duration::ZERO, ..self.shared.patience.clone() };
-                // If it cannot be known now, the leases lapse.
-                let taken = self.shared.take(&once, Duration::ZERO).await.unwrap_or_default();
-                self.shared.state().ready.extend(taken);
+                // If this fails, the leases expire.
+                let claimed = self.shared.claim(&once, Duration::ZERO).await.unwrap_or_default();
+                self.shared.state().ready.extend(claimed);
             }
-            let untaken: Vec<_> = self.shared.state().ready.drain(..).collect();
-            for held in untaken {
+            let unread: Vec<_> = self.shared.state().ready.drain(..).collect();
+            for held in unread {
                 let key = format!("untaken-{}-{}", held.lease.task, held.lease.token.0);
                 let task = held.lease.task.clone();
                 let body = op::commit(&[Op::ReleaseTask(held.lease)], &key, None)?;
                 if let Err(error) = self.shared.seat.http.post("/v1/commit").json(body).send().await {
                     let code = error.code().as_str();
-                    tracing::debug!(%task, code, "a task was not released; its lease expires");
+                    tracing::debug!(%task, code, "releasing a task failed, its lease will expire");
                 }
             }
             Ok(())

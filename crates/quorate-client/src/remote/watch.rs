@@ -1,5 +1,5 @@
-//! Changes of entries over the network: `/v1/events` tells which entry got which version, in the order of the log, and the
-//! content is read then. After a break it goes on where it stopped.
+//! Watches of entries over the network. `/v1/events` returns which entries changed, in log order; their content is
+//! read afterwards. After a connection loss the watch resumes at the next record.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use crate::http::{Http, Lines, segment};
 use crate::patience::{Patience, backoff};
 use crate::wire;
 
-/// The hub says something every few seconds: whoever says nothing for so long is not there any more.
+/// Maximum silence before the connection is considered lost. The hub sends keep-alives every few seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
-/// The changes of entries whose key begins so.
+/// Stream of changes of the entries with a key prefix.
 pub(super) struct Watching {
     http: Http,
     patience: Patience,
     prefix: String,
-    /// The next record to hear of.
+    /// Sequence number to resume from.
     next: Seq,
     lines: Option<Lines>,
     backoff: Backoff,
-    /// Heard of, and not told yet.
-    found: VecDeque<Heard>,
+    /// Changes whose content is not read yet.
+    pending: VecDeque<PendingChange>,
 }
 
-struct Heard {
+struct PendingChange {
     seq: Seq,
     at: Timestamp,
     author: String,
@@ -44,11 +44,11 @@ struct Heard {
 impl Watching {
     pub(super) fn new(http: Http, patience: Patience, prefix: String, from: Seq) -> Self {
         let next = Seq(from.0.max(1));
-        Self { http, patience, prefix, next, lines: None, backoff: backoff(), found: VecDeque::new() }
+        Self { http, patience, prefix, next, lines: None, backoff: backoff(), pending: VecDeque::new() }
     }
 
-    /// One more line.
-    async fn hear(&mut self) -> Result<(), Error> {
+    /// Reads one line, opening the stream if necessary.
+    async fn read_line(&mut self) -> Result<(), Error> {
         let lines = match &mut self.lines {
             Some(lines) => lines,
             None => {
@@ -60,22 +60,22 @@ impl Watching {
             line = lines.next() => line?,
             () = sleep(&*self.patience.clock, SILENCE_MAX) => None,
         };
-        let Some(line) = line else { return Err(away("the hub says nothing any more")) };
+        let Some(line) = line else { return Err(unavailable("the event stream ended")) };
         self.backoff.reset();
         if let Some(data) = text(&line)?.strip_prefix("data:") {
-            self.take_in(wire::read(data.trim_start())?);
+            self.add_changes(wire::read(data.trim_start())?);
         }
         Ok(())
     }
 
-    fn take_in(&mut self, event: Event) {
+    fn add_changes(&mut self, event: Event) {
         self.next = Seq(event.seq.0.saturating_add(1));
         for effect in event.effects {
-            // The hub was asked for effects on entries only.
+            // The stream is filtered to effects on entries.
             let Effect::Entry(change) = effect else { continue };
             let entry = change.entry;
             if entry.key.as_str().starts_with(&self.prefix) {
-                self.found.push_back(Heard {
+                self.pending.push_back(PendingChange {
                     seq: event.seq,
                     at: event.at,
                     author: event.principal.clone(),
@@ -87,21 +87,21 @@ impl Watching {
         }
     }
 
-    async fn content(&self, heard: &Heard) -> Result<Option<Payload>, Error> {
-        if heard.deleted {
+    async fn content(&self, change: &PendingChange) -> Result<Option<Payload>, Error> {
+        if change.deleted {
             return Ok(None);
         }
-        let path = format!("/v1/context/{}", segment(heard.key.as_str()));
-        let answer = self.patience.persist(|| self.http.get(&path).query("version", heard.version.0).send());
-        Ok(answer.await?.json::<Entry>()?.payload()?)
+        let path = format!("/v1/context/{}", segment(change.key.as_str()));
+        let response = self.patience.persist(|| self.http.get(&path).query("version", change.version.0).send());
+        Ok(response.await?.json::<Entry>()?.payload()?)
     }
 }
 
-fn away(why: &str) -> Error {
+fn unavailable(why: &str) -> Error {
     Remote {
         code: Code::Unavailable,
         detail: why.to_owned(),
-        hint: "check that the hub runs".to_owned(),
+        hint: "check that the hub is running".to_owned(),
         nothing_applied: true,
     }
     .into()
@@ -111,17 +111,18 @@ impl Changes for Watching {
     fn next(&mut self) -> Promise<'_, MemoryChange> {
         Box::pin(async move {
             loop {
-                if let Some(heard) = self.found.front() {
-                    let content = self.content(heard).await?;
-                    // Only now: whoever gives up the wait before loses nothing.
-                    let Some(Heard { seq, at, author, key, version, .. }) = self.found.pop_front() else {
+                if let Some(change) = self.pending.front() {
+                    let content = self.content(change).await?;
+                    // Removed only after the await, so that `next` is cancel safe.
+                    let Some(PendingChange { seq, at, author, key, version, .. }) = self.pending.pop_front() else {
                         continue;
                     };
                     return Ok(MemoryChange { seq, at, author, key, version, content });
                 }
-                match self.hear().await {
+                match self.read_line().await {
                     Ok(()) => {}
-                    // A refusal is definite; anything else may pass, and the log is still there then.
+                    // A rejection is permanent. After any other error the log can be read again from the same
+                    // position.
                     Err(error @ Error::Refused(_)) => return Err(error),
                     Err(_) => {
                         self.lines = None;

@@ -1,4 +1,5 @@
-//! What a connection has asked for, holds and may take: kept over breaks, so that nothing is lost and nothing is done twice.
+//! State of a socket that survives reconnects: unanswered frames, held deliveries and credit. It ensures that nothing
+//! is lost and nothing is handled twice.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -8,76 +9,78 @@ use quorate::{Code, Error, Remote};
 use quorate_core::{DeliveryId, LeaseRef, Mono, Now};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-/// Ends of deliveries that are remembered: what the hub may still send again after it was told.
+/// Maximum number of remembered settled deliveries. The hub can send a delivery again that was settled during a
+/// connection loss.
 const SETTLED_MAX: usize = 16_384;
-/// Bytes of deliveries that may come: messages and their number bound them already.
-const BYTES: u64 = 1 << 50;
+/// Byte credit granted to the hub: unlimited in practice, because the message credit already bounds it.
+const CREDIT_BYTES: u64 = 1 << 50;
 
-/// Frames that may be unanswered when a connection is new; twice as many with each answer. A connection that breaks again
-/// and again would else carry the same first frames again and again, and never an answer.
+/// Send window of a new connection: the maximum number of unanswered frames. It doubles with each response. Without
+/// it, a connection that keeps breaking would resend all frames each time and never get to a response.
 const WINDOW_FIRST: usize = 4;
 
-/// A delivery under one lease.
+/// Delivery number and lease token.
 type Held = (DeliveryId, u64);
 
-/// The answer to a frame, as JSON.
+/// Response to a frame, as JSON.
 pub(super) type Told = Result<String, Error>;
 
-/// A frame that was not answered yet.
+/// A frame that is not answered yet.
 pub(super) struct Frame {
-    /// What it says, without its number: `"commit":{…}`.
-    pub(super) says: String,
+    /// Content without the frame number: `"commit":{…}`.
+    pub(super) content: String,
     pub(super) answer: Option<oneshot::Sender<Told>>,
-    /// Whether it may be said again after a break: it has a key, or an id.
+    /// Whether it can be resent after a connection loss: it has an idempotency key or an id.
     pub(super) repeatable: bool,
     pub(super) since: Mono,
     pub(super) slot: Option<OwnedSemaphorePermit>,
     /// Its number on this connection.
     n: u64,
-    /// Whether the hub may have heard it.
-    ever_said: bool,
+    /// Whether the hub may have received it.
+    was_sent: bool,
 }
 
 impl Frame {
-    pub(super) fn new(says: String, repeatable: bool, now: Now) -> Self {
-        Self { says, answer: None, repeatable, since: now.mono, slot: None, n: 0, ever_said: false }
+    pub(super) fn new(content: String, repeatable: bool, now: Now) -> Self {
+        Self { content, answer: None, repeatable, since: now.mono, slot: None, n: 0, was_sent: false }
     }
 
-    fn answer(self, told: Told) {
-        // Whoever asked may have gone.
-        let _ = self.answer.map(|answer| answer.send(told));
+    fn answer(self, response: Told) {
+        // The caller may have stopped waiting.
+        let _ = self.answer.map(|answer| answer.send(response));
     }
 }
 
 #[derive(Default)]
 pub(super) struct Books {
-    /// What was asked and not answered, in the order of asking.
+    /// Unanswered frames, in the order of the calls.
     frames: VecDeque<Frame>,
-    /// How many of them were said on this connection: the first ones.
-    said: usize,
-    /// How many may be said without an answer.
+    /// Number of frames sent on the current connection: the first ones of `frames`.
+    sent: usize,
+    /// Maximum number of unanswered frames.
     window: usize,
     last_n: u64,
-    /// What came and nobody took yet.
+    /// Received deliveries that are not consumed yet.
     inbox: VecDeque<Delivery>,
-    /// What is in hand, here or in the inbox.
+    /// Deliveries in the inbox or being handled.
     held: HashSet<Held>,
     settled: Settled,
-    /// How many more deliveries may come. Below 0 for a while if more came again than were known.
+    /// Capacity for further deliveries. Negative for a while if more deliveries are resent than were known.
     free: i64,
-    /// What was granted on this connection, and what came.
+    /// Message credit granted on the current connection.
     granted: i64,
+    /// Deliveries received on the current connection.
     came: i64,
-    /// Deliveries that come again on this connection.
+    /// Deliveries that the hub sends again on the current connection.
     resumed: i64,
-    /// Since when nothing was answered, after a break.
+    /// Time of the connection loss, until the next response.
     down_since: Option<Mono>,
     pub(super) closing: bool,
-    /// Nothing more comes, and why: `None` is because it was closed.
+    /// Set when the socket has ended; the inner `None` means that it was closed.
     pub(super) end: Option<Option<Error>>,
 }
 
-/// The newest ends of deliveries.
+/// The most recently settled deliveries.
 #[derive(Default)]
 struct Settled {
     known: HashSet<Held>,
@@ -106,7 +109,7 @@ impl Books {
         Self { free: i64::from(room), ..Self::default() }
     }
 
-    /// Puts a frame in line. Refused when nothing more is said.
+    /// Queues a frame, or answers it with an error if the socket has ended.
     pub(super) fn ask(&mut self, frame: Frame) {
         match &self.end {
             None => self.frames.push_back(frame),
@@ -114,56 +117,57 @@ impl Books {
         }
     }
 
-    /// A new connection: what was not answered is said again, in order.
+    /// Resets the state for a new connection. Unanswered frames are resent in order.
     pub(super) fn begin(&mut self, resumed: u32) {
-        (self.said, self.last_n, self.granted, self.came) = (0, 0, 0, 0);
+        (self.sent, self.last_n, self.granted, self.came) = (0, 0, 0, 0);
         self.resumed = i64::from(resumed);
         self.window = WINDOW_FIRST;
     }
 
-    /// What to say next, if anything.
+    /// Returns the next frame to send: a credit grant if capacity is free, else a queued frame within the send
+    /// window.
     pub(super) fn next_text(&mut self) -> Option<String> {
-        let may_come = self.free.max(0) + std::mem::take(&mut self.resumed);
-        if !self.closing && self.granted - self.came < may_come {
-            self.granted = self.came + may_come;
+        let available = self.free.max(0) + std::mem::take(&mut self.resumed);
+        if !self.closing && self.granted - self.came < available {
+            self.granted = self.came + available;
             self.last_n += 1;
             let (n, messages) = (self.last_n, self.granted);
-            return Some(format!("{{\"n\":{n},\"credit\":{{\"messages\":{messages},\"bytes\":{BYTES}}}}}"));
+            return Some(format!("{{\"n\":{n},\"credit\":{{\"messages\":{messages},\"bytes\":{CREDIT_BYTES}}}}}"));
         }
-        if self.said >= self.window {
+        if self.sent >= self.window {
             return None;
         }
-        let frame = self.frames.get_mut(self.said)?;
-        self.said += 1;
+        let frame = self.frames.get_mut(self.sent)?;
+        self.sent += 1;
         self.last_n += 1;
-        (frame.n, frame.ever_said) = (self.last_n, true);
-        Some(format!("{{\"n\":{},{}}}", frame.n, frame.says))
+        (frame.n, frame.was_sent) = (self.last_n, true);
+        Some(format!("{{\"n\":{},{}}}", frame.n, frame.content))
     }
 
     pub(super) fn is_quiet(&self) -> bool {
         self.frames.is_empty()
     }
 
-    /// An answer came. Says whether the hub does not know what came of it, so that it must be asked again.
-    pub(super) fn answered(&mut self, n: u64, told: Told) -> bool {
-        let Some(at) = self.frames.iter().take(self.said).position(|frame| frame.n == n) else {
-            // The answer to a credit.
+    /// Handles a response. Returns `true` if the outcome is unknown to the hub, so that the frame must be resent.
+    pub(super) fn answered(&mut self, n: u64, response: Told) -> bool {
+        let Some(at) = self.frames.iter().take(self.sent).position(|frame| frame.n == n) else {
+            // The response to a credit grant.
             return false;
         };
         self.down_since = None;
         self.window = self.window.saturating_mul(2);
-        let unknown = matches!(&told, Err(Error::Remote(remote)) if !remote.nothing_applied);
+        let unknown = matches!(&response, Err(Error::Remote(remote)) if !remote.nothing_applied);
         if unknown && self.frames[at].repeatable {
             return true;
         }
         if let Some(frame) = self.frames.remove(at) {
-            self.said -= 1;
-            frame.answer(told);
+            self.sent -= 1;
+            frame.answer(response);
         }
         false
     }
 
-    /// A delivery came. Given back if it is new and nobody wants it any more.
+    /// Handles a received delivery. Returns its lease if it must be released, because the socket is closing.
     pub(super) fn deliver(&mut self, delivery: Delivery) -> Option<LeaseRef> {
         self.came += 1;
         let Some(lease) = delivery.lease else {
@@ -174,7 +178,7 @@ impl Books {
         };
         let held = held_of(&lease);
         if self.settled.known.contains(&held) || self.held.contains(&held) {
-            // It comes again after a break, and is in hand or done with.
+            // Sent again after a reconnect, and already held or settled.
             return None;
         }
         if self.closing {
@@ -191,14 +195,14 @@ impl Books {
         self.inbox.pop_front()
     }
 
-    /// The leases of what came and nobody took.
+    /// Empties the inbox and returns the leases to release.
     pub(super) fn untaken(&mut self) -> Vec<LeaseRef> {
         let leases: Vec<_> = self.inbox.drain(..).filter_map(|delivery| delivery.lease).collect();
         leases.iter().for_each(|lease| self.settled.add(held_of(lease)));
         leases
     }
 
-    /// A delivery is over, and there is room for another one.
+    /// Handles the end of a delivery and frees its capacity.
     pub(super) fn over(&mut self, lease: &LeaseRef, over: Over) {
         let held = held_of(lease);
         if self.held.remove(&held) {
@@ -209,19 +213,19 @@ impl Books {
         }
     }
 
-    /// Somebody took a delivery in another way: it is not for this inbox, should it come again.
+    /// Records that a delivery was claimed over HTTP, so that it is ignored if the hub sends it again.
     pub(super) fn taken_elsewhere(&mut self, lease: &LeaseRef) {
         self.settled.add(held_of(lease));
     }
 
-    /// The connection broke. What cannot be said again is answered with what is known of it: nothing.
+    /// Handles a lost connection. Frames that cannot be resent fail with an unknown outcome.
     pub(super) fn broke(&mut self, now: Now, url: &str) {
         self.down_since.get_or_insert(now.mono);
-        self.said = 0;
-        self.drop_frames(url, |frame| !frame.repeatable && frame.ever_said);
+        self.sent = 0;
+        self.drop_frames(url, |frame| !frame.repeatable && frame.was_sent);
     }
 
-    /// Gives up what waited for longer than this for a connection.
+    /// Fails the frames that have waited for a connection longer than the retry timeout.
     pub(super) fn give_up(&mut self, now: Now, keep_trying: Duration, url: &str) {
         let Some(down_since) = self.down_since else { return };
         let bound = u64::try_from(keep_trying.as_millis()).unwrap_or(u64::MAX);
@@ -232,32 +236,32 @@ impl Books {
         let (dropped, kept) = self.frames.drain(..).partition::<VecDeque<_>, _>(which);
         self.frames = kept;
         for frame in dropped {
-            let unknown = frame.ever_said;
-            frame.answer(Err(away(url, unknown)));
+            let unknown = frame.was_sent;
+            frame.answer(Err(connection_lost(url, unknown)));
         }
     }
 
-    /// Nothing more comes and nothing more is said.
+    /// Ends the socket and fails all unanswered frames.
     pub(super) fn finish(&mut self, why: Option<Error>) {
         for frame in self.frames.drain(..) {
-            let told = why.clone().unwrap_or_else(closed);
-            frame.answer(Err(told));
+            let error = why.clone().unwrap_or_else(closed);
+            frame.answer(Err(error));
         }
-        self.said = 0;
+        self.sent = 0;
         self.inbox.clear();
         self.end.get_or_insert(why);
     }
 }
 
-fn away(url: &str, unknown: bool) -> Error {
+fn connection_lost(url: &str, unknown: bool) -> Error {
     let hint = if unknown {
-        "whether it took effect is unknown: repeat it with the same idempotency key"
+        "the call may have taken effect: retry it with the same idempotency key"
     } else {
-        "nothing was changed; try again when the hub is back"
+        "nothing was changed; retry when the hub is available"
     };
     Remote {
         code: Code::Unavailable,
-        detail: format!("the connection to the hub at {url} broke, and did not come back in time"),
+        detail: format!("lost the connection to the hub at {url}, and could not reconnect in time"),
         hint: hint.to_owned(),
         nothing_applied: !unknown,
     }

@@ -1,4 +1,4 @@
-//! Messages and deliveries.
+//! Conversion of messages and deliveries.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use serde::Deserialize;
 
 use super::strange;
 
-/// The message, with its id and the time at which it was sent.
+/// Converts an answer: the message with its id and the time it was sent.
 pub(crate) fn answer(message: MessageJson) -> Result<Answer, Error> {
     let (id, at) = (ref_of(&message.id)?, message.timestamp);
     Ok(Answer { id, at, message: Arc::new(message.read()?) })
 }
 
-/// A delivery, under a lease of this length.
+/// Converts a delivery under a lease of the given duration.
 pub(crate) fn delivery(delivery: DeliveryJson, lease_ms: u64) -> Result<Delivery, Error> {
     let lease = delivery.delivery_id.zip(delivery.lease_token);
     let lease = lease.map(|(delivery, token)| LeaseRef { delivery, token });
@@ -27,23 +27,23 @@ pub(crate) fn delivery(delivery: DeliveryJson, lease_ms: u64) -> Result<Delivery
     Ok(Delivery { lease, lease_ms, attempt: delivery.attempt, id, sent_at: at, message })
 }
 
-/// A message of the log, with its id and the time at which it was sent.
+/// Converts a durable message: its id, the time it was sent, and the message.
 pub(crate) fn durable(message: MessageJson) -> Result<(MessageId, Timestamp, Arc<Message>), Error> {
     let Answer { id, at, message } = answer(message)?;
     match id {
         MessageRef::Durable(id) => Ok((id, at, message)),
-        MessageRef::Ephemeral(_) | MessageRef::Flag => Err(strange(&"an ephemeral message in the log")),
+        MessageRef::Ephemeral(_) | MessageRef::Flag => Err(strange(&"an ephemeral message in a list of durable messages")),
     }
 }
 
-/// Messages of a list, newest first.
+/// Converts a page of messages.
 pub(crate) fn listed(page: Page<MessageJson>) -> Result<MessagesPage, Error> {
     let one = |message| durable(message).map(|(id, at, message)| ListedMessage { id, at, message });
     let messages = page.items.into_iter().map(one).collect::<Result<_, _>>()?;
     Ok(MessagesPage { messages, cursor: page.cursor.map(|before| before.parse()).transpose()? })
 }
 
-/// The receipt of a message: that of a conduct flag has no id.
+/// Receipt of a sent message. The receipt of a conduct flag has no id.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(crate) enum SendReceipt {
@@ -63,7 +63,7 @@ impl SendReceipt {
     }
 }
 
-/// The id of a message, durable or ephemeral.
+/// Parses the id of a durable or ephemeral message.
 fn ref_of(text: &str) -> Result<MessageRef, Error> {
     match text.strip_prefix("eph_") {
         Some(number) => number.parse().map(MessageRef::Ephemeral).map_err(|error| strange(&error)),

@@ -1,4 +1,4 @@
-//! Commits and their results.
+//! Conversion of commits and their results.
 
 use quorate::Error;
 use quorate_api::Raw;
@@ -9,13 +9,13 @@ use quorate_core::{Epoch, Op, OpResult};
 use super::task::graph;
 use super::{strange, write};
 
-/// A commit in JSON. It always has a key: it may have to be repeated.
+/// Serializes a commit. It always has an idempotency key, so that it can be retried.
 pub(crate) fn commit(ops: &[Op], key: &str, epoch: Option<Epoch>) -> Result<String, Error> {
     let ops = ops.iter().map(|op| op::write(op, |create| graph(create, key))).collect::<Result<_, _>>()?;
     write(&CommitBody { ops, idempotency_key: key, epoch: epoch.map(|epoch| epoch.0) })
 }
 
-/// The results of a commit, one for each operation.
+/// Parses the results of a commit, one for each operation.
 pub(crate) fn results(receipt: &CommitReceipt<Raw>, ops: &[Op]) -> Result<Vec<OpResult>, Error> {
     if receipt.results.len() != ops.len() {
         let (results, ops) = (receipt.results.len(), ops.len());
@@ -43,9 +43,9 @@ mod tests {
         Op::Ack(LeaseRef { delivery: "dlv_0-9".parse().unwrap(), token: Token(4) })
     }
 
-    // Fails under: an operation that has no form over the network, as eight had none.
+    // Fails if an operation has no JSON form, as eight did not.
     #[test]
-    fn a_lock_and_a_registration_have_a_form_in_a_commit() {
+    fn locks_and_registrations_can_be_part_of_a_commit() {
         let agent: AgentId = "alice".parse().unwrap();
         let lock: LockName = "build".parse().unwrap();
         let ops = [
@@ -67,9 +67,9 @@ mod tests {
         }
     }
 
-    // Fails under: a reader that takes what it does not know for done.
+    // Fails if an unknown result is parsed as a success.
     #[test]
-    fn a_result_that_is_incomplete_is_an_error() {
+    fn an_incomplete_result_is_an_error() {
         assert_eq!(
             results(&receipt(&[r#"{"seq":6}"#]), &[ack()]).unwrap(),
             [OpResult::Acked { seq: Seq(6) }]

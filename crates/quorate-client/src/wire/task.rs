@@ -1,4 +1,4 @@
-//! Tasks.
+//! Conversion of tasks.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use quorate::link::HeldTask;
 use quorate_api::task::{HeldTask as HeldTaskJson, NewTask, TaskGraph};
 use quorate_core::{Code, CreateTasks, Dependency, Refused, TaskId, TaskLeaseRef, Timestamp};
 
-/// Tasks to create. One that another task depends on by position gets an id that is derived from the key of the request.
+/// Converts tasks to create. A task that another one depends on by index gets an id derived from the idempotency key.
 pub(crate) fn graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'static>, Refused> {
     let dependencies = create.tasks.iter().flat_map(|task| &task.depends_on);
     let needed: BTreeSet<usize> = dependencies
@@ -25,8 +25,8 @@ pub(crate) fn graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'static
     let id_of = |dependency: &Dependency| match dependency {
         Dependency::Task(id) => Ok(id.clone()),
         Dependency::Nth(position) => ids.get(*position as usize).cloned().flatten().ok_or_else(|| {
-            Refused::new(Code::Invalid, format!("dependsOn: there is no task at position {position}"))
-                .hint("depend on a task of the same graph, counted from 0")
+            Refused::new(Code::Invalid, format!("dependsOn: no task has the index {position}"))
+                .hint("use the index of a task in the same request, starting at 0")
         }),
     };
     let mut tasks = Vec::with_capacity(create.tasks.len());
@@ -38,7 +38,8 @@ pub(crate) fn graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'static
     Ok(TaskGraph { tasks })
 }
 
-/// A claimed task. The hub states when the lease expires, not how long it lasts; the clocks may differ a little.
+/// Converts a claimed task. The hub returns the expiry of the lease, not its duration, so the result depends on the
+/// local clock.
 pub(crate) fn held(claimed: HeldTaskJson, now: Timestamp, lease_ms: Option<u64>) -> Result<HeldTask, Error> {
     let input = claimed.input()?;
     let HeldTaskJson { held, task } = claimed;
@@ -54,9 +55,9 @@ mod tests {
 
     use super::held;
 
-    // Fails under: a reader that knows the word of a priority only.
+    // Fails if only the name of a priority is parsed, not its rank.
     #[test]
-    fn the_rank_of_a_priority_is_not_lost() {
+    fn the_rank_of_a_priority_is_parsed() {
         let text = r#"{"tasks":[{"leaseToken":3,"leaseUntil":"1970-01-01T00:00:09.000Z","input":{"a": 1},
             "id":"t1","type":"review","agent":null,"status":"leased","priority":"high","priorityRank":8,
             "attempt":1,"maxAttempts":3,"dependsOn":[],"createdAt":"1970-01-01T00:00:01.000Z","creator":null,

@@ -1,4 +1,4 @@
-//! Approvals as every caller sees them.
+//! Read models of approvals.
 
 use quorate_api::approval::ApprovalWithAction;
 use quorate_api::{Error, Raw};
@@ -24,48 +24,49 @@ impl From<ApprovalWithAction> for ApprovalInfo {
 }
 
 impl ApprovalInfo {
-    /// The approval without its action.
+    /// Returns the approval without its action.
     #[must_use]
     pub fn approval(&self) -> &Approval {
         &self.0.approval
     }
 
-    /// Its state.
+    /// Returns the status.
     #[must_use]
     pub fn status(&self) -> ApprovalStatus {
         self.0.approval.state
     }
 
-    /// Whether it is still to be decided.
+    /// Whether the approval awaits a decision.
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.status() == ApprovalStatus::Pending
     }
 
-    /// The canonical bytes of the proposed action, of which `digest` is the SHA-256; empty if they were erased.
+    /// Returns the canonical bytes of the proposed action; `digest` is their SHA-256. Empty if they were erased.
     #[must_use]
     pub fn document(&self) -> &[u8] {
         self.0.more.document.as_ref().map_or(&[], bytes)
     }
 
-    /// The canonical bytes of the action that may happen; `None` unless it was approved, or if they were erased.
+    /// Returns the canonical bytes of the approved action, with the approver's modifications. `None` if the action is
+    /// not approved or the bytes were erased.
     #[must_use]
     pub fn approved_document(&self) -> Option<&[u8]> {
         self.0.approved_document().map(bytes)
     }
 
-    /// The proposed payload, typed.
+    /// Deserializes the proposed payload.
     ///
     /// # Errors
-    /// `INVALID` if it does not fit the type, or was erased.
+    /// Returns `INVALID` if the payload does not match the type or was erased.
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T, Error> {
         from_json::<Document<T>>(self.document()).map(|document| document.payload)
     }
 
-    /// The payload that may happen, typed; `None` unless it was approved.
+    /// Deserializes the approved payload; `None` if the action is not approved.
     ///
     /// # Errors
-    /// `INVALID` if it does not fit the type.
+    /// Returns `INVALID` if the payload does not match the type.
     pub fn approved_payload<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         let read = |bytes| from_json::<Document<T>>(bytes).map(|document| document.payload);
         self.approved_document().map(read).transpose()

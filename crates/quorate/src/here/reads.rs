@@ -1,4 +1,4 @@
-//! Looks at a hub in this process.
+//! Read operations of an embedded hub.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Named;
@@ -166,8 +166,8 @@ impl Reads for Space {
     }
 
     fn procedures(&self, status: Option<ProcedureStatus>, page: PageQuery) -> Promise<'_, Page<Procedure>> {
-        let wanted = move |one: &CoreProcedure| status.is_none_or(|status| status == one.status);
-        Box::pin(list(self, page, wanted, |one| Procedure::from(one)))
+        let matches = move |one: &CoreProcedure| status.is_none_or(|status| status == one.status);
+        Box::pin(list(self, page, matches, |one| Procedure::from(one)))
     }
 
     fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo> {
@@ -175,8 +175,8 @@ impl Reads for Space {
     }
 
     fn pending_approvals(&self, page: PageQuery) -> Promise<'_, Page<Approval>> {
-        let show = |one: &CoreApproval| Approval::new(&self.published().agents, one);
-        Box::pin(list(self, page, CoreApproval::is_pending, show))
+        let render = |one: &CoreApproval| Approval::new(&self.published().agents, one);
+        Box::pin(list(self, page, CoreApproval::is_pending, render))
     }
 
     fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>> {
@@ -200,32 +200,33 @@ impl Reads for Space {
     }
 }
 
-/// A page of the items that are wanted.
+/// Returns a page of the stored items that match a predicate.
 async fn list<T: Noun, U>(
     space: &Space,
     page: PageQuery,
-    wanted: impl Fn(&T) -> bool,
-    show: impl Fn(&T) -> U,
+    matches: impl Fn(&T) -> bool,
+    render: impl Fn(&T) -> U,
 ) -> Result<Page<U>, Error> {
-    Ok(space.list(page.range(T::KIND)?, page.limit, wanted).await?.render(show))
+    Ok(space.list(page.range(T::KIND)?, page.limit, matches).await?.render(render))
 }
 
-/// Dead letters, each with whose it was. What a pool is called stands in the messages that lay in it.
+/// Returns dead letters with the name of their recipient. The name of a pool is only stored in the messages sent to
+/// it.
 async fn dead_letters(space: &Space, agent: Option<AgentId>, limit: usize) -> Result<Vec<DeadLetter>, Error> {
     let letters = space.dead_letters(agent.as_ref(), DeliveryNo(0), limit).await?;
     let published = space.published();
     let mut pools: BTreeMap<PoolNo, String> = BTreeMap::new();
-    let mut told = Vec::with_capacity(letters.len());
+    let mut dead_letters = Vec::with_capacity(letters.len());
     for letter in letters {
         let message = published.eras.message_id(letter.seq, letter.n);
         let to = match letter.to.home() {
             Home::Agent(number) => published.agents.get(number).map(|agent| agent.id.to_string()),
             Home::Pool(pool) => Some(match pools.entry(pool) {
                 Named::Occupied(name) => name.get().clone(),
-                Named::Vacant(place) => place.insert(space.destination(message).await?.to_string()).clone(),
+                Named::Vacant(slot) => slot.insert(space.destination(message).await?.to_string()).clone(),
             }),
         };
-        told.push(DeadLetter {
+        dead_letters.push(DeadLetter {
             delivery_id: published.eras.delivery_id(letter.delivery),
             message_id: message,
             agent: to.unwrap_or_default(),
@@ -234,5 +235,5 @@ async fn dead_letters(space: &Space, agent: Option<AgentId>, limit: usize) -> Re
             at: letter.at,
         });
     }
-    Ok(told)
+    Ok(dead_letters)
 }

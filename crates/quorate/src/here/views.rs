@@ -1,4 +1,4 @@
-//! What an embedded hub returns, as the types of the interface.
+//! Conversions from engine views to the types of the library.
 
 use quorate_api::approval::ApprovalWithAction;
 use quorate_core::Approval;

@@ -1,4 +1,4 @@
-//! Looks at a hub: nothing is changed by any of them.
+//! Read operations of a backend.
 
 use std::time::Duration;
 
@@ -18,58 +18,58 @@ use crate::session::{SessionInfo, TimelineLine};
 use crate::task::{Task, TaskWithPayloads};
 use crate::view::{AgentInfo, Budget, DeadLetter, InboxDelivery, MessageWithDeliveries, Snapshot};
 
-/// Looks at a hub. What is not there is `NOT_FOUND`, or `None` where it says so.
+/// Read operations of a hub. A missing item is a `NOT_FOUND` error, or `None` where the return type is an `Option`.
 pub trait Reads: Send + Sync {
-    /// One version of an entry, tombstones included.
+    /// Returns one version of a memory entry; tombstones included.
     fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>>;
-    /// The versions of an entry after this one, oldest first.
+    /// Returns the versions of an entry after the given one, oldest first.
     fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>>;
-    /// The live entries whose key begins so, by key.
+    /// Returns the live entries with a key prefix, ordered by key.
     fn entries(&self, prefix: String, after: Option<Key>, limit: usize) -> Promise<'_, Vec<Entry>>;
-    /// Snapshots.
+    /// Returns a page of snapshots.
     fn snapshots(&self, page: PageQuery) -> Promise<'_, Page<Snapshot>>;
-    /// Whether all entries fit together.
+    /// Checks the consistency of all entries.
     fn check(&self) -> Promise<'_, Check>;
 
-    /// Agents with their load.
+    /// Returns the agents that match a filter, with their load.
     fn agents(&self, filter: AgentFilter) -> Promise<'_, Vec<AgentInfo>>;
-    /// One agent.
+    /// Returns one agent.
     fn agent(&self, id: AgentId) -> Promise<'_, AgentInfo>;
-    /// The patterns of an agent's subscriptions.
+    /// Returns the patterns of an agent's subscriptions.
     fn subscriptions(&self, agent: AgentId) -> Promise<'_, Vec<Pattern>>;
-    /// What lies in an agent's inbox and has not ended.
+    /// Returns the open deliveries of an agent's inbox.
     fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<InboxDelivery>>;
-    /// What an agent sent before a record, newest first.
+    /// Returns a page of the messages that an agent sent, newest first.
     fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage>;
-    /// The first dead letters of an agent, or of all.
+    /// Returns the first dead letters of one agent, or of all agents.
     fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> Promise<'_, Vec<DeadLetter>>;
 
-    /// A message by its id, or by the one that its sender gave it.
+    /// Returns a message by its id, or by the id chosen by its sender.
     fn message(&self, id: String) -> Promise<'_, MessageWithDeliveries>;
-    /// Messages before a record, newest first.
+    /// Returns a page of messages, newest first.
     fn messages(
         &self,
         filter: MessageFilter,
         before: Option<Before>,
         limit: usize,
     ) -> Promise<'_, MessagesPage>;
-    /// Why a message or a task is where it is.
+    /// Explains the current state of a message, task or procedure.
     fn why(&self, id: String) -> Promise<'_, Why>;
 
-    /// A task.
+    /// Returns a task.
     fn task(&self, id: TaskId) -> Promise<'_, TaskWithPayloads>;
-    /// A task, as soon as it is over or the time is.
+    /// Returns a task once it has ended or `wait` has elapsed.
     fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads>;
-    /// Tasks.
+    /// Returns a page of tasks.
     fn tasks(&self, filter: TaskFilter, page: PageQuery) -> Promise<'_, Page<Task>>;
 
-    /// A session.
+    /// Returns a session.
     fn session(&self, id: SessionId) -> Promise<'_, SessionInfo>;
-    /// What a session is to do; `None` if nobody said.
+    /// Returns the task description of a session; `None` if it has none.
     fn session_task(&self, id: SessionId) -> Promise<'_, Option<Payload>>;
-    /// Sessions.
+    /// Returns a page of sessions.
     fn sessions(&self, page: PageQuery) -> Promise<'_, Page<SessionInfo>>;
-    /// A page of the timeline of a session, all or of one kind.
+    /// Returns a page of a session's timeline, optionally of one kind only, and the position to continue from.
     fn timeline(
         &self,
         id: SessionId,
@@ -78,22 +78,22 @@ pub trait Reads: Send + Sync {
         limit: usize,
     ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)>;
 
-    /// A procedure as it is, or as it was after a record.
+    /// Returns a procedure: its latest state, or its state as of a sequence number.
     fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo>;
-    /// Procedures.
+    /// Returns a page of procedures.
     fn procedures(&self, status: Option<ProcedureStatus>, page: PageQuery) -> Promise<'_, Page<Procedure>>;
 
-    /// An approval, as soon as it is over or the time is.
+    /// Returns an approval once it is decided or expired, or `wait` has elapsed.
     fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo>;
-    /// Approvals that wait for a decision.
+    /// Returns a page of the approvals that await a decision.
     fn pending_approvals(&self, page: PageQuery) -> Promise<'_, Page<Approval>>;
 
-    /// A budget; `None` if there is none.
+    /// Returns a budget; `None` if it does not exist.
     fn budget(&self, id: BudgetId) -> Promise<'_, Option<Budget>>;
-    /// The rules of the space.
+    /// Returns the policy of the space.
     fn policy(&self) -> Promise<'_, Policy>;
-    /// What the rules refused lately.
+    /// Returns the most recent policy violations.
     fn violations(&self) -> Promise<'_, Vec<Violation>>;
-    /// How many deliveries and how many tasks are in each state.
+    /// Returns the number of deliveries and the number of tasks in each state.
     fn counts(&self) -> Promise<'_, (Counts, TaskCounts)>;
 }

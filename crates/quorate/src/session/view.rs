@@ -1,4 +1,4 @@
-//! Sessions and their timelines as every caller sees them.
+//! Read models of sessions and timelines.
 
 pub use quorate_api::session::{
     Session as SessionInfo, TimelineAddition, TimelineChange, TimelineEvent, TimelineLine, TimelineMessage,

@@ -1,4 +1,4 @@
-//! A task that is about to be made, with what may be said of it.
+//! Drafts of tasks.
 
 use std::time::Duration;
 
@@ -10,100 +10,103 @@ use serde::Serialize;
 
 use crate::agent::to_json;
 
-/// A task that is about to be made.
+/// Draft of a task. Pass it to [`Agent::create_task`](crate::Agent::create_task) or
+/// [`Agent::create_tasks`](crate::Agent::create_tasks).
 #[derive(Clone, Debug)]
-#[must_use = "a task is made when an agent creates it"]
+#[must_use = "a draft has no effect until it is passed to `create_task`"]
 pub struct TaskDraft {
     new: NewTask,
     input: Result<Vec<u8>, Error>,
-    /// The first thing that was said wrongly.
-    wrong: Option<Refused>,
+    /// First invalid value that was set, reported when the task is created.
+    invalid: Option<Refused>,
 }
 
 impl TaskDraft {
-    /// A task for whoever has this capability.
+    /// Creates a draft of a task of this type. Agents with the capability of the same name can claim it.
     pub fn new(task_type: impl Into<String>, input: impl Serialize) -> Self {
-        Self { new: NewTask::new(task_type), input: to_json(input), wrong: None }
+        Self { new: NewTask::new(task_type), input: to_json(input), invalid: None }
     }
 
     fn set<T>(mut self, value: Result<T, Refused>, set: impl FnOnce(&mut NewTask, T)) -> Self {
         match value {
             Ok(value) => set(&mut self.new, value),
-            Err(refused) => drop(self.wrong.get_or_insert(refused)),
+            Err(refused) => drop(self.invalid.get_or_insert(refused)),
         }
         self
     }
 
-    /// An id of your own: unique in the space, and others can name it before it is made.
+    /// Sets the task id. It must be unique in the space; other tasks can depend on it before it is created. Generated
+    /// by default.
     pub fn id(self, id: impl AsRef<str>) -> Self {
         self.set(TaskId::new(id), |new, id| new.id = Some(id))
     }
 
-    /// Only this agent may take it.
+    /// Assigns the task to one agent. By default any agent with the capability can claim it.
     pub fn for_agent(self, agent: impl AsRef<str>) -> Self {
         self.set(AgentId::new(agent), |new, agent| new.agent = Some(agent))
     }
 
-    /// What must be done before, by id.
+    /// Adds dependencies by task id.
     pub fn needs<T: AsRef<str>>(self, ids: impl IntoIterator<Item = T>) -> Self {
         let ids = ids.into_iter().map(TaskId::new).collect::<Result<Vec<_>, _>>();
         self.set(ids, |new, ids| new.depends_on.extend(ids.into_iter().map(Dependency::Task)))
     }
 
-    /// What must be done before, by its place among the tasks that are made together, counted from 0.
-    pub fn needs_nth(mut self, places: impl IntoIterator<Item = u32>) -> Self {
-        self.new.depends_on.extend(places.into_iter().map(Dependency::Nth));
+    /// Adds dependencies by index into the list of tasks that are created together, starting at 0.
+    pub fn needs_nth(mut self, indices: impl IntoIterator<Item = u32>) -> Self {
+        self.new.depends_on.extend(indices.into_iter().map(Dependency::Nth));
         self
     }
 
-    /// What happens when one that it needs ends other than done; it fails if nothing is said.
+    /// Sets what happens if a dependency does not complete. By default the task fails.
     pub fn if_a_dependency_fails(mut self, then: OnDependencyFailure) -> Self {
         self.new.on_dependency_failure = then;
         self
     }
 
-    /// Which goes first, on a scale of 1 to 10.
+    /// Sets the priority, from 1 to 10.
     pub fn priority(self, ten: u8) -> Self {
         self.set(Priority::from_ten(ten), |new, priority| new.priority = priority)
     }
 
-    /// How long one try may take in all.
+    /// Sets the maximum duration of one attempt. Unlimited by default.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.new.timeout_ms = Some(ms(timeout));
         self
     }
 
-    /// How often it is tried; four times if nothing is said.
+    /// Sets the maximum number of attempts. Defaults to 4.
     pub fn attempts(mut self, attempts: u16) -> Self {
         self.new.attempts_max = attempts;
         self
     }
 
-    /// How long to wait after the first failed try; a second if nothing is said, then 2, 4, 8, 16 times as long.
+    /// Sets the delay after the first failed attempt. Defaults to 1 s. It doubles with each further attempt, up to 16
+    /// times the initial delay.
     pub fn backoff(mut self, backoff: Duration) -> Self {
         self.new.backoff_ms = ms(backoff);
         self
     }
 
-    /// Who is told when it is given up; the coordinators if nobody is named.
+    /// Sets the agent to notify when the task has failed permanently. Defaults to the coordinators.
     pub fn escalate_to(self, agent: impl AsRef<str>) -> Self {
         self.set(AgentId::new(agent), |new, agent| new.escalate_to = EscalateTo::Agent(agent))
     }
 
-    /// Nobody is told when it is given up.
+    /// Disables the notification of a permanent failure.
     pub fn escalate_to_nobody(mut self) -> Self {
         self.new.escalate_to = EscalateTo::Nobody;
         self
     }
 
-    /// The session it belongs to.
+    /// Sets the session to which the task belongs.
     pub fn session(mut self, session: impl Into<String>) -> Self {
         self.new.session = Some(session.into());
         self
     }
 
     pub(super) fn into_parts(self) -> Result<(NewTask, Option<Vec<u8>>), Error> {
-        match self.wrong {
+        match self.invalid {
             Some(refused) => Err(refused.into()),
             None => Ok((self.new, Some(self.input?))),
         }

@@ -1,4 +1,4 @@
-//! An agent at work on tasks: takes them, runs handlers, ends each with one commit.
+//! The task loop of a running agent: claims tasks, runs handlers, ends each task with one commit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -16,17 +16,17 @@ use crate::run::AbortOnDrop;
 use crate::task::work::{Said, Verdict};
 use crate::task::{TakenTask, TaskHandler, fail_op};
 
-/// Works on tasks until told to stop, or until nothing more comes.
+/// Handles tasks until stopped, or until the stream ends.
 pub(crate) async fn work_on_tasks(
     agent: Agent,
     handlers: HashMap<String, Arc<dyn TaskHandler>>,
     mut inbox: Box<dyn TaskInbox>,
-    hands: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     mut stopped: watch::Receiver<bool>,
 ) -> Result<(), Error> {
-    let bench = Arc::new(Bench { agent, handlers, hands });
+    let worker = Arc::new(TaskWorker { agent, handlers, permits });
     let mut running = JoinSet::new();
-    let mut under_way: HashMap<TaskLeaseRef, AbortHandle> = HashMap::new();
+    let mut in_progress: HashMap<TaskLeaseRef, AbortHandle> = HashMap::new();
     loop {
         let next = tokio::select! {
             biased;
@@ -36,61 +36,61 @@ pub(crate) async fn work_on_tasks(
         match next {
             Some(TaskEvent::Task(task)) => {
                 let taken = TakenTask(*task);
-                let (lease, more) = (taken.lease(), inbox.room());
-                let bench = Arc::clone(&bench);
-                let work = running.spawn(async move { bench.one(taken, more).await });
-                under_way.insert(lease, work);
+                let (lease, credit) = (taken.lease(), inbox.room());
+                let worker = Arc::clone(&worker);
+                let work = running.spawn(async move { worker.handle_task(taken, credit).await });
+                in_progress.insert(lease, work);
             }
             Some(TaskEvent::Lost(lease)) => {
-                let lost = under_way.remove(&lease);
+                let lost = in_progress.remove(&lease);
                 if let Some(work) = lost.filter(|work| !work.is_finished()) {
-                    // The work is nobody's any more, or somebody else's: this try is called off. What made room for the
-                    // next task goes with it, so it is made here.
+                    // The lease is lost: abort this attempt. Aborting drops the task that would have returned the
+                    // credit, so the credit is returned here.
                     work.abort();
-                    bench.agent.go_on(&inbox.room()).await;
+                    worker.agent.go_on(&inbox.room()).await;
                 }
             }
             None => break,
         }
         while running.try_join_next().is_some() {}
-        under_way.retain(|_, work| !work.is_finished());
+        in_progress.retain(|_, work| !work.is_finished());
     }
     while running.join_next().await.is_some() {}
     inbox.close().await
 }
 
-/// Where an agent works on tasks.
-struct Bench {
+/// Handles the tasks of one agent.
+struct TaskWorker {
     agent: Agent,
     handlers: HashMap<String, Arc<dyn TaskHandler>>,
-    hands: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Bench {
-    /// Works on one task and ends it, in one commit that also makes room for the next.
-    async fn one(&self, taken: TakenTask, more: Room) {
+impl TaskWorker {
+    /// Handles one task and ends it with one commit, which also returns its credit.
+    async fn handle_task(&self, taken: TakenTask, credit: Room) {
         let extra = handler::nothing();
-        let said = Said::default();
+        let verdict = Said::default();
         let done = tokio::select! {
-            done = self.handle(&taken, Arc::clone(&extra), Arc::clone(&said)) => done,
-            () = self.keep(&taken) => return self.agent.go_on(&more).await,
+            done = self.run_handler(&taken, Arc::clone(&extra), Arc::clone(&verdict)) => done,
+            () = self.keep_lease(&taken) => return self.agent.go_on(&credit).await,
         };
-        let ops = done.and_then(|result| self.ending(&taken, result, &extra, &said));
+        let ops = done.and_then(|result| self.completion(&taken, result, &extra, &verdict));
         let refusal = match ops {
-            Ok(ops) => self.agent.end(ops, &more).await.err(),
-            Err(failure) => return self.fail(&taken, &failure, &more).await,
+            Ok(ops) => self.agent.end(ops, &credit).await.err(),
+            Err(failure) => return self.fail(&taken, &failure, &credit).await,
         };
         match refusal {
             None => {}
-            Some(error) if is_lost(&error) => self.agent.go_on(&more).await,
-            // The step was refused as a whole: the task is tried again.
-            Some(error) => self.fail(&taken, &Failure::retry(error.to_string()), &more).await,
+            Some(error) if is_lost(&error) => self.agent.go_on(&credit).await,
+            // The commit was rejected atomically, so the task can be retried.
+            Some(error) => self.fail(&taken, &Failure::retry(error.to_string()), &credit).await,
         }
     }
 
-    /// Runs the handler as soon as a hand is free. A panic is a failure that may pass.
-    async fn handle(&self, taken: &TakenTask, extra: Extra, said: Said) -> Result<Vec<u8>, Failure> {
-        let Ok(_hand) = Arc::clone(&self.hands).acquire_owned().await else {
+    /// Runs the handler once a permit is available. A panic counts as a retryable failure.
+    async fn run_handler(&self, taken: &TakenTask, extra: Extra, verdict: Said) -> Result<Vec<u8>, Failure> {
+        let Ok(_permit) = Arc::clone(&self.permits).acquire_owned().await else {
             return Err(Failure::retry("the agent is stopped"));
         };
         let task_type = &taken.task().task_type;
@@ -98,13 +98,13 @@ impl Bench {
             let reason = format!("agent {} has no handler for tasks of type {task_type:?}", self.agent.id());
             return Err(Failure::dead(reason));
         };
-        let work = tokio::spawn(handler.work(self.agent.clone(), taken.clone(), extra, said));
-        // Called off with us: a lost lease cancels the handler.
+        let work = tokio::spawn(handler.work(self.agent.clone(), taken.clone(), extra, verdict));
+        // Dropping this future aborts the handler, which happens when the lease is lost.
         AbortOnDrop(work).await
     }
 
-    /// Keeps the lease for as long as the handler works; ends when it is lost.
-    async fn keep(&self, taken: &TakenTask) {
+    /// Extends the lease while the handler runs. Returns when the lease is lost.
+    async fn keep_lease(&self, taken: &TakenTask) {
         loop {
             self.agent.link.pass(Duration::from_millis(taken.lease_ms() / 3)).await;
             if self.agent.heartbeat(taken).await.is_err_and(|error| is_lost(&error)) {
@@ -113,16 +113,16 @@ impl Bench {
         }
     }
 
-    /// The commit that ends a task: its result, and what the handler added.
-    fn ending(
+    /// Returns the operations that complete a task: its result, and the operations added by the handler.
+    fn completion(
         &self,
         taken: &TakenTask,
         result: Vec<u8>,
         extra: &Extra,
-        said: &Said,
+        verdict: &Said,
     ) -> Result<Vec<Op>, Failure> {
         let Verdict { status, confidence, rationale } =
-            said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let result = Some(self.agent.link.seal(result.into()));
         let done =
             CompleteTask { status, confidence, rationale, ..CompleteTask::done(taken.lease(), result) };
@@ -132,18 +132,18 @@ impl Bench {
         Ok(ops)
     }
 
-    async fn fail(&self, taken: &TakenTask, failure: &Failure, more: &Room) {
-        // Without the reason: it may quote the payload. The task has it.
+    async fn fail(&self, taken: &TakenTask, failure: &Failure, credit: &Room) {
+        // The reason is not logged because it can contain payload data. It is stored with the task.
         let (agent, task) = (self.agent.id(), taken.lease().task);
-        tracing::warn!(%agent, %task, retried = failure.again, "a task failed");
-        // If that cannot be said, its lease lapses and it comes back by itself.
-        if self.agent.end(vec![fail_op(taken.lease(), failure)], more).await.is_err() {
-            self.agent.go_on(more).await;
+        tracing::warn!(%agent, %task, retried = failure.again, "task attempt failed");
+        // If this commit fails, the lease expires and the task is retried.
+        if self.agent.end(vec![fail_op(taken.lease(), failure)], credit).await.is_err() {
+            self.agent.go_on(credit).await;
         }
     }
 }
 
-/// Whether a task is not this agent's any more. Anything else may pass.
+/// Whether the lease of a task is lost. All other errors are treated as transient.
 fn is_lost(error: &Error) -> bool {
     matches!(error.code(), Code::StaleLease | Code::StaleEpoch | Code::NotFound | Code::Cancelled)
 }

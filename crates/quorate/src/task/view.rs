@@ -1,3 +1,3 @@
-//! Tasks as every caller sees them.
+//! Read models of tasks.
 
 pub use quorate_api::task::{Task, TaskWithPayloads};

@@ -1,4 +1,4 @@
-//! Handlers of tasks: plain async functions with a typed input.
+//! Task handlers: async functions with a typed input.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +14,18 @@ use crate::send::Draft;
 use crate::step::put_op;
 use crate::task::{TakenTask, Task};
 
-/// A task to work on: its input, and what goes into the commit that ends it. What the handler returns is its result.
+/// Context of a task handler: the input of the task, and the effects to commit together with its result. The return
+/// value of the handler is the result.
 pub struct TaskWork<P> {
-    /// The input, typed.
+    /// Deserialized input.
     pub input: P,
     taken: TakenTask,
     agent: Agent,
     extra: Extra,
-    said: Said,
+    verdict: Said,
 }
 
-/// What a handler says of its result besides the result.
+/// Metadata that a handler attaches to its result.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) status: TaskStatus,
@@ -41,59 +42,59 @@ impl Default for Verdict {
 pub(crate) type Said = Arc<Mutex<Verdict>>;
 
 impl<P> TaskWork<P> {
-    /// The id of the task.
+    /// Returns the task id.
     #[must_use]
     pub fn id(&self) -> &TaskId {
         self.taken.id()
     }
 
-    /// The task as it is known: how often it was tried, why the last try came to nothing, dependencies that are missing.
+    /// Returns the task: attempts so far, reason of the last failure, failed dependencies.
     #[must_use]
     pub fn task(&self) -> &Task {
         self.taken.task()
     }
 
-    /// The agent that works on it.
+    /// Returns the agent that handles the task.
     #[must_use]
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// Keeps what there is of the result, also if this try comes to nothing.
+    /// Stores a partial result, which is retained even if this attempt fails. Also extends the lease.
     ///
     /// # Errors
-    /// `STALE_LEASE` or `CANCELLED` if it is not its task any more, or a failure of the storage.
+    /// Returns `STALE_LEASE` or `CANCELLED` if the agent no longer holds the task, or a storage error.
     pub async fn progress(&self, partial: impl Serialize) -> Result<(), Error> {
         self.agent.progress(&self.taken, partial).await
     }
 
-    /// How sure the handler is of its result, 0 to 1.
+    /// Sets the confidence in the result, from 0 to 1.
     pub fn confidence(&self, confidence: f64) {
-        self.say(|verdict| verdict.confidence = Some(confidence));
+        self.update_verdict(|verdict| verdict.confidence = Some(confidence));
     }
 
-    /// Why the handler says so.
+    /// Sets the rationale of the result.
     pub fn rationale(&self, rationale: impl Into<String>) {
-        self.say(|verdict| verdict.rationale = Some(rationale.into()));
+        self.update_verdict(|verdict| verdict.rationale = Some(rationale.into()));
     }
 
-    /// The result will be a part of what was asked for: the task ends, but those that need it are not satisfied.
+    /// Marks the result as partial: the task ends, but its dependents are not satisfied.
     pub fn partial(&self) {
-        self.say(|verdict| verdict.status = TaskStatus::Partial);
+        self.update_verdict(|verdict| verdict.status = TaskStatus::Partial);
     }
 
-    fn say(&self, what: impl FnOnce(&mut Verdict)) {
-        what(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner));
+    fn update_verdict(&self, update: impl FnOnce(&mut Verdict)) {
+        update(&mut self.verdict.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Sends a message in the commit that ends this task: if the work fails, it is not sent.
+    /// Sends a message in the commit that completes the task. If the handler fails, the message is not sent.
     pub fn send(&self, to: impl Into<String>, action: impl Into<String>, payload: impl Serialize) {
         let mut draft = Draft::new(vec![to.into()], action.into(), to_json(payload));
         draft.correlation = Some(self.id().to_string());
         self.add(draft.message(&*self.agent.link, &self.agent.id).map(Op::send));
     }
 
-    /// Writes a memory entry in the commit that ends this task.
+    /// Writes a memory entry in the commit that completes the task.
     pub fn put(&self, key: &str, entry_type: &str, content: impl Serialize) {
         self.add(put_op(&self.agent, key, entry_type, content, None));
     }
@@ -105,10 +106,10 @@ impl<P> TaskWork<P> {
 
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Vec<u8>, Failure>> + Send>>;
 
-/// A handler whose types are hidden.
+/// Type-erased task handler.
 pub(crate) trait TaskHandler: Send + Sync {
-    /// Works on a task. The result is JSON.
-    fn work(&self, agent: Agent, taken: TakenTask, extra: Extra, said: Said) -> Answer;
+    /// Handles a task and returns its result as JSON.
+    fn work(&self, agent: Agent, taken: TakenTask, extra: Extra, verdict: Said) -> Answer;
 }
 
 struct Typed<F, P>(F, std::marker::PhantomData<fn(P)>);
@@ -120,13 +121,13 @@ where
     F: Fn(TaskWork<P>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, Failure>> + Send + 'static,
 {
-    fn work(&self, agent: Agent, taken: TakenTask, extra: Extra, said: Said) -> Answer {
-        // An input of another shape stays so, however often it is tried.
+    fn work(&self, agent: Agent, taken: TakenTask, extra: Extra, verdict: Said) -> Answer {
+        // Retrying cannot fix an input of the wrong type.
         let input: P = match from_json(taken.json()) {
             Ok(input) => input,
             Err(error) => return Box::pin(async move { Err(Failure::dead(error.to_string())) }),
         };
-        let done = (self.0)(TaskWork { input, taken, agent, extra, said });
+        let done = (self.0)(TaskWork { input, taken, agent, extra, verdict });
         Box::pin(async move {
             let result = done.await?;
             to_json(result).map_err(|error| Failure::dead(error.to_string()))

@@ -132,7 +132,7 @@ async fn a_payload_of_another_shape_is_a_dead_letter_at_once() {
     alice.send("worker", "triple", 1).await.expect("sent");
     until(&hub, |counts| counts.dead == 2).await;
     let dead = hub.dead_letters(None, 10).await.expect("read");
-    assert!(dead[0].reason.contains("cannot be read as u64"), "{}", dead[0].reason);
+    assert!(dead[0].reason.contains("cannot be parsed as u64"), "{}", dead[0].reason);
     assert!(dead[1].reason.contains("no handler for \"triple\""), "{}", dead[1].reason);
     hub.close().await;
 }

@@ -1,4 +1,4 @@
-//! Credit, what is held, and what is said again after a break.
+//! Credit, held deliveries, and resending after a connection loss.
 
 use std::sync::Arc;
 
@@ -38,45 +38,45 @@ fn texts(books: &mut Books) -> Vec<String> {
     std::iter::from_fn(|| books.next_text()).collect()
 }
 
-// Fails under: credit that is not counted from the beginning of the connection; room that is granted twice.
+// Fails if credit is not counted from the start of the connection, or is granted twice.
 #[test]
-fn credit_follows_the_room() {
+fn credit_follows_the_free_capacity() {
     let mut books = Books::with_room(2);
     books.begin(0);
     assert_eq!(
         texts(&mut books),
         [format!("{{\"n\":1,\"credit\":{{\"messages\":2,\"bytes\":{}}}}}", 1u64 << 50)]
     );
-    assert!(texts(&mut books).is_empty(), "said once");
+    assert!(texts(&mut books).is_empty(), "granted once");
     books.deliver(delivery(1, 1));
-    assert!(texts(&mut books).is_empty(), "what came is in hand");
+    assert!(texts(&mut books).is_empty(), "the delivery is held");
     books.over(&lease(1, 1), Over::Settled);
-    assert!(texts(&mut books)[0].contains("\"messages\":3"), "room for one more");
+    assert!(texts(&mut books)[0].contains("\"messages\":3"), "capacity for one more");
 }
 
-// Fails under: a delivery that is handled again because it came again after a break, in hand or done with.
+// Fails if a held or settled delivery is handled again after a reconnect.
 #[test]
-fn what_comes_again_after_a_break_is_not_handled_again() {
+fn a_delivery_resent_after_a_reconnect_is_not_handled_twice() {
     let mut books = Books::with_room(3);
     books.begin(0);
     books.deliver(delivery(1, 1));
     books.deliver(delivery(2, 2));
     assert!(books.take().is_some() && books.take().is_some());
     books.over(&lease(1, 1), Over::Settled);
-    books.broke(now(0), "here");
+    books.broke(now(0), "http://hub");
     books.begin(2);
-    assert!(texts(&mut books)[0].contains("\"messages\":4"), "two that come again, and room for two");
+    assert!(texts(&mut books)[0].contains("\"messages\":4"), "two resent deliveries, and capacity for two");
     books.deliver(delivery(1, 1));
     books.deliver(delivery(2, 2));
-    assert!(books.take().is_none(), "one is done with, the other in hand");
-    // Under a new lease it is another try.
+    assert!(books.take().is_none(), "one is settled, the other held");
+    // A new lease is a new attempt.
     books.deliver(delivery(2, 3));
     assert!(books.take().is_some());
 }
 
-// Fails under: an end without a commit that is taken for one with.
+// Fails if a delivery that ended without a commit counts as settled.
 #[test]
-fn what_was_let_go_may_come_again() {
+fn an_unsettled_delivery_can_be_redelivered() {
     let mut books = Books::with_room(1);
     books.begin(0);
     books.deliver(delivery(1, 1));
@@ -86,67 +86,67 @@ fn what_was_let_go_may_come_again() {
     assert!(books.take().is_some());
 }
 
-// Fails under: frames that are lost at a break, said in another order, or answered by the numbers of an earlier connection.
+// Fails if frames are lost or reordered by a reconnect, or matched by frame numbers of an earlier connection.
 #[test]
-fn what_was_not_answered_is_said_again_in_order() {
+fn unanswered_frames_are_resent_in_order() {
     let mut books = Books::with_room(0);
     books.begin(0);
-    let mut told = Vec::new();
+    let mut responses = Vec::new();
     for name in ["a", "b", "c"] {
-        let (tell, answer) = oneshot::channel();
+        let (sender, response) = oneshot::channel();
         let mut frame = Frame::new(format!("\"commit\":\"{name}\""), true, now(0));
-        frame.answer = Some(tell);
+        frame.answer = Some(sender);
         books.ask(frame);
-        told.push(answer);
+        responses.push(response);
     }
     assert_eq!(texts(&mut books).len(), 3);
     assert!(!books.answered(2, Ok("{}".into())));
-    assert!(told[1].try_recv().is_ok());
-    books.broke(now(0), "here");
+    assert!(responses[1].try_recv().is_ok());
+    books.broke(now(0), "http://hub");
     books.begin(0);
     assert_eq!(texts(&mut books), [r#"{"n":1,"commit":"a"}"#, r#"{"n":2,"commit":"c"}"#]);
     books.answered(2, Ok("{}".into()));
-    assert!(told[2].try_recv().is_ok() && told[0].try_recv().is_err());
+    assert!(responses[2].try_recv().is_ok() && responses[0].try_recv().is_err());
 }
 
-// Fails under: what lives in memory only sent twice; an outcome that is unknown told as one that is known.
+// Fails if an ephemeral message is sent twice, or an unknown outcome is reported as known.
 #[test]
-fn what_has_no_key_is_not_said_again() {
+fn a_frame_without_a_key_is_not_resent() {
     let mut books = Books::with_room(0);
     books.begin(0);
-    let (tell, mut told) = oneshot::channel();
+    let (sender, mut response) = oneshot::channel();
     let mut frame = Frame::new("\"send\":{}".into(), false, now(0));
-    frame.answer = Some(tell);
+    frame.answer = Some(sender);
     books.ask(frame);
     assert_eq!(texts(&mut books).len(), 1);
-    books.broke(now(0), "here");
-    let error = told.try_recv().expect("an answer").expect_err("it broke");
+    books.broke(now(0), "http://hub");
+    let error = response.try_recv().expect("a response").expect_err("connection lost");
     assert!(!error.nothing_applied());
     books.begin(0);
     assert!(texts(&mut books).is_empty());
 }
 
-// Fails under: a wait without an end for a hub that does not come back.
+// Fails if a call waits forever for a hub that does not return.
 #[test]
-fn i21_a_hub_that_does_not_come_back_is_waited_for_so_long() {
+fn i21_calls_fail_after_the_retry_timeout() {
     let mut books = Books::with_room(0);
     books.begin(0);
-    books.broke(now(1_000), "here");
-    let (tell, mut told) = oneshot::channel();
+    books.broke(now(1_000), "http://hub");
+    let (sender, mut response) = oneshot::channel();
     let mut frame = Frame::new("\"commit\":{}".into(), true, now(500));
-    frame.answer = Some(tell);
+    frame.answer = Some(sender);
     books.ask(frame);
     let bound = std::time::Duration::from_secs(1);
-    books.give_up(now(1_999), bound, "here");
-    assert!(told.try_recv().is_err(), "there is time left");
-    books.give_up(now(2_000), bound, "here");
-    let error = told.try_recv().expect("an answer").expect_err("it is out of reach");
-    assert!(error.nothing_applied(), "nobody heard it");
+    books.give_up(now(1_999), bound, "http://hub");
+    assert!(response.try_recv().is_err(), "there is time left");
+    books.give_up(now(2_000), bound, "http://hub");
+    let error = response.try_recv().expect("a response").expect_err("the hub is unavailable");
+    assert!(error.nothing_applied(), "it was never sent");
 }
 
-// Fails under: a connection that says everything again at once, however often it breaks before the first answer.
+// Fails if all frames are resent at once, however often the connection breaks before the first response.
 #[test]
-fn a_new_connection_begins_with_a_few_frames() {
+fn a_new_connection_starts_with_a_small_window() {
     let mut books = Books::with_room(0);
     books.begin(0);
     for _ in 0..100 {
@@ -154,8 +154,8 @@ fn a_new_connection_begins_with_a_few_frames() {
     }
     assert_eq!(texts(&mut books).len(), 4);
     books.answered(1, Ok("{}".into()));
-    assert_eq!(texts(&mut books).len(), 5, "eight without an answer");
-    books.broke(now(0), "here");
+    assert_eq!(texts(&mut books).len(), 5, "eight unanswered frames");
+    books.broke(now(0), "http://hub");
     books.begin(0);
     assert_eq!(texts(&mut books).len(), 4);
 }
