@@ -31,7 +31,8 @@ impl Address {
         if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
             return Err(invalid("only a host and a port are allowed after the scheme"));
         }
-        let (host, port) = split(authority).ok_or_else(|| invalid("the port must be a number from 0 to 65535"))?;
+        let (host, port) =
+            split(authority).ok_or_else(|| invalid("the port must be a number from 0 to 65535"))?;
         let port = port.unwrap_or(if secure { 443 } else { 80 });
         let address = Self { secure, host: host.to_owned(), port };
         if !secure && !plain_anywhere && !address.is_loopback() {

@@ -396,8 +396,9 @@ fn bearer(token: &str) -> Result<HeaderValue, Refused> {
 }
 
 fn header_value(name: &str, text: &str) -> Result<HeaderValue, Refused> {
-    HeaderValue::from_str(text)
-        .map_err(|_| Refused::new(Code::Invalid, format!("{name} contains a character that is not allowed in a header")))
+    HeaderValue::from_str(text).map_err(|_| {
+        Refused::new(Code::Invalid, format!("{name} contains a character that is not allowed in a header"))
+    })
 }
 
 /// Percent-encodes text for a path segment or query. All bytes except ASCII letters, digits and `-._~` are encoded.

@@ -55,7 +55,7 @@ pub(crate) struct Hello {
     pub(crate) space: Option<String>,
 }
 
-/// The connection of an agent. Cheap to clone.
+/// Connection of an agent. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Socket(Arc<Shared>);
 
@@ -64,9 +64,9 @@ struct Shared {
     hello: Hello,
     patience: Patience,
     books: Mutex<Books>,
-    /// There is something to say.
+    /// Signals the send loop that there is something to send.
     send_ready: Notify,
-    /// Something came, or it is over.
+    /// Signals the consumer that a delivery arrived or the connection ended.
     received: Notify,
     slots: Arc<Semaphore>,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -87,7 +87,12 @@ impl Socket {
     ///
     /// # Errors
     /// Returns the error of the hub, or `UNAVAILABLE` if it cannot be reached before the retry timeout.
-    pub(crate) async fn open(dial: Dial, hello: Hello, patience: Patience, credit: u32) -> Result<Self, Error> {
+    pub(crate) async fn open(
+        dial: Dial,
+        hello: Hello,
+        patience: Patience,
+        credit: u32,
+    ) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
             dial,
             hello,

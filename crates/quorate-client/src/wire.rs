@@ -28,6 +28,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
 
 /// Serializes JSON.
 pub(crate) fn write(value: &impl serde::Serialize) -> Result<String, Error> {
-    serde_json::to_string(value)
-        .map_err(|error| Refused::new(Code::Invalid, format!("the request cannot be serialized as JSON: {error}")).into())
+    serde_json::to_string(value).map_err(|error| {
+        Refused::new(Code::Invalid, format!("the request cannot be serialized as JSON: {error}")).into()
+    })
 }

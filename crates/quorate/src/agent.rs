@@ -171,7 +171,8 @@ impl AgentBuilder {
         let epoch = self.link.join(principal, register).await?;
         let link = Arc::clone(&self.link);
         let who = Who { agent: id.clone(), epoch };
-        let heartbeats = self.heartbeat.map(|every| Arc::new(HeartbeatLoop::start(Arc::clone(&link), who, every)));
+        let heartbeats =
+            self.heartbeat.map(|every| Arc::new(HeartbeatLoop::start(Arc::clone(&link), who, every)));
         Ok(Agent { link, id, epoch, lease_ms: millis(self.lease), heartbeats })
     }
 }

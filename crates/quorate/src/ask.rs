@@ -230,7 +230,9 @@ impl Question {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
-            let Some(wait_ms) = retry::wait_ms(retries, self.retries, error.code()) else { return Err(error) };
+            let Some(wait_ms) = retry::wait_ms(retries, self.retries, error.code()) else {
+                return Err(error);
+            };
             (retries, retry_of) = (retries + 1, request);
             self.agent.link.pass(Duration::from_millis(wait_ms)).await;
         }

@@ -89,7 +89,11 @@ impl<P> Work<P> {
     pub fn about_answer(&self, field: impl Into<String>, value: impl Serialize) {
         let field = field.into();
         let value = serde_json::to_value(value).map_err(|error| {
-            Refused::new(Code::Invalid, format!("metadata field {field:?} cannot be serialized as JSON: {error}")).into()
+            Refused::new(
+                Code::Invalid,
+                format!("metadata field {field:?} cannot be serialized as JSON: {error}"),
+            )
+            .into()
         });
         add_to(&self.extra, value, |added, value| {
             added.about.insert(field, value);

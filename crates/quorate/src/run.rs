@@ -270,7 +270,13 @@ impl MessageWorker {
         }
     }
 
-    async fn nack(&self, lease: LeaseRef, then: NackThen, reason: String, credit: &Room) -> Result<(), Error> {
+    async fn nack(
+        &self,
+        lease: LeaseRef,
+        then: NackThen,
+        reason: String,
+        credit: &Room,
+    ) -> Result<(), Error> {
         let nack = Op::Nack(Nack { lease, then, reason });
         self.agent.end(vec![nack], credit).await.map(drop)
     }

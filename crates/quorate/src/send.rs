@@ -153,7 +153,8 @@ impl Sending {
                 Ok(Sent { id: MessageRef::Durable(*id), seq: Some(id.seq), deliveries: Some(*count) })
             }
             Some(OpResult::Received) => Ok(Sent { id: MessageRef::Flag, seq: None, deliveries: None }),
-            _ => Err(quorate_core::StoreError::Read("the commit returned no receipt for the message".into()).into()),
+            _ => Err(quorate_core::StoreError::Read("the commit returned no receipt for the message".into())
+                .into()),
         }
     }
 }

@@ -100,7 +100,9 @@ impl Agent {
     /// Returns an error if the task is rejected or the storage fails.
     pub async fn create_task(&self, task: TaskDraft) -> Result<TaskId, Error> {
         let ids = self.create_tasks([task]).await?;
-        ids.into_iter().next().ok_or_else(|| quorate_core::StoreError::Read("the commit returned no task id".into()).into())
+        ids.into_iter()
+            .next()
+            .ok_or_else(|| quorate_core::StoreError::Read("the commit returned no task id".into()).into())
     }
 
     /// Claims the next task of the given types, waiting up to `wait` for one to become ready. Without types, claims

@@ -58,7 +58,9 @@ impl Lines {
                     frame.data_ref().into_iter().for_each(|data| self.buffer.extend_from_slice(data))
                 }
                 Some(Err(error)) => {
-                    return Err(self.inner.unavailable(&format!("the response was interrupted: {error}"), false));
+                    return Err(self
+                        .inner
+                        .unavailable(&format!("the response was interrupted: {error}"), false));
                 }
                 None if self.buffer.is_empty() => return Ok(None),
                 // The last line has no line end.

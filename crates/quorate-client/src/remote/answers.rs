@@ -50,7 +50,8 @@ impl Connection {
             None => ClientId::new(format!("ask-{}", self.key()))?,
         };
         body.message.id = Some(id.clone());
-        let mut cancel_on_drop = CancelOnDrop { seat: Arc::clone(&seat), who: who.clone(), id: Some(id.to_string()) };
+        let mut cancel_on_drop =
+            CancelOnDrop { seat: Arc::clone(&seat), who: who.clone(), id: Some(id.to_string()) };
         let body = wire::write(&body)?;
         let timeout = ask.timeout_ms.map_or(ANSWER_TIMEOUT, Duration::from_millis) + GRACE;
         let answer = match seat.socket() {

@@ -121,7 +121,11 @@ impl Link for Connection {
             }
             let response = as_of(seat.http.post("/v1/messages"), who.epoch).json(body).send().await?;
             let sent: Receipts = response.json()?;
-            let first = sent.receipts.into_iter().next().ok_or_else(|| wire::strange(&"a sent message without a receipt"))?;
+            let first = sent
+                .receipts
+                .into_iter()
+                .next()
+                .ok_or_else(|| wire::strange(&"a sent message without a receipt"))?;
             first.read()
         })
     }
@@ -214,7 +218,9 @@ impl Link for Connection {
 
     fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked> {
         Box::pin(async move {
-            let Some(first) = ask.names.first() else { return Err(not_here("acquiring an empty list of locks")) };
+            let Some(first) = ask.names.first() else {
+                return Err(not_here("acquiring an empty list of locks"));
+            };
             let (seat, until) = (self.seat_of(&who.agent), self.clock().now().plus(wait).mono);
             let path = format!("/v1/locks/{}/acquire", segment(first.as_str()));
             let held: AcquiredLocks = loop {

@@ -70,7 +70,8 @@ impl TaskPoll {
     pub(super) fn start(seat: Arc<Seat>, patience: Patience, claim: TaskClaim, credit: u32) -> Self {
         let state = State { free: credit, ..State::default() };
         let (poll_ready, received) = (Notify::new(), Notify::new());
-        let shared = Arc::new(Shared { seat, patience, claim, state: Mutex::new(state), poll_ready, received });
+        let shared =
+            Arc::new(Shared { seat, patience, claim, state: Mutex::new(state), poll_ready, received });
         let task = tokio::spawn(poll(Arc::clone(&shared)));
         Self { shared, task: Some(task) }
     }
@@ -96,17 +97,14 @@ async fn poll(shared: Arc<Shared>) {
             claimed = shared.claim(patience, WAIT) => claimed,
             () = shared.poll_ready.notified() => continue,
         };
-        match came {
+        match claimed {
             Ok(claimed) => {
                 backoff.reset();
                 shared.state().ready.extend(claimed);
             }
             Err(error) if error.refused().is_none_or(|refused| refused.code.retryable()) => {
                 // The hub is unavailable beyond the retry timeout; keep polling.
-                tracing::warn!(
-                    code = error.code().as_str(),
-                    "claiming tasks failed, retrying"
-                );
+                tracing::warn!(code = error.code().as_str(), "claiming tasks failed, retrying");
                 backoff.wait(&*patience.clock, &patience.chance).await;
             }
             Err(error) => shared.state().failed = Some(error),

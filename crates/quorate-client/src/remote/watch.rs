@@ -92,7 +92,8 @@ impl Watching {
             return Ok(None);
         }
         let path = format!("/v1/context/{}", segment(change.key.as_str()));
-        let response = self.patience.persist(|| self.http.get(&path).query("version", change.version.0).send());
+        let response =
+            self.patience.persist(|| self.http.get(&path).query("version", change.version.0).send());
         Ok(response.await?.json::<Entry>()?.payload()?)
     }
 }
@@ -114,7 +115,8 @@ impl Changes for Watching {
                 if let Some(change) = self.pending.front() {
                     let content = self.content(change).await?;
                     // Removed only after the await, so that `next` is cancel safe.
-                    let Some(PendingChange { seq, at, author, key, version, .. }) = self.pending.pop_front() else {
+                    let Some(PendingChange { seq, at, author, key, version, .. }) = self.pending.pop_front()
+                    else {
                         continue;
                     };
                     return Ok(MemoryChange { seq, at, author, key, version, content });

@@ -34,7 +34,7 @@ pub(super) struct Frame {
     pub(super) repeatable: bool,
     pub(super) since: Mono,
     pub(super) slot: Option<OwnedSemaphorePermit>,
-    /// Its number on this connection.
+    /// Frame number on the current connection.
     n: u64,
     /// Whether the hub may have received it.
     was_sent: bool,
@@ -132,7 +132,9 @@ impl Books {
             self.granted = self.came + available;
             self.last_n += 1;
             let (n, messages) = (self.last_n, self.granted);
-            return Some(format!("{{\"n\":{n},\"credit\":{{\"messages\":{messages},\"bytes\":{CREDIT_BYTES}}}}}"));
+            return Some(format!(
+                "{{\"n\":{n},\"credit\":{{\"messages\":{messages},\"bytes\":{CREDIT_BYTES}}}}}"
+            ));
         }
         if self.sent >= self.window {
             return None;

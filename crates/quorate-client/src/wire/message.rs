@@ -32,7 +32,9 @@ pub(crate) fn durable(message: MessageJson) -> Result<(MessageId, Timestamp, Arc
     let Answer { id, at, message } = answer(message)?;
     match id {
         MessageRef::Durable(id) => Ok((id, at, message)),
-        MessageRef::Ephemeral(_) | MessageRef::Flag => Err(strange(&"an ephemeral message in a list of durable messages")),
+        MessageRef::Ephemeral(_) | MessageRef::Flag => {
+            Err(strange(&"an ephemeral message in a list of durable messages"))
+        }
     }
 }
 

@@ -43,7 +43,7 @@ mod tests {
         Op::Ack(LeaseRef { delivery: "dlv_0-9".parse().unwrap(), token: Token(4) })
     }
 
-    // Fails if an operation has no JSON form, as eight did not.
+    // Fails under: an operation without a JSON form, as eight had none.
     #[test]
     fn locks_and_registrations_can_be_part_of_a_commit() {
         let agent: AgentId = "alice".parse().unwrap();
@@ -67,7 +67,7 @@ mod tests {
         }
     }
 
-    // Fails if an unknown result is parsed as a success.
+    // Fails under: an unknown result that is parsed as a success.
     #[test]
     fn an_incomplete_result_is_an_error() {
         assert_eq!(

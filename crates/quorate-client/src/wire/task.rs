@@ -55,7 +55,7 @@ mod tests {
 
     use super::held;
 
-    // Fails if only the name of a priority is parsed, not its rank.
+    // Fails under: parsing the name of a priority without its rank.
     #[test]
     fn the_rank_of_a_priority_is_parsed() {
         let text = r#"{"tasks":[{"leaseToken":3,"leaseUntil":"1970-01-01T00:00:09.000Z","input":{"a": 1},

@@ -1,4 +1,4 @@
-//! What holds wherever the hub is, with a hub at the other end of a real socket.
+//! Runs the shared scenarios against a remote hub over a real socket.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ async fn remote() -> (Stage, Served) {
 
 crate::scenarios!(remote);
 
-// Fails under: a list that ends with its first page, however many are wanted.
+// Fails under: a list that ends after its first page, whatever the limit.
 #[tokio::test]
-async fn a_list_goes_on_past_its_first_page() {
+async fn a_list_continues_past_its_first_page() {
     let (stage, _served) = remote().await;
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     stage.hub.agent("bob").join().await.expect("he joins");
@@ -25,8 +25,8 @@ async fn a_list_goes_on_past_its_first_page() {
         step.commit().await.expect("sent");
     }
     let inbox = stage.hub.inbox("bob", 5_000).await.expect("a list");
-    let told: BTreeSet<_> = inbox.iter().map(|letter| letter.delivery_id).collect();
-    assert_eq!((inbox.len(), told.len()), (1_250, 1_250));
+    let unique: BTreeSet<_> = inbox.iter().map(|delivery| delivery.delivery_id).collect();
+    assert_eq!((inbox.len(), unique.len()), (1_250, 1_250));
     assert_eq!(stage.hub.inbox("bob", 1_100).await.expect("a list").len(), 1_100);
     assert_eq!(stage.hub.inbox("bob", 7).await.expect("a list").len(), 7);
 }

@@ -1,4 +1,4 @@
-//! Connections that break: nothing is lost, and nothing is done twice. And those that end for good.
+//! Lost connections: nothing is lost and nothing is done twice. Also connections that end permanently.
 
 use std::collections::BTreeMap;
 use std::future::IntoFuture as _;
@@ -17,11 +17,11 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::support::Served;
 use crate::support::proxy::Proxy;
 
-/// Nothing here takes that long.
+/// Upper bound of every wait in these tests.
 const SOON: Duration = Duration::from_secs(60);
 const MESSAGES: u64 = 150;
 
-/// How often each number was worked on.
+/// How often each number was handled.
 type Seen = Arc<Mutex<BTreeMap<u64, u32>>>;
 
 fn see(seen: &Seen, number: u64) {
@@ -29,31 +29,31 @@ fn see(seen: &Seen, number: u64) {
 }
 
 async fn until_acked(hub: &Hub, count: u64) {
-    let mut follow = hub.space().expect("a hub in this process").follow();
+    let mut follow = hub.space().expect("an embedded hub").follow();
     let waited = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.acked >= count));
     assert!(waited.await.is_ok(), "{:?}", hub.counts().await.expect("read"));
 }
 
-// Fails under: a commit that is said again under another key (twice), or not at all (lost); a delivery that came again and is
-// handled again; credit that is not counted anew.
+// Fails under: a commit that is resent with another key (done twice) or not at all (lost); a resent delivery that is
+// handled twice; credit that is not reset on reconnect.
 #[tokio::test(flavor = "multi_thread")]
-async fn i3_nothing_is_lost_and_nothing_is_done_twice_however_often_the_connection_breaks() {
+async fn i3_effects_are_exactly_once_over_a_lossy_websocket() {
     let served = Served::new().await;
     let proxy = Proxy::new(served.address(), 42).await;
     let hub = connect(&proxy.url(), &served.admin).await.expect("it connects");
     let (worked, answered) = (Seen::default(), Seen::default());
-    let (seen, heard) = (Arc::clone(&worked), Arc::clone(&answered));
+    let (seen, answers) = (Arc::clone(&worked), Arc::clone(&answered));
     let double = move |work: Work<u64>| {
         see(&seen, work.payload);
         work.put(&format!("done/{}", work.payload), "number", work.payload);
         async move { Ok(work.payload) }
     };
-    let hear = move |work: Work<u64>| {
-        see(&heard, work.payload);
+    let collect = move |work: Work<u64>| {
+        see(&answers, work.payload);
         async move { Ok(()) }
     };
     let bob = hub.agent("bob").on("double", double).at_once(4).run().await.expect("he runs");
-    let alice = hub.agent("alice").on("double", hear).at_once(4).run().await.expect("she runs");
+    let alice = hub.agent("alice").on("double", collect).at_once(4).run().await.expect("she runs");
     proxy.cut(true);
     let sending = (0..MESSAGES).map(|number| {
         let alice = alice.agent().clone();
@@ -73,12 +73,12 @@ async fn i3_nothing_is_lost_and_nothing_is_done_twice_however_often_the_connecti
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len() as u64, MESSAGES, "each its own message");
-    // Questions and answers, each once, and nothing besides.
+    // Requests and answers, each once, and nothing else.
     let counts = served.library.counts().await.expect("read");
     assert_eq!((counts.acked, counts.ready, counts.leased, counts.dead), (MESSAGES * 2, 0, 0, 0));
-    for (what, seen) in [("worked on", worked), ("answered", answered)] {
+    for (description, seen) in [("worked on", worked), ("answered", answered)] {
         let seen = seen.lock().expect("not poisoned").clone();
-        assert_eq!(seen, (0..MESSAGES).map(|number| (number, 1)).collect(), "each {what} once");
+        assert_eq!(seen, (0..MESSAGES).map(|number| (number, 1)).collect(), "each {description} once");
     }
     let done = served.library.memory().list("done/", None, 1_000).await.expect("read");
     assert!(done.iter().all(|entry| entry.version.0 == 1), "each written once");
@@ -86,10 +86,10 @@ async fn i3_nothing_is_lost_and_nothing_is_done_twice_however_often_the_connecti
     hub.close().await;
 }
 
-// Fails under: calls of an agent that only joined which are lost or made twice; a question that is asked twice because the
-// wait for its answer broke.
+// Fails under: HTTP calls of a joined agent that are lost or made twice; a request that is sent twice because the
+// wait for its answer was interrupted.
 #[tokio::test(flavor = "multi_thread")]
-async fn i3_what_is_said_over_http_is_said_once_however_often_the_connection_breaks() {
+async fn i3_effects_are_exactly_once_over_lossy_http() {
     let served = Served::new().await;
     let proxy = Proxy::new(served.address(), 7).await;
     let hub = connect(&proxy.url(), &served.admin).await.expect("it connects");
@@ -99,7 +99,7 @@ async fn i3_what_is_said_over_http_is_said_once_however_often_the_connection_bre
         see(&seen, work.payload);
         async move { Ok(work.payload * 2) }
     };
-    // Bob is at the hub itself: only what Alice says goes through the proxy.
+    // Bob runs in the embedded hub, so only the calls of alice pass through the proxy.
     let bob = served.library.agent("bob").on("double", double).at_once(4).run().await.expect("he runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     proxy.cut(true);
@@ -117,9 +117,9 @@ async fn i3_what_is_said_over_http_is_said_once_however_often_the_connection_bre
     hub.close().await;
 }
 
-// Fails under: a break that nobody who runs the agent can see; an event with a token in it.
+// Fails under: a connection loss that is not logged; a log event that contains a token.
 #[tokio::test]
-async fn i18_a_break_and_the_new_connection_are_reported() {
+async fn i18_connection_loss_and_reconnect_are_logged() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let out = Arc::clone(&lines);
     let out = Arc::new(move |line: &str| out.lock().expect("not poisoned").push(line.to_owned()));
@@ -138,15 +138,15 @@ async fn i18_a_break_and_the_new_connection_are_reported() {
     hub.close().await;
     let lines = lines.lock().expect("not poisoned").clone();
     let count = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
-    assert!(count("the connection to the hub broke") >= 1, "{lines:?}");
-    assert!(count("connected to the hub again") >= 1, "{lines:?}");
+    assert!(count("connection to the hub lost") >= 1, "{lines:?}");
+    assert!(count("reconnected to the hub") >= 1, "{lines:?}");
     assert_eq!((count("qrt_"), count(&served.admin)), (0, 0), "{lines:?}");
 }
 
-// Fails under: a claim or a lock without a key: what it took lies there, held by nobody, until its time is over. The leases
-// here last 30 s, and nobody waits for that long.
+// Fails under: a claim or a lock without an idempotency key: its result would stay leased, unknown to the client,
+// until the lease of 30 s expires.
 #[tokio::test(flavor = "multi_thread")]
-async fn i3_what_was_taken_and_not_heard_of_is_had_by_asking_again() {
+async fn i3_a_claim_with_a_lost_response_is_repeated() {
     const QUICK: Duration = Duration::from_secs(10);
     let served = Served::new().await;
     let proxy = Proxy::new(served.address(), 11).await;
@@ -184,15 +184,15 @@ async fn i3_what_was_taken_and_not_heard_of_is_had_by_asking_again() {
     let gate = alice.lock(["gate"]).await.expect("held");
     proxy.lose_an_answer();
     let waiting = tokio::spawn(bob.lock(["gate"]).into_future());
-    let in_line = async {
+    let queued = async {
         while served.library.agent_state("bob").await.expect("there").status != quorate::Status::Waiting {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(QUICK, in_line).await.expect("he stands in line");
+    tokio::time::timeout(QUICK, queued).await.expect("he is queued");
     gate.release().await.expect("given back");
     let gate = tokio::time::timeout(QUICK, waiting).await.expect("in time").expect("a task").expect("held");
-    let space = served.library.space().expect("here");
+    let space = served.library.space().expect("an embedded hub");
     let held = space.list::<Lock>(ItemRange::ById(None), 9, |_| true).await.expect("read");
     assert_eq!(
         held.items.iter().map(|(_, lock)| lock.grants.len()).sum::<usize>(),
@@ -200,32 +200,32 @@ async fn i3_what_was_taken_and_not_heard_of_is_had_by_asking_again() {
         "one hold, and it is his"
     );
     gate.release().await.expect("given back");
-    assert_eq!(proxy.cuts(), 5, "every one of those answers was lost");
+    assert_eq!(proxy.cuts(), 5, "each of these responses was lost");
     hub.close().await;
 }
 
-// Fails under: a client that goes on, or tries for ever, with a token that is good no more.
+// Fails under: a client that continues, or retries forever, with a revoked token.
 #[tokio::test(flavor = "multi_thread")]
 async fn i19_a_revoked_token_ends_the_client() {
     let served = Served::new().await;
     let token = served.register("bob").await;
     let hub = connect(&served.url(), &token).await.expect("it connects");
     let mut bob = hub.agent("bob").on("work", |_: Work<u64>| async { Ok(()) }).run().await.expect("he runs");
-    let tokens = served.library.space().expect("a hub in this process").published();
+    let tokens = served.library.space().expect("an embedded hub").published();
     let id = tokens.tokens.list().iter().find(|one| one.bearer.agent().is_some()).expect("his token").id;
     let revoke = Commit::new(Principal::System, vec![Op::RevokeToken { token: id }]);
-    served.library.space().expect("a hub in this process").commit(revoke).await.expect("revoked");
+    served.library.space().expect("an embedded hub").commit(revoke).await.expect("revoked");
     let ended = tokio::time::timeout(SOON, bob.finish()).await.expect("in time");
     assert_eq!(ended.expect_err("it is over").code(), Code::Unauthenticated);
     let error = bob.agent().send("bob", "work", 1).await.expect_err("it is over");
     assert_eq!(error.code(), Code::Unauthenticated);
-    let error = connect(&served.url(), &token).await.err().expect("it is good no more");
+    let error = connect(&served.url(), &token).await.err().expect("the token is revoked");
     assert_eq!(error.code(), Code::Unauthenticated);
 }
 
-// Fails under: two connections of one agent that take each other's place again and again.
+// Fails under: two connections of one agent that keep displacing each other.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_connection_of_the_same_start_wins() {
+async fn a_newer_connection_of_the_same_epoch_wins() {
     let served = Served::new().await;
     let token = served.register("bob").await;
     let hub = connect(&served.url(), &token).await.expect("it connects");
@@ -234,38 +234,38 @@ async fn a_newer_connection_of_the_same_start_wins() {
     let (mut other, _) =
         connect_async(format!("ws://{}/v1/ws", served.address())).await.expect("a connection");
     let hello = json!({"hello": {"token": token, "epoch": epoch.0}}).to_string();
-    other.send(Message::text(hello)).await.expect("said");
+    other.send(Message::text(hello)).await.expect("written");
     let ended = tokio::time::timeout(SOON, bob.finish()).await.expect("in time");
     assert_eq!(ended.expect_err("the newer one wins").code(), Code::Conflict);
     let welcome = other.next().await.expect("a frame").expect("a frame");
     assert!(welcome.to_string().contains("welcome"), "{welcome}");
 }
 
-// Fails under: an agent that goes on working beside its next start.
+// Fails under: an agent that keeps working after it was registered again elsewhere.
 #[tokio::test(flavor = "multi_thread")]
-async fn i11_a_newer_start_ends_the_older_one_that_runs() {
+async fn i11_a_newer_epoch_ends_a_running_agent() {
     let served = Served::new().await;
     let token = served.register("bob").await;
     let hub = connect(&served.url(), &token).await.expect("it connects");
     let mut bob = hub.agent("bob").on("work", |_: Work<u64>| async { Ok(()) }).run().await.expect("he runs");
     served.library.agent("bob").join().await.expect("he starts again");
     let ended = tokio::time::timeout(SOON, bob.finish()).await.expect("in time");
-    assert_eq!(ended.expect_err("that start is over").code(), Code::StaleEpoch);
+    assert_eq!(ended.expect_err("that epoch is stale").code(), Code::StaleEpoch);
 }
 
-// Fails under: a call that waits for ever for a hub that is gone, or says that it did something that nobody heard.
+// Fails under: a call that waits forever for a stopped hub, or claims an effect that the hub never saw.
 #[tokio::test(flavor = "multi_thread")]
-async fn i21_a_hub_that_is_gone_is_waited_for_so_long() {
+async fn i21_calls_to_a_stopped_hub_fail_after_the_retry_timeout() {
     let served = Served::new().await;
     let settings = Settings { keep_trying: Duration::from_millis(300), ..Settings::default() };
     let hub = connect_with(&served.url(), &served.admin, settings).await.expect("it connects");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").on("work", |_: Work<u64>| async { Ok(()) }).run().await.expect("he runs");
     served.listening.drain().await;
-    let error = alice.send("bob", "work", 1).await.expect_err("nobody is there");
-    // Whether anything was applied is known only if no connection of before was written to.
+    let error = alice.send("bob", "work", 1).await.expect_err("the hub is stopped");
+    // The outcome is only known if the request was not written to an existing connection.
     assert_eq!(error.code(), Code::Unavailable, "{error}");
-    let error = bob.agent().send("alice", "work", 1).await.expect_err("nobody is there");
+    let error = bob.agent().send("alice", "work", 1).await.expect_err("the hub is stopped");
     assert_eq!((error.code(), error.nothing_applied()), (Code::Unavailable, true), "{error}");
     tokio::time::timeout(SOON, bob.stop()).await.expect("in time").expect("stopped");
 }

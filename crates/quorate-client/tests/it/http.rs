@@ -1,4 +1,4 @@
-//! The door of HTTP: answers, problems, connections that stay open, and those that break.
+//! The HTTP client: responses, problems, kept-alive and broken connections.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use crate::support::Served;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_is_answered_and_a_refusal_is_the_librarys() {
+async fn responses_and_refusals_are_parsed() {
     let served = Served::new().await;
     let http = served.http();
     let made = http.put("/v1/agents/bob").json(r#"{"name":"Bob"}"#).send().await.expect("an agent");
@@ -33,28 +33,28 @@ async fn a_call_is_answered_and_a_refusal_is_the_librarys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn i19_a_token_that_nobody_knows_is_told_so() {
+async fn i19_an_unknown_token_is_unauthenticated() {
     let served = Served::new().await;
-    let http = Http::new(&served.url(), "qrt_nobody", Options::default()).expect("an address");
-    let error = http.get("/v1/agents").send().await.expect_err("nobody");
+    let http = Http::new(&served.url(), "qrt_unknown", Options::default()).expect("an address");
+    let error = http.get("/v1/agents").send().await.expect_err("unauthenticated");
     assert_eq!(error.code(), Code::Unauthenticated);
     assert!(!error.hint().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hub_that_is_not_there_is_said_to_be_out_of_reach() {
-    // Bound and dropped: nothing listens there.
+async fn a_hub_that_does_not_run_is_unavailable() {
+    // Bound and dropped, so that the port is closed.
     let free = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
     let http = Http::new(&format!("http://{free}"), "qrt_x", Options::default()).expect("an address");
-    let error = http.post("/v1/messages").json("{}").send().await.expect_err("nobody is there");
+    let error = http.post("/v1/messages").json("{}").send().await.expect_err("no hub is running");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.nothing_applied());
     assert!(error.to_string().contains(&free.to_string()), "{error}");
     assert!(error.hint().contains("quorate serve"), "{}", error.hint());
 }
 
-/// A server that takes one request on each connection and answers with these bytes, or not at all.
-async fn strange(answers: Vec<&'static str>) -> String {
+/// Starts a server that accepts one request on each connection and responds with these bytes, possibly none.
+async fn fake_server(answers: Vec<&'static str>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     tokio::spawn(async move {
@@ -70,25 +70,25 @@ async fn strange(answers: Vec<&'static str>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_may_have_had_an_effect_is_not_repeated_unless_it_has_a_key() {
+async fn a_write_is_only_retried_with_a_key() {
     let ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
-    let url = strange(vec!["", ok]).await;
+    let url = fake_server(vec!["", ok]).await;
     let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
     let error = http.post("/v1/messages").json("{}").send().await.expect_err("it broke off");
     assert_eq!(error.code(), Code::Unavailable);
-    assert!(!error.nothing_applied(), "nobody knows: {error}");
+    assert!(!error.nothing_applied(), "the outcome is unknown: {error}");
     assert!(error.hint().contains("idempotency key"), "{}", error.hint());
 
-    let url = strange(vec!["", ok]).await;
+    let url = fake_server(vec!["", ok]).await;
     let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
     let answer = http.post("/v1/messages").json("{}").key("once").send().await.expect("the second time");
     assert_eq!(answer.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn i21_answers_are_bounded_in_size_and_time() {
+async fn i21_responses_are_bounded_in_size_and_time() {
     let large = "HTTP/1.1 200 OK\r\ncontent-length: 20\r\n\r\n01234567890123456789";
-    let url = strange(vec![large]).await;
+    let url = fake_server(vec![large]).await;
     let options = Options { answer_bytes_max: 10, ..Options::default() };
     let http = Http::new(&url, "qrt_x", options).expect("an address");
     let error = http.get("/v1/agents").send().await.expect_err("too large");
@@ -98,7 +98,7 @@ async fn i21_answers_are_bounded_in_size_and_time() {
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
     let silent = http.get("/v1/agents").within(Duration::from_millis(50)).send().await;
-    let error = silent.expect_err("nobody answers");
+    let error = silent.expect_err("no response");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.to_string().contains("50 ms"), "{error}");
 }
@@ -118,7 +118,7 @@ async fn calls_share_connections_that_stay_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_come_line_by_line() {
+async fn events_are_streamed_line_by_line() {
     let served = Served::new().await;
     let http = served.http();
     let mut lines = http.get("/v1/events").query("from", 1).lines().await.expect("events");
@@ -131,7 +131,7 @@ async fn events_come_line_by_line() {
             data.push(event.to_owned());
         }
     }
-    let nobody = Http::new(&served.url(), "qrt_x", Options::default()).expect("an address");
-    let error = nobody.get("/v1/events").lines().await.err().expect("refused");
+    let unauthenticated = Http::new(&served.url(), "qrt_x", Options::default()).expect("an address");
+    let error = unauthenticated.get("/v1/events").lines().await.err().expect("refused");
     assert_eq!(error.code(), Code::Unauthenticated);
 }

@@ -1,4 +1,4 @@
-//! The integration tests of quorate-client as one target: every further target would link the whole workspace again.
+//! Integration tests of quorate-client in one target, because each target links the whole workspace.
 
 mod anywhere;
 mod breaks;

@@ -1,4 +1,4 @@
-//! A hub on a new data directory that listens on a real socket.
+//! A hub with a new data directory that listens on a real socket.
 
 pub(crate) mod proxy;
 
@@ -20,8 +20,7 @@ pub(crate) struct Served {
     _directory: TempDir,
 }
 
-/// A certificate for these names, signed by itself, as `quorate cert dev` makes it. The files are what a hub and its
-/// callers are told.
+/// Writes a self-signed certificate for these names and its key, as `quorate cert dev` does.
 pub(crate) fn certificate(directory: &Path, names: &[&str]) -> (PathBuf, PathBuf) {
     let names: Vec<_> = names.iter().map(ToString::to_string).collect();
     let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
@@ -36,21 +35,21 @@ impl Served {
         Self::with(None).await
     }
 
-    /// Under TLS, if there is a certificate.
+    /// Starts a hub, with TLS if a certificate is given.
     pub(crate) async fn with(tls: Option<Tls>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let library = Library::open(directory.path().join("data")).await.expect("a hub");
-        let space = library.space().expect("a hub in this process");
+        let space = library.space().expect("an embedded hub");
         let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
         let made = space.create_token(&Principal::System, admin, name, None).await;
         let (_, secret) = made.expect("a token");
         let private = Library::open(directory.path().join("private")).await.expect("a hub");
-        let private = Arc::clone(private.space().expect("a hub in this process").engine());
+        let private = Arc::clone(private.space().expect("an embedded hub").engine());
         let app = App::new(Arc::clone(space.engine()), private, Settings::default()).await.expect("an app");
-        let anywhere = ([127, 0, 0, 1], 0).into();
+        let any_port = ([127, 0, 0, 1], 0).into();
         let listening = match tls {
-            Some(tls) => Listening::start_tls(app, anywhere, tls).await,
-            None => Listening::start(app, anywhere, false).await,
+            Some(tls) => Listening::start_tls(app, any_port, tls).await,
+            None => Listening::start(app, any_port, false).await,
         };
         let listening = listening.expect("an address");
         Self { library, listening, admin: secret.reveal().to_owned(), _directory: directory }
@@ -68,7 +67,7 @@ impl Served {
         Http::new(&self.url(), &self.admin, Options::default()).expect("an address")
     }
 
-    /// Registers an agent; its token is the answer.
+    /// Registers an agent and returns its token.
     pub(crate) async fn register(&self, id: &str) -> String {
         let made = self.http().put(&format!("/v1/agents/{id}")).json("{}").send().await.expect("an agent");
         let made: serde_json::Value = made.json().expect("JSON");

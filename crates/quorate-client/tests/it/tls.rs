@@ -1,4 +1,4 @@
-//! A hub under TLS: the client trusts whom it is told to, and says what to do about everybody else.
+//! A hub with TLS: trusted CAs, rejected certificates and their hints.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,13 +26,13 @@ async fn connect(served: &Served, host: &str, ca_file: Option<&Path>) -> Result<
     connect_with(&url, &served.admin, settings).await
 }
 
-// Fails under: a WebSocket, or a stream of events, that goes another way than the calls; a certificate that is not looked at.
+// Fails under: a WebSocket or an event stream that bypasses TLS; a certificate that is not verified.
 #[tokio::test(flavor = "multi_thread")]
-async fn d13_everything_goes_through_tls() {
+async fn d13_all_transports_use_tls() {
     let (served, certificate, _directory) = served(&["localhost"]).await;
     let hub = connect(&served, "localhost", Some(&certificate)).await.expect("it connects");
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
-    // Over a WebSocket, over calls, and over events.
+    // Over a WebSocket, HTTP calls and the event stream.
     let bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let reply = alice.ask("bob", "double", 21).within(SOON).await.expect("an answer");
@@ -51,9 +51,9 @@ fn refused(connected: Result<Hub, Error>) -> Error {
     error
 }
 
-// Fails under: a certificate of somebody else that is accepted; an error that does not say what to do.
+// Fails under: a foreign certificate that is accepted; an error without a useful hint.
 #[tokio::test(flavor = "multi_thread")]
-async fn d13_a_wrong_certificate_is_refused_with_what_to_do() {
+async fn d13_a_wrong_certificate_is_rejected_with_a_hint() {
     let (served, certificate, _directory) = served(&["localhost"]).await;
     let unknown = refused(connect(&served, "localhost", None).await);
     assert!(unknown.to_string().contains("certificate is not accepted"), "{unknown}");
@@ -77,19 +77,19 @@ async fn d13_a_wrong_certificate_is_refused_with_what_to_do() {
     assert_eq!(connect(&served, "localhost", Some(&empty)).await.err().expect("empty").code(), Code::Invalid);
 }
 
-// Fails under: a client that waits for ever for somebody who speaks no TLS, or blames the certificate.
+// Fails under: a client that waits forever for a server without TLS, or blames the certificate.
 #[tokio::test(flavor = "multi_thread")]
-async fn d13_a_hub_without_tls_is_told_from_one_with_a_wrong_certificate() {
+async fn d13_a_server_without_tls_is_reported_as_such() {
     let served = Served::new().await;
     let directory = tempfile::tempdir().expect("a directory");
     let (ca_file, _) = certificate(directory.path(), &["localhost"]);
     let url = format!("https://localhost:{}", served.address().port());
     let options = Options { ca_file: Some(ca_file), ..Options::default() };
     let http = Http::new(&url, &served.admin, options).expect("an address");
-    let error = http.get("/v1/info").send().await.expect_err("it speaks no TLS");
+    let error = http.get("/v1/info").send().await.expect_err("no TLS on this port");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(
-        error.to_string().contains("no TLS") && error.hint().contains("http://"),
+        error.to_string().contains("TLS handshake failed") && error.hint().contains("http://"),
         "{error}: {}",
         error.hint()
     );

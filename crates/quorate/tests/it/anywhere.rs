@@ -1,14 +1,14 @@
-//! What holds wherever the hub is, with a hub in this process.
+//! Runs the shared scenarios against an embedded hub.
 
 use quorate::Hub;
 use tempfile::TempDir;
 
 use crate::scenarios::Stage;
 
-async fn here() -> (Stage, TempDir) {
+async fn embedded() -> (Stage, TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let hub = Hub::open(directory.path().join("team")).await.expect("the hub opens");
     (Stage { inside: hub.clone(), hub }, directory)
 }
 
-crate::scenarios!(here);
+crate::scenarios!(embedded);

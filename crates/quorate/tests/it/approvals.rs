@@ -1,4 +1,4 @@
-//! Approvals as users of the library have them: a real data directory, a set clock.
+//! Approvals through the library, with a real data directory and a manual clock.
 
 use std::time::Duration;
 
@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 const NOON: u64 = 1_800_000_000_000;
 
-// Fails under: a decision whose delivery is lost with the process that asked; a patch that is not applied here.
+// Fails under: a decision whose delivery is lost with the requesting process; a patch that is not applied by an
+// embedded hub.
 #[tokio::test]
-async fn e3_a_decision_reaches_whoever_asked_also_after_a_restart() {
+async fn e3_a_decision_reaches_the_requester_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let open = async || {
         let settings = Settings { clock: SetClock::at(NOON), ..Settings::default() };
@@ -31,12 +32,12 @@ async fn e3_a_decision_reaches_whoever_asked_also_after_a_restart() {
 
     let hub = open().await;
     let alice = hub.agent("alice").join().await.expect("joins");
-    let told = alice.receive(Duration::ZERO).await.expect("works").expect("it is there");
-    let said: Value = told.payload().expect("JSON");
-    assert_eq!(said["action"], json!({"action": "letter.send", "payload": {"to": "legal@x"}}));
+    let received = alice.receive(Duration::ZERO).await.expect("works").expect("it is there");
+    let decision: Value = received.payload().expect("JSON");
+    assert_eq!(decision["action"], json!({"action": "letter.send", "payload": {"to": "legal@x"}}));
     let view = hub.approval(id.as_str()).await.expect("it is there");
     let digest = view.approval().approved_digest.expect("it is approved");
-    assert_eq!(said["digest"], digest.to_string());
+    assert_eq!(decision["digest"], digest.to_string());
     let anna = hub.approver("anna").expect("a name");
     let again = anna.reject(&id, pending[0].digest, "no").await.expect_err("it is decided");
     assert_eq!(again.code(), Code::Conflict);

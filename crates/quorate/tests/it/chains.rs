@@ -1,4 +1,4 @@
-//! D8: chains of messages through the library.
+//! D8: causation chains through the library.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,14 +17,14 @@ async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
     (directory, hub, clock)
 }
 
-/// Lets time pass until so many dead letters are there.
+/// Advances the clock until there are this many dead letters.
 async fn until_dead(hub: &Hub, clock: &SetClock, dead: u64) {
     let waited = async {
         while hub.counts().await.expect("read").dead < dead {
             clock.advance(Duration::from_secs(1));
-            // It comes back after what was asked for before: everybody else gets somewhere meanwhile.
+            // Resolves after all earlier commands of the writer, so that other tasks make progress.
             hub.space()
-                .expect("a hub in this process")
+                .expect("an embedded hub")
                 .commit(Commit::new(Principal::System, vec![Op::Sweep]))
                 .await
                 .unwrap();
@@ -34,9 +34,9 @@ async fn until_dead(hub: &Hub, clock: &SetClock, dead: u64) {
     tokio::time::timeout(SOON, waited).await.expect("in time");
 }
 
-// Fails under: `Work::send` not counting hops, or not keeping the chain.
+// Fails under: `Work::send` that does not count hops or does not continue the chain.
 #[tokio::test]
-async fn d8_two_handlers_that_answer_each_other_without_end_are_stopped() {
+async fn d8_a_message_loop_of_two_handlers_is_stopped() {
     let (_directory, hub, clock) = hub().await;
     let ping = |work: Work<String>| async move {
         work.send("pong", "play", &work.payload);
@@ -53,12 +53,12 @@ async fn d8_two_handlers_that_answer_each_other_without_end_are_stopped() {
     until_dead(&hub, &clock, 1).await;
     let letter = hub.dead_letters(None, 9).await.unwrap().remove(0);
     assert!(letter.reason.contains("2 times already"), "{}", letter.reason);
-    assert!(hub.counts().await.expect("read").acked < 20, "a few rounds, and no more");
+    assert!(hub.counts().await.expect("read").acked < 20, "stopped after a few rounds");
 }
 
-// Fails under: the budget not handed on from message to message.
+// Fails under: a budget that is not propagated from message to message.
 #[tokio::test]
-async fn d8_what_follows_from_a_message_spends_of_the_same_budget() {
+async fn d8_caused_messages_inherit_the_budget() {
     let (_directory, hub, _clock) = hub().await;
     let relay = |work: Work<u32>| async move {
         work.send("alice", "done", work.payload);

@@ -1,4 +1,4 @@
-//! Deliberations in a hub: the driver, agents with handlers, and what ends how.
+//! Deliberations in an embedded hub: the driver, agents with handlers, and outcomes.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use quorate::deliberation::{Member, Spec};
 use quorate::{Failure, Hub, ProcedureDraft, ProcedureInfo, Running, Work};
 use serde_json::{Value, json};
 
-/// Nothing here takes that long.
+/// Upper bound of every wait in these tests.
 const SOON: Duration = Duration::from_secs(30);
 
 fn spec(agents: &[&str]) -> Spec {
@@ -14,7 +14,7 @@ fn spec(agents: &[&str]) -> Spec {
     Spec::new("Shall we?", json!({"text": "what to look at"}), members)
 }
 
-/// Recommends this, and keeps to it.
+/// Runs an agent that recommends this and never changes its position.
 async fn sure(hub: &Hub, name: &'static str, recommendation: &'static str) -> Running {
     let analyse = move |_: Work<Value>| async move {
         let summary = format!("{name} looked.");
@@ -49,7 +49,7 @@ async fn open() -> (tempfile::TempDir, Hub) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a1_findings_and_the_discussion_are_messages_that_others_can_follow() {
+async fn a1_findings_and_the_discussion_are_published() {
     let (_directory, hub) = open().await;
     let _agents = (sure(&hub, "ada", "yes").await, sure(&hub, "ben", "no").await);
     let watcher = hub.agent("watcher").join().await.expect("it joins");
@@ -60,39 +60,39 @@ async fn a1_findings_and_the_discussion_are_messages_that_others_can_follow() {
     let done = over(&hub, id.as_str()).await;
     let outcome: Value = done.result().expect("JSON").expect("a result");
     assert_eq!(outcome["decisions"][0]["how"], "tied");
-    let mut heard = Vec::new();
+    let mut message_types = Vec::new();
     while let Some(received) = watcher.receive(Duration::ZERO).await.expect("it receives") {
         assert_eq!(received.message().correlation_id.as_deref(), Some(id.as_str()));
         let message: Value = received.payload().expect("JSON");
-        heard.push(message["messageType"].as_str().expect("a word").to_owned());
+        message_types.push(message["messageType"].as_str().expect("a word").to_owned());
         watcher.step(&received).commit().await.expect("acked");
     }
-    assert_eq!(&heard[..2], ["finding", "finding"]);
-    assert_eq!(heard.len(), outcome["messages"].as_array().expect("a list").len());
+    assert_eq!(&message_types[..2], ["finding", "finding"]);
+    assert_eq!(message_types.len(), outcome["messages"].as_array().expect("a list").len());
     driver.stop().await;
     hub.close().await;
 }
 
-// Fails under: a question to nobody that is waited for; a refusal of one question that ends all.
+// Fails under: waiting for an agent that does not exist; one rejected request that ends the whole deliberation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a8_whoever_is_not_there_is_missing_at_once() {
+async fn a8_an_unknown_agent_is_missing_immediately() {
     let (_directory, hub) = open().await;
     let _agents = (sure(&hub, "ada", "yes").await, sure(&hub, "ben", "yes").await);
     let _driver = hub.drive_deliberations().await.expect("it drives");
-    let asked = spec(&["ada", "ben", "nobody"]);
+    let asked = spec(&["ada", "ben", "unknown"]);
     let id = hub.start_procedure(ProcedureDraft::deliberation(&asked)).await.expect("started");
     let outcome: Value = over(&hub, id.as_str()).await.result().expect("JSON").expect("a result");
-    assert_eq!(outcome["missing"][0]["agent"], "nobody");
+    assert_eq!(outcome["missing"][0]["agent"], "unknown");
     assert_eq!(outcome["synthesis"]["recommendation"], "yes");
 }
 
-// Fails under: a deliberation whose step is refused and that runs for ever.
+// Fails under: a deliberation that runs forever after a rejected step.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_step_that_is_refused_ends_it_with_the_reason() {
+async fn a_rejected_step_fails_the_deliberation_with_its_reason() {
     let (_directory, hub) = open().await;
     let _ada = sure(&hub, "ada", "yes").await;
     let _driver = hub.drive_deliberations().await.expect("it drives");
-    // As large as a payload may be, and no room for what else a question holds.
+    // As large as a payload can be, which leaves no space for the rest of a request.
     let asked = Spec { input: json!({"text": "a".repeat(523_500)}), ..spec(&["ada"]) };
     let id = hub.start_procedure(ProcedureDraft::deliberation(&asked)).await.expect("started");
     let ended = over(&hub, id.as_str()).await;
@@ -106,7 +106,7 @@ async fn a_step_that_is_refused_ends_it_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_deliberations_at_once_all_come_to_an_end() {
+async fn many_concurrent_deliberations_all_end() {
     let (_directory, hub) = open().await;
     let _agents =
         (sure(&hub, "ada", "yes").await, sure(&hub, "ben", "no").await, sure(&hub, "cleo", "yes").await);

@@ -1,4 +1,4 @@
-//! The library as its users have it: a real data directory, a set clock.
+//! The library with a real data directory and a manual clock.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
     (directory, hub, clock)
 }
 
-/// Waits until the hub has seen the time pass: a sweep is a commit like any other.
+/// Waits until a sweep has processed the advanced clock; a sweep is a commit.
 async fn until(hub: &Hub, reached: impl Fn(quorate::Counts) -> bool) {
-    let mut follow = hub.space().expect("a hub in this process").follow();
+    let mut follow = hub.space().expect("an embedded hub").follow();
     let waited = tokio::time::timeout(SOON, follow.wait_for(|published| reached(published.counts)));
     waited.await.expect("in time").expect("the hub is open");
 }
@@ -37,7 +37,7 @@ async fn next(agent: &quorate::Agent) -> Received {
 }
 
 #[tokio::test]
-async fn a_handler_answers_whoever_asked() {
+async fn a_handler_answers_the_requester() {
     let (_directory, hub, _clock) = hub().await;
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
     let doubler = hub.agent("doubler").on("double", double).run().await.expect("it runs");
@@ -53,7 +53,7 @@ async fn a_handler_answers_whoever_asked() {
 }
 
 #[tokio::test]
-async fn what_a_handler_adds_is_in_the_commit_that_ends_its_work() {
+async fn handler_effects_are_committed_with_the_ack() {
     let (_directory, hub, _clock) = hub().await;
     let note = |work: Work<String>| async move {
         work.put("notes/last", "note", &work.payload);
@@ -73,7 +73,7 @@ async fn what_a_handler_adds_is_in_the_commit_that_ends_its_work() {
 }
 
 #[tokio::test]
-async fn a_failing_handler_is_tried_again_after_1_2_and_4_seconds_and_then_given_up() {
+async fn a_failing_handler_is_retried_after_1_2_and_4_seconds_then_dead_lettered() {
     let (_directory, hub, clock) = hub().await;
     let tries = Arc::new(AtomicU32::new(0));
     let (tried, mut attempts) = mpsc::unbounded_channel();
@@ -102,7 +102,7 @@ async fn a_failing_handler_is_tried_again_after_1_2_and_4_seconds_and_then_given
 }
 
 #[tokio::test]
-async fn a_panic_in_a_handler_is_a_try_like_any_other() {
+async fn a_panic_in_a_handler_is_a_failed_attempt() {
     let (_directory, hub, clock) = hub().await;
     let calls = Arc::new(AtomicU32::new(0));
     let count = Arc::clone(&calls);
@@ -123,7 +123,7 @@ async fn a_panic_in_a_handler_is_a_try_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_payload_of_another_shape_is_a_dead_letter_at_once() {
+async fn a_payload_of_the_wrong_type_is_dead_lettered_immediately() {
     let (_directory, hub, _clock) = hub().await;
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
     let _worker = hub.agent("worker").on("double", double).run().await.expect("it runs");
@@ -138,7 +138,7 @@ async fn a_payload_of_another_shape_is_a_dead_letter_at_once() {
 }
 
 #[tokio::test]
-async fn a_working_handler_keeps_its_lease_and_a_new_start_calls_it_off() {
+async fn a_running_handler_keeps_its_lease_until_a_new_epoch() {
     let (_directory, hub, clock) = hub().await;
     let (begun, mut begins) = mpsc::unbounded_channel();
     let (ended, mut ends) = mpsc::unbounded_channel::<()>();
@@ -146,7 +146,7 @@ async fn a_working_handler_keeps_its_lease_and_a_new_start_calls_it_off() {
         let _ = begun.send(work.message().attempt());
         let ended = ended.clone();
         async move {
-            // Dropped with the handler: that is how the test sees that it was called off.
+            // Dropped with the handler, so that the test sees its cancellation.
             let _ended = ended;
             std::future::pending::<()>().await;
             Ok(())
@@ -157,9 +157,9 @@ async fn a_working_handler_keeps_its_lease_and_a_new_start_calls_it_off() {
     alice.send("worker", "work", ()).await.expect("sent");
     assert_eq!(begins.recv().await, Some(1));
     for _ in 0..50 {
-        // In small steps: the next look at the lease begins when the last one was answered, a step or two late.
+        // In small steps: the next extension starts after the previous one was answered, a step or two late.
         clock.advance(Duration::from_secs(2));
-        // A read through the writer: whatever the time brought about is in line by now.
+        // A read through the writer: all commands caused by the advanced clock are queued before it.
         alice.memory().put("tick", "t", ()).await.expect("written");
     }
     assert_eq!(hub.counts().await.expect("read").leased, 1, "100 s later it is still held");
@@ -167,7 +167,7 @@ async fn a_working_handler_keeps_its_lease_and_a_new_start_calls_it_off() {
     assert_eq!(begins.recv().await, Some(2), "the new start gets it at once");
     clock.advance(Duration::from_secs(10));
     first.finish().await.expect("the old start ends");
-    assert!(ends.try_recv().is_err(), "nobody sends here");
+    assert!(ends.try_recv().is_err(), "no further signal");
     hub.close().await;
 }
 
@@ -179,7 +179,7 @@ async fn a_step_is_all_or_nothing() {
     alice.send("bob", "work", "input").await.expect("sent");
     let input = next(&bob).await;
     let refused =
-        bob.step(&input).put("out", "t", 1).send("nobody", "x", ()).commit().await.expect_err("refused");
+        bob.step(&input).put("out", "t", 1).send("unknown", "x", ()).commit().await.expect_err("refused");
     assert_eq!(refused.code(), Code::UnknownRecipient);
     assert!(refused.nothing_applied());
     assert!(hub.memory().get("out").await.expect("read").is_none());
@@ -200,7 +200,7 @@ async fn a_step_is_all_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_lost_lease_cannot_end_the_work() {
+async fn an_expired_lease_cannot_ack() {
     let (_directory, hub, clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
@@ -222,7 +222,7 @@ async fn a_lost_lease_cannot_end_the_work() {
 }
 
 #[tokio::test]
-async fn memory_keeps_every_version_and_loses_no_update() {
+async fn memory_keeps_every_version_and_detects_lost_updates() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let memory = alice.memory();
@@ -254,7 +254,7 @@ async fn memory_keeps_every_version_and_loses_no_update() {
 }
 
 #[tokio::test]
-async fn a_watch_misses_nothing_and_follows_the_end() {
+async fn a_watch_skips_nothing_and_follows_the_head() {
     let (_directory, hub, _clock) = hub().await;
     let memory = hub.memory();
     memory.put("a/1", "t", 1).await.expect("written");
@@ -271,22 +271,18 @@ async fn a_watch_misses_nothing_and_follows_the_end() {
 }
 
 #[tokio::test]
-async fn an_ephemeral_message_leaves_no_record_and_finds_whoever_listens() {
+async fn an_ephemeral_message_leaves_no_record_and_reaches_a_waiting_agent() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
-    let before = hub.space().expect("a hub in this process").published().head.seq;
+    let before = hub.space().expect("an embedded hub").published().head.seq;
     let sent = alice.send("bob", "hint", "now").ephemeral().await.expect("sent");
     assert_eq!(sent.seq, None);
     let received = next(&bob).await;
     assert_eq!((received.payload::<String>().expect("text").as_str(), received.attempt()), ("now", 1));
-    let refused = alice.send("nobody", "hint", ()).ephemeral().await.expect_err("unknown");
+    let refused = alice.send("unknown", "hint", ()).ephemeral().await.expect_err("unknown");
     assert_eq!(refused.code(), Code::UnknownRecipient);
-    assert_eq!(
-        hub.space().expect("a hub in this process").published().head.seq,
-        before,
-        "nothing was written"
-    );
+    assert_eq!(hub.space().expect("an embedded hub").published().head.seq, before, "nothing was written");
     for number in 0..1024 {
         alice.send("bob", "hint", number).ephemeral().await.expect("the shelf has room");
     }
@@ -295,9 +291,9 @@ async fn an_ephemeral_message_leaves_no_record_and_finds_whoever_listens() {
     hub.close().await;
 }
 
-// Fails under: a mailbox that takes ephemeral messages without end.
+// Fails under: a mailbox without a limit on ephemeral messages.
 #[tokio::test]
-async fn i21_who_listens_and_takes_nothing_gets_no_more_than_a_shelf_holds() {
+async fn i21_an_ephemeral_mailbox_is_bounded() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
@@ -305,7 +301,7 @@ async fn i21_who_listens_and_takes_nothing_gets_no_more_than_a_shelf_holds() {
     let id = "bob".parse().expect("an id");
     let mut consumer = hub
         .space()
-        .expect("a hub in this process")
+        .expect("an embedded hub")
         .consume(&principal, None, &id, 1, 30_000)
         .await
         .expect("it listens");
@@ -320,15 +316,15 @@ async fn i21_who_listens_and_takes_nothing_gets_no_more_than_a_shelf_holds() {
     hub.close().await;
 }
 
-// Fails under: a claim that leaves the head counting on it once an ephemeral message has ended its wait.
+// Fails under: a claim that still counts as a consumer after an ephemeral message ended its wait.
 #[tokio::test]
-async fn a_claim_that_an_ephemeral_message_ended_takes_nothing_more() {
+async fn a_claim_ended_by_an_ephemeral_message_stops_consuming() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").can("cook").join().await.expect("he joins");
     let waiting = bob.clone();
     let waits = tokio::spawn(async move { waiting.receive(Duration::from_secs(60)).await });
-    // The capability finds those only who listen.
+    // Ephemeral messages to a capability only reach waiting agents.
     let sent = async {
         while alice.send("can:cook", "cook", 1).ephemeral().await.is_err() {
             tokio::task::yield_now().await;
@@ -346,7 +342,7 @@ async fn a_claim_that_an_ephemeral_message_ended_takes_nothing_more() {
 async fn bad_input_gets_a_clear_refusal_and_changes_nothing() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let before = hub.space().expect("a hub in this process").published().head;
+    let before = hub.space().expect("an embedded hub").published().head;
     let long = "x".repeat(129);
     let too_large = "x".repeat(512 * 1024);
     let cases = [
@@ -364,12 +360,12 @@ async fn bad_input_gets_a_clear_refusal_and_changes_nothing() {
         assert_eq!(code, expected, "case {index}");
     }
     assert!(hub.agent("can:review").join().await.is_err());
-    assert_eq!(hub.space().expect("a hub in this process").published().head, before);
+    assert_eq!(hub.space().expect("an embedded hub").published().head, before);
     hub.close().await;
 }
 
 #[tokio::test]
-async fn everything_is_there_after_a_restart() {
+async fn state_survives_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("team");
     let clock = SetClock::at(NOON);
@@ -410,7 +406,7 @@ async fn a_backup_restores_with_a_new_generation() {
     hub.memory().put("k", "t", 1).await.expect("written");
     let copy = directory.path().join("copy");
     let positions = hub.backup(&copy).await.expect("a backup");
-    assert_eq!(positions[0].seq, hub.space().expect("a hub in this process").published().head.seq);
+    assert_eq!(positions[0].seq, hub.space().expect("an embedded hub").published().head.seq);
     assert!(hub.backup(&copy).await.is_err(), "a backup overwrites nothing");
     let lost = next(&bob).await;
     hub.memory().put("k", "t", 2).await.expect("written, and lost by the restore");

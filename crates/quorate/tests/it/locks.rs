@@ -21,20 +21,20 @@ async fn join(hub: &Hub, id: &str) -> Agent {
     hub.agent(id).join().await.unwrap()
 }
 
-/// Waits until so many records are there: what happens by itself is seen there.
+/// Waits until the log has this many records, to observe background commits.
 async fn until_record(hub: &Hub, seq: u64) {
-    let mut follow = hub.space().expect("a hub in this process").follow();
+    let mut follow = hub.space().expect("an embedded hub").follow();
     let reached = follow.wait_for(|published| published.head.seq.0 >= seq);
     tokio::time::timeout(Duration::from_secs(20), reached).await.expect("in time").unwrap();
 }
 
-/// Lets those who were just spawned get as far as they can.
+/// Lets spawned tasks make progress.
 async fn settle(hub: &Hub) {
     for _ in 0..10 {
         tokio::task::yield_now().await;
-        // It comes back after what was asked for before, and writes nothing.
+        // Resolves after all earlier commands of the writer, and writes nothing.
         hub.space()
-            .expect("a hub in this process")
+            .expect("an embedded hub")
             .commit(Commit::new(Principal::System, vec![Op::Sweep]))
             .await
             .unwrap();
@@ -69,12 +69,12 @@ async fn c8_a_lock_not_granted_in_time_is_a_timeout() {
     assert_eq!(waiting.await.unwrap().unwrap_err().code(), Code::Timeout);
     held.release().await.unwrap();
     let name = LockName::new("plan").unwrap();
-    let lock: Lock = hub.space().expect("a hub in this process").item(&name).await.unwrap();
-    assert!(lock.is_free(), "whoever gave up is not in line any more");
+    let lock: Lock = hub.space().expect("an embedded hub").item(&name).await.unwrap();
+    assert!(lock.is_free(), "a waiter that timed out leaves the queue");
 }
 
 #[tokio::test]
-async fn c8_a_caller_that_goes_away_leaves_neither_place_nor_lock() {
+async fn c8_a_dropped_wait_leaves_the_queue() {
     let (_directory, hub, _clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
     let held = alice.lock(["plan"]).await.unwrap();
@@ -87,28 +87,28 @@ async fn c8_a_caller_that_goes_away_leaves_neither_place_nor_lock() {
     settle(&hub).await;
     let carol = join(&hub, "carol").await;
     let got = carol.lock(["plan"]).within(Duration::ZERO).await.unwrap();
-    assert_eq!(got.fences()[0].1.0, 2, "nobody was given it in between");
+    assert_eq!(got.fences()[0].1.0, 2, "it was not granted in between");
 }
 
 #[tokio::test]
-async fn c8_a_dropped_guard_gives_its_locks_back() {
+async fn c8_a_dropped_guard_releases_its_locks() {
     let (_directory, hub, _clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
     let held = alice.lock(["plan"]).await.unwrap();
-    let head = hub.space().expect("a hub in this process").published().head.seq.0;
+    let head = hub.space().expect("an embedded hub").published().head.seq.0;
     drop(held);
     until_record(&hub, head + 1).await;
     assert!(bob.lock(["plan"]).within(Duration::ZERO).await.is_ok());
 }
 
 #[tokio::test]
-async fn i12_a_holder_that_slept_cannot_overwrite_the_next_one() {
+async fn i12_a_stale_fencing_token_is_rejected() {
     let (_directory, hub, clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
     let late = alice.lock(["plan"]).ttl(10 * SECOND).await.unwrap();
     clock.advance(9 * SECOND);
     late.renew().await.unwrap();
-    let head = hub.space().expect("a hub in this process").published().head.seq.0;
+    let head = hub.space().expect("an embedded hub").published().head.seq.0;
     clock.advance(10 * SECOND);
     until_record(&hub, head + 1).await;
     let next = bob.lock(["plan"]).within(Duration::ZERO).await.unwrap();
@@ -125,7 +125,7 @@ async fn i12_a_holder_that_slept_cannot_overwrite_the_next_one() {
 }
 
 #[tokio::test]
-async fn c8_an_agent_that_is_started_again_waits_no_longer() {
+async fn c8_a_new_epoch_ends_the_waits_of_the_old_one() {
     let (_directory, hub, _clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
     let _held = alice.lock(["plan"]).await.unwrap();

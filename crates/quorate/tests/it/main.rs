@@ -1,4 +1,4 @@
-//! The integration tests of quorate as one target: every further target would link the whole workspace again.
+//! Integration tests of quorate in one target, because each target links the whole workspace.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod anywhere;

@@ -1,4 +1,4 @@
-//! The rules of a space: the whole matrix of ways, senders and presets.
+//! Policies of a space: all combinations of operations, senders and presets.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use quorate_core::{AgentId, Commit, DeliveryId, Destination, Message, MessageTyp
 use quorate_engine::{Error, MessageRef};
 use tempfile::TempDir;
 
-/// One of each, besides the sender.
+/// One agent of each role, in addition to the sender.
 const OTHERS: [(&str, Role); 4] = [
     ("worker", Role::Worker),
     ("specialist", Role::Specialist),
@@ -15,7 +15,7 @@ const OTHERS: [(&str, Role); 4] = [
     ("coordinator", Role::Coordinator),
 ];
 
-/// Who got a message, or how it was refused.
+/// Recipients of a message, or the error code.
 type Reached = Result<Vec<String>, Code>;
 
 struct Team {
@@ -43,13 +43,13 @@ impl Team {
         self.hub.set_policy(Policy { preset, ..Policy::mesh() }).await.expect("set");
     }
 
-    /// Who holds a message that was just sent: everybody looks into its inbox.
+    /// Returns the recipients of the message just sent, by looking into all inboxes.
     async fn reached(&self, sent: Result<(), Error>) -> Reached {
         sent.map_err(|error| error.code())?;
         let mut reached = Vec::new();
         for agent in &self.others {
             while let Some(received) = take(agent).await {
-                // An ephemeral one needs no ack.
+                // Ephemeral messages are not acknowledged.
                 if let MessageRef::Durable(_) = received.id() {
                     agent.step(&received).commit().await.expect("acked");
                 }
@@ -69,26 +69,25 @@ impl Team {
         self.reached(sent).await
     }
 
-    /// Commits a message in the name of the sender, as a door might.
+    /// Commits a message on behalf of the sender, as the HTTP API does.
     async fn commit(
         &self,
         principal: Principal,
         change: impl FnOnce(&mut Message),
     ) -> Result<DeliveryId, Error> {
         let to = Destination::Agent(AgentId::new("coordinator").expect("an id"));
-        let mut message =
-            Message::new(to, "work", self.hub.space().expect("a hub in this process").seal("1"));
+        let mut message = Message::new(to, "work", self.hub.space().expect("an embedded hub").seal("1"));
         message.from = Some(AgentId::new("sender").expect("an id"));
         change(&mut message);
         let receipt = self
             .hub
             .space()
-            .expect("a hub in this process")
+            .expect("an embedded hub")
             .commit(Commit::new(principal, vec![Op::send(message)]))
             .await?;
         match receipt.results.first() {
             Some(OpResult::Sent { first, .. }) => {
-                Ok(self.hub.space().expect("a hub in this process").published().eras.delivery_id(*first))
+                Ok(self.hub.space().expect("an embedded hub").published().eras.delivery_id(*first))
             }
             other => panic!("not a send: {other:?}"),
         }
@@ -103,11 +102,11 @@ fn agent(name: &str) -> Destination {
     name.parse().expect("a destination")
 }
 
-fn names(wanted: impl Fn(Role) -> bool) -> Vec<String> {
-    OTHERS.iter().filter(|(_, role)| wanted(*role)).map(|(name, _)| (*name).to_owned()).collect()
+fn names(matches: impl Fn(Role) -> bool) -> Vec<String> {
+    OTHERS.iter().filter(|(_, role)| matches(*role)).map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// The rule, said once more: whoever leads reaches everybody, everybody reaches whoever leads.
+/// The rule, restated: a coordinator reaches all agents, and all agents reach coordinators.
 fn may(preset: Preset, from: Role, to: Role) -> bool {
     preset == Preset::Mesh || from == Role::Coordinator || to == Role::Coordinator
 }
@@ -152,20 +151,20 @@ async fn cell(preset: Preset, from: Role) {
     let all = names(|role| may(preset, from, role));
     assert_eq!(team.send("topic:a.b").await, Ok(all.clone()), "{what}: topic");
     assert_eq!(team.send_ephemeral("topic:a.b").await, Ok(all), "{what}: ephemeral topic");
-    let everybody = match may(preset, from, Role::Worker) {
+    let broadcast = match may(preset, from, Role::Worker) {
         true => Ok(names(|_| true)),
         false => Err(Code::PolicyViolation),
     };
-    assert_eq!(team.send("*").await, everybody, "{what}: everybody");
-    assert_eq!(team.send_ephemeral("*").await, everybody, "{what}: ephemeral everybody");
+    assert_eq!(team.send("*").await, broadcast, "{what}: broadcast");
+    assert_eq!(team.send_ephemeral("*").await, broadcast, "{what}: ephemeral broadcast");
     let shared = team.sender.send("can:all", "work", 1).await.map(drop);
     assert_eq!(team.reached(shared).await.map(|names| names.len()), Ok(1), "{what}: can:all");
     team.hub.close().await;
 }
 
-// Fails under: any one way that does not ask the policy, or asks it about somebody else.
+// Fails under: an operation that does not check the policy, or checks it for another agent.
 #[tokio::test]
-async fn c1_the_whole_matrix_of_ways_senders_and_presets() {
+async fn c1_the_policy_holds_for_all_operations_senders_and_presets() {
     for preset in [Preset::Mesh, Preset::Supervised] {
         for role in Role::ALL {
             cell(preset, role).await;
@@ -173,8 +172,8 @@ async fn c1_the_whole_matrix_of_ways_senders_and_presets() {
     }
 }
 
-/// What was sent before the policy came: it waits, or is a dead letter that is redriven.
-async fn cell_of_before(preset: Preset, from: Role) {
+/// Messages sent before the policy was set: ready, or dead letters that are redriven.
+async fn cell_of_earlier_messages(preset: Preset, from: Role) {
     let what = format!("{} in {}", from.as_str(), preset.as_str());
     let team = Team::new(from).await;
     let mut dead = Vec::new();
@@ -196,19 +195,19 @@ async fn cell_of_before(preset: Preset, from: Role) {
         let redriven = team
             .hub
             .space()
-            .expect("a hub in this process")
+            .expect("an embedded hub")
             .commit(redrive)
             .await
             .map(drop)
             .map_err(|error| error.code());
         let expected = if allowed { Ok(()) } else { Err(Code::PolicyViolation) };
         assert_eq!(redriven, expected, "{what}: redrive for {name}");
-        assert_eq!(take(other).await.is_some(), allowed, "{what}: what was redriven for {name}");
+        assert_eq!(take(other).await.is_some(), allowed, "{what}: redriven for {name}");
     }
     team.hub.close().await;
 }
 
-/// A coordinator that does not answer, and somebody else who can do the same.
+/// A coordinator that does not answer, and another agent with the same capability.
 async fn cell_of_redirect(preset: Preset, from: Role) {
     let what = format!("{} in {}", from.as_str(), preset.as_str());
     let team = Team::new(from).await;
@@ -228,9 +227,9 @@ async fn cell_of_redirect(preset: Preset, from: Role) {
     team.hub.close().await;
 }
 
-// Fails under: a redirect that goes to whoever can do it, whatever the policy says.
+// Fails under: a redirect that ignores the policy.
 #[tokio::test]
-async fn c1_a_redirect_goes_to_nobody_whom_the_sender_may_not_reach() {
+async fn c1_a_redirect_obeys_the_policy() {
     for preset in [Preset::Mesh, Preset::Supervised] {
         for role in Role::ALL {
             cell_of_redirect(preset, role).await;
@@ -238,29 +237,29 @@ async fn c1_a_redirect_goes_to_nobody_whom_the_sender_may_not_reach() {
     }
 }
 
-// Fails under: deliveries that go out by the rules of yesterday, and redrives that do not ask.
+// Fails under: deliveries or redrives that are not checked against the current policy.
 #[tokio::test]
-async fn c1_what_was_sent_before_is_looked_at_again() {
+async fn c1_a_new_policy_applies_to_earlier_messages() {
     for preset in [Preset::Mesh, Preset::Supervised] {
         for role in Role::ALL {
-            cell_of_before(preset, role).await;
+            cell_of_earlier_messages(preset, role).await;
         }
     }
 }
 
-// Fails under: refusals that are not noted, notes that hold content, or that a rule did not make.
+// Fails under: rejections that are not recorded; violations that contain message content or are not caused by a rule.
 #[tokio::test]
-async fn e6_violations_are_noted_without_content() {
+async fn e6_violations_are_recorded_without_content() {
     let team = Team::new(Role::Worker).await;
     let rules = Policy { payload_bytes_max: 64, broadcasts_per_minute: 1, ..Policy::supervised() };
     team.hub.set_policy(rules).await.expect("set");
     let secret = "x".repeat(60);
-    let records = team.hub.space().expect("a hub in this process").published().head.seq;
+    let records = team.hub.space().expect("an embedded hub").published().head.seq;
     let _ = team.sender.send("worker", "work", &secret).await.expect_err("out of reach");
     let _ = team.sender.send("*", "work", &secret).ephemeral().await.expect_err("off");
     let _ =
         team.sender.send("coordinator", "work", format!("{secret}{secret}")).await.expect_err("too large");
-    let _ = team.sender.send("nobody", "work", 1).await.expect_err("unknown, but no violation");
+    let _ = team.sender.send("unknown", "work", 1).await.expect_err("unknown, but no violation");
     let many = serde_json::json!({ "actions_taken": vec![0; 51] });
     let refused = {
         let rules = Policy { payload_bytes_max: 4096, ..Policy::supervised() };
@@ -282,19 +281,19 @@ async fn e6_violations_are_noted_without_content() {
     assert!(noted.iter().all(|one: &Violation| one.principal == "agent:sender"));
     assert!(!format!("{noted:?}").contains("xxxx"), "never any content");
     assert_eq!(
-        team.hub.space().expect("a hub in this process").published().head.seq.0,
+        team.hub.space().expect("an embedded hub").published().head.seq.0,
         records.0 + 1,
         "only the policy is in the log"
     );
     team.hub.close().await;
 }
 
-// Fails under: actions that are not counted, counted in one spelling only, or counted where nobody asked for it.
+// Fails under: actions that are not counted, counted in one spelling only, or counted without such a rule.
 #[tokio::test]
 async fn e7_a_message_lists_at_most_50_actions() {
     let team = Team::new(Role::Worker).await;
     let report = |word: &str, count: usize| serde_json::json!({ word: vec![0; count] });
-    team.sender.send("coordinator", "work", report("actions", 51)).await.expect("nobody counts in a mesh");
+    team.sender.send("coordinator", "work", report("actions", 51)).await.expect("a mesh has no limit");
     team.hub.set_policy(Policy::supervised()).await.expect("set");
     for word in ["actions_taken", "actionsTaken", "actions"] {
         team.sender.send("coordinator", "work", report(word, 50)).await.expect("50 are fine");
@@ -304,7 +303,7 @@ async fn e7_a_message_lists_at_most_50_actions() {
     team.hub.close().await;
 }
 
-// Fails under: limits of a policy beyond what the hub can do.
+// Fails under: policy limits above the limits of the hub.
 #[tokio::test]
 async fn e7_a_policy_has_limits_of_its_own() {
     let team = Team::new(Role::Worker).await;
@@ -327,9 +326,9 @@ async fn e7_a_policy_has_limits_of_its_own() {
     team.hub.close().await;
 }
 
-// Fails under: an ephemeral quota that is not counted, or counted for everybody together.
+// Fails under: a quota for ephemeral broadcasts that is not enforced, or is shared by all agents.
 #[tokio::test]
-async fn d4_ephemeral_broadcasts_cost_quota_too() {
+async fn d4_ephemeral_broadcasts_count_towards_the_quota() {
     let team = Team::new(Role::Worker).await;
     team.hub.set_policy(Policy { broadcasts_per_minute: 1, ..Policy::mesh() }).await.expect("set");
     let all = names(|_| true);

@@ -1,4 +1,4 @@
-//! Procedures as users of the library have them: a real data directory, a set clock.
+//! Procedures through the library, with a real data directory and a manual clock.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ async fn open(directory: &TempDir) -> Hub {
     Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens")
 }
 
-/// One turn of a driver: takes a message in, goes on, and sends the next one, in one commit.
+/// One step of a driver: acknowledges a message, steps the procedure and sends the next message in one commit.
 #[tokio::test]
 async fn a_driver_acks_steps_and_sends_in_one_commit() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -28,9 +28,9 @@ async fn a_driver_acks_steps_and_sends_in_one_commit() {
     let begun = "deliberation, started at 08:00:00; waiting for the first step by driver";
     assert_eq!((&*why.state, why.sentence.as_str()), ("running", begun));
 
-    let told = driver.receive(Duration::ZERO).await.expect("works").expect("whoever shall drive is told");
-    assert_eq!(told.action(), "procedure.started");
-    driver.step(&told).commit().await.expect("commits");
+    let started = driver.receive(Duration::ZERO).await.expect("works").expect("the driver is notified");
+    assert_eq!(started.action(), "procedure.started");
+    driver.step(&started).commit().await.expect("commits");
     analyst.send("driver", "finding", 42).await.expect("sends");
     let received = driver.receive(Duration::ZERO).await.expect("works").expect("it is there");
     let info = driver.procedure(&id).await.expect("it is there");
@@ -44,7 +44,7 @@ async fn a_driver_acks_steps_and_sends_in_one_commit() {
     let seq = seq.expect("commits").expect("a record");
     assert!(analyst.receive(Duration::ZERO).await.expect("works").is_some());
 
-    // Whoever was slower changes nothing, and its message is not sent either.
+    // The slower step changes nothing, and its message is not sent.
     let late = ProcedureStep::new(&id, Version(1), "vote").state(7);
     let refused = driver.commit().procedure(late).send("analyst", "vote", ()).commit().await;
     assert_eq!(refused.expect_err("it is refused").code(), Code::VersionConflict);
@@ -66,7 +66,7 @@ async fn a_driver_acks_steps_and_sends_in_one_commit() {
 }
 
 #[tokio::test]
-async fn a_driver_finds_what_it_has_to_go_on_with_after_a_restart() {
+async fn a_driver_resumes_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let hub = open(&directory).await;
     let driver = hub.agent("driver").join().await.expect("joins");

@@ -1,4 +1,4 @@
-//! Asking and answering, signs of life and views, as a program sees them.
+//! Requests and answers, heartbeats and read models through the library.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn double(work: Work<u32>) -> Result<u32, Failure> {
     Ok(work.payload * 2)
 }
 
-/// Moves the clock on in small steps until something is done: whoever waits may look at it a little later.
+/// Advances the clock in small steps until a future resolves: waiters may read the clock a little later.
 async fn until<T>(clock: &SetClock, done: impl Future<Output = T>) -> T {
     let mut done = std::pin::pin!(done);
     loop {
@@ -37,9 +37,9 @@ async fn until<T>(clock: &SetClock, done: impl Future<Output = T>) -> T {
     }
 }
 
-// Fails under: an answer that goes into the inbox of whoever waits for it.
+// Fails under: an answer that is put into the inbox of the requester that waits for it.
 #[tokio::test]
-async fn d4_ask_and_hear_the_answer() {
+async fn d4_a_request_is_answered_directly() {
     let (_directory, hub, _clock) = hub().await;
     let _bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
@@ -51,9 +51,9 @@ async fn d4_ask_and_hear_the_answer() {
     hub.close().await;
 }
 
-// Fails under: a chain in which the correlation or the cause gets lost, or the hops are not counted.
+// Fails under: a chain that loses the correlation id or the causation, or does not count hops.
 #[tokio::test]
-async fn d4_a_chain_of_questions_keeps_its_correlation() {
+async fn d4_a_chain_of_requests_keeps_its_correlation() {
     let (_directory, hub, _clock) = hub().await;
     let (seen, mut sees) = mpsc::unbounded_channel();
     let last = move |work: Work<u32>| {
@@ -78,32 +78,32 @@ async fn d4_a_chain_of_questions_keeps_its_correlation() {
     hub.close().await;
 }
 
-// Fails under: another wait than 1, 2, 4 s; one try more or less; a refusal that is not retryable tried again.
+// Fails under: a backoff other than 1, 2, 4 s; one attempt more or less; a retry after a permanent error.
 #[tokio::test]
-async fn d7_a_question_is_asked_again_after_1_2_and_4_s() {
+async fn d7_a_request_is_retried_after_1_2_and_4_s() {
     let (_directory, hub, clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     hub.agent("bob").join().await.expect("he joins");
     let began = clock_ms(&hub);
     let question = alice.ask("bob", "work", 1).within(Duration::from_secs(1)).retries(3);
-    let error = until(&clock, question.into_future()).await.expect_err("nobody answers");
+    let error = until(&clock, question.into_future()).await.expect_err("no answer");
     assert_eq!(error.code(), Code::Timeout);
     let took = clock_ms(&hub) - began;
-    assert!((11_000..13_000).contains(&took), "4 tries of 1 s, and 1 + 2 + 4 s between them: {took}");
+    assert!((11_000..13_000).contains(&took), "4 attempts of 1 s, and 1 + 2 + 4 s between them: {took}");
     let asked = hub.outbox("alice", None, 10).await.expect("read").messages;
     assert_eq!(asked.len(), 4);
-    let unknown = alice.ask("nobody", "work", 1).retries(3).await.expect_err("there is no such agent");
+    let unknown = alice.ask("unknown", "work", 1).retries(3).await.expect_err("there is no such agent");
     assert_eq!(unknown.code(), Code::UnknownRecipient);
     hub.close().await;
 }
 
 fn clock_ms(hub: &Hub) -> u64 {
-    hub.space().expect("a hub in this process").engine().clock().now().wall.0
+    hub.space().expect("an embedded hub").engine().clock().now().wall.0
 }
 
-// Fails under: several asked and only the first heard; a missing answer that hides the others.
+// Fails under: several recipients of which only the first answer is returned; a missing answer that hides the others.
 #[tokio::test]
-async fn d5_of_several_those_who_answer_in_time_are_heard() {
+async fn d5_answers_in_time_are_returned_without_the_missing_ones() {
     let (_directory, hub, clock) = hub().await;
     let _bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
     hub.agent("carol").join().await.expect("she joins");
@@ -115,9 +115,9 @@ async fn d5_of_several_those_who_answer_in_time_are_heard() {
     hub.close().await;
 }
 
-// Fails under: a question that is dropped and goes on waiting; one that is left in the inbox.
+// Fails under: a dropped request that keeps waiting, or stays in the inbox.
 #[tokio::test]
-async fn d4_who_stops_waiting_calls_the_question_off() {
+async fn d4_dropping_a_request_cancels_it() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
@@ -125,17 +125,17 @@ async fn d4_who_stops_waiting_calls_the_question_off() {
     let (first, question) = (asking.id(), alice.ask("bob", "work", 2).start().await.expect("asked"));
     drop(asking);
     question.cancel().await.expect("cancelled");
-    let mut follow = hub.space().expect("a hub in this process").follow();
+    let mut follow = hub.space().expect("an embedded hub").follow();
     follow.wait_for(|published| published.counts.purged == 2).await.expect("the hub is open");
     assert!(bob.receive(Duration::ZERO).await.expect("an answer").is_none());
-    let error = alice.wait_for_answer(first).await.expect_err("it was called off");
+    let error = alice.wait_for_answer(first).await.expect_err("it was cancelled");
     assert_eq!(error.code(), Code::Cancelled);
     hub.close().await;
 }
 
-// Fails under: an answer that came while nobody listened lost to whoever waits again.
+// Fails under: an answer that arrived without a waiter and is lost to a later wait.
 #[tokio::test]
-async fn d4_the_answer_is_there_after_a_restart_of_the_hub() {
+async fn d4_an_answer_survives_a_restart_of_the_hub() {
     let (directory, hub, clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
@@ -146,7 +146,7 @@ async fn d4_the_answer_is_there_after_a_restart_of_the_hub() {
     let mut reply = Message::new(
         Destination::Agent("alice".parse().expect("an id")),
         "work",
-        hub.space().expect("a hub in this process").seal("\"done\""),
+        hub.space().expect("an embedded hub").seal("\"done\""),
     );
     reply.from = Some("bob".parse().expect("an id"));
     reply.kind = MessageType::Response;
@@ -154,7 +154,7 @@ async fn d4_the_answer_is_there_after_a_restart_of_the_hub() {
     let op = quorate_core::Op::send(reply);
     let principal = quorate_core::Principal::Agent("bob".parse().expect("an id"));
     hub.space()
-        .expect("a hub in this process")
+        .expect("an embedded hub")
         .commit(quorate_core::Commit::new(principal, vec![op]))
         .await
         .expect("answered");
@@ -167,9 +167,10 @@ async fn d4_the_answer_is_there_after_a_restart_of_the_hub() {
     hub.close().await;
 }
 
-// Fails under: an ephemeral answer of somebody who was not asked taken; a late one delivered.
+// Fails under: an ephemeral answer that is accepted from an agent that was not asked; a late answer that is
+// delivered.
 #[tokio::test]
-async fn d5_an_ephemeral_question_times_out_and_hears_only_who_was_asked() {
+async fn d5_an_ephemeral_request_accepts_only_its_recipient() {
     let (_directory, hub, clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
@@ -178,17 +179,13 @@ async fn d5_an_ephemeral_question_times_out_and_hears_only_who_was_asked() {
     let received = bob.receive(SOON).await.expect("an answer").expect("the question");
     let answer = async |from: &str| {
         let to = Destination::Agent("alice".parse().expect("an id"));
-        let mut message = Message::new(to, "work", hub.space().expect("a hub in this process").seal("1"));
+        let mut message = Message::new(to, "work", hub.space().expect("an embedded hub").seal("1"));
         message.from = Some(from.parse().expect("an id"));
         message.kind = MessageType::Response;
         message.in_reply_to = Some(received.id().to_string());
         message.durability = Durability::Ephemeral;
         let principal = quorate_core::Principal::Agent(from.parse().expect("an id"));
-        hub.space()
-            .expect("a hub in this process")
-            .send_ephemeral(&principal, None, message)
-            .await
-            .expect("sent")
+        hub.space().expect("an embedded hub").send_ephemeral(&principal, None, message).await.expect("sent")
     };
     answer("carol").await;
     let error = until(&clock, question).await.expect("it ends").expect_err("carol was not asked");
@@ -200,14 +197,14 @@ async fn d5_an_ephemeral_question_times_out_and_hears_only_who_was_asked() {
     hub.close().await;
 }
 
-// Fails under: an agent at work taken for silent; one that joined with a heartbeat and is gone taken for there.
+// Fails under: a running agent that is considered offline; a joined agent that is gone and considered online.
 #[tokio::test]
-async fn d6_heartbeats_come_by_themselves() {
+async fn d6_heartbeats_are_sent_automatically() {
     let (_directory, hub, clock) = hub().await;
     let _bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
     let carol = hub.agent("carol").heartbeat(Duration::from_secs(10)).join().await.expect("she joins");
-    carol.report(Status::Waiting, Health::Degraded("slow".into())).await.expect("said");
-    until(&clock, hub.space().expect("a hub in this process").pass(Duration::from_secs(100))).await;
+    carol.report(Status::Waiting, Health::Degraded("slow".into())).await.expect("reported");
+    until(&clock, hub.space().expect("an embedded hub").pass(Duration::from_secs(100))).await;
     let state = hub.agent_state("carol").await.expect("there");
     assert_eq!((state.status, state.note.as_str()), (Status::Waiting, "slow"));
     drop(carol);
@@ -217,14 +214,18 @@ async fn d6_heartbeats_come_by_themselves() {
         }
     };
     until(&clock, gone).await;
-    assert_eq!(hub.agent_state("bob").await.expect("there").status, Status::Idle, "whoever listens is there");
+    assert_eq!(
+        hub.agent_state("bob").await.expect("there").status,
+        Status::Idle,
+        "a consuming agent is online"
+    );
     let alice = hub.agent("alice").join().await.expect("she joins");
     let refused = alice.send("carol", "work", 1).if_unavailable(IfUnavailable::Fail).await;
     assert_eq!(refused.expect_err("she is away").code(), Code::Unavailable);
     hub.close().await;
 }
 
-// Fails under: any of the views that the registry owes.
+// Fails under: an incomplete read model of the registry.
 #[tokio::test]
 async fn d2_an_agent_with_its_inbox_outbox_and_current_task() {
     let (_directory, hub, _clock) = hub().await;
@@ -252,7 +253,7 @@ async fn d2_an_agent_with_its_inbox_outbox_and_current_task() {
     hub.close().await;
 }
 
-// Fails under: `why` that knows messages or tasks only; one that does not say what happens next and when.
+// Fails under: `why` that explains only messages or only tasks, or not what happens next and when.
 #[tokio::test]
 async fn d4_why_for_messages_and_tasks() {
     let (_directory, hub, clock) = hub().await;
@@ -283,9 +284,9 @@ async fn d4_why_for_messages_and_tasks() {
     hub.close().await;
 }
 
-// Fails under: agents that wait for each other through a question and a task, for ever.
+// Fails under: agents that wait for each other forever, through a request and a task.
 #[tokio::test]
-async fn d8_a_circle_of_a_question_and_a_task_is_told_to_the_youngest() {
+async fn d8_a_deadlock_of_a_request_and_a_task_ends_the_youngest_wait() {
     let (_directory, hub, clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").can("cook").join().await.expect("he joins");
@@ -299,8 +300,8 @@ async fn d8_a_circle_of_a_question_and_a_task_is_told_to_the_youngest() {
     while hub.agent_state("alice").await.expect("there").status != Status::Waiting {
         tokio::task::yield_now().await;
     }
-    // Alice waits for bob's task, bob asks alice, who does nothing but wait.
-    let error = until(&clock, bob.ask("alice", "help", 1).into_future()).await.expect_err("nobody can go on");
+    // Alice waits for the task of bob, and bob sends a request to alice, who only waits.
+    let error = until(&clock, bob.ask("alice", "help", 1).into_future()).await.expect_err("deadlock");
     let quorate::Error::Refused(refused) = &error else { panic!("not a refusal: {error}") };
     assert_eq!((refused.code, refused.facts.cycle.len()), (Code::Deadlock, 2), "{refused}");
     waits.abort();

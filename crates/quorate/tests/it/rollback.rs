@@ -1,4 +1,4 @@
-//! Going back in the shared memory, as users of the library do it.
+//! Snapshots, rollback and consistency checks through the library.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,9 @@ fn listed(found: &quorate::RolledBack) -> Vec<String> {
     found.built_on.iter().map(|one| format!("{} on {} v{}", one.key, one.on, one.on_version)).collect()
 }
 
-// Fails under: a list that leaves out the second step, or names what was built on what stays.
+// Fails under: a list that omits indirect dependents, or contains dependents of unchanged versions.
 #[tokio::test]
-async fn c11_a_rollback_lists_what_was_built_on_what_it_undid() {
+async fn c11_a_rollback_lists_derived_entries() {
     let (_directory, hub, _clock) = hub().await;
     let memory = hub.memory();
     memory.put("plan/goal", "plan", 1).await.expect("written");
@@ -55,12 +55,12 @@ async fn c11_a_rollback_lists_what_was_built_on_what_it_undid() {
     hub.close().await;
 }
 
-// Fails under: one kind of finding that is not found, or one that is found where everything fits.
+// Fails under: a kind of inconsistency that is not detected, or a false positive.
 #[tokio::test]
-async fn c11_a_check_finds_what_dangles_what_is_stale_and_what_goes_round() {
+async fn c11_a_check_finds_dangling_stale_and_cyclic_dependencies() {
     let (_directory, hub, _clock) = hub().await;
     let memory = hub.memory();
-    assert!(hub.space().expect("a hub in this process").last_check().is_none());
+    assert!(hub.space().expect("an embedded hub").last_check().is_none());
     memory.put("base", "note", 1).await.expect("written");
     memory.write("good", "note", 1, None, &["base"]).await.expect("written");
     memory.write("good", "note", 2, None, &["base", "good"]).await.expect("built on itself as well");
@@ -99,16 +99,17 @@ async fn c11_a_check_finds_what_dangles_what_is_stale_and_what_goes_round() {
         "stale on moved v1, now v2",
     ];
     assert_eq!(words.collect::<Vec<_>>(), expected);
-    assert_eq!(
-        hub.space().expect("a hub in this process").last_check().map(|last| last.seq),
-        Some(check.seq)
-    );
+    assert_eq!(hub.space().expect("an embedded hub").last_check().map(|last| last.seq), Some(check.seq));
     memory.delete("dangles", None).await.expect("deleted");
-    assert_eq!(memory.check().await.expect("looked").counts.dangling, 0, "what is deleted does not dangle");
+    assert_eq!(
+        memory.check().await.expect("looked").counts.dangling,
+        0,
+        "a deleted entry has no dangling dependency"
+    );
     hub.close().await;
 }
 
-// Fails under: a task without a result that is passed over, or one with a result that is not.
+// Fails under: a completed task without a result that is not reported, or one with a result that is.
 #[tokio::test]
 async fn c11_a_check_finds_tasks_without_results() {
     let (_directory, hub, _clock) = hub().await;
@@ -119,7 +120,7 @@ async fn c11_a_check_finds_tasks_without_results() {
             continue;
         }
         let taken = cook.take_task(&["cook"], SOON).await.expect("an answer").expect("a task");
-        let result = result.map(|text| hub.space().expect("a hub in this process").seal(format!("{text:?}")));
+        let result = result.map(|text| hub.space().expect("an embedded hub").seal(format!("{text:?}")));
         let complete = quorate_core::CompleteTask {
             lease: taken.lease(),
             status: quorate_core::TaskStatus::Done,
@@ -131,7 +132,7 @@ async fn c11_a_check_finds_tasks_without_results() {
         };
         let op = quorate_core::Op::CompleteTask(complete);
         hub.space()
-            .expect("a hub in this process")
+            .expect("an embedded hub")
             .commit(quorate_core::Commit::new(quorate_core::Principal::System, vec![op]))
             .await
             .expect("done");
@@ -143,18 +144,18 @@ async fn c11_a_check_finds_tasks_without_results() {
     hub.close().await;
 }
 
-// Fails under: a timer that does not start, does not repeat, or that nobody can follow.
+// Fails under: a timer that does not start or repeat, or whose result cannot be followed.
 #[tokio::test]
-async fn c11_a_check_repeats_by_time() {
+async fn c11_a_check_is_repeated_periodically() {
     let (_directory, hub, clock) = hub().await;
     let memory = hub.memory();
     memory.write("dangles", "note", 1, None, &["never"]).await.expect("written");
     for dangling in [1, 0] {
-        // The clock is moved on until a check has seen it: the timer may not have been asleep yet.
+        // Advances the clock until a check ran: the timer may not have been armed yet.
         let found = tokio::time::timeout(SOON, async {
             while hub
                 .space()
-                .expect("a hub in this process")
+                .expect("an embedded hub")
                 .last_check()
                 .is_none_or(|check| check.dangling != dangling)
             {
@@ -165,7 +166,7 @@ async fn c11_a_check_repeats_by_time() {
         found.await.expect("in time");
         memory.put("never", "note", 1).await.expect("written");
     }
-    let head = hub.space().expect("a hub in this process").published().head.seq;
+    let head = hub.space().expect("an embedded hub").published().head.seq;
     assert_eq!(head, Seq(4), "a check writes nothing");
     hub.close().await;
 }

@@ -1,4 +1,4 @@
-//! Secrets and the hub: what is refused, what is rewritten, and that nothing of a secret is on disk.
+//! Secret detection: rejected and redacted writes, and that no secret reaches the disk.
 
 use std::path::Path;
 use std::task::Poll;
@@ -14,7 +14,7 @@ use quorate_core::{
 use quorate_engine::Error;
 use tempfile::TempDir;
 
-/// A token that nobody ever gave out, in halves: no scanner shall stumble over this file.
+/// A fake token in two halves, so that secret scanners ignore this file.
 const TOKEN: &str = concat!("gh", "p_", "k3VhQ9xT2mWbR7sYp0Lc", "Zd8NfGj4AeUi1oHv");
 
 async fn hub(secrets: Secrets) -> (TempDir, Hub) {
@@ -24,7 +24,7 @@ async fn hub(secrets: Secrets) -> (TempDir, Hub) {
     for name in ["alice", "bob"] {
         let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
         hub.space()
-            .expect("a hub in this process")
+            .expect("an embedded hub")
             .commit(Commit::new(Principal::System, vec![op]))
             .await
             .expect("registered");
@@ -40,7 +40,7 @@ fn message(hub: &Hub, payload: &str) -> Message {
     Message::new(
         Destination::Agent(agent("bob")),
         "work",
-        hub.space().expect("a hub in this process").seal(payload.to_owned()),
+        hub.space().expect("an embedded hub").seal(payload.to_owned()),
     )
 }
 
@@ -48,7 +48,7 @@ fn entry(hub: &Hub, key: &str, content: &str) -> Op {
     Op::Put(PutEntry {
         key: Key::new(key).expect("a good key"),
         entry_type: "note".into(),
-        content: hub.space().expect("a hub in this process").seal(content.to_owned()),
+        content: hub.space().expect("an embedded hub").seal(content.to_owned()),
         content_type: None,
         expect: None,
         depends_on: Vec::new(),
@@ -107,7 +107,7 @@ fn snapshot(name: &str) -> Op {
 }
 
 async fn commit(hub: &Hub, ops: Vec<Op>) -> Result<Receipt, Error> {
-    hub.space().expect("a hub in this process").commit(Commit::new(Principal::System, ops)).await
+    hub.space().expect("an embedded hub").commit(Commit::new(Principal::System, ops)).await
 }
 
 async fn refused(hub: &Hub, ops: Vec<Op>) -> Refused {
@@ -115,7 +115,7 @@ async fn refused(hub: &Hub, ops: Vec<Op>) -> Refused {
     error.refused().expect("a refusal").clone()
 }
 
-/// Whether any file of the hub holds these bytes.
+/// Whether any file of the hub contains these bytes.
 fn on_disk(directory: &Path, bytes: &str) -> bool {
     let mut files = Vec::new();
     for entry in
@@ -133,7 +133,7 @@ fn on_disk(directory: &Path, bytes: &str) -> bool {
 }
 
 #[tokio::test]
-async fn e6_a_message_with_a_secret_is_refused_naming_rule_operation_and_place() {
+async fn e6_a_detected_secret_is_reported_with_rule_operation_and_path() {
     let (_directory, hub) = hub(Secrets::Refuse).await;
     let clean = Op::send(message(&hub, "\"hello\""));
     let payload = format!("{{\"use\":\"{TOKEN}\"}}");
@@ -154,10 +154,10 @@ async fn e6_a_message_with_a_secret_is_refused_naming_rule_operation_and_place()
 }
 
 #[tokio::test]
-async fn e6_a_secret_is_among_the_violations_without_its_content() {
+async fn e6_a_detected_secret_is_a_violation_without_content() {
     let (_directory, hub) = hub(Secrets::Refuse).await;
     refused(&hub, vec![Op::send(message(&hub, &format!("\"{TOKEN}\"")))]).await;
-    let violations = hub.space().expect("a hub in this process").violations();
+    let violations = hub.space().expect("an embedded hub").violations();
     assert_eq!(violations.len(), 1, "{violations:?}");
     let noted = &violations[0];
     assert_eq!((&*noted.rule, &*noted.place, noted.code), ("github-token", "payload", Code::SecretDetected));
@@ -166,7 +166,7 @@ async fn e6_a_secret_is_among_the_violations_without_its_content() {
 }
 
 #[tokio::test]
-async fn i18_a_secret_is_refused_wherever_it_stands_and_nothing_of_it_is_on_disk() {
+async fn i18_a_secret_is_refused_in_every_field_and_never_stored() {
     let (directory, hub) = hub(Secrets::Refuse).await;
     let with = |change: fn(&mut Message, String)| {
         let mut message = message(&hub, "{}");
@@ -198,10 +198,7 @@ async fn i18_a_secret_is_refused_wherever_it_stands_and_nothing_of_it_is_on_disk
         ("to", with(|message, token| message.to = Destination::Topic(token.parse().expect("a topic")))),
         ("input", task(&format!("\"{TOKEN}\""))),
         ("type", Op::CreateTasks(CreateTasks::pack([(NewTask::new(TOKEN), None)], [1; 16]))),
-        (
-            "result",
-            complete(Some(hub.space().expect("a hub in this process").seal(format!("\"{TOKEN}\""))), None),
-        ),
+        ("result", complete(Some(hub.space().expect("an embedded hub").seal(format!("\"{TOKEN}\""))), None)),
         ("rationale", complete(None, Some(TOKEN.to_owned()))),
         ("title", session(TOKEN)),
         ("names", lock(TOKEN)),
@@ -215,21 +212,20 @@ async fn i18_a_secret_is_refused_wherever_it_stands_and_nothing_of_it_is_on_disk
     }
     let keyed = Commit::new(Principal::System, vec![entry(&hub, "plan", "1")]);
     let keyed = keyed.keyed(IdempotencyKey::new(TOKEN).expect("a key"));
-    let error =
-        hub.space().expect("a hub in this process").commit(keyed).await.expect_err("the key is a secret");
+    let error = hub.space().expect("an embedded hub").commit(keyed).await.expect_err("the key is a secret");
     assert_eq!(error.code(), Code::SecretDetected);
     hub.close().await;
     assert!(!on_disk(directory.path(), &TOKEN[4..20]), "something was written");
 }
 
 #[tokio::test]
-async fn i18_redacted_means_rewritten_before_it_is_sealed() {
+async fn i18_redaction_happens_before_sealing() {
     let (directory, hub) = hub(Secrets::Redact).await;
     let mut message = message(&hub, &format!("{{\"use\":\"{TOKEN}\",\"n\":1}}"));
     message.metadata = Some(format!("{{\"a\":\"{TOKEN}\"}}"));
     message.rationale = Some(format!("because {TOKEN} works"));
     let ops = vec![Op::send(message), entry(&hub, "plan", &format!("\"x {TOKEN}\""))];
-    commit(&hub, ops).await.expect("let in");
+    commit(&hub, ops).await.expect("accepted");
     let bob = hub.agent("bob").join().await.expect("he joins");
     let received = bob.receive(Duration::from_secs(20)).await.expect("an answer").expect("a delivery");
     let sent = received.message();
@@ -237,7 +233,7 @@ async fn i18_redacted_means_rewritten_before_it_is_sealed() {
     assert_eq!(sent.metadata.as_deref(), Some("{\"a\":\"[redacted:github-token]\"}"));
     assert_eq!(sent.rationale.as_deref(), Some("because [redacted:github-token] works"));
     let resealed = Payload::seal(sent.payload.bytes.clone(), sent.payload.salt);
-    assert_eq!(sent.payload.digest, resealed.digest, "the digest is one of what is kept");
+    assert_eq!(sent.payload.digest, resealed.digest, "the digest is that of the stored payload");
     let plan = hub.memory().get("plan").await.expect("read").expect("there");
     assert_eq!(plan.content::<String>().expect("text"), "x [redacted:github-token]");
     hub.close().await;
@@ -246,11 +242,11 @@ async fn i18_redacted_means_rewritten_before_it_is_sealed() {
 }
 
 #[tokio::test]
-async fn i18_the_inputs_of_tasks_are_rewritten_each_within_its_bounds() {
+async fn i18_task_inputs_are_redacted_separately() {
     let (directory, hub) = hub(Secrets::Redact).await;
     let inputs = ["1".to_owned(), format!("{{\"use\":\"{TOKEN}\"}}"), "\"three\"".to_owned()];
     let tasks = inputs.iter().map(|input| (NewTask::new("review"), Some(input.as_bytes().to_vec())));
-    commit(&hub, vec![Op::CreateTasks(CreateTasks::pack(tasks, [1; 16]))]).await.expect("let in");
+    commit(&hub, vec![Op::CreateTasks(CreateTasks::pack(tasks, [1; 16]))]).await.expect("accepted");
     let bob = hub.agent("bob").join().await.expect("he joins");
     for expected in ["1", "{\"use\":\"[redacted:github-token]\"}", "\"three\""] {
         let task = bob.take_task(&["review"], Duration::ZERO).await.expect("an answer").expect("a task");
@@ -260,7 +256,7 @@ async fn i18_the_inputs_of_tasks_are_rewritten_each_within_its_bounds() {
     assert!(!on_disk(directory.path(), &TOKEN[4..20]), "something was written");
 }
 
-/// As JSON writers and terminals put something in front of a word.
+/// Escape sequences of JSON writers and terminals that can precede a word.
 const BESIDE: &[&str] =
     &["\\u201c", "\\u00a0", "\\u0000", "\\ud83d\\ude00", "\\u001b[31m", "\\\\u001b[1m", "\\\\u201c"];
 
@@ -269,11 +265,11 @@ fn escaped_token() -> String {
     TOKEN.bytes().map(|byte| format!("\\u{byte:04x}")).collect()
 }
 
-// Fails under: a text that is scanned with its escapes, whatever brings it in.
+// Fails under: a field that is scanned without decoding its escapes.
 #[tokio::test]
-async fn i18_a_secret_behind_escapes_is_refused_wherever_it_stands_and_nothing_of_it_is_on_disk() {
+async fn i18_an_escaped_secret_is_refused_in_every_field_and_never_stored() {
     let (directory, hub) = hub(Secrets::Refuse).await;
-    let space = hub.space().expect("a hub in this process");
+    let space = hub.space().expect("an embedded hub");
     let session_task = |text: &str| {
         let Op::OpenSession(open) = session("plan") else { unreachable!("it opens a session") };
         Op::OpenSession(OpenSession { task: Some(space.seal(text.to_owned())), ..open })
@@ -312,12 +308,12 @@ async fn i18_a_secret_behind_escapes_is_refused_wherever_it_stands_and_nothing_o
 }
 
 #[tokio::test]
-async fn i18_a_secret_behind_escapes_is_redacted_and_what_stands_beside_it_stays() {
+async fn i18_an_escaped_secret_is_redacted_without_its_context() {
     let (directory, hub) = hub(Secrets::Redact).await;
     let escaped = escaped_token();
     for (beside, token) in BESIDE.iter().flat_map(|beside| [(beside, TOKEN), (beside, &*escaped)]) {
         let json = format!("\"note{beside}{token}{beside}.\"");
-        commit(&hub, vec![entry(&hub, "plan", &json)]).await.expect("let in");
+        commit(&hub, vec![entry(&hub, "plan", &json)]).await.expect("accepted");
         let plan = hub.memory().get("plan").await.expect("read").expect("there");
         let expected = format!("\"note{beside}[redacted:github-token]{beside}.\"");
         let expected: String = serde_json::from_str(&expected).expect("JSON");
@@ -328,9 +324,9 @@ async fn i18_a_secret_behind_escapes_is_redacted_and_what_stands_beside_it_stays
     assert!(!on_disk(directory.path(), &escaped[24..120]), "something was written");
 }
 
-// Fails under: inputs that are scanned as one text, in which the end of one hides the beginning of the next.
+// Fails under: inputs that are scanned as one text, in which the end of one hides the start of the next.
 #[tokio::test]
-async fn i18_the_inputs_of_tasks_are_scanned_each_by_itself() {
+async fn i18_task_inputs_are_scanned_separately() {
     for (secrets, is_let_in) in [(Secrets::Refuse, false), (Secrets::Redact, true)] {
         let (directory, hub) = hub(secrets).await;
         let plain = |text: &str| {
@@ -352,14 +348,15 @@ async fn i18_a_redacted_commit_repeated_with_its_key_is_one_commit() {
     for _ in 0..2 {
         let commit = Commit::new(Principal::System, vec![entry(&hub, "plan", &text)]);
         let commit = commit.keyed(IdempotencyKey::new("once").expect("a key"));
-        answers.push(hub.space().expect("a hub in this process").commit(commit).await.expect("let in"));
+        answers.push(hub.space().expect("an embedded hub").commit(commit).await.expect("accepted"));
     }
     assert_eq!(answers[0], answers[1]);
-    // The key's fingerprint is one of what is kept: whoever knows that can repeat it, and learns nothing of the secret.
+    // The fingerprint of the key covers the stored payload: a repeat of it matches, and reveals nothing about the
+    // secret.
     let kept = Commit::new(Principal::System, vec![entry(&hub, "plan", "\"[redacted:github-token]\"")]);
     let kept = kept.keyed(IdempotencyKey::new("once").expect("a key"));
     assert_eq!(
-        hub.space().expect("a hub in this process").commit(kept).await.expect("the same commit"),
+        hub.space().expect("an embedded hub").commit(kept).await.expect("the same commit"),
         answers[0]
     );
     hub.close().await;
@@ -375,9 +372,9 @@ async fn i18_a_secret_in_a_name_is_refused_even_where_texts_are_redacted() {
 }
 
 #[tokio::test]
-async fn i18_what_no_longer_fits_when_it_is_redacted_is_refused() {
+async fn i18_a_redacted_payload_over_the_limit_is_refused() {
     let (_directory, hub) = hub(Secrets::Redact).await;
-    // A short password gives way to a longer word.
+    // A short password is replaced by a longer placeholder.
     let mut message = message(&hub, "{}");
     message.rationale = Some(format!("password='Tr0ub4dor&3' {}", "x".repeat(976)));
     let refused = refused(&hub, vec![Op::send(message)]).await;
@@ -386,16 +383,16 @@ async fn i18_what_no_longer_fits_when_it_is_redacted_is_refused() {
 }
 
 #[tokio::test]
-async fn i18_off_means_that_nothing_is_looked_for() {
+async fn i18_detection_can_be_disabled() {
     let (directory, hub) = hub(Secrets::Off).await;
-    commit(&hub, vec![entry(&hub, "plan", &format!("\"{TOKEN}\""))]).await.expect("let in");
+    commit(&hub, vec![entry(&hub, "plan", &format!("\"{TOKEN}\""))]).await.expect("accepted");
     hub.close().await;
     assert!(on_disk(directory.path(), &TOKEN[4..20]), "the test sees what is written");
 }
 
-/// The one blocking thread is busy: a scan that is handed to it waits, one on the caller's own thread does not.
+/// The only blocking thread is busy: a scan that is offloaded waits, one on the caller's thread does not.
 #[test]
-fn i18_what_is_large_is_read_away_from_the_callers_thread() {
+fn i18_large_payloads_are_scanned_on_a_blocking_thread() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
     runtime.block_on(async {
@@ -420,7 +417,7 @@ fn i18_what_is_large_is_read_away_from_the_callers_thread() {
 }
 
 #[tokio::test]
-async fn i18_ephemeral_messages_are_looked_at_where_the_settings_ask_for_it() {
+async fn i18_ephemeral_messages_are_scanned_if_configured() {
     let directory = tempfile::tempdir().expect("a directory");
     for (ephemeral_secrets, refused) in [(Secrets::Off, false), (Secrets::Refuse, true)] {
         let settings = Settings { ephemeral_secrets, ..Settings::default() };
@@ -433,12 +430,12 @@ async fn i18_ephemeral_messages_are_looked_at_where_the_settings_ask_for_it() {
 }
 
 #[tokio::test]
-async fn i18_a_handler_that_fails_with_a_secret_in_its_error_gives_the_delivery_back_at_once() {
+async fn i18_a_handler_error_with_a_secret_is_nacked_without_it() {
     let (directory, hub) = hub(Secrets::Refuse).await;
     let fail = |_: Work<String>| async move { Err::<(), _>(Failure::dead(format!("401 for {TOKEN}"))) };
     let bob = hub.agent("bob").on("work", fail).run().await.expect("it runs");
     commit(&hub, vec![Op::send(message(&hub, "\"hello\""))]).await.expect("sent");
-    let mut follow = hub.space().expect("a hub in this process").follow();
+    let mut follow = hub.space().expect("an embedded hub").follow();
     let dead = tokio::time::timeout(Duration::from_secs(20), follow.wait_for(|now| now.counts.dead == 1));
     dead.await.expect("in time").expect("the hub is open");
     let letters = hub.dead_letters(Some("bob"), 10).await.expect("read");

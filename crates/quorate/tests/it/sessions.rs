@@ -1,4 +1,4 @@
-//! Sessions as users of the library have them.
+//! Sessions through the library.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ async fn hub() -> (TempDir, Hub) {
     (directory, hub)
 }
 
-// Fails under: a decision that loses its author, its reason or its content, or a task that does.
+// Fails under: a decision that loses its author, rationale or content; a session that loses its task description.
 #[tokio::test]
-async fn d9_what_was_decided_is_on_record_with_its_reason() {
+async fn d9_decisions_are_recorded_with_their_rationale() {
     let (_directory, hub) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
@@ -32,8 +32,9 @@ async fn d9_what_was_decided_is_on_record_with_its_reason() {
         .await
         .expect("one step");
     let decisions = session.decisions(10).await.expect("readable");
-    let shown = (&*decisions[0].by, &*decisions[0].rationale, decisions[0].body::<String>().expect("text"));
-    assert_eq!(shown, ("agent:bob", "people read it", "use YAML".to_owned()));
+    let decision =
+        (&*decisions[0].by, &*decisions[0].rationale, decisions[0].body::<String>().expect("text"));
+    assert_eq!(decision, ("agent:bob", "people read it", "use YAML".to_owned()));
     assert_eq!(decisions.len(), 1);
     let task: serde_json::Value = session.task().await.expect("readable");
     assert_eq!(task["goal"], 7);
@@ -51,9 +52,9 @@ async fn d9_what_was_decided_is_on_record_with_its_reason() {
     hub.close().await;
 }
 
-// Fails under: answers that leave the session of their question, or a handler that is given what is held.
+// Fails under: answers that are not part of the session of their request; a handler that receives a held delivery.
 #[tokio::test]
-async fn d9_a_paused_session_gives_its_handlers_nothing() {
+async fn d9_a_paused_session_holds_its_deliveries() {
     let (_directory, hub) = hub().await;
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
     let doubler = hub.agent("doubler").on("double", double).run().await.expect("it runs");
@@ -64,7 +65,7 @@ async fn d9_a_paused_session_gives_its_handlers_nothing() {
     alice.send("doubler", "double", 1).session("sums").await.expect("sent");
     alice.send("doubler", "double", 21).await.expect("sent");
     let free = alice.receive(SOON).await.expect("an answer").expect("in time");
-    assert_eq!(free.payload::<u64>().expect("a number"), 42, "what is of no session goes on");
+    assert_eq!(free.payload::<u64>().expect("a number"), 42, "messages outside the session are delivered");
     assert_eq!(
         (hub.counts().await.expect("read").scheduled, hub.counts().await.expect("read").ready),
         (1, 0)
@@ -74,20 +75,20 @@ async fn d9_a_paused_session_gives_its_handlers_nothing() {
     assert_eq!(held.payload::<u64>().expect("a number"), 2);
     assert_eq!(held.message().session_id.as_deref(), Some("sums"), "an answer stays in the session");
     let lines = session.timeline(Seq(0), 100).await.expect("readable");
-    let told = lines.iter().map(|line| match &line.what {
+    let events = lines.iter().map(|line| match &line.what {
         TimelineEvent::Message(one) => one.message.action.clone(),
         TimelineEvent::Changed(one) => one.verb.clone(),
         TimelineEvent::Added(one) => one.kind.as_str().to_owned(),
     });
-    let told: Vec<_> = told.collect();
-    assert_eq!(told, ["session.opened", "session.paused", "double", "session.resumed", "double"]);
+    let events: Vec<_> = events.collect();
+    assert_eq!(events, ["session.opened", "session.paused", "double", "session.resumed", "double"]);
     doubler.stop().await.expect("stopped");
     hub.close().await;
 }
 
-// Fails under: a handler that tries again and again to answer into a session that is over.
+// Fails under: a handler whose answer to a closed session is retried.
 #[tokio::test]
-async fn d9_work_for_a_session_that_is_over_ends_as_a_dead_letter() {
+async fn d9_an_answer_to_a_closed_session_is_dead_lettered() {
     let (_directory, hub) = hub().await;
     let (closing, asked) = (hub.clone(), hub.agent("alice").join().await.expect("she joins"));
     let work = move |_: Work<()>| {
@@ -100,7 +101,7 @@ async fn d9_work_for_a_session_that_is_over_ends_as_a_dead_letter() {
     let worker = hub.agent("worker").on("work", work).run().await.expect("it runs");
     hub.session("short").open("Short", (), &[]).await.expect("opened");
     asked.send("worker", "work", ()).session("short").await.expect("sent");
-    let mut follow = hub.space().expect("a hub in this process").follow();
+    let mut follow = hub.space().expect("an embedded hub").follow();
     let dead = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.dead == 1));
     dead.await.expect("in time").expect("the hub is open");
     let letters = hub.dead_letters(Some("worker"), 1).await.expect("readable");
@@ -110,7 +111,7 @@ async fn d9_work_for_a_session_that_is_over_ends_as_a_dead_letter() {
     hub.close().await;
 }
 
-// Fails under: a page that scans the whole timeline or log, or repeats and leaves out lines at its borders.
+// Fails under: a page that scans the whole timeline or log, or repeats or skips entries at its borders.
 #[tokio::test]
 async fn d9_a_long_timeline_is_read_page_by_page() {
     let (_directory, hub) = hub().await;

@@ -1,4 +1,4 @@
-//! Spaces of one hub, apart: what lives in memory only stays where it belongs, too.
+//! Isolation of spaces, also for ephemeral state.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ fn id(name: &str) -> AgentId {
     AgentId::new(name).expect("a good id")
 }
 
-/// Alice and bob; bob can cook, and listens to everything.
-async fn people(space: &Space) {
+/// Registers alice and bob; bob can cook and subscribes to all topics.
+async fn register_agents(space: &Space) {
     let bob = RegisterAgent { capabilities: vec!["cook".into()], ..RegisterAgent::named(id("bob")) };
     let pattern = Pattern::new(">").expect("a good pattern");
     let ops = vec![
@@ -22,12 +22,12 @@ async fn people(space: &Space) {
         Op::Subscribe(Subscribe { agent: id("bob"), pattern, history: None }),
         Op::SetPolicy(Policy { broadcasts_per_minute: 1, ..Policy::mesh() }),
     ];
-    space.commit(Commit::new(Principal::System, ops)).await.expect("they are there");
+    space.commit(Commit::new(Principal::System, ops)).await.expect("they are second");
 }
 
 async fn send(space: &Space, to: &str) -> Result<(), Code> {
     let to = to.parse().expect("a good destination");
-    let message = Message { from: Some(id("alice")), ..Message::new(to, "told", space.seal("1")) };
+    let message = Message { from: Some(id("alice")), ..Message::new(to, "note", space.seal("1")) };
     let sent = space.send_ephemeral(&Principal::Agent(id("alice")), None, message).await;
     sent.map(drop).map_err(|error| error.code())
 }
@@ -39,24 +39,24 @@ async fn taken(space: &Space) -> usize {
     claim.await.expect("an answer").len()
 }
 
-// Fails under: shelves, quotas or violations that are kept by agent and not by space.
+// Fails under: ephemeral mailboxes, quotas or violations that are keyed by agent and not by space.
 #[tokio::test]
-async fn i16_what_lives_in_memory_stays_in_its_space() {
+async fn i16_ephemeral_state_stays_in_its_space() {
     let directory = tempfile::tempdir().expect("a directory");
     let hub = Hub::open(directory.path().join("team")).await.expect("the hub opens");
-    let here = hub.space().expect("a hub in this process");
-    let there = here.engine().space(SpaceName::new("there").expect("a good name")).await.expect("made");
-    people(here).await;
-    people(&there).await;
-    let before = there.published().head;
+    let first = hub.space().expect("an embedded hub");
+    let second = first.engine().space(SpaceName::new("second").expect("a good name")).await.expect("made");
+    register_agents(first).await;
+    register_agents(&second).await;
+    let before = second.published().head;
 
     for to in ["bob", "topic:a.b", "*"] {
-        assert_eq!(send(here, to).await, Ok(()), "{to}");
+        assert_eq!(send(first, to).await, Ok(()), "{to}");
     }
-    assert_eq!(send(here, "*").await, Err(Code::LimitExceeded), "one a minute");
-    assert_eq!(taken(&there).await, 0, "nothing of it came over");
-    assert_eq!((there.violations(), there.published().head), (vec![], before));
-    assert_eq!(send(&there, "*").await, Ok(()), "each space counts for itself");
-    assert_eq!((taken(here).await, taken(&there).await, here.violations().len()), (3, 1, 1));
+    assert_eq!(send(first, "*").await, Err(Code::LimitExceeded), "one a minute");
+    assert_eq!(taken(&second).await, 0, "nothing crosses spaces");
+    assert_eq!((second.violations(), second.published().head), (vec![], before));
+    assert_eq!(send(&second, "*").await, Ok(()), "each space counts for itself");
+    assert_eq!((taken(first).await, taken(&second).await, first.violations().len()), (3, 1, 1));
     hub.close().await;
 }

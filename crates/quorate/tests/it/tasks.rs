@@ -1,4 +1,4 @@
-//! Tasks as users of the library have them: a real data directory, a set clock.
+//! Tasks through the library, with a real data directory and a manual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,9 +22,9 @@ async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
     (directory, hub, clock)
 }
 
-/// Waits until so many tasks are in a state.
+/// Waits until this many tasks have a status.
 async fn until(hub: &Hub, status: TaskStatus, count: u64) {
-    let mut follow = hub.space().expect("a hub in this process").follow();
+    let mut follow = hub.space().expect("an embedded hub").follow();
     let waited = follow.wait_for(|published| published.tasks.of(status) == count);
     tokio::time::timeout(SOON, waited).await.expect("in time").expect("the hub is open");
 }
@@ -88,16 +88,16 @@ async fn c9_a_failing_handler_is_retried_and_then_escalated() {
     }
     assert_eq!(tries.recv().await, Some(4));
     assert_eq!(over(&hub, &id).await.task.status, TaskStatus::Escalated);
-    let told = lead.receive(SOON).await.expect("an answer").expect("a message");
-    assert_eq!((told.action(), told.from()), ("task.escalated", ""));
-    let said: serde_json::Value = told.payload().expect("JSON");
-    assert_eq!(said["task"], id.as_str());
-    assert_eq!((&said["attempts"], &said["reason"]), (&4.into(), &"the model is busy".into()));
+    let received = lead.receive(SOON).await.expect("an answer").expect("a message");
+    assert_eq!((received.action(), received.from()), ("task.escalated", ""));
+    let escalation: serde_json::Value = received.payload().expect("JSON");
+    assert_eq!(escalation["task"], id.as_str());
+    assert_eq!((&escalation["attempts"], &escalation["reason"]), (&4.into(), &"the model is busy".into()));
     hub.close().await;
 }
 
 #[tokio::test]
-async fn c9_a_failure_of_another_kind_is_the_end() {
+async fn c9_a_permanent_failure_is_not_retried() {
     let (_directory, hub, _clock) = hub().await;
     let fail = |_: TaskWork<()>| async move { Err::<(), _>(Failure::dead("no such document")) };
     let _worker = hub.agent("worker").on_task("read", fail).run().await.expect("it runs");
@@ -117,7 +117,7 @@ async fn c9_a_failure_of_another_kind_is_the_end() {
 async fn c9_a_panic_and_a_wrong_input_are_failures() {
     let (_directory, hub, _clock) = hub().await;
     let shaky = |work: TaskWork<u64>| async move {
-        assert!(work.task().attempt > 1, "the first try panics, on purpose");
+        assert!(work.task().attempt > 1, "the first attempt panics on purpose");
         Ok(work.input)
     };
     let _worker = hub.agent("worker").on_task("count", shaky).run().await.expect("it runs");
@@ -132,7 +132,7 @@ async fn c9_a_panic_and_a_wrong_input_are_failures() {
     hub.close().await;
 }
 
-/// A handler that says when it begins and when it is called off, and never ends.
+/// Returns a handler that signals its start and its cancellation, and never returns.
 fn endless(
     began: mpsc::UnboundedSender<u16>,
     gone: mpsc::UnboundedSender<u16>,
@@ -158,7 +158,7 @@ fn endless(
 type Endless = std::pin::Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 #[tokio::test]
-async fn c9_cancelling_a_task_stops_its_handler_at_once() {
+async fn c9_cancelling_a_task_aborts_its_handler() {
     let (_directory, hub, _clock) = hub().await;
     let (began, mut begins) = mpsc::unbounded_channel();
     let (gone, mut ends) = mpsc::unbounded_channel();
@@ -166,7 +166,7 @@ async fn c9_cancelling_a_task_stops_its_handler_at_once() {
     let alice = hub.agent("alice").join().await.expect("she joins");
     let id = alice.create_task(TaskDraft::new("wait", ())).await.expect("made");
     assert_eq!(begins.recv().await, Some(1));
-    alice.cancel_task(&id, "nobody needs it").await.expect("cancelled");
+    alice.cancel_task(&id, "no longer needed").await.expect("cancelled");
     assert_eq!(ends.recv().await, Some(1), "without any time passing");
     alice.create_task(TaskDraft::new("wait", ())).await.expect("made");
     assert_eq!(begins.recv().await, Some(1), "the worker goes on with the next");
@@ -174,7 +174,7 @@ async fn c9_cancelling_a_task_stops_its_handler_at_once() {
 }
 
 #[tokio::test]
-async fn c10_a_try_that_takes_too_long_is_interrupted_and_what_it_had_is_kept() {
+async fn c10_a_timed_out_attempt_keeps_its_partial_result() {
     let (_directory, hub, clock) = hub().await;
     let (began, mut begins) = mpsc::unbounded_channel();
     let (gone, mut ends) = mpsc::unbounded_channel();
@@ -185,8 +185,8 @@ async fn c10_a_try_that_takes_too_long_is_interrupted_and_what_it_had_is_kept() 
     let id = alice.create_task(draft).await.expect("made");
     for attempt in [1, 2] {
         assert_eq!(begins.recv().await, Some(attempt));
-        let mut follow = hub.space().expect("a hub in this process").follow();
-        // What it had is on disk before the time is up.
+        let mut follow = hub.space().expect("an embedded hub").follow();
+        // The partial result is on disk before the timeout.
         while hub.task(&id).await.expect("there").more.partials.len() < usize::from(attempt) {
             follow.changed().await.expect("the hub is open");
         }
@@ -201,7 +201,7 @@ async fn c10_a_try_that_takes_too_long_is_interrupted_and_what_it_had_is_kept() 
 }
 
 #[tokio::test]
-async fn i9_a_lease_is_kept_while_its_handler_works() {
+async fn i9_a_lease_is_extended_while_its_handler_runs() {
     let (_directory, hub, clock) = hub().await;
     let (go, mut wait) = mpsc::unbounded_channel::<oneshot::Sender<()>>();
     let slow = move |_: TaskWork<()>| {
@@ -212,18 +212,18 @@ async fn i9_a_lease_is_kept_while_its_handler_works() {
             Ok("done")
         }
     };
-    // Nobody looks for signs of life here, so that the lease is all that time can end.
+    // Heartbeats of the agent are disabled, so that only the lease can expire.
     let rarely = Duration::from_secs(3600);
     let worker = hub.agent("worker").heartbeat(rarely).on_task("slow", slow);
     let _worker = worker.run().await.expect("it runs");
     let alice = hub.agent("alice").join().await.expect("she joins");
     let id = alice.create_task(TaskDraft::new("slow", ())).await.expect("made");
     let finish = wait.recv().await.expect("it began");
-    let head = hub.space().expect("a hub in this process").published().head;
+    let head = hub.space().expect("an embedded hub").published().head;
     for _ in 0..12 {
-        // Every third of the lease the worker says that it is alive. It may look at the clock a little later than it was
-        // moved on, so time goes on in smaller steps until it did.
-        let mut follow = hub.space().expect("a hub in this process").follow();
+        // The worker extends its lease after each third of it. It may read the clock a little late, so the clock
+        // advances in smaller steps until it did.
+        let mut follow = hub.space().expect("an embedded hub").follow();
         let ends = follow.borrow_and_update().wake.mono;
         let mut alive = false;
         for _ in 0..5 {
@@ -234,14 +234,10 @@ async fn i9_a_lease_is_kept_while_its_handler_works() {
                 break;
             }
         }
-        assert!(alive, "it said nothing for 25 s");
+        assert!(alive, "no heartbeat for 25 s");
         assert_eq!(hub.task(&id).await.expect("there").task.status, TaskStatus::Leased);
     }
-    assert_eq!(
-        hub.space().expect("a hub in this process").published().head,
-        head,
-        "heartbeats leave no record"
-    );
+    assert_eq!(hub.space().expect("an embedded hub").published().head, head, "heartbeats leave no record");
     let _ = finish.send(());
     let view = over(&hub, &id).await.task;
     assert_eq!((view.status, view.attempt), (TaskStatus::Done, 1));
@@ -249,7 +245,7 @@ async fn i9_a_lease_is_kept_while_its_handler_works() {
 }
 
 #[tokio::test]
-async fn c4_tasks_by_hand() {
+async fn c4_tasks_are_claimed_and_completed_explicitly() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").can("review").join().await.expect("he joins");
@@ -304,7 +300,7 @@ async fn c4_lists_are_paged_and_filtered() {
 }
 
 #[tokio::test]
-async fn c4_messages_and_tasks_share_the_hands_of_an_agent() {
+async fn c4_messages_and_tasks_share_the_concurrency_limit() {
     let (_directory, hub, _clock) = hub().await;
     let at_work = Arc::new(AtomicU32::new(0));
     let most = Arc::new(AtomicU32::new(0));
@@ -331,7 +327,7 @@ async fn c4_messages_and_tasks_share_the_hands_of_an_agent() {
         alice.send("worker", "m", ()).kind(quorate_core::MessageType::Event).await.expect("sent");
     }
     until(&hub, TaskStatus::Done, 10).await;
-    let mut follow = hub.space().expect("a hub in this process").follow();
+    let mut follow = hub.space().expect("an embedded hub").follow();
     let acked = follow.wait_for(|published| published.counts.acked == 10);
     tokio::time::timeout(SOON, acked).await.expect("in time").expect("the hub is open");
     assert_eq!(most.load(Ordering::SeqCst), 1, "one thing at a time");

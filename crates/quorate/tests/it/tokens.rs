@@ -1,4 +1,4 @@
-//! Tokens and the hub: what is on disk of a secret, and that no way around the log is a way around the rights.
+//! Access tokens: which part of a secret is stored, and that ephemeral operations check permissions, too.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ async fn hub() -> (TempDir, Hub) {
     for name in ["alice", "bob"] {
         let op = Op::RegisterAgent(RegisterAgent::named(agent(name)));
         hub.space()
-            .expect("a hub in this process")
+            .expect("an embedded hub")
             .commit(Commit::new(Principal::System, vec![op]))
             .await
             .expect("registered");
@@ -35,7 +35,7 @@ fn code<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Option<Code> {
     outcome.err().map(|error| error.code())
 }
 
-/// Whether any file of the hub holds these bytes.
+/// Whether any file of the hub contains these bytes.
 fn on_disk(directory: &Path, bytes: &[u8]) -> bool {
     let entries = std::fs::read_dir(directory).expect("a directory");
     { entries }.map(|entry| entry.expect("an entry").path()).any(|path| match path.is_dir() {
@@ -44,38 +44,38 @@ fn on_disk(directory: &Path, bytes: &[u8]) -> bool {
     })
 }
 
-// Fails under: a secret that is written anywhere, or a digest of something else.
+// Fails under: a secret that is stored, or a digest of something else.
 #[tokio::test]
-async fn i18_the_hub_keeps_the_digest_of_a_secret_and_nothing_else() {
+async fn i18_only_the_digest_of_a_secret_is_stored() {
     let (directory, hub) = hub().await;
     let admin = holder(TokenRole::Admin);
     let name = || "laptop".parse().expect("a plain word");
     let made = hub
         .space()
-        .expect("a hub in this process")
+        .expect("an embedded hub")
         .create_token(&admin, Bearer::Agent(agent("bob")), name(), None)
         .await;
     let (id, secret) = made.expect("it is made");
     let (_, other) = hub
         .space()
-        .expect("a hub in this process")
+        .expect("an embedded hub")
         .create_token(&admin, Bearer::Holder(TokenRole::Viewer), name(), None)
         .await
         .expect("it is made");
     assert_ne!(secret.digest(), other.digest(), "each has a secret of its own");
-    let tokens = hub.space().expect("a hub in this process").tokens();
+    let tokens = hub.space().expect("an embedded hub").tokens();
     let Found::Active(token) = tokens.find(&secret.digest(), Timestamp(1)) else { panic!("not let in") };
     assert_eq!((token.id, token.principal()), (id, Principal::Agent(agent("bob"))));
-    hub.space().expect("a hub in this process").revoke_token(&admin, id).await.expect("it is revoked");
+    hub.space().expect("an embedded hub").revoke_token(&admin, id).await.expect("it is revoked");
     assert_eq!(
-        hub.space().expect("a hub in this process").tokens().find(&secret.digest(), Timestamp(1)),
+        hub.space().expect("an embedded hub").tokens().find(&secret.digest(), Timestamp(1)),
         Found::Unknown
     );
-    // Whoever puts the secret where the name belongs is stopped before anything is written.
+    // A secret passed as a token name is rejected before anything is written.
     let leaked = secret.reveal().parse().expect("it has the form of a name");
     let refused = hub
         .space()
-        .expect("a hub in this process")
+        .expect("an embedded hub")
         .create_token(&admin, Bearer::Holder(TokenRole::Viewer), leaked, None)
         .await;
     assert_eq!(code(refused), Some(Code::SecretDetected));
@@ -84,11 +84,11 @@ async fn i18_the_hub_keeps_the_digest_of_a_secret_and_nothing_else() {
     assert!(!on_disk(directory.path(), &secret.reveal().as_bytes()[4..]));
 }
 
-// Fails under: `check_right` not asked for what does not go to the writer.
+// Fails under: operations outside the writer that skip the permission check.
 #[tokio::test]
-async fn i19_an_ephemeral_message_needs_the_same_rights() {
+async fn i19_an_ephemeral_message_needs_the_same_permission() {
     let (_directory, hub) = hub().await;
-    let space = hub.space().expect("a hub in this process");
+    let space = hub.space().expect("an embedded hub");
     let send = async |principal: Principal, from: Option<&str>| {
         let payload = space.seal("1");
         let to = Destination::Agent(agent("bob"));
@@ -99,7 +99,7 @@ async fn i19_an_ephemeral_message_needs_the_same_rights() {
         assert_eq!(send(holder(role), Some("alice")).await, Some(Code::Forbidden), "{role}");
     }
     assert_eq!(send(holder(TokenRole::Operator), None).await, Some(Code::Forbidden));
-    assert_eq!(send(holder(TokenRole::Operator), Some("nobody")).await, Some(Code::NotFound));
+    assert_eq!(send(holder(TokenRole::Operator), Some("unknown")).await, Some(Code::NotFound));
     assert_eq!(send(holder(TokenRole::Operator), Some("alice")).await, None);
     assert_eq!(send(holder(TokenRole::Admin), None).await, None);
     assert_eq!(send(Principal::Agent(agent("alice")), None).await, Some(Code::Forbidden));
@@ -107,29 +107,28 @@ async fn i19_an_ephemeral_message_needs_the_same_rights() {
     hub.close().await;
 }
 
-// Fails under: a commit that copies what is published of tokens although it changed none.
+// Fails under: a commit that copies the published tokens without changing them.
 #[tokio::test]
-async fn i19_what_is_published_of_tokens_is_shared_until_it_changes() {
+async fn i19_published_tokens_are_shared_until_they_change() {
     let (_directory, hub) = hub().await;
     let viewer = || Bearer::Holder(TokenRole::Viewer);
     let name = || "laptop".parse().expect("a plain word");
-    let create = || {
-        hub.space().expect("a hub in this process").create_token(&Principal::System, viewer(), name(), None)
-    };
+    let create =
+        || hub.space().expect("an embedded hub").create_token(&Principal::System, viewer(), name(), None);
     create().await.expect("it is made");
-    let before = hub.space().expect("a hub in this process").tokens();
+    let before = hub.space().expect("an embedded hub").tokens();
     let again = Op::RegisterAgent(RegisterAgent::named(agent("carol")));
     hub.space()
-        .expect("a hub in this process")
+        .expect("an embedded hub")
         .commit(Commit::new(Principal::System, vec![again]))
         .await
         .expect("registered");
-    assert!(std::sync::Arc::ptr_eq(&before, &hub.space().expect("a hub in this process").tokens()));
+    assert!(std::sync::Arc::ptr_eq(&before, &hub.space().expect("an embedded hub").tokens()));
     create().await.expect("it is made");
     assert_eq!(
-        (before.len(), hub.space().expect("a hub in this process").tokens().len()),
+        (before.len(), hub.space().expect("an embedded hub").tokens().len()),
         (1, 2),
-        "whoever looked before sees what was"
+        "an earlier reference keeps the earlier state"
     );
     hub.close().await;
 }

@@ -1,4 +1,4 @@
-//! Topics and shared queues as users of the library have them.
+//! Topics and pools through the library.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,14 +33,14 @@ async fn next(agent: &Agent) -> Received {
     received.await.expect("in time").expect("an answer").expect("a delivery")
 }
 
-/// Acks a message; an ephemeral one needs none.
+/// Acknowledges a message, unless it is ephemeral.
 async fn done(agent: &Agent, received: &Received) {
     if let MessageRef::Durable(_) = received.id() {
         agent.step(received).commit().await.expect("acked");
     }
 }
 
-/// All that lies there now, as numbers, each acked.
+/// Receives and acknowledges all deliveries that are ready, and returns their payloads.
 async fn all(agent: &Agent) -> Vec<u64> {
     let mut found = Vec::new();
     while let Some(received) = agent.receive(Duration::ZERO).await.expect("an answer") {
@@ -51,7 +51,7 @@ async fn all(agent: &Agent) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn d4_who_subscribes_hears_what_is_published() {
+async fn d4_subscribers_receive_published_messages() {
     let (_directory, hub, _clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
     assert_eq!(alice.publish("findings.high", "found", 0).await.expect("sent").deliveries, Some(0));
@@ -70,7 +70,7 @@ async fn d4_who_subscribes_hears_what_is_published() {
     hub.close().await;
 }
 
-// Fails under: `newest` that counts from the wrong end, `history_start` that is off by one record or by one millisecond.
+// Fails under: `newest` that counts from the wrong end; `history_start` that is off by one record or one millisecond.
 #[tokio::test]
 async fn d4_history_by_number_by_record_and_by_time() {
     let (_directory, hub, clock) = hub().await;
@@ -78,8 +78,8 @@ async fn d4_history_by_number_by_record_and_by_time() {
     let mut records = Vec::new();
     for number in 0..5 {
         clock.advance(Duration::from_secs(1));
-        records.push(alice.publish("a.b", "told", number).await.expect("sent").seq.expect("a record"));
-        alice.publish("other", "told", 100 + number).await.expect("sent");
+        records.push(alice.publish("a.b", "note", number).await.expect("sent").seq.expect("a record"));
+        alice.publish("other", "note", 100 + number).await.expect("sent");
     }
     let bob = join(&hub, "bob").await;
     bob.subscribe("a.*").last(2).await.expect("subscribed");
@@ -100,30 +100,30 @@ async fn d4_history_by_number_by_record_and_by_time() {
     hub.close().await;
 }
 
-// Fails under: own messages or those of another subscription of the same agent not left out.
+// Fails under: a backfill that contains the agent's own messages, or those it has by another subscription.
 #[tokio::test]
-async fn d4_what_an_agent_has_is_not_brought_again() {
+async fn d4_a_backfill_skips_messages_the_agent_already_has() {
     let (_directory, hub, _clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
-    alice.publish("a.b", "told", 0).await.expect("sent");
-    bob.publish("a.b", "told", 1).await.expect("sent");
+    alice.publish("a.b", "note", 0).await.expect("sent");
+    bob.publish("a.b", "note", 1).await.expect("sent");
     bob.subscribe("a.b").await.expect("subscribed");
-    alice.publish("a.b", "told", 2).await.expect("sent");
+    alice.publish("a.b", "note", 2).await.expect("sent");
     bob.subscribe("a.>").from(Seq(1)).await.expect("subscribed");
     assert_eq!(all(&bob).await, [2, 0]);
     hub.close().await;
 }
 
-// Fails under: a chunk that ends in the middle of a record, or a search that stops after the first page.
+// Fails under: a chunk that ends within a record, or a backfill that stops after the first page.
 #[tokio::test]
-async fn d4_a_long_history_comes_in_parts() {
+async fn d4_a_long_backfill_is_chunked() {
     let (_directory, hub, _clock) = hub().await;
     let alice = join(&hub, "alice").await;
-    let space = hub.space().expect("a hub in this process");
+    let space = hub.space().expect("an embedded hub");
     for _ in 0..7 {
         let message = |number: u32| {
             let to: Destination = "topic:a".parse().expect("a destination");
-            let mut message = Message::new(to, "told", space.seal(number.to_string()));
+            let mut message = Message::new(to, "note", space.seal(number.to_string()));
             message.from = Some("alice".parse().expect("an id"));
             Op::send(message)
         };
@@ -131,7 +131,7 @@ async fn d4_a_long_history_comes_in_parts() {
         space.commit(commit).await.expect("sent");
     }
     for number in 0..100 {
-        alice.publish("a", "told", number).await.expect("sent");
+        alice.publish("a", "note", number).await.expect("sent");
     }
     let bob = join(&hub, "bob").await;
     let before = space.published().head.seq;
@@ -142,14 +142,14 @@ async fn d4_a_long_history_comes_in_parts() {
     hub.close().await;
 }
 
-// Fails under: a search that begins before the subscription, or ends after it.
+// Fails under: a backfill that overlaps with the live subscription, or leaves a gap.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn d4_nothing_is_missed_and_nothing_comes_twice() {
+async fn d4_backfill_and_live_messages_join_without_gap_or_overlap() {
     let (_directory, hub, _clock) = hub().await;
     let (alice, bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
     let publisher = tokio::spawn(async move {
         for number in 0..200u64 {
-            alice.publish("a", "told", number).await.expect("sent");
+            alice.publish("a", "note", number).await.expect("sent");
         }
     });
     bob.subscribe("a").from(Seq(1)).await.expect("subscribed");
@@ -160,22 +160,22 @@ async fn d4_nothing_is_missed_and_nothing_comes_twice() {
     hub.close().await;
 }
 
-// Fails under: a wish that is only in memory, or that nobody looks at when a hub opens.
+// Fails under: a pending backfill that is only in memory, or is not resumed when the hub opens.
 #[tokio::test]
-async fn d4_a_history_that_was_cut_off_is_brought_after_all() {
+async fn d4_an_interrupted_backfill_is_resumed() {
     let (directory, hub, clock) = hub().await;
     let (alice, _bob) = (join(&hub, "alice").await, join(&hub, "bob").await);
-    alice.publish("a", "told", 7).await.expect("sent");
+    alice.publish("a", "note", 7).await.expect("sent");
     let pattern = Pattern::new("a").expect("a pattern");
     let history = Some(History::Last(5));
     let asked = Subscribe { agent: "bob".parse().expect("an id"), pattern, history };
-    // As if the hub had stopped right after the subscription was written.
+    // As if the hub had stopped right after the commit of the subscription.
     let commit = Commit::new(Principal::System, vec![Op::Subscribe(asked)]);
-    hub.space().expect("a hub in this process").commit(commit).await.expect("subscribed");
+    hub.space().expect("an embedded hub").commit(commit).await.expect("subscribed");
     assert_eq!(hub.counts().await.expect("read").ready, 0);
     hub.close().await;
     let hub = hub_at(&directory.path().join("team"), &clock).await;
-    let mut follow = hub.space().expect("a hub in this process").follow();
+    let mut follow = hub.space().expect("an embedded hub").follow();
     let brought = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.ready == 1));
     drop(brought.await.expect("in time").expect("the hub is open"));
     let bob = join(&hub, "bob").await;
@@ -183,9 +183,9 @@ async fn d4_a_history_that_was_cut_off_is_brought_after_all() {
     hub.close().await;
 }
 
-// Fails under: two who both take a message, or one who gets all.
+// Fails under: a message that two agents receive, or one agent that receives all.
 #[tokio::test]
-async fn d3_work_is_shared_by_those_who_can() {
+async fn d3_a_pool_shares_work_between_capable_agents() {
     let (_directory, hub, _clock) = hub().await;
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
     let one = hub.agent("one").can("double").on("double", double).run().await.expect("it runs");
@@ -206,16 +206,16 @@ async fn d3_work_is_shared_by_those_who_can() {
     answers.sort_unstable();
     assert_eq!(answers, (0..10).map(|number| number * 2).collect::<Vec<_>>());
     assert!((1..10).contains(&by_one), "both had some: {by_one} of 10");
-    let unknown = alice.send("can:fly", "fly", 1).await.expect_err("nobody can");
+    let unknown = alice.send("can:fly", "fly", 1).await.expect_err("no such capability");
     assert_eq!(unknown.code(), Code::UnknownRecipient);
     one.stop().await.expect("stopped");
     two.stop().await.expect("stopped");
     hub.close().await;
 }
 
-// Fails under: an ephemeral way that does not know destinations, or that tells a sender what it said.
+// Fails under: ephemeral messages that do not support a destination, or are delivered to their sender.
 #[tokio::test]
-async fn d3_ephemeral_messages_know_every_destination() {
+async fn d3_ephemeral_messages_support_every_destination() {
     let (_directory, hub, _clock) = hub().await;
     let alice = hub.agent("alice").role(Role::Coordinator).can("cook").join().await.expect("joined");
     let bob = hub.agent("bob").can("cook").join().await.expect("joined");
@@ -223,20 +223,21 @@ async fn d3_ephemeral_messages_know_every_destination() {
     for agent in [&alice, &bob] {
         agent.subscribe("a.>").await.expect("subscribed");
     }
-    let records = hub.space().expect("a hub in this process").published().head.seq;
+    let records = hub.space().expect("an embedded hub").published().head.seq;
     for (number, to) in ["topic:a.b", "*", "role:worker", "carol"].into_iter().enumerate() {
-        let sent = alice.send(to, "told", number).ephemeral().await.expect("sent");
+        let sent = alice.send(to, "note", number).ephemeral().await.expect("sent");
         assert_eq!((sent.seq, sent.deliveries), (None, None));
     }
-    let nobody = alice.send("can:cook", "cook", 9).ephemeral().await.expect_err("nobody listens");
-    assert_eq!(nobody.code(), Code::Unavailable);
-    let unknown = alice.send("role:observer", "told", 9).ephemeral().await.expect_err("nobody is one");
+    let unavailable = alice.send("can:cook", "cook", 9).ephemeral().await.expect_err("no agent is waiting");
+    assert_eq!(unavailable.code(), Code::Unavailable);
+    let unknown =
+        alice.send("role:observer", "note", 9).ephemeral().await.expect_err("no agent has the role");
     assert_eq!(unknown.code(), Code::UnknownRecipient);
     assert_eq!((all(&bob).await, all(&carol).await), (vec![0, 1, 2], vec![1, 2, 3]));
     assert_eq!(all(&alice).await, [] as [u64; 0]);
     let waiting = bob.clone();
     let waits = tokio::spawn(async move { waiting.receive(Duration::from_secs(60)).await });
-    // Sooner or later he listens; until then nobody does.
+    // Repeated until bob waits for messages.
     let cooked = async {
         while alice.send("can:cook", "cook", 10).ephemeral().await.is_err() {
             tokio::task::yield_now().await;
@@ -245,10 +246,6 @@ async fn d3_ephemeral_messages_know_every_destination() {
     tokio::time::timeout(SOON, cooked).await.expect("in time");
     let received = waits.await.expect("it ends").expect("an answer").expect("a message");
     assert_eq!(received.payload::<u64>().expect("a number"), 10);
-    assert_eq!(
-        hub.space().expect("a hub in this process").published().head.seq,
-        records,
-        "no record of any of it"
-    );
+    assert_eq!(hub.space().expect("an embedded hub").published().head.seq, records, "no record of any of it");
     hub.close().await;
 }

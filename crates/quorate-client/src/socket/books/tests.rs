@@ -38,7 +38,7 @@ fn texts(books: &mut Books) -> Vec<String> {
     std::iter::from_fn(|| books.next_text()).collect()
 }
 
-// Fails if credit is not counted from the start of the connection, or is granted twice.
+// Fails under: credit that is not counted from the start of the connection, or is granted twice.
 #[test]
 fn credit_follows_the_free_capacity() {
     let mut books = Books::with_room(2);
@@ -54,7 +54,7 @@ fn credit_follows_the_free_capacity() {
     assert!(texts(&mut books)[0].contains("\"messages\":3"), "capacity for one more");
 }
 
-// Fails if a held or settled delivery is handled again after a reconnect.
+// Fails under: a held or settled delivery that is handled again after a reconnect.
 #[test]
 fn a_delivery_resent_after_a_reconnect_is_not_handled_twice() {
     let mut books = Books::with_room(3);
@@ -74,7 +74,7 @@ fn a_delivery_resent_after_a_reconnect_is_not_handled_twice() {
     assert!(books.take().is_some());
 }
 
-// Fails if a delivery that ended without a commit counts as settled.
+// Fails under: a delivery that ended without a commit and counts as settled.
 #[test]
 fn an_unsettled_delivery_can_be_redelivered() {
     let mut books = Books::with_room(1);
@@ -86,7 +86,8 @@ fn an_unsettled_delivery_can_be_redelivered() {
     assert!(books.take().is_some());
 }
 
-// Fails if frames are lost or reordered by a reconnect, or matched by frame numbers of an earlier connection.
+// Fails under: frames that are lost or reordered by a reconnect, or matched by frame numbers of an earlier
+// connection.
 #[test]
 fn unanswered_frames_are_resent_in_order() {
     let mut books = Books::with_room(0);
@@ -109,7 +110,7 @@ fn unanswered_frames_are_resent_in_order() {
     assert!(responses[2].try_recv().is_ok() && responses[0].try_recv().is_err());
 }
 
-// Fails if an ephemeral message is sent twice, or an unknown outcome is reported as known.
+// Fails under: an ephemeral message that is sent twice; an unknown outcome that is reported as known.
 #[test]
 fn a_frame_without_a_key_is_not_resent() {
     let mut books = Books::with_room(0);
@@ -126,7 +127,7 @@ fn a_frame_without_a_key_is_not_resent() {
     assert!(texts(&mut books).is_empty());
 }
 
-// Fails if a call waits forever for a hub that does not return.
+// Fails under: a call that waits forever for a hub that does not return.
 #[test]
 fn i21_calls_fail_after_the_retry_timeout() {
     let mut books = Books::with_room(0);
@@ -144,7 +145,7 @@ fn i21_calls_fail_after_the_retry_timeout() {
     assert!(error.nothing_applied(), "it was never sent");
 }
 
-// Fails if all frames are resent at once, however often the connection breaks before the first response.
+// Fails under: resending all frames at once, however often the connection breaks before the first response.
 #[test]
 fn a_new_connection_starts_with_a_small_window() {
     let mut books = Books::with_room(0);

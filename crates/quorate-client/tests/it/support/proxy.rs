@@ -1,4 +1,4 @@
-//! A proxy that cuts connections: after so many bytes, in either direction, in the middle of whatever they are.
+//! A TCP proxy that cuts connections after a number of bytes, in either direction, at arbitrary positions.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ pub(crate) struct Proxy {
 struct Shared {
     to: SocketAddr,
     cutting: AtomicBool,
-    /// The next thing that the hub says is lost, and the connection with it.
+    /// Whether to drop the next bytes from the hub together with the connection.
     losing: AtomicBool,
     state: AtomicU64,
     cuts: AtomicU64,
 }
 
 impl Proxy {
-    /// A proxy in front of a hub. It cuts nothing before it is told to.
+    /// Starts a proxy in front of a hub. It cuts nothing until [`Proxy::cut`] is called.
     pub(crate) async fn new(to: SocketAddr, seed: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -37,7 +37,7 @@ impl Proxy {
         let accepting = Arc::clone(&shared);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(carry(Arc::clone(&accepting), stream));
+                tokio::spawn(relay(Arc::clone(&accepting), stream));
             }
         });
         Self { address, shared }
@@ -51,7 +51,7 @@ impl Proxy {
         self.shared.cutting.store(cutting, Ordering::SeqCst);
     }
 
-    /// Loses the next answer of the hub: it acts, and nobody hears of it.
+    /// Drops the next response of the hub: the call takes effect, but the caller does not receive the response.
     pub(crate) fn lose_an_answer(&self) {
         self.shared.losing.store(true, Ordering::SeqCst);
     }
@@ -62,8 +62,8 @@ impl Proxy {
 }
 
 impl Shared {
-    /// How many bytes the next connection carries: mostly few, and now and then enough for a full frame of deliveries, since
-    /// what is always cut before its end never arrives.
+    /// Returns how many bytes the next connection carries: mostly few, but sometimes enough for a full frame of
+    /// deliveries, because a frame that is always cut never arrives.
     fn budget(&self) -> u64 {
         let mixed =
             self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::SeqCst).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -72,22 +72,22 @@ impl Shared {
     }
 }
 
-async fn carry(shared: Arc<Shared>, from: TcpStream) {
+async fn relay(shared: Arc<Shared>, from: TcpStream) {
     let Ok(to) = TcpStream::connect(shared.to).await else { return };
     let _ = (from.set_nodelay(true), to.set_nodelay(true));
     let left = Arc::new(AtomicU64::new(shared.budget()));
     let (from_read, from_write) = from.into_split();
     let (to_read, to_write) = to.into_split();
-    // Whichever side ends takes the other with it: both sockets are dropped.
+    // When one direction ends, both sockets are dropped.
     tokio::select! {
-        () = copy(&shared, &left, Says::Caller, from_read, to_write) => {}
-        () = copy(&shared, &left, Says::Hub, to_read, from_write) => {}
+        () = copy(&shared, &left, From::Caller, from_read, to_write) => {}
+        () = copy(&shared, &left, From::Hub, to_read, from_write) => {}
     }
 }
 
-/// Whose bytes are carried.
+/// Direction of the copied bytes.
 #[derive(PartialEq, Eq)]
-enum Says {
+enum From {
     Caller,
     Hub,
 }
@@ -95,14 +95,14 @@ enum Says {
 async fn copy(
     shared: &Shared,
     left: &AtomicU64,
-    says: Says,
+    from: From,
     mut read: OwnedReadHalf,
     mut write: OwnedWriteHalf,
 ) {
     let mut bytes = [0; 512];
     loop {
         let Ok(count @ 1..) = read.read(&mut bytes).await else { return };
-        if says == Says::Hub && shared.losing.swap(false, Ordering::SeqCst) {
+        if from == From::Hub && shared.losing.swap(false, Ordering::SeqCst) {
             shared.cuts.fetch_add(1, Ordering::SeqCst);
             return;
         }

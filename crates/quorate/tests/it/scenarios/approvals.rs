@@ -1,4 +1,4 @@
-//! Approvals: what is looked at, decided and waited for is the same wherever the hub is.
+//! Approvals: reading, deciding and waiting.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::{SOON, Stage};
 
-// Fails under: a wait that ends while nobody has decided, or does not end when somebody did; other bytes than were proposed or
-// approved; a list that shows what is decided.
-pub(crate) async fn e3_a_decision_is_looked_at_and_waited_for(stage: &Stage) {
+// Fails under: a wait that ends before the decision, or not after it; bytes that differ from the proposed or approved
+// ones; a list of pending approvals that contains decided ones.
+pub(crate) async fn e3_a_decision_is_read_and_awaited(stage: &Stage) {
     let Stage { hub, inside } = stage;
     let alice = hub.agent("alice").join().await.expect("she joins");
     hub.agent("mailer").join().await.expect("it joins");
@@ -27,20 +27,20 @@ pub(crate) async fn e3_a_decision_is_looked_at_and_waited_for(stage: &Stage) {
     assert_eq!(first.items[0].id, id);
     let rest = hub.pending_approvals(PageQuery::oldest(10).after(first.cursor)).await.expect("reads");
     assert_eq!(rest.items[0].id, other);
-    let shown = hub.approval(id.as_str()).await.expect("it is there");
-    assert_eq!(shown, inside.approval(id.as_str()).await.expect("it is there"));
-    assert!(shown.is_pending());
-    assert_eq!(shown.document(), br#"{"action":"letter.send","payload":{"to":"b@x"}}"#);
-    assert_eq!(shown.payload::<Value>().expect("JSON"), json!({"to": "b@x"}));
-    assert_eq!(shown.approved_payload::<Value>().expect("JSON"), None);
+    let approval = hub.approval(id.as_str()).await.expect("it is there");
+    assert_eq!(approval, inside.approval(id.as_str()).await.expect("it is there"));
+    assert!(approval.is_pending());
+    assert_eq!(approval.document(), br#"{"action":"letter.send","payload":{"to":"b@x"}}"#);
+    assert_eq!(approval.payload::<Value>().expect("JSON"), json!({"to": "b@x"}));
+    assert_eq!(approval.approved_payload::<Value>().expect("JSON"), None);
 
     let mut waits = Box::pin(hub.decided(id.as_str()));
-    // Long enough that a wait which does not wait would be over.
+    // Long enough to detect a wait that returns immediately.
     let early = tokio::time::timeout(Duration::from_millis(100), &mut waits).await;
-    assert!(early.is_err(), "nobody has decided: {early:?}");
+    assert!(early.is_err(), "not decided yet: {early:?}");
     let anna = inside.approver("anna").expect("a name");
     let patch = json!([{"op": "replace", "path": "/to", "value": "legal@x"}]);
-    anna.modify(&id, shown.approval().digest, &patch, "wrong address").await.expect("decides");
+    anna.modify(&id, approval.approval().digest, &patch, "wrong address").await.expect("decides");
     let decided = tokio::time::timeout(SOON, waits).await.expect("in time").expect("it is decided");
     assert_eq!(decided, inside.approval(id.as_str()).await.expect("it is there"));
     let approval = decided.approval();
@@ -50,7 +50,7 @@ pub(crate) async fn e3_a_decision_is_looked_at_and_waited_for(stage: &Stage) {
     assert_eq!(decided.approved_payload::<Value>().expect("JSON"), Some(json!({"to": "legal@x"})));
     assert_ne!(decided.approval().approved_digest, Some(decided.approval().digest));
 
-    // Who is connected decides, too: here or over there.
+    // A decision through the hub under test, embedded or remote.
     let digest = hub.approval(other.as_str()).await.expect("it is there").approval().digest;
     let refused = anna.approve(&other, decided.approval().digest, "").await.expect_err("other bytes");
     assert_eq!(refused.code(), Code::Conflict);
@@ -64,6 +64,6 @@ pub(crate) async fn e3_a_decision_is_looked_at_and_waited_for(stage: &Stage) {
     let id = alice.request_approval(short).await.expect("asks");
     let over = tokio::time::timeout(SOON, hub.decided(id.as_str())).await.expect("in time").expect("over");
     assert_eq!((over.status(), over.approval().default.as_str()), (ApprovalStatus::Expired, "leave it"));
-    let error = hub.decided("apr_0-9999-0").await.expect_err("nobody asked");
+    let error = hub.decided("apr_0-9999-0").await.expect_err("no such approval");
     assert_eq!(error.code(), Code::NotFound);
 }

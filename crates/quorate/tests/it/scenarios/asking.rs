@@ -1,4 +1,4 @@
-//! Questions to one and to several, and what becomes of them.
+//! Requests to one and to several recipients, and how they end.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ async fn doubler(hub: &Hub, id: &str) -> quorate::Running {
     hub.agent(id).on("double", double).run().await.expect("it runs")
 }
 
-/// Waits until a question is over as the hub sees it.
+/// Waits until the hub reports a request as ended.
 async fn until_over(hub: &Hub, question: MessageId) -> String {
     let over = async {
         loop {
@@ -25,30 +25,30 @@ async fn until_over(hub: &Hub, question: MessageId) -> String {
     tokio::time::timeout(SOON, over).await.expect("in time")
 }
 
-// Fails under: an answer of one of several that is lost or told twice; a silence of one that hides the answers of the others.
-pub(crate) async fn several_are_asked_at_once(stage: &Stage) {
+// Fails under: an answer that is lost or returned twice; a missing answer that hides the others.
+pub(crate) async fn several_recipients_are_asked_concurrently(stage: &Stage) {
     let hub = &stage.hub;
     let (one, two) = (doubler(hub, "one").await, doubler(hub, "two").await);
     let silent = hub.agent("silent").join().await.expect("it joins");
     let alice = hub.agent("alice").join().await.expect("she joins");
-    let told = alice.ask_all(["one", "two"], "double", 4).within(SOON).all().await.expect("asked");
-    let mut from: Vec<_> = told.answers.iter().map(|reply| reply.from().to_owned()).collect();
+    let replies = alice.ask_all(["one", "two"], "double", 4).within(SOON).all().await.expect("asked");
+    let mut from: Vec<_> = replies.answers.iter().map(|reply| reply.from().to_owned()).collect();
     from.sort();
-    assert_eq!((from, told.missing.is_none()), (vec!["one".to_owned(), "two".to_owned()], true));
-    assert!(told.answers.iter().all(|reply| reply.payload::<u64>().expect("a number") == 8));
+    assert_eq!((from, replies.missing.is_none()), (vec!["one".to_owned(), "two".to_owned()], true));
+    assert!(replies.answers.iter().all(|reply| reply.payload::<u64>().expect("a number") == 8));
     let few = alice.ask_all(["one", "silent"], "double", 5).within(Duration::from_millis(500));
     let few = few.all().await.expect("asked");
     assert_eq!(few.answers.iter().map(quorate::Reply::from).collect::<Vec<_>>(), ["one"]);
     assert_eq!(few.missing.expect("one is silent").code(), Code::Timeout);
-    let error = alice.ask_all(["one", "nobody"], "double", 6).all().await.expect_err("nobody is there");
+    let error = alice.ask_all(["one", "unknown"], "double", 6).all().await.expect_err("unknown recipient");
     assert_eq!(error.code(), Code::UnknownRecipient);
     drop(silent);
     one.stop().await.expect("stopped");
     two.stop().await.expect("stopped");
 }
 
-// Fails under: what a handler says about its answer is lost, on disk or in memory; said twice, the first counts.
-pub(crate) async fn an_answer_has_more_said_about_it(stage: &Stage) {
+// Fails under: answer metadata that is lost, durable or ephemeral; a repeated field whose first value wins.
+pub(crate) async fn an_answer_carries_metadata(stage: &Stage) {
     let double = |work: Work<u64>| async move {
         work.about_answer("usage", serde_json::json!({"calls": 1}));
         work.about_answer("notes", ["doubled"]);
@@ -68,31 +68,31 @@ pub(crate) async fn an_answer_has_more_said_about_it(stage: &Stage) {
     bob.stop().await.expect("stopped");
 }
 
-// Fails under: a question that goes on after whoever asked went away; one that is asked again when it is only waited for.
-pub(crate) async fn a_question_can_be_called_off_and_waited_for_again(stage: &Stage) {
+// Fails under: a request that continues after the requester dropped it; a wait that sends the request again.
+pub(crate) async fn a_request_can_be_cancelled_or_resumed(stage: &Stage) {
     let hub = &stage.hub;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
     let asking = alice.ask("bob", "double", 1).within(SOON).start().await.expect("asked");
     let question = asking.id();
-    asking.cancel().await.expect("called off");
+    asking.cancel().await.expect("cancelled");
     assert_eq!(until_over(&stage.inside, question).await, "cancelled");
-    let error = alice.wait_for_answer(question).await.expect_err("it was called off");
+    let error = alice.wait_for_answer(question).await.expect_err("it was cancelled");
     assert_eq!(error.code(), Code::Cancelled);
     let dropped = alice.ask("bob", "double", 2).within(SOON).start().await.expect("asked");
     let question = dropped.id();
     drop(dropped);
     assert_eq!(until_over(&stage.inside, question).await, "cancelled");
     let asking = alice.ask("bob", "double", 3).within(SOON).start().await.expect("asked");
-    alice.cancel_question(asking.id()).await.expect("called off");
+    alice.cancel_question(asking.id()).await.expect("cancelled");
     assert_eq!(until_over(&stage.inside, asking.id()).await, "cancelled");
-    assert!(bob.receive(Duration::ZERO).await.expect("read").is_none(), "what nobody took is withdrawn");
+    assert!(bob.receive(Duration::ZERO).await.expect("read").is_none(), "unclaimed deliveries are withdrawn");
 
     let mut asking = alice.ask("bob", "double", 4).within(SOON).start().await.expect("asked");
     let question = asking.id();
-    let again = hub.agent("alice").join().await.expect("she starts again");
+    let again = hub.agent("alice").join().await.expect("she registers again");
     let error = tokio::time::timeout(SOON, asking.answer()).await.expect("in time");
-    assert_eq!(error.expect_err("that start is over").code(), Code::StaleEpoch);
+    assert_eq!(error.expect_err("that epoch is stale").code(), Code::StaleEpoch);
     drop(asking);
     let waiting = tokio::spawn(async move { again.wait_for_answer(question).await });
     let answering = doubler(hub, "bob").await;
@@ -105,8 +105,8 @@ pub(crate) async fn a_question_can_be_called_off_and_waited_for_again(stage: &St
     assert!(matches!(error.code(), Code::Forbidden | Code::NotFound), "{error}");
 }
 
-// Fails under: a question of which only the first try counts; a message in memory only that misses who only joined.
-pub(crate) async fn questions_are_repeated_and_memory_only_messages_arrive(stage: &Stage) {
+// Fails under: a request that is not retried; an ephemeral message that does not reach a joined agent.
+pub(crate) async fn requests_are_retried_and_ephemeral_messages_arrive(stage: &Stage) {
     let hub = &stage.hub;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
@@ -117,7 +117,7 @@ pub(crate) async fn questions_are_repeated_and_memory_only_messages_arrive(stage
         })
     };
     let first = next(&bob).await;
-    // The first try is left alone; whoever asks again is answered.
+    // The first attempt is ignored; the retry is answered.
     let doubled = doubler(hub, "bob").await;
     let reply = tokio::time::timeout(SOON, asking).await.expect("in time").expect("a task");
     assert_eq!(reply.expect("an answer").payload::<u64>().expect("a number"), 2);
@@ -137,8 +137,8 @@ pub(crate) async fn questions_are_repeated_and_memory_only_messages_arrive(stage
     assert_eq!(note.expect("read").expect("a note").payload::<String>().expect("a text"), "later");
 }
 
-// Fails under: two who wait for each other for ever.
-pub(crate) async fn a_circle_of_waits_is_broken(stage: &Stage) {
+// Fails under: two agents that wait for each other forever.
+pub(crate) async fn a_deadlock_is_broken(stage: &Stage) {
     let hub = &stage.hub;
     let alice = hub.agent("alice").can("cook").join().await.expect("she joins");
     let bob = hub.agent("bob").can("bake").join().await.expect("he joins");
@@ -151,9 +151,9 @@ pub(crate) async fn a_circle_of_waits_is_broken(stage: &Stage) {
     };
     let (mut one, mut other) = (wait(&alice, &ids[1]), wait(&bob, &ids[0]));
     let first = tokio::time::timeout(SOON, async {
-        tokio::select! { told = &mut one => told, told = &mut other => told }
+        tokio::select! { ended = &mut one => ended, ended = &mut other => ended }
     });
-    let error = first.await.expect("in time").expect("a task").expect_err("one of them is told");
+    let error = first.await.expect("in time").expect("a task").expect_err("one wait is broken");
     assert_eq!(error.code(), Code::Deadlock, "{error}");
     assert_eq!(error.refused().expect("a refusal").facts.cycle.len(), 2);
     one.abort();
@@ -167,9 +167,9 @@ pub(crate) async fn a_circle_of_waits_is_broken(stage: &Stage) {
     };
     let (mut one, mut other) = (lock(&alice, "window"), lock(&bob, "door"));
     let first = tokio::time::timeout(SOON, async {
-        tokio::select! { told = &mut one => told, told = &mut other => told }
+        tokio::select! { ended = &mut one => ended, ended = &mut other => ended }
     });
-    let error = first.await.expect("in time").expect("a task").expect_err("one of them is told");
+    let error = first.await.expect("in time").expect("a task").expect_err("one wait is broken");
     assert_eq!(error.code(), Code::Deadlock, "{error}");
     one.abort();
     other.abort();

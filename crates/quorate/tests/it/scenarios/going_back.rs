@@ -1,11 +1,11 @@
-//! The shared memory: watching it, and going back.
+//! Watches and rollback of the shared memory.
 
 use quorate::link::When;
 use quorate::{Code, Finding, PageQuery, RollbackTo, Seq, Timestamp, Version};
 
 use super::{SOON, Stage};
 
-// Fails under: a change that a watcher misses, or hears in another order, or with another content.
+// Fails under: a change that a watch skips, reorders or returns with other content.
 pub(crate) async fn changes_are_watched_from_any_record(stage: &Stage) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let memory = alice.memory();
@@ -19,23 +19,23 @@ pub(crate) async fn changes_are_watched_from_any_record(stage: &Stage) {
     memory.put("b/other", "note", "not asked for").await.expect("written");
     let step = alice.commit().put("a/two", "note", [2]).delete("a/one");
     let seq = step.commit().await.expect("done").expect("a record");
-    memory.rollback("a/one", RollbackTo::Version(Version(1)), None).await.expect("brought back");
-    let mut heard = Vec::new();
+    memory.rollback("a/one", RollbackTo::Version(Version(1)), None).await.expect("rolled back");
+    let mut changes = Vec::new();
     for _ in 0..3 {
         let change = tokio::time::timeout(SOON, watch.next()).await.expect("in time").expect("a change");
         let content = change.content.map(|content| String::from_utf8_lossy(&content.bytes).into_owned());
-        heard.push((change.key.to_string(), change.version.0, content));
+        changes.push((change.key.to_string(), change.version.0, content));
     }
     let expected = [("a/two", 1, Some("[2]")), ("a/one", 2, None), ("a/one", 3, Some("\"first\""))];
     let expected = expected.map(|(key, version, text)| (key.to_owned(), version, text.map(str::to_owned)));
-    assert_eq!(heard, expected);
+    assert_eq!(changes, expected);
     let mut late = stage.hub.memory().watch("", seq);
     let change = tokio::time::timeout(SOON, late.next()).await.expect("in time").expect("a change");
     assert_eq!((change.seq, change.key.as_str()), (seq, "a/two"), "from that record on");
 }
 
-// Fails under: a rollback that does not say what it changed, or goes back to another moment than was said.
-pub(crate) async fn what_was_there_can_be_brought_back(stage: &Stage) {
+// Fails under: a rollback without a list of changes, or to another position than requested.
+pub(crate) async fn entries_can_be_rolled_back(stage: &Stage) {
     let (hub, inside) = (&stage.hub, &stage.inside);
     let alice = hub.agent("alice").join().await.expect("she joins");
     let memory = alice.memory();
@@ -65,7 +65,7 @@ pub(crate) async fn what_was_there_can_be_brought_back(stage: &Stage) {
         (Code::VersionConflict, Some(2))
     );
     let back = memory.rollback_all("plan/", RollbackTo::Snapshot("before".parse().expect("a name"))).await;
-    let back = back.expect("brought back");
+    let back = back.expect("rolled back");
     let changed: Vec<_> =
         back.changed.iter().map(|one| (one.key.as_str(), one.version.0, one.restored)).collect();
     assert_eq!(changed, [("plan/a", 3, Some(Version(1))), ("plan/c", 2, None)]);

@@ -1,4 +1,4 @@
-//! Looking at a hub shows the same wherever it is.
+//! Read models are the same for embedded and remote hubs.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use quorate::{
 
 use super::{SOON, Stage, next, until_dead};
 
-/// An agent without the times that every call moves on.
+/// Clears the times that change with every call.
 fn still(agent: AgentInfo) -> AgentInfo {
     AgentInfo { heard_at: Timestamp(0), offline_at: None, ..agent }
 }
 
-// Fails under: a view that says something else, or says it of somebody else, by where the hub is.
-pub(crate) async fn agents_and_their_letters_look_the_same(stage: &Stage) {
+// Fails under: a read model that differs between embedded and remote hubs.
+pub(crate) async fn agents_and_messages_are_read_the_same(stage: &Stage) {
     let (hub, inside) = (&stage.hub, &stage.inside);
     let alice = hub.agent("alice").name("Alice").role(Role::Specialist).can("cook").can("bake");
     let alice = alice.heartbeat(Duration::from_secs(30)).join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
-    alice.report(Status::Working, Health::Degraded("slow today".into())).await.expect("said");
+    alice.report(Status::Working, Health::Degraded("slow today".into())).await.expect("reported");
     let first = alice.send("bob", "greet", "one").id("first").await.expect("sent");
     alice.send_all(["alice", "bob"], "greet", "two").priority(quorate::Priority::HIGH).await.expect("sent");
     let taken = next(&bob).await;
@@ -37,7 +37,7 @@ pub(crate) async fn agents_and_their_letters_look_the_same(stage: &Stage) {
     let found = hub.agents(cooks).await.expect("a list");
     assert_eq!(found.iter().map(|agent| agent.id.as_str()).collect::<Vec<_>>(), ["alice"]);
     assert_eq!(hub.agents(AgentFilter::default()).await.expect("a list").len(), 2);
-    assert_eq!(hub.agent_state("nobody").await.expect_err("unknown").code(), Code::NotFound);
+    assert_eq!(hub.agent_state("unknown").await.expect_err("unknown").code(), Code::NotFound);
 
     let inbox = hub.inbox("bob", 10).await.expect("read");
     let ids = |all: &[InboxDelivery]| {
@@ -77,8 +77,8 @@ pub(crate) async fn agents_and_their_letters_look_the_same(stage: &Stage) {
     assert_eq!(counts, inside.counts().await.expect("read"));
 }
 
-// Fails under: a dead letter that cannot be found or given out again; rules that are not the same where they are read.
-pub(crate) async fn dead_letters_and_rules_look_the_same(stage: &Stage) {
+// Fails under: a dead letter that cannot be found or redriven; a policy that is read differently than it was set.
+pub(crate) async fn dead_letters_and_policies_are_read_the_same(stage: &Stage) {
     let (hub, inside) = (&stage.hub, &stage.inside);
     let never = |_: Work<u64>| async { Err::<(), _>(Failure::dead("never")) };
     let worker = hub.agent("worker").on("work", never).run().await.expect("it runs");
@@ -89,8 +89,8 @@ pub(crate) async fn dead_letters_and_rules_look_the_same(stage: &Stage) {
     let dead = hub.dead_letters(None, 10).await.expect("read");
     assert_eq!(dead, inside.dead_letters(Some("worker"), 10).await.expect("read"));
     assert_eq!((dead[0].agent.as_str(), dead[0].reason.as_str(), dead[0].attempts), ("worker", "never", 1));
-    assert_eq!(hub.dead_letters(Some("nobody"), 10).await.expect_err("unknown").code(), Code::NotFound);
-    hub.redrive(&dead[0]).await.expect("given out again");
+    assert_eq!(hub.dead_letters(Some("unknown"), 10).await.expect_err("unknown").code(), Code::NotFound);
+    hub.redrive(&dead[0]).await.expect("redriven");
     assert!(hub.dead_letters(None, 10).await.expect("read").is_empty());
     assert_eq!(hub.counts().await.expect("read").ready, 1);
 
@@ -117,8 +117,8 @@ pub(crate) async fn dead_letters_and_rules_look_the_same(stage: &Stage) {
     assert_eq!((noted[0].principal.as_str(), noted[0].code), ("agent:alice", Code::PolicyViolation));
 }
 
-// Fails under: a task whose end nobody hears of; one that is made without what it needs; a result that is not its own.
-pub(crate) async fn tasks_are_looked_at_and_waited_for(stage: &Stage) {
+// Fails under: a task whose end is not reported; one that is created without its dependencies; a wrong result.
+pub(crate) async fn tasks_are_read_and_awaited(stage: &Stage) {
     let (hub, inside) = (&stage.hub, &stage.inside);
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").can("sum").can("check").join().await.expect("he joins");
@@ -187,7 +187,7 @@ pub(crate) async fn tasks_are_looked_at_and_waited_for(stage: &Stage) {
     assert_eq!(counts, inside.task_counts().await.expect("read"));
 }
 
-/// A task that was cancelled shows why, and the rank of its priority is not lost on the way.
+/// A cancelled task has a reason, and keeps the rank of its priority.
 async fn a_cancelled_task_keeps_its_rank(hub: &quorate::Hub, alice: &quorate::Agent) {
     let fourth = alice.create_task(TaskDraft::new("check", ()).id("fourth").priority(8)).await.expect("made");
     alice.cancel_task(&fourth, "not needed").await.expect("called off");

@@ -1,5 +1,4 @@
-//! What holds wherever the hub is: in this process, or at the other end of a network. The tests of `quorate` and those of
-//! `quorate-client` run every one of these.
+//! Scenarios that hold for embedded and remote hubs. The tests of `quorate` and `quorate-client` run all of them.
 
 mod approvals;
 mod asking;
@@ -23,45 +22,45 @@ pub(crate) use looking::*;
 pub(crate) use procedures::*;
 pub(crate) use sessions::*;
 
-/// Nothing here takes that long.
+/// Upper bound of every wait in the scenarios.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// A hub to work with, and the same hub from inside, to look at what came of it.
+/// A hub under test, and the same hub accessed in process, to inspect its state.
 pub(crate) struct Stage {
     pub(crate) hub: Hub,
     pub(crate) inside: Hub,
 }
 
-/// Makes a test of every scenario: `scenarios!(stage)`, where `stage()` gives a [`Stage`] and what it stands on.
+/// Generates a test for each scenario: `scenarios!(stage)`, where `stage()` returns a [`Stage`] and its resources.
 #[macro_export]
 macro_rules! scenarios {
     ($stage:ident) => {
         $crate::scenarios! { $stage:
-            a_handler_answers_whoever_asked
-            a_question_is_answered_or_refused
-            a_failure_is_tried_again_or_a_dead_letter
-            a_step_happens_as_a_whole_or_not_at_all
-            what_is_given_back_comes_again
-            a_newer_start_of_an_agent_ends_the_older
+            a_handler_answers_the_requester
+            a_request_is_answered_or_refused
+            a_failure_is_retried_or_dead_lettered
+            a_step_is_atomic
+            a_nacked_delivery_is_redelivered
+            a_newer_epoch_of_an_agent_ends_the_older
             memory_has_versions_and_a_history
-            tasks_are_done_in_the_order_of_their_needs
+            tasks_are_done_in_dependency_order
             topics_and_locks_work
-            an_agent_that_stops_leaves_the_rest
+            a_stopped_agent_releases_its_deliveries
             a_step_adds_to_a_session
-            agents_and_their_letters_look_the_same
-            dead_letters_and_rules_look_the_same
-            tasks_are_looked_at_and_waited_for
-            several_are_asked_at_once
-            an_answer_has_more_said_about_it
-            a_question_can_be_called_off_and_waited_for_again
-            questions_are_repeated_and_memory_only_messages_arrive
-            a_circle_of_waits_is_broken
+            agents_and_messages_are_read_the_same
+            dead_letters_and_policies_are_read_the_same
+            tasks_are_read_and_awaited
+            several_recipients_are_asked_concurrently
+            an_answer_carries_metadata
+            a_request_can_be_cancelled_or_resumed
+            requests_are_retried_and_ephemeral_messages_arrive
+            a_deadlock_is_broken
             changes_are_watched_from_any_record
-            what_was_there_can_be_brought_back
-            a_session_tells_what_happened_in_it
+            entries_can_be_rolled_back
+            a_session_records_its_timeline
             a_procedure_is_driven_in_commits
-            e3_a_decision_is_looked_at_and_waited_for
-            m5_a_flag_that_is_sent_is_for_moderators_only
+            e3_a_decision_is_read_and_awaited
+            m5_a_sent_flag_is_visible_to_moderators_only
         }
     };
     ($stage:ident: $($name:ident)*) => {
@@ -79,22 +78,22 @@ async fn next(agent: &Agent) -> Received {
     received.await.expect("in time").expect("an answer").expect("a delivery")
 }
 
-/// Waits until so many deliveries were acked.
+/// Waits until this many deliveries are acked.
 pub(crate) async fn until_acked(inside: &Hub, count: u64) {
-    let mut follow = inside.space().expect("a hub in this process").follow();
+    let mut follow = inside.space().expect("an embedded hub").follow();
     let waited = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.acked >= count));
     waited.await.expect("in time").expect("the hub is open");
 }
 
-/// Waits until so many deliveries were given up.
+/// Waits until this many deliveries are dead-lettered.
 async fn until_dead(inside: &Hub, count: u64) {
-    let mut follow = inside.space().expect("a hub in this process").follow();
+    let mut follow = inside.space().expect("an embedded hub").follow();
     let dead = tokio::time::timeout(SOON, follow.wait_for(|published| published.counts.dead >= count));
     dead.await.expect("in time").expect("the hub is open");
 }
 
-// Fails under: a handler whose answer is lost, or sent apart from the end of its work.
-pub(crate) async fn a_handler_answers_whoever_asked(stage: &Stage) {
+// Fails under: an answer that is lost, or sent in another commit than the ack.
+pub(crate) async fn a_handler_answers_the_requester(stage: &Stage) {
     let double = |work: Work<u64>| async move {
         work.put("doubled/last", "number", work.payload);
         Ok(work.payload * 2)
@@ -114,8 +113,8 @@ pub(crate) async fn a_handler_answers_whoever_asked(stage: &Stage) {
     assert_eq!(stage.inside.counts().await.expect("read").acked, 2);
 }
 
-// Fails under: answers that come to somebody else; a refusal that loses its code on the way.
-pub(crate) async fn a_question_is_answered_or_refused(stage: &Stage) {
+// Fails under: answers that reach another agent; an error that loses its code on the way.
+pub(crate) async fn a_request_is_answered_or_refused(stage: &Stage) {
     let double = |work: Work<u64>| async move { Ok(work.payload * 2) };
     let doubler = stage.hub.agent("doubler").on("double", double).at_once(4).run().await.expect("it runs");
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
@@ -130,17 +129,17 @@ pub(crate) async fn a_question_is_answered_or_refused(stage: &Stage) {
     }
     let reply = alice.ask("doubler", "double", 4).ephemeral().await.expect("an answer");
     assert_eq!(reply.payload::<u64>().expect("a number"), 8);
-    let error = alice.ask("nobody", "double", 1).await.expect_err("nobody is there");
+    let error = alice.ask("unknown", "double", 1).await.expect_err("unknown recipient");
     assert_eq!(error.code(), Code::UnknownRecipient, "{error}");
     let silent = stage.hub.agent("silent").join().await.expect("it joins");
     let error = alice.ask("silent", "double", 1).within(Duration::from_millis(50)).await;
-    assert_eq!(error.expect_err("nobody answers").code(), Code::Timeout);
+    assert_eq!(error.expect_err("no answer").code(), Code::Timeout);
     drop(silent);
     doubler.stop().await.expect("stopped");
 }
 
-// Fails under: a handler that fails and is not tried again, or that is tried again when that would not help.
-pub(crate) async fn a_failure_is_tried_again_or_a_dead_letter(stage: &Stage) {
+// Fails under: a failed handler that is not retried, or a permanent failure that is.
+pub(crate) async fn a_failure_is_retried_or_dead_lettered(stage: &Stage) {
     let tries = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&tries);
     let work = move |work: Work<String>| {
@@ -164,8 +163,8 @@ pub(crate) async fn a_failure_is_tried_again_or_a_dead_letter(stage: &Stage) {
     worker.stop().await.expect("stopped");
 }
 
-// Fails under: a step of which a part is seen; a refusal without the version that there is.
-pub(crate) async fn a_step_happens_as_a_whole_or_not_at_all(stage: &Stage) {
+// Fails under: a step that takes effect partially; a version conflict without the current version.
+pub(crate) async fn a_step_is_atomic(stage: &Stage) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let bob = stage.hub.agent("bob").join().await.expect("he joins");
     alice.memory().put("plan", "plan", "first").await.expect("written");
@@ -182,12 +181,12 @@ pub(crate) async fn a_step_happens_as_a_whole_or_not_at_all(stage: &Stage) {
     assert_eq!(next(&alice).await.payload::<u32>().expect("a number"), 2);
     let entry = alice.memory().get("plan").await.expect("read").expect("there");
     assert_eq!((entry.version.0, entry.content::<String>().expect("a text").as_str()), (2, "second"));
-    let error = alice.send("nobody", "go", 1).await.expect_err("nobody is there");
+    let error = alice.send("unknown", "go", 1).await.expect_err("unknown recipient");
     assert_eq!(error.code(), Code::UnknownRecipient);
 }
 
-// Fails under: a delivery that is given back and does not come again, or comes with the same count.
-pub(crate) async fn what_is_given_back_comes_again(stage: &Stage) {
+// Fails under: a nacked delivery that is not redelivered, or has the same attempt number.
+pub(crate) async fn a_nacked_delivery_is_redelivered(stage: &Stage) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let bob = stage.hub.agent("bob").join().await.expect("he joins");
     alice.send("bob", "go", "x").await.expect("sent");
@@ -201,8 +200,8 @@ pub(crate) async fn what_is_given_back_comes_again(stage: &Stage) {
     bob.step(&second).commit().await.expect("done");
 }
 
-// Fails under: a start of an agent that goes on acting after the next one.
-pub(crate) async fn a_newer_start_of_an_agent_ends_the_older(stage: &Stage) {
+// Fails under: an epoch that can still act after the next registration.
+pub(crate) async fn a_newer_epoch_of_an_agent_ends_the_older(stage: &Stage) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     stage.hub.agent("bob").join().await.expect("he joins");
     let again = stage.hub.agent("alice").join().await.expect("she joins again");
@@ -212,7 +211,7 @@ pub(crate) async fn a_newer_start_of_an_agent_ends_the_older(stage: &Stage) {
     assert_eq!(stage.inside.counts().await.expect("read").ready, 1);
 }
 
-// Fails under: versions, tombstones or authors that differ by where the hub is.
+// Fails under: versions, tombstones or authors that differ between embedded and remote hubs.
 pub(crate) async fn memory_has_versions_and_a_history(stage: &Stage) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let memory = alice.memory();
@@ -229,14 +228,15 @@ pub(crate) async fn memory_has_versions_and_a_history(stage: &Stage) {
     assert_eq!(memory.delete("notes/a b", Some(2)).await.expect("deleted"), 3);
     assert!(memory.get("notes/a b").await.expect("read").is_none());
     let versions = memory.history("notes/a b", 0, 10).await.expect("read");
-    let told: Vec<_> = versions.iter().map(|one| (one.version.0, one.is_deleted(), one.bytes())).collect();
-    assert_eq!(told, [(1, false, &br#"["one"]"#[..]), (2, false, br#"["two"]"#), (3, true, b"")]);
+    let contents: Vec<_> =
+        versions.iter().map(|one| (one.version.0, one.is_deleted(), one.bytes())).collect();
+    assert_eq!(contents, [(1, false, &br#"["one"]"#[..]), (2, false, br#"["two"]"#), (3, true, b"")]);
     let list = memory.list("notes/", None, 10).await.expect("read");
     assert_eq!(list.iter().map(|one| one.key.as_str()).collect::<Vec<_>>(), ["notes/c"]);
 }
 
-// Fails under: a task that is done twice, or before what it needs.
-pub(crate) async fn tasks_are_done_in_the_order_of_their_needs(stage: &Stage) {
+// Fails under: a task that is done twice, or before its dependencies.
+pub(crate) async fn tasks_are_done_in_dependency_order(stage: &Stage) {
     let add = |work: TaskWork<u64>| async move {
         work.confidence(0.5);
         work.put(&format!("sums/{}", work.id()), "sum", work.input + 1);
@@ -270,7 +270,7 @@ pub(crate) async fn tasks_are_done_in_the_order_of_their_needs(stage: &Stage) {
     adder.stop().await.expect("stopped");
 }
 
-// Fails under: a subscription that hears nothing, or a lock whose fence is not checked.
+// Fails under: a subscription without deliveries, or a fencing token that is not checked.
 pub(crate) async fn topics_and_locks_work(stage: &Stage) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     let bob = stage.hub.agent("bob").join().await.expect("he joins");
@@ -278,9 +278,9 @@ pub(crate) async fn topics_and_locks_work(stage: &Stage) {
     assert_eq!(bob.subscriptions().await.expect("read").len(), 1);
     let sent = alice.publish("findings.high", "found", "x").await.expect("sent");
     assert_eq!(sent.deliveries, Some(1));
-    let heard = next(&bob).await;
-    assert_eq!(heard.payload::<String>().expect("a text"), "x");
-    bob.step(&heard).commit().await.expect("done");
+    let received = next(&bob).await;
+    assert_eq!(received.payload::<String>().expect("a text"), "x");
+    bob.step(&received).commit().await.expect("done");
     bob.unsubscribe("findings.*").await.expect("ended");
     let sent = alice.publish("findings.high", "found", "y").await.expect("sent");
     assert_eq!(sent.deliveries, Some(0));
@@ -301,8 +301,8 @@ pub(crate) async fn topics_and_locks_work(stage: &Stage) {
     drop(other);
 }
 
-// Fails under: an addition that is made although the rest of its step was refused; a session that is led by somebody else
-// than who opened it.
+// Fails under: a contribution that is stored although its step was rejected; a session whose coordinator is not the
+// agent that opened it.
 pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
     let alice = stage.hub.agent("alice").join().await.expect("she joins");
     stage.hub.agent("bob").join().await.expect("he joins");
@@ -331,8 +331,8 @@ pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
     );
 }
 
-// Fails under: an agent that takes what it does not work on any more.
-pub(crate) async fn an_agent_that_stops_leaves_the_rest(stage: &Stage) {
+// Fails under: an agent that claims deliveries after it was stopped.
+pub(crate) async fn a_stopped_agent_releases_its_deliveries(stage: &Stage) {
     let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
     let go = Arc::new(tokio::sync::Semaphore::new(0));
     let may = Arc::clone(&go);

@@ -1,19 +1,19 @@
-//! Procedures, wherever the hub is.
+//! Procedures on embedded and remote hubs.
 
 use quorate::{Code, PageQuery, ProcedureDraft, ProcedureStatus, ProcedureStep, Version};
 
 use super::{Stage, next};
 
-// Fails under: a step of which a part is lost on the way, or that is taken from another version than was said.
+// Fails under: a step that is applied partially, or from another version than expected.
 pub(crate) async fn a_procedure_is_driven_in_commits(stage: &Stage) {
     let (hub, inside) = (&stage.hub, &stage.inside);
     let driver = hub.agent("driver").join().await.expect("it joins");
     let analyst = hub.agent("analyst").join().await.expect("she joins");
     let draft = ProcedureDraft::new("deliberation", "is it risky?").driver("driver");
     let id = hub.start_procedure(draft).await.expect("started").to_string();
-    let told = next(&driver).await;
-    assert_eq!((told.action(), told.from()), ("procedure.started", ""), "whoever shall drive is told");
-    driver.step(&told).commit().await.expect("done");
+    let started = next(&driver).await;
+    assert_eq!((started.action(), started.from()), ("procedure.started", ""), "the driver is notified");
+    driver.step(&started).commit().await.expect("done");
     analyst.send("driver", "finding", 42).await.expect("sent");
     let received = next(&driver).await;
     assert_eq!(received.payload::<u64>().expect("a number"), 42);
@@ -25,7 +25,7 @@ pub(crate) async fn a_procedure_is_driven_in_commits(stage: &Stage) {
     let seq = seq.expect("done").expect("a record");
     assert_eq!(next(&analyst).await.payload::<String>().expect("a text"), "why?");
     let late = ProcedureStep::new(&id, Version(1), "vote").state(7);
-    let refused = driver.commit().procedure(late).commit().await.expect_err("somebody was quicker");
+    let refused = driver.commit().procedure(late).commit().await.expect_err("the version is stale");
     assert_eq!(refused.code(), Code::VersionConflict);
     let last = ProcedureStep::new(&id, Version(2), "synthesis").state(43).done("sign");
     driver.commit().procedure(last).commit().await.expect("done");
