@@ -147,12 +147,12 @@ impl<E: std::error::Error> From<E> for Failure {
     }
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Vec<u8>, Failure>> + Send>>;
+type HandlerFuture = Pin<Box<dyn Future<Output = Result<Vec<u8>, Failure>> + Send>>;
 
 /// Type-erased message handler.
 pub(crate) trait Handler: Send + Sync {
     /// Handles a delivery and returns the answer as JSON.
-    fn work(&self, agent: Agent, received: Received, extra: Extra) -> Answer;
+    fn work(&self, agent: Agent, received: Received, extra: Extra) -> HandlerFuture;
 }
 
 struct Typed<F, P>(F, std::marker::PhantomData<fn(P)>);
@@ -164,7 +164,7 @@ where
     F: Fn(Work<P>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, Failure>> + Send + 'static,
 {
-    fn work(&self, agent: Agent, received: Received, extra: Extra) -> Answer {
+    fn work(&self, agent: Agent, received: Received, extra: Extra) -> HandlerFuture {
         // Retrying cannot fix a payload of the wrong type.
         let payload: P = match from_json(received.bytes()) {
             Ok(payload) => payload,

@@ -142,7 +142,7 @@ pub trait Inbox: Send {
     fn next(&mut self) -> Promise<'_, Option<Delivery>>;
     /// Returns how to return the credit of the last delivery.
     fn room(&self) -> Room;
-    /// Gives unread deliveries back without an attempt being counted, and stops consuming.
+    /// Releases unread deliveries without counting an attempt, and stops consuming.
     fn close(self: Box<Self>) -> Promise<'static, ()>;
 }
 
