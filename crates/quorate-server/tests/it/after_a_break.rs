@@ -1,13 +1,13 @@
-//! Questions that outlive the connection on which they were asked.
+//! Requests that outlive the connection on which they were sent.
 
 use serde_json::json;
 
 use crate::support::socket::Served;
 
-// Fails under: a question that is called off when the connection breaks, although whoever asked may come back for the answer;
-// a question that is asked a second time because it was said a second time.
+// Fails under: a request that is cancelled by a connection loss, although the requester may reconnect for the answer;
+// a repeated request that is sent twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn d4_a_question_with_an_id_outlives_its_connection() {
+async fn d4_a_request_with_an_id_outlives_its_connection() {
     let served = Served::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let (mut asking, welcome) = served.hello(json!({"token": alice})).await;
@@ -15,7 +15,7 @@ async fn d4_a_question_with_an_id_outlives_its_connection() {
     let question = json!({"id": "q-1", "to": "bob", "type": "query", "action": "sum", "payload": [1, 2]});
     asking.ask("request", question.clone()).await;
     let (_, delivery) = bob.deliveries(1).await.remove(0);
-    // The newer connection is there when the older one is gone, with all that it waited for.
+    // The newer connection takes over the pending requests of the older one.
     drop(asking);
     let (mut again, _) = served.hello(json!({"token": alice, "epoch": welcome["epoch"]})).await;
     let asked = again.ask("request", question).await;

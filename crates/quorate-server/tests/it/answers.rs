@@ -1,11 +1,11 @@
-//! Questions that are asked without waiting, waits for the end of a task, and what is looked at in part.
+//! Asynchronous requests, waiting for the end of a task, and partial reads.
 
 use quorate_core::limits::PAGE_BYTES_MAX;
 use serde_json::{Value, json};
 
 use crate::support::Hub;
 
-/// Answers the next question in an inbox.
+/// Answers the next request in an inbox.
 async fn answer(hub: &Hub, agent: &str, token: &str, with: Value) {
     let path = format!("/v1/agents/{agent}/inbox/claim");
     let claimed = hub.post(token, &path, &json!({"waitMs": 30_000})).await.ok(200);
@@ -21,9 +21,10 @@ fn payloads(page: &Value) -> Vec<Value> {
     page["answers"].as_array().expect("a list").iter().map(|one| one["payload"].clone()).collect()
 }
 
-// Fails under: an answer that is told twice or not at all as the cursor goes on; a wait that outlasts the request.
+// Fails under: an answer that is returned twice or not at all as the cursor advances; a wait that outlasts the
+// request.
 #[tokio::test]
-async fn d5_the_answers_of_several_are_read_as_they_come() {
+async fn d5_answers_are_read_as_they_arrive() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let carol = hub.register("carol").await;
@@ -43,7 +44,7 @@ async fn d5_the_answers_of_several_are_read_as_they_come() {
     let on = format!("{waiting}&cursor={}", first["cursor"].as_str().expect("it goes on"));
     let (second, ()) = tokio::join!(hub.get(&alice, &on), answer(&hub, "carol", &carol, json!("c")));
     let second = second.ok(200);
-    assert_eq!(payloads(&second), [json!("c")], "and the first is not told again");
+    assert_eq!(payloads(&second), [json!("c")], "the first is not returned again");
     assert_eq!((&second["state"], &second["cursor"]), (&json!("answered"), &Value::Null));
     let all = hub.get(&alice, "/v1/requests/q1/answers").await.ok(200);
     assert_eq!(payloads(&all), [json!("b"), json!("c")], "by the id that its sender gave it");
@@ -53,7 +54,7 @@ async fn d5_the_answers_of_several_are_read_as_they_come() {
     hub.post(&alice, "/v1/requests", &ephemeral).await.refused(400, "INVALID");
 }
 
-// Fails under: a page of as many answers as there are, however large they are; a cursor that leaves one out.
+// Fails under: a page of answers without a limit on its size in bytes; a cursor that skips an answer.
 #[tokio::test]
 async fn i21_a_page_of_answers_ends_when_it_is_full() {
     let hub = Hub::new().await;
@@ -86,9 +87,9 @@ async fn i21_a_page_of_answers_ends_when_it_is_full() {
     assert_eq!(counts, [9, 3]);
 }
 
-// Fails under: a request that ends without saying why.
+// Fails under: a request that ends without a reason.
 #[tokio::test]
-async fn d5_a_request_says_what_ended_it() {
+async fn d5_a_request_reports_why_it_ended() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     hub.register("bob").await;
@@ -108,32 +109,35 @@ async fn d5_a_request_says_what_ended_it() {
     assert_eq!((&over["state"], &over["code"]), (&json!("cancelled"), &json!("CANCELLED")));
 }
 
-// Fails under: `Error::nothing_applied` that takes every refusal for one before the fact. The question is in bob's hands:
-// whoever reads that nothing was changed would ask a second time.
+// Fails under: `Error::nothing_applied` that is true for every rejection. The request was delivered to bob: a caller
+// that reads "nothing was changed" would send it twice.
 #[tokio::test]
-async fn i2_a_question_without_an_answer_was_asked() {
+async fn i2_a_request_without_an_answer_was_applied() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let bob = hub.register("bob").await;
     let question = json!({"to": "bob", "type": "query", "payload": {"pay": "100 EUR"}, "timeoutMs": 200});
     let claim = json!({"max": 1, "waitMs": 30_000});
-    let (told, came) = tokio::join!(
+    let (response, came) = tokio::join!(
         hub.keyed(&alice, "once", "/v1/request", &question),
         hub.post(&bob, "/v1/agents/bob/inbox/claim", &claim)
     );
-    let told = told.refused(408, "TIMEOUT");
+    let response = response.refused(408, "TIMEOUT");
     let id = &came.ok(200)["deliveries"][0]["message"]["id"];
-    assert_eq!((&told["applied"], &told["retryable"], &told["asked"]), (&json!("yes"), &json!(true), id));
+    assert_eq!(
+        (&response["applied"], &response["retryable"], &response["asked"]),
+        (&json!("yes"), &json!(true), id)
+    );
     let again = hub.keyed(&alice, "once", "/v1/request", &question).await.refused(408, "TIMEOUT");
     assert_eq!((&again["applied"], &again["asked"]), (&json!("yes"), id), "under its key it is the same");
-    let nobody = json!({"to": "nobody", "type": "query"});
-    let told = hub.post(&alice, "/v1/request", &nobody).await.refused(404, "UNKNOWN_RECIPIENT");
-    assert_eq!((&told["applied"], &told["asked"]), (&json!("no"), &Value::Null));
+    let unknown = json!({"to": "unknown", "type": "query"});
+    let response = hub.post(&alice, "/v1/request", &unknown).await.refused(404, "UNKNOWN_RECIPIENT");
+    assert_eq!((&response["applied"], &response["asked"]), (&json!("no"), &Value::Null));
 }
 
-// Fails under: `tasks::show` that does not wait, or waits when the task is over.
+// Fails under: `tasks::show` that does not wait, or waits although the task has ended.
 #[tokio::test]
-async fn the_end_of_a_task_can_be_waited_for() {
+async fn the_end_of_a_task_can_be_awaited() {
     let hub = Hub::new().await;
     let alice = hub.register_able("alice", &["sum"]).await;
     let bob = hub.register("bob").await;
@@ -153,7 +157,7 @@ async fn the_end_of_a_task_can_be_waited_for() {
 }
 
 #[tokio::test]
-async fn a_timeline_is_looked_at_by_kind_and_from_its_end() {
+async fn a_timeline_is_filtered_by_kind_and_read_from_its_end() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     hub.register("bob").await;
@@ -184,9 +188,9 @@ async fn a_timeline_is_looked_at_by_kind_and_from_its_end() {
     hub.get(&alice, "/v1/sessions/s1/timeline?kind=soup").await.refused(400, "INVALID");
 }
 
-// Fails under: a keyed wait for a lock that gives up its place, or waits twice, when it is repeated.
+// Fails under: a repeated wait for a lock with the same key that loses its position in the queue, or waits twice.
 #[tokio::test]
-async fn i3_a_lock_that_is_waited_for_under_a_key_is_given_once() {
+async fn i3_a_lock_awaited_with_a_key_is_granted_once() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let held = hub.post(&alice, "/v1/locks/door/acquire", &json!({})).await.ok(200);
@@ -199,7 +203,7 @@ async fn i3_a_lock_that_is_waited_for_under_a_key_is_given_once() {
         hub.keyed(&bob, "k", path, &json!({"waitMs": 10, "ttlMs": 1_000})).await.refused(409, "DUPLICATE");
         hub.post(&alice, "/v1/locks/door/release", &json!({"fence": held["fence"]})).await.ok(200);
     };
-    // Twice at the same time, as after a break that only one side noticed.
+    // Two concurrent calls, as after a connection loss that only one side noticed.
     let (first, second, ()) =
         tokio::join!(hub.keyed(&bob, "k", path, &wish), hub.keyed(&bob, "k", path, &wish), opening);
     let (first, second) = (first.ok(200), second.ok(200));
@@ -209,9 +213,9 @@ async fn i3_a_lock_that_is_waited_for_under_a_key_is_given_once() {
     assert_eq!(lock["holders"].as_array().map(Vec::len), Some(1));
 }
 
-// Fails under: rules that cannot be said; going back to a record that is taken for a version.
+// Fails under: a policy that cannot be expressed; a rollback to a sequence number that is taken for a version.
 #[tokio::test]
-async fn rules_without_a_count_and_going_back_to_a_record_can_be_said() {
+async fn a_policy_without_counts_and_a_rollback_to_a_record_are_accepted() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let set = |actions: Value| json!({"preset": "supervised", "actionsMax": actions});

@@ -1,4 +1,4 @@
-//! Approvals over HTTP: proposed by an agent, decided by a person about the exact bytes, told in the same commit.
+//! Approvals over HTTP: requested by an agent, decided by a person on the exact bytes, notified in the same commit.
 
 use std::time::Duration;
 
@@ -29,9 +29,9 @@ async fn inbox(hub: &Hub, token: &str, agent: &str) -> Vec<Value> {
     claimed["deliveries"].as_array().expect("a list").iter().map(|one| one["message"].clone()).collect()
 }
 
-// Fails under: a digest of what was sent instead of the canonical bytes; a decision that is told later.
+// Fails under: a digest of the sent bytes instead of the canonical ones; a notification in a later commit.
 #[tokio::test]
-async fn i14_a_decision_is_about_the_canonical_bytes_and_told_in_its_commit() {
+async fn i14_a_decision_covers_the_canonical_bytes_and_notifies_in_its_commit() {
     let hub = Hub::new().await;
     let (alice, mailer) = (hub.register("alice").await, hub.register("mailer").await);
     let anna = hub.token("approver", "anna").await;
@@ -51,22 +51,25 @@ async fn i14_a_decision_is_about_the_canonical_bytes_and_told_in_its_commit() {
     assert_eq!((&done["state"], &done["decidedBy"]), (&json!("approved"), &json!("approver:anna")));
     for (token, agent, action) in [(&alice, "alice", "approval.decided"), (&mailer, "mailer", "letter.send")]
     {
-        let told = inbox(&hub, token, agent).await;
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!((&told[0]["action"], &told[0]["payload"]["digest"]), (&json!(action), &asked["digest"]));
-        assert_eq!(told[0]["payload"]["action"]["payload"]["to"], "b@x");
-        let seq = told[0]["id"].as_str().and_then(|id| id.split('-').nth(1)).expect("a record");
+        let response = inbox(&hub, token, agent).await;
+        assert_eq!(response.len(), 1, "{response:?}");
+        assert_eq!(
+            (&response[0]["action"], &response[0]["payload"]["digest"]),
+            (&json!(action), &asked["digest"])
+        );
+        assert_eq!(response[0]["payload"]["action"]["payload"]["to"], "b@x");
+        let seq = response[0]["id"].as_str().and_then(|id| id.split('-').nth(1)).expect("a record");
         assert_eq!(seq, done["seq"].to_string());
     }
     let again = hub.post(&anna, &path(&asked), &decision("reject", &asked)).await.refused(409, "CONFLICT");
-    let said = again["detail"].as_str().expect("a sentence");
-    assert!(said.contains("was approved by approver:anna at "), "who and when: {said}");
+    let detail = again["detail"].as_str().expect("a sentence");
+    assert!(detail.contains("was approved by approver:anna at "), "who and when: {detail}");
 }
 
-// Fails under: a general commit that is for those who work only; a right that is asked for the commit and not for each
-// operation of it.
+// Fails under: a commit endpoint that only workers may use; a permission that is checked for the commit and not for
+// each operation.
 #[tokio::test]
-async fn i14_an_approver_decides_in_a_commit_too_and_does_nothing_else_there() {
+async fn i14_an_approver_can_only_decide_in_a_commit() {
     let hub = Hub::new().await;
     let (alice, anna) = (hub.register("alice").await, hub.token("approver", "anna").await);
     let asked = hub.post(&alice, "/v1/approvals", &letter()).await.ok(201);
@@ -81,9 +84,9 @@ async fn i14_an_approver_decides_in_a_commit_too_and_does_nothing_else_there() {
     assert_eq!(inbox(&hub, &alice, "alice").await.len(), 1);
 }
 
-// Fails under: a role that may decide besides approvers and admins; a requester that decides with another token.
+// Fails under: a role other than approver and admin that may decide; a requester that decides with another token.
 #[tokio::test]
-async fn i14_only_somebody_else_who_may_decides() {
+async fn i14_only_another_principal_with_permission_decides() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let asked = hub.post(&alice, "/v1/approvals", &letter()).await.ok(201);
@@ -94,7 +97,7 @@ async fn i14_only_somebody_else_who_may_decides() {
     hub.post(&alice, &path(&asked), &decision("approve", &asked)).await.refused(403, "FORBIDDEN");
     let commit = json!({"ops": [{"op": "approval.decide", "approval": asked["id"], "decision": "approve", "digest": asked["digest"]}]});
     hub.post(&alice, "/v1/commit", &commit).await.refused(403, "FORBIDDEN");
-    // An operator asks for alice; the approver of the same name is the same person.
+    // An operator sends the request for alice; an approver of the same name is the same person.
     let (olga, otto) = (hub.token("operator", "olga").await, hub.token("approver", "otto").await);
     let also_olga = hub.token("approver", "olga").await;
     let mut ask = letter();
@@ -108,7 +111,7 @@ async fn i14_only_somebody_else_who_may_decides() {
     hub.post(&otto, &path(&asked), &decision("reject", &asked)).await.ok(200);
 }
 
-// Fails under: a patch that changes the action's name; a modification without new bytes and a new digest.
+// Fails under: a patch that changes the name of the action; a modification without new bytes and a new digest.
 #[tokio::test]
 async fn e3_a_modification_is_a_patch_with_new_bytes_and_a_new_digest() {
     let hub = Hub::new().await;
@@ -129,7 +132,7 @@ async fn e3_a_modification_is_a_patch_with_new_bytes_and_a_new_digest() {
     for patch in wrong {
         hub.post(&anna, &path(&asked), &modify(patch)).await.refused(400, "INVALID");
     }
-    // Whoever may not decide learns nothing about what would fit.
+    // A caller that may not decide learns nothing about the expected digest.
     hub.post(&alice, &path(&asked), &modify(json!([{"op": "remove", "path": "/none"}])))
         .await
         .refused(403, "FORBIDDEN");
@@ -140,20 +143,20 @@ async fn e3_a_modification_is_a_patch_with_new_bytes_and_a_new_digest() {
     let digest = ActionDigest::of(canonical.as_bytes()).to_string();
     assert_eq!((&done["state"], &done["approvedDigest"]), (&json!("modified"), &json!(digest)));
     assert_eq!((&done["modification"], &done["digest"]), (&patch, &asked["digest"]));
-    let told = inbox(&hub, &alice, "alice").await;
+    let response = inbox(&hub, &alice, "alice").await;
     assert_eq!(
-        (&told[0]["payload"]["state"], &told[0]["payload"]["digest"]),
+        (&response[0]["payload"]["state"], &response[0]["payload"]["digest"]),
         (&json!("modified"), &json!(digest))
     );
-    // The same decision with the same key is the same decision.
+    // The same decision with the same key is idempotent.
     let request = hub.request(&anna, "POST", &path(&asked)).header("idempotency-key", "once");
     hub.send(request, &modify(patch).to_string()).await.ok(200);
     assert!(inbox(&hub, &alice, "alice").await.is_empty());
 }
 
-// Fails under: a time-out that is told as a rejection, or not at all.
+// Fails under: a timeout that is reported as a rejection, or not at all.
 #[tokio::test]
-async fn i14_what_nobody_decides_in_time_is_expired() {
+async fn i14_an_undecided_approval_expires() {
     let clock = SetClock::at(NOON);
     let hub = Hub::at(clock.clone(), Settings::default()).await;
     let alice = hub.register("alice").await;
@@ -164,13 +167,13 @@ async fn i14_what_nobody_decides_in_time_is_expired() {
     let one = format!("/v1/approvals/{}", asked["id"].as_str().expect("an id"));
     let why = hub.get(&alice, &format!("{one}/why")).await.ok(200);
     assert_eq!(why["waitsFor"], json!({"kind": "approval", "approval": asked["id"]}));
-    let told =
+    let response =
         "alice waits for a decision on letter.send since 08:00:00; expires at 08:01:00, then: keep the draft";
-    assert_eq!((&why["next"], &why["sentence"]), (&json!("expires"), &json!(told)));
+    assert_eq!((&why["next"], &why["sentence"]), (&json!("expires"), &json!(response)));
     assert_eq!(hub.get(&alice, "/v1/agents/alice").await.ok(200)["status"], "waiting");
     clock.advance(Duration::from_secs(60));
     hub.post(&anna, &path(&asked), &decision("approve", &asked)).await.refused(409, "EXPIRED");
-    // The sweep follows by itself.
+    // The sweep runs automatically.
     let claim = json!({"max": 1, "waitMs": 10_000});
     let claimed = hub.post(&alice, "/v1/agents/alice/inbox/claim", &claim).await.ok(200);
     let payload = &claimed["deliveries"][0]["message"]["payload"];
@@ -184,7 +187,7 @@ async fn i14_what_nobody_decides_in_time_is_expired() {
     assert_eq!(before["state"], "pending");
 }
 
-// Fails under: an agent that sees what others propose; a list that shows the actions.
+// Fails under: an agent that sees the approvals of others; a list that contains the actions.
 #[tokio::test]
 async fn e3_approvals_are_listed_and_an_agent_sees_its_own() {
     let hub = Hub::new().await;
@@ -216,9 +219,9 @@ async fn e3_approvals_are_listed_and_an_agent_sees_its_own() {
     hub.get(&anna, "/v1/approvals?state=colour").await.refused(400, "INVALID");
 }
 
-// Fails under: two meanings that share a digest; a number that is approved as another one.
+// Fails under: two different actions with the same digest; a number that is approved as another one.
 #[tokio::test]
-async fn i14_what_has_no_canonical_form_is_not_proposed() {
+async fn i14_a_payload_without_a_canonical_form_is_rejected() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     for payload in [r#"{"a":1,"a":2}"#, "9007199254740993", "{"] {

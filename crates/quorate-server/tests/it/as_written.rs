@@ -1,4 +1,4 @@
-//! The interface as the design writes it: what somebody types who has read nothing else.
+//! The API as documented in the specification.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,15 @@ const NOON: u64 = 1_767_268_800_000;
 
 async fn held(hub: &Hub, token: &str, agent: &str, max: u32) -> Vec<Value> {
     let claim = json!({"max": max});
-    let told = hub.post(token, &format!("/v1/agents/{agent}/inbox/claim"), &claim).await.ok(200);
-    told["deliveries"].as_array().expect("deliveries").clone()
+    let response = hub.post(token, &format!("/v1/agents/{agent}/inbox/claim"), &claim).await.ok(200);
+    response["deliveries"].as_array().expect("deliveries").clone()
 }
 
 fn lease(delivery: &Value) -> Value {
     json!({"deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]})
 }
 
-// Fails under: an operation that does not know the fields of its own call.
+// Fails under: an operation that does not accept the fields of its own call.
 #[tokio::test]
 async fn an_operation_has_the_fields_of_its_own_call() {
     let hub = Hub::new().await;
@@ -34,12 +34,12 @@ async fn an_operation_has_the_fields_of_its_own_call() {
         let (hub, bob) = (&hub, &bob);
         async move { hub.post(bob, "/v1/commit", &json!({"ops": ops})).await }
     };
-    let told = commit(json!([
+    let response = commit(json!([
         {"op": "ack", "deliveries": [one, two]},
         {"op": "nack", "deliveries": [three], "delayMs": 1},
     ]));
-    told.await.refused(400, "INVALID");
-    let told = commit(json!([
+    response.await.refused(400, "INVALID");
+    let response = commit(json!([
         {"op": "ack", "deliveries": [one, two]},
         {"op": "nack", "deliveries": [three]},
         {"op": "extend", "deliveries": [four]},
@@ -51,8 +51,8 @@ async fn an_operation_has_the_fields_of_its_own_call() {
     ]))
     .await
     .ok(200);
-    assert_eq!(told["results"].as_array().map(Vec::len), Some(8), "{told}");
-    let fence = told["results"][6]["locks"][0]["fence"].clone();
+    assert_eq!(response["results"].as_array().map(Vec::len), Some(8), "{response}");
+    let fence = response["results"][6]["locks"][0]["fence"].clone();
     let claimed = hub.post(&bob, "/v1/tasks/claim", &json!({})).await.ok(200)["tasks"][0].clone();
     commit(json!([
         {"op": "lock.renew", "name": "door", "fence": fence},
@@ -68,9 +68,9 @@ async fn an_operation_has_the_fields_of_its_own_call() {
     assert_eq!(hub.get(&bob, "/v1/sessions/s1").await.ok(200)["title"], "s1");
 }
 
-// Fails under: `to` as a list for one agent, `priority` as a word, an envelope whose own fields are refused.
+// Fails under: `to` as a list for one agent; `priority` as a name; an envelope whose own fields are rejected.
 #[tokio::test]
-async fn d3_the_envelope_comes_out_as_it_went_in() {
+async fn d3_the_envelope_round_trips() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let sent = json!({"version": "1.0", "timestamp": "2025-10-20T14:30:00Z", "to": "bob", "type": "command",
@@ -99,9 +99,10 @@ async fn d3_the_envelope_comes_out_as_it_went_in() {
     }
 }
 
-// Fails under: `session_at` that forgets what was added, `task_at` that shows the newest state, `seq_at` that is off by one.
+// Fails under: `session_at` without contributions; `task_at` that returns the latest state; `seq_at` that is off by
+// one.
 #[tokio::test]
-async fn d9_c4_what_was_is_shown_by_record_and_by_time() {
+async fn d9_c4_past_state_is_read_by_record_and_by_time() {
     let clock = SetClock::at(NOON);
     let hub = Hub::at(Arc::clone(&clock) as _, Settings::default()).await;
     let bob = hub.register_able("bob", &["sum"]).await;
@@ -147,23 +148,24 @@ async fn d9_c4_what_was_is_shown_by_record_and_by_time() {
     hub.get(&bob, "/v1/tasks/t1?at=2&waitMs=100").await.refused(400, "INVALID");
 }
 
-// Fails under: a parameter that is passed over in silence.
+// Fails under: an unknown parameter that is ignored.
 #[tokio::test]
-async fn a_parameter_that_a_call_does_not_have_is_refused() {
+async fn an_unknown_parameter_is_rejected() {
     let hub = Hub::new().await;
     let bob = hub.register("bob").await;
     for path in ["/v1/info", "/v1/agents/bob", "/v1/locks/door", "/v1/policy", "/v1/audit/checkpoint"] {
         hub.get(&hub.admin, &format!("{path}?at=1")).await.refused(400, "INVALID");
     }
-    let told = hub.post(&bob, "/v1/messages?space=red", &json!({"to": "bob"})).await.refused(400, "INVALID");
-    assert!(told["detail"].as_str().is_some_and(|detail| detail.contains("space")), "{told}");
+    let response =
+        hub.post(&bob, "/v1/messages?space=red", &json!({"to": "bob"})).await.refused(400, "INVALID");
+    assert!(response["detail"].as_str().is_some_and(|detail| detail.contains("space")), "{response}");
     hub.put(&bob, "/v1/context/plan?at=1", &json!({"content": 1})).await.refused(400, "INVALID");
     hub.put(&bob, "/v1/context/plan/history?limit=1", &json!({})).await.refused(405, "INVALID");
 }
 
-// Fails under: an answer that is made of what is there now, instead of what its record left.
+// Fails under: a repeated response that is built from the current state instead of the recorded one.
 #[tokio::test]
-async fn i3_the_same_key_has_the_same_answer_whatever_happened_since() {
+async fn i3_a_repeated_key_returns_the_original_response() {
     let hub = Hub::new().await;
     let bob = hub.register_able("bob", &["sum"]).await;
     let approver = hub.token("approver", "ann").await;
@@ -191,9 +193,10 @@ async fn i3_the_same_key_has_the_same_answer_whatever_happened_since() {
     assert_eq!(hub.keyed(&bob, "k4", "/v1/tasks/t1/fail", &failed).await.ok(200), tried);
 }
 
-// Fails under: a topic that is not known by the name under which messages go to it; an author without its role.
+// Fails under: a topic that is not accepted in the form in which messages are addressed to it; an author without its
+// role.
 #[tokio::test]
-async fn names_are_taken_as_they_are_written_elsewhere() {
+async fn names_are_accepted_in_every_documented_form() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.put(&bob, "/v1/agents/bob/subscriptions/topic:findings.*", &json!({})).await.ok(200);
@@ -209,9 +212,9 @@ async fn names_are_taken_as_they_are_written_elsewhere() {
     assert_eq!(found["tasks"], json!([]));
 }
 
-// Fails under: a token that is made in the space of whoever asks, whatever it names; `Deed::Run` for tokens.
+// Fails under: a token that is created in the caller's space instead of the named one; `Permission::Run` for tokens.
 #[tokio::test]
-async fn d13_i19_a_token_is_good_in_the_space_it_names() {
+async fn d13_i19_a_token_is_valid_in_the_space_it_names() {
     let hub = Hub::new().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "red"})).await.ok(201);
     let made = hub.post(&hub.admin, "/v1/tokens", &json!({"role": "admin", "space": "red"})).await.ok(201);
@@ -228,9 +231,9 @@ async fn d13_i19_a_token_is_good_in_the_space_it_names() {
     hub.post(&hub.admin, "/v1/commit", &op).await.refused(400, "INVALID");
 }
 
-// Fails under: what is not said taken for what is to be nothing, or for the usual.
+// Fails under: an omitted field that is taken for `null` or for a default.
 #[tokio::test]
-async fn what_must_be_said_is_missed() {
+async fn a_missing_required_field_is_rejected() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await.ok(201);
@@ -251,7 +254,7 @@ async fn what_must_be_said_is_missed() {
         .refused(400, "INVALID");
 }
 
-// Fails under: half a checkpoint, or a slip in it, that passes for a good one or for damage.
+// Fails under: an incomplete or misspelled checkpoint that is accepted, or reported as corruption.
 #[tokio::test]
 async fn i22_a_checkpoint_is_a_record_and_its_hash() {
     let hub = Hub::new().await;
@@ -268,9 +271,9 @@ async fn i22_a_checkpoint_is_a_record_and_its_hash() {
     }
 }
 
-// Fails under: a name that comes with no commit and is not looked at; a header that is told back.
+// Fails under: the name of a space that is not scanned because it is not part of a commit; a header that is echoed.
 #[tokio::test]
-async fn i18_a_secret_is_no_name_of_a_space_and_is_not_told_back() {
+async fn i18_a_secret_in_a_space_name_is_rejected_and_not_echoed() {
     let hub = Hub::new().await;
     let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": secret})).await.refused(422, "SECRET_DETECTED");
@@ -279,9 +282,9 @@ async fn i18_a_secret_is_no_name_of_a_space_and_is_not_told_back() {
     assert!(!refused.to_string().contains("ghp_"), "{refused}");
 }
 
-// Fails under: a payload that is scanned with the escapes of its writer.
+// Fails under: a payload that is scanned without decoding its escapes.
 #[tokio::test]
-async fn i18_a_secret_behind_an_escape_is_refused_on_every_route_that_takes_a_payload() {
+async fn i18_an_escaped_secret_is_rejected_on_every_route() {
     let hub = Hub::new().await;
     hub.register("alice").await;
     let secret = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
@@ -311,7 +314,7 @@ async fn i18_a_secret_behind_an_escape_is_refused_on_every_route_that_takes_a_pa
     }
 }
 
-// Fails under: the note of a healthy agent, which is not stored, goes unchecked.
+// Fails under: the note of a healthy agent that is not checked because it is not stored.
 #[tokio::test]
 async fn a_health_note_has_the_same_limit_for_every_health() {
     let hub = Hub::new().await;

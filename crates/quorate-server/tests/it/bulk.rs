@@ -1,4 +1,4 @@
-//! Lists, exports and event streams: what is not read is not rendered, and a principal has a number of them open at most.
+//! Lists, exports and event streams: rendering follows reading, and each principal has a limit of open streams.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::support::Hub;
 
-/// Commits of many operations, as records that take long to render.
+/// Commits of many operations, whose records take long to render.
 const COMMITS: u64 = 24;
 const OPS: u64 = 200;
-/// What may be rendered before anybody reads: a piece of 64 KiB, and the record that completes it.
+/// Bytes that may be rendered ahead of reading: a chunk of 64 KiB, and the record that completes it.
 const AHEAD_BYTES: usize = 128 * 1024;
 
 async fn filled(limits: Limits) -> (Hub, String) {
@@ -28,7 +28,7 @@ async fn filled(limits: Limits) -> (Hub, String) {
     (hub, filler)
 }
 
-/// Begins to answer, and leaves the body unread.
+/// Starts a response without reading its body.
 async fn unread(hub: &Hub, token: &str, path: &str) -> (u16, Body) {
     let request = hub.request(token, "GET", path).body(Body::empty()).expect("a request");
     let response = hub.app.answer(request).await;
@@ -42,7 +42,7 @@ async fn text(body: Body) -> String {
 
 const EVENTS: &str = "/v1/events?from=1&kind=entry.written";
 
-/// The events of all commits that filled the hub.
+/// Returns the events of all commits that filled the hub.
 async fn events_of_commits(hub: &Hub, token: &str) -> String {
     let (_, mut events) = unread(hub, token, EVENTS).await;
     let mut came = String::new();
@@ -57,8 +57,8 @@ fn processor_time(clock: ClockId) -> Duration {
     clock_gettime(clock).try_into().expect("a time since the start")
 }
 
-/// The test's runtime has one thread, so this thread is the one that serves everybody. It passes bytes on; what it takes
-/// to find and render them is spent on other threads.
+/// The runtime of the test has one thread, which serves all connections. It only forwards bytes; reading and
+/// rendering happen on other threads.
 #[tokio::test]
 async fn i21_the_thread_that_serves_others_does_not_render() {
     let (hub, filler) = filled(Limits::default()).await;
@@ -68,13 +68,13 @@ async fn i21_the_thread_that_serves_others_does_not_render() {
         let ops = vec![send; OPS as usize];
         hub.post(&filler, "/v1/commit", &json!({"ops": ops})).await.ok(200);
     }
-    // A stream of events does not end: it is read as far as the last one.
+    // An event stream does not end: read up to the last event.
     let events = events_of_commits(&hub, &filler).await.len();
     let read = [
         (&viewer, "/v1/audit", usize::MAX),
         (&filler, EVENTS, events),
         (&filler, "/v1/context?limit=1000", usize::MAX),
-        (&filler, "/v1/messages?from=nobody", usize::MAX),
+        (&filler, "/v1/messages?from=unknown", usize::MAX),
     ];
     for (token, path, bytes) in read {
         let before = [ClockId::ThreadCPUTime, ClockId::ProcessCPUTime].map(processor_time);
@@ -94,15 +94,15 @@ async fn i21_the_thread_that_serves_others_does_not_render() {
     }
 }
 
-/// A revoked token ends a stream before its next piece. So what still comes is what was rendered before anybody read.
+/// A revoked token ends a stream before its next chunk, so everything that still arrives was rendered ahead.
 #[tokio::test]
-async fn i21_a_stream_that_nobody_reads_is_rendered_no_further_than_one_piece() {
+async fn i21_an_unread_stream_is_rendered_one_chunk_ahead() {
     let (hub, _) = filled(Limits::default()).await;
     let reader = hub.register("reader").await;
     let viewer = hub.token("viewer", "auditor").await;
     let (_, events) = unread(&hub, &reader, "/v1/events?from=1").await;
     let (_, audit) = unread(&hub, &viewer, "/v1/audit").await;
-    // While others are served, the two would have all the time to run ahead.
+    // Serving others gives both streams time to run ahead.
     for _ in 0..20 {
         hub.get(&hub.admin, "/v1/context?limit=100").await.ok(200);
     }
@@ -113,11 +113,11 @@ async fn i21_a_stream_that_nobody_reads_is_rendered_no_further_than_one_piece() 
     assert!(whole.len() > 3 * AHEAD_BYTES, "{} bytes are too few for this test", whole.len());
     assert!(events.len() <= AHEAD_BYTES, "{} bytes of events were rendered", events.len());
     assert!(audit.len() <= AHEAD_BYTES && !audit.is_empty(), "{} bytes were rendered", audit.len());
-    assert!(whole.starts_with(&audit), "what was rendered is the beginning of the whole");
+    assert!(whole.starts_with(&audit), "the rendered part is a prefix of the whole");
 }
 
 #[tokio::test]
-async fn i21_a_stream_that_is_read_has_every_record_once_and_in_order() {
+async fn i21_a_stream_has_every_record_once_and_in_order() {
     let (hub, filler) = filled(Limits::default()).await;
     let viewer = hub.token("viewer", "auditor").await;
     let head = hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"].as_u64().expect("a number");
@@ -138,7 +138,7 @@ async fn i21_a_stream_that_is_read_has_every_record_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn i21_a_principal_with_too_many_open_reads_is_refused_and_nobody_else() {
+async fn i21_open_reads_are_limited_by_principal() {
     let (hub, filler) = filled(Limits { bulk_reads: 2, ..Limits::default() }).await;
     let other = hub.register("other").await;
     let (_, stream) = unread(&hub, &filler, "/v1/events").await;
@@ -150,11 +150,11 @@ async fn i21_a_principal_with_too_many_open_reads_is_refused_and_nobody_else() {
         assert_eq!((&refused["limit"], &refused["retryAfterMs"]), (&json!(2), &json!(1_000)), "{path}");
         assert_eq!(refused["retryable"], true, "{path}");
     }
-    // What is short is not counted, and others have their own.
+    // Short responses are not counted, and other principals have their own limit.
     hub.get(&filler, "/v1/info").await.ok(200);
     hub.get(&filler, "/v1/context/k%2F000%2F000").await.ok(200);
     hub.get(&other, "/v1/context").await.ok(200);
-    // A page that was read is open no more; neither is a stream that was closed.
+    // A page that was read completely, or a stream that was closed, no longer counts.
     let read: Value = serde_json::from_str(&text(page).await).expect("JSON");
     assert_eq!(read["entries"].as_array().map(Vec::len), Some(1_000));
     hub.get(&filler, "/v1/context").await.ok(200);

@@ -1,11 +1,11 @@
-//! D8 from outside: the hub counts what led to a message, whatever its sender says, and by whichever way it comes in.
+//! D8 over HTTP: the hub computes hops and chains itself, whatever the sender states and whichever endpoint is used.
 
 use serde_json::{Value, json};
 
 use crate::support::Hub;
 use crate::support::socket::Served;
 
-/// Sends a message and gives its id.
+/// Sends a message and returns its id.
 async fn say(hub: &Hub, token: &str, message: &Value) -> String {
     let sent = hub.post(token, "/v1/messages", message).await.ok(200);
     sent["receipts"][0]["id"].as_str().expect("an id").to_owned()
@@ -15,7 +15,7 @@ async fn shown(hub: &Hub, id: &str) -> Value {
     hub.get(&hub.admin, &format!("/v1/messages/{id}")).await.ok(200)
 }
 
-/// Two who answer each other, each naming what it answers, until the hub says no. Gives how many messages there were.
+/// Two agents answer each other, naming the cause, until the hub rejects a message. Returns the number of messages.
 async fn play(hub: &Hub, field: &str, message: impl Fn(usize) -> Value) -> (usize, Value) {
     let players = [("ping", hub.register("ping").await), ("pong", hub.register("pong").await)];
     let mut cause =
@@ -36,9 +36,9 @@ async fn play(hub: &Hub, field: &str, message: impl Fn(usize) -> Value) -> (usiz
     panic!("it goes on without end");
 }
 
-// Fails under: hops that are what the sender writes.
+// Fails under: hops that are taken from the sender.
 #[tokio::test]
-async fn d8_two_who_name_what_caused_each_message_are_stopped_after_32_hops() {
+async fn d8_a_loop_with_named_causes_is_stopped_after_32_hops() {
     for field in ["causationId", "inReplyTo"] {
         let hub = Hub::new().await;
         let (round, refused) = play(&hub, field, |round| json!({"action": "play", "payload": round})).await;
@@ -46,7 +46,7 @@ async fn d8_two_who_name_what_caused_each_message_are_stopped_after_32_hops() {
     }
 }
 
-// Fails under: responses that are not counted; the answer to the last question refused.
+// Fails under: responses that are not counted; a rejected answer to the last request.
 #[tokio::test]
 async fn d8_responses_to_responses_are_stopped_too() {
     let hub = Hub::new().await;
@@ -55,22 +55,22 @@ async fn d8_responses_to_responses_are_stopped_too() {
     assert_eq!(round, 34, "the last question may be answered, the answer not");
 }
 
-// Fails under: a chain that each message begins anew.
+// Fails under: a chain that restarts with each message.
 #[tokio::test]
-async fn d8_who_says_the_same_is_stopped_at_the_third_time() {
+async fn d8_a_repeated_payload_is_stopped_the_third_time() {
     let hub = Hub::new().await;
     let (round, refused) = play(&hub, "causationId", |_| json!({"action": "play", "payload": "ball"})).await;
     assert_eq!((round, &refused["limit"]), (5, &json!(2)), "{refused}");
 }
 
-// Fails under: hops that a sender may write lower; one that it may not write higher.
+// Fails under: hops that a sender can lower, or cannot raise.
 #[tokio::test]
-async fn d8_hops_are_at_least_what_the_hub_counts() {
+async fn d8_hops_are_at_least_those_counted_by_the_hub() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let first = say(&hub, &alice, &json!({"to": "alice", "hops": 7, "payload": 1})).await;
-    for (said, counted) in [(0, 8), (3, 8), (20, 20)] {
-        let next = json!({"to": "alice", "hops": said, "causationId": first, "payload": said});
+    for (hops, counted) in [(0, 8), (3, 8), (20, 20)] {
+        let next = json!({"to": "alice", "hops": hops, "causationId": first, "payload": hops});
         let next = say(&hub, &alice, &next).await;
         assert_eq!(shown(&hub, &next).await["hops"], counted);
     }
@@ -79,18 +79,18 @@ async fn d8_hops_are_at_least_what_the_hub_counts() {
     assert_eq!(shown(&hub, &elsewhere).await["hops"], 0, "what led to it is not known here");
 }
 
-// Fails under: a client's id that is not looked up; a cause within the same commit that is not seen; a repetition that is
-// taken for another message since the hub added something to the first.
+// Fails under: a client id that is not resolved; a cause in the same commit that is not found; a repeat that counts
+// as another message because the hub added fields to the first.
 #[tokio::test]
-async fn d8_a_cause_may_be_named_by_its_sender_s_id() {
+async fn d8_a_cause_can_be_named_by_client_id() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     say(&hub, &alice, &json!({"id": "q-1", "to": "alice", "correlationId": "c1", "payload": 1})).await;
     let second = json!({"id": "q-2", "to": "alice", "causationId": "q-1", "payload": 2});
     let id = say(&hub, &alice, &second).await;
-    let told = shown(&hub, &id).await;
-    assert_eq!((&told["hops"], &told["correlationId"]), (&json!(1), &json!("c1")));
-    assert_eq!(say(&hub, &alice, &second).await, id, "said again, it is the same message");
+    let response = shown(&hub, &id).await;
+    assert_eq!((&response["hops"], &response["correlationId"]), (&json!(1), &json!("c1")));
+    assert_eq!(say(&hub, &alice, &second).await, id, "sent again, it is the same message");
     let both = json!([
         {"id": "q-3", "to": "alice", "causationId": "q-2", "payload": 3},
         {"id": "q-4", "to": "alice", "causationId": "q-3", "payload": 4}
@@ -101,9 +101,9 @@ async fn d8_a_cause_may_be_named_by_its_sender_s_id() {
     assert_eq!(again["receipts"][1]["id"], sent["receipts"][1]["id"]);
 }
 
-// Fails under: a budget that only the first message of a chain spends of.
+// Fails under: a budget that is only charged for the first message of a chain.
 #[tokio::test]
-async fn d8_a_chain_spends_of_the_budget_that_it_began_with() {
+async fn d8_a_chain_is_charged_to_its_first_budget() {
     let served = Served::new().await;
     let hub = &served.hub;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
@@ -121,22 +121,22 @@ async fn d8_a_chain_spends_of_the_budget_that_it_began_with() {
     say(hub, &bob, &own).await;
 }
 
-// Fails under: a stranger who learns by naming a message what it belongs to.
+// Fails under: an agent that learns about a foreign message by naming it as a cause.
 #[tokio::test]
-async fn i16_naming_a_message_of_others_tells_nothing_of_it() {
+async fn i16_naming_a_foreign_message_reveals_nothing() {
     let hub = Hub::new().await;
     let (alice, mallory) = (hub.register("alice").await, hub.register("mallory").await);
     hub.register("bob").await;
     let theirs = say(&hub, &alice, &json!({"to": "bob", "correlationId": "merger", "payload": 1})).await;
     let named = say(&hub, &mallory, &json!({"to": "mallory", "causationId": theirs, "payload": 2})).await;
-    let told = shown(&hub, &named).await;
-    assert_eq!((&told["hops"], &told["correlationId"]), (&json!(1), &Value::Null));
+    let response = shown(&hub, &named).await;
+    assert_eq!((&response["hops"], &response["correlationId"]), (&json!(1), &Value::Null));
 }
 
-// Fails under: a fingerprint of what the hub added alone; a message that is its own cause; a chain that is called otherwise
-// by those who came with the message that began it.
+// Fails under: a fingerprint of hub-assigned fields; a message that is its own cause; a chain whose id differs for
+// messages committed together with its first message.
 #[tokio::test]
-async fn d8_i3_a_message_said_again_is_the_same_whatever_became_known_of_its_cause() {
+async fn d8_i3_a_repeated_message_is_idempotent_whatever_its_cause() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     hub.register("bob").await;
@@ -144,18 +144,18 @@ async fn d8_i3_a_message_said_again_is_the_same_whatever_became_known_of_its_cau
     let first = say(&hub, &alice, &own).await;
     assert_eq!(say(&hub, &alice, &own).await, first);
     assert_eq!(shown(&hub, &first).await["hops"], 0);
-    // The cause comes later than what it is said to have led to.
+    // The cause is sent after the message that names it.
     let early = json!({"id": "early", "to": "bob", "causationId": "late", "payload": 2});
     let first = say(&hub, &alice, &early).await;
     say(&hub, &alice, &json!({"id": "late", "to": "bob", "payload": 3})).await;
     assert_eq!(say(&hub, &alice, &early).await, first);
-    // Both at once, and then one of them.
+    // Both in one commit, then one of them.
     let effect = json!({"id": "effect", "to": "bob", "causationId": "cause", "payload": 5});
     let both = json!([{"id": "cause", "to": "bob", "payload": 4}, effect]);
     let sent = hub.post(&alice, "/v1/messages", &both).await.ok(200);
     assert_eq!(say(&hub, &alice, &effect).await, sent["receipts"][1]["id"].as_str().unwrap());
     assert_eq!(shown(&hub, &say(&hub, &alice, &effect).await).await["correlationId"], "cause");
-    // What its sender said differently is another message.
+    // A message with different content is another message.
     let other =
         json!({"id": "early", "to": "bob", "causationId": "late", "payload": 2, "correlationId": "c"});
     hub.post(&alice, "/v1/messages", &other).await.refused(409, "DUPLICATE");

@@ -1,4 +1,4 @@
-//! Each operation of a commit does what its own call does.
+//! Each operation of a commit has the same effect as its own call.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::Hub;
 use crate::support::described::description;
 
-/// What there is afterwards, but for times and record numbers, which differ.
+/// Resulting state without times and sequence numbers, which differ.
 async fn world(hub: &Hub) -> Value {
     let mut seen = json!({});
     for path in [
@@ -42,7 +42,7 @@ fn without_times(value: &mut Value) {
     }
 }
 
-/// The call and the operation that is to do the same; `FENCE`, `DELIVERY` and `TOKEN` stand for what is held.
+/// A call and the equivalent operation; `FENCE`, `DELIVERY` and `TOKEN` are placeholders for leases and locks.
 const SAME: &[(&str, &str, &str, &str)] = &[
     ("POST", "/v1/messages", r#"{"to":"bob","payload":1}"#, r#"{"op":"send","to":"bob","payload":1}"#),
     ("PUT", "/v1/context/k1", r#"{"content":1}"#, r#"{"op":"put","key":"k1","content":1}"#),
@@ -131,9 +131,9 @@ async fn prepared() -> (Hub, String, Value) {
     (hub, alice, held["fence"].clone())
 }
 
-// Fails under: an operation of the table in wire/op.rs that reads a field in another way than its call.
+// Fails under: an operation that parses a field differently than its call.
 #[tokio::test]
-async fn an_operation_in_a_commit_is_the_same_as_its_own_call() {
+async fn an_operation_in_a_commit_equals_its_own_call() {
     for (method, path, body, op) in SAME {
         let (one, alice, fence) = prepared().await;
         let body = body.replace("FENCE", &fence.to_string());
@@ -146,9 +146,9 @@ async fn an_operation_in_a_commit_is_the_same_as_its_own_call() {
     }
 }
 
-// Fails under: an operation that only admins may do being let through for others; a secret that is not shown, or twice.
+// Fails under: an admin operation that is allowed for others; a secret that is not returned, or returned twice.
 #[tokio::test]
-async fn rules_and_tokens_go_into_a_commit_too() {
+async fn policies_and_tokens_can_be_part_of_a_commit() {
     let (hub, alice, _) = prepared().await;
     let rules = json!({"ops": [
         {"op": "policy.set", "preset": "supervised"},
@@ -173,7 +173,7 @@ async fn rules_and_tokens_go_into_a_commit_too() {
 }
 
 #[tokio::test]
-async fn a_question_is_called_off_in_a_commit() {
+async fn a_request_is_cancelled_in_a_commit() {
     let (hub, alice, _) = prepared().await;
     let question = json!({"to": "bob", "type": "query", "timeoutMs": 60_000});
     let cancelling = async {

@@ -1,4 +1,4 @@
-//! Agents that speak different dialects, over the interface and over real sockets.
+//! Agents that use different dialects, over HTTP and real sockets.
 
 use quorate_core::Policy;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::support::{Answer, Hub};
 const YAML: (&str, &str) = ("content-type", "application/yaml");
 const WANTS_YAML: (&str, &str) = ("accept", "application/yaml");
 
-/// One of the seeds' own examples.
+/// An example message of a seed.
 macro_rules! seed {
     ($name:literal) => {
         include_str!(concat!("../seeds/", $name))
@@ -24,13 +24,13 @@ async fn say_yaml(hub: &Hub, token: &str, text: &str) -> Answer {
     hub.with_headers(token, ("POST", "/v1/dialects/orchestrator/messages"), &[YAML], text).await
 }
 
-/// What an agent of this dialect gets: all of it.
+/// Claims all deliveries in this dialect.
 async fn inbox(hub: &Hub, token: &str, dialect: &str) -> Vec<Value> {
     let answer = hub.get(token, &format!("/v1/dialects/{dialect}/inbox?max=16")).await.ok(200);
     answer["deliveries"].as_array().expect("deliveries").clone()
 }
 
-/// The one message that it gets.
+/// Claims the only delivery in this dialect.
 async fn one(hub: &Hub, token: &str, dialect: &str) -> Value {
     let mut all = inbox(hub, token, dialect).await;
     assert_eq!(all.len(), 1, "{all:?}");
@@ -64,12 +64,12 @@ async fn a2_c7_a_finding_is_answered_in_another_dialect() {
             "routing": {"priority": 5},
         })
     );
-    // It is held as any other, and acked as any other.
+    // It is leased and acked like any other delivery.
     let lease = json!({"deliveries": [{
         "deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"],
     }]});
     hub.post(&supervisor, "/v1/agents/coordinator/inbox/ack", &lease).await.ok(200);
-    // The answer names what it answers, not to whom it goes.
+    // The answer names the request, not the recipient.
     let answer = json!({
         "header": {"message_type": "clarification", "timestamp": "2026-02-09T10:00:00Z"},
         "payload": {
@@ -86,7 +86,7 @@ async fn a2_c7_a_finding_is_answered_in_another_dialect() {
 }
 
 #[tokio::test]
-async fn b3_d4_a_query_is_a_request_for_those_who_wait() {
+async fn b3_d4_a_query_is_a_request() {
     let hub = Hub::new().await;
     let (front, back) = (hub.register("frontend-expert").await, hub.register("backend-expert").await);
     let question = json!({
@@ -111,7 +111,7 @@ async fn b3_d4_a_query_is_a_request_for_those_who_wait() {
 }
 
 #[tokio::test]
-async fn b1_b2_b3_the_examples_are_taken_as_they_are_written() {
+async fn b1_b2_b3_the_examples_are_accepted_unchanged() {
     let hub = Hub::new().await;
     let mut tokens = Vec::new();
     for id in ["task-lister", "task-decomposer", "orchestrator", "frontend-expert", "backend-expert"] {
@@ -133,7 +133,7 @@ async fn b1_b2_b3_the_examples_are_taken_as_they_are_written() {
             (&json!(["all_active_agents"]), &json!("high"))
         );
     }
-    // The document has question and answer, which are of two agents: nobody may send both but who runs the hub.
+    // The document contains a request and its answer from two agents: only an operator may send both.
     say_yaml(&hub, front, seed!("b3-query.yaml")).await.refused(403, "FORBIDDEN");
     say_yaml(&hub, &hub.admin, seed!("b3-query.yaml")).await.ok(200);
     let got = hub.with_headers(back, ("GET", "/v1/dialects/orchestrator/inbox"), &[WANTS_YAML], "").await;
@@ -143,7 +143,7 @@ async fn b1_b2_b3_the_examples_are_taken_as_they_are_written() {
 }
 
 #[tokio::test]
-async fn b9_a_log_line_is_passed_on() {
+async fn b9_a_log_line_is_forwarded() {
     let hub = Hub::new().await;
     let (lister, decomposer) = (hub.register("task-lister").await, hub.register("task-decomposer").await);
     let line: Value = serde_json::from_str(seed!("b9-log.json")).expect("JSON");
@@ -155,7 +155,7 @@ async fn b9_a_log_line_is_passed_on() {
 }
 
 #[tokio::test]
-async fn d3_fragments_find_their_way() {
+async fn d3_fragments_are_routed() {
     let hub = Hub::new().await;
     let alice = hub.register("agent-coordinator").await;
     let bob = hub.register_able("bob", &["analyze-document", "get-status"]).await;
@@ -170,7 +170,7 @@ async fn d3_fragments_find_their_way() {
         assert!(seen.contains(&(&json!(to), &json!(kind))), "{seen:?}");
     }
     let command = got.iter().find(|one| one["message"]["type"] == "command").expect("the command");
-    // An answer that names nobody goes to whoever wanted it.
+    // An answer without a recipient is sent to the requester.
     let mut answer = fragment(seed!("d3-response.json"));
     say(&hub, &bob, "native", &answer).await.refused(400, "INVALID");
     answer["correlationId"] = command["message"]["id"].clone();
@@ -179,14 +179,14 @@ async fn d3_fragments_find_their_way() {
     let answer = got.iter().find(|one| one["message"]["type"] == "response").expect("the answer");
     assert_eq!(answer["message"]["inReplyTo"], command["message"]["id"]);
     assert_eq!(answer["message"]["priority"], 1);
-    // Of what somebody else was told, nobody learns anything.
+    // An agent learns nothing about messages of others.
     let carol = hub.register("carol").await;
     let nosy = json!({"type": "response", "correlationId": command["message"]["id"], "payload": 1});
     say(&hub, &carol, "native", &nosy).await.refused(400, "INVALID");
 }
 
 #[tokio::test]
-async fn d3_the_document_s_envelope_goes_there_and_comes_back() {
+async fn d3_the_document_envelope_round_trips() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("agent-coordinator").await, hub.register("worker").await);
     let message: Value = serde_json::from_str(seed!("d3-message.json")).expect("JSON");
@@ -195,7 +195,7 @@ async fn d3_the_document_s_envelope_goes_there_and_comes_back() {
 }
 
 #[tokio::test]
-async fn c1_dialects_do_not_lead_around_the_policy() {
+async fn c1_dialects_obey_the_policy() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.put(&hub.admin, "/v1/agents/chief", &json!({"role": "coordinator"})).await.ok(201);
@@ -222,12 +222,12 @@ async fn c1_dialects_do_not_lead_around_the_policy() {
         assert!(rule == "supervised" || rule == "broadcast", "{rule} for {message}");
     }
     assert_eq!(inbox(&hub, &bob, "native").await, Vec::<Value>::new());
-    // What names nobody goes to the coordinators.
+    // A message without a recipient is sent to the coordinators.
     say(&hub, &alice, "coscientist", &json!({"payload": {"data": 1}})).await.ok(200);
 }
 
 #[tokio::test]
-async fn i3_the_same_key_or_id_says_it_once() {
+async fn i3_the_same_key_or_id_sends_once() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let message = json!({"id": "m-1", "recipients": ["bob"], "messageType": "evidence", "content": "x", "timestamp": 1});
@@ -240,13 +240,13 @@ async fn i3_the_same_key_or_id_says_it_once() {
     let first = hub.keyed(&alice, "k", path, &keyed).await.ok(200);
     assert_eq!(hub.keyed(&alice, "k", path, &keyed).await.ok(200), first);
     assert_eq!(inbox(&hub, &bob, "deliberation").await.len(), 2);
-    // The hub's own ids are not for others to give.
+    // Clients cannot set ids in the format of the hub.
     let forged = json!({"id": "msg_0-1-0", "recipients": ["bob"], "messageType": "evidence", "content": "x"});
     say(&hub, &alice, "deliberation", &forged).await.refused(400, "INVALID");
 }
 
 #[tokio::test]
-async fn i19_a_dialect_is_no_disguise() {
+async fn i19_a_dialect_cannot_forge_a_sender() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let as_bob = [
@@ -264,7 +264,7 @@ async fn i19_a_dialect_is_no_disguise() {
     }
     hub.get(&alice, "/v1/dialects/native/inbox?agent=bob").await.refused(403, "FORBIDDEN");
     hub.get("", "/v1/dialects/native/inbox").await.refused(401, "UNAUTHENTICATED");
-    // What a dialect keeps for itself is no place to forge a sender or a content.
+    // Metadata of a dialect cannot be used to forge a sender or a payload.
     let forged = json!({"to": "bob", "payload": "true", "metadata": {"deliberation": {
         "sender": "chief", "content": "false", "round": "two", "messageType": "finding", "timestamp": "now",
     }}});
@@ -278,7 +278,7 @@ async fn i19_a_dialect_is_no_disguise() {
 }
 
 #[tokio::test]
-async fn bad_messages_are_refused_with_their_path() {
+async fn invalid_messages_are_rejected_with_their_path() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let detail =
@@ -301,15 +301,15 @@ async fn bad_messages_are_refused_with_their_path() {
         let refused = detail(say(&hub, &alice, "native", &answer).await);
         assert!(refused.starts_with(&format!("{field}: \"{value}\" is not a message")), "{refused}");
     }
-    let nobody = json!({"type": "response", "payload": 1});
-    assert_eq!(detail(say(&hub, &alice, "native", &nobody).await), "the message has no recipient");
+    let no_recipient = json!({"type": "response", "payload": 1});
+    assert_eq!(detail(say(&hub, &alice, "native", &no_recipient).await), "the message has no recipient");
     for wrong in ["a: &a [1]\nb: *a\n", "a: 1\n---\nb: 2\n"] {
-        let told = say_yaml(&hub, &alice, wrong).await.refused(400, "INVALID");
-        assert_eq!(told.get("limit"), None, "{told}");
+        let response = say_yaml(&hub, &alice, wrong).await.refused(400, "INVALID");
+        assert_eq!(response.get("limit"), None, "{response}");
     }
     let deep = format!("a: {}1{}", "[".repeat(30), "]".repeat(30));
-    let told = say_yaml(&hub, &alice, &deep).await.refused(429, "LIMIT_EXCEEDED");
-    assert_eq!((&told["limit"], &told["retryable"]), (&json!(24), &json!(false)));
+    let response = say_yaml(&hub, &alice, &deep).await.refused(429, "LIMIT_EXCEEDED");
+    assert_eq!((&response["limit"], &response["retryable"]), (&json!(24), &json!(false)));
     let yaml = hub.with_headers(&alice, ("POST", "/v1/dialects/native/messages"), &[YAML], "to: alice").await;
     yaml.refused(400, "INVALID");
     say(&hub, &alice, "klingon", &good).await.refused(404, "NOT_FOUND");
@@ -319,12 +319,12 @@ async fn bad_messages_are_refused_with_their_path() {
     let secret = json!({"recipients": ["alice"], "messageType": "finding", "content": key});
     say(&hub, &alice, "deliberation", &secret).await.refused(422, "SECRET_DETECTED");
     let escaped = format!(r#"{{"to":"alice","type":"event","payload":"\u201c{key}\u001b[0m"}}"#);
-    let said = hub.send_text(&alice, "POST", "/v1/dialects/native/messages", &escaped).await;
-    said.refused(422, "SECRET_DETECTED");
+    let response = hub.send_text(&alice, "POST", "/v1/dialects/native/messages", &escaped).await;
+    response.refused(422, "SECRET_DETECTED");
 }
 
 #[tokio::test]
-async fn a_payload_comes_out_byte_for_byte_in_every_dialect() {
+async fn a_payload_is_returned_byte_for_byte_in_every_dialect() {
     const JSON: &str = r#"{"b":1.50e0,  "a":"\u00e9", "b":2}"#;
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
@@ -334,7 +334,7 @@ async fn a_payload_comes_out_byte_for_byte_in_every_dialect() {
         let got = hub.get(&alice, &format!("/v1/dialects/{dialect}/inbox")).await;
         assert!(got.text.contains(JSON), "{}", got.text);
     }
-    // From a text in a text to a payload.
+    // From a string inside a string to a payload.
     let content = serde_json::to_string(JSON).expect("JSON");
     let text = format!(r#"{{"recipients":["alice"],"messageType":"evidence","content":{content}}}"#);
     hub.send_text(&alice, "POST", "/v1/dialects/deliberation/messages", &text).await.ok(200);
@@ -361,7 +361,7 @@ async fn a2_b2_over_real_sockets() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         answer
     };
-    // Bob waits before anything is there.
+    // Bob waits before the first message.
     let waiting = call(&bob, "GET /v1/dialects/deliberation/inbox?waitMs=10000", "application/json", "");
     let telling = call(
         &alice,
@@ -384,7 +384,7 @@ async fn a2_b2_over_real_sockets() {
 }
 
 #[tokio::test]
-async fn c7_a_context_entry_in_its_own_shape() {
+async fn c7_a_context_entry_in_its_own_format() {
     let hub = Hub::new().await;
     let (writer, other) = (hub.register("generation").await, hub.register("reflection").await);
     let mut entry: Value = serde_json::from_str(seed!("c7-entry.json")).expect("JSON");
@@ -398,7 +398,7 @@ async fn c7_a_context_entry_in_its_own_shape() {
     };
     let made = hub.put(&writer, &path, &entry).await.ok(201);
     assert_eq!(times(made, &entry), entry);
-    // The version is the one it is to have: a second first version is refused, the next one is not.
+    // The version is the one to be written: a second version 1 is rejected, version 2 is accepted.
     hub.put(&writer, &path, &entry).await.refused(409, "VERSION_CONFLICT");
     hub.put(&other, &path, &entry).await.refused(403, "FORBIDDEN");
     entry["agent_id"] = json!("reflection");
@@ -408,7 +408,7 @@ async fn c7_a_context_entry_in_its_own_shape() {
     assert_eq!(times(changed.clone(), &entry), entry);
     assert!(changed["created_at"].as_str() <= changed["updated_at"].as_str());
     assert_eq!(hub.get(&writer, &path).await.ok(200), changed);
-    // It is the shared memory that everybody has.
+    // It is the same shared memory.
     let key = entry["entry_id"].as_str().expect("an id");
     let native = hub.get(&writer, &format!("/v1/context/{key}")).await.ok(200);
     assert_eq!((&native["type"], &native["author"]), (&json!("hypothesis"), &json!("agent:reflection")));
@@ -427,7 +427,7 @@ async fn b4_the_shared_state_of_a_task() {
     let mut state: Value = serde_json::from_str(seed!("b4-state.json")).expect("JSON");
     assert_eq!(hub.put(&back, path, &state).await.ok(200), state);
     assert_eq!(hub.get(&front, path).await.ok(200), state);
-    // It is a session like any other.
+    // It is a regular session.
     let session = hub.get(&front, "/v1/sessions/task_abc123").await.ok(200);
     assert_eq!(
         (&session["title"], &session["added"]["decision"]),
@@ -435,7 +435,7 @@ async fn b4_the_shared_state_of_a_task() {
     );
     let note = json!({"kind": "note", "body": "Tokens last an hour"});
     hub.post(&front, "/v1/sessions/task_abc123/add", &note).await.ok(201);
-    // A change needs the ETag of what was read; what others write is in `shared_state.rs`.
+    // A change needs the ETag of the state that was read; concurrent writes are tested in `shared_state.rs`.
     state["currentPhase"] = json!("5b");
     hub.put(&back, path, &state).await.refused(428, "VERSION_CONFLICT");
     state["currentPhase"] = json!(5);

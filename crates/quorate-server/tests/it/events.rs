@@ -1,4 +1,4 @@
-//! `GET /v1/events` and `GET /v1/state`: follow what happens, from any moment on.
+//! `GET /v1/events` and `GET /v1/state`: following the log from any position.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::support::Hub;
 use crate::support::described::check_event;
 use crate::support::socket::Served;
 
-/// A time to stand at: 2027-01-15T08:00:00Z.
+/// Start of the manual clock: 2027-01-15T08:00:00Z.
 const NOON: u64 = 1_800_000_000_000;
 
-/// Somebody who follows.
+/// A reader of an event stream.
 struct Reader {
     body: Body,
     text: String,
@@ -38,7 +38,7 @@ impl Reader {
         Self { body: response.into_body(), text: String::new() }
     }
 
-    /// The next piece that is not a comment; `None` at the end.
+    /// Returns the next event that is not a comment; `None` at the end.
     async fn piece(&mut self) -> Option<String> {
         loop {
             if let Some((piece, rest)) = self.text.split_once("\n\n") {
@@ -65,7 +65,7 @@ impl Reader {
         event
     }
 
-    /// The events up to a record.
+    /// Returns the events up to a sequence number.
     async fn until(&mut self, seq: u64) -> Vec<Value> {
         let mut came = Vec::new();
         while came.last().is_none_or(|last: &Value| last["seq"].as_u64() < Some(seq)) {
@@ -104,10 +104,10 @@ async fn every_record_is_one_event_in_order_and_without_payloads() {
     assert_eq!((&message["from"], &message["to"]), (&"alice".into(), &"bob".into()));
     assert!(sent["at"].is_string());
     assert!(!format!("{came:?}").contains("the-content-of-the-payload"));
-    // Whoever comes back says where it stopped; the header counts more than the address.
+    // A reconnecting client sends its position; the header takes precedence over the query.
     let mut again = Reader::open(&hub, &hub.admin, "?from=1", Some(last - 1)).await;
     assert_eq!(again.next().await, *sent);
-    // Without a place it begins now.
+    // Without a position the stream starts at the head.
     let mut now = Reader::open(&hub, &hub.admin, "", None).await;
     hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await;
     assert_eq!(now.next().await["seq"], last + 1);
@@ -115,7 +115,7 @@ async fn every_record_is_one_event_in_order_and_without_payloads() {
 }
 
 #[tokio::test]
-async fn i16_an_agent_sees_what_concerns_it_and_what_all_may_see() {
+async fn i16_an_agent_sees_its_own_and_public_events() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let carol = hub.register("carol").await;
@@ -146,12 +146,12 @@ async fn i16_an_agent_sees_what_concerns_it_and_what_all_may_see() {
     let seen = Reader::open(&hub, &alice, &query, None).await.until(last).await;
     assert_eq!(seen[0]["effects"][0]["deliveries"].as_array().map(Vec::len), Some(2), "the sender sees both");
     let seen = Reader::open(&hub, &viewer, &query, None).await.until(last).await;
-    assert_eq!(seen.len() as u64, last - start + 1, "whoever watches the hub sees all");
+    assert_eq!(seen.len() as u64, last - start + 1, "an operator sees all events");
 }
 
-// Fails under: an effect that does not say whose delivery it is about, or a reader who does not look.
+// Fails under: an effect that does not state whose delivery it is about, or a filter that ignores it.
 #[tokio::test]
-async fn i7_an_agent_sees_what_happens_to_its_deliveries_without_it() {
+async fn i7_an_agent_sees_external_changes_of_its_deliveries() {
     let clock = SetClock::at(NOON);
     let hub = Hub::at(clock.clone(), Settings::default()).await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
@@ -167,7 +167,7 @@ async fn i7_an_agent_sees_what_happens_to_its_deliveries_without_it() {
     let held = hub.post(&bob, "/v1/agents/bob/inbox/claim", &claim).await.ok(200);
     hub.post(&carol, "/v1/agents/carol/inbox/claim", &claim).await.ok(200);
     clock.advance(Duration::from_secs(61));
-    // The sweep follows by itself: what ended is told to whoever follows.
+    // The sweep runs automatically, and its effects are sent to followers.
     let mut all = Reader::open(&hub, &hub.admin, &format!("?from={start}&kind=delivery.expired"), None).await;
     all.next().await;
     let last = head(&hub).await;
@@ -177,8 +177,8 @@ async fn i7_an_agent_sees_what_happens_to_its_deliveries_without_it() {
         let mut names = effects(&seen);
         names.sort();
         assert_eq!(names, ["delivery.expired", "delivery.returned"], "{seen:?}");
-        let told = format!("{seen:?}");
-        assert!(!told.contains("carol"), "{told}");
+        let response = format!("{seen:?}");
+        assert!(!response.contains("carol"), "{response}");
         let returned = seen.iter().flat_map(|event| event["effects"].as_array().expect("a list"));
         let returned = returned.clone().find(|one| one["effect"] == "delivery.returned").expect("one");
         let delivery = &held["deliveries"][0];
@@ -189,7 +189,7 @@ async fn i7_an_agent_sees_what_happens_to_its_deliveries_without_it() {
     }
 }
 
-/// Effects from a record up to the head, and the events that hold them.
+/// Returns the effects from a sequence number to the head, and their events.
 async fn effects_from(hub: &Hub, start: u64) -> (Vec<Value>, Vec<Value>) {
     let last = head(hub).await;
     let seen = Reader::open(hub, &hub.admin, &format!("?from={start}"), None).await.until(last).await;
@@ -197,9 +197,9 @@ async fn effects_from(hub: &Hub, start: u64) -> (Vec<Value>, Vec<Value>) {
     (seen, all)
 }
 
-// Fails under: an effect that shows a noun with other names or values than the call that returns it.
+// Fails under: an effect that renders a resource with other fields or values than the call that returns it.
 #[tokio::test]
-async fn an_effect_shows_a_noun_as_rest_does() {
+async fn an_effect_renders_resources_as_rest_does() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let start = head(&hub).await + 1;
@@ -244,7 +244,7 @@ async fn an_effect_shows_a_noun_as_rest_does() {
     assert_eq!(state["locks"][0], newest("lock")["lock"]);
     assert_eq!(state["pendingApprovals"][0], newest("approval")["approval"]);
     assert_eq!(state["runningProcedures"][0], newest("procedure")["procedure"]);
-    // The audit shows the same.
+    // The audit log renders the same.
     let lines = hub.get(&hub.admin, &format!("/v1/audit?from={start}")).await;
     for (line, event) in lines.text.lines().zip(&seen) {
         let line: Value = serde_json::from_str(line).expect("JSON");
@@ -252,9 +252,9 @@ async fn an_effect_shows_a_noun_as_rest_does() {
     }
 }
 
-// Fails under: an effect that shows a message or a delivery with other names or values than the calls.
+// Fails under: an effect that renders a message or a delivery with other fields or values than the calls.
 #[tokio::test]
-async fn an_effect_shows_messages_and_deliveries_as_rest_does() {
+async fn an_effect_renders_messages_and_deliveries_as_rest_does() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let start = head(&hub).await + 1;
@@ -289,7 +289,7 @@ async fn an_effect_shows_messages_and_deliveries_as_rest_does() {
 }
 
 #[tokio::test]
-async fn events_are_chosen_by_kind_agent_and_session() {
+async fn events_are_filtered_by_kind_agent_and_session() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.post(&alice, "/v1/sessions", &json!({"id": "s1", "title": "S"})).await.ok(201);
@@ -311,7 +311,7 @@ async fn events_are_chosen_by_kind_agent_and_session() {
 }
 
 #[tokio::test]
-async fn a_page_can_show_any_moment_and_follow_from_there() {
+async fn a_client_can_read_any_state_and_follow_from_there() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": 1})).await.ok(200);
@@ -335,14 +335,14 @@ async fn a_page_can_show_any_moment_and_follow_from_there() {
     );
     assert_eq!((&now["tasks"]["ready"], &now["openTasks"][0]["id"]), (&1.into(), &"t".into()), "{now}");
     assert_eq!((&then["openTasks"], &then["pendingApprovals"]), (&json!([]), &json!([])));
-    // Bob has nothing to do with what alice proposes.
+    // Bob does not see the approvals of alice.
     let whose = [&hub.admin, &alice, &bob];
     for (token, count) in whose.into_iter().zip([1, 1, 0]) {
         let seen = hub.get(token, "/v1/state").await.ok(200);
         assert_eq!(seen["pendingApprovals"].as_array().map(Vec::len), Some(count), "{seen}");
     }
     assert_eq!(then["agents"].as_array().map(Vec::len), Some(2));
-    // Folded and current are the same thing.
+    // The replayed state equals the current state.
     let last = now["seq"].as_u64().expect("a number");
     hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await;
     let folded = hub.get(&bob, &format!("/v1/state?at={last}")).await.ok(200);
@@ -353,9 +353,9 @@ async fn a_page_can_show_any_moment_and_follow_from_there() {
     hub.get(&bob, "/v1/state?at=0").await.refused(404, "NOT_FOUND");
 }
 
-// Fails under: a list that is cut without a word; lists that show what is over.
+// Fails under: a list that is truncated without notice; lists that contain ended items.
 #[tokio::test]
-async fn i21_a_state_that_is_cut_says_so() {
+async fn i21_a_truncated_state_is_marked() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let graph = |from: u32, to: u32| -> Vec<Value> {
@@ -378,9 +378,9 @@ async fn i21_a_state_that_is_cut_says_so() {
     assert_eq!((&whole["openTasks"][0]["id"], &whole["more"]), (&"t0001".into(), &json!([])));
 }
 
-// Fails under: the next number worked out with a plain `+ 1`.
+// Fails under: the next sequence number computed with a plain `+ 1`.
 #[tokio::test]
-async fn i21_whoever_says_the_largest_number_is_told_nothing_old() {
+async fn i21_the_largest_sequence_number_returns_no_old_events() {
     let hub = Hub::new().await;
     let bob = hub.register("bob").await;
     let first = |reader: Reader| async move {
@@ -391,20 +391,20 @@ async fn i21_whoever_says_the_largest_number_is_told_nothing_old() {
     for (query, seen) in
         [("", Some(u64::MAX)), ("", Some(u64::MAX - 1)), ("?from=18446744073709551615", None)]
     {
-        let told = first(Reader::open(&hub, &bob, query, seen).await).await;
-        assert_eq!(told, format!(": from {}\n\n", u64::MAX), "{query} after {seen:?}");
+        let response = first(Reader::open(&hub, &bob, query, seen).await).await;
+        assert_eq!(response, format!(": from {}\n\n", u64::MAX), "{query} after {seen:?}");
     }
     for query in [
         "?from=18446744073709551615",
         "?from=1&seq=18446744073709551615&hash=0000000000000000000000000000000000000000000000000000000000000000",
     ] {
-        let told = hub.get(&hub.admin, &format!("/v1/audit/verify{query}")).await;
-        assert!(told.status == 404 || told.ok(200)["ok"] == false, "{query}: {}", told.text);
+        let response = hub.get(&hub.admin, &format!("/v1/audit/verify{query}")).await;
+        assert!(response.status == 404 || response.ok(200)["ok"] == false, "{query}: {}", response.text);
     }
 }
 
 #[tokio::test]
-async fn i19_a_revoked_token_ends_what_it_follows() {
+async fn i19_a_revoked_token_ends_its_event_stream() {
     let hub = Hub::new().await;
     let bob = hub.register("bob").await;
     let mut live = Reader::open(&hub, &bob, "", None).await;
@@ -412,14 +412,14 @@ async fn i19_a_revoked_token_ends_what_it_follows() {
     let id =
         tokens["tokens"].as_array().expect("a list").iter().find(|one| one["agent"] == "bob").expect("bob's");
     hub.delete(&hub.admin, &format!("/v1/tokens/{}", id["id"].as_str().expect("an id"))).await.ok(200);
-    // What ended it is nothing for Bob to see: the stream simply ends.
+    // Bob may not see the effect that ended it: the stream just ends.
     while let Some(piece) = live.piece().await {
         assert!(piece.contains("\"token\""), "{piece}");
     }
 }
 
 #[tokio::test]
-async fn i21_who_does_not_read_is_cut() {
+async fn i21_a_client_that_does_not_read_is_disconnected() {
     let patience = Patience { reader: Duration::from_millis(300), ..Patience::default() };
     let served = Served::with(patience).await;
     let hub = &served.hub;
@@ -431,20 +431,20 @@ async fn i21_who_does_not_read_is_cut() {
         hub.admin
     );
     stream.write_all(request.as_bytes()).await.expect("it is sent");
-    // Long words, so that a socket is full soon.
+    // Long names, to fill the socket buffer quickly.
     let many: Vec<_> =
         (0..60).map(|n| json!({"to": "bob", "payload": n, "rationale": "x".repeat(900)})).collect();
     for _ in 0..250 {
         hub.post(&alice, "/v1/messages", &json!(many)).await.ok(200);
     }
-    // Only now somebody reads, and finds an end that is none: the last piece is missing.
+    // Reading starts now, and finds a truncated response: the final chunk is missing.
     let mut all = Vec::new();
     let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut all)).await;
     assert!(ended.is_ok(), "the connection was cut");
     assert!(!all.ends_with(b"0\r\n\r\n"), "it did not end in peace");
 }
 
-/// The status of a request over a socket of its own.
+/// Returns the status of a request over its own socket.
 async fn status(served: &Served, path: &str, host: &str, origin: Option<&str>) -> u16 {
     let mut stream = TcpStream::connect(served.address()).await.expect("a connection");
     let origin = origin.map(|origin| format!("origin: {origin}\r\n")).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Every call of the description that is no `GET`, made twice under one key: one effect, the same answer; and whatever else is
-//! asked under that key is refused. A call that is added must be in the table here, or say why it takes no key.
+//! Makes every call of the API except `GET` twice with one idempotency key: it takes effect once and returns the same
+//! response, and another call with that key is rejected. A new call must be added to the table here, or document why
+//! it takes no key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +9,11 @@ use serde_json::{Value, json};
 use crate::support::described::operations;
 use crate::support::{Answer, Hub};
 
-/// A path and a body.
+/// Path and body of a call.
 type Ask = (&'static str, &'static str);
 
-/// Each operation: what is asked, and something else. `$WORDS` are what [`world`] made; all is asked by an admin.
+/// For each operation a call, and a different call. `$NAMES` are replaced by ids created by [`world`]. All calls are
+/// made by an admin.
 const CALLS: &[(&str, Ask, Ask)] = &[
     (
         "commits.make",
@@ -192,7 +194,7 @@ const CALLS: &[(&str, Ask, Ask)] = &[
             r#"{"entry_id":"e","entry_type":"y","content":{},"version":1}"#,
         ),
     ),
-    // Nothing is sent with it, so there is nothing else to send.
+    // It has no body, so there is no different call.
     ("signIn.code", ("/v1/sign-in-codes", ""), ("", "")),
 ];
 
@@ -201,20 +203,20 @@ const OTHER_HELD: &str = r#"{"deliveries":[{"deliveryId":"$HELD_TOO","leaseToken
 const STATE: &str =
     r#"{"taskId":"task_abc123","currentPhase":1,"sharedContext":{"objective":"another"},"agentStates":{}}"#;
 
-/// What is shown once: the second answer has `null` in its place.
+/// Fields that are returned once; they are `null` in the repeated response.
 const ONCE: &str = "token";
 
-/// Those that take no key. Each says why in the description.
+/// Operations that take no key. The API description of each one states the reason.
 const WITHOUT_KEY: &[&str] = &["agents.heartbeat", "inbox.extend", "locks.renew", "signIn.use"];
 
-// Fails under: a call that is added and not tried here, or that takes no key without being in the list above.
+// Fails under: a new call that is not in the table, or takes no key without being in the list above.
 #[test]
 fn i3_every_call_takes_a_key_or_says_why_not() {
     let (mut keyed, mut without) = (BTreeSet::new(), BTreeSet::new());
-    for (_, _, told) in operations().filter(|(method, _, _)| *method != "get") {
-        let id = told["operationId"].as_str().expect("a name");
-        let named = told["parameters"].to_string().contains("Idempotency-Key");
-        match told["x-quorate-no-key"].as_str() {
+    for (_, _, operation) in operations().filter(|(method, _, _)| *method != "get") {
+        let id = operation["operationId"].as_str().expect("a name");
+        let named = operation["parameters"].to_string().contains("Idempotency-Key");
+        match operation["x-quorate-no-key"].as_str() {
             Some(reason) => {
                 assert!(reason.len() > 20 && !named, "{id}");
                 without.insert(id);
@@ -225,18 +227,18 @@ fn i3_every_call_takes_a_key_or_says_why_not() {
             }
         }
     }
-    // What an admin may not do is tried twice where moderators do it.
+    // Operations forbidden for admins are tested with moderators.
     assert!(keyed.remove("flags.resolve"), "in tests/it/flags.rs");
-    // What is signed is tried twice where it is signed.
+    // Signed calls are tested with webhooks.
     assert!(keyed.remove("webhooks.receive"), "in tests/it/webhooks.rs");
     assert_eq!(keyed, CALLS.iter().map(|(id, _, _)| *id).collect());
     assert_eq!(without, WITHOUT_KEY.iter().copied().collect());
 }
 
-// Fails under: `sessions::put_state` that commits what is new under the key, `admin::create_space` that does not look at
-// it, `guidance::guide` that looks at who takes part first; any call that commits without its key.
+// Fails under: `sessions::put_state` that commits a new state under a used key; `admin::create_space` that ignores
+// the key; `guidance::guide` that checks the participants first; any call that commits without its key.
 #[tokio::test]
-async fn i3_every_call_happens_once_under_its_key() {
+async fn i3_every_call_is_idempotent_with_its_key() {
     let running: Vec<_> = CALLS.iter().map(|call| (call.0, tokio::spawn(happens_once(call)))).collect();
     let mut wrong = Vec::new();
     for (id, call) in running {
@@ -266,7 +268,7 @@ async fn happens_once((id, ask, other): &'static (&'static str, Ask, Ask)) {
     assert_eq!(records(&hub).await, before, "{id} changed something more");
 }
 
-/// An answer, but for when the agent that it shows was heard last: that is reckoned back from now.
+/// Removes the last-seen time of an agent, which is relative to now.
 fn json_of(answer: &Answer) -> Value {
     let mut json: Value = serde_json::from_str(&answer.text).expect("JSON");
     if let Some(agent) = json.get_mut("agent").and_then(Value::as_object_mut) {
@@ -275,7 +277,7 @@ fn json_of(answer: &Answer) -> Value {
     json
 }
 
-/// The spaces, and how many records there are that are not only due to time.
+/// The spaces, and the number of records not caused by timers.
 async fn records(hub: &Hub) -> (usize, usize) {
     let spaces = hub.get(&hub.admin, "/v1/spaces").await.ok(200)["spaces"].as_array().map_or(0, Vec::len);
     let audit = hub.get(&hub.admin, "/v1/audit?limit=1000").await;
@@ -283,13 +285,14 @@ async fn records(hub: &Hub) -> (usize, usize) {
     (spaces, lines.count())
 }
 
-/// Makes a call under the one key. Whoever is asked, answers.
+/// Makes a call with the key, and answers a request that it sends.
 async fn made(hub: &Hub, id: &str, (path, body): &Ask, words: &BTreeMap<&str, String>) -> Answer {
-    // Longer words first: one may begin like another.
+    // Longer names first, because one may be a prefix of another.
     let filled = |text: &str| {
         words.iter().rev().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
     };
-    let (method, _, _) = operations().find(|(_, _, told)| told["operationId"] == id).expect("described");
+    let (method, _, _) =
+        operations().find(|(_, _, operation)| operation["operationId"] == id).expect("described");
     let request = hub.request(&hub.admin, &method.to_uppercase(), &filled(path));
     let body = filled(body);
     let call = hub.send(request.header("idempotency-key", "the-key"), &body);
@@ -300,7 +303,7 @@ async fn made(hub: &Hub, id: &str, (path, body): &Ask, words: &BTreeMap<&str, St
     answer
 }
 
-/// Erin answers if she is asked.
+/// Erin answers a request, if there is one.
 async fn answering(hub: &Hub) {
     let claimed = hub.post(&hub.admin, "/v1/agents/erin/inbox/claim", &json!({"waitMs": 500})).await.ok(200);
     let delivery = &claimed["deliveries"][0];
@@ -314,7 +317,7 @@ async fn answering(hub: &Hub) {
     }
 }
 
-/// What is there before a call, all in one commit.
+/// The initial state, created in one commit.
 fn things() -> Value {
     let mut ops = Vec::new();
     for agent in ["alice", "bob", "carol", "dora", "erin", "fred", "gina"] {
@@ -337,7 +340,7 @@ fn things() -> Value {
     json!({"ops": ops})
 }
 
-/// A hub in which each of the calls has something to do.
+/// A hub in which each call has an effect.
 async fn world(hub: &Hub) -> BTreeMap<&'static str, String> {
     let mut words = BTreeMap::new();
     let mut note = |word, value: &Value| {
@@ -345,7 +348,7 @@ async fn world(hub: &Hub) -> BTreeMap<&'static str, String> {
     };
     let admin = hub.admin.as_str();
     hub.post(admin, "/v1/commit", &things()).await.ok(200);
-    // Two that are held, two that were given up, and one that waits.
+    // Two leased deliveries, two dead letters, and one ready delivery.
     let claimed = hub.post(admin, "/v1/agents/bob/inbox/claim", &json!({"max": 4})).await.ok(200);
     let held = claimed["deliveries"].as_array().expect("deliveries");
     for (word, delivery) in ["$HELD", "$HELD_TOO", "$DEAD", "$DEAD_TOO"].into_iter().zip(held) {
@@ -368,7 +371,7 @@ async fn world(hub: &Hub) -> BTreeMap<&'static str, String> {
         let token = json!({"role": "viewer", "name": name});
         note(word, &hub.post(admin, "/v1/tokens", &token).await.ok(201)["id"]);
     }
-    // Nobody decides what it asked for itself.
+    // A requester cannot decide on its own approval.
     let other = hub.token("operator", "other").await;
     let ask = json!({"id": "apr", "agent": "alice", "action": "mail", "payload": 1});
     note("$DIGEST", &hub.post(&other, "/v1/approvals", &ask).await.ok(201)["digest"]);

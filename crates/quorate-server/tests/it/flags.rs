@@ -1,4 +1,4 @@
-//! Conduct flags: for moderators, and for nobody else, not even by a count, an id, a gap or a byte.
+//! Conduct flags are visible to moderators only: to no other caller, not even by a count, an id, a gap or a byte.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ fn harassment() -> Value {
 }
 
 async fn raise(hub: &Hub, token: &str, flag: &Value) -> Answer {
-    let told = hub.post(token, "/v1/flags", flag).await;
-    assert_eq!((told.status, told.text.as_str()), (201, r#"{"received":true}"#));
-    told
+    let response = hub.post(token, "/v1/flags", flag).await;
+    assert_eq!((response.status, response.text.as_str()), (201, r#"{"received":true}"#));
+    response
 }
 
 async fn listed(hub: &Hub, moderator: &str, query: &str) -> Vec<Value> {
-    let told = hub.get(moderator, &format!("/v1/flags{query}")).await.ok(200);
-    told["flags"].as_array().expect("flags").clone()
+    let response = hub.get(moderator, &format!("/v1/flags{query}")).await.ok(200);
+    response["flags"].as_array().expect("flags").clone()
 }
 
 #[tokio::test]
@@ -42,9 +42,9 @@ async fn flags_of_one_millisecond_are_listed_in_the_order_in_which_they_were_rai
     assert_eq!(order, (0..12).collect::<Vec<_>>());
 }
 
-// Fails under: a deed that leaves a role out; a receipt with an id; `Deed::Read` for the list.
+// Fails under: a permission that omits a role; a receipt with an id; `Permission::Read` for the list.
 #[tokio::test]
-async fn i15_anybody_raises_a_flag_and_only_moderators_read_it() {
+async fn i15_any_caller_raises_a_flag_and_only_moderators_read_it() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let moderator = hub.token("moderator", "mo").await;
@@ -72,7 +72,7 @@ async fn i15_anybody_raises_a_flag_and_only_moderators_read_it() {
     hub.get(&moderator, "/v1/flags/flg_none").await.refused(404, "NOT_FOUND");
 }
 
-// Fails under: a resolve that does not expect a version; a key that is not looked at before the state.
+// Fails under: a resolve without an expected version; a key that is checked after the state.
 #[tokio::test]
 async fn i15_a_flag_is_resolved_once() {
     let hub = Hub::new().await;
@@ -97,9 +97,9 @@ async fn i15_a_flag_is_resolved_once() {
     assert_eq!(listed(&hub, &moderator, "?state=resolved").await, [first]);
 }
 
-// Fails under: keys of the hub instead of the caller's; ids that do not grow with time.
+// Fails under: keys that are shared by callers; ids that do not increase with time.
 #[tokio::test]
-async fn i15_a_flag_under_a_key_is_one_and_keys_are_everybodys_own() {
+async fn i15_flags_are_idempotent_with_a_key_of_the_caller() {
     let clock = SetClock::at(NOON);
     let hub = Hub::at(Arc::clone(&clock) as _, Settings::default()).await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
@@ -107,15 +107,15 @@ async fn i15_a_flag_under_a_key_is_one_and_keys_are_everybodys_own() {
     for _ in 0..2 {
         for token in [&alice, &bob] {
             clock.advance(std::time::Duration::from_millis(7));
-            let told = hub.keyed(token, "k", "/v1/flags", &harassment()).await;
-            assert_eq!((told.status, told.text.as_str()), (201, r#"{"received":true}"#));
+            let response = hub.keyed(token, "k", "/v1/flags", &harassment()).await;
+            assert_eq!((response.status, response.text.as_str()), (201, r#"{"received":true}"#));
         }
     }
     hub.keyed(&alice, "k", "/v1/flags", &json!({"other": 1})).await.refused(409, "DUPLICATE");
     let flags = listed(&hub, &moderator, "").await;
     let by: Vec<_> = flags.iter().map(|flag| &flag["raisedBy"]).collect();
     assert_eq!(by, ["agent:alice", "agent:bob"], "oldest first");
-    // In pages, too.
+    // Also across pages.
     let page = hub.get(&moderator, "/v1/flags?limit=1").await.ok(200);
     let rest = format!("?limit=5&cursor={}", page["cursor"].as_str().expect("there is more"));
     assert_eq!(
@@ -127,9 +127,9 @@ async fn i15_a_flag_under_a_key_is_one_and_keys_are_everybodys_own() {
     );
 }
 
-// Fails under: a body that is kept without being looked at.
+// Fails under: a body that is stored without validation.
 #[tokio::test]
-async fn i15_i18_what_is_no_flag_is_refused() {
+async fn i15_i18_an_invalid_flag_is_rejected() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let moderator = hub.token("moderator", "mo").await;
@@ -139,8 +139,8 @@ async fn i15_i18_what_is_no_flag_is_refused() {
     let deep = format!("{}1{}", "{\"a\":".repeat(70), "}".repeat(70));
     hub.send_text(&alice, "POST", "/v1/flags", &deep).await.refused(429, "LIMIT_EXCEEDED");
     let large = json!({"excerpt": "x".repeat(64 * 1024)});
-    let told = hub.post(&alice, "/v1/flags", &large).await.refused(413, "TOO_LARGE");
-    assert_eq!(told["limit"], 64 * 1024);
+    let response = hub.post(&alice, "/v1/flags", &large).await.refused(413, "TOO_LARGE");
+    assert_eq!(response["limit"], 64 * 1024);
     let secret = json!({"excerpt": format!("my key is AKIA{}", "IOSFODNN7QRTZWX2")});
     hub.post(&alice, "/v1/flags", &secret).await.refused(422, "SECRET_DETECTED");
     let escaped = format!(r#"{{"excerpt":"\u201cAKIA{}\u201d"}}"#, "IOSFODNN7QRTZWX2");
@@ -148,9 +148,9 @@ async fn i15_i18_what_is_no_flag_is_refused() {
     assert!(listed(&hub, &moderator, "").await.is_empty());
 }
 
-// Fails under: one box for all spaces.
+// Fails under: one store of flags for all spaces.
 #[tokio::test]
-async fn i15_i16_flags_of_another_space_are_not_there() {
+async fn i15_i16_flags_are_isolated_by_space() {
     let hub = Hub::new().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
     let there = hub.register_in("other", "alice").await;
@@ -167,7 +167,7 @@ async fn i15_i16_flags_of_another_space_are_not_there() {
     assert_eq!(listed(&hub, &theirs, "").await.len(), 1);
 }
 
-/// Every look there is; ids are those of [`story`].
+/// Every read of the API; the ids are those of [`story`].
 const LOOKS: &[(&str, &str)] = &[
     ("hub.info", "/v1/info"),
     ("hub.stats", "/v1/admin/stats"),
@@ -224,26 +224,26 @@ const LOOKS: &[(&str, &str)] = &[
     ("audit.checkpoint", "/v1/audit/checkpoint"),
     ("traces.get", "/v1/traces/4bf92f3577b34da6a3ce929d0e0e4736"),
     ("hub.metrics", "/metrics"),
-    // Flags themselves: refused alike.
+    // The flags themselves: rejected in the same way.
     ("flags.list", "/v1/flags"),
     ("flags.get", "/v1/flags/flg_0"),
     ("flags.checkpoint", "/v1/flags/checkpoint"),
-    // Streams have no end; what they say is in the log.
+    // Streams do not end; their content is in the log.
     ("events.follow", ""),
     ("ws.connect", ""),
 ];
 
-// Fails under: a look that is added and not compared below.
+// Fails under: a new read that is not compared below.
 #[test]
-fn i15_everything_that_can_be_looked_at_is_compared() {
+fn i15_every_read_is_compared() {
     let described: BTreeSet<_> = operations()
         .filter(|(method, _, _)| *method == "get")
-        .map(|(_, _, told)| told["operationId"].as_str().expect("a name"))
+        .map(|(_, _, operation)| operation["operationId"].as_str().expect("a name"))
         .collect();
     assert_eq!(LOOKS.iter().map(|(id, _)| *id).collect::<BTreeSet<_>>(), described);
 }
 
-/// Whether anybody raises flags meanwhile.
+/// Whether flags are raised meanwhile.
 #[derive(Clone, Copy, PartialEq)]
 enum Flags {
     None,
@@ -257,7 +257,7 @@ struct Story {
 }
 
 impl Story {
-    /// Things happen between flags: whatever a flag could move is looked at after it.
+    /// Operations between flags: everything that a flag could affect is read afterwards.
     async fn flag(&self, token: &str) {
         if self.flags == Flags::Many {
             for _ in 0..3 {
@@ -271,7 +271,7 @@ impl Story {
     }
 }
 
-/// The same story with and without flags: what everybody but moderators can see at its end.
+/// Runs the same operations with and without flags; returns everything that callers other than moderators can read.
 async fn story(flags: Flags) -> Vec<(String, String)> {
     let clock = SetClock::at(NOON);
     let hub = Hub::seeded(Arc::clone(&clock) as _, 7).await;
@@ -301,7 +301,7 @@ async fn story(flags: Flags) -> Vec<(String, String)> {
     story.flag(&bob).await;
     clock.advance(std::time::Duration::from_secs(2));
     hub.post(&alice, "/v1/requests", &json!({"id": "q1", "to": "bob", "type": "query"})).await.ok(201);
-    hub.post(&alice, "/v1/messages", &json!({"to": "nobody"})).await.refused(404, "UNKNOWN_RECIPIENT");
+    hub.post(&alice, "/v1/messages", &json!({"to": "unknown"})).await.refused(404, "UNKNOWN_RECIPIENT");
     story.flag(&hub.admin).await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
     let after = hub.register("carol").await;
@@ -315,24 +315,24 @@ async fn story(flags: Flags) -> Vec<(String, String)> {
     seen
 }
 
-/// Lines that measure real time or real disk, or how commits happen to fall into batches.
+/// Metrics of real time, of the disk, or of batching.
 pub(crate) fn is_measured(line: &str) -> bool {
     let words = ["_seconds", "wal", "memory", "uptime", "quorate_batches_total", "quorate_syncs_total"];
     words.iter().any(|word| line.contains(word))
 }
 
-// Fails under: flags in the hub's own store; one source of chance for both; requests for flags that are counted.
+// Fails under: flags in the public store; a shared random source; counted requests for flags.
 #[tokio::test]
-async fn i15_two_runs_that_differ_only_in_flags_are_the_same_for_everybody_else() {
+async fn i15_flags_are_unobservable_to_other_callers() {
     let (without, with) = (story(Flags::None).await, story(Flags::Many).await);
     assert_eq!(without.len(), with.len());
     let mut lines = 0;
-    for ((place, expected), (_, told)) in without.iter().zip(&with) {
+    for ((path, expected), (_, actual)) in without.iter().zip(&with) {
         let comparable = |text: &str| {
             text.lines().filter(|line| !is_measured(line)).map(str::to_owned).collect::<Vec<_>>()
         };
         lines += comparable(expected).len();
-        assert_eq!(comparable(expected), comparable(told), "{place}");
+        assert_eq!(comparable(expected), comparable(actual), "{path}");
     }
     assert!(lines > 1_000, "there is something to compare: {lines}");
 }

@@ -1,5 +1,5 @@
-//! Conduct flags that arrive as messages, on every way in: raised for moderators, and public nowhere, not even by a count,
-//! a salt or a line of the journal.
+//! Conduct flags sent as messages, through every endpoint: raised for moderators and not visible to others, not even
+//! by a count, a salt or a log line.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ fn seed() -> Value {
 }
 
 async fn flags(hub: &Hub, moderator: &str) -> Vec<Value> {
-    let told = hub.get(moderator, "/v1/flags?limit=1000").await.ok(200);
-    told["flags"].as_array().expect("flags").iter().map(|flag| flag["flag"].clone()).collect()
+    let response = hub.get(moderator, "/v1/flags?limit=1000").await.ok(200);
+    response["flags"].as_array().expect("flags").iter().map(|flag| flag["flag"].clone()).collect()
 }
 
-/// What is not public, in each shape in which it may be sent.
+/// Private content, in each form in which it can be sent.
 fn messages() -> Vec<Value> {
     vec![
         json!({"to": "bob", "action": "coc_violation_flag", "payload": {"what": "harassment"}}),
@@ -33,38 +33,38 @@ fn messages() -> Vec<Value> {
         json!({"to": "*", "payload": seed().to_string(), "rationale": "it was rude"}),
         json!({"to": "topic:news", "payload": 1, "metadata": {"privacyLevel": "PRIVATE_TO_MODERATORS"}}),
         json!({"to": "can:sum", "payload": seed(), "durability": "ephemeral"}),
-        json!({"to": "nobody", "payload": seed()}),
+        json!({"to": "unknown", "payload": seed()}),
         seed(),
     ]
 }
 
-// Fails under: a way in that does not pass the door; an answer that tells more than that it is on disk.
+// Fails under: an endpoint that bypasses the flag check; a response that reveals more than the receipt.
 #[tokio::test]
-async fn m5_i15_a_flag_that_is_sent_as_a_message_is_a_flag() {
+async fn m5_i15_a_flag_sent_as_a_message_is_raised() {
     let hub = Hub::new().await;
     let (alice, moderator) = (hub.register("alice").await, hub.token("moderator", "mo").await);
     hub.register_able("bob", &["sum"]).await;
     let before = hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"].clone();
     for message in messages() {
-        let told = hub.post(&alice, "/v1/messages", &message).await.ok(200);
-        assert_eq!(told, json!({"receipts": [{"received": true}]}), "{message}");
+        let response = hub.post(&alice, "/v1/messages", &message).await.ok(200);
+        assert_eq!(response, json!({"receipts": [{"received": true}]}), "{message}");
     }
-    let told = flags(&hub, &moderator).await;
-    assert_eq!(told.len(), messages().len());
+    let response = flags(&hub, &moderator).await;
+    assert_eq!(response.len(), messages().len());
     assert_eq!(
-        told[0],
+        response[0],
         json!({"from": "alice", "to": "bob", "action": "coc_violation_flag", "payload": {"what": "harassment"}})
     );
-    assert_eq!(told[1]["payload"], seed());
+    assert_eq!(response[1]["payload"], seed());
     assert_eq!(
-        (&told[3]["payload"], &told[3]["rationale"]),
+        (&response[3]["payload"], &response[3]["rationale"]),
         (&json!(seed().to_string()), &json!("it was rude"))
     );
-    assert_eq!(told[7], seed());
+    assert_eq!(response[7], seed());
     let by = hub.get(&moderator, "/v1/flags").await.ok(200);
     assert_eq!(by["flags"][0]["raisedBy"], "agent:alice");
     assert_eq!(hub.get(&hub.admin, "/v1/state").await.ok(200)["seq"], before, "nothing was recorded");
-    // Under an id or a key it is one.
+    // With the same id or key it is raised once.
     let mut named = messages()[0].clone();
     named["id"] = json!("f1");
     for _ in 0..2 {
@@ -73,7 +73,7 @@ async fn m5_i15_a_flag_that_is_sent_as_a_message_is_a_flag() {
         hub.keyed(&alice, "k2", "/v1/messages", &seed()).await.ok(200);
     }
     assert_eq!(flags(&hub, &moderator).await.len(), messages().len() + 3);
-    // What is too large or holds a secret is refused as POST /v1/flags refuses it.
+    // A flag that is too large or contains a secret is rejected as `POST /v1/flags` does.
     let large = json!({"to": "bob", "action": "coc_violation_flag", "payload": "x".repeat(64 * 1024)});
     hub.post(&alice, "/v1/messages", &large).await.refused(413, "TOO_LARGE");
     let secret = json!({"to": "bob", "action": "coc_violation_flag", "payload": format!("AKIA{}", "IOSFODNN7QRTZWX2")});
@@ -82,7 +82,7 @@ async fn m5_i15_a_flag_that_is_sent_as_a_message_is_a_flag() {
     assert_eq!(violations["violations"], json!([]));
 }
 
-// Fails under: a commit that is public as a whole, or refused as a whole; numbers that are those of the rest.
+// Fails under: a commit that is public or rejected as a whole; operation numbers that omit the flag.
 #[tokio::test]
 async fn m5_the_rest_of_a_commit_is_public_and_the_flag_is_not() {
     let hub = Hub::new().await;
@@ -91,12 +91,13 @@ async fn m5_the_rest_of_a_commit_is_public_and_the_flag_is_not() {
     let flag = json!({"op": "send", "to": "bob", "payload": seed()});
     let put = json!({"op": "put", "key": "plan", "content": 1});
     let send = json!({"op": "send", "to": "bob", "payload": "hello"});
-    let told = hub.post(&alice, "/v1/commit", &json!({"ops": [flag, put, flag, send]})).await.ok(200);
-    let results = &told["results"];
+    let response = hub.post(&alice, "/v1/commit", &json!({"ops": [flag, put, flag, send]})).await.ok(200);
+    let results = &response["results"];
     assert_eq!((&results[0], &results[2]), (&json!({"received": true}), &json!({"received": true})));
-    assert_eq!((&results[1]["version"], results[3]["id"].is_string()), (&json!(1), true), "{told}");
+    assert_eq!((&results[1]["version"], results[3]["id"].is_string()), (&json!(1), true), "{response}");
     assert_eq!(hub.get(&bob, "/v1/messages").await.ok(200)["messages"].as_array().map(Vec::len), Some(1));
-    // A refusal of the rest names the caller's operations. The flag stays, and is not raised twice by a repetition.
+    // A rejection of the rest names the caller's operation numbers. The flag is stored, and not raised again by a
+    // repeat.
     let stale = json!({"op": "put", "key": "plan", "content": 2, "expect": 9});
     for _ in 0..2 {
         let refused = hub.post(&alice, "/v1/commit", &json!({"ops": [flag, stale]})).await;
@@ -110,9 +111,9 @@ async fn m5_the_rest_of_a_commit_is_public_and_the_flag_is_not() {
     assert_eq!(only, json!({"seq": null, "results": [{"received": true}]}));
 }
 
-// Fails under: a question that waits for an answer that nobody can give.
+// Fails under: a request that waits for an answer that cannot arrive.
 #[tokio::test]
-async fn m5_a_flag_that_is_asked_is_raised_and_nobody_answers() {
+async fn m5_a_flag_sent_as_a_request_is_raised_without_an_answer() {
     let hub = Hub::new().await;
     let (alice, moderator) = (hub.register("alice").await, hub.token("moderator", "mo").await);
     hub.register("bob").await;
@@ -125,17 +126,21 @@ async fn m5_a_flag_that_is_asked_is_raised_and_nobody_answers() {
         ("/v1/request", &seed()),
     ];
     for (path, body) in ways {
-        let told = hub.post(&alice, path, body).await.refused(409, "CANCELLED");
-        assert_eq!((&told["applied"], &told["retryable"]), (&json!("yes"), &json!(false)), "{told}");
+        let response = hub.post(&alice, path, body).await.refused(409, "CANCELLED");
+        assert_eq!(
+            (&response["applied"], &response["retryable"]),
+            (&json!("yes"), &json!(false)),
+            "{response}"
+        );
     }
     hub.keyed(&alice, "k", "/v1/request", &question).await.refused(409, "CANCELLED");
     assert_eq!(flags(&hub, &moderator).await.len(), 5);
     assert_eq!(hub.get(&alice, "/v1/requests").await.ok(200)["requests"], json!([]));
 }
 
-// Fails under: marks that are looked for in messages only.
+// Fails under: markers that are only detected in messages.
 #[tokio::test]
-async fn m5_what_is_no_message_is_refused_or_withheld() {
+async fn m5_flags_outside_messages_are_rejected_or_withheld() {
     let hub = Hub::new().await;
     let (alice, moderator) = (hub.register_able("alice", &["sum"]).await, hub.token("moderator", "mo").await);
     let refused = [
@@ -154,11 +159,14 @@ async fn m5_what_is_no_message_is_refused_or_withheld() {
         ("POST", "/v1/commit", json!({"ops": [{"op": "send", "message": seed()}]})),
     ];
     for (method, path, body) in refused {
-        let told = hub.send_text(&alice, method, path, &body.to_string()).await.refused(400, "INVALID");
-        assert!(told["hint"].as_str().is_some_and(|hint| hint.contains("/v1/flags")), "{path}: {told}");
+        let response = hub.send_text(&alice, method, path, &body.to_string()).await.refused(400, "INVALID");
+        assert!(
+            response["hint"].as_str().is_some_and(|hint| hint.contains("/v1/flags")),
+            "{path}: {response}"
+        );
     }
     assert!(flags(&hub, &moderator).await.is_empty());
-    // A result that is private is withheld; a concern is taken out of it.
+    // A private result is withheld; a concern is removed from it.
     hub.post(
         &hub.admin,
         "/v1/tasks",
@@ -169,29 +177,29 @@ async fn m5_what_is_no_message_is_refused_or_withheld() {
     let claimed = hub.post(&alice, "/v1/tasks/claim", &json!({"types": ["sum"], "max": 2})).await.ok(200);
     let token = |n: usize| claimed["tasks"][n]["leaseToken"].clone();
     let done = json!({"leaseToken": token(0), "result": seed(), "confidence": 0.9});
-    let told = hub.post(&alice, "/v1/tasks/t1/complete", &done).await.ok(200);
-    assert!(told["result"].is_null() && told["status"] == "done", "{told}");
+    let response = hub.post(&alice, "/v1/tasks/t1/complete", &done).await.ok(200);
+    assert!(response["result"].is_null() && response["status"] == "done", "{response}");
     let result = json!({"status": "success", "flags": {"documentation_gap": "x", "coc_concern": true}});
     let done = json!({"leaseToken": token(1), "result": result});
-    let told = hub.post(&alice, "/v1/tasks/t2/complete", &done).await.ok(200);
-    assert_eq!(told["result"]["flags"], json!({"documentation_gap": "x", "coc_concern": false}));
-    let told = flags(&hub, &moderator).await;
+    let response = hub.post(&alice, "/v1/tasks/t2/complete", &done).await.ok(200);
+    assert_eq!(response["result"]["flags"], json!({"documentation_gap": "x", "coc_concern": false}));
+    let response = flags(&hub, &moderator).await;
     assert_eq!(
-        told,
+        response,
         [json!({"task": "t1", "result": seed(), "confidence": 0.9}), json!({"task": "t2", "result": result})]
     );
     let audit = hub.get(&hub.admin, "/v1/audit?format=text").await.text;
     assert!(!audit.contains("coc_violation") && !audit.contains("MODERATORS"), "{audit}");
 }
 
-/// Whether anybody raises flags meanwhile.
+/// Whether flags are raised meanwhile.
 #[derive(Clone, Copy, PartialEq)]
 enum Flags {
     None,
     Many,
 }
 
-/// What everybody but moderators can look at.
+/// Everything that callers other than moderators can read.
 const LOOKS: &[&str] = &[
     "/v1/info",
     "/v1/admin/stats",
@@ -237,7 +245,7 @@ async fn say(socket: &mut Socket, what: &str, how: Value) -> Value {
     socket.answer(n).await
 }
 
-/// Raises flags by every way in of HTTP; says how many.
+/// Raises flags through every HTTP endpoint; returns their number.
 async fn raise_over_http(hub: &Hub, alice: &str) -> usize {
     for message in messages() {
         hub.post(alice, "/v1/messages", &message).await.ok(200);
@@ -252,29 +260,33 @@ async fn raise_over_http(hub: &Hub, alice: &str) -> usize {
     hub.post(alice, "/v1/messages", &json!([{"to": "bob"}, seed()])).await.refused(400, "INVALID");
     hub.put(alice, "/v1/context/k", &json!({"content": seed()})).await.refused(400, "INVALID");
     let signed = signature(SEED.as_bytes());
-    let told =
+    let response =
         hub.with_headers("", ("POST", "/v1/webhooks/hub"), &[("x-hub-signature-256", &signed)], SEED).await;
-    assert_eq!(told.ok(202), json!({"received": true}));
+    assert_eq!(response.ok(202), json!({"received": true}));
     messages().len() + 4 + 2 + 1
 }
 
-/// Raises flags by every frame of the WebSocket that takes a message; says how many.
+/// Raises flags through every WebSocket frame that contains a message; returns their number.
 async fn raise_over_socket(socket: &mut Socket, flag: &Value) -> usize {
-    let told = say(socket, "commit", json!({"ops": [flag], "idempotencyKey": "w1"})).await;
-    assert_eq!(told["ok"], json!({"seq": null, "results": [{"received": true}]}));
-    let told = say(socket, "send", json!({"to": "bob", "payload": seed(), "durability": "ephemeral"})).await;
-    assert_eq!(told["ok"], json!({"received": true}));
-    let told = say(socket, "send", json!({"to": "bob", "payload": seed()})).await;
-    assert_eq!(told["ok"], json!({"received": true}));
-    let told = say(socket, "request", json!({"to": "bob", "type": "query", "payload": seed()})).await;
-    assert_eq!(told["problem"]["code"], "CANCELLED", "{told}");
-    let told = say(socket, "send", seed()).await;
-    assert_eq!(told["problem"]["code"], "INVALID", "{told}");
-    assert!(told["problem"]["hint"].as_str().is_some_and(|hint| hint.contains("/v1/flags")), "{told}");
+    let response = say(socket, "commit", json!({"ops": [flag], "idempotencyKey": "w1"})).await;
+    assert_eq!(response["ok"], json!({"seq": null, "results": [{"received": true}]}));
+    let response =
+        say(socket, "send", json!({"to": "bob", "payload": seed(), "durability": "ephemeral"})).await;
+    assert_eq!(response["ok"], json!({"received": true}));
+    let response = say(socket, "send", json!({"to": "bob", "payload": seed()})).await;
+    assert_eq!(response["ok"], json!({"received": true}));
+    let response = say(socket, "request", json!({"to": "bob", "type": "query", "payload": seed()})).await;
+    assert_eq!(response["problem"]["code"], "CANCELLED", "{response}");
+    let response = say(socket, "send", seed()).await;
+    assert_eq!(response["problem"]["code"], "INVALID", "{response}");
+    assert!(
+        response["problem"]["hint"].as_str().is_some_and(|hint| hint.contains("/v1/flags")),
+        "{response}"
+    );
     4
 }
 
-/// The same story with and without flags: what everybody but moderators can see at its end.
+/// Runs the same operations with and without flags; returns everything that callers other than moderators can read.
 async fn story(flags_too: Flags) -> Vec<(String, String)> {
     let clock = SetClock::at(NOON);
     let hub = Hub::made([Chance::seeded(7), Chance::system()], Arc::clone(&clock) as _, hooks()).await;
@@ -291,7 +303,7 @@ async fn story(flags_too: Flags) -> Vec<(String, String)> {
         raised += raise_over_http(hub, &alice).await;
     }
     hub.post(&alice, "/v1/messages", &json!({"to": "bob", "payload": {"a": 1}})).await.ok(200);
-    // With a flag among its operations a commit is the one without.
+    // A commit with a flag equals the commit without it.
     let ops = [
         json!({"op": "put", "key": "plan", "content": 1}),
         json!({"op": "task.create", "id": "t1", "type": "sum"}),
@@ -307,13 +319,13 @@ async fn story(flags_too: Flags) -> Vec<(String, String)> {
     if many {
         raised += raise_over_socket(&mut socket, &flag).await;
     }
-    let told = say(
+    let response = say(
         &mut socket,
         "commit",
         json!({"ops": [{"op": "send", "to": "bob", "payload": 2}], "idempotencyKey": "w2"}),
     )
     .await;
-    assert!(told["ok"]["seq"].is_u64(), "{told}");
+    assert!(response["ok"]["seq"].is_u64(), "{response}");
     if many {
         // Two more are in the commit, and one is a concern in a result.
         assert_eq!(flags(hub, &moderator).await.len(), raised + 2 + 1);
@@ -327,20 +339,20 @@ async fn story(flags_too: Flags) -> Vec<(String, String)> {
     seen
 }
 
-// Fails under: a way in that records, counts, or draws a random number for a flag.
+// Fails under: an endpoint that records, counts, or draws a random number for a flag.
 #[tokio::test]
-async fn m5_i15_two_runs_that_differ_only_in_flags_as_messages_are_the_same_for_everybody_else() {
+async fn m5_i15_flags_as_messages_are_unobservable_to_other_callers() {
     let (without, with) = (story(Flags::None).await, story(Flags::Many).await);
     let mut lines = 0;
-    for ((place, expected), (_, told)) in without.iter().zip(&with) {
+    for ((path, expected), (_, actual)) in without.iter().zip(&with) {
         let comparable = |text: &str| -> Vec<String> {
             text.lines().filter(|line| !is_measured(line)).map(str::to_owned).collect()
         };
         lines += comparable(expected).len();
-        for (expected, told) in comparable(expected).iter().zip(&comparable(told)) {
-            assert_eq!(expected, told, "{place}");
+        for (expected, actual) in comparable(expected).iter().zip(&comparable(actual)) {
+            assert_eq!(expected, actual, "{path}");
         }
-        assert_eq!(comparable(expected).len(), comparable(told).len(), "{place}");
+        assert_eq!(comparable(expected).len(), comparable(actual).len(), "{path}");
     }
     assert!(lines > 400, "there is something to compare: {lines}");
 }

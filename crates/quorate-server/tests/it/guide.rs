@@ -1,4 +1,4 @@
-//! The guide to the WebSocket, said over real sockets as it is written.
+//! Runs the examples of the WebSocket guide over real sockets.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::socket::{Served, Socket};
 
-/// Whether a frame is as the guide says; `…` stands for anything.
+/// Whether a frame matches the guide; `…` matches anything.
 fn fits(written: &Value, came: &Value) -> bool {
     match (written, came) {
         (Value::String(any), _) if any == "…" => true,
@@ -23,7 +23,7 @@ fn fits(written: &Value, came: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn the_guide_to_the_websocket_works_as_it_is_written() {
+async fn the_websocket_guide_is_correct() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/websocket.md");
     let guide = std::fs::read_to_string(guide).expect("the guide");
     let blocks = guide.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -49,7 +49,7 @@ async fn the_guide_to_the_websocket_works_as_it_is_written() {
                 let came: Value = serde_json::from_str(&text).expect("JSON");
                 let written: Value = serde_json::from_str(rest).expect("JSON");
                 assert!(fits(&written, &came), "{who} should hear\n{rest}\nbut hears\n{text}");
-                // Payloads are not only equal, they are the same bytes.
+                // Payloads must be identical byte for byte, not only equal as JSON.
                 if let Some((_, payload)) = rest.split_once("\"payload\":") {
                     let until = payload.find(",\"priority\"").unwrap_or(0);
                     assert!(text.contains(&payload[..until]), "{text}");

@@ -1,4 +1,4 @@
-//! Idempotency keys: the same call under the same key happens once, and has the same answer.
+//! Idempotency keys: a call that is repeated with the same key takes effect once and returns the same response.
 
 use serde_json::{Value, json};
 
@@ -8,9 +8,9 @@ fn ids(claimed: &Value, list: &str, id: &str) -> Vec<Value> {
     claimed[list].as_array().expect("a list").iter().map(|one| one[id].clone()).collect()
 }
 
-// Fails under: `inbox::claim` that does not look at the key.
+// Fails under: `inbox::claim` that ignores the key.
 #[tokio::test]
-async fn i3_a_claim_under_a_key_takes_the_same_deliveries() {
+async fn i3_a_claim_with_a_key_returns_the_same_deliveries() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     for n in 0..3 {
@@ -32,9 +32,9 @@ async fn i3_a_claim_under_a_key_takes_the_same_deliveries() {
     hub.post(&alice, "/v1/agents/alice/inbox/ack", &lease).await.ok(200);
 }
 
-// Fails under: a keyed claim that stands in line, where another commit hands over without the key.
+// Fails under: a waiting claim with a key that is served by another commit, which does not store the key.
 #[tokio::test]
-async fn i3_a_claim_that_had_to_wait_is_repeated_too() {
+async fn i3_a_waiting_claim_is_idempotent_too() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let claim = json!({"waitMs": 30_000, "max": 5});
@@ -52,7 +52,7 @@ async fn i3_a_claim_that_had_to_wait_is_repeated_too() {
 }
 
 #[tokio::test]
-async fn i3_tasks_and_locks_are_taken_once_under_a_key() {
+async fn i3_tasks_and_locks_are_granted_once_with_a_key() {
     let hub = Hub::new().await;
     let alice = hub.register_able("alice", &["sum"]).await;
     let bob = hub.register("bob").await;
@@ -65,15 +65,15 @@ async fn i3_tasks_and_locks_are_taken_once_under_a_key() {
     let wish = json!({"ttlMs": 60_000});
     let held = hub.keyed(&alice, "l", "/v1/locks/door/acquire", &wish).await.ok(200);
     assert_eq!(hub.keyed(&alice, "l", "/v1/locks/door/acquire", &wish).await.ok(200), held);
-    // A refusal stores no key: the same call may succeed later.
+    // A rejection stores no key: the same call can succeed later.
     hub.keyed(&bob, "b", "/v1/locks/door/acquire", &wish).await.refused(408, "TIMEOUT");
     hub.post(&alice, "/v1/locks/door/release", &json!({"fence": held["fence"]})).await.ok(200);
     hub.keyed(&bob, "b", "/v1/locks/door/acquire", &wish).await.ok(200);
 }
 
-// Fails under: `requests::request` that ignores the key, so that bob is asked twice.
+// Fails under: `requests::request` that ignores the key, so that bob receives the request twice.
 #[tokio::test]
-async fn i3_a_question_under_a_key_is_asked_once() {
+async fn i3_a_request_with_a_key_is_sent_once() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let question = json!({"to": "bob", "type": "query", "payload": {}, "timeoutMs": 60_000});
@@ -97,9 +97,9 @@ async fn i3_a_question_under_a_key_is_asked_once() {
     hub.get(&bob, &format!("/v1/requests/{id}")).await.refused(404, "NOT_FOUND");
 }
 
-// Fails under: the second call asking for no token, which is another commit than the first.
+// Fails under: a second call without a new token, which is a different commit than the first.
 #[tokio::test]
-async fn i3_an_agent_is_made_once_under_a_key_and_its_token_shown_once() {
+async fn i3_an_agent_is_registered_once_with_a_key_and_its_token_returned_once() {
     let hub = Hub::new().await;
     let body = json!({"role": "worker", "capabilities": ["sum"]});
     let first = hub.keyed_put(&hub.admin, "new", "/v1/agents/carol", &body).await.ok(201);
@@ -118,7 +118,7 @@ async fn i3_an_agent_is_made_once_under_a_key_and_its_token_shown_once() {
 
 // Fails under: a POST, PUT or DELETE that commits without the key of the call.
 #[tokio::test]
-async fn i3_what_ends_something_answers_again_under_its_key() {
+async fn i3_ending_calls_repeat_their_response_with_a_key() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     hub.put(&alice, "/v1/agents/alice/subscriptions/news", &json!({})).await.ok(200);
@@ -137,9 +137,9 @@ async fn i3_what_ends_something_answers_again_under_its_key() {
     }
 }
 
-// Fails under: an answer that names the record of the repetition, or none.
+// Fails under: a response that names the record of the repeat, or none.
 #[tokio::test]
-async fn i3_an_ack_or_an_end_said_again_without_a_key_is_answered_alike() {
+async fn i3_a_repeated_ack_or_end_without_a_key_returns_the_same_response() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.post(&alice, "/v1/messages", &json!([{"to": "bob"}, {"to": "bob"}])).await.ok(200);
@@ -157,8 +157,8 @@ async fn i3_an_ack_or_an_end_said_again_without_a_key_is_answered_alike() {
         ("/v1/commit", json!({"ops": [acks, ends]})),
         ("/v1/tasks/t/complete", json!({"leaseToken": token, "result": 1})),
     ] {
-        let said = hub.post(&bob, path, &body).await.ok(200);
+        let first = hub.post(&bob, path, &body).await.ok(200);
         hub.post(&alice, "/v1/messages", &json!({"to": "bob"})).await.ok(200);
-        assert_eq!(hub.post(&bob, path, &body).await.ok(200), said, "{path}");
+        assert_eq!(hub.post(&bob, path, &body).await.ok(200), first, "{path}");
     }
 }

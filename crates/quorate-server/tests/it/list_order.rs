@@ -1,4 +1,4 @@
-//! Lists by creation: newest first, oldest first, in pages, and cursors that are valid for their own list only.
+//! Lists ordered by creation: newest first, oldest first, paging, and cursors that are valid only for their list.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ const LISTS: [(&str, &str, &str); 8] = [
     ("/v1/tokens", "tokens", "id"),
 ];
 
-/// Creates one item of each list, in their order; what identifies them.
+/// Creates one item of each list, in this order; returns their identifiers.
 async fn create(hub: &Hub, alice: &str, name: &str) -> Vec<Value> {
     let approval = json!({"action": "pay", "payload": {}, "rationale": "it is due", "confidence": 0.5});
     let request = json!({"to": "bob", "type": "query", "payload": 1, "timeoutMs": 60_000});
@@ -34,7 +34,7 @@ async fn create(hub: &Hub, alice: &str, name: &str) -> Vec<Value> {
     LISTS.iter().zip(made).map(|((_, _, id), one)| one[id].clone()).collect()
 }
 
-/// All of a list, two items a page.
+/// Reads all of a list with two items on each page.
 async fn paged(hub: &Hub, (path, name, id): (&str, &str, &str), order: &str) -> Vec<Value> {
     let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -49,8 +49,8 @@ async fn paged(hub: &Hub, (path, name, id): (&str, &str, &str), order: &str) -> 
     }
 }
 
-// Fails under: a list in the order of the ids, in which 10 comes before 9; an update that moves an item; an order that is
-// ignored on a later page.
+// Fails under: a list ordered by id text, in which 10 sorts before 9; an update that moves an item; an order that is
+// ignored on later pages.
 #[tokio::test]
 async fn d3_lists_are_newest_first_by_creation_or_oldest_first() {
     let hub = Hub::new().await;
@@ -63,7 +63,7 @@ async fn d3_lists_are_newest_first_by_creation_or_oldest_first() {
     hub.put(&alice, "/v1/budgets/c", &json!({"messagesMax": 9})).await.ok(200);
     hub.post(&alice, "/v1/sessions/x/complete", &json!({})).await.ok(200);
     for (list, mut expected) in LISTS.into_iter().zip(made) {
-        // The hub's own tokens are older than those of the test.
+        // Tokens created by the hub are older than those of the test.
         let own =
             |found: Vec<Value>| found.into_iter().filter(|id| expected.contains(id)).collect::<Vec<_>>();
         let oldest = own(paged(&hub, list, "&order=oldest").await);
@@ -76,7 +76,7 @@ async fn d3_lists_are_newest_first_by_creation_or_oldest_first() {
     }
 }
 
-// Fails under: a cursor of another list or order that is taken as a place in this one.
+// Fails under: a cursor of another list or order that is accepted.
 #[tokio::test]
 async fn i21_a_cursor_is_valid_for_its_list_and_order_only() {
     let hub = Hub::new().await;
@@ -110,9 +110,9 @@ async fn i21_a_cursor_is_valid_for_its_list_and_order_only() {
     hub.get(&hub.admin, "/v1/locks?cursor=").await.refused(400, "INVALID");
 }
 
-// Fails under: a cursor that is lost with the item it names, or that shifts when items are created.
+// Fails under: a cursor that becomes invalid with the item it names, or shifts when items are created.
 #[tokio::test]
-async fn i21_a_page_goes_on_while_items_come_and_go() {
+async fn i21_paging_is_stable_under_changes() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let make =

@@ -1,21 +1,21 @@
-//! Guidance; lists of messages; dead letters of a pool; small things that are not overlooked.
+//! Guidance, lists of messages, dead letters of a pool, and small edge cases.
 
 use quorate_core::limits::PAGE_BYTES_MAX;
 use serde_json::{Value, json};
 
 use crate::support::Hub;
 
-// Fails under: guidance that is only sent, or only written down.
+// Fails under: guidance that is only sent, or only recorded.
 #[tokio::test]
-async fn c12_guidance_is_written_down_and_told() {
+async fn c12_guidance_is_recorded_and_sent() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     hub.post(&alice, "/v1/sessions", &json!({"id": "s", "title": "S", "participants": ["bob"]}))
         .await
         .ok(201);
     let operator = hub.token("operator", "operator").await;
-    let said = json!({"text": "Prefer cheap experiments.", "to": ["bob"]});
-    let done = hub.post(&operator, "/v1/sessions/s/guidance", &said).await.ok(200);
+    let guidance = json!({"text": "Prefer cheap experiments.", "to": ["bob"]});
+    let done = hub.post(&operator, "/v1/sessions/s/guidance", &guidance).await.ok(200);
     let claimed = hub.post(&bob, "/v1/agents/bob/inbox/claim", &json!({})).await.ok(200);
     let message = &claimed["deliveries"][0]["message"];
     assert_eq!((&message["id"], &message["action"]), (&done["message"], &json!("guidance")));
@@ -29,7 +29,7 @@ fn payloads(list: &Value) -> Vec<&Value> {
     list["messages"].as_array().expect("a list").iter().map(|one| &one["payload"]).collect()
 }
 
-// Fails under: a filter that is not looked at; an agent that sees what others sent each other.
+// Fails under: a filter that is ignored; an agent that sees messages between other agents.
 #[tokio::test]
 async fn d3_messages_are_listed_newest_first() {
     let hub = Hub::new().await;
@@ -63,7 +63,7 @@ async fn d3_messages_are_listed_newest_first() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_of_a_pool_says_of_which() {
+async fn a_dead_letter_names_its_pool() {
     let hub = Hub::new().await;
     let bob = hub.register_able("bob", &["review"]).await;
     let message = json!({"from": "bob", "to": "can:review", "payload": 1, "maxAttempts": 1});
@@ -76,7 +76,7 @@ async fn a_dead_letter_of_a_pool_says_of_which() {
     assert_eq!(dead["deadLetters"][0]["agent"], "can:review");
 }
 
-/// All of a list, page by page, and its length.
+/// Reads all pages of a list; returns the items and their number.
 async fn paged(hub: &Hub, token: &str, path: &str, name: &str) -> Vec<String> {
     let (mut ids, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -91,7 +91,7 @@ async fn paged(hub: &Hub, token: &str, path: &str, name: &str) -> Vec<String> {
     }
 }
 
-// Fails under: a list that shows an agent what others may spend or asked, or that ends before its last page.
+// Fails under: a list that contains budgets or requests of other agents, or ends before its last page.
 #[tokio::test]
 async fn d3_budgets_and_requests_are_listed_and_an_agent_sees_its_own() {
     let hub = Hub::new().await;
@@ -120,9 +120,9 @@ async fn d3_budgets_and_requests_are_listed_and_an_agent_sees_its_own() {
     }
 }
 
-// Fails under: `dead_letters::show` that shows the next one if there is none with that number, or one of somebody else.
+// Fails under: `dead_letters::show` that returns the next dead letter for an unknown number, or one of another agent.
 #[tokio::test]
-async fn d7_a_dead_letter_is_shown_to_its_agent() {
+async fn d7_a_dead_letter_is_visible_to_its_agent() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     for n in 1..=3 {
@@ -150,7 +150,7 @@ async fn d7_a_dead_letter_is_shown_to_its_agent() {
 }
 
 #[tokio::test]
-async fn small_things_are_refused_and_not_overlooked() {
+async fn invalid_small_values_are_rejected() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let refused = hub.get(&alice, "/v1/events?kind=message.sent,message.snet").await.refused(400, "INVALID");
@@ -165,7 +165,7 @@ async fn small_things_are_refused_and_not_overlooked() {
     hub.put(&alice, "/v1/context/plan%2Fhistory", &json!({"content": 1})).await.ok(201);
 }
 
-/// All items of a list, page by page: how many each page held, and the items.
+/// Reads all pages of a list; returns the size of each page, and the items.
 async fn pages(hub: &Hub, token: &str, path: &str, name: &str) -> (Vec<usize>, Vec<Value>) {
     let (mut counts, mut all, mut cursor) = (Vec::new(), Vec::new(), None::<String>);
     loop {
@@ -185,7 +185,7 @@ async fn pages(hub: &Hub, token: &str, path: &str, name: &str) -> (Vec<usize>, V
     }
 }
 
-// Fails under: a page of whole records; a cursor that leaves out or repeats what lies in the same record.
+// Fails under: a page that only ends at a record; a cursor that skips or repeats items of the same record.
 #[tokio::test]
 async fn i21_a_limit_holds_within_a_record() {
     let hub = Hub::new().await;
@@ -216,7 +216,7 @@ async fn i21_a_limit_holds_within_a_record() {
 }
 
 #[tokio::test]
-async fn i21_violations_and_subscriptions_have_pages_like_all_lists() {
+async fn i21_violations_and_subscriptions_are_paged() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let bob = hub.register("bob").await;
@@ -241,7 +241,7 @@ async fn i21_violations_and_subscriptions_have_pages_like_all_lists() {
     }
 }
 
-// Fails under: a page of as many items as were asked for, however large they are.
+// Fails under: a page without a limit on its size in bytes.
 #[tokio::test]
 async fn i21_a_page_ends_when_it_is_full() {
     let hub = Hub::new().await;
@@ -268,13 +268,13 @@ async fn i21_a_page_ends_when_it_is_full() {
         assert!(counts.len() > 1 && counts[0] >= 8, "{path}: {counts:?}");
         assert_eq!(all.len(), wanted, "{path}: {counts:?}");
     }
-    // What is small is not cut.
+    // Small pages are not cut.
     assert_eq!(pages(&hub, &alice, "/v1/context?prefix=small", "entries").await.0, [12]);
 }
 
-// Fails under: a read that tells what the message itself would not.
+// Fails under: a read that reveals what the message itself would not.
 #[tokio::test]
-async fn i16_who_may_not_see_a_message_hears_nothing_of_it() {
+async fn i16_an_invisible_message_leaks_through_no_read() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let (carol, eve) = (hub.register("carol").await, hub.register("eve").await);
@@ -290,8 +290,9 @@ async fn i16_who_may_not_see_a_message_hears_nothing_of_it() {
         ] {
             hub.get(&eve, &path).await.refused(404, "NOT_FOUND");
             let whole = hub.get(&alice, &path).await.ok(200);
-            let parts =
-                |told: &Value| told.get("deliveries").unwrap_or(&told["parts"]).as_array().map(Vec::len);
+            let parts = |response: &Value| {
+                response.get("deliveries").unwrap_or(&response["parts"]).as_array().map(Vec::len)
+            };
             assert_eq!(parts(&whole), Some(2), "{whole}");
             let own = hub.get(&bob, &path).await;
             assert_eq!(parts(&own.ok(200)), Some(1), "{}", own.text);
@@ -299,14 +300,14 @@ async fn i16_who_may_not_see_a_message_hears_nothing_of_it() {
             hub.get(&carol, &path).await.ok(200);
         }
     }
-    // Whoever takes no part in a session reads what was added to it, and no message of others.
-    let told = hub.get(&eve, "/v1/sessions/s/timeline").await;
-    assert!(!told.text.contains("private"), "{}", told.text);
-    assert_eq!(told.ok(200)["timeline"].as_array().map(Vec::len), Some(1));
+    // An agent outside a session can read its contributions, but no messages of others.
+    let response = hub.get(&eve, "/v1/sessions/s/timeline").await;
+    assert!(!response.text.contains("private"), "{}", response.text);
+    assert_eq!(response.ok(200)["timeline"].as_array().map(Vec::len), Some(1));
     for reader in [&alice, &bob, &hub.admin] {
         assert!(hub.get(reader, "/v1/sessions/s/timeline").await.text.contains("private"));
     }
-    // The same holds for what only some may see otherwise.
+    // The same holds for other resources with restricted visibility.
     let ask = json!({"action": "pay", "payload": {"amount": 1}, "rationale": "it is due", "confidence": 0.5});
     let asked = hub.post(&alice, "/v1/approvals", &ask).await;
     let asked = asked.ok(201);
@@ -317,9 +318,9 @@ async fn i16_who_may_not_see_a_message_hears_nothing_of_it() {
     hub.get(&alice, &format!("/v1/approvals/{approval}/why")).await.ok(200);
 }
 
-// Fails under: half a letter that gets in, and keeps everybody from reading the list it stands in.
+// Fails under: an unpaired surrogate that is accepted and then breaks every list that contains it.
 #[tokio::test]
-async fn i21_half_a_letter_gets_in_by_no_door() {
+async fn i21_unpaired_surrogates_are_rejected_everywhere() {
     let hub = Hub::new().await;
     let (alice, _) = (hub.register("alice").await, hub.register("bob").await);
     let half = r#"{"deep":[1,{"text":"a\ud800b"}]}"#;
@@ -354,8 +355,11 @@ async fn i21_half_a_letter_gets_in_by_no_door() {
         refused.refused(400, "INVALID");
     }
     let refused = hub.send_text(&alice, "PUT", "/v1/context/k", &put).await.refused(400, "INVALID");
-    assert!(refused["detail"].as_str().is_some_and(|told| told.contains("$.deep[1].text")), "{refused}");
-    // A whole one, and what only looks like half of one, come in and go out as they are.
+    assert!(
+        refused["detail"].as_str().is_some_and(|response| response.contains("$.deep[1].text")),
+        "{refused}"
+    );
+    // A surrogate pair, and text that only looks like an unpaired surrogate, are stored unchanged.
     for content in [r#""\ud83d\ude00""#, r#""\\ud800""#, r#""😀""#] {
         let put = format!(r#"{{"content":{content}}}"#);
         assert!(hub.send_text(&alice, "PUT", "/v1/context/whole", &put).await.status < 300, "{content}");

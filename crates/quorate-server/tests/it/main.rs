@@ -1,4 +1,4 @@
-//! The integration tests of quorate-server as one target: every further target would link the whole workspace again.
+//! Integration tests of quorate-server in one target, because each target links the whole workspace.
 
 mod after_a_break;
 mod answers;

@@ -1,4 +1,4 @@
-//! What those who run a hub can see of it: figures, traces, the audit record, spans at a collector.
+//! Observability: metrics, traces, the audit log and exported spans.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,9 +44,9 @@ async fn token_of(hub: &Hub, role: &str, space: &str) -> String {
     made["token"].as_str().expect("a token").to_owned()
 }
 
-// Fails under: another name or label, a latency that is not taken, a queue whose levels are mixed up.
+// Fails under: another metric name or label; a latency that is not measured; queue depths of mixed-up levels.
 #[tokio::test]
-async fn d11_metrics_have_the_names_and_labels_of_the_seed() {
+async fn d11_metrics_have_the_specified_names_and_labels() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let message = json!({"to": "bob", "type": "query", "priority": "high", "payload": 1});
@@ -86,9 +86,9 @@ fn kinds_of(page: &str) -> BTreeMap<String, String> {
     types.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
 }
 
-// Fails under: a metric that nobody wrote down, or that is gone.
+// Fails under: an undocumented metric, or a documented one that is missing.
 #[tokio::test]
-async fn d11_every_metric_is_in_the_guide_and_every_one_of_the_guide_is_served() {
+async fn d11_documented_and_served_metrics_match() {
     let otlp = Some(Otlp::new("http://127.0.0.1:1"));
     let hub = Hub::with(Settings { otlp, ..Settings::default() }).await;
     let served = kinds_of(&metrics(&hub, &hub.admin).await);
@@ -102,9 +102,9 @@ async fn d11_every_metric_is_in_the_guide_and_every_one_of_the_guide_is_served()
     assert_eq!(rows.collect::<BTreeMap<_, _>>(), served);
 }
 
-// Fails under: figures of one space for those of another, or for agents.
+// Fails under: metrics of a space that are visible to another space or to agents.
 #[tokio::test]
-async fn i16_the_figures_of_a_space_are_for_its_operators() {
+async fn i16_metrics_of_a_space_are_for_its_operators() {
     let hub = Hub::new().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
     let alice = hub.register("alice").await;
@@ -127,7 +127,8 @@ fn span_of<'a>(trace: &'a Value, action: &str) -> &'a Value {
     spans.iter().find(|span| span["action"] == action).unwrap_or_else(|| panic!("no {action} in {trace}"))
 }
 
-/// Alice, within a trace of her own, tells Bob; Bob tells Carol in the step that ends it; Carol answers by cause alone.
+/// Alice sends a message to bob within her own trace; bob sends one to carol in the same commit as his ack; carol
+/// answers with the causation id only.
 async fn conversation(hub: &Hub) -> (String, String, String) {
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let carol = hub.register("carol").await;
@@ -145,21 +146,21 @@ async fn conversation(hub: &Hub) -> (String, String, String) {
     (alice, bob, carol)
 }
 
-// Fails under: a parent that is not the message before, a trace that ends with a step or an answer.
+// Fails under: a parent that is not the previous message; a trace that ends at a commit or an answer.
 #[tokio::test]
-async fn d11_a_trace_goes_on_over_steps_and_answers() {
+async fn d11_a_trace_continues_over_commits_and_answers() {
     let hub = Hub::new().await;
     let (alice, bob, carol) = conversation(&hub).await;
     let delivery = claim(&hub, &bob, "bob").await;
-    let told = delivery["message"]["traceparent"].as_str().expect("a context").to_owned();
+    let response = delivery["message"]["traceparent"].as_str().expect("a context").to_owned();
     let trace = hub.get(&hub.admin, &format!("/v1/traces/{TRACE}")).await.ok(200);
     assert_eq!((trace["spans"].as_array().map(Vec::len), &trace["more"]), (Some(3), &json!(false)));
     let (ask, pass, answer) = (span_of(&trace, "ask"), span_of(&trace, "pass"), span_of(&trace, "answer"));
     assert_eq!(ask["parentSpanId"], "00f067aa0ba902b7");
     assert_eq!(pass["parentSpanId"], ask["spanId"]);
     assert_eq!(answer["parentSpanId"], pass["spanId"]);
-    // What Bob is handed leads on from the answer itself.
-    assert_eq!(told, format!("00-{TRACE}-{}-01", answer["spanId"].as_str().expect("an id")));
+    // The trace context delivered to bob continues from the answer itself.
+    assert_eq!(response, format!("00-{TRACE}-{}-01", answer["spanId"].as_str().expect("an id")));
     assert_eq!((&ask["from"], &ask["to"], &ask["status"]), (&json!("alice"), &json!("bob"), &json!("ok")));
     assert_eq!(
         (&ask["deliveries"][0]["state"], &ask["deliveries"][0]["attempts"]),
@@ -168,7 +169,7 @@ async fn d11_a_trace_goes_on_over_steps_and_answers() {
     let events: Vec<_> = ask["logs"].as_array().expect("logs").iter().map(|log| &log["event"]).collect();
     assert_eq!(events, ["message_sent", "message_delivered", "message_acked"]);
     assert!(ask["endTime"].is_string() && answer["endTime"].is_null());
-    // An agent sees what it sent or got.
+    // An agent sees the messages that it sent or received.
     let seen = hub.get(&alice, &format!("/v1/traces/{TRACE}")).await.ok(200);
     assert_eq!(seen["spans"].as_array().map(Vec::len), Some(1));
     let seen = hub.get(&carol, &format!("/v1/traces/{TRACE}")).await.ok(200);
@@ -180,9 +181,9 @@ async fn d11_a_trace_goes_on_over_steps_and_answers() {
     assert!(none["hint"].as_str().is_some_and(|hint| hint.contains("record")), "{none}");
 }
 
-// Fails under: a cause that is looked up by the hub's id only; one that is not there and hides the step.
+// Fails under: a cause that is only resolved by message id; an unknown cause that hides the commit.
 #[tokio::test]
-async fn d11_a_trace_goes_on_from_a_message_by_its_sender_s_id() {
+async fn d11_a_trace_continues_from_a_message_by_client_id() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let begin = json!({"id": "my-1", "to": "alice", "action": "ask", "payload": 1, "traceparent": GIVEN});
@@ -206,25 +207,25 @@ async fn d11_a_trace_goes_on_from_a_message_by_its_sender_s_id() {
     }
 }
 
-// Fails under: a message that has no trace, or one that nobody can name.
+// Fails under: a message without a trace, or with a trace that cannot be looked up.
 #[tokio::test]
-async fn d11_a_message_without_a_trace_begins_one() {
+async fn d11_a_message_without_a_trace_starts_one() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     for traceparent in [Value::Null, json!("no trace at all")] {
         let message = json!({"to": "alice", "action": "go", "payload": 1, "traceparent": traceparent});
         hub.post(&alice, "/v1/messages", &message).await.ok(200);
-        let told = claim(&hub, &alice, "alice").await["message"]["traceparent"].to_string();
-        let parts: Vec<&str> = told.trim_matches('"').split('-').collect();
+        let response = claim(&hub, &alice, "alice").await["message"]["traceparent"].to_string();
+        let parts: Vec<&str> = response.trim_matches('"').split('-').collect();
         let trace = hub.get(&alice, &format!("/v1/traces/{}", parts[1])).await.ok(200);
         let span = span_of(&trace, "go");
         assert_eq!((span["spanId"].as_str(), &span["parentSpanId"]), (Some(parts[2]), &Value::Null));
     }
 }
 
-// Fails under: an index that is empty after a restart.
+// Fails under: a trace index that is empty after a restart.
 #[tokio::test]
-async fn d11_traces_outlive_a_restart_of_the_server() {
+async fn d11_traces_survive_a_restart() {
     let mut hub = Hub::new().await;
     conversation(&hub).await;
     let before = hub.get(&hub.admin, &format!("/v1/traces/{TRACE}")).await.ok(200);
@@ -232,13 +233,13 @@ async fn d11_traces_outlive_a_restart_of_the_server() {
     hub.app = App::new(engine, private, Settings::default()).await.expect("an app");
     let after = hub.get(&hub.admin, &format!("/v1/traces/{TRACE}")).await.ok(200);
     assert_eq!(before["spans"], after["spans"]);
-    // What happened before it was started is not counted as if it had happened since.
+    // Earlier events are not counted as new ones.
     holds(&metrics(&hub, &hub.admin).await, "quorate_leases_total 0");
 }
 
-// Fails under: a fingerprint that covers the span of the request.
+// Fails under: a fingerprint that includes the span of the request.
 #[tokio::test]
-async fn i3_a_repeated_send_may_come_in_another_span() {
+async fn i3_a_repeated_send_can_have_another_span() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let send = async |traceparent: &str| {
@@ -253,9 +254,9 @@ async fn i3_a_repeated_send_may_come_in_another_span() {
     assert_eq!(again["receipts"].as_array().map(Vec::len), Some(1));
 }
 
-// Fails under: lines that are left out or out of order, formats that are not those of the seeds.
+// Fails under: records that are missing or out of order; export formats that differ from the documented ones.
 #[tokio::test]
-async fn d11_e9_b9_the_audit_record_in_four_formats() {
+async fn d11_e9_b9_the_audit_log_in_four_formats() {
     let hub = Hub::new().await;
     let (alice, _, _) = conversation(&hub).await;
     let get = async |query: &str| {
@@ -296,7 +297,7 @@ async fn d11_e9_b9_the_audit_record_in_four_formats() {
     assert_eq!(hub.get(&viewer, "/v1/audit?format=text").await.status, 200);
 }
 
-// Fails under: a verdict that does not look at the checkpoint.
+// Fails under: a verification that ignores the checkpoint.
 #[tokio::test]
 async fn i17_the_chain_is_verified_while_the_hub_runs() {
     let hub = Hub::new().await;
@@ -318,7 +319,7 @@ async fn i17_the_chain_is_verified_while_the_hub_runs() {
     assert_eq!(later["firstBad"]["damage"], "truncated");
 }
 
-/// Something that takes spans: a real listener. Answers with these statuses, then with 200.
+/// A collector on a real listener. Responds with these statuses, then with 200.
 async fn collector(statuses: &'static [u16]) -> (String, mpsc::UnboundedReceiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
@@ -326,13 +327,13 @@ async fn collector(statuses: &'static [u16]) -> (String, mpsc::UnboundedReceiver
     tokio::spawn(async move {
         let mut statuses = statuses.iter();
         while let Ok((mut stream, _)) = listener.accept().await {
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             let (head, body) = loop {
                 let mut more = [0; 4096];
                 let count = stream.read(&mut more).await.expect("bytes");
                 assert!(count > 0, "the request is whole");
-                heard.extend_from_slice(&more[..count]);
-                let text = String::from_utf8_lossy(&heard).into_owned();
+                received.extend_from_slice(&more[..count]);
+                let text = String::from_utf8_lossy(&received).into_owned();
                 if let Some((head, body)) = text.split_once("\r\n\r\n") {
                     let length = head
                         .lines()
@@ -344,7 +345,7 @@ async fn collector(statuses: &'static [u16]) -> (String, mpsc::UnboundedReceiver
             };
             let status = statuses.next().copied().unwrap_or(200);
             let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 2\r\n\r\n{{}}");
-            stream.write_all(answer.as_bytes()).await.expect("it is told");
+            stream.write_all(answer.as_bytes()).await.expect("written");
             let body = serde_json::from_str(&body).expect("JSON");
             if sender.send((head, body)).is_err() {
                 return;
@@ -364,7 +365,7 @@ fn attribute<'a>(span: &'a Value, key: &str) -> &'a Value {
     &found["value"]
 }
 
-// Fails under: an exporter that exports nothing, wrong parents, a request that is lost when the collector is busy.
+// Fails under: an exporter that exports nothing; wrong parents; a request that is lost while the collector is busy.
 #[tokio::test]
 async fn d11_spans_arrive_at_a_collector_with_their_parents() {
     let (endpoint, mut arrived) = collector(&[503]).await;
@@ -412,9 +413,9 @@ async fn d11_spans_arrive_at_a_collector_with_their_parents() {
     holds(&page, "quorate_spans_dropped_total 0");
 }
 
-// Fails under: a hub that waits for its collector, or tries for ever what is refused.
+// Fails under: a hub that blocks on its collector, or retries rejected spans forever.
 #[tokio::test]
-async fn i21_a_collector_that_refuses_costs_spans_and_nothing_else() {
+async fn i21_a_failing_collector_only_loses_spans() {
     let (endpoint, mut arrived) = collector(&[400; 9]).await;
     let hub = Hub::with(Settings { otlp: Some(Otlp::new(endpoint)), ..Settings::default() }).await;
     conversation(&hub).await;
@@ -426,7 +427,7 @@ async fn i21_a_collector_that_refuses_costs_spans_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_hub_says_whether_it_is_ready_and_how_much_there_is() {
+async fn the_hub_reports_readiness_and_statistics() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     assert_eq!((hub.get("", "/healthz").await.status, hub.get("", "/readyz").await.status), (200, 200));

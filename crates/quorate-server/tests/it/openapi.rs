@@ -1,4 +1,4 @@
-//! The description of the interface: checked in as it is made, complete, and in one style.
+//! The OpenAPI description: up to date, complete and consistent.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,30 +8,30 @@ use serde_json::Value;
 use crate::support::Hub;
 use crate::support::described::{check_document, description, operations};
 
-// Fails under: a route, a field or a limit that changed without `cargo xtask openapi`.
+// Fails under: a route, field or limit that changed without `cargo xtask openapi`.
 #[test]
-fn the_description_is_checked_in_as_it_is_made() {
+fn the_checked_in_description_is_up_to_date() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../openapi/quorate.json");
     let made = quorate_server::openapi();
     if std::env::var_os("QUORATE_WRITE_OPENAPI").is_some() {
         std::fs::write(&file, made).expect("openapi/quorate.json can be written");
     }
     let stored = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(stored == made, "openapi/quorate.json is not what the code says: run `cargo xtask openapi`");
+    assert!(stored == made, "openapi/quorate.json is out of date: run `cargo xtask openapi`");
 }
 
-// Fails under: a request body without an example, or one that the hub would refuse.
+// Fails under: a request body without an example, or with one that the hub rejects.
 #[test]
 fn every_request_body_has_a_valid_example() {
-    for (_, _, told) in operations() {
-        let Some(content) = told["requestBody"]["content"].get("application/json") else { continue };
+    for (_, _, operation) in operations() {
+        let Some(content) = operation["requestBody"]["content"].get("application/json") else { continue };
         let example = content.get("example");
-        let example = example.unwrap_or_else(|| panic!("{} has no example", told["operationId"]));
+        let example = example.unwrap_or_else(|| panic!("{} has no example", operation["operationId"]));
         check_document(&content["schema"], example);
     }
 }
 
-// Fails under: an effect that readers of the stream would not find in the description.
+// Fails under: an effect of the event stream without a schema.
 #[test]
 fn every_effect_has_a_schema() {
     let mapping = &description()["components"]["schemas"]["Effect"]["discriminator"]["mapping"];
@@ -42,37 +42,38 @@ fn every_effect_has_a_schema() {
     assert_eq!(names, described);
 }
 
-// Fails under: an operation without a name, a word about it, or an answer; a parameter of a path that is not described.
+// Fails under: an operation without a name, summary or response; a path parameter that is not described.
 #[test]
 fn every_operation_is_described_in_full() {
     let mut ids = BTreeSet::new();
-    for (_, path, told) in operations() {
-        let id = told["operationId"].as_str().expect("a name");
+    for (_, path, operation) in operations() {
+        let id = operation["operationId"].as_str().expect("a name");
         assert!(ids.insert(id), "two operations are called {id}");
         assert!(id.split_once('.').is_some_and(|(noun, verb)| !noun.is_empty() && !verb.is_empty()), "{id}");
-        let about = told["summary"].as_str().expect("a summary");
+        let about = operation["summary"].as_str().expect("a summary");
         assert!(about.ends_with('.') && about.len() < 120, "{id}: {about}");
-        let answers = told["responses"].as_object().expect("answers");
+        let answers = operation["responses"].as_object().expect("answers");
         assert!(
             answers.keys().any(|status| status.starts_with('2') || status == "101"),
             "{id} never ends well"
         );
-        let parameters: Vec<_> = told["parameters"].as_array().expect("parameters").iter().collect();
+        let parameters: Vec<_> = operation["parameters"].as_array().expect("parameters").iter().collect();
         for name in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
             assert!(parameters.iter().any(|one| one["in"] == "path" && one["name"] == name), "{id}: {name}");
         }
-        let is_open = told["security"].as_array().is_some_and(Vec::is_empty);
-        let roles = told["x-quorate-roles"].as_array().map_or(0, Vec::len);
-        assert!(is_open != (roles > 0), "{id} says who may, or that everybody may");
+        let is_open = operation["security"].as_array().is_some_and(Vec::is_empty);
+        let roles = operation["x-quorate-roles"].as_array().map_or(0, Vec::len);
+        assert!(is_open != (roles > 0), "{id} either lists its roles or is public");
     }
 }
 
-// Fails under: a noun that can be shown and not listed, or the other way round.
+// Fails under: a resource that can be read but not listed, or vice versa.
 #[test]
-fn every_noun_has_list_and_get() {
-    // One of a kind; a view of something else; or no list, since there is no end to it.
+fn every_resource_has_list_and_get() {
+    // Singletons, views of other resources, and unbounded sets have no list.
     const ALONE: &[&str] = &["policy", "state", "inbox", "outbox", "violations", "subscriptions", "traces"];
-    let ids: BTreeSet<_> = operations().filter_map(|(_, _, told)| told["operationId"].as_str()).collect();
+    let ids: BTreeSet<_> =
+        operations().filter_map(|(_, _, operation)| operation["operationId"].as_str()).collect();
     for id in &ids {
         let (noun, verb) = id.split_once('.').expect("noun.verb");
         let other = match verb {
@@ -102,9 +103,9 @@ fn every_noun_has_list_and_get() {
     }
 }
 
-// Fails under: two types of one name (the second gets a number), a reference to nothing.
+// Fails under: two types with the same name (the second gets a number); a dangling reference.
 #[test]
-fn every_name_means_one_thing() {
+fn every_schema_name_is_unique() {
     let schemas = description()["components"]["schemas"].as_object().expect("schemas");
     for name in schemas.keys() {
         assert!(!name.ends_with(|c: char| c.is_ascii_digit()), "two types are called {name}");
@@ -131,7 +132,7 @@ fn look(value: &Value, found: &mut impl FnMut(&str)) {
     }
 }
 
-// Fails under: a list without a limit on its pages, unless what it lists is bounded itself.
+// Fails under: a list without paging, unless its size is bounded.
 #[test]
 fn i21_every_list_has_pages_or_is_bounded() {
     let bounded = [
@@ -143,13 +144,13 @@ fn i21_every_list_has_pages_or_is_bounded() {
         "dialects.send",
         "dialects.inbox",
     ];
-    for (_, _, told) in operations() {
-        let id = told["operationId"].as_str().expect("a name");
-        let schema = &told["responses"]["200"]["content"]["application/json"]["schema"];
+    for (_, _, operation) in operations() {
+        let id = operation["operationId"].as_str().expect("a name");
+        let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
         let lists = schema["properties"]
             .as_object()
             .is_some_and(|all| all.values().any(|one| one["type"] == "array"));
-        let has_limit = told["parameters"]
+        let has_limit = operation["parameters"]
             .as_array()
             .expect("parameters")
             .iter()
@@ -159,7 +160,7 @@ fn i21_every_list_has_pages_or_is_bounded() {
 }
 
 #[tokio::test]
-async fn everybody_who_reaches_the_hub_may_read_the_description() {
+async fn the_description_is_public() {
     let hub = Hub::new().await;
     let answer = hub.get("", "/v1/openapi.json").await.ok(200);
     assert_eq!(answer["openapi"], "3.1.0");

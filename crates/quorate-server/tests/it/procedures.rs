@@ -1,12 +1,12 @@
-//! Procedures over HTTP: started, stepped in a commit, looked at as they are and were.
+//! Procedures over HTTP: starting, stepping in a commit, and as-of reads.
 
 use serde_json::json;
 
 use crate::support::Hub;
 
-// Fails under: a step that leaves its message out of the commit; a stale step that is let through.
+// Fails under: a message that is not part of the step's commit; a stale step that is accepted.
 #[tokio::test]
-async fn a_procedure_is_stepped_in_one_commit_with_what_it_sends() {
+async fn a_procedure_is_stepped_in_one_commit_with_its_messages() {
     let hub = Hub::new().await;
     let (driver, analyst) = (hub.register("driver").await, hub.register("analyst").await);
     let operator = hub.token("operator", "anna").await;
@@ -51,7 +51,7 @@ async fn a_procedure_is_stepped_in_one_commit_with_what_it_sends() {
     assert_eq!(why["state"], "done");
 }
 
-// Fails under: a list that shows states, or a filter that is not looked at.
+// Fails under: a list that contains states, or ignores its filter.
 #[tokio::test]
 async fn procedures_are_listed_without_their_states() {
     let hub = Hub::new().await;
@@ -75,6 +75,6 @@ async fn procedures_are_listed_without_their_states() {
     hub.get(&driver, "/v1/procedures?status=colour").await.refused(400, "INVALID");
     let large = "x".repeat(512 * 1024);
     let step = json!({"expect": 1, "phase": "draw", "state": large});
-    let told = hub.post(&driver, "/v1/procedures/a/step", &step).await.refused(413, "TOO_LARGE");
-    assert_eq!(told["limit"], 512 * 1024);
+    let response = hub.post(&driver, "/v1/procedures/a/step", &step).await.refused(413, "TOO_LARGE");
+    assert_eq!(response["limit"], 512 * 1024);
 }

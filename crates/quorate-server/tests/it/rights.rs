@@ -1,4 +1,4 @@
-//! Every operation of the description, called with every role: allowed, or refused as the table of rights says.
+//! Calls every operation of the API with every role: allowed or forbidden as documented.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::support::Hub;
 use crate::support::described::operations;
 
-/// One call of each operation: its path and its body. `ME` is whoever calls, and alice for those who are no agent. What
-/// takes something away comes last.
+/// One call for each operation: its path and body. `ME` is the calling agent, or alice for other principals.
+/// Deletions come last.
 const CALLS: &[(&str, &str, &str)] = &[
     ("hub.info", "/v1/info", ""),
     ("hub.stats", "/v1/admin/stats", ""),
@@ -130,13 +130,13 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("agents.remove", "/v1/agents/alice", ""),
 ];
 
-/// What approvers commit.
+/// The commit of an approver.
 const DECISION: &str = r#"{"ops":[{"op":"approval.decide","approval":"never","decision":"approve","digest":"0000000000000000000000000000000000000000000000000000000000000000"}]}"#;
 
 const LEASE: &str = r#"{"deliveries":[{"deliveryId":"dlv_0-1","leaseToken":1}]}"#;
 
-/// What an operation says of who may call it.
-struct Told {
+/// An operation, its example call and the roles that may call it.
+struct DescribedOperation {
     method: String,
     path: &'static str,
     body: &'static str,
@@ -144,26 +144,26 @@ struct Told {
     itself: bool,
 }
 
-fn told(id: &str) -> Told {
-    let found = operations().find(|(_, _, told)| told["operationId"] == id);
-    let (method, _, told) = found.unwrap_or_else(|| panic!("{id} is called here and not described"));
+fn described_operation(id: &str) -> DescribedOperation {
+    let found = operations().find(|(_, _, operation)| operation["operationId"] == id);
+    let (method, _, operation) = found.unwrap_or_else(|| panic!("{id} is called here and not described"));
     let (_, path, body) = CALLS.iter().find(|(one, _, _)| *one == id).expect("a call");
-    let roles = told["x-quorate-roles"].as_array().expect("roles").iter();
-    Told {
+    let roles = operation["x-quorate-roles"].as_array().expect("roles").iter();
+    DescribedOperation {
         method: method.to_uppercase(),
         path,
         body,
         roles: roles.map(|role| role.as_str().expect("a word")).collect(),
-        itself: told["x-quorate-itself"] == true,
+        itself: operation["x-quorate-itself"] == true,
     }
 }
 
-// Fails under: a route that is added without a call in the table above, or taken away with one in it.
+// Fails under: a route that is not in the table above; an entry of the table without a route.
 #[test]
 fn i19_every_operation_is_called() {
     let described: BTreeSet<_> = operations()
-        .filter(|(_, _, told)| told["security"].as_array().is_none_or(|list| !list.is_empty()))
-        .map(|(_, _, told)| told["operationId"].as_str().expect("a name"))
+        .filter(|(_, _, operation)| operation["security"].as_array().is_none_or(|list| !list.is_empty()))
+        .map(|(_, _, operation)| operation["operationId"].as_str().expect("a name"))
         .collect();
     let called: BTreeSet<_> = CALLS.iter().map(|(id, _, _)| *id).collect();
     assert_eq!(
@@ -172,9 +172,12 @@ fn i19_every_operation_is_called() {
     );
 }
 
-async fn call(hub: &Hub, token: &str, me: &str, told: &Told) -> (u16, Value) {
+async fn call(hub: &Hub, token: &str, me: &str, operation: &DescribedOperation) -> (u16, Value) {
     let answer = hub
-        .send(hub.request(token, &told.method, &told.path.replace("ME", me)), &told.body.replace("ME", me))
+        .send(
+            hub.request(token, &operation.method, &operation.path.replace("ME", me)),
+            &operation.body.replace("ME", me),
+        )
         .await;
     (answer.status, serde_json::from_str(&answer.text).unwrap_or_default())
 }
@@ -187,15 +190,15 @@ async fn hub() -> (Hub, String, String) {
     (hub, alice, bob)
 }
 
-/// Calls everything in the name of somebody with this role.
+/// Calls every operation with this role.
 async fn as_role(role: &str, me: &str, itself: bool, hub: &Hub, token: &str) {
     for (id, _, _) in CALLS {
-        let mut told = told(id);
+        let mut operation = described_operation(id);
         if (role, *id) == ("approver", "commits.make") {
-            told.body = DECISION;
+            operation.body = DECISION;
         }
-        let allowed = told.roles.contains(&role) && (!told.itself || itself);
-        let (status, answer) = call(hub, token, me, &told).await;
+        let allowed = operation.roles.contains(&role) && (!operation.itself || itself);
+        let (status, answer) = call(hub, token, me, &operation).await;
         assert_ne!(status, 401, "{id} as {role} {me}: {answer}");
         assert!(status < 500, "{id} as {role} {me}: {answer}");
         assert!(!allowed || status != 400, "{id} is not called in the right way here: {answer}");
@@ -207,9 +210,9 @@ async fn as_role(role: &str, me: &str, itself: bool, hub: &Hub, token: &str) {
     }
 }
 
-// Fails under: `.is(Deed::Work)` on `tokens.revoke`; a `for_itself` that is not checked.
+// Fails under: `.is(Permission::Work)` on `tokens.revoke`; a `for_itself` that is not checked.
 #[tokio::test]
-async fn i19_an_agent_may_do_its_own_work_and_no_more() {
+async fn i19_an_agent_is_limited_to_its_own_work() {
     let (hub, alice, _) = hub().await;
     as_role("agent", "alice", true, &hub, &alice).await;
 }
@@ -220,9 +223,9 @@ async fn i19_another_agent_may_not_act_for_it() {
     as_role("agent", "bob", false, &hub, &bob).await;
 }
 
-// Fails under: a role that is left out of, or added to, the deeds in quorate-core/src/rights.rs for one call only.
+// Fails under: a role that is missing from, or wrongly granted, one of the permissions in quorate-core.
 #[tokio::test]
-async fn i19_every_other_role_may_do_what_the_description_says() {
+async fn i19_other_roles_match_the_description() {
     for role in ["operator", "approver", "moderator", "viewer", "admin"] {
         let (hub, _, _) = hub().await;
         let token = hub.token(role, role).await;
@@ -230,26 +233,26 @@ async fn i19_every_other_role_may_do_what_the_description_says() {
     }
 }
 
-// Fails under: a handler that reads no token.
+// Fails under: a handler that does not authenticate.
 #[tokio::test]
-async fn i19_without_a_token_or_with_a_revoked_one_nothing_is_answered() {
+async fn i19_calls_without_a_valid_token_are_rejected() {
     let (hub, _, _) = hub().await;
     let made = hub.post(&hub.admin, "/v1/tokens", &json!({"role": "admin", "name": "gone"})).await.ok(201);
     let gone = made["token"].as_str().expect("a token").to_owned();
     let id = made["id"].as_str().expect("an id");
     hub.delete(&hub.admin, &format!("/v1/tokens/{id}")).await.ok(200);
     for (id, _, _) in CALLS {
-        let told = told(id);
+        let operation = described_operation(id);
         for token in ["", &gone] {
-            let (status, answer) = call(&hub, token, "alice", &told).await;
+            let (status, answer) = call(&hub, token, "alice", &operation).await;
             assert_eq!((status, &answer["code"]), (401, &json!("UNAUTHENTICATED")), "{id}");
         }
     }
 }
 
-// Fails under: a call that looks at the header `Quorate-Space` before it looks at whose token it is.
+// Fails under: a call that evaluates the header `Quorate-Space` before the token.
 #[tokio::test]
-async fn i16_a_token_of_another_space_finds_nothing_here() {
+async fn i16_a_token_of_another_space_is_isolated() {
     let (hub, _, _) = hub().await;
     hub.post(&hub.admin, "/v1/spaces", &json!({"name": "other"})).await.ok(201);
     let there = hub.register_in("other", "alice").await;
@@ -257,15 +260,15 @@ async fn i16_a_token_of_another_space_finds_nothing_here() {
     let made = hub.send(request, r#"{"role":"admin","name":"theirs"}"#).await.ok(201);
     let admin = made["token"].as_str().expect("a token");
     for (id, _, _) in CALLS {
-        let told = told(id);
+        let operation = described_operation(id);
         for token in [there.as_str(), admin] {
-            let request = hub.request(token, &told.method, &told.path.replace("ME", "alice"));
+            let request = hub.request(token, &operation.method, &operation.path.replace("ME", "alice"));
             let request = request.header("quorate-space", "default");
-            let answer = hub.send(request, &told.body.replace("ME", "alice")).await;
+            let answer = hub.send(request, &operation.body.replace("ME", "alice")).await;
             answer.refused(404, "NOT_FOUND");
         }
     }
-    // In its own space an agent has its own rights; and an admin there is no admin of the hub.
+    // In its own space an agent has its own permissions, and an admin of a space is not an admin of the hub.
     as_role("agent", "alice", true, &hub, &there).await;
     for (method, path, body) in [
         ("GET", "/v1/spaces", ""),

@@ -1,5 +1,5 @@
-//! The shared state of a task under several writers: what they change in different places is merged, what they change in
-//! the same place is a conflict, and no acknowledged change is lost.
+//! The shared state of a task with several writers: changes of different fields are merged, changes of the same field
+//! conflict, and no acknowledged change is lost.
 
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::support::socket::Served;
 
 const PATH: &str = "/v1/sessions/work/state";
 
-/// A caller with a connection of its own.
+/// A client with its own connection.
 struct Writer {
     wire: TcpStream,
     token: String,
@@ -38,7 +38,7 @@ fn etag(reply: &Reply) -> String {
     reply.header("etag").unwrap_or_else(|| panic!("an ETag: {reply:?}")).trim().to_owned()
 }
 
-/// A hub that listens, and agents that take part in the session `work`.
+/// A listening hub with agents that participate in the session `work`.
 async fn begun(agents: &[&str]) -> (Served, Vec<Writer>) {
     let served = Served::of(Hub::new().await).await;
     let hub = &served.hub;
@@ -58,9 +58,9 @@ fn state(phase: u64, agents: Value) -> Value {
     json!({"taskId": "work", "currentPhase": phase, "sharedContext": lists, "agentStates": agents})
 }
 
-// Fails under: PUT that writes what it was given over what is there.
+// Fails under: a PUT that overwrites the current state.
 #[tokio::test]
-async fn m2_two_agents_change_their_own_states_and_both_are_there() {
+async fn m2_changes_of_two_agents_are_merged() {
     let (_served, mut writers) = begun(&["a", "b"]).await;
     let [one, two] = &mut writers[..] else { panic!("two") };
     one.send("", &state(1, json!({"a": {"status": "idle"}, "b": {"status": "idle"}}))).await;
@@ -78,12 +78,12 @@ async fn m2_two_agents_change_their_own_states_and_both_are_there() {
     merged["sharedContext"]["notes"] = json!(["from a", "from b"]);
     assert_eq!((reply.status, reply.json()), (200, merged.clone()));
     assert_eq!(one.get().await, (merged.clone(), etag(&reply)));
-    // The same request again changes nothing.
+    // Repeating the request changes nothing.
     let again = two.put(&tag, &second).await;
     assert_eq!((again.json(), etag(&again)), (merged, etag(&reply)));
 }
 
-// Fails under: the last writer wins; a conflict that does not say what it is about.
+// Fails under: last writer wins; a conflict without its field paths.
 #[tokio::test]
 async fn m2_the_same_part_changed_differently_is_a_conflict_with_both_values() {
     let (_served, mut writers) = begun(&["a", "b"]).await;
@@ -109,7 +109,7 @@ async fn m2_the_same_part_changed_differently_is_a_conflict_with_both_values() {
     assert_eq!(two.get().await, (with(2, "done"), etag(&current)));
 }
 
-// Fails under: an unconditional PUT that changes something; a 428 that does not say how to do it.
+// Fails under: an unconditional PUT that changes something; a 428 without a hint.
 #[tokio::test]
 async fn m2_without_if_match_only_additions_are_accepted() {
     let (_served, mut writers) = begun(&["a", "b"]).await;
@@ -133,13 +133,13 @@ async fn m2_without_if_match_only_additions_are_accepted() {
         assert!(refused["detail"].as_str().is_some_and(|detail| detail.starts_with(pointer)), "{refused}");
         assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("If-Match")), "{refused}");
     }
-    // What is omitted keeps its value.
+    // Omitted fields keep their value.
     let some = json!({"sharedContext": {"notes": ["n"]}});
     more["sharedContext"]["notes"] = json!(["n"]);
     assert_eq!(one.send("", &some).await.json(), more);
 }
 
-// Fails under: additions that stay for ever; a removal that takes the wrong entry along.
+// Fails under: additions that cannot be removed; a removal of the wrong entry.
 #[tokio::test]
 async fn m13_blockers_are_resolved_and_removed() {
     let (served, mut writers) = begun(&["a", "b"]).await;
@@ -164,7 +164,7 @@ async fn m13_blockers_are_resolved_and_removed() {
     with["sharedContext"]["blockers"] = json!([]);
     let gone = one.put(&etag(&reply), &with).await;
     assert_eq!(gone.json()["sharedContext"]["blockers"], json!([]));
-    // What was is still on record, and an old state can be read and named.
+    // The history is retained: an old state can be read and referenced.
     let lines = hub.get(&hub.admin, "/v1/sessions/work/timeline?kind=blocker").await.ok(200);
     assert_eq!(lines["timeline"].as_array().map(Vec::len), Some(5), "{lines}");
     let (_, seq) = tag.trim_matches('"').split_once('-').expect("generation and record");
@@ -172,9 +172,9 @@ async fn m13_blockers_are_resolved_and_removed() {
     assert_eq!(before["sharedContext"]["blockers"].as_array().map(Vec::len), Some(3));
 }
 
-// Fails under: rights of the first writer only; a PUT by anybody.
+// Fails under: permissions of the first writer only; a PUT that any agent may send.
 #[tokio::test]
-async fn m2_s12_participants_and_coordinators_write_and_nobody_else() {
+async fn m2_s12_only_participants_and_coordinators_write() {
     let (served, mut writers) = begun(&["a"]).await;
     let hub = &served.hub;
     let token = hub.register("stranger").await;
@@ -190,9 +190,9 @@ async fn m2_s12_participants_and_coordinators_write_and_nobody_else() {
     writers[0].send("", &some).await.refused(409, "SESSION_CLOSED");
 }
 
-// Fails under: an ETag that any commit changes; one that names nothing; a weak one that passes.
+// Fails under: an ETag that any commit changes, or that identifies nothing; a weak ETag that is accepted.
 #[tokio::test]
-async fn m2_an_etag_names_a_state() {
+async fn m2_an_etag_identifies_a_state() {
     let (served, mut writers) = begun(&["a", "b"]).await;
     let hub = &served.hub;
     let [one, two] = &mut writers[..] else { panic!("two") };
@@ -212,7 +212,7 @@ async fn m2_an_etag_names_a_state() {
         assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("GET")), "{refused}");
     }
     one.put(&format!("{tag}, \"0-1\""), &first).await.refused(400, "INVALID");
-    // `*` replaces whatever is there.
+    // `*` replaces any state.
     let other = state(9, json!({"b": {"status": "done"}}));
     assert_eq!(two.put("*", &other).await.json(), other);
     let none = request(
@@ -222,7 +222,7 @@ async fn m2_an_etag_names_a_state() {
         "{\"sharedContext\":{}}",
     );
     call(&mut one.wire, &none).await.refused(412, "VERSION_CONFLICT");
-    // Under a key the same request has the same answer, whatever happened since.
+    // Repeated with the same key, the request returns the same response, whatever happened since.
     let more = json!({"sharedContext": {"notes": ["once"]}});
     let keyed = one.send("idempotency-key: k1\r\n", &more).await;
     two.put("*", &first).await;
@@ -230,7 +230,7 @@ async fn m2_an_etag_names_a_state() {
     assert_eq!((again.status, again.body, again.head.contains(&etag(&keyed))), (200, keyed.body, true));
 }
 
-// Fails under: a write that is not bound to what was read; a retry that is not merged anew.
+// Fails under: a write that is not conditional on the read state; a retry that is not merged again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn m2_concurrent_writers_lose_nothing() {
     const WRITERS: usize = 8;
@@ -250,7 +250,7 @@ async fn m2_concurrent_writers_lose_nothing() {
                 lists["notes"].as_array_mut().expect("a list").push(json!(format!("{name} {time}")));
                 let entry = json!({"id": format!("{name}-{time}"), "by": name});
                 lists["blockers"].as_array_mut().expect("a list").push(entry);
-                // The blocker before is resolved.
+                // The previous blocker is resolved.
                 lists["blockers"]
                     .as_array_mut()
                     .expect("a list")

@@ -1,4 +1,4 @@
-//! A hub on a new data directory, and people who talk to it.
+//! A hub with a new data directory, and its clients.
 
 pub(crate) mod described;
 pub(crate) mod raw;
@@ -25,27 +25,27 @@ pub(crate) struct Hub {
     _directory: TempDir,
 }
 
-/// An answer, as it came.
+/// A response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) text: String,
 }
 
 impl Answer {
-    /// The answer, if all is well.
+    /// Returns the body of a response with the expected status.
     #[track_caller]
     pub(crate) fn ok(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         serde_json::from_str(&self.text).expect("JSON")
     }
 
-    /// The problem, if it was refused like this.
+    /// Returns the problem of a response with the expected status and code.
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
-        let told: Value = serde_json::from_str(&self.text).expect("a problem in JSON");
-        assert_eq!((self.status, told["code"].as_str()), (status, Some(code)), "{}", self.text);
-        assert!(told["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{}", self.text);
-        told
+        let response: Value = serde_json::from_str(&self.text).expect("a problem in JSON");
+        assert_eq!((self.status, response["code"].as_str()), (status, Some(code)), "{}", self.text);
+        assert!(response["detail"].as_str().is_some_and(|detail| !detail.is_empty()), "{}", self.text);
+        response
     }
 }
 
@@ -63,17 +63,17 @@ impl Hub {
         Self::at(SystemClock::new(), settings).await
     }
 
-    /// A hub whose time is told by a clock.
+    /// Opens a hub with a clock.
     pub(crate) async fn at(clock: Arc<dyn Clock>, settings: Settings) -> Self {
         Self::opened([Chance::system(), Chance::system()], clock, settings).await
     }
 
-    /// A hub that does the same each time, if the same is asked of it.
+    /// Opens a deterministic hub.
     pub(crate) async fn seeded(clock: Arc<dyn Clock>, seed: u64) -> Self {
         Self::opened([Chance::seeded(seed), Chance::system()], clock, Settings::default()).await
     }
 
-    /// A hub with its own sources of chance: of the public store, and of the private one.
+    /// Opens a hub with separate random sources for the public and the private store.
     pub(crate) async fn made(chances: [Arc<Chance>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
         Self::opened(chances, clock, settings).await
     }
@@ -128,20 +128,20 @@ impl Hub {
         self.send_text(token, "PUT", path, &body.to_string()).await
     }
 
-    /// Makes a token.
+    /// Creates a token.
     pub(crate) async fn token(&self, role: &str, name: &str) -> String {
         let made = self.post(&self.admin, "/v1/tokens", &json!({"role": role, "name": name})).await.ok(201);
         made["token"].as_str().expect("a token").to_owned()
     }
 
-    /// The id of the first token that is like this.
+    /// Returns the id of the first token that matches.
     pub(crate) async fn token_id(&self, field: &str, value: &str) -> String {
         let tokens = self.get(&self.admin, "/v1/tokens?order=oldest").await.ok(200);
         let found = tokens["tokens"].as_array().expect("a list").iter().find(|one| one[field] == value);
         found.expect("such a token")["id"].as_str().expect("an id").to_owned()
     }
 
-    /// Revokes the first token that is like this.
+    /// Revokes the first token that matches.
     pub(crate) async fn revoke(&self, field: &str, value: &str) {
         let id = self.token_id(field, value).await;
         self.delete(&self.admin, &format!("/v1/tokens/{id}")).await.ok(200);
@@ -161,7 +161,7 @@ impl Hub {
         self.send(self.request(token, method, path), body).await
     }
 
-    /// A call with headers of its own.
+    /// Makes a call with additional headers.
     pub(crate) async fn with_headers(
         &self,
         token: &str,
@@ -174,7 +174,7 @@ impl Hub {
         self.send(request, body).await
     }
 
-    /// Lays down rules for everybody.
+    /// Sets the policy of the space.
     pub(crate) async fn lay_down(&self, policy: Policy) {
         let commit = Commit::new(Principal::System, vec![Op::SetPolicy(policy)]);
         self.space.commit(commit).await.expect("a policy");
@@ -192,7 +192,7 @@ impl Hub {
         let status = response.status().as_u16();
         let kind = response.headers().get("content-type").map(|kind| kind.to_str().expect("text").to_owned());
         if kind.as_deref() == Some("text/event-stream") {
-            // It has no end.
+            // The stream does not end.
             return Answer { status, text: String::new() };
         }
         let bytes = response.into_body().collect().await.expect("a body").to_bytes();

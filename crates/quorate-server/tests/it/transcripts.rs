@@ -1,4 +1,4 @@
-//! The interface without a socket: requests in, answers out, on a real store with a set clock.
+//! The HTTP API without a socket, on a real store with a manual clock.
 
 use serde_json::json;
 
@@ -30,9 +30,9 @@ async fn d3_a_message_passes_between_two_agents() {
     hub.get(&carol, &format!("/v1/messages/{id}")).await.refused(404, "NOT_FOUND");
 }
 
-// Fails under: a pool whose messages nobody but their sender may look at.
+// Fails under: pool messages that are only visible to their sender.
 #[tokio::test]
-async fn d3_what_lies_in_a_pool_is_seen_by_those_who_can() {
+async fn d3_pool_messages_are_visible_to_capable_agents() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let tina = hub.register_able("tina", &["translate"]).await;
@@ -47,7 +47,7 @@ async fn d3_what_lies_in_a_pool_is_seen_by_those_who_can() {
 }
 
 #[tokio::test]
-async fn a_payload_comes_out_byte_for_byte() {
+async fn a_payload_is_returned_byte_for_byte() {
     const JSON: &str = r#"{"b":1.50e0,  "a":"\u00e9", "b":2}"#;
     let hub = Hub::new().await;
     let alice = hub.register_able("alice", &["sum"]).await;
@@ -104,7 +104,7 @@ async fn a_step_is_one_commit() {
     ], "idempotencyKey": "step-1"});
     let done = hub.post(&bob, "/v1/commit", &step).await.ok(200);
     assert_eq!(done["results"][1]["version"], 1);
-    // Nothing of a commit happens if one of its operations is refused.
+    // A commit has no effect if one of its operations is rejected.
     let stale = json!({"ops": [
         {"op": "send", "to": "alice", "payload": "never"},
         {"op": "put", "key": "plan", "type": "note", "content": 2, "expect": 7},
@@ -141,7 +141,7 @@ async fn c3_memory_has_versions_and_a_history() {
 }
 
 #[tokio::test]
-async fn c4_a_graph_of_tasks_is_worked_off() {
+async fn c4_a_graph_of_tasks_is_completed() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register_able("bob", &["sum"]).await);
     let graph = json!({"tasks": [
@@ -161,16 +161,16 @@ async fn c4_a_graph_of_tasks_is_worked_off() {
         let late = json!({"leaseToken": 1 + task["leaseToken"].as_u64().expect("a token"), "result": 4});
         hub.post(&bob, &format!("/v1/tasks/{id}/complete"), &late).await.refused(409, "STALE_LEASE");
     }
-    let circle = json!({"tasks": [
+    let cycle = json!({"tasks": [
         {"id": "a", "type": "sum", "dependsOn": ["b"]}, {"id": "b", "type": "sum", "dependsOn": ["a"]},
     ]});
-    hub.post(&alice, "/v1/tasks", &circle).await.refused(400, "INVALID");
+    hub.post(&alice, "/v1/tasks", &cycle).await.refused(400, "INVALID");
     let list = hub.get(&alice, "/v1/tasks?status=done").await.ok(200);
     assert_eq!(list["tasks"].as_array().map(Vec::len), Some(2));
 }
 
 #[tokio::test]
-async fn c8_locks_have_fences() {
+async fn c8_locks_have_fencing_tokens() {
     let hub = Hub::new().await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let held = hub.post(&alice, "/v1/locks/door/acquire", &json!({"ttlMs": 5000})).await.ok(200);
@@ -230,12 +230,12 @@ async fn d4_a_request_is_answered() {
 }
 
 #[tokio::test]
-async fn i19_nobody_comes_in_without_a_token() {
+async fn i19_a_token_is_required() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     hub.get("", "/v1/agents").await.refused(401, "UNAUTHENTICATED");
     hub.get("qrt_nonsense", "/v1/agents").await.refused(401, "UNAUTHENTICATED");
-    // An agent acts as itself only.
+    // An agent can only act as itself.
     hub.register("bob").await;
     hub.post(&alice, "/v1/agents/bob/inbox/claim", &json!({})).await.refused(403, "FORBIDDEN");
     let as_bob = json!({"from": "bob", "to": "alice", "payload": 1});
@@ -245,7 +245,7 @@ async fn i19_nobody_comes_in_without_a_token() {
 }
 
 #[tokio::test]
-async fn i19_a_revoked_token_is_worth_nothing_at_once() {
+async fn i19_a_revoked_token_is_rejected_immediately() {
     let hub = Hub::new().await;
     let made = json!({"role": "viewer", "name": "board"});
     let made = hub.post(&hub.admin, "/v1/tokens", &made).await.ok(201);
@@ -260,7 +260,7 @@ async fn i19_a_revoked_token_is_worth_nothing_at_once() {
 }
 
 #[tokio::test]
-async fn i19_an_operator_lets_agents_in_and_lays_down_no_rules() {
+async fn i19_an_operator_creates_tokens_but_sets_no_policy() {
     let hub = Hub::new().await;
     let made = hub.post(&hub.admin, "/v1/tokens", &json!({"role": "operator", "name": "ops"})).await.ok(201);
     let operator = made["token"].as_str().expect("a token").to_owned();
@@ -288,7 +288,7 @@ async fn i16_spaces_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn i21_what_is_too_much_is_refused() {
+async fn i21_limits_are_enforced() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let deep = format!(r#"{{"to":"alice","payload":{}{}}}"#, "[".repeat(80), "]".repeat(80));
@@ -305,24 +305,24 @@ async fn i21_what_is_too_much_is_refused() {
 }
 
 #[tokio::test]
-async fn bad_input_is_refused_with_its_path() {
+async fn invalid_input_is_rejected_with_its_path() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
     let refused =
         hub.post(&alice, "/v1/messages", &json!([{"to": "alice"}, {"to": 7}])).await.refused(400, "INVALID");
     assert!(refused["detail"].as_str().is_some_and(|detail| detail.starts_with("[1].to")), "{refused}");
     hub.post(&alice, "/v1/messages", &json!({"to": "alice", "colour": 1})).await.refused(400, "INVALID");
-    hub.post(&alice, "/v1/messages", &json!({"to": "nobody"})).await.refused(404, "UNKNOWN_RECIPIENT");
+    hub.post(&alice, "/v1/messages", &json!({"to": "unknown"})).await.refused(404, "UNKNOWN_RECIPIENT");
     hub.get(&alice, "/v1/nothing").await.refused(404, "NOT_FOUND");
     hub.delete(&alice, "/v1/messages").await.refused(405, "INVALID");
     hub.get(&alice, "/v1/agents?colour=1").await.refused(400, "INVALID");
 }
 
 #[tokio::test]
-async fn i18_a_secret_does_not_get_in() {
+async fn i18_a_secret_is_rejected() {
     let hub = Hub::new().await;
     let alice = hub.register("alice").await;
-    // In two parts, so that this file holds none.
+    // In two parts, so that secret scanners ignore this file.
     let key = format!("AKIA{}", "Q3EGRIJ5KJFOQ2LM");
     let message = json!({"to": "alice", "payload": {"aws": key}});
     let refused = hub.post(&alice, "/v1/messages", &message).await;

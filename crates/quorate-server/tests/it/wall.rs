@@ -1,4 +1,4 @@
-//! The outer wall of the hub, over real sockets: who gets in, how much is taken from each, and how it ends.
+//! Security of the hub over real sockets: authentication, limits and shutdown.
 
 mod bounds;
 mod doors;

@@ -1,4 +1,4 @@
-//! Events from outside: signed, once, and through the same door as everything else.
+//! Webhooks: signed events, received once and checked like any other message.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use quorate_core::{Policy, SpaceName};
@@ -21,13 +21,13 @@ fn settings(list: Vec<Webhook>) -> Settings {
     Settings { webhooks: Webhooks::new(list).expect("webhooks"), ..Settings::default() }
 }
 
-/// A hub with bob, to whom GitHub's events go.
+/// A hub with bob, who receives GitHub events.
 async fn with_bob() -> (Hub, String) {
     let other = "another secret of another one";
     let hub = Hub::with(settings(vec![
         webhook("github", "bob", SECRET),
         webhook("gitlab", "topic:forge", other),
-        webhook("lost", "nobody", SECRET),
+        webhook("lost", "unknown", SECRET),
     ]));
     let hub = hub.await;
     let bob = hub.register("bob").await;
@@ -41,12 +41,12 @@ fn signed(secret: &str, body: &str) -> String {
     format!("sha256={}", quorate_core::hex::encode(&code))
 }
 
-/// Sends an event to `/v1/webhooks/NAME` with these headers, without a token.
+/// Sends an unauthenticated event to `/v1/webhooks/NAME` with these headers.
 async fn event(hub: &Hub, name: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     hub.with_headers("", ("POST", &format!("/v1/webhooks/{name}")), headers, body).await
 }
 
-/// The same, signed as GitHub would.
+/// Sends an event with a GitHub signature.
 async fn pushed(hub: &Hub, headers: &[(&str, &str)], body: &str) -> Answer {
     let signature = signed(SECRET, body);
     let mut all = vec![("x-hub-signature-256", signature.as_str())];
@@ -55,23 +55,24 @@ async fn pushed(hub: &Hub, headers: &[(&str, &str)], body: &str) -> Answer {
 }
 
 async fn claimed(hub: &Hub, token: &str, agent: &str) -> (Vec<Value>, String) {
-    let told = hub.post(token, &format!("/v1/agents/{agent}/inbox/claim"), &json!({"max": 100})).await;
-    let all = told.ok(200)["deliveries"].as_array().expect("deliveries").clone();
-    (all.into_iter().map(|one| one["message"].clone()).collect(), told.text)
+    let response = hub.post(token, &format!("/v1/agents/{agent}/inbox/claim"), &json!({"max": 100})).await;
+    let all = response.ok(200)["deliveries"].as_array().expect("deliveries").clone();
+    (all.into_iter().map(|one| one["message"].clone()).collect(), response.text)
 }
 
-// Fails under: a payload that is written anew, a sender other than the hub, an answer that says who got it.
+// Fails under: a payload that is re-encoded; a sender other than the hub; a response that reveals the recipients.
 #[tokio::test]
 async fn e1_a_signed_event_is_one_message_byte_for_byte() {
     let (hub, bob) = with_bob().await;
-    let told = pushed(&hub, &[("x-github-event", "push"), ("x-github-delivery", "d-1")], PUSH).await.ok(202);
-    assert_eq!(told.as_object().expect("an object").keys().collect::<Vec<_>>(), ["id", "seq"]);
+    let response =
+        pushed(&hub, &[("x-github-event", "push"), ("x-github-delivery", "d-1")], PUSH).await.ok(202);
+    assert_eq!(response.as_object().expect("an object").keys().collect::<Vec<_>>(), ["id", "seq"]);
     let (messages, text) = claimed(&hub, &bob, "bob").await;
     let [message] = messages.as_slice() else { panic!("{text}") };
     assert!(text.contains(PUSH), "byte for byte: {text}");
     let told_of = ["id", "from", "type", "action", "origin", "durability"].map(|name| &message[name]);
     let expected = [
-        told["id"].clone(),
+        response["id"].clone(),
         json!(null),
         json!("event"),
         json!("webhook.push"),
@@ -84,66 +85,67 @@ async fn e1_a_signed_event_is_one_message_byte_for_byte() {
     assert!(line.contains(r#""principal":"system""#), "{line}");
 }
 
-// Fails under: a key of the hub instead of the webhook's; a key that is not looked at; one over the operations, which would
-// refuse the same event after the destination was changed.
+// Fails under: a key that is shared by webhooks; a key that is ignored; a fingerprint of the operations, which would
+// reject a redelivered event after the destination was changed.
 #[tokio::test]
-async fn i3_a_delivery_that_comes_again_is_one_message() {
+async fn i3_a_redelivered_event_is_one_message() {
     let (hub, bob) = with_bob().await;
     let id = &[("x-github-event", "push"), ("x-github-delivery", "d-1")];
     let first = pushed(&hub, id, PUSH).await;
     assert_eq!(first.ok(202), pushed(&hub, id, PUSH).await.ok(202));
     pushed(&hub, id, "{}").await.refused(409, "DUPLICATE");
     pushed(&hub, &[("x-github-event", "fork"), id[1]], PUSH).await.refused(409, "DUPLICATE");
-    // The same id is another one by another webhook, and by whoever has a token.
+    // The same id from another webhook or an authenticated caller is another event.
     let signature = signed("another secret of another one", "{}");
     let headers = [("x-hub-signature-256", signature.as_str()), ("x-github-delivery", "d-1")];
     event(&hub, "gitlab", &headers, "{}").await.ok(202);
     hub.keyed(&hub.admin, "d-1", "/v1/messages", &json!({"to": "bob", "payload": 1})).await.ok(200);
-    // By whatever header it comes.
+    // Whichever header contains it.
     for header in ["x-quorate-delivery", "idempotency-key"] {
-        let told = pushed(&hub, &[(header, header)], "[]").await.ok(202);
-        assert_eq!(pushed(&hub, &[(header, header)], "[]").await.ok(202), told);
+        let response = pushed(&hub, &[(header, header)], "[]").await.ok(202);
+        assert_eq!(pushed(&hub, &[(header, header)], "[]").await.ok(202), response);
     }
-    // Without an id each is one of its own.
+    // Without an id each event is distinct.
     pushed(&hub, &[], "[1]").await.ok(202);
     pushed(&hub, &[], "[1]").await.ok(202);
     let (messages, _) = claimed(&hub, &bob, "bob").await;
     let payloads: Vec<_> = messages.iter().map(|message| message["payload"].to_string()).collect();
     assert_eq!(payloads[1..], ["1", "[]", "[]", "[1]", "[1]"]);
-    assert_eq!(messages[2]["action"], "webhook", "nobody said of what kind");
+    assert_eq!(messages[2]["action"], "webhook", "the kind is not stated");
 }
 
-// Fails under: another answer for a name that is none; a signature that is looked at before the name; a token that counts.
+// Fails under: a different response for an unknown name; a signature that is verified before the name; a token that
+// is accepted.
 #[tokio::test]
-async fn i18_a_wrong_signature_and_an_unknown_name_are_told_alike() {
+async fn i18_a_wrong_signature_and_an_unknown_name_are_indistinguishable() {
     let (hub, bob) = with_bob().await;
     let good = signed(SECRET, PUSH);
-    let bad = signed("not the secret of anybody", PUSH);
-    let mut told = Vec::new();
+    let bad = signed("not the secret", PUSH);
+    let mut response = Vec::new();
     for name in ["github", "unknown", "..%2f", &"x".repeat(200)] {
-        told.push(event(&hub, name, &[("x-hub-signature-256", &bad)], PUSH).await);
-        told.push(event(&hub, name, &[], PUSH).await);
-        told.push(event(&hub, name, &[("x-hub-signature-256", "sha256=nonsense")], PUSH).await);
-        told.push(
+        response.push(event(&hub, name, &[("x-hub-signature-256", &bad)], PUSH).await);
+        response.push(event(&hub, name, &[], PUSH).await);
+        response.push(event(&hub, name, &[("x-hub-signature-256", "sha256=nonsense")], PUSH).await);
+        response.push(
             event(&hub, name, &[("x-hub-signature-256", &bad), ("x-github-event", "no word")], "no JSON")
                 .await,
         );
     }
-    told.push(event(&hub, "unknown", &[("x-hub-signature-256", &good)], PUSH).await);
-    told.push(event(&hub, "gitlab", &[("x-hub-signature-256", &good)], PUSH).await);
+    response.push(event(&hub, "unknown", &[("x-hub-signature-256", &good)], PUSH).await);
+    response.push(event(&hub, "gitlab", &[("x-hub-signature-256", &good)], PUSH).await);
     let twice = [("x-hub-signature-256", good.as_str()), ("x-hub-signature-256", &bad)];
-    told.push(event(&hub, "github", &twice, PUSH).await);
-    told.push(hub.send_text(&hub.admin, "POST", "/v1/webhooks/github", PUSH).await);
-    for one in &told {
+    response.push(event(&hub, "github", &twice, PUSH).await);
+    response.push(hub.send_text(&hub.admin, "POST", "/v1/webhooks/github", PUSH).await);
+    for one in &response {
         one.refused(401, "UNAUTHENTICATED");
-        assert_eq!(one.text, told[0].text);
+        assert_eq!(one.text, response[0].text);
     }
     assert!(claimed(&hub, &bob, "bob").await.0.is_empty());
 }
 
-// Fails under: an event that takes a way of its own past the checks of the door.
+// Fails under: an event that bypasses the checks of messages.
 #[tokio::test]
-async fn e1_what_is_refused_is_told_to_whoever_signed_it() {
+async fn e1_rejections_are_returned_to_the_signer() {
     let (hub, bob) = with_bob().await;
     for wrong in ["", "nonsense", "{\"a\":", "payload=%7B%7D", "\"\\ud800\""] {
         pushed(&hub, &[], wrong).await.refused(400, "INVALID");
@@ -151,16 +153,16 @@ async fn e1_what_is_refused_is_told_to_whoever_signed_it() {
     let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
     pushed(&hub, &[], &deep).await.refused(429, "LIMIT_EXCEEDED");
     let large = format!("\"{}\"", "x".repeat(512 * 1024));
-    let told = pushed(&hub, &[], &large).await.refused(413, "TOO_LARGE");
-    assert_eq!(told["limit"], 512 * 1024);
+    let response = pushed(&hub, &[], &large).await.refused(413, "TOO_LARGE");
+    assert_eq!(response["limit"], 512 * 1024);
     let secret = json!({"key": format!("AKIA{}", "IOSFODNN7QRTZWX2")}).to_string();
-    let told = pushed(&hub, &[], &secret).await.refused(422, "SECRET_DETECTED");
-    assert!(!told.to_string().contains("IOSFODNN7"), "{told}");
+    let response = pushed(&hub, &[], &secret).await.refused(422, "SECRET_DETECTED");
+    assert!(!response.to_string().contains("IOSFODNN7"), "{response}");
     let escaped = format!(r#"{{"key":"\u201cAKIA{}\u001b[0m"}}"#, "IOSFODNN7QRTZWX2");
     pushed(&hub, &[], &escaped).await.refused(422, "SECRET_DETECTED");
     let form = [("content-type", "application/x-www-form-urlencoded")];
-    let told = pushed(&hub, &form, "payload=%7B%7D").await.refused(400, "INVALID");
-    assert!(told["hint"].as_str().is_some_and(|hint| hint.contains("application/json")), "{told}");
+    let response = pushed(&hub, &form, "payload=%7B%7D").await.refused(400, "INVALID");
+    assert!(response["hint"].as_str().is_some_and(|hint| hint.contains("application/json")), "{response}");
     for headers in [
         [("x-github-event", "two words")],
         [("x-quorate-event", "")],
@@ -172,13 +174,13 @@ async fn e1_what_is_refused_is_told_to_whoever_signed_it() {
     let signature = signed(SECRET, "{}");
     event(&hub, "lost", &[("x-hub-signature-256", &signature)], "{}").await.refused(404, "UNKNOWN_RECIPIENT");
     hub.lay_down(Policy { payload_bytes_max: 10, ..Policy::default() }).await;
-    let told = pushed(&hub, &[], "[1,2,3,4,5,6]").await.refused(413, "TOO_LARGE");
-    assert_eq!(told["rule"], "payloadBytesMax");
+    let response = pushed(&hub, &[], "[1,2,3,4,5,6]").await.refused(413, "TOO_LARGE");
+    assert_eq!(response["rule"], "payloadBytesMax");
     assert!(claimed(&hub, &bob, "bob").await.0.is_empty());
     hub.get("", "/v1/webhooks/github").await.refused(405, "INVALID");
 }
 
-// Fails under: a webhook whose space is the default one whatever it says; one whose space is made by a slip of the pen.
+// Fails under: a webhook that always uses the default space; a misspelled space that is created.
 #[tokio::test]
 async fn i16_an_event_goes_to_its_own_space() {
     let hub = Hub::new().await;
@@ -199,7 +201,7 @@ async fn i16_an_event_goes_to_its_own_space() {
     assert!(claimed(&hub, &ours, "bob").await.0.is_empty());
 }
 
-// Fails under: failures that are not counted, or that hold up who is good: GitHub's addresses are everybody's.
+// Fails under: failures that are not counted, or that block valid senders: GitHub shares its addresses.
 #[tokio::test]
 async fn i21_wrong_signatures_are_counted_by_address_over_a_real_socket() {
     let limits = Limits { failures: Rate { per_second: 1, burst: 3 }, ..Limits::default() };
@@ -218,12 +220,12 @@ async fn i21_wrong_signatures_are_counted_by_address_over_a_real_socket() {
         )
     };
     let bytes = |host, signature: &str| request("POST", "/v1/webhooks/github", &head(host, signature), PUSH);
-    let bad = signed("not the secret of anybody", PUSH);
+    let bad = signed("not the secret", PUSH);
     for _ in 0..3 {
         call(&mut wire, &bytes("localhost", &bad)).await.refused(401, "UNAUTHENTICATED");
     }
-    let told = call(&mut wire, &bytes("localhost", &bad)).await.refused(429, "LIMIT_EXCEEDED");
-    assert!(told["retryAfterMs"].as_u64().is_some_and(|ms| ms > 0), "{told}");
+    let response = call(&mut wire, &bytes("localhost", &bad)).await.refused(429, "LIMIT_EXCEEDED");
+    assert!(response["retryAfterMs"].as_u64().is_some_and(|ms| ms > 0), "{response}");
     let good = signed(SECRET, PUSH);
     call(&mut wire, &bytes("evil.example", &good)).await.refused(403, "FORBIDDEN");
     assert_eq!(call(&mut wire, &bytes("hub.example", &good)).await.status, 202);

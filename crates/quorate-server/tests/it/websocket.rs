@@ -18,14 +18,14 @@ async fn listening(served: &Served, agent: &str) -> u64 {
     shown["load"]["listening"].as_u64().expect("a count")
 }
 
-async fn until_nobody_listens(served: &Served, agent: &str) {
+async fn until_no_consumer(served: &Served, agent: &str) {
     while listening(served, agent).await > 0 {
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn a_payload_comes_as_it_went() {
+async fn a_payload_round_trips() {
     let served = Served::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let (mut alice, mut bob) = (served.open(&alice).await, served.open(&bob).await);
@@ -40,9 +40,9 @@ async fn a_payload_comes_as_it_went() {
     assert!(bob.ok("ack", json!([[1, 1]])).await["seq"].is_u64());
 }
 
-// Fails under: a frame whose number is not looked for because the rest of it is refused.
+// Fails under: a frame whose number is not returned because the rest of it is rejected.
 #[tokio::test]
-async fn i21_a_frame_that_is_too_deep_is_refused_by_its_number_and_no_more() {
+async fn i21_a_deeply_nested_frame_is_rejected_by_its_number() {
     let served = Served::new().await;
     let alice = served.hub.register("alice").await;
     let mut alice = served.open(&alice).await;
@@ -52,8 +52,12 @@ async fn i21_a_frame_that_is_too_deep_is_refused_by_its_number_and_no_more() {
                 r#"{{"commit":{{"ops":[{{"op":"put","key":"k","content":{payload}}}],"idempotencyKey":"k{n}"}},"n":{n}}}"#
             ))
             .await;
-        let told = alice.hear().await;
-        assert_eq!((&told["n"], &told["problem"]["applied"]), (&n.into(), &"no".into()), "{told}");
+        let response = alice.hear().await;
+        assert_eq!(
+            (&response["n"], &response["problem"]["applied"]),
+            (&n.into(), &"no".into()),
+            "{response}"
+        );
     }
     alice
         .say_text(r#"{"n":4,"commit":{"ops":[{"op":"put","key":"k","content":1}],"idempotencyKey":"k"}}"#)
@@ -62,7 +66,7 @@ async fn i21_a_frame_that_is_too_deep_is_refused_by_its_number_and_no_more() {
 }
 
 #[tokio::test]
-async fn i19_whoever_is_not_known_is_told_and_turned_away() {
+async fn i19_an_unauthenticated_client_is_rejected_with_a_reason() {
     let patience = Patience { hello: Duration::from_millis(300), ..Patience::default() };
     let served = Served::with(patience).await;
     let bob = served.hub.register("bob").await;
@@ -74,7 +78,7 @@ async fn i19_whoever_is_not_known_is_told_and_turned_away() {
         (json!({"token": "qrt_no"}), "UNAUTHENTICATED", 4401),
         (json!({"token": bob, "agent": "alice"}), "FORBIDDEN", 4403),
         (json!({"token": viewer, "agent": "alice"}), "FORBIDDEN", 4403),
-        (json!({"token": hub.admin, "agent": "nobody"}), "NOT_FOUND", 4404),
+        (json!({"token": hub.admin, "agent": "unknown"}), "NOT_FOUND", 4404),
         (json!({"token": bob, "epoch": 99}), "STALE_EPOCH", 4409),
         (json!({"token": bob, "space": "other"}), "NOT_FOUND", 4404),
         (json!({"token": bob, "more": 1}), "INVALID", 4400),
@@ -91,7 +95,7 @@ async fn i19_whoever_is_not_known_is_told_and_turned_away() {
 }
 
 #[tokio::test]
-async fn who_holds_a_token_of_no_agent_commits_and_gets_no_deliveries() {
+async fn a_token_without_an_agent_commits_but_receives_no_deliveries() {
     let served = Served::new().await;
     served.hub.register("bob").await;
     let (mut admin, welcome) = served.hello(json!({"token": served.hub.admin})).await;
@@ -102,7 +106,7 @@ async fn who_holds_a_token_of_no_agent_commits_and_gets_no_deliveries() {
     assert!(done["results"][0]["id"].is_string(), "{done}");
 }
 
-/// Bob, with so many deliveries in hand.
+/// Connects bob and delivers this many messages to him.
 async fn holding(served: &Served, count: usize) -> (String, Socket, u64, Vec<(u64, Value)>) {
     let (alice, token) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let mut alice = served.open(&alice).await;
@@ -119,7 +123,7 @@ fn names(came: &[(u64, Value)]) -> Vec<(Value, Value, Value)> {
 }
 
 #[tokio::test]
-async fn the_same_start_goes_on_where_it_stopped() {
+async fn the_same_epoch_resumes_its_leases() {
     let served = Served::new().await;
     let (token, mut bob, epoch, came) = holding(&served, 3).await;
     bob.ok("ack", json!([[2, 2]])).await;
@@ -135,7 +139,7 @@ async fn the_same_start_goes_on_where_it_stopped() {
 }
 
 #[tokio::test]
-async fn who_does_not_resume_leaves_what_it_holds_alone() {
+async fn a_connection_without_resume_leaves_leases_alone() {
     let served = Served::new().await;
     let (token, bob, epoch, _) = holding(&served, 2).await;
     drop(bob);
@@ -146,7 +150,7 @@ async fn who_does_not_resume_leaves_what_it_holds_alone() {
 }
 
 #[tokio::test]
-async fn a_new_start_gets_at_once_what_the_old_one_held() {
+async fn a_new_epoch_receives_the_leases_of_the_old_one() {
     let served = Served::new().await;
     let (token, mut old, epoch, came) = holding(&served, 2).await;
     let (mut bob, welcome) = served.hello(json!({"token": token})).await;
@@ -185,13 +189,13 @@ async fn i21_credit_bounds_messages() {
     bob.give(2, 1_000_000).await;
     assert_eq!(bob.deliveries(2).await.len(), 2);
     bob.hears_nothing().await;
-    // An ack is no credit.
+    // An ack does not return credit.
     bob.ok("ack", json!([[1, 2]])).await;
     bob.hears_nothing().await;
     bob.give(3, 1_000_000).await;
     assert_eq!(bob.deliveries(1).await[0].0, 3);
     bob.refused("credit", json!({"messages": 2, "bytes": 1_000_000}), "INVALID").await;
-    // What is in memory only counts as well.
+    // Ephemeral messages consume credit as well.
     let whisper = json!({"to": "bob", "payload": 0, "durability": "ephemeral"});
     alice.ok("send", whisper).await;
     bob.hears_nothing().await;
@@ -201,7 +205,7 @@ async fn i21_credit_bounds_messages() {
 }
 
 #[tokio::test]
-async fn i21_credit_bounds_bytes_and_what_must_wait_is_not_used_up() {
+async fn i21_credit_bounds_bytes_without_using_attempts() {
     let served = Served::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let mut alice = served.open(&alice).await;
@@ -212,7 +216,7 @@ async fn i21_credit_bounds_bytes_and_what_must_wait_is_not_used_up() {
     bob.ok("ack", json!([[1, 1]])).await;
     bob.hears_nothing().await;
     bob.credit(100, 100).await;
-    // Without credit for their bytes they are given back before their leases are over: they were not tried.
+    // Without byte credit the deliveries are released before their leases expire, without counting an attempt.
     loop {
         let inbox = served.hub.get(&served.hub.admin, "/v1/agents/bob/inbox").await.ok(200);
         let list = inbox["deliveries"].as_array().expect("a list");
@@ -234,7 +238,7 @@ async fn acks_are_ranges() {
     let (token, mut bob, _, came) = holding(&served, 6).await;
     assert_eq!(came.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     bob.ok("ack", json!([[1, 2], [4, 4]])).await;
-    // A repeated ack is answered with the record that acked them.
+    // A repeated ack returns the record of the first one.
     let acked = bob.ok("ack", json!([[1, 2]])).await;
     assert!(acked["seq"].is_u64(), "{acked}");
     bob.ok("ack", json!([[1, 4]])).await;
@@ -243,22 +247,22 @@ async fn acks_are_ranges() {
     }
     let left = served.hub.get(&token, "/v1/agents/bob/inbox").await.ok(200);
     assert_eq!(left["deliveries"].as_array().map(Vec::len), Some(2));
-    // One that ended elsewhere is named with its token, every time.
+    // A delivery that ended elsewhere is reported with its lease token, every time.
     let ended = json!({"deliveries": [{"deliveryId": came[4].1["deliveryId"], "leaseToken": came[4].1["leaseToken"], "untried": true}]});
     served.hub.post(&token, "/v1/agents/bob/inbox/nack", &ended).await.ok(200);
     let again = bob.deliveries(1).await;
     assert_eq!((again[0].0, &again[0].1["deliveryId"]), (7, &came[4].1["deliveryId"]));
     for _ in 0..2 {
-        let told = bob.refused("ack", json!([[5, 6]]), "STALE_LEASE").await;
-        assert_eq!(told["stale"][0]["item"], came[4].1["deliveryId"]);
-        assert_eq!(told["stale"][0]["leaseToken"], came[4].1["leaseToken"]);
+        let response = bob.refused("ack", json!([[5, 6]]), "STALE_LEASE").await;
+        assert_eq!(response["stale"][0]["item"], came[4].1["deliveryId"]);
+        assert_eq!(response["stale"][0]["leaseToken"], came[4].1["leaseToken"]);
     }
     bob.ok("ack", json!([[6, 7]])).await;
     let left = served.hub.get(&token, "/v1/agents/bob/inbox").await.ok(200);
     assert_eq!(left["deliveries"], json!([]));
 }
 
-/// The deliveries of Bob that are open.
+/// Number of open deliveries of bob.
 async fn open_deliveries(served: &Served) -> usize {
     let inbox = served.hub.get(&served.hub.admin, "/v1/agents/bob/inbox").await.ok(200);
     inbox["deliveries"].as_array().map_or(0, Vec::len)
@@ -268,17 +272,17 @@ fn ack_of(delivery: &Value) -> Value {
     json!({"op": "ack", "deliveryId": delivery["deliveryId"], "leaseToken": delivery["leaseToken"]})
 }
 
-// Fails under: a refusal of one lease that drops another lease of the same delivery.
+// Fails under: a stale lease that drops another lease of the same delivery.
 #[tokio::test]
-async fn i4_an_ok_for_an_ack_means_that_the_delivery_is_acked() {
+async fn i4_a_successful_ack_response_means_acked() {
     let served = Served::new().await;
     let (_, mut bob, _, first) = holding(&served, 1).await;
     bob.ask("nack", json!({"deliveries": [[1, 1]]})).await;
     let second = bob.deliveries(1).await;
     assert_eq!((second[0].0, &second[0].1["deliveryId"]), (2, &first[0].1["deliveryId"]));
     let commit = json!({"ops": [ack_of(&first[0].1)], "idempotencyKey": "first lease"});
-    let told = bob.refused("commit", commit, "STALE_LEASE").await;
-    assert_eq!(told["stale"][0]["leaseToken"], first[0].1["leaseToken"]);
+    let response = bob.refused("commit", commit, "STALE_LEASE").await;
+    assert_eq!(response["stale"][0]["leaseToken"], first[0].1["leaseToken"]);
     bob.refused("ack", json!([[1, 1]]), "STALE_LEASE").await;
     let acked = bob.ok("ack", json!([[2, 2]])).await;
     assert!(acked["seq"].is_u64(), "{acked}");
@@ -299,7 +303,7 @@ async fn i4_a_returned_delivery_is_not_acked_by_its_old_number() {
     assert_eq!(open_deliveries(&served).await, 1);
 }
 
-// Fails under: a delivery that is sent after the ok of its own ack.
+// Fails under: a delivery that is sent after the response to its own ack.
 #[tokio::test]
 async fn i4_no_delivery_follows_the_ok_of_its_own_ack() {
     let served = Served::new().await;
@@ -322,7 +326,7 @@ async fn i4_no_delivery_follows_the_ok_of_its_own_ack() {
     assert_eq!(open_deliveries(&served).await, 0);
 }
 
-// Fails under: a lease that allows two steps.
+// Fails under: a lease that allows two commits.
 #[tokio::test]
 async fn i4_a_second_step_on_one_lease_names_the_record_of_the_first() {
     let served = Served::new().await;
@@ -332,17 +336,17 @@ async fn i4_a_second_step_on_one_lease_names_the_record_of_the_first() {
         json!({"ops": ops, "idempotencyKey": key})
     };
     let first = bob.ok("commit", step(1, "k1")).await;
-    let told = bob.refused("commit", step(2, "k2"), "STALE_LEASE").await;
-    assert_eq!(told["endedBy"], first["seq"]);
-    let told = served.hub.post(&token, "/v1/commit", &step(2, "k3")).await.refused(409, "STALE_LEASE");
-    assert_eq!((&told["endedBy"], &told["applied"]), (&first["seq"], &"no".into()));
+    let response = bob.refused("commit", step(2, "k2"), "STALE_LEASE").await;
+    assert_eq!(response["endedBy"], first["seq"]);
+    let response = served.hub.post(&token, "/v1/commit", &step(2, "k3")).await.refused(409, "STALE_LEASE");
+    assert_eq!((&response["endedBy"], &response["applied"]), (&first["seq"], &"no".into()));
     assert_eq!(served.hub.get(&token, "/v1/context/result").await.ok(200)["content"], 1);
     assert_eq!(bob.ok("commit", step(1, "k1")).await["seq"], first["seq"]);
     assert_eq!(bob.ok("ack", json!([[1, 1]])).await["seq"], first["seq"]);
 }
 
 #[tokio::test]
-async fn a_nack_gives_back_and_an_extend_keeps() {
+async fn nack_redelivers_and_extend_keeps_the_lease() {
     let served = Served::new().await;
     let (_, mut bob, _, came) = holding(&served, 2).await;
     bob.ok("extend", json!({"deliveries": [[1, 2]], "leaseMs": 60_000})).await;
@@ -369,7 +373,7 @@ async fn the_order_of_submission_is_kept() {
     let first = 100;
     for n in first..first + 100 {
         let put = json!({"op": "put", "key": "k", "content": n, "expect": n - first});
-        // Every tenth is refused, and none that follows it is held up or let past.
+        // Every tenth commit is rejected, which neither delays nor reorders the following ones.
         let ops = if n % 10 == 9 { json!([put, {"op": "nothing"}]) } else { json!([put]) };
         alice.say(&json!({"n": 2 * n, "commit": {"ops": ops, "idempotencyKey": format!("k{n}")}})).await;
         if n % 10 == 9 {
@@ -380,19 +384,19 @@ async fn the_order_of_submission_is_kept() {
         }
     }
     for n in first..first + 100 {
-        let told = alice.answer(2 * n).await;
+        let response = alice.answer(2 * n).await;
         if n % 10 == 9 {
-            assert_eq!(told["problem"]["code"], "INVALID", "{told}");
+            assert_eq!(response["problem"]["code"], "INVALID", "{response}");
             assert_eq!(alice.answer(2 * n + 1).await["ok"]["results"][0]["version"], n - first + 1);
         } else {
-            assert_eq!(told["ok"]["results"][0]["version"], n - first + 1, "{told}");
+            assert_eq!(response["ok"]["results"][0]["version"], n - first + 1, "{response}");
         }
     }
 }
 
-// Fails under: a question that is still looking for its cause when the next frame is heard.
+// Fails under: a request that still loads its cause when the next frame is processed.
 #[tokio::test]
-async fn a_question_whose_cause_is_not_there_keeps_its_place() {
+async fn a_request_with_an_unknown_cause_keeps_its_order() {
     let served = Served::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let (mut alice, mut bob) = (served.open(&alice).await, served.open(&bob).await);
@@ -431,7 +435,7 @@ async fn i3_commits_have_keys_and_frames_have_numbers() {
 }
 
 #[tokio::test]
-async fn d6_questions_are_asked_and_answered() {
+async fn d6_requests_are_sent_and_answered() {
     let served = Served::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let (mut alice, mut bob) = (served.open(&alice).await, served.open(&bob).await);
@@ -456,14 +460,14 @@ async fn d6_questions_are_asked_and_answered() {
     bob.ok("send", reply).await;
     assert_eq!(alice.answer(asked).await["ok"]["message"]["payload"], 4);
     quick["timeoutMs"] = json!(1);
-    let told = alice.refused("request", quick, "TIMEOUT").await;
-    assert_eq!(told["applied"], "yes", "bob has it: {told}");
+    let response = alice.refused("request", quick, "TIMEOUT").await;
+    assert_eq!(response["applied"], "yes", "bob has it: {response}");
     alice.refused("send", json!({"to": "bob", "payload": 1}), "INVALID").await;
 }
 
-// Fails under: `Consumer::at_hand` that reads a backlog message by message: each would have a frame of its own.
+// Fails under: `Consumer::try_next` that reads a backlog message by message: each would be sent in its own frame.
 #[tokio::test]
-async fn a_backlog_comes_in_full_frames() {
+async fn a_backlog_is_sent_in_full_frames() {
     let served = Served::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let mut alice = served.open(&alice).await;
@@ -473,14 +477,14 @@ async fn a_backlog_comes_in_full_frames() {
     bob.give(100, 1_000_000).await;
     let mut frames = Vec::new();
     while frames.iter().sum::<usize>() < 100 {
-        let told = bob.hear().await;
-        frames.extend(told["deliveries"].as_array().map(Vec::len));
+        let response = bob.hear().await;
+        frames.extend(response["deliveries"].as_array().map(Vec::len));
     }
-    assert_eq!(frames, [64, 36], "in frames of the size that the welcome says");
+    assert_eq!(frames, [64, 36], "in frames of the size announced by the welcome");
 }
 
 #[tokio::test]
-async fn i21_a_slow_reader_is_cut_without_harm_to_others() {
+async fn i21_a_slow_reader_is_disconnected_without_harm_to_others() {
     let patience = Patience { reader: Duration::from_millis(500), ..Patience::default() };
     let served = Served::with(patience).await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
@@ -494,8 +498,8 @@ async fn i21_a_slow_reader_is_cut_without_harm_to_others() {
         alice.send("carol", &[json!(1)]).await;
         assert_eq!(carol.deliveries(1).await.len(), 1, "others are served meanwhile");
     }
-    // It never reads. When it is cut nobody listens for it.
-    until_nobody_listens(&served, "bob").await;
+    // The client never reads. After it is disconnected the agent has no consumer.
+    until_no_consumer(&served, "bob").await;
     let (mut bob, _) = served.hello(json!({"token": bob, "epoch": welcome["epoch"]})).await;
     bob.give(1_000, 1_000_000_000).await;
     let all = bob.deliveries(50).await;
@@ -526,19 +530,19 @@ async fn i19_a_revoked_token_closes_its_connection_within_5_s() {
     assert_eq!(within, ("UNAUTHENTICATED".to_owned(), 4401));
 }
 
-/// A time so many milliseconds from now.
+/// Returns the time this many milliseconds from now.
 fn in_ms(ms: i64) -> String {
     let now = jiff::Timestamp::now();
     (now + jiff::SignedDuration::from_millis(ms)).to_string()
 }
 
 #[tokio::test]
-async fn i21_who_gives_no_sign_of_life_is_let_go() {
+async fn i21_a_silent_client_is_disconnected() {
     let patience = Patience { ping: Duration::from_millis(100), ..Patience::default() };
     let served = Served::with(patience).await;
     let (bob, carol) = (served.hub.register("bob").await, served.hub.register("carol").await);
     let (bob, mut carol) = (served.open(&bob).await, served.open(&carol).await);
-    // Whoever does not even read answers no ping, and has no use for a farewell.
+    // A client that does not read answers no ping, and does not receive the close frame.
     while listening(&served, "bob").await > 0 {
         carol.hears_nothing().await;
     }
@@ -547,7 +551,7 @@ async fn i21_who_gives_no_sign_of_life_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_over_is_told_so_without_credit_too() {
+async fn a_stale_epoch_is_reported_without_credit() {
     let served = Served::new().await;
     let token = served.hub.register("bob").await;
     let (mut bob, _) = served.hello(json!({"token": token, "leaseMs": 1_000})).await;
@@ -556,7 +560,7 @@ async fn a_start_that_is_over_is_told_so_without_credit_too() {
 }
 
 #[tokio::test]
-async fn the_hub_says_goodbye_when_it_stops() {
+async fn the_hub_sends_a_close_frame_on_shutdown() {
     let served = Served::new().await;
     let bob = served.hub.register("bob").await;
     let mut bob = served.open(&bob).await;
@@ -572,25 +576,27 @@ async fn i21_a_frame_that_is_too_large_ends_the_connection() {
     let bob = served.hub.register("bob").await;
     let bob = served.open(&bob).await;
     let large = format!(r#"{{"n":2,"ack":[],"x":"{}"}}"#, "x".repeat(2 * 1024 * 1024));
-    // Written by halves: whoever writes all of it before it reads hears nothing if the hub has gone meanwhile.
+    // Split, because a client that writes everything before reading would miss the response if the hub closes
+    // meanwhile.
     let (mut sink, mut stream) = bob.stream.split();
-    let (_, told) = tokio::join!(sink.send(Message::text(large)), stream.next());
-    let told: Value = serde_json::from_str(told.expect("a frame").expect("a frame").to_text().expect("text"))
-        .expect("JSON");
+    let (_, response) = tokio::join!(sink.send(Message::text(large)), stream.next());
+    let response: Value =
+        serde_json::from_str(response.expect("a frame").expect("a frame").to_text().expect("text"))
+            .expect("JSON");
     assert_eq!(
-        (&told["problem"]["code"], &told["problem"]["limit"]),
+        (&response["problem"]["code"], &response["problem"]["limit"]),
         (&json!("TOO_LARGE"), &json!(2 * 1024 * 1024))
     );
     match stream.next().await {
         Some(Ok(Message::Close(Some(close)))) => assert_eq!(u16::from(close.code), 1009, "{close:?}"),
         other => panic!("not closed: {other:?}"),
     }
-    until_nobody_listens(&served, "bob").await;
+    until_no_consumer(&served, "bob").await;
 }
 
-// Fails under: an agent that is started before the rest of its hello is looked at.
+// Fails under: an agent that is registered before the rest of its hello is validated.
 #[tokio::test]
-async fn i4_a_hello_that_is_refused_starts_nobody() {
+async fn i4_a_rejected_hello_registers_no_agent() {
     let served = Served::new().await;
     let bob = served.hub.register("bob").await;
     let before = served.hub.get(&bob, "/v1/agents/bob").await.ok(200)["epoch"].clone();

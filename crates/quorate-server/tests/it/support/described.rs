@@ -1,5 +1,5 @@
-//! Every answer that a test gets is held against the description of the interface: a status, a field or a type that is not
-//! described fails the test that met it.
+//! Validates every response of the tests against the OpenAPI description: an undocumented status, field or type fails
+//! the test.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,30 +12,30 @@ use serde_json::{Map, Value, json};
 static DESCRIPTION: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(quorate_server::openapi()).expect("JSON"));
 
-/// How refusals are told.
+/// Content type of problem responses.
 const PROBLEM: &str = "application/problem+json";
 
-/// The description.
+/// The OpenAPI description.
 pub(crate) fn description() -> &'static Value {
     &DESCRIPTION
 }
 
-/// The operations: method, path, and what is said of them.
+/// The operations: method, path and description.
 pub(crate) fn operations() -> impl Iterator<Item = (&'static str, &'static str, &'static Value)> {
     let paths = description()["paths"].as_object().expect("paths");
     paths.iter().flat_map(|(path, methods)| {
         let methods = methods.as_object().expect("methods");
-        methods.iter().map(move |(method, told)| (method.as_str(), path.as_str(), told))
+        methods.iter().map(move |(method, operation)| (method.as_str(), path.as_str(), operation))
     })
 }
 
-/// Fails if an answer is not as described. What no operation is described for must be a 404 or a 405.
+/// Panics if a response does not match its description. A path without an operation must return 404 or 405.
 pub(crate) fn check(method: &str, path: &str, status: u16, kind: Option<&str>, text: &str) {
-    let Some((template, told)) = operation_of(method, path) else {
+    let Some((template, operation)) = operation_of(method, path) else {
         assert!(matches!(status, 403..=405), "{method} {path} is not described, but answers {status}");
         return;
     };
-    let answer = &told["responses"][status.to_string()];
+    let answer = &operation["responses"][status.to_string()];
     let answer = match answer["$ref"].as_str() {
         Some(place) => description().pointer(place.trim_start_matches('#')).expect("a response"),
         None => answer,
@@ -45,7 +45,7 @@ pub(crate) fn check(method: &str, path: &str, status: u16, kind: Option<&str>, t
     let kind = kind.unwrap_or_default();
     let shape = content.get(kind).unwrap_or_else(|| panic!("{method} {template}: {kind} is not described"));
     if kind == "application/jsonl" {
-        // Other formats than the default have lines of their own.
+        // Formats other than the default are line-based.
         let is_record = |line: &Value| line.get("effects").is_some();
         let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON"));
         lines.filter(is_record).for_each(|line| check_document(&shape["schema"]["contentSchema"], &line));
@@ -56,20 +56,20 @@ pub(crate) fn check(method: &str, path: &str, status: u16, kind: Option<&str>, t
     }
     let value: Value = serde_json::from_str(text).expect("JSON");
     let wrong = errors(format!("{method} {template} {status}"), &shape["schema"], &value);
-    // Whoever is refused is told what to do next.
+    // Every rejection has a hint.
     let hint = value["hint"].as_str().unwrap_or_default();
     assert!(kind != PROBLEM || hint.len() > 5, "{method} {template} {status} has no hint: {text}");
     assert!(wrong.is_empty(), "{method} {template} {status} is not as described: {wrong:#?}\n{text}");
 }
 
-/// Fails if a document of a stream is not as described.
+/// Panics if a document of a stream does not match its schema.
 pub(crate) fn check_document(schema: &Value, document: &Value) {
     assert!(schema.is_object(), "the documents of the stream are not described");
     let wrong = errors(schema.to_string(), schema, document);
     assert!(wrong.is_empty(), "not as described: {wrong:#?}\n{document}");
 }
 
-/// Fails if an event is not as described.
+/// Panics if an event does not match its schema.
 pub(crate) fn check_event(event: &Value) {
     let path = "/paths/~1v1~1events/get/responses/200/content/text~1event-stream/schema/contentSchema";
     check_document(description().pointer(path).expect("a schema"), event);
@@ -84,13 +84,13 @@ fn operation_of(method: &str, path: &str) -> Option<(&'static str, &'static Valu
     let fits = |template: &str| fits(template, path);
     let mut all: Vec<_> =
         operations().filter(|(one, template, _)| *one == method && fits(template)).collect();
-    // The one with the most plain words.
+    // The path template with the most literal segments.
     all.sort_by_key(|(_, template, _)| (template.matches('{').count(), usize::MAX - template.len()));
-    all.first().map(|(_, template, told)| (*template, *told))
+    all.first().map(|(_, template, operation)| (*template, *operation))
 }
 
 fn fits(template: &str, path: &str) -> bool {
-    // Keys of the shared memory may hold slashes.
+    // Keys of the shared memory can contain slashes.
     if template == "/v1/context/{key}" {
         return path.starts_with("/v1/context/") && !path.ends_with("/history");
     }
@@ -113,7 +113,7 @@ fn validator_of(name: String, schema: &Value) -> Rc<Validator> {
     })
 }
 
-/// Answers may get more fields later; today they have those that are described.
+/// Responses may get more fields in later versions; for now they must have exactly the documented ones.
 fn closed_validator(schema: &Value) -> Validator {
     let mut schemas: Map<String, Value> =
         description()["components"]["schemas"].as_object().expect("schemas").clone();

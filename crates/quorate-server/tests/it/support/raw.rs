@@ -1,4 +1,4 @@
-//! HTTP as it goes over the wire, plain or under TLS, for tests that look at single bytes; and certificates for them.
+//! Raw HTTP over plain and TLS sockets, for tests that inspect bytes, and certificates for them.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,14 +16,14 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Nothing in these tests takes that long.
+/// Upper bound of every wait in these tests.
 pub(crate) const NEVER: Duration = Duration::from_secs(30);
 
-/// Anything that bytes go over.
+/// A bidirectional byte stream.
 pub(crate) trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
 
-/// An answer, as it came.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -36,20 +36,20 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// A header, by its name in small letters.
+    /// Returns a header by its lowercase name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
     #[track_caller]
     pub(crate) fn refused(&self, status: u16, code: &str) -> Value {
-        let told = self.json();
-        assert_eq!((self.status, told["code"].as_str()), (status, Some(code)), "{self:?}");
-        told
+        let response = self.json();
+        assert_eq!((self.status, response["code"].as_str()), (status, Some(code)), "{self:?}");
+        response
     }
 }
 
-/// A request in bytes. `more` are headers, each with its line end.
+/// Formats a request. `more` contains additional header lines, each with its line end.
 pub(crate) fn request(method: &str, path: &str, more: &str, body: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\n{more}content-length: {}\r\n\r\n{body}", body.len())
 }
@@ -58,13 +58,13 @@ pub(crate) fn bearer(token: &str) -> String {
     format!("host: localhost\r\nauthorization: Bearer {token}\r\n")
 }
 
-/// Sends a request and reads the answer; the connection stays.
+/// Sends a request and reads the response; keeps the connection open.
 pub(crate) async fn call(wire: &mut impl Wire, request: &str) -> Reply {
     wire.write_all(request.as_bytes()).await.expect("it is sent");
     reply(wire).await.expect("an answer")
 }
 
-/// The next answer; `None` if the connection ends before one.
+/// Reads the next response; `None` if the connection ends first.
 pub(crate) async fn reply(wire: &mut impl Wire) -> Option<Reply> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -81,7 +81,7 @@ pub(crate) async fn reply(wire: &mut impl Wire) -> Option<Reply> {
     Some(reply)
 }
 
-/// Whether nothing more comes: the other end is closed, cleanly or not.
+/// Whether the peer closed the connection, cleanly or not.
 pub(crate) async fn is_closed(wire: &mut impl Wire) -> bool {
     let mut rest = Vec::new();
     let read = tokio::time::timeout(NEVER, wire.read_to_end(&mut rest)).await;
@@ -92,7 +92,7 @@ pub(crate) async fn plain(address: SocketAddr) -> TcpStream {
     TcpStream::connect(address).await.expect("a connection")
 }
 
-/// A certificate of `localhost`, in files.
+/// A certificate for `localhost`, stored in files.
 pub(crate) struct Certificate {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
@@ -105,7 +105,7 @@ impl Certificate {
         made
     }
 
-    /// Another one under the same names.
+    /// Replaces it by another certificate in the same files.
     pub(crate) fn renew(&self) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
         fs::write(&self.key, made.signing_key.serialize_pem()).expect("it is written");
@@ -116,7 +116,7 @@ impl Certificate {
         CertificateDer::from_pem_file(&self.certificate).expect("a certificate")
     }
 
-    /// A connection that trusts this certificate and no other one.
+    /// Connects and trusts only this certificate.
     pub(crate) async fn connect(&self, address: SocketAddr) -> std::io::Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.der()).expect("a root");

@@ -1,4 +1,4 @@
-//! A client of the WebSocket, on a real socket.
+//! A WebSocket client on a real socket.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use super::Hub;
 
-/// Nothing in these tests takes that long.
+/// Upper bound of every wait in these tests.
 const NEVER: Duration = Duration::from_secs(20);
 
-/// A hub that listens.
+/// A hub that listens on a socket.
 pub(crate) struct Served {
     pub(crate) hub: Hub,
     pub(crate) listening: Listening,
@@ -30,7 +30,7 @@ impl Served {
         Self::of(Hub::with(Settings { patience, ..Settings::default() }).await).await
     }
 
-    /// Lets a hub listen.
+    /// Starts listening.
     pub(crate) async fn of(hub: Hub) -> Self {
         let listening = Listening::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await;
         Self { hub, listening: listening.expect("an address") }
@@ -46,7 +46,7 @@ impl Served {
         Socket { stream, n: 0, came: Vec::new() }
     }
 
-    /// A connection that has said hello, with what it was told.
+    /// Connects and sends `hello`; returns the connection and the response.
     pub(crate) async fn hello(&self, hello: Value) -> (Socket, Value) {
         let mut socket = self.connect().await;
         socket.say(&json!({"hello": hello})).await;
@@ -55,7 +55,7 @@ impl Served {
         (socket, welcome)
     }
 
-    /// A connection of an agent with plenty of credit.
+    /// Connects as an agent with ample credit.
     pub(crate) async fn open(&self, token: &str) -> Socket {
         let (mut socket, _) = self.hello(json!({"token": token})).await;
         socket.credit(1_000, 100_000_000).await;
@@ -63,11 +63,11 @@ impl Served {
     }
 }
 
-/// A connection.
+/// A WebSocket connection.
 pub(crate) struct Socket {
     pub(crate) stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     n: u64,
-    /// Deliveries that came while an answer was waited for.
+    /// Deliveries received while waiting for a response.
     came: Vec<(u64, Value)>,
 }
 
@@ -80,7 +80,7 @@ impl Socket {
         self.stream.send(Message::text(frame)).await.expect("it is sent");
     }
 
-    /// The next frame, as it came.
+    /// Returns the next frame.
     pub(crate) async fn hear_text(&mut self) -> String {
         loop {
             let next = tokio::time::timeout(NEVER, self.stream.next()).await.expect("in time");
@@ -96,11 +96,12 @@ impl Socket {
         serde_json::from_str(&self.hear_text().await).expect("JSON")
     }
 
-    /// The code of the problem that ends the connection, and how it is closed.
+    /// Returns the code of the problem that ends the connection, and the close code.
     pub(crate) async fn end(&mut self) -> (String, u16) {
-        let told = self.hear().await;
-        let code = told["problem"]["code"].as_str().unwrap_or_else(|| panic!("a problem: {told}")).to_owned();
-        assert_eq!(told.get("n"), None, "{told}");
+        let frame = self.hear().await;
+        let code =
+            frame["problem"]["code"].as_str().unwrap_or_else(|| panic!("a problem: {frame}")).to_owned();
+        assert_eq!(frame.get("n"), None, "{frame}");
         (code, self.closed().await)
     }
 
@@ -112,61 +113,61 @@ impl Socket {
         }
     }
 
-    /// Asks for something under the next number, without waiting.
+    /// Sends a frame with the next number, without waiting.
     pub(crate) async fn ask(&mut self, what: &str, how: Value) -> u64 {
         self.n += 1;
         self.say(&json!({"n": self.n, what: how})).await;
         self.n
     }
 
-    /// The answer to a frame. Deliveries that come before it are kept, answers that nobody waited for are passed over.
+    /// Waits for the response to a frame. Deliveries received before it are stored, other responses are skipped.
     pub(crate) async fn answer(&mut self, n: u64) -> Value {
         loop {
-            let told = self.hear().await;
-            if !self.keep(&told) && (told["n"].as_u64() >= Some(n) || told["ok"].is_null()) {
-                assert_eq!(told["n"], n, "{told}");
-                return told;
+            let frame = self.hear().await;
+            if !self.keep(&frame) && (frame["n"].as_u64() >= Some(n) || frame["ok"].is_null()) {
+                assert_eq!(frame["n"], n, "{frame}");
+                return frame;
             }
         }
     }
 
-    /// Keeps deliveries; says whether it was any.
-    fn keep(&mut self, told: &Value) -> bool {
-        let Some(list) = told["deliveries"].as_array() else { return false };
+    /// Stores deliveries; returns whether the frame contained any.
+    fn keep(&mut self, frame: &Value) -> bool {
+        let Some(list) = frame["deliveries"].as_array() else { return false };
         assert!(list.len() <= 64, "a batch is at most 64");
-        let first = told["first"].as_u64().expect("a number");
+        let first = frame["first"].as_u64().expect("a number");
         self.came.extend((first..).zip(list.iter().cloned()));
         true
     }
 
     pub(crate) async fn ok(&mut self, what: &str, how: Value) -> Value {
         let n = self.ask(what, how).await;
-        let mut told = self.answer(n).await;
-        assert!(told["ok"].is_object(), "{told}");
-        told["ok"].take()
+        let mut frame = self.answer(n).await;
+        assert!(frame["ok"].is_object(), "{frame}");
+        frame["ok"].take()
     }
 
     pub(crate) async fn refused(&mut self, what: &str, how: Value, code: &str) -> Value {
         let n = self.ask(what, how).await;
-        let mut told = self.answer(n).await;
-        assert_eq!(told["problem"]["code"], code, "{told}");
-        told["problem"].take()
+        let mut frame = self.answer(n).await;
+        assert_eq!(frame["problem"]["code"], code, "{frame}");
+        frame["problem"].take()
     }
 
     pub(crate) async fn credit(&mut self, messages: u64, bytes: u64) {
         self.ok("credit", json!({"messages": messages, "bytes": bytes})).await;
     }
 
-    /// Gives credit and hears what comes: the answer may be before or after.
+    /// Grants credit and receives deliveries, which may arrive before or after the response.
     pub(crate) async fn give(&mut self, messages: u64, bytes: u64) {
         self.ask("credit", json!({"messages": messages, "bytes": bytes})).await;
     }
 
-    /// So many deliveries, each with its number; answers in between are passed over.
+    /// Receives this many deliveries, each with its number; responses in between are skipped.
     pub(crate) async fn deliveries(&mut self, count: usize) -> Vec<(u64, Value)> {
         while self.came.len() < count {
-            let told = self.hear().await;
-            assert!(self.keep(&told) || told["ok"].is_object(), "{told}");
+            let frame = self.hear().await;
+            assert!(self.keep(&frame) || frame["ok"].is_object(), "{frame}");
         }
         self.came.drain(..count).collect()
     }
@@ -179,9 +180,9 @@ impl Socket {
         self.ok("commit", json!({"ops": ops, "idempotencyKey": key})).await;
     }
 
-    /// Nothing has come by the time that a frame is answered.
+    /// Asserts that no delivery arrived before the response to a frame.
     pub(crate) async fn hears_nothing(&mut self) {
-        let told = self.refused("ack", json!([[999_999, 999_999]]), "INVALID").await;
-        assert_eq!((&told["applied"], self.came.as_slice()), (&"no".into(), [].as_slice()));
+        let frame = self.refused("ack", json!([[999_999, 999_999]]), "INVALID").await;
+        assert_eq!((&frame["applied"], self.came.as_slice()), (&"no".into(), [].as_slice()));
     }
 }

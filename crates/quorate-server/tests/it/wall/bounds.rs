@@ -1,4 +1,4 @@
-//! What is slow, too large, too deep or too many, and what becomes of it.
+//! Slow, large, deeply nested and too many requests.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ fn brief(ms: u64) -> Duration {
 }
 
 #[tokio::test]
-async fn i21_headers_that_drip_are_cut() {
+async fn i21_slow_headers_time_out() {
     let patience = Patience { headers: brief(400), ..Patience::default() };
     let served = Served::with(patience).await;
     let mut slow = plain(served.address()).await;
     let begun = tokio::time::Instant::now();
-    // A header line now and then keeps nobody waiting for longer than all of them may take.
+    // A slow trickle of header lines does not extend the total timeout.
     let drips = async {
         slow.write_all(b"GET /v1/info HTTP/1.1\r\n").await?;
         let mut ticks = tokio::time::interval(brief(50));
@@ -36,7 +36,7 @@ async fn i21_headers_that_drip_are_cut() {
 }
 
 #[tokio::test]
-async fn i21_a_body_that_drips_is_refused() {
+async fn i21_a_slow_body_times_out() {
     let patience = Patience { body: brief(300), ..Patience::default() };
     let served = Served::with(patience).await;
     let mut slow = plain(served.address()).await;
@@ -58,41 +58,41 @@ async fn i21_a_body_that_drips_is_refused() {
         reply(&mut wire).await.expect("an answer")
     });
     let answer = tokio::select! { answer = answer => answer, () = drips => unreachable!() };
-    let told = answer.refused(408, "TIMEOUT");
-    assert_eq!((&told["limit"], &told["applied"]), (&json!(300), &json!("no")));
+    let response = answer.refused(408, "TIMEOUT");
+    assert_eq!((&response["limit"], &response["applied"]), (&json!(300), &json!("no")));
     sink.shutdown().await.expect("nothing to do");
 }
 
 #[tokio::test]
-async fn i21_what_is_too_large_or_too_deep_is_refused() {
+async fn i21_large_or_deeply_nested_requests_are_rejected() {
     let served = Served::new().await;
     let known = bearer(&served.hub.admin);
-    // Headers of more than 16 KB: the server itself says no, and ends it.
+    // Headers of more than 16 KB are rejected by the HTTP server itself, which closes the connection.
     let mut stream = plain(served.address()).await;
     let large = format!("{known}x-large: {}\r\n", "x".repeat(HEADER_BYTES_MAX));
     assert_eq!(call(&mut stream, &request("GET", "/v1/info", &large, "")).await.status, 431);
     assert!(is_closed(&mut stream).await);
-    // A body of more than 2 MB, said or not.
+    // A body of more than 2 MB, with and without a stated length.
     let body = format!("{{\"payload\":\"{}\"}}", "x".repeat(2 * 1024 * 1024));
     let mut stream = plain(served.address()).await;
     let (mut reads, mut writes) = stream.split();
     let sends = request("POST", "/v1/messages", &known, &body);
     let mut wire = tokio::io::join(&mut reads, tokio::io::sink());
     let (_, answer) = tokio::join!(writes.write_all(sends.as_bytes()), reply(&mut wire));
-    let told = answer.expect("an answer").refused(413, "TOO_LARGE");
-    assert_eq!(told["limit"], 2 * 1024 * 1024);
-    // JSON of 65 levels.
+    let response = answer.expect("an answer").refused(413, "TOO_LARGE");
+    assert_eq!(response["limit"], 2 * 1024 * 1024);
+    // JSON with 65 levels of nesting.
     let deep = format!("{{\"payload\":{}{}}}", "[".repeat(64), "]".repeat(64));
     let mut stream = plain(served.address()).await;
-    let told = call(&mut stream, &request("POST", "/v1/messages", &known, &deep)).await;
-    assert_eq!(told.refused(429, "LIMIT_EXCEEDED")["limit"], 64);
-    // The connection goes on.
+    let response = call(&mut stream, &request("POST", "/v1/messages", &known, &deep)).await;
+    assert_eq!(response.refused(429, "LIMIT_EXCEEDED")["limit"], 64);
+    // The connection stays open.
     assert_eq!(call(&mut stream, &request("GET", "/v1/info", &known, "")).await.status, 200);
 }
 
-// Fails under: the body waited for before its length is looked at.
+// Fails under: waiting for the body before its length is checked.
 #[tokio::test]
-async fn i21_a_length_over_the_limit_is_refused_before_anything_is_sent() {
+async fn i21_a_stated_length_over_the_limit_is_rejected_before_the_body() {
     let served = Served::new().await;
     let known = bearer(&served.hub.admin);
     for more in ["", "expect: 100-continue\r\n"] {
@@ -101,12 +101,12 @@ async fn i21_a_length_over_the_limit_is_refused_before_anything_is_sent() {
             let head = format!("POST /v1/messages HTTP/1.1\r\n{known}{more}content-length: {length}\r\n\r\n");
             let answer = call(&mut stream, &head).await;
             assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{answer:?}");
-            let told = answer.refused(413, "TOO_LARGE");
-            assert_eq!((&told["limit"], &told["applied"]), (&json!(2 * 1024 * 1024), &json!("no")));
+            let response = answer.refused(413, "TOO_LARGE");
+            assert_eq!((&response["limit"], &response["applied"]), (&json!(2 * 1024 * 1024), &json!("no")));
             assert!(is_closed(&mut stream).await);
         }
     }
-    // What is not over it is asked for.
+    // A body within the limit is requested with `100 Continue`.
     let mut stream = plain(served.address()).await;
     let head =
         format!("PUT /v1/context/k HTTP/1.1\r\n{known}expect: 100-continue\r\ncontent-length: 13\r\n\r\n");
@@ -114,9 +114,9 @@ async fn i21_a_length_over_the_limit_is_refused_before_anything_is_sent() {
     assert_eq!(call(&mut stream, "{\"content\":1}").await.status, 201);
 }
 
-// The guide says so: what is no request at all never reaches the hub, and hyper lets nobody answer in its place.
+// Documented in the guide: malformed HTTP never reaches the hub, because hyper responds to it.
 #[tokio::test]
-async fn what_is_no_request_is_refused_with_a_status_alone() {
+async fn malformed_http_gets_a_bare_status() {
     let served = Served::new().await;
     let large = format!("GET /v1/info HTTP/1.1\r\nx: {}\r\n\r\n", "x".repeat(HEADER_BYTES_MAX));
     let huge = "POST /v1/messages HTTP/1.1\r\ncontent-length: 99999999999999999999\r\n\r\n".to_owned();
@@ -129,23 +129,27 @@ async fn what_is_no_request_is_refused_with_a_status_alone() {
 }
 
 #[tokio::test]
-async fn i21_nothing_compressed_is_taken() {
+async fn i21_compressed_bodies_are_rejected() {
     let served = Served::new().await;
     let mut stream = plain(served.address()).await;
     for encoding in ["gzip", "br", "deflate", "zstd", "gzip, identity", "GZIP"] {
         let more = format!("{}content-encoding: {encoding}\r\n", bearer(&served.hub.admin));
-        let told = call(&mut stream, &request("POST", "/v1/messages", &more, "\u{1f}")).await;
-        let told = told.refused(400, "INVALID");
-        let said = (told["detail"].as_str().unwrap_or_default(), told["hint"].as_str().unwrap_or_default());
-        assert!(said.0.contains("compressed") && said.1.contains("Content-Encoding"), "{encoding}: {told}");
+        let response = call(&mut stream, &request("POST", "/v1/messages", &more, "\u{1f}")).await;
+        let response = response.refused(400, "INVALID");
+        let texts =
+            (response["detail"].as_str().unwrap_or_default(), response["hint"].as_str().unwrap_or_default());
+        assert!(
+            texts.0.contains("compressed") && texts.1.contains("Content-Encoding"),
+            "{encoding}: {response}"
+        );
     }
     let more = format!("{}content-encoding: identity\r\n", bearer(&served.hub.admin));
-    let told = call(&mut stream, &request("POST", "/v1/messages", &more, "{}")).await;
-    assert!(!told.body.contains("compressed"), "{told:?}");
+    let response = call(&mut stream, &request("POST", "/v1/messages", &more, "{}")).await;
+    assert!(!response.body.contains("compressed"), "{response:?}");
 }
 
 #[tokio::test]
-async fn i21_connections_have_a_limit_and_whoever_comes_next_is_told() {
+async fn i21_connections_over_the_limit_are_rejected_with_a_reason() {
     let limits = Limits { connections: 4, ..Limits::default() };
     let served = Served::of(Hub::with(Settings { limits, ..Settings::default() }).await).await;
     let health = request("GET", "/healthz", "host: localhost\r\n", "");
@@ -156,14 +160,14 @@ async fn i21_connections_have_a_limit_and_whoever_comes_next_is_told() {
         open.push(stream);
     }
     let mut fifth = plain(served.address()).await;
-    let told = reply(&mut fifth).await.expect("an answer").refused(503, "OVERLOADED");
-    assert_eq!((&told["limit"], &told["retryable"]), (&json!(4), &json!(true)));
+    let response = reply(&mut fifth).await.expect("an answer").refused(503, "OVERLOADED");
+    assert_eq!((&response["limit"], &response["retryable"]), (&json!(4), &json!(true)));
     assert!(is_closed(&mut fifth).await);
     for stream in &mut open {
         assert_eq!(call(stream, &health).await.status, 200, "those that are in stay");
     }
     open.pop();
-    // When the hub has seen that one has gone there is room again.
+    // Once the hub notices the closed connection, another one is accepted.
     loop {
         let mut next = plain(served.address()).await;
         if call(&mut next, &health).await.status == 200 {
@@ -172,7 +176,7 @@ async fn i21_connections_have_a_limit_and_whoever_comes_next_is_told() {
     }
 }
 
-/// How many files this process may have open.
+/// Maximum number of open files of this process.
 fn descriptors() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap_or_default();
@@ -180,9 +184,9 @@ fn descriptors() -> usize {
 }
 
 #[tokio::test]
-async fn i21_idle_connections_up_to_the_limit_and_the_hub_answers() {
-    // Both ends are in this process. Some descriptors are left for the hub, and for the tests that `cargo test` runs at
-    // the same time in this process: one for each core.
+async fn i21_the_hub_serves_with_idle_connections_up_to_the_limit() {
+    // Both ends are in this process. Some descriptors are reserved for the hub, and for the tests that `cargo test`
+    // runs concurrently in this process: one for each core.
     let tests = std::thread::available_parallelism().map_or(1, usize::from);
     let count = CONNECTIONS_MAX.min(descriptors().saturating_sub(300.max(32 * tests)) / 2);
     let patience = Patience { headers: NEVER * 4, ..Patience::default() };
@@ -192,7 +196,7 @@ async fn i21_idle_connections_up_to_the_limit_and_the_hub_answers() {
     let mut open = Vec::with_capacity(count);
     for index in 0..count {
         let mut stream = plain(served.address()).await;
-        // Now and then one says something, so that the hub keeps up with us.
+        // An occasional request keeps the hub in step with the test.
         if index % 100 == 0 || index + 1 == count {
             assert_eq!(call(&mut stream, &health).await.status, 200, "connection {index}");
         }
@@ -202,6 +206,6 @@ async fn i21_idle_connections_up_to_the_limit_and_the_hub_answers() {
         assert_eq!(call(stream, &health).await.status, 200, "an idle one is still served");
     }
     let mut over = plain(served.address()).await;
-    let told = reply(&mut over).await.expect("an answer").refused(503, "OVERLOADED");
-    assert_eq!(told["limit"], count);
+    let response = reply(&mut over).await.expect("an answer").refused(503, "OVERLOADED");
+    assert_eq!(response["limit"], count);
 }

@@ -1,4 +1,4 @@
-//! Host × Origin × transport: every request on every way in is meant for this hub and comes from no page of others.
+//! Host × Origin × transport: every request must be addressed to this hub and not come from a foreign website.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -6,7 +6,7 @@ use super::tls;
 use crate::support::raw::{Wire, plain};
 use crate::support::socket;
 
-/// What a browser may have sent as `Origin`.
+/// Possible values of the `Origin` header.
 const ORIGINS: [&str; 9] = [
     "",
     "http://HOST",
@@ -19,7 +19,7 @@ const ORIGINS: [&str; 9] = [
     "file://HOST",
 ];
 
-/// The status of a request. `HOST` in the origin is the host that is named.
+/// Returns the status of a request. `HOST` in the origin is replaced by the requested host.
 async fn status(wire: &mut impl Wire, path: &str, host: &str, origin: &str, token: &str) -> u16 {
     let mut lines = format!("GET {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n");
     if !origin.is_empty() {
@@ -35,7 +35,7 @@ async fn status(wire: &mut impl Wire, path: &str, host: &str, origin: &str, toke
     String::from_utf8_lossy(&line[9..]).parse().expect("a status")
 }
 
-/// The rule, said once more: a name of this machine, and a page of the very same host, as safe as the hub is.
+/// The rule, restated: a local host name, and an origin with the same host and scheme as the hub.
 fn wanted(host: &str, origin: &str, is_tls: bool, well: u16) -> u16 {
     let is_ours =
         host.starts_with("localhost:") || host.starts_with("127.0.0.1:") || host.starts_with("[::1]:");
@@ -55,7 +55,7 @@ fn hosts(port: u16) -> Vec<String> {
 const PATHS: [(&str, u16); 4] = [("/v1/info", 200), ("/v1/events", 200), ("/v1/ws", 101), ("/healthz", 200)];
 
 #[tokio::test]
-async fn i19_host_origin_and_transport_in_the_open() {
+async fn i19_host_origin_and_transport_without_tls() {
     let served = socket::Served::new().await;
     let address = served.address();
     for (path, well) in PATHS {
@@ -70,7 +70,7 @@ async fn i19_host_origin_and_transport_in_the_open() {
 }
 
 #[tokio::test]
-async fn i19_host_origin_and_transport_under_tls() {
+async fn i19_host_origin_and_transport_with_tls() {
     let served = tls::Served::new().await;
     for (path, well) in PATHS {
         for host in hosts(served.listening.address().port()) {

@@ -1,4 +1,4 @@
-//! How it ends: a token that is revoked while somebody waits with it, and a hub that stops while somebody waits.
+//! Revoked tokens and shutdown while calls are waiting.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::Hub;
 use crate::support::raw::{NEVER, bearer, plain, reply, request};
 use crate::support::socket::Served;
 
-/// Calls that wait for somebody else. Each is made by bob.
+/// Calls that wait for another agent. Each is made by bob.
 fn waiting() -> Vec<(&'static str, Value)> {
     vec![
         ("/v1/agents/bob/inbox/claim", json!({"waitMs": 60_000})),
@@ -20,7 +20,7 @@ fn waiting() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A hub where every one of these calls waits: alice holds the lock and answers nobody.
+/// A hub on which all these calls wait: alice holds the lock and does not answer.
 async fn hub(patience: Patience) -> (Served, String) {
     let served = Served::of(Hub::with(Settings { patience, ..Settings::default() }).await).await;
     let alice = served.hub.register("alice").await;
@@ -30,7 +30,7 @@ async fn hub(patience: Patience) -> (Served, String) {
 }
 
 #[tokio::test]
-async fn i19_a_revoked_token_ends_what_waits_with_it_within_5_s() {
+async fn i19_a_revoked_token_ends_waiting_calls_within_5_s() {
     let (served, bob) = hub(Patience::default()).await;
     let mut streams = Vec::new();
     for (path, body) in waiting() {
@@ -39,22 +39,22 @@ async fn i19_a_revoked_token_ends_what_waits_with_it_within_5_s() {
         stream.write_all(sent.as_bytes()).await.expect("it is sent");
         streams.push((path, stream));
     }
-    // They wait: the hub counts bob's claim, and alice has the question.
+    // The calls are waiting: the hub counts the claim of bob, and alice has received the request.
     while served.hub.get(&served.hub.admin, "/v1/agents/bob").await.ok(200)["load"]["listening"] != 1 {
         tokio::task::yield_now().await;
     }
     served.hub.revoke("agent", "bob").await;
     let all = async {
         for (path, stream) in &mut streams {
-            let told = reply(stream).await.unwrap_or_else(|| panic!("{path}: no answer"));
-            told.refused(401, "UNAUTHENTICATED");
+            let response = reply(stream).await.unwrap_or_else(|| panic!("{path}: no answer"));
+            response.refused(401, "UNAUTHENTICATED");
         }
     };
     tokio::time::timeout(Duration::from_secs(5), all).await.expect("within 5 s");
 }
 
 #[tokio::test]
-async fn i27_a_hub_that_stops_tells_whoever_waits() {
+async fn i27_a_stopping_hub_ends_waiting_calls() {
     let patience = Patience { drain: Duration::from_secs(2), ..Patience::default() };
     let (served, bob) = hub(patience).await;
     let mut streams = Vec::new();
@@ -75,14 +75,18 @@ async fn i27_a_hub_that_stops_tells_whoever_waits() {
     }
     let Served { hub, listening } = served;
     let address = listening.address();
-    let told = async {
+    let response = async {
         for (path, stream) in &mut streams {
-            let told = reply(stream).await.unwrap_or_else(|| panic!("{path}: no answer"));
-            let told = told.refused(503, "UNAVAILABLE");
-            // A question stands, whatever becomes of the wait for its answer.
+            let response = reply(stream).await.unwrap_or_else(|| panic!("{path}: no answer"));
+            let response = response.refused(503, "UNAVAILABLE");
+            // The request remains, whatever happens to the wait for its answer.
             let applied = if *path == "/v1/request" { "yes" } else { "no" };
-            assert_eq!((&told["retryable"], &told["applied"]), (&json!(true), &json!(applied)), "{path}");
-            assert_eq!(told["asked"].is_string(), applied == "yes", "{path}");
+            assert_eq!(
+                (&response["retryable"], &response["applied"]),
+                (&json!(true), &json!(applied)),
+                "{path}"
+            );
+            assert_eq!(response["asked"].is_string(), applied == "yes", "{path}");
         }
         let mut rest = Vec::new();
         tokio::time::timeout(NEVER, follows.read_to_end(&mut rest)).await.expect("in time").expect("an end");
@@ -90,7 +94,7 @@ async fn i27_a_hub_that_stops_tells_whoever_waits() {
         socket.closed().await
     };
     let begun = tokio::time::Instant::now();
-    let (code, ()) = tokio::join!(told, listening.drain());
+    let (code, ()) = tokio::join!(response, listening.drain());
     assert_eq!(code, 1001);
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     assert!(tokio::net::TcpStream::connect(address).await.is_err());

@@ -1,4 +1,4 @@
-//! How often each may call, and how often an address may fail.
+//! Rate limits by principal, and limits on failed authentication by address.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ async fn served(limits: Limits) -> (Arc<SetClock>, Served) {
 }
 
 #[tokio::test]
-async fn d13_i21_a_person_who_calls_too_often_is_told_when_to_come_back() {
+async fn d13_i21_a_rate_limited_caller_gets_a_retry_delay() {
     let limits = Limits { people: Rate { per_second: 2, burst: 4 }, ..Limits::default() };
     let (clock, served) = served(limits).await;
     let mut stream = plain(served.address()).await;
@@ -29,12 +29,12 @@ async fn d13_i21_a_person_who_calls_too_often_is_told_when_to_come_back() {
         assert_eq!(call(&mut stream, &info).await.status, 200);
     }
     let answer = call(&mut stream, &info).await;
-    let told = answer.refused(429, "LIMIT_EXCEEDED");
+    let response = answer.refused(429, "LIMIT_EXCEEDED");
     assert_eq!(answer.header("retry-after"), Some("1"));
-    assert_eq!((&told["retryable"], &told["applied"]), (&json!(true), &json!("no")));
-    assert_eq!((&told["limit"], &told["retryAfterMs"]), (&json!(2), &json!(500)));
-    assert!(told["detail"].as_str().is_some_and(|detail| detail.contains("admin:test")), "{told}");
-    // What needs no token is not counted.
+    assert_eq!((&response["retryable"], &response["applied"]), (&json!(true), &json!("no")));
+    assert_eq!((&response["limit"], &response["retryAfterMs"]), (&json!(2), &json!(500)));
+    assert!(response["detail"].as_str().is_some_and(|detail| detail.contains("admin:test")), "{response}");
+    // Public endpoints are not counted.
     assert_eq!(call(&mut stream, &request("GET", "/healthz", "host: localhost\r\n", "")).await.status, 200);
     clock.advance(Duration::from_millis(500));
     assert_eq!(call(&mut stream, &info).await.status, 200);
@@ -42,20 +42,20 @@ async fn d13_i21_a_person_who_calls_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn d13_i21_an_agent_that_calls_too_often_does_no_harm_to_others() {
+async fn d13_i21_a_rate_limited_agent_does_no_harm_to_others() {
     let limits = Limits { agents: Rate { per_second: 1, burst: 3 }, ..Limits::default() };
     let (clock, served) = served(limits).await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
-    // Hello is one, credit is two.
+    // Hello is the first frame, credit the second.
     let mut socket = served.open(&alice).await;
     let commit = |key: &str| json!({"ops": [{"op": "put", "key": "k", "content": 1}], "idempotencyKey": key});
     socket.ok("commit", commit("a")).await;
-    let told = socket.refused("commit", commit("b"), "LIMIT_EXCEEDED").await;
+    let response = socket.refused("commit", commit("b"), "LIMIT_EXCEEDED").await;
     assert_eq!(
-        (&told["status"], &told["retryAfterMs"], &told["retryable"]),
+        (&response["status"], &response["retryAfterMs"], &response["retryable"]),
         (&json!(429), &json!(1_000), &json!(true))
     );
-    // One bucket for all ways in.
+    // One token bucket for all transports.
     served.hub.get(&alice, "/v1/info").await.refused(429, "LIMIT_EXCEEDED");
     served.hub.get(&bob, "/v1/info").await.ok(200);
     clock.advance(Duration::from_secs(1));
@@ -64,7 +64,7 @@ async fn d13_i21_an_agent_that_calls_too_often_does_no_harm_to_others() {
 }
 
 #[tokio::test]
-async fn d13_i21_an_address_may_fail_so_often_and_good_tokens_are_let_in_all_the_time() {
+async fn d13_i21_failed_attempts_are_limited_but_valid_tokens_accepted() {
     let limits = Limits { failures: Rate { per_second: 1, burst: 3 }, ..Limits::default() };
     let (clock, served) = served(limits).await;
     let mut stream = plain(served.address()).await;
@@ -76,12 +76,12 @@ async fn d13_i21_an_address_may_fail_so_often_and_good_tokens_are_let_in_all_the
     let answer = call(&mut stream, &bad).await;
     assert_eq!(answer.refused(429, "LIMIT_EXCEEDED")["retryAfterMs"], 1_000);
     assert_eq!(answer.header("retry-after"), Some("1"));
-    assert_eq!(call(&mut stream, &good).await.status, 200, "somebody else behind the same proxy");
-    // The same count on every way in.
+    assert_eq!(call(&mut stream, &good).await.status, 200, "another caller behind the same proxy");
+    // The same counter for all transports.
     let mut socket = served.connect().await;
     socket.say(&json!({"hello": {"token": "qrt_nonsense"}})).await;
     assert_eq!(socket.end().await, ("LIMIT_EXCEEDED".to_owned(), 4429));
-    // A sign-in with whatever code has to wait: codes are shorter than tokens.
+    // Sign-in is limited for any code: codes are shorter than tokens.
     let code =
         served.hub.post(&served.hub.admin, "/v1/sign-in-codes", &json!({})).await.ok(201)["code"].clone();
     let sign_in = request("POST", "/v1/sign-in", "host: localhost\r\n", &json!({"code": code}).to_string());
@@ -91,8 +91,8 @@ async fn d13_i21_an_address_may_fail_so_often_and_good_tokens_are_let_in_all_the
 }
 
 #[tokio::test]
-async fn the_usual_limits_are_far_above_what_one_agent_does() {
+async fn default_limits_exceed_the_load_of_one_agent() {
     let limits = Limits::default();
-    // The benches reach some 60,000 frames a second on one connection.
+    // Benchmarks reach about 60,000 frames a second on one connection.
     assert!(limits.agents.per_second >= 100_000 && limits.people.per_second >= 10_000);
 }

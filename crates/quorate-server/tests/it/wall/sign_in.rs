@@ -1,4 +1,4 @@
-//! Sign-in codes: good for a minute and once, and for no more than whoever asked for them may do.
+//! Sign-in codes: valid once and for a minute, with at most the permissions of the principal that created them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn sign_in(hub: &Hub, code: &Value) -> Answer {
     hub.post("", "/v1/sign-in", &json!({"code": code})).await
 }
 
-/// The token of a page that somebody signed in to.
+/// Signs in and returns the token of the web session.
 async fn page(hub: &Hub, token: &str) -> String {
     let made = sign_in(hub, &code(hub, token).await["code"]).await.ok(201);
     made["token"].as_str().expect("a token").to_owned()
@@ -39,18 +39,18 @@ async fn d13_a_code_becomes_a_token_of_the_same_person_once() {
     assert_eq!(made["expiresAt"], "2027-01-15T08:01:00.000Z");
     let shown = made["code"].as_str().expect("a code");
     assert_eq!((shown.len(), shown.matches('-').count()), (19, 3), "{shown}");
-    // As somebody types it.
+    // As typed by a person.
     let typed = json!(shown.to_lowercase().replace('-', " "));
-    let told = sign_in(&hub, &typed).await.ok(201);
-    assert_eq!((&told["role"], &told["name"]), (&json!("operator"), &json!("olga")));
-    assert_eq!(told["expiresAt"], "2027-01-15T16:00:00.000Z");
-    let page = told["token"].as_str().expect("a token");
+    let response = sign_in(&hub, &typed).await.ok(201);
+    assert_eq!((&response["role"], &response["name"]), (&json!("operator"), &json!("olga")));
+    assert_eq!(response["expiresAt"], "2027-01-15T16:00:00.000Z");
+    let page = response["token"].as_str().expect("a token");
     assert_ne!(page, olga);
     let you = hub.get(page, "/v1/info").await.ok(200);
     assert_eq!(you["you"]["principal"], "operator:olga");
     hub.post(page, "/v1/tokens", &json!({"role": "admin", "name": "x"})).await.refused(403, "FORBIDDEN");
     sign_in(&hub, &made["code"]).await.refused(401, "UNAUTHENTICATED");
-    // It is on record.
+    // The sign-in is recorded.
     let tokens = hub.get(&hub.admin, "/v1/tokens?order=oldest").await.ok(200);
     let own: Vec<_> = { tokens["tokens"].as_array().expect("a list").iter() }
         .filter(|one| one["name"] == "olga")
@@ -60,7 +60,7 @@ async fn d13_a_code_becomes_a_token_of_the_same_person_once() {
 }
 
 #[tokio::test]
-async fn i3_the_same_key_gets_the_same_code_while_it_waits() {
+async fn i3_the_same_key_returns_the_same_pending_code() {
     let (_, hub) = hub().await;
     let asked = async |key| hub.keyed(&hub.admin, key, "/v1/sign-in-codes", &json!({})).await.ok(201);
     let (first, again, other) = (asked("a").await, asked("a").await, asked("b").await);
@@ -69,21 +69,21 @@ async fn i3_the_same_key_gets_the_same_code_while_it_waits() {
 }
 
 #[tokio::test]
-async fn d13_a_code_is_good_for_a_minute() {
+async fn d13_a_code_is_valid_for_a_minute() {
     let (clock, hub) = hub().await;
     let (early, late) = (code(&hub, &hub.admin).await, code(&hub, &hub.admin).await);
     clock.advance(Duration::from_millis(59_999));
     sign_in(&hub, &early["code"]).await.ok(201);
     clock.advance(Duration::from_millis(1));
-    let told = sign_in(&hub, &late["code"]).await.refused(401, "UNAUTHENTICATED");
-    assert!(told["hint"].as_str().is_some_and(|hint| hint.contains("within a minute")), "{told}");
+    let response = sign_in(&hub, &late["code"]).await.refused(401, "UNAUTHENTICATED");
+    assert!(response["hint"].as_str().is_some_and(|hint| hint.contains("within a minute")), "{response}");
     sign_in(&hub, &json!("0000-0000-0000-0000")).await.refused(401, "UNAUTHENTICATED");
     sign_in(&hub, &json!("")).await.refused(401, "UNAUTHENTICATED");
     hub.post("", "/v1/sign-in", &json!({})).await.refused(400, "INVALID");
 }
 
 #[tokio::test]
-async fn i19_agents_get_no_codes_and_nobody_gets_one_without_a_token() {
+async fn i19_agents_and_unauthenticated_callers_get_no_codes() {
     let (_, hub) = hub().await;
     let bob = hub.register("bob").await;
     hub.post(&bob, "/v1/sign-in-codes", &json!({})).await.refused(403, "FORBIDDEN");
@@ -91,7 +91,7 @@ async fn i19_agents_get_no_codes_and_nobody_gets_one_without_a_token() {
 }
 
 #[tokio::test]
-async fn i19_a_page_ends_with_the_token_that_it_comes_from() {
+async fn i19_a_web_session_ends_with_its_parent_token() {
     let (clock, hub) = hub().await;
     let vera = hub.token("viewer", "vera").await;
     let (page_of_vera, unused) = (page(&hub, &vera).await, code(&hub, &vera).await);
@@ -103,7 +103,7 @@ async fn i19_a_page_ends_with_the_token_that_it_comes_from() {
     }
     sign_in(&hub, &unused["code"]).await.refused(401, "UNAUTHENTICATED");
     hub.get(&page_of_admin, "/v1/info").await.ok(200);
-    // One that expires does not outlive itself through a page.
+    // A token that expires does not outlive its expiry through a web session.
     let brief = json!({"role": "viewer", "name": "brief", "expiresAt": "2027-01-15T08:00:30.000Z"});
     let brief = hub.post(&hub.admin, "/v1/tokens", &brief).await.ok(201);
     let short = page(&hub, brief["token"].as_str().expect("a token")).await;
@@ -113,7 +113,7 @@ async fn i19_a_page_ends_with_the_token_that_it_comes_from() {
 }
 
 #[tokio::test]
-async fn i19_a_page_can_be_signed_out_alone() {
+async fn i19_a_web_session_can_be_signed_out_separately() {
     let (_, hub) = hub().await;
     let vera = hub.token("viewer", "vera").await;
     let (first, second) = (page(&hub, &vera).await, page(&hub, &vera).await);
@@ -132,7 +132,7 @@ async fn i19_a_page_can_be_signed_out_alone() {
 }
 
 #[tokio::test]
-async fn i21_codes_and_pages_have_limits_and_the_oldest_goes() {
+async fn i21_codes_and_web_sessions_are_limited_and_the_oldest_is_dropped() {
     let (_, hub) = hub().await;
     let mut codes = Vec::new();
     for _ in 0..9 {

@@ -1,4 +1,4 @@
-//! The hub under TLS, over real sockets.
+//! The hub with TLS over real sockets.
 
 use std::fs;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 use crate::support::Hub;
 use crate::support::raw::{Certificate, NEVER, bearer, call, is_closed, plain, reply, request};
 
-/// A hub under TLS. What becomes of changes of the certificate is told.
+/// A hub with TLS. Reports the outcome of certificate reloads.
 pub(crate) struct Served {
     pub(crate) hub: Hub,
     pub(crate) listening: Listening,
@@ -36,9 +36,9 @@ impl Served {
         let certificate = Certificate::new(directory.path());
         let times = Times { certificate_look: Duration::from_millis(20), ..Times::default() };
         let hub = Hub::with(Settings { patience, times, ..Settings::default() }).await;
-        let (said, changes) = mpsc::unbounded_channel();
+        let (sender, changes) = mpsc::unbounded_channel();
         let tls = Tls::load(&certificate.certificate, &certificate.key).expect("a certificate");
-        let tls = tls.on_change(move |changed| drop(said.send(changed.map_err(ToString::to_string))));
+        let tls = tls.on_change(move |changed| drop(sender.send(changed.map_err(ToString::to_string))));
         let listening = Listening::start_tls(hub.app.clone(), ([127, 0, 0, 1], 0).into(), tls).await;
         Self { hub, listening: listening.expect("an address"), certificate, changes, _directory: directory }
     }
@@ -74,26 +74,26 @@ async fn d13_a_call_goes_through_tls() {
     let served = Served::new().await;
     let mut stream = served.connect().await;
     let info = request("GET", "/v1/info", &bearer(&served.hub.admin), "");
-    // Twice: the connection stays.
+    // Twice on the same connection.
     for _ in 0..2 {
         let answer = call(&mut stream, &info).await;
         assert_eq!((answer.status, &answer.json()["you"]["role"]), (200, &json!("admin")));
     }
-    let nobody = call(&mut stream, &request("GET", "/v1/info", "host: localhost\r\n", "")).await;
-    nobody.refused(401, "UNAUTHENTICATED");
+    let unauthenticated = call(&mut stream, &request("GET", "/v1/info", "host: localhost\r\n", "")).await;
+    unauthenticated.refused(401, "UNAUTHENTICATED");
     let other = tempfile::tempdir().expect("a directory");
     let other = Certificate::new(other.path());
     assert!(other.connect(served.listening.address()).await.is_err(), "who trusts another certificate goes");
 }
 
 #[tokio::test]
-async fn d13_messages_pass_over_a_websocket_under_tls() {
+async fn d13_messages_pass_over_a_websocket_with_tls() {
     let served = Served::new().await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let (mut alice, mut bob) = (served.websocket(&alice).await, served.websocket(&bob).await);
     say(&mut bob, json!({"n": 1, "credit": {"messages": 10, "bytes": 1_000_000}})).await;
     assert_eq!(hear(&mut bob).await["n"], 1);
-    // Larger than one record of TLS.
+    // Larger than one TLS record.
     let payload = "x".repeat(100_000);
     let ops = json!([{"op": "send", "to": "bob", "payload": payload}]);
     say(&mut alice, json!({"n": 1, "commit": {"ops": ops, "idempotencyKey": "k"}})).await;
@@ -104,19 +104,19 @@ async fn d13_messages_pass_over_a_websocket_under_tls() {
 }
 
 #[tokio::test]
-async fn d13_a_new_certificate_is_taken_up_and_open_connections_stay() {
+async fn d13_a_new_certificate_is_reloaded_and_open_connections_stay() {
     let mut served = Served::new().await;
     let bob = served.hub.register("bob").await;
     let (mut http, mut socket) = (served.connect().await, served.websocket(&bob).await);
     let first = fs::read(&served.certificate.certificate).expect("a file");
     served.certificate.renew();
-    // The two files do not change in one moment, so a look may find a pair that does not fit.
+    // The two files are not replaced atomically, so a check can find a mismatched pair.
     while served.change().await.is_err() {}
     let answer = call(&mut http, &request("GET", "/v1/info", &bearer(&served.hub.admin), "")).await;
     assert_eq!(answer.status, 200, "a connection from before goes on");
     say(&mut socket, json!({"n": 1, "credit": {"messages": 1, "bytes": 1}})).await;
     assert_eq!(hear(&mut socket).await["n"], 1, "and so does a WebSocket");
-    // Whoever connects now trusts what is in the file now.
+    // New connections get the new certificate.
     served.connect().await;
     let second = fs::read(&served.certificate.certificate).expect("a file");
     fs::write(&served.certificate.certificate, &first).expect("it is written");
@@ -133,21 +133,21 @@ async fn d13_a_new_certificate_is_taken_up_and_open_connections_stay() {
 }
 
 #[tokio::test]
-async fn i19_plain_http_at_a_tls_port_is_told_and_closed() {
+async fn i19_plain_http_on_a_tls_port_is_rejected_with_a_hint() {
     let served = Served::new().await;
     let mut stream = plain(served.listening.address()).await;
     let answer = call(&mut stream, &request("GET", "/v1/info", &bearer(&served.hub.admin), "")).await;
-    let told = answer.refused(400, "INVALID");
-    assert!(told["hint"].as_str().is_some_and(|hint| hint.contains("https://")), "{told}");
+    let response = answer.refused(400, "INVALID");
+    assert!(response["hint"].as_str().is_some_and(|hint| hint.contains("https://")), "{response}");
     assert!(is_closed(&mut stream).await);
-    // What is neither is closed without a word of HTTP.
+    // Neither TLS nor HTTP: closed without a response.
     let mut stream = plain(served.listening.address()).await;
     stream.write_all(b"\x00\x01\x02 nonsense that is no TLS\r\n\r\n").await.expect("it is sent");
     assert!(reply(&mut stream).await.is_none());
 }
 
 #[tokio::test]
-async fn i21_a_slow_handshake_is_cut_and_others_are_served() {
+async fn i21_a_slow_handshake_times_out_and_others_are_served() {
     let patience = Patience { handshake: Duration::from_millis(300), ..Patience::default() };
     let served = Served::with(patience).await;
     let mut silent = plain(served.listening.address()).await;
@@ -162,14 +162,14 @@ async fn i21_a_slow_handshake_is_cut_and_others_are_served() {
 }
 
 #[tokio::test]
-async fn i21_who_reads_nothing_under_tls_is_cut() {
+async fn i21_a_tls_client_that_does_not_read_is_disconnected() {
     let patience = Patience { reader: Duration::from_millis(300), ..Patience::default() };
     let served = Served::with(patience).await;
     let entry = json!({"content": "x".repeat(400_000)});
     served.hub.put(&served.hub.admin, "/v1/context/large", &entry).await.ok(201);
     let mut slow = served.connect().await;
     let ask = request("GET", "/v1/context/large", &bearer(&served.hub.admin), "");
-    // It asks and asks, and takes no answer.
+    // It sends requests without reading responses.
     let cut = async { while slow.write_all(ask.as_bytes()).await.is_ok() {} };
     tokio::time::timeout(NEVER, cut).await.expect("it is cut");
     let mut other = served.connect().await;
@@ -177,7 +177,7 @@ async fn i21_who_reads_nothing_under_tls_is_cut() {
 }
 
 #[tokio::test]
-async fn whoever_has_not_shaken_hands_does_not_keep_the_hub_from_stopping() {
+async fn an_unfinished_handshake_does_not_delay_shutdown() {
     let served = Served::new().await;
     let mut silent = plain(served.listening.address()).await;
     silent.write_all(&[0x16, 0x03]).await.expect("it is sent");
@@ -190,14 +190,14 @@ async fn whoever_has_not_shaken_hands_does_not_keep_the_hub_from_stopping() {
 }
 
 #[tokio::test]
-async fn i19_without_tls_only_this_machine_is_listened_to() {
+async fn i19_without_tls_only_loopback_is_bound() {
     let hub = Hub::new().await;
     let everywhere = ([0, 0, 0, 0], 0).into();
     let refused = Listening::start(hub.app.clone(), everywhere, false).await;
     assert!(matches!(refused, Err(ServeError::NotLoopback(_))));
 }
 
-/// Both are bound before either listens, as two demos that start at the same moment are.
+/// Both are bound before either listens, as when two demos start at the same moment.
 #[tokio::test]
 async fn two_hubs_that_want_one_port_both_listen() {
     let hub = Hub::new().await;
@@ -212,16 +212,16 @@ async fn two_hubs_that_want_one_port_both_listen() {
 }
 
 #[test]
-fn what_is_no_certificate_is_said_without_the_key() {
+fn an_invalid_certificate_is_reported_without_the_key() {
     let directory = tempfile::tempdir().expect("a directory");
     let made = Certificate::new(directory.path());
     let load = || Tls::load(&made.certificate, &made.key).map(drop).map_err(|error| error.to_string());
     let key = fs::read_to_string(&made.key).expect("a key");
     fs::write(&made.key, "secret-but-no-key").expect("it is written");
-    let said = load().expect_err("no key");
+    let error = load().expect_err("no key");
     assert!(
-        said.contains("no PEM private key") && said.contains("key.pem") && !said.contains("secret"),
-        "{said}"
+        error.contains("no PEM private key") && error.contains("key.pem") && !error.contains("secret"),
+        "{error}"
     );
     fs::write(&made.key, key).expect("it is written");
     assert_eq!(load(), Ok(()));

@@ -1,4 +1,4 @@
-//! Two hubs in one process know nothing of each other.
+//! Isolation of two hubs in one process.
 
 use quorate_server::{Limits, Rate, Settings};
 use serde_json::json;
@@ -7,25 +7,25 @@ use crate::support::Hub;
 use crate::support::socket::Served;
 
 #[tokio::test]
-async fn i16_two_hubs_in_one_process_know_nothing_of_each_other() {
+async fn i16_two_hubs_in_one_process_are_isolated() {
     let limits = Limits { people: Rate { per_second: 1, burst: 3 }, ..Limits::default() };
     let strict = Served::of(Hub::with(Settings { limits, ..Settings::default() }).await).await;
     let usual = Served::new().await;
     assert_ne!(strict.address(), usual.address());
     let bob = usual.hub.register("bob").await;
-    // A token of one is unknown in the other, over HTTP and over a WebSocket.
+    // A token of one hub is unknown to the other, over HTTP and over a WebSocket.
     strict.hub.get(&bob, "/v1/info").await.refused(401, "UNAUTHENTICATED");
     strict.hub.get(&usual.hub.admin, "/v1/info").await.refused(401, "UNAUTHENTICATED");
     let mut socket = strict.connect().await;
     socket.say(&json!({"hello": {"token": bob}})).await;
     assert_eq!(socket.end().await, ("UNAUTHENTICATED".to_owned(), 4401));
     usual.hub.get(&bob, "/v1/info").await.ok(200);
-    // So is a code.
+    // So is a sign-in code.
     let code = usual.hub.post(&usual.hub.admin, "/v1/sign-in-codes", &json!({})).await.ok(201);
     let shown = json!({"code": code["code"]});
     strict.hub.post("", "/v1/sign-in", &shown).await.refused(401, "UNAUTHENTICATED");
     usual.hub.post("", "/v1/sign-in", &shown).await.ok(201);
-    // Agents, counts and limits are each hub's own.
+    // Agents, statistics and limits are separate.
     strict.hub.get(&strict.hub.admin, "/v1/agents/bob").await.refused(404, "NOT_FOUND");
     let stats = strict.hub.get(&strict.hub.admin, "/v1/admin/stats").await.ok(200);
     assert_eq!(stats["agents"], 0);
@@ -34,7 +34,7 @@ async fn i16_two_hubs_in_one_process_know_nothing_of_each_other() {
     for _ in 0..10 {
         usual.hub.get(&usual.hub.admin, "/v1/info").await.ok(200);
     }
-    // The end of one is not the end of the other.
+    // Closing one hub does not affect the other.
     let Served { listening, hub } = strict;
     listening.drain().await;
     drop(hub);
