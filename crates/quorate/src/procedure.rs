@@ -60,7 +60,7 @@ impl ProcedureDraft {
     }
 }
 
-/// The next step of a procedure. Commit it with [`Step::procedure`].
+/// The next step of a procedure. Commit it with [`Step::step_procedure`].
 #[must_use = "a step takes effect when it is committed"]
 pub struct ProcedureStep {
     id: String,

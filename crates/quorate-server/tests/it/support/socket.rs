@@ -43,7 +43,7 @@ impl Served {
     pub(crate) async fn connect(&self) -> Socket {
         let (stream, _) =
             connect_async(format!("ws://{}/v1/ws", self.address())).await.expect("a connection");
-        Socket { stream, n: 0, came: Vec::new() }
+        Socket { stream, n: 0, received: Vec::new() }
     }
 
     /// Connects and sends `hello`; returns the connection and the response.
@@ -68,7 +68,7 @@ pub(crate) struct Socket {
     pub(crate) stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     n: u64,
     /// Deliveries received while waiting for a response.
-    came: Vec<(u64, Value)>,
+    received: Vec<(u64, Value)>,
 }
 
 impl Socket {
@@ -114,9 +114,9 @@ impl Socket {
     }
 
     /// Sends a frame with the next number, without waiting.
-    pub(crate) async fn ask(&mut self, what: &str, how: Value) -> u64 {
+    pub(crate) async fn ask(&mut self, kind: &str, body: Value) -> u64 {
         self.n += 1;
-        self.say(&json!({"n": self.n, what: how})).await;
+        self.say(&json!({"n": self.n, kind: body})).await;
         self.n
     }
 
@@ -136,19 +136,19 @@ impl Socket {
         let Some(list) = frame["deliveries"].as_array() else { return false };
         assert!(list.len() <= 64, "a batch is at most 64");
         let first = frame["first"].as_u64().expect("a number");
-        self.came.extend((first..).zip(list.iter().cloned()));
+        self.received.extend((first..).zip(list.iter().cloned()));
         true
     }
 
-    pub(crate) async fn ok(&mut self, what: &str, how: Value) -> Value {
-        let n = self.ask(what, how).await;
+    pub(crate) async fn ok(&mut self, kind: &str, body: Value) -> Value {
+        let n = self.ask(kind, body).await;
         let mut frame = self.answer(n).await;
         assert!(frame["ok"].is_object(), "{frame}");
         frame["ok"].take()
     }
 
-    pub(crate) async fn refused(&mut self, what: &str, how: Value, code: &str) -> Value {
-        let n = self.ask(what, how).await;
+    pub(crate) async fn refused(&mut self, kind: &str, body: Value, code: &str) -> Value {
+        let n = self.ask(kind, body).await;
         let mut frame = self.answer(n).await;
         assert_eq!(frame["problem"]["code"], code, "{frame}");
         frame["problem"].take()
@@ -158,18 +158,18 @@ impl Socket {
         self.ok("credit", json!({"messages": messages, "bytes": bytes})).await;
     }
 
-    /// Grants credit and receives deliveries, which may arrive before or after the response.
+    /// Grants credit without waiting for the response: deliveries may arrive before it.
     pub(crate) async fn give(&mut self, messages: u64, bytes: u64) {
         self.ask("credit", json!({"messages": messages, "bytes": bytes})).await;
     }
 
     /// Receives this many deliveries, each with its number; responses in between are skipped.
     pub(crate) async fn deliveries(&mut self, count: usize) -> Vec<(u64, Value)> {
-        while self.came.len() < count {
+        while self.received.len() < count {
             let frame = self.hear().await;
             assert!(self.keep(&frame) || frame["ok"].is_object(), "{frame}");
         }
-        self.came.drain(..count).collect()
+        self.received.drain(..count).collect()
     }
 
     /// Sends messages with these payloads, and waits until they are on disk.
@@ -182,7 +182,7 @@ impl Socket {
 
     /// Asserts that no delivery arrived before the response to a frame.
     pub(crate) async fn hears_nothing(&mut self) {
-        let frame = self.refused("ack", json!([[999_999, 999_999]]), "INVALID").await;
-        assert_eq!((&frame["applied"], self.came.as_slice()), (&"no".into(), [].as_slice()));
+        let problem = self.refused("ack", json!([[999_999, 999_999]]), "INVALID").await;
+        assert_eq!((&problem["applied"], self.received.as_slice()), (&"no".into(), [].as_slice()));
     }
 }
