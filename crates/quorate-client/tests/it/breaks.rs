@@ -180,7 +180,7 @@ async fn i3_a_claim_with_a_lost_response_is_repeated() {
 
     proxy.lose_an_answer();
     let door = tokio::time::timeout(QUICK, bob.lock(["door"]).into_future()).await.expect("in time");
-    door.expect("held").release().await.expect("given back");
+    door.expect("held").release().await.expect("released");
     let gate = alice.lock(["gate"]).await.expect("held");
     proxy.lose_an_answer();
     let waiting = tokio::spawn(bob.lock(["gate"]).into_future());
@@ -190,7 +190,7 @@ async fn i3_a_claim_with_a_lost_response_is_repeated() {
         }
     };
     tokio::time::timeout(QUICK, queued).await.expect("he is queued");
-    gate.release().await.expect("given back");
+    gate.release().await.expect("released");
     let gate = tokio::time::timeout(QUICK, waiting).await.expect("in time").expect("a task").expect("held");
     let space = served.library.space().expect("an embedded hub");
     let held = space.list::<Lock>(ItemRange::ById(None), 9, |_| true).await.expect("read");
@@ -199,7 +199,7 @@ async fn i3_a_claim_with_a_lost_response_is_repeated() {
         1,
         "one hold, and it is his"
     );
-    gate.release().await.expect("given back");
+    gate.release().await.expect("released");
     assert_eq!(proxy.cuts(), 5, "each of these responses was lost");
     hub.close().await;
 }
@@ -248,7 +248,7 @@ async fn i11_a_newer_epoch_ends_a_running_agent() {
     let token = served.register("bob").await;
     let hub = connect(&served.url(), &token).await.expect("it connects");
     let mut bob = hub.agent("bob").on("work", |_: Work<u64>| async { Ok(()) }).run().await.expect("he runs");
-    served.library.agent("bob").join().await.expect("he starts again");
+    served.library.agent("bob").join().await.expect("he registers again");
     let ended = tokio::time::timeout(SOON, bob.finish()).await.expect("in time");
     assert_eq!(ended.expect_err("that epoch is stale").code(), Code::StaleEpoch);
 }

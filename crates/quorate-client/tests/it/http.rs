@@ -74,7 +74,7 @@ async fn a_write_is_only_retried_with_a_key() {
     let ok = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
     let url = fake_server(vec!["", ok]).await;
     let http = Http::new(&url, "qrt_x", Options::default()).expect("an address");
-    let error = http.post("/v1/messages").json("{}").send().await.expect_err("it broke off");
+    let error = http.post("/v1/messages").json("{}").send().await.expect_err("interrupted");
     assert_eq!(error.code(), Code::Unavailable);
     assert!(!error.nothing_applied(), "the outcome is unknown: {error}");
     assert!(error.hint().contains("idempotency key"), "{}", error.hint());

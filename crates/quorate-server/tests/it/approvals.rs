@@ -51,14 +51,14 @@ async fn i14_a_decision_covers_the_canonical_bytes_and_notifies_in_its_commit() 
     assert_eq!((&done["state"], &done["decidedBy"]), (&json!("approved"), &json!("approver:anna")));
     for (token, agent, action) in [(&alice, "alice", "approval.decided"), (&mailer, "mailer", "letter.send")]
     {
-        let response = inbox(&hub, token, agent).await;
-        assert_eq!(response.len(), 1, "{response:?}");
+        let messages = inbox(&hub, token, agent).await;
+        assert_eq!(messages.len(), 1, "{messages:?}");
         assert_eq!(
-            (&response[0]["action"], &response[0]["payload"]["digest"]),
+            (&messages[0]["action"], &messages[0]["payload"]["digest"]),
             (&json!(action), &asked["digest"])
         );
-        assert_eq!(response[0]["payload"]["action"]["payload"]["to"], "b@x");
-        let seq = response[0]["id"].as_str().and_then(|id| id.split('-').nth(1)).expect("a record");
+        assert_eq!(messages[0]["payload"]["action"]["payload"]["to"], "b@x");
+        let seq = messages[0]["id"].as_str().and_then(|id| id.split('-').nth(1)).expect("a record");
         assert_eq!(seq, done["seq"].to_string());
     }
     let again = hub.post(&anna, &path(&asked), &decision("reject", &asked)).await.refused(409, "CONFLICT");
@@ -143,9 +143,9 @@ async fn e3_a_modification_is_a_patch_with_new_bytes_and_a_new_digest() {
     let digest = ActionDigest::of(canonical.as_bytes()).to_string();
     assert_eq!((&done["state"], &done["approvedDigest"]), (&json!("modified"), &json!(digest)));
     assert_eq!((&done["modification"], &done["digest"]), (&patch, &asked["digest"]));
-    let response = inbox(&hub, &alice, "alice").await;
+    let messages = inbox(&hub, &alice, "alice").await;
     assert_eq!(
-        (&response[0]["payload"]["state"], &response[0]["payload"]["digest"]),
+        (&messages[0]["payload"]["state"], &messages[0]["payload"]["digest"]),
         (&json!("modified"), &json!(digest))
     );
     // The same decision with the same key is idempotent.
@@ -167,9 +167,9 @@ async fn i14_an_undecided_approval_expires() {
     let one = format!("/v1/approvals/{}", asked["id"].as_str().expect("an id"));
     let why = hub.get(&alice, &format!("{one}/why")).await.ok(200);
     assert_eq!(why["waitsFor"], json!({"kind": "approval", "approval": asked["id"]}));
-    let response =
+    let sentence =
         "alice waits for a decision on letter.send since 08:00:00; expires at 08:01:00, then: keep the draft";
-    assert_eq!((&why["next"], &why["sentence"]), (&json!("expires"), &json!(response)));
+    assert_eq!((&why["next"], &why["sentence"]), (&json!("expires"), &json!(sentence)));
     assert_eq!(hub.get(&alice, "/v1/agents/alice").await.ok(200)["status"], "waiting");
     clock.advance(Duration::from_secs(60));
     hub.post(&anna, &path(&asked), &decision("approve", &asked)).await.refused(409, "EXPIRED");

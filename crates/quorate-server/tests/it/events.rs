@@ -177,8 +177,8 @@ async fn i7_an_agent_sees_external_changes_of_its_deliveries() {
         let mut names = effects(&seen);
         names.sort();
         assert_eq!(names, ["delivery.expired", "delivery.returned"], "{seen:?}");
-        let response = format!("{seen:?}");
-        assert!(!response.contains("carol"), "{response}");
+        let text = format!("{seen:?}");
+        assert!(!text.contains("carol"), "{text}");
         let returned = seen.iter().flat_map(|event| event["effects"].as_array().expect("a list"));
         let returned = returned.clone().find(|one| one["effect"] == "delivery.returned").expect("one");
         let delivery = &held["deliveries"][0];
@@ -218,8 +218,9 @@ async fn an_effect_renders_resources_as_rest_does() {
     hub.post(&alice, "/v1/procedures", &json!({"id": "p1", "kind": "own", "driver": "alice"})).await.ok(201);
     hub.put(&alice, "/v1/context/plan", &json!({"type": "note", "content": 1})).await;
     let (seen, all) = effects_from(&hub, start).await;
-    let newest = |noun: &str| all.iter().rev().find(|one| one.get(noun).is_some()).expect("an effect");
-    for (noun, path) in [
+    let newest =
+        |resource: &str| all.iter().rev().find(|one| one.get(resource).is_some()).expect("an effect");
+    for (resource, path) in [
         ("session", "/v1/sessions/s1"),
         ("task", "/v1/tasks/t1"),
         ("lock", "/v1/locks/l"),
@@ -229,10 +230,10 @@ async fn an_effect_renders_resources_as_rest_does() {
         ("entry", "/v1/context/plan"),
     ] {
         let got = hub.get(&hub.admin, path).await.ok(200);
-        let shown = newest(noun)[noun].as_object().expect("the noun");
+        let shown = newest(resource)[resource].as_object().expect("the resource");
         assert!(shown.len() >= 4, "{shown:?}");
         for (field, value) in shown {
-            assert_eq!(value, &got[field], "{noun}.{field}");
+            assert_eq!(value, &got[field], "{resource}.{field}");
         }
     }
     let task = newest("task");

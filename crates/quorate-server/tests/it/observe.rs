@@ -377,11 +377,11 @@ async fn d11_spans_arrive_at_a_collector_with_their_parents() {
     let hub = Hub::with(Settings { otlp: Some(otlp), ..Settings::default() }).await;
     conversation(&hub).await;
     hub.app.settle().await;
-    let (head, refused) = arrived.recv().await.expect("the first try");
+    let (head, refused) = arrived.recv().await.expect("the first attempt");
     let head = head.to_lowercase();
     assert!(head.starts_with("post /v1/traces http/1.1") && head.contains("api-key: k"), "{head}");
     assert!(head.contains("content-type: application/json"), "{head}");
-    let (_, taken) = arrived.recv().await.expect("the second try");
+    let (_, taken) = arrived.recv().await.expect("the second attempt");
     assert_eq!(refused, taken);
     let mut spans = spans_in(&taken);
     while spans.len() < 4 {
@@ -420,7 +420,7 @@ async fn i21_a_failing_collector_only_loses_spans() {
     let hub = Hub::with(Settings { otlp: Some(Otlp::new(endpoint)), ..Settings::default() }).await;
     conversation(&hub).await;
     hub.app.settle().await;
-    arrived.recv().await.expect("one try");
+    arrived.recv().await.expect("one attempt");
     let page = metrics(&hub, &hub.admin).await;
     holds(&page, "quorate_spans_dropped_total 4");
     holds(&page, "quorate_spans_exported_total 0");

@@ -49,7 +49,10 @@ fn every_operation_is_described_in_full() {
     for (_, path, operation) in operations() {
         let id = operation["operationId"].as_str().expect("a name");
         assert!(ids.insert(id), "two operations are called {id}");
-        assert!(id.split_once('.').is_some_and(|(noun, verb)| !noun.is_empty() && !verb.is_empty()), "{id}");
+        assert!(
+            id.split_once('.').is_some_and(|(resource, verb)| !resource.is_empty() && !verb.is_empty()),
+            "{id}"
+        );
         let about = operation["summary"].as_str().expect("a summary");
         assert!(about.ends_with('.') && about.len() < 120, "{id}: {about}");
         let answers = operation["responses"].as_object().expect("answers");
@@ -75,15 +78,15 @@ fn every_resource_has_list_and_get() {
     let ids: BTreeSet<_> =
         operations().filter_map(|(_, _, operation)| operation["operationId"].as_str()).collect();
     for id in &ids {
-        let (noun, verb) = id.split_once('.').expect("noun.verb");
+        let (resource, verb) = id.split_once('.').expect("resource.verb");
         let other = match verb {
             "get" => "list",
             "list" => "get",
             _ => continue,
         };
-        assert_ne!(ids.contains(format!("{noun}.{other}").as_str()), ALONE.contains(&noun), "{id}");
+        assert_ne!(ids.contains(format!("{resource}.{other}").as_str()), ALONE.contains(&resource), "{id}");
     }
-    for noun in [
+    for resource in [
         "agents",
         "messages",
         "requests",
@@ -99,7 +102,7 @@ fn every_resource_has_list_and_get() {
         "tokens",
         "spaces",
     ] {
-        assert!(ids.contains(format!("{noun}.get").as_str()), "{noun}");
+        assert!(ids.contains(format!("{resource}.get").as_str()), "{resource}");
     }
 }
 

@@ -83,11 +83,11 @@ impl Hub {
         let [chance, private] = chances;
         let library = opened(&directory.path().join("data"), Arc::clone(&clock), chance).await;
         let private = opened(&directory.path().join("private"), clock, private).await;
-        let space = library.space().expect("a hub in this process");
+        let space = library.space().expect("an embedded hub");
         let (admin, name) = (Bearer::Holder(TokenRole::Admin), TokenName::new("test").expect("a name"));
         let made = space.create_token(&Principal::System, admin, name, None).await;
         let (_, secret) = made.expect("a token");
-        let private = Arc::clone(private.space().expect("a hub in this process").engine());
+        let private = Arc::clone(private.space().expect("an embedded hub").engine());
         let app = App::new(Arc::clone(space.engine()), private, settings).await.expect("an app");
         Self { app, admin: secret.reveal().to_owned(), space: space.clone(), _directory: directory }
     }

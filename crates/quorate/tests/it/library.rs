@@ -166,7 +166,7 @@ async fn a_running_handler_keeps_its_lease_until_a_new_epoch() {
     let _second = hub.agent("worker").on("work", slow).run().await.expect("it runs");
     assert_eq!(begins.recv().await, Some(2), "the new start gets it at once");
     clock.advance(Duration::from_secs(10));
-    first.finish().await.expect("the old start ends");
+    first.finish().await.expect("the old epoch ends");
     assert!(ends.try_recv().is_err(), "no further signal");
     hub.close().await;
 }
@@ -211,7 +211,7 @@ async fn an_expired_lease_cannot_ack() {
     assert_eq!((first.attempt(), second.attempt()), (1, 2));
     let stale = bob.step(&first).put("k", "t", 1).commit().await.expect_err("stale");
     assert_eq!(stale.code(), Code::StaleLease);
-    bob.extend(&second, Duration::from_secs(90)).await.expect("prolonged");
+    bob.extend(&second, Duration::from_secs(90)).await.expect("extended");
     clock.advance(Duration::from_secs(60));
     bob.step(&second).commit().await.expect("done");
     assert_eq!(
@@ -284,9 +284,9 @@ async fn an_ephemeral_message_leaves_no_record_and_reaches_a_waiting_agent() {
     assert_eq!(refused.code(), Code::UnknownRecipient);
     assert_eq!(hub.space().expect("an embedded hub").published().head.seq, before, "nothing was written");
     for number in 0..1024 {
-        alice.send("bob", "hint", number).ephemeral().await.expect("the shelf has room");
+        alice.send("bob", "hint", number).ephemeral().await.expect("the mailbox has capacity");
     }
-    let full = alice.send("bob", "hint", ()).ephemeral().await.expect_err("the shelf is full");
+    let full = alice.send("bob", "hint", ()).ephemeral().await.expect_err("the mailbox is full");
     assert_eq!(full.code(), Code::QueueFull);
     hub.close().await;
 }
@@ -351,7 +351,7 @@ async fn bad_input_gets_a_clear_refusal_and_changes_nothing() {
         (alice.send("alice", "a\nb", ()).await.expect_err("control").code(), Code::Invalid),
         (alice.send("alice", "a", too_large).await.expect_err("too large").code(), Code::TooLarge),
         (alice.send("alice", "a", ()).id("").await.expect_err("empty id").code(), Code::Invalid),
-        (alice.send("alice", "a", ()).attempts(0).await.expect_err("no try").code(), Code::Invalid),
+        (alice.send("alice", "a", ()).attempts(0).await.expect_err("no attempt").code(), Code::Invalid),
         (alice.memory().put("a\u{7}", "t", ()).await.expect_err("control").code(), Code::Invalid),
         (alice.memory().delete("none", None).await.expect_err("missing").code(), Code::NotFound),
         (alice.commit().commit().await.expect_err("empty").code(), Code::Invalid),

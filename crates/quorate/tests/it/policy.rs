@@ -184,7 +184,7 @@ async fn cell_of_earlier_messages(preset: Preset, from: Role) {
         });
         dead.push(sent.await.expect("sent"));
         let received = take(other).await.expect("it is there");
-        other.give_back(&received, Duration::ZERO, "no use").await.expect("given back");
+        other.give_back(&received, Duration::ZERO, "no use").await.expect("released");
         team.commit(Principal::System, |message| message.to = agent(name)).await.expect("sent");
     }
     team.set(preset).await;
@@ -255,7 +255,7 @@ async fn e6_violations_are_recorded_without_content() {
     team.hub.set_policy(rules).await.expect("set");
     let secret = "x".repeat(60);
     let records = team.hub.space().expect("an embedded hub").published().head.seq;
-    let _ = team.sender.send("worker", "work", &secret).await.expect_err("out of reach");
+    let _ = team.sender.send("worker", "work", &secret).await.expect_err("unreachable");
     let _ = team.sender.send("*", "work", &secret).ephemeral().await.expect_err("off");
     let _ =
         team.sender.send("coordinator", "work", format!("{secret}{secret}")).await.expect_err("too large");

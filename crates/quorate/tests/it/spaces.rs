@@ -22,7 +22,7 @@ async fn register_agents(space: &Space) {
         Op::Subscribe(Subscribe { agent: id("bob"), pattern, history: None }),
         Op::SetPolicy(Policy { broadcasts_per_minute: 1, ..Policy::mesh() }),
     ];
-    space.commit(Commit::new(Principal::System, ops)).await.expect("they are second");
+    space.commit(Commit::new(Principal::System, ops)).await.expect("registered");
 }
 
 async fn send(space: &Space, to: &str) -> Result<(), Code> {

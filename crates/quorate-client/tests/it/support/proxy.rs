@@ -80,14 +80,14 @@ async fn relay(shared: Arc<Shared>, from: TcpStream) {
     let (to_read, to_write) = to.into_split();
     // When one direction ends, both sockets are dropped.
     tokio::select! {
-        () = copy(&shared, &left, From::Caller, from_read, to_write) => {}
-        () = copy(&shared, &left, From::Hub, to_read, from_write) => {}
+        () = copy(&shared, &left, Origin::Caller, from_read, to_write) => {}
+        () = copy(&shared, &left, Origin::Hub, to_read, from_write) => {}
     }
 }
 
-/// Direction of the copied bytes.
+/// Origin of the copied bytes.
 #[derive(PartialEq, Eq)]
-enum From {
+enum Origin {
     Caller,
     Hub,
 }
@@ -95,14 +95,14 @@ enum From {
 async fn copy(
     shared: &Shared,
     left: &AtomicU64,
-    from: From,
+    origin: Origin,
     mut read: OwnedReadHalf,
     mut write: OwnedWriteHalf,
 ) {
     let mut bytes = [0; 512];
     loop {
         let Ok(count @ 1..) = read.read(&mut bytes).await else { return };
-        if from == From::Hub && shared.losing.swap(false, Ordering::SeqCst) {
+        if origin == Origin::Hub && shared.losing.swap(false, Ordering::SeqCst) {
             shared.cuts.fetch_add(1, Ordering::SeqCst);
             return;
         }

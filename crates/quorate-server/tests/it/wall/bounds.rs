@@ -29,7 +29,7 @@ async fn i21_slow_headers_time_out() {
             slow.write_all(b"x-a: b\r\n").await?;
         }
     };
-    let cut: std::io::Result<()> = tokio::time::timeout(NEVER, drips).await.expect("it is cut");
+    let cut: std::io::Result<()> = tokio::time::timeout(NEVER, drips).await.expect("it is disconnected");
     assert!(cut.is_err() && begun.elapsed() >= brief(350), "{cut:?} after {:?}", begun.elapsed());
     let mut quick = plain(served.address()).await;
     assert_eq!(call(&mut quick, &request("GET", "/healthz", "host: localhost\r\n", "")).await.status, 200);

@@ -171,7 +171,7 @@ async fn i21_a_tls_client_that_does_not_read_is_disconnected() {
     let ask = request("GET", "/v1/context/large", &bearer(&served.hub.admin), "");
     // It sends requests without reading responses.
     let cut = async { while slow.write_all(ask.as_bytes()).await.is_ok() {} };
-    tokio::time::timeout(NEVER, cut).await.expect("it is cut");
+    tokio::time::timeout(NEVER, cut).await.expect("it is disconnected");
     let mut other = served.connect().await;
     assert_eq!(call(&mut other, &ask).await.status, 200);
 }

@@ -192,7 +192,7 @@ pub(crate) async fn a_nacked_delivery_is_redelivered(stage: &Stage) {
     alice.send("bob", "go", "x").await.expect("sent");
     let first = next(&bob).await;
     bob.extend(&first, Duration::from_secs(60)).await.expect("kept");
-    bob.give_back(&first, Duration::ZERO, "not now").await.expect("given back");
+    bob.give_back(&first, Duration::ZERO, "not now").await.expect("released");
     let second = next(&bob).await;
     assert_eq!((first.id(), first.attempt(), second.attempt()), (second.id(), 1, 2));
     let error = bob.step(&first).commit().await.expect_err("it is another lease now");
@@ -206,7 +206,7 @@ pub(crate) async fn a_newer_epoch_of_an_agent_ends_the_older(stage: &Stage) {
     stage.hub.agent("bob").join().await.expect("he joins");
     let again = stage.hub.agent("alice").join().await.expect("she joins again");
     again.send("bob", "go", 1).await.expect("sent");
-    let error = alice.send("bob", "go", 2).await.expect_err("that start is over");
+    let error = alice.send("bob", "go", 2).await.expect_err("that epoch is stale");
     assert_eq!(error.code(), Code::StaleEpoch);
     assert_eq!(stage.inside.counts().await.expect("read").ready, 1);
 }
@@ -294,7 +294,7 @@ pub(crate) async fn topics_and_locks_work(stage: &Stage) {
     locks.renew_for(Duration::from_secs(60)).await.expect("kept for longer");
     let error = locks.renew_for(Duration::from_millis(1)).await.expect_err("too short");
     assert_eq!(error.code(), Code::Invalid);
-    locks.release().await.expect("given back");
+    locks.release().await.expect("released");
     let other = bob.lock(["deploy"]).await.expect("held");
     let error = alice.memory().under(fence).put("release", "number", 2).await.expect_err("bob has it");
     assert_eq!(error.code(), Code::StaleFence);
