@@ -1,5 +1,5 @@
-//! After the fault: opens what is left, finishes what was begun, empties every inbox, asks everything again, and compares
-//! what the store holds with what its clients were told.
+//! Recovery after a fault: opens the data directory, completes unfinished calls, drains every inbox, replays all
+//! acknowledged calls, and compares the contents of the store with the history of its clients.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,15 +15,15 @@ use crate::history::{Act, Call, Event, LockAct, Received, agent, digest, perform
 use crate::load::{self, Note};
 use quorate_core::{error_chain, hex};
 
-/// How long to wait for something that is due at once: a guard against hanging, nothing depends on it.
+/// Upper bound on waits that normally end immediately. It only prevents a hanging test.
 const GUARD: Duration = Duration::from_secs(60);
-/// Records read at once.
+/// Records per page.
 const PAGE: usize = 1000;
 
-/// Opens a data directory with an engine over it, and the one space that all tests use.
+/// Opens a data directory with an engine and returns the default space.
 ///
 /// # Errors
-/// Why it does not open, in words.
+/// The reason why it does not open, as text.
 pub async fn open(directory: &Path, options: Options) -> Result<Space, String> {
     let opened = Engine::start(SystemClock::new(), Chance::system(), |wiring| {
         let store = SqliteStore::open(directory, options, wiring)?;
@@ -34,56 +34,56 @@ pub async fn open(directory: &Path, options: Options) -> Result<Space, String> {
     engine.space(name).await.map_err(|error| error_chain(&error))
 }
 
-/// Where a store stands.
+/// Returns the event that records the head of an opened store.
 #[must_use]
 pub fn opened(space: &Space) -> Event {
     let head = space.published().head;
     Event::Opened { head: head.seq.0, hash: hex::encode(&head.hash) }
 }
 
-/// A place to note events in memory.
+/// Creates a recorder that collects events in memory.
 #[must_use]
 pub fn notebook() -> (Note, Arc<Mutex<Vec<Event>>>) {
     let events = Arc::new(Mutex::new(Vec::new()));
-    let written = Arc::clone(&events);
+    let output = Arc::clone(&events);
     let note: Note =
-        Arc::new(move |event| written.lock().unwrap_or_else(PoisonError::into_inner).push(event));
+        Arc::new(move |event| output.lock().unwrap_or_else(PoisonError::into_inner).push(event));
     (note, events)
 }
 
-/// Takes what was noted.
+/// Takes the recorded events.
 #[must_use]
 pub fn noted(events: &Mutex<Vec<Event>>) -> Vec<Event> {
     std::mem::take(&mut events.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Checks what a fault left in a directory against a history.
+/// Checks a data directory after a fault against a history.
 ///
 /// # Errors
-/// Every promise that was broken.
+/// Every violated invariant.
 pub async fn check(directory: &Path, mut history: Vec<Event>) -> Result<Tally, Vec<Violation>> {
-    let one = |promise, what: String| vec![Violation { promise, what }];
+    let single = |promise, what: String| vec![Violation { promise, what }];
     let space = open(directory, Options::default())
         .await
-        .map_err(|why| one("opens after any covered fault", format!("it does not open: {why}")))?;
+        .map_err(|why| single("opens after any covered fault", format!("the directory does not open: {why}")))?;
     let worked = work(&space, &mut history).await;
     let found = gather(&space, &history).await;
     space.engine().close().await;
     let mut violations = worked.err().unwrap_or_default();
     if let Err(why) = integrity(directory) {
-        violations.push(Violation { promise: "the database is whole", what: why });
+        violations.push(Violation { promise: "the database is intact", what: why });
     }
     let tally = match found {
         Ok(found) => check::all(&history, &found, &mut violations),
         Err(error) => {
-            violations.push(Violation { promise: "reads go on", what: error_chain(&error) });
+            violations.push(Violation { promise: "reads succeed", what: error_chain(&error) });
             Tally::default()
         }
     };
     if violations.is_empty() { Ok(tally) } else { Err(violations) }
 }
 
-/// Finishes what was begun, empties the inboxes and repeats everything.
+/// Completes unfinished calls, drains the inboxes and replays all acknowledged calls.
 async fn work(space: &Space, history: &mut Vec<Event>) -> Result<(), Vec<Violation>> {
     let (note, events) = notebook();
     note(opened(space));
@@ -92,13 +92,13 @@ async fn work(space: &Space, history: &mut Vec<Event>) -> Result<(), Vec<Violati
     history.extend(noted(&events));
     let failed = |error: Error| {
         let what = format!("the hub does not work after the fault: {}", error_chain(&error));
-        vec![Violation { promise: "I27 everything answers and the backlog drains", what }]
+        vec![Violation { promise: "I27 every call completes and the backlog drains", what }]
     };
     drained.map_err(failed)?;
-    ask_again(space, history).await
+    replay_calls(space, history).await
 }
 
-/// Starts every agent again, so that all leases come back, and acks everything.
+/// Registers every agent again, which releases all leases, and acks every delivery.
 async fn drain(space: &Space, note: &Note) -> Result<(), Error> {
     let names: Vec<String> = space.published().agents.iter().map(|(_, agent)| agent.id.to_string()).collect();
     for name in &names {
@@ -127,15 +127,15 @@ async fn drain(space: &Space, note: &Note) -> Result<(), Error> {
                 note(perform(space, &call).await);
             }
         }
-        // What is left is not due yet: the sweep tells when it is.
+        // The remaining deliveries are not due yet: the next sweep changes the published state.
         if got == 0 && tokio::time::timeout(GUARD, follow.changed()).await.is_err() {
             return Ok(());
         }
     }
 }
 
-/// I3: everything that was acknowledged is asked for again; the answers are the same and nothing happens.
-async fn ask_again(space: &Space, history: &[Event]) -> Result<(), Vec<Violation>> {
+/// I3: replays every acknowledged call. Each response is the same, and no record is written.
+async fn replay_calls(space: &Space, history: &[Event]) -> Result<(), Vec<Violation>> {
     let calls: std::collections::HashMap<&str, &Call> = history
         .iter()
         .filter_map(
@@ -144,31 +144,31 @@ async fn ask_again(space: &Space, history: &[Event]) -> Result<(), Vec<Violation
         .collect();
     let head = space.published().head.seq;
     let mut violations = Vec::new();
-    let mut asked = tokio::task::JoinSet::new();
+    let mut replays = tokio::task::JoinSet::new();
     for event in history {
         let Event::Done { call, answer } = event else { continue };
         let Some(call) = calls.get(call.as_str()) else { continue };
         let (space, call, answer) = (space.clone(), (*call).clone(), answer.clone());
-        // All at once: each on its own would cost a sync.
-        asked.spawn(async move { (perform(&space, &call).await, call, answer) });
+        // Concurrently: one at a time would cost one sync each.
+        replays.spawn(async move { (perform(&space, &call).await, call, answer) });
     }
-    while let Some(told) = asked.join_next().await {
-        let Ok((again, call, before)) = told else { continue };
+    while let Some(joined) = replays.join_next().await {
+        let Ok((again, call, before)) = joined else { continue };
         let same = matches!(&again, Event::Done { answer, .. } if answer.same_as(&before, call.is_keyed()));
         if !same {
             let what = format!("{call:?} was answered {before:?}, and then {again:?}");
-            violations.push(Violation { promise: "I3 the same call again has the same answer", what });
+            violations.push(Violation { promise: "I3 a replayed call has the same response", what });
         }
     }
     let after = space.published().head.seq;
     if after != head {
-        let what = format!("calls that were made again moved the head from {head} to {after}");
-        violations.push(Violation { promise: "I3 the same call again has no effect", what });
+        let what = format!("replayed calls moved the head from {head} to {after}");
+        violations.push(Violation { promise: "I3 a replayed call has no effect", what });
     }
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
-/// Reads everything that the store holds.
+/// Reads the full contents of the store.
 async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
     let published = space.published();
     let mut records = Vec::new();
@@ -182,7 +182,7 @@ async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
     }
     let store = space.engine().store();
     let info = store.spaces().into_iter().find(|info| info.number == space.number());
-    let id = info.expect("the space that is open").id;
+    let id = info.expect("the open space").id;
     let mut dead = Vec::new();
     loop {
         let after = dead.last().map_or(DeliveryNo(0), |letter: &quorate_store::DeadLetter| letter.delivery);
@@ -229,7 +229,7 @@ async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
     Ok(Found { id, published, records, dead, states, entries })
 }
 
-/// What SQLite itself thinks of its file.
+/// Runs SQLite's integrity check.
 fn integrity(directory: &Path) -> Result<(), String> {
     let connection =
         rusqlite::Connection::open(directory.join("quorate.db")).map_err(|error| error_chain(&error))?;

@@ -1,5 +1,5 @@
-//! The promises, each as a comparison of what clients were told with what the store holds. Nothing here asks the code
-//! that made the decisions; only the fold of the log is core's, and it is compared with the live state.
+//! Invariants, each checked by comparing the history of the clients with the contents of the store. The checks do not use
+//! the decision code under test; only the replay of the log is core's, and its result is compared with the live state.
 
 mod chain;
 mod locks;
@@ -17,12 +17,12 @@ use quorate_store::{DeadLetter, DeliveryState, Published};
 use crate::history::{Answer, Call, Event};
 pub use trail::{Trail, Trails, Writing};
 
-/// A broken promise.
+/// A violated invariant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Which promise.
+    /// Name of the invariant.
     pub promise: &'static str,
-    /// How it shows.
+    /// Observed violation.
     pub what: String,
 }
 
@@ -32,47 +32,47 @@ impl fmt::Display for Violation {
     }
 }
 
-/// How much was checked. A run with too little of it proves nothing.
+/// Amount of data that was checked. A run with too little data proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Calls that were acknowledged.
     pub acknowledged: usize,
     /// Calls that were definitely refused.
     pub refused: usize,
-    /// Calls whose end was unknown for a while.
+    /// Calls whose outcome was unknown at some point.
     pub unknown: usize,
     /// Deliveries received.
     pub received: usize,
-    /// Deliveries received more than once.
+    /// Redeliveries received.
     pub again: usize,
     /// Records in the log.
     pub records: usize,
     /// Dead letters.
     pub dead: usize,
-    /// Fences given out.
+    /// Fences granted.
     pub fences: usize,
     /// Writes refused because their fence was stale.
     pub stale: usize,
 }
 
-/// Everything that the store holds.
+/// Contents of the store after recovery.
 #[derive(Debug)]
 pub struct Found {
-    /// The identity of the space.
+    /// Id of the space.
     pub id: SpaceId,
-    /// Its published state.
+    /// Published state.
     pub published: Arc<Published>,
-    /// Its log.
+    /// Log records.
     pub records: Vec<Record>,
-    /// Its dead letters.
+    /// Dead letters.
     pub dead: Vec<DeadLetter>,
-    /// Where each delivery is, from the first on.
+    /// State of each delivery, starting with number 1.
     pub states: Vec<Option<DeliveryState>>,
-    /// The history of each entry: version and digest of the content.
+    /// History of each entry: version and digest of the content.
     pub entries: BTreeMap<String, Vec<(u64, String)>>,
 }
 
-/// What clients know, in a form that is quick to ask.
+/// Index of the client history.
 pub(crate) struct Told<'a> {
     pub(crate) history: &'a [Event],
     pub(crate) calls: HashMap<&'a str, &'a Call>,
@@ -80,68 +80,68 @@ pub(crate) struct Told<'a> {
     pub(crate) refused: HashMap<&'a str, &'a str>,
 }
 
-/// Checks every promise.
+/// Checks every invariant.
 pub fn all(history: &[Event], found: &Found, violations: &mut Vec<Violation>) -> Tally {
-    let told = Told::of(history, violations);
+    let clients = Told::of(history, violations);
     let mut report = Report { violations };
     let trails = Trails::of(found, &mut report);
-    chain::check(&told, found, &mut report);
-    messages::check(&told, found, &trails, &mut report);
-    memory::check(&told, found, &trails, &mut report);
-    locks::check(&told, found, &mut report);
-    tally(&told, found)
+    chain::check(&clients, found, &mut report);
+    messages::check(&clients, found, &trails, &mut report);
+    memory::check(&clients, found, &trails, &mut report);
+    locks::check(&clients, found, &mut report);
+    tally(&clients, found)
 }
 
 impl<'a> Told<'a> {
     fn of(history: &'a [Event], violations: &mut Vec<Violation>) -> Self {
-        let mut told = Self { history, calls: HashMap::new(), done: HashMap::new(), refused: HashMap::new() };
+        let mut clients = Self { history, calls: HashMap::new(), done: HashMap::new(), refused: HashMap::new() };
         for event in history {
             match event {
-                Event::Started(call) => drop(told.calls.insert(&call.id, call)),
-                Event::Refused { call, code } => drop(told.refused.insert(call, code)),
+                Event::Started(call) => drop(clients.calls.insert(&call.id, call)),
+                Event::Refused { call, code } => drop(clients.refused.insert(call, code)),
                 Event::Done { call, answer } => {
-                    let keyed = told.calls.get(call.as_str()).is_some_and(|call| call.is_keyed());
-                    if let Some(before) = told.done.insert(call, answer)
+                    let keyed = clients.calls.get(call.as_str()).is_some_and(|call| call.is_keyed());
+                    if let Some(before) = clients.done.insert(call, answer)
                         && !before.same_as(answer, keyed)
                     {
-                        let what = format!("{call} was answered {before:?}, and then {answer:?}");
-                        violations.push(Violation { promise: "I3 one answer", what });
+                        let what = format!("{call} got response {before:?}, and then {answer:?}");
+                        violations.push(Violation { promise: "I3 one response", what });
                     }
                 }
                 Event::Late { what } => {
-                    let promise = "acknowledged is visible";
+                    let promise = "an acknowledged change is visible";
                     violations.push(Violation { promise, what: what.clone() });
                 }
                 Event::Opened { .. } | Event::Unknown { .. } | Event::Received(_) | Event::Saw { .. } => {}
             }
         }
-        told
+        clients
     }
 }
 
-fn tally(told: &Told<'_>, found: &Found) -> Tally {
-    let received = told.history.iter().filter_map(|event| match event {
+fn tally(clients: &Told<'_>, found: &Found) -> Tally {
+    let received = clients.history.iter().filter_map(|event| match event {
         Event::Received(received) => Some(received.lease.delivery),
         _ => None,
     });
     let received: Vec<u64> = received.collect();
-    let mut each = received.clone();
-    each.sort_unstable();
-    each.dedup();
+    let mut distinct = received.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
     Tally {
-        acknowledged: told.done.len(),
-        refused: told.refused.len(),
-        unknown: told.history.iter().filter(|event| matches!(event, Event::Unknown { .. })).count(),
-        again: received.len() - each.len(),
+        acknowledged: clients.done.len(),
+        refused: clients.refused.len(),
+        unknown: clients.history.iter().filter(|event| matches!(event, Event::Unknown { .. })).count(),
+        again: received.len() - distinct.len(),
         received: received.len(),
         records: found.records.len(),
         dead: found.dead.len(),
-        fences: told.done.values().map(|answer| answer.fences.len()).sum(),
-        stale: told.refused.values().filter(|code| **code == "STALE_FENCE").count(),
+        fences: clients.done.values().map(|answer| answer.fences.len()).sum(),
+        stale: clients.refused.values().filter(|code| **code == "STALE_FENCE").count(),
     }
 }
 
-/// Where violations are written down.
+/// Collects violations.
 pub(crate) struct Report<'a> {
     violations: &'a mut Vec<Violation>,
 }
@@ -151,7 +151,7 @@ impl Report<'_> {
         self.violations.push(Violation { promise, what: what.into() });
     }
 
-    /// Notes a violation unless the condition holds.
+    /// Adds a violation unless the condition holds.
     pub(crate) fn require(&mut self, holds: bool, promise: &'static str, what: impl FnOnce() -> String) {
         if !holds {
             self.add(promise, what());

@@ -1,14 +1,14 @@
-//! Broken input, made from good input: what a parser of outside bytes must take without falling over.
+//! Mutation-based fuzzing of every parser of untrusted bytes: invalid input must never cause a panic.
 //!
-//! A target is a function that is given bytes and panics when something is wrong. It is run on mutations of a corpus: so
-//! many cases as a test has time for, or as long as `QUORATE_FUZZ_SECONDS` says (`cargo xtask sim --fuzz SECONDS`).
+//! A fuzz target takes bytes and panics if a property is violated. It runs on mutations of a corpus of valid input: a fixed
+//! number of cases in the test suite, or for `QUORATE_FUZZ_SECONDS` (`cargo xtask sim --fuzz SECONDS`).
 
 use std::time::{Duration, Instant};
 
 use crate::seed::{self, Dice};
 
-/// Fragments that parsers trip over.
-const WORDS: &[&[u8]] = &[
+/// Dictionary of fragments that are likely to break parsers.
+const DICTIONARY: &[&[u8]] = &[
     b"null",
     b"true",
     b"[]",
@@ -53,8 +53,8 @@ const WORDS: &[&[u8]] = &[
     b"9999-12-31T23:59:60Z",
 ];
 
-/// The seed of this run. In a test it is the same every time, so that what is found was brought in by a change; a longer run
-/// looks elsewhere each time.
+/// Returns the seed of this run. The test suite uses a fixed seed, so that a new failure is caused by a change; timed runs
+/// use a new seed each time.
 #[must_use]
 pub fn seed_of_run() -> u64 {
     match (seed::number("QUORATE_SEED"), seed::number("QUORATE_FUZZ_SECONDS")) {
@@ -64,7 +64,7 @@ pub fn seed_of_run() -> u64 {
     }
 }
 
-/// How far one run goes.
+/// Limit of one run: a number of cases or a duration.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     cases: u64,
@@ -72,116 +72,116 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// So many cases, unless the environment says for how long.
+    /// Returns a limit of `cases`, or of `QUORATE_FUZZ_SECONDS` if that variable is set.
     #[must_use]
     pub fn of_run(cases: u64) -> Self {
         let seconds = seed::number("QUORATE_FUZZ_SECONDS").map(Duration::from_secs);
         Self { cases, until: seconds.map(|seconds| Instant::now() + seconds) }
     }
 
-    fn goes_on(&self, done: u64) -> bool {
+    fn has_more(&self, done: u64) -> bool {
         self.until.map_or(done < self.cases, |until| Instant::now() < until)
     }
 }
 
-/// Makes broken input.
+/// Generator of mutated input.
 #[derive(Clone, Debug)]
 pub struct Mutator {
-    dice: Dice,
+    rng: Dice,
     corpus: Vec<Vec<u8>>,
     done: u64,
     extent: Extent,
 }
 
 impl Mutator {
-    /// Over a corpus of good input.
+    /// Creates a mutator over a corpus of valid input.
     ///
     /// # Panics
-    /// When the corpus is empty.
+    /// If the corpus is empty.
     #[must_use]
     pub fn new(target: &str, seed: u64, extent: Extent, corpus: Vec<Vec<u8>>) -> Self {
-        assert!(!corpus.is_empty(), "nothing can be made of nothing");
-        Self { dice: Dice::seeded(seed, target), corpus, done: 0, extent }
+        assert!(!corpus.is_empty(), "the corpus is empty");
+        Self { rng: Dice::seeded(seed, target), corpus, done: 0, extent }
     }
 
-    /// The next case, and which of the corpus it was made of; `None` when it is enough.
+    /// Returns the next case with the index of its corpus entry; `None` when the limit is reached.
     pub fn next_case(&mut self) -> Option<(usize, Vec<u8>)> {
-        if !self.extent.goes_on(self.done) {
+        if !self.extent.has_more(self.done) {
             return None;
         }
         self.done += 1;
-        let from = self.dice.below(self.corpus.len() as u64) as usize;
+        let from = self.rng.below(self.corpus.len() as u64) as usize;
         let mut bytes = self.corpus[from].clone();
-        // Mostly a small change: what is broken everywhere is refused at the first byte.
-        for _ in 0..=self.dice.below(4) {
+        // Few mutations per case: heavily damaged input is rejected at the first byte.
+        for _ in 0..=self.rng.below(4) {
             self.mutate(&mut bytes);
         }
         Some((from, bytes))
     }
 
-    /// How many cases there were.
+    /// Returns the number of cases generated so far.
     #[must_use]
     pub fn done(&self) -> u64 {
         self.done
     }
 
-    fn place(&self, bytes: &[u8]) -> usize {
-        self.dice.below(bytes.len() as u64 + 1) as usize
+    fn offset(&self, bytes: &[u8]) -> usize {
+        self.rng.below(bytes.len() as u64 + 1) as usize
     }
 
     fn range(&self, bytes: &[u8]) -> std::ops::Range<usize> {
-        let from = self.place(bytes);
-        let length = self.dice.below(1 + (bytes.len() - from).min(16) as u64) as usize;
+        let from = self.offset(bytes);
+        let length = self.rng.below(1 + (bytes.len() - from).min(16) as u64) as usize;
         from..from + length
     }
 
     fn mutate(&self, bytes: &mut Vec<u8>) {
-        match self.dice.below(9) {
+        match self.rng.below(9) {
             0 if !bytes.is_empty() => {
-                let at = self.dice.below(bytes.len() as u64) as usize;
-                bytes[at] ^= 1 << self.dice.below(8);
+                let at = self.rng.below(bytes.len() as u64) as usize;
+                bytes[at] ^= 1 << self.rng.below(8);
             }
             1 if !bytes.is_empty() => {
-                let at = self.dice.below(bytes.len() as u64) as usize;
-                bytes[at] = self.dice.below(256) as u8;
+                let at = self.rng.below(bytes.len() as u64) as usize;
+                bytes[at] = self.rng.below(256) as u8;
             }
             2 => drop(bytes.drain(self.range(bytes))),
             3 => {
                 let part = bytes[self.range(bytes)].to_vec();
-                let at = self.place(bytes);
+                let at = self.offset(bytes);
                 bytes.splice(at..at, part);
             }
-            4 => bytes.truncate(self.place(bytes)),
+            4 => bytes.truncate(self.offset(bytes)),
             5 => {
-                let other = self.dice.pick(&self.corpus);
-                let tail = other[self.place(other)..].to_vec();
-                bytes.truncate(self.place(bytes));
+                let other = self.rng.pick(&self.corpus);
+                let tail = other[self.offset(other)..].to_vec();
+                bytes.truncate(self.offset(bytes));
                 bytes.extend(tail);
             }
             6 => self.replace_value(bytes),
             7 => {
-                let at = self.place(bytes);
-                let count = 1 << self.dice.below(9);
-                let word = self.dice.pick(WORDS).repeat(count);
-                bytes.splice(at..at, word);
+                let at = self.offset(bytes);
+                let count = 1 << self.rng.below(9);
+                let fragment = self.rng.pick(DICTIONARY).repeat(count);
+                bytes.splice(at..at, fragment);
             }
             _ => {
-                let at = self.place(bytes);
-                bytes.splice(at..at, self.dice.pick(WORDS).iter().copied());
+                let at = self.offset(bytes);
+                bytes.splice(at..at, self.rng.pick(DICTIONARY).iter().copied());
             }
         }
         bytes.truncate(64 * 1024);
     }
 
-    /// Something else stands where a value of JSON stood.
+    /// Replaces a JSON value with a fragment from the dictionary.
     fn replace_value(&self, bytes: &mut Vec<u8>) {
         let colons: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] == b':').collect();
         if colons.is_empty() {
             return;
         }
-        let from = *self.dice.pick(&colons) + 1;
+        let from = *self.rng.pick(&colons) + 1;
         let end = bytes[from..].iter().position(|byte| matches!(byte, b',' | b'}' | b']'));
         let end = end.map_or(bytes.len(), |end| from + end);
-        bytes.splice(from..end, self.dice.pick(WORDS).iter().copied());
+        bytes.splice(from..end, self.rng.pick(DICTIONARY).iter().copied());
     }
 }

@@ -1,5 +1,5 @@
-//! A store with somebody at the gate, who sees every commit before it goes in, one at a time, and may turn it away or close
-//! the store for good: a hub that is full, overloaded or killed exactly where a test wants it.
+//! Fault injection at the store interface: a wrapper that intercepts every commit, one at a time, and may refuse it, fail
+//! it, or simulate a kill. Tests use it for a hub that is full, overloaded or killed at an exact commit.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,50 +8,50 @@ use quorate_core::{Commit, Record, Refused, Seq, SpaceName, SpaceNo};
 use quorate_store::{BoxFuture, Outcome, Position, Published, Read, Rows, SpaceInfo, Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// What becomes of a commit that is not let in.
+/// Fault injected instead of a commit.
 #[derive(Clone, Debug)]
 pub enum TurnedAway {
-    /// The domain says no.
+    /// The commit is refused.
     Refused(Refused),
-    /// The storage cannot, this time.
+    /// The storage fails for this call only.
     Failed(StoreError),
-    /// The process is killed before it: nothing is written from here on.
+    /// The process is killed before the commit: nothing more is written.
     Killed,
 }
 
-/// Looks at a commit and at the newest record before it.
+/// Decides whether to inject a fault, given the commit and the head before it.
 pub type Judge = Box<dyn Fn(&Commit, Seq) -> Option<TurnedAway> + Send + Sync>;
 
-/// Commits in line, and where their answer goes.
-type InLine = (SpaceNo, Vec<Commit>, oneshot::Sender<Result<Vec<Outcome>, StoreError>>);
+/// Queued commits with the channel for their outcome.
+type QueuedCommits = (SpaceNo, Vec<Commit>, oneshot::Sender<Result<Vec<Outcome>, StoreError>>);
 
-/// The gate.
+/// Store wrapper that injects faults.
 pub struct Gate {
     inner: Arc<dyn Store>,
-    line: mpsc::UnboundedSender<InLine>,
+    queue: mpsc::UnboundedSender<QueuedCommits>,
     killed: watch::Receiver<bool>,
 }
 
 impl Gate {
-    /// A gate before a store.
+    /// Wraps a store.
     #[must_use]
     pub fn new(inner: Arc<dyn Store>, judge: Judge) -> Arc<Self> {
-        let (line, mut next) = mpsc::unbounded_channel::<InLine>();
+        let (queue, mut next) = mpsc::unbounded_channel::<QueuedCommits>();
         let (killing, killed) = watch::channel(false);
         let store = Arc::clone(&inner);
-        // In the order in which they came, whether anybody waits for the answer or not.
+        // Commits are processed in order, even if the caller no longer waits for the outcome.
         tokio::spawn(async move {
-            while let Some((space, commits, answer)) = next.recv().await {
-                let outcome = let_in(&store, &judge, &killing, space, commits).await;
-                // Nobody may be waiting.
-                let _ = answer.send(outcome);
+            while let Some((space, commits, reply)) = next.recv().await {
+                let outcome = apply(&store, &judge, &killing, space, commits).await;
+                // The receiver may be dropped.
+                let _ = reply.send(outcome);
             }
         });
-        Arc::new(Self { inner, line, killed })
+        Arc::new(Self { inner, queue, killed })
     }
 }
 
-async fn let_in(
+async fn apply(
     store: &Arc<dyn Store>,
     judge: &Judge,
     killed: &watch::Sender<bool>,
@@ -61,7 +61,7 @@ async fn let_in(
     let mut outcomes = Vec::with_capacity(commits.len());
     for commit in commits {
         if *killed.borrow() {
-            return Err(gone());
+            return Err(killed_error());
         }
         let head = store.published(space).map_or(Seq(0), |published| published.borrow().head.seq);
         match judge(&commit, head) {
@@ -70,14 +70,14 @@ async fn let_in(
             Some(TurnedAway::Failed(error)) => return Err(error),
             Some(TurnedAway::Killed) => {
                 killed.send_replace(true);
-                return Err(gone());
+                return Err(killed_error());
             }
         }
     }
     Ok(outcomes)
 }
 
-fn gone() -> StoreError {
+fn killed_error() -> StoreError {
     StoreError::Failed("killed".into())
 }
 
@@ -95,16 +95,16 @@ impl Store for Gate {
         space: SpaceNo,
         commits: Vec<Commit>,
     ) -> BoxFuture<'static, Result<Vec<Outcome>, StoreError>> {
-        let (answer, answered) = oneshot::channel();
-        let in_line = self.line.send((space, commits, answer));
+        let (outcome, received) = oneshot::channel();
+        let sent = self.queue.send((space, commits, outcome));
         Box::pin(async move {
-            in_line.map_err(|_| StoreError::Closed)?;
-            answered.await.unwrap_or(Err(StoreError::Closed))
+            sent.map_err(|_| StoreError::Closed)?;
+            received.await.unwrap_or(Err(StoreError::Closed))
         })
     }
 
-    fn read(&self, space: SpaceNo, what: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>> {
-        self.inner.read(space, what)
+    fn read(&self, space: SpaceNo, queries: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>> {
+        self.inner.read(space, queries)
     }
 
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
@@ -123,7 +123,7 @@ impl Store for Gate {
         let (mut killed, inner) = (self.killed.clone(), self.inner.failure());
         Box::pin(async move {
             tokio::select! {
-                _ = killed.wait_for(|killed| *killed) => gone(),
+                _ = killed.wait_for(|killed| *killed) => killed_error(),
                 error = inner => error,
             }
         })

@@ -1,5 +1,5 @@
-//! What a client writes down: each call before it is made, each answer after it came, each delivery as it was received.
-//! It holds everything that is needed to make a call again, and to check afterwards what became of it.
+//! History recorded by a client: each call before it is sent, each response, each delivery received. It contains everything
+//! needed to repeat a call and to check its outcome afterwards.
 
 mod locks;
 
@@ -13,144 +13,144 @@ use serde::{Deserialize, Serialize};
 
 pub use locks::LockAct;
 
-/// One line of a history. The order of the lines is the order in which the client saw things happen.
+/// One event of a history, in the order in which the client observed them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Event {
-    /// The store was opened and stood here.
+    /// The store was opened at this head.
     Opened {
-        /// Its newest record.
+        /// Sequence number of the newest record.
         head: u64,
-        /// The chain up to there.
+        /// Hash of that record.
         hash: String,
     },
-    /// A call is about to be made.
+    /// A call is about to be sent.
     Started(Call),
-    /// It was acknowledged.
+    /// The call was acknowledged.
     Done {
-        /// Which call.
+        /// Id of the call.
         call: String,
-        /// The answer.
+        /// Response of the hub.
         answer: Answer,
     },
-    /// It was definitely refused: nothing was changed.
+    /// The call was definitely refused: nothing was changed.
     Refused {
-        /// Which call.
+        /// Id of the call.
         call: String,
-        /// The code of the refusal.
+        /// Error code of the refusal.
         code: String,
     },
-    /// Whether it happened is unknown.
+    /// The outcome of the call is unknown.
     Unknown {
-        /// Which call.
+        /// Id of the call.
         call: String,
     },
     /// A delivery was received.
     Received(Received),
-    /// Something that was acknowledged could not be seen at once.
+    /// An acknowledged change was not visible immediately.
     Late {
-        /// What.
+        /// Description of the change.
         what: String,
     },
     /// An entry was read.
     Saw {
-        /// Which entry.
+        /// Key of the entry.
         key: String,
-        /// The version that was found; 0 = none.
+        /// Version found; 0 if there is none.
         version: u64,
-        /// The digest of its content.
+        /// Digest of its content.
         digest: String,
-        /// The newest version that was acknowledged before the read began.
+        /// Newest version acknowledged before the read started.
         at_least: u64,
     },
 }
 
-/// A call, whole enough to be made again.
+/// A call, complete enough to be repeated.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Call {
-    /// Its name: the idempotency key, the client's id of the message, and a part of every payload it brings.
+    /// Unique id: used as the idempotency key, as the client id of the message, and inside every payload.
     pub id: String,
-    /// The agent that makes it.
+    /// Calling agent.
     pub by: String,
-    /// What it asks for.
+    /// Operation requested.
     pub act: Act,
 }
 
-/// What a call asks for.
+/// Operation of a call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum Act {
-    /// A message.
+    /// Send a message.
     Send {
-        /// The recipients.
+        /// Recipients.
         to: Vec<String>,
-        /// The level of its priority.
+        /// Priority level.
         level: u8,
-        /// Its tries.
+        /// Maximum number of attempts.
         tries: u16,
         /// Bytes of padding.
         size: usize,
-        /// What makes it repeatable.
+        /// Mechanism that makes a repeat idempotent.
         once: Once,
     },
-    /// Done with a delivery. Repeatable by its token, without a key.
+    /// Ack a delivery. Idempotent by its lease token, without a key.
     Ack {
-        /// The delivery.
+        /// Delivery and lease token.
         lease: Lease,
-        /// The token is made up or of an earlier lease: this must be refused.
+        /// Whether the token is invalid or from an earlier lease; such a call must be refused.
         stale: bool,
     },
-    /// Not done with a delivery.
+    /// Nack a delivery.
     Nack {
-        /// The delivery.
+        /// Delivery and lease token.
         lease: Lease,
-        /// Back after so many milliseconds; `None` = to the dead letters.
+        /// Delay before redelivery in milliseconds; `None` moves it to the dead letters.
         retry_ms: Option<u64>,
     },
-    /// A write with compare and set.
+    /// Write an entry with compare-and-set.
     Put {
-        /// Which entry.
+        /// Key of the entry.
         key: String,
-        /// The version it must have.
+        /// Expected current version.
         expect: u64,
         /// Bytes of padding.
         size: usize,
     },
-    /// A whole step: ack, put and two sends, all or nothing.
+    /// Ack, put and two sends in one atomic commit.
     Step {
-        /// The delivery.
+        /// Delivery and lease token.
         lease: Lease,
-        /// Which entry.
+        /// Key of the entry.
         key: String,
-        /// The version it must have.
+        /// Expected current version.
         expect: u64,
-        /// The recipients of the two messages.
+        /// Recipients of the two messages.
         to: [String; 2],
         /// Bytes of padding.
         size: usize,
     },
-    /// Something with locks.
+    /// Lock operation.
     Lock(LockAct),
 }
 
-/// What makes a send repeatable.
+/// Mechanism that makes a repeated send idempotent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Once {
-    /// The client's id of the message.
+    /// Client id of the message.
     ClientId,
     /// An idempotency key.
     Key,
 }
 
-/// A delivery and the token under which it is held.
+/// A delivery and its lease token.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Lease {
-    /// The number of the delivery.
+    /// Delivery number.
     pub delivery: u64,
-    /// The token.
+    /// Lease token.
     pub token: u64,
 }
 
 impl Lease {
-    /// As the hub takes it. No test here restores a backup, so the generation is the first.
+    /// Converts to the reference used by operations. These tests never restore a backup, so the generation is 0.
     #[must_use]
     pub fn to_ref(self) -> LeaseRef {
         let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(self.delivery) };
@@ -158,23 +158,23 @@ impl Lease {
     }
 }
 
-/// What a call was answered, as far as it must be the same when the call is repeated.
+/// Parts of a response that must be the same when the call is repeated.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// The record; a repetition without a key names none.
+    /// Sequence number of the record; absent in the response to a repeat without a key.
     pub seq: Option<u64>,
-    /// The messages: id, first delivery, number of deliveries.
+    /// Messages sent: id, first delivery, number of deliveries.
     pub sent: Vec<(String, u64, u32)>,
-    /// The records that ended deliveries.
+    /// Records that ended deliveries.
     pub acked: Vec<u64>,
-    /// The versions written.
+    /// Versions written.
     pub versions: Vec<u64>,
-    /// The locks that were given, each with its fence.
+    /// Locks granted, each with its fence.
     pub fences: Vec<(String, u64)>,
 }
 
 impl Answer {
-    /// The answer in a receipt.
+    /// Extracts the response from a receipt.
     #[must_use]
     pub fn of(receipt: &Receipt) -> Self {
         let mut answer = Self { seq: receipt.seq.map(|seq| seq.0), ..Self::default() };
@@ -215,7 +215,7 @@ impl Answer {
         answer
     }
 
-    /// Whether a repetition of the call was answered the same. Only a key repeats the number of the record itself.
+    /// Whether a repeat of the call got the same response. Only a keyed repeat returns the same sequence number.
     #[must_use]
     pub fn same_as(&self, other: &Self, keyed: bool) -> bool {
         let seq = !keyed || self.seq == other.seq;
@@ -224,27 +224,27 @@ impl Answer {
     }
 }
 
-/// A delivery as its recipient saw it.
+/// A delivery as received by its recipient.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Received {
-    /// The recipient.
+    /// Recipient.
     pub agent: String,
-    /// Delivery and token.
+    /// Delivery and lease token.
     pub lease: Lease,
-    /// The how many-th try.
+    /// Attempt number, starting at 1.
     pub attempt: u16,
-    /// The message.
+    /// Message id.
     pub message: String,
-    /// Its sender.
+    /// Sender.
     pub from: String,
-    /// The call that sent it and which of its payloads it is, as the payload says.
+    /// Id of the sending call and index of the payload, parsed from the payload.
     pub origin: (String, u32),
-    /// The digest of the payload.
+    /// Digest of the payload.
     pub digest: String,
 }
 
 impl Received {
-    /// What a recipient writes down.
+    /// Creates the record of a delivery; `None` if it has no lease.
     #[must_use]
     pub fn of(agent: &str, delivery: &Delivery) -> Option<Self> {
         let lease = delivery.lease?;
@@ -261,8 +261,8 @@ impl Received {
     }
 }
 
-/// The payload that a call brings: it names the call, and the rest differs from payload to payload, so that bytes of
-/// another one would show.
+/// Builds a payload of a call. It contains the id of the call and padding unique to the payload, so that bytes of another
+/// payload are detected.
 #[must_use]
 pub fn body(call: &str, n: u32, size: usize) -> Vec<u8> {
     let mut text = format!("{{\"call\":\"{call}\",\"n\":{n},\"pad\":\"").into_bytes();
@@ -271,7 +271,7 @@ pub fn body(call: &str, n: u32, size: usize) -> Vec<u8> {
     let end = text.len() + size;
     while text.len() < end {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // Eight letters at a time: the low four bits of each byte.
+        // Eight letters at a time, from the low four bits of each byte.
         let letters = (state >> 4 & 0x0f0f_0f0f_0f0f_0f0f) + u64::from_be_bytes([b'a'; 8]);
         text.extend_from_slice(&letters.to_be_bytes());
     }
@@ -280,7 +280,7 @@ pub fn body(call: &str, n: u32, size: usize) -> Vec<u8> {
     text
 }
 
-/// The call that a payload names; empty if it names none.
+/// Parses the call id and index from a payload; empty if it contains none.
 #[must_use]
 pub fn origin(payload: &[u8]) -> (String, u32) {
     #[derive(Deserialize)]
@@ -291,36 +291,36 @@ pub fn origin(payload: &[u8]) -> (String, u32) {
     serde_json::from_slice::<Body>(payload).map_or((String::new(), 0), |body| (body.call, body.n))
 }
 
-/// A digest of bytes, as text.
+/// Returns a digest of bytes as hexadecimal text.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
     quorate_core::hex::encode(&chain::part_digest(&[0; 16], bytes)[..8])
 }
 
 impl Call {
-    /// The commit that this call makes: the same one each time.
+    /// Builds the commit of this call, which is the same each time.
     ///
     /// # Panics
-    /// When a name in it is not one that the hub takes.
+    /// If the call contains an invalid name.
     #[must_use]
     pub fn commit(&self, space: &Space) -> Commit {
         let by = agent(&self.by);
         let ops = self.ops(space, &by);
         let commit = Commit::new(Principal::Agent(by), ops);
         if self.is_keyed() {
-            commit.keyed(IdempotencyKey::new(&self.id).expect("a short key"))
+            commit.keyed(IdempotencyKey::new(&self.id).expect("valid key"))
         } else {
             commit
         }
     }
 
-    /// Whether it has an idempotency key.
+    /// Whether the call has an idempotency key.
     #[must_use]
     pub fn is_keyed(&self) -> bool {
         !matches!(self.act, Act::Ack { .. } | Act::Send { once: Once::ClientId, .. })
     }
 
-    /// The payloads it brings, messages and entries.
+    /// Returns the payloads of the call, for messages and entries.
     #[must_use]
     pub fn bodies(&self) -> Vec<Vec<u8>> {
         let (count, size) = match &self.act {
@@ -333,7 +333,7 @@ impl Call {
         (0..count).map(|n| body(&self.id, n, size)).collect()
     }
 
-    /// Who gets its `n`-th payload, if that is a message.
+    /// Returns the recipients of the `n`-th payload, if that is a message.
     #[must_use]
     pub fn recipients(&self, n: u32) -> Vec<String> {
         match &self.act {
@@ -345,7 +345,7 @@ impl Call {
 
     fn ops(&self, space: &Space, by: &AgentId) -> Vec<Op> {
         let mut payloads = self.bodies().into_iter().map(|body| space.seal(body));
-        let mut next = || payloads.next().expect("as many payloads as operations");
+        let mut next = || payloads.next().expect("one payload per operation");
         match &self.act {
             Act::Send { to, level, tries, once, .. } => {
                 let to = Destination::Agents(to.iter().map(|id| agent(id)).collect());
@@ -354,7 +354,7 @@ impl Call {
                 message.priority = Priority { level: *level, rank: 0 };
                 message.attempts_max = *tries;
                 if *once == Once::ClientId {
-                    message.client_id = Some(ClientId::new(&self.id).expect("a short id"));
+                    message.client_id = Some(ClientId::new(&self.id).expect("valid client id"));
                 }
                 vec![Op::send(message)]
             }
@@ -381,7 +381,7 @@ impl Call {
 
 fn put(key: &str, expect: u64, content: quorate_core::Payload) -> PutEntry {
     PutEntry {
-        key: Key::new(key).expect("a short key"),
+        key: Key::new(key).expect("valid key"),
         entry_type: "note".into(),
         content,
         content_type: None,
@@ -391,16 +391,16 @@ fn put(key: &str, expect: u64, content: quorate_core::Payload) -> PutEntry {
     }
 }
 
-/// The agent of this name.
+/// Returns the id of an agent.
 ///
 /// # Panics
-/// When no agent may be called so.
+/// If the id is not valid for an agent.
 #[must_use]
 pub fn agent(id: &str) -> AgentId {
-    AgentId::for_agent(id).expect("a name for an agent")
+    AgentId::for_agent(id).expect("valid agent id")
 }
 
-/// Makes a call and says how it ended.
+/// Sends a call and returns its outcome.
 pub async fn perform(space: &Space, call: &Call) -> Event {
     let id = call.id.clone();
     match space.commit(call.commit(space)).await {
@@ -410,7 +410,7 @@ pub async fn perform(space: &Space, call: &Call) -> Event {
     }
 }
 
-/// The calls of a history whose end nobody knows, in the order in which they were begun.
+/// Returns the calls of a history with an unknown outcome, in the order in which they were started.
 #[must_use]
 pub fn unknown(history: &[Event]) -> Vec<Call> {
     let mut open: Vec<Call> = Vec::new();

@@ -1,8 +1,9 @@
-//! Tests that need more than one crate, and what they are made of. Nothing here is shipped.
+//! Cross-crate tests and their fixtures. Not part of any release.
 //!
-//! [`model`] drives a real store and the naive reference with the same random plan, in lock step. [`script`] is a small
-//! language in which a test says what happens and reads what came of it. For crashes and power cuts, what a client sees
-//! is written down as a [`history`]; afterwards it is compared with what the store holds, promise by promise.
+//! [`model`] runs the same random plan on SQLite and on the reference model in lock step. [`script`] is a small language
+//! for tests: a script lists statements, and the test compares the rendered output. In crash and power-cut tests the
+//! clients record a [`history`] of calls and responses; after recovery, [`check`] compares it with the store's contents,
+//! one invariant at a time.
 
 pub mod aftermath;
 pub mod check;
@@ -19,13 +20,12 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// A data directory for a test: in memory where the system has such a place, because behaviour is tested here and not
-/// disks.
+/// Creates a temporary data directory, on a RAM disk if there is one: most tests check behaviour, not disks.
 ///
 /// # Panics
-/// When none can be made.
+/// If the directory cannot be created.
 #[must_use]
 pub fn data_directory() -> TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a directory")
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("temporary directory is created")
 }

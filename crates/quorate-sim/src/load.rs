@@ -1,5 +1,5 @@
-//! A load of many callers at once: senders, workers that ack, nack and make whole steps, writers that compare and set.
-//! Everything they do is noted.
+//! Concurrent workload: senders; workers that ack, nack and commit multi-operation steps; writers that use compare-and-set;
+//! lock holders. All calls and responses are recorded.
 
 mod locks;
 
@@ -15,41 +15,41 @@ use tokio::task::JoinSet;
 use crate::history::{Act, Call, Event, Lease, Once, Received, agent, digest, perform};
 use crate::seed::Dice;
 
-/// Where events are written down, in the order in which they happen.
+/// Recorder of events, called in the order in which they happen.
 pub type Note = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// How long the leases last: longer than a run, so that none ends by itself while its holder still works.
+/// Lease duration: longer than a run, so that no lease expires while its holder still works.
 const LEASE_MS: u64 = 120_000;
-/// The entries that writers and steps fight over.
+/// Number of entries that writers and steps compete for.
 const KEYS: usize = 4;
 
-/// What a load looks like.
+/// Parameters of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// The same seed makes the same choices; which of them meet is up to the machine.
+    /// Seed of all random choices. The interleaving of the callers is not deterministic.
     pub seed: u64,
-    /// The number of the run, part of the name of each call.
+    /// Number of the run; part of every call id.
     pub run: u64,
-    /// Agents, each with a standing consumer.
+    /// Number of agents, each with a standing consumer.
     pub agents: usize,
-    /// Senders of each agent.
+    /// Senders per agent.
     pub senders: usize,
-    /// Workers of each agent.
+    /// Workers per agent.
     pub workers: usize,
-    /// Writers of entries.
+    /// Callers that write entries.
     pub writers: usize,
-    /// Callers that take locks.
+    /// Callers that acquire locks.
     pub lockers: usize,
-    /// Sends, puts and locks in all; then the load ends.
+    /// Total number of sends, puts and lock acquisitions.
     pub calls: u64,
-    /// Bytes of padding at most.
+    /// Maximum bytes of padding.
     pub size_max: u64,
-    /// How many of a hundred payloads are large.
+    /// Percentage of large payloads.
     pub large_percent: u64,
 }
 
 impl Load {
-    /// The names of its agents.
+    /// Returns the ids of the agents.
     #[must_use]
     pub fn agent_names(&self) -> Vec<String> {
         (0..self.agents).map(|index| format!("a{index}")).collect()
@@ -62,12 +62,12 @@ struct Shared {
     load: Load,
     names: Vec<String>,
     left: AtomicU64,
-    /// The newest acknowledged version of each entry, as far as this run knows.
+    /// Newest version of each entry acknowledged in this run.
     newest: [AtomicU64; KEYS],
     stop: watch::Sender<bool>,
 }
 
-/// Makes calls again whose end is unknown. Nothing may happen to their leases before, so this comes first after a start.
+/// Repeats calls with an unknown outcome. Must run first after a start, before anything changes their leases.
 pub async fn repeat(space: &Space, calls: Vec<Call>, note: &Note) {
     for call in calls {
         let end = perform(space, &call).await;
@@ -75,7 +75,7 @@ pub async fn repeat(space: &Space, calls: Vec<Call>, note: &Note) {
     }
 }
 
-/// Runs a load until its calls are made or the storage fails.
+/// Runs a workload until all calls are done or the storage fails.
 pub async fn run(space: &Space, load: Load, note: &Note) {
     let names = load.agent_names();
     let shared = Arc::new(Shared {
@@ -87,7 +87,7 @@ pub async fn run(space: &Space, load: Load, note: &Note) {
         newest: Default::default(),
         stop: watch::Sender::new(false),
     });
-    // An agent sends to others, so all are known before the first is at work.
+    // Agents send to each other, so all are registered before the first one starts.
     for name in &names {
         if shared.register(name).await.is_err() {
             return;
@@ -95,7 +95,7 @@ pub async fn run(space: &Space, load: Load, note: &Note) {
     }
     let mut workers = JoinSet::new();
     let mut callers = JoinSet::new();
-    if shared.put_to_work(&mut workers).await.is_some() {
+    if shared.start_workers(&mut workers).await.is_some() {
         for name in &names {
             for index in 0..load.senders {
                 callers.spawn(Arc::clone(&shared).send(name.clone(), index));
@@ -109,7 +109,7 @@ pub async fn run(space: &Space, load: Load, note: &Note) {
         }
     }
     while callers.join_next().await.is_some() {}
-    // Nobody is in the middle of a call when this returns: what comes next may close the store.
+    // No call is in flight when this returns: the caller may close the store.
     shared.stop.send_replace(true);
     while workers.join_next().await.is_some() {}
 }
@@ -119,22 +119,22 @@ impl Shared {
         Dice::seeded(self.load.seed, &format!("{}-{task}", self.load.run))
     }
 
-    /// Makes an agent known, or starts it again, which gives back what its last start held. Now and then not: then its
-    /// leases stay with nobody, as after a crash of the hub alone.
+    /// Registers an agent. A repeated registration releases the leases of the previous epoch. In 25 % of the restarts it is
+    /// skipped: the leases stay open without a consumer, as after a crash of the hub alone.
     async fn register(&self, name: &str) -> Result<(), Error> {
         let id = agent(name);
-        let known = self.space.published().agents.number(&id).is_some();
-        if known && self.dice(name).percent(25) {
+        let is_registered = self.space.published().agents.number(&id).is_some();
+        if is_registered && self.dice(name).percent(25) {
             return Ok(());
         }
         let op = Op::RegisterAgent(RegisterAgent::named(id.clone()));
         self.space.commit(Commit::new(Principal::Agent(id), vec![op])).await.map(drop)
     }
 
-    /// Opens a consumer for each agent and lets its workers wait. `None` when the storage failed meanwhile.
-    async fn put_to_work(self: &Arc<Self>, workers: &mut JoinSet<()>) -> Option<()> {
+    /// Opens a consumer for each agent and spawns its workers. `None` if the storage failed.
+    async fn start_workers(self: &Arc<Self>, workers: &mut JoinSet<()>) -> Option<()> {
         for name in &self.names {
-            if !self.is_known(name).await {
+            if !self.is_visible(name).await {
                 return None;
             }
             let (id, credit) = (agent(name), 2 * self.load.workers as u32);
@@ -148,15 +148,15 @@ impl Shared {
         Some(())
     }
 
-    /// Whether an agent that was registered can be seen. It must be at once; if not, that is noted, and the load goes on
-    /// when it can, so that it also shows what else is wrong.
-    async fn is_known(&self, name: &str) -> bool {
+    /// Waits until a registered agent is visible. It must be visible immediately; otherwise the delay is recorded as a
+    /// violation, and the workload continues afterwards to find further ones.
+    async fn is_visible(&self, name: &str) -> bool {
         let id = agent(name);
         let mut follow = self.space.follow();
         if follow.borrow_and_update().agents.number(&id).is_some() {
             return true;
         }
-        (self.note)(Event::Late { what: format!("agent {name} was registered and is not known") });
+        (self.note)(Event::Late { what: format!("agent {name} was registered and is not visible") });
         let failure = self.space.engine().failure();
         tokio::select! {
             seen = follow.wait_for(|published| published.agents.number(&id).is_some()) => seen.is_ok(),
@@ -164,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Makes a call and notes it. `None` when the storage failed: this caller is done.
+    /// Sends a call and records it. `None` if its outcome is unknown because the storage failed: the caller stops.
     async fn call(&self, call: Call) -> Option<Event> {
         (self.note)(Event::Started(call.clone()));
         let end = perform(&self.space, &call).await;
@@ -177,30 +177,30 @@ impl Shared {
         (!matches!(end, Event::Unknown { .. })).then_some(end)
     }
 
-    /// Takes one call from the budget.
+    /// Takes one call from the remaining number of calls.
     fn take(&self) -> bool {
         self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
     }
 
     async fn send(self: Arc<Self>, by: String, index: usize) {
         let task = format!("{by}s{index}");
-        let dice = self.dice(&task);
+        let rng = self.dice(&task);
         let mut count = 0;
         while self.take() {
             count += 1;
-            let mut to = vec![dice.pick(&self.names).clone()];
-            if dice.percent(15) {
-                to.push(dice.pick(&self.names).clone());
+            let mut to = vec![rng.pick(&self.names).clone()];
+            if rng.percent(15) {
+                to.push(rng.pick(&self.names).clone());
             }
-            if dice.percent(3) {
+            if rng.percent(3) {
                 to.push("nobody".into());
             }
             let act = Act::Send {
                 to,
-                level: 1 + dice.below(2) as u8,
-                tries: if dice.percent(15) { 2 } else { 100 },
-                size: self.size(&dice),
-                once: if dice.percent(50) { Once::ClientId } else { Once::Key },
+                level: 1 + rng.below(2) as u8,
+                tries: if rng.percent(15) { 2 } else { 100 },
+                size: self.size(&rng),
+                once: if rng.percent(50) { Once::ClientId } else { Once::Key },
             };
             let id = format!("{}-{task}-{count}", self.load.run);
             if self.call(Call { id, by: by.clone(), act }).await.is_none() {
@@ -209,37 +209,37 @@ impl Shared {
         }
     }
 
-    fn size(&self, dice: &Dice) -> usize {
-        // Mostly small; now and then more than a page of the database holds.
-        let bound = if dice.percent(self.load.large_percent) {
+    fn size(&self, rng: &Dice) -> usize {
+        // Mostly small, sometimes larger than a database page.
+        let bound = if rng.percent(self.load.large_percent) {
             self.load.size_max
         } else {
             self.load.size_max.min(200)
         };
-        dice.below(bound + 1) as usize
+        rng.below(bound + 1) as usize
     }
 
     async fn write(self: Arc<Self>, index: usize) {
         let task = format!("w{index}");
-        let dice = self.dice(&task);
+        let rng = self.dice(&task);
         let mut count = 0;
         while self.take() {
             count += 1;
-            let key = format!("k{}", dice.below(KEYS as u64));
+            let key = format!("k{}", rng.below(KEYS as u64));
             let Some(expect) = self.look(&key).await else { return };
-            let act = Act::Put { key, expect, size: self.size(&dice) };
+            let act = Act::Put { key, expect, size: self.size(&rng) };
             let id = format!("{}-{task}-{count}", self.load.run);
-            let by = dice.pick(&self.names).clone();
+            let by = rng.pick(&self.names).clone();
             if self.call(Call { id, by, act }).await.is_none() {
                 return;
             }
         }
     }
 
-    /// Reads an entry, notes it, and says its version.
+    /// Reads an entry, records the read, and returns the version.
     async fn look(&self, name: &str) -> Option<u64> {
         let at_least = self.newest[index_of(name)].load(Ordering::SeqCst);
-        let key = Key::new(name).expect("a short key");
+        let key = Key::new(name).expect("valid key");
         let found = self.space.entry(&key, When::Now).await.ok()?;
         let version = found.as_ref().map_or(0, |entry| entry.version.head.version.0);
         let content = found.and_then(|entry| entry.content);
@@ -250,7 +250,7 @@ impl Shared {
 
     async fn work(self: Arc<Self>, by: String, index: usize, consumer: Arc<Mutex<Consumer>>) {
         let task = format!("{by}r{index}");
-        let dice = self.dice(&task);
+        let rng = self.dice(&task);
         let mut stop = self.stop.subscribe();
         let mut count = 0;
         loop {
@@ -262,13 +262,13 @@ impl Shared {
                 };
                 let Ok(Some(delivery)) = next else { return };
                 let Some(received) = Received::of(&by, &delivery) else { continue };
-                // Noted before the next one is taken, so that the order is the one of the hand-over.
+                // Recorded before the next delivery is received, so that the history has the order of delivery.
                 (self.note)(Event::Received(received.clone()));
                 (received, consumer.grant(1))
             };
             count += 1;
             let id = format!("{}-{task}-{count}", self.load.run);
-            if self.handle(&dice, &by, id, received.lease).await.is_none() {
+            if self.handle(&rng, &by, id, received.lease).await.is_none() {
                 return;
             }
             let more = Commit::new(Principal::Agent(agent(&by)), vec![grant]);
@@ -278,29 +278,29 @@ impl Shared {
         }
     }
 
-    /// Does something with a delivery. `None` when the storage failed.
-    async fn handle(&self, dice: &Dice, by: &str, id: String, lease: Lease) -> Option<()> {
+    /// Handles a delivery with a random operation. `None` if the storage failed.
+    async fn handle(&self, rng: &Dice, by: &str, id: String, lease: Lease) -> Option<()> {
         let by = by.to_owned();
-        if dice.percent(5) {
+        if rng.percent(5) {
             let lease = Lease { token: lease.token - 1, ..lease };
             let act = Act::Ack { lease, stale: true };
             self.call(Call { id: format!("{id}x"), by: by.clone(), act }).await?;
         }
-        let act = match dice.below(100) {
+        let act = match rng.below(100) {
             0..3 => return Some(()),
-            3..12 => Act::Nack { lease, retry_ms: Some(dice.below(2) * 20) },
+            3..12 => Act::Nack { lease, retry_ms: Some(rng.below(2) * 20) },
             12..14 => Act::Nack { lease, retry_ms: None },
             14..34 => {
-                let key = format!("k{}", dice.below(KEYS as u64));
+                let key = format!("k{}", rng.below(KEYS as u64));
                 let expect = self.look(&key).await?;
-                let to = [dice.pick(&self.names).clone(), dice.pick(&self.names).clone()];
-                Act::Step { lease, key, expect, to, size: self.size(dice) }
+                let to = [rng.pick(&self.names).clone(), rng.pick(&self.names).clone()];
+                Act::Step { lease, key, expect, to, size: self.size(rng) }
             }
             _ => Act::Ack { lease, stale: false },
         };
         let end = self.call(Call { id: id.clone(), by: by.clone(), act }).await?;
         if let Event::Refused { .. } = end {
-            // Somebody else wrote the entry first. The delivery is still held; a plain ack ends it.
+            // Another caller wrote the entry first. The delivery is still leased; a plain ack ends it.
             let act = Act::Ack { lease, stale: false };
             self.call(Call { id: format!("{id}y"), by, act }).await?;
         }

@@ -1,8 +1,10 @@
-//! The same random work on SQLite and on the reference model, in lock step: same answers, same hand-overs, same state.
+//! Model-based tests: the same random plan runs on SQLite and on the reference model in lock step. Outcomes, dispatches and
+//! state must be equal.
 //!
-//! [`plan`] says what can happen, in words and with relative choices ("its second newest lease", "one version too
-//! old"), so that a plan still means something after it was shrunk. [`chance`] draws plans. [`pair`] carries a plan out on
-//! both stores and compares them after every step. [`replay`] folds the log of the real store and compares that too.
+//! [`plan`] defines the steps of a plan. Steps refer to earlier ones relatively ("the second newest lease", "one version too
+//! old"), so that a plan stays meaningful when it is shrunk. [`chance`] generates plans. [`resolve`] turns a step into
+//! commits. [`pair`] executes a plan on both stores and compares them after every step. [`replay`] replays the log of SQLite
+//! and compares the result as well.
 
 mod approvals;
 mod asking;

@@ -1,5 +1,5 @@
-//! A hub on a disk that loses its power: works under load, the power goes during one operation of the disk, and what the
-//! disk could hold then is written to a fresh directory.
+//! Power cuts: a hub runs a workload, the power fails during one disk operation, and the data that the disk could hold at
+//! that moment is written to a new directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,63 +11,63 @@ use crate::check::{Tally, Violation};
 use crate::history::{Event, unknown};
 use crate::load::{self, Load};
 
-/// One power cut.
+/// Parameters of one power cut.
 #[derive(Clone, Copy, Debug)]
 pub struct Cut {
-    /// The operation of the disk during which the power goes.
+    /// Disk operation during which the power fails.
     pub op: u64,
-    /// What becomes of all that was not synced.
+    /// Fate of the unsynced data.
     pub how: How,
-    /// Which of it is kept, where that is up to chance.
+    /// Seed that selects which unsynced data survives.
     pub seed: u64,
-    /// How often the hub is started and closed again in good order; the load is shared out among the starts.
+    /// Number of times the hub is started, loaded and closed cleanly.
     pub starts: u64,
-    /// The load of each start.
+    /// Workload of each start.
     pub load: Load,
-    /// A deliberate bug, to see that the check finds it.
+    /// Deliberate bug that the checks must find.
     pub sabotage: Option<Sabotage>,
-    /// The length of the write-ahead log from which on it is carried over.
+    /// Size of the write-ahead log that triggers a checkpoint.
     pub carry_over_bytes: u64,
 }
 
-/// Longer than any log here: it is carried over when the hub is closed.
+/// Larger than any write-ahead log in these tests: the only checkpoint is the one at close.
 pub const NOT_CARRIED_OVER: u64 = 1 << 30;
 
-/// What a power cut came to.
+/// Outcome of a power cut.
 #[derive(Debug)]
 pub struct Cutting {
-    /// Whether the power went before the load was done.
+    /// Whether the power failed before the workload finished.
     pub happened: bool,
-    /// Operations of the disk in all.
+    /// Total number of disk operations.
     pub ops: u64,
-    /// Bytes written to the database itself: more than a few mean that the write-ahead log was carried over.
+    /// Bytes written to the database file; a large number means that a checkpoint ran.
     pub carried_bytes: u64,
-    /// The verdict.
+    /// Result of the checks.
     pub verdict: Result<Tally, Vec<Violation>>,
 }
 
 impl Cut {
-    /// Runs the load, cuts the power, and checks what is left.
+    /// Runs the workload, cuts the power, and checks the remaining data.
     ///
     /// # Panics
-    /// When the image cannot be written.
-    pub async fn run(&self, place: &Path) -> Cutting {
+    /// If the disk image cannot be written.
+    pub async fn run(&self, directory: &Path) -> Cutting {
         let disk = Disk::new();
         disk.faults().track();
         disk.faults().cut_at(self.op);
-        let history = self.work(&disk, &place.join("data")).await;
+        let history = self.work(&disk, &directory.join("data")).await;
         let happened = disk.faults().is_cut();
-        // If the load was done first, the power goes while nothing is under way.
+        // If the workload finished first, the power fails while the disk is idle.
         disk.faults().freeze();
-        let image: PathBuf = place.join("image");
-        disk.faults().image(self.seed, &image, self.how).expect("the image can be written");
+        let image: PathBuf = directory.join("image");
+        disk.faults().image(self.seed, &image, self.how).expect("image is written");
         let ops = disk.faults().ops();
         let carried_bytes = disk.counters().database.written_bytes;
         drop(disk);
         Cutting { happened, ops, carried_bytes, verdict: aftermath::check(&image, history).await }
     }
 
-    /// Works until the power goes, or until all starts are done.
+    /// Runs the workload until the power fails or all starts are done.
     async fn work(&self, disk: &Arc<Disk>, directory: &Path) -> Vec<Event> {
         let mut history = Vec::new();
         if self.sabotage.is_some()
@@ -75,7 +75,7 @@ impl Cut {
                 aftermath::open(directory, Options { disk: Some(Arc::clone(disk)), ..Options::default() })
                     .await
         {
-            // A bug may already be in the way when the space is made; what is to be seen is the work after that.
+            // Create the space without the bug, which could already break this step; the test is about the workload.
             space.engine().close().await;
         }
         for start in 0..self.starts {
@@ -83,10 +83,10 @@ impl Cut {
                 disk: Some(Arc::clone(disk)),
                 sabotage: self.sabotage,
                 carry_over_bytes: self.carry_over_bytes,
-                // Short, so that the power also goes while a tail is carried over, and long enough to leave one.
+                // Small, so that the power also fails during a flush of the memtable, but large enough to leave rows in it.
                 tail_rows: 50,
             };
-            // Without power nothing opens; nothing was acknowledged by that start either.
+            // Without power the hub does not open, and that start has acknowledged nothing.
             let Ok(space) = aftermath::open(directory, options).await else { break };
             let (note, events) = notebook();
             note(opened(&space));

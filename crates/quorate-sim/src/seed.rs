@@ -1,41 +1,41 @@
-//! Chance that can be had again: every run prints its seed, and the same seed makes the same choices.
+//! Reproducible randomness: every run prints its seed, and the same seed gives the same choices.
 
 use std::sync::Arc;
 
 use quorate_store::Chance;
 
-/// The seed of this run: from `QUORATE_SEED`, else a new one.
+/// Returns the seed of this run: `QUORATE_SEED` if set, otherwise a random one.
 ///
 /// # Panics
-/// When the variable is set and is not a number.
+/// If the variable is set but not a number.
 #[must_use]
 pub fn of_run() -> u64 {
-    // Small enough to be typed again.
+    // Small enough to type.
     number("QUORATE_SEED").unwrap_or_else(|| Dice::new(Chance::system()).below(1_000_000_000))
 }
 
-/// A number from the environment, if it is set.
+/// Returns a number from an environment variable, if it is set.
 ///
 /// # Panics
-/// When the variable is set and is not a number.
+/// If the variable is set but not a number.
 #[must_use]
 pub fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("invalid {variable}: `{text}` is not a number")))
 }
 
-/// Throws numbers.
+/// Random number generator.
 #[derive(Clone, Debug)]
 pub struct Dice(Arc<Chance>);
 
 impl Dice {
-    /// Dice over a source of chance.
+    /// Creates a generator over a source of entropy.
     #[must_use]
-    pub fn new(chance: Arc<Chance>) -> Self {
-        Self(chance)
+    pub fn new(entropy: Arc<Chance>) -> Self {
+        Self(entropy)
     }
 
-    /// Dice that fall the same way for the same seed and the same name.
+    /// Creates a generator that is determined by the seed and the name.
     #[must_use]
     pub fn seeded(seed: u64, name: &str) -> Self {
         let mixed =
@@ -43,22 +43,22 @@ impl Dice {
         Self(Chance::seeded(mixed))
     }
 
-    /// A number below a bound.
+    /// Returns a number below `bound`.
     #[must_use]
     pub fn below(&self, bound: u64) -> u64 {
-        let drawn = self.0.sixteen();
-        u64::from_be_bytes(drawn[..8].try_into().expect("eight bytes")) % bound
+        let bytes = self.0.sixteen();
+        u64::from_be_bytes(bytes[..8].try_into().expect("eight bytes")) % bound
     }
 
-    /// One of several.
+    /// Returns a random element.
     #[must_use]
     pub fn pick<'a, T>(&self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with a probability of `percent` in 100.
     #[must_use]
-    pub fn percent(&self, chance: u64) -> bool {
-        self.below(100) < chance
+    pub fn percent(&self, percent: u64) -> bool {
+        self.below(100) < percent
     }
 }

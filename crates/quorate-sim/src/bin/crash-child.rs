@@ -1,8 +1,9 @@
-//! The hub that is killed: works under load on a data directory and prints its history, until it is killed with -9.
+//! Child process of the crash test: runs a workload on a data directory and prints its history until it is killed with
+//! SIGKILL.
 //!
-//! Standard input brings the calls whose end is unknown, one JSON line each; they are made again first.
+//! Standard input contains the calls with an unknown outcome, one JSON document per line. They are repeated first.
 
-// The history goes to standard output: that is what this program is for.
+// The history is written to standard output for the parent process.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::io::{BufRead as _, Write as _};
@@ -13,7 +14,7 @@ use quorate_sim::aftermath;
 use quorate_sim::history::{Call, Event};
 use quorate_sim::load::{self, Load, Note};
 
-/// What nobody needs any more: the parent kills long before.
+/// Effectively unlimited: the parent kills this process long before.
 const CALLS_MAX: u64 = 1_000_000;
 
 fn main() {
@@ -21,23 +22,23 @@ fn main() {
     let mut next = || args.next().expect("crash-child DIRECTORY SEED RUN");
     let directory = PathBuf::from(next());
     let seed: u64 = next().parse().expect("a seed");
-    let run: u64 = next().parse().expect("the number of the run");
+    let run: u64 = next().parse().expect("a run number");
     let lines = std::io::stdin().lock().lines();
     let unknown: Vec<Call> =
         lines.map(|line| serde_json::from_str(&line.expect("a line")).expect("a call")).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    runtime.expect("a runtime").block_on(work(directory, seed, run, unknown));
-    eprintln!("crash-child: the storage failed, or nobody killed me");
+    runtime.expect("runtime builds").block_on(work(directory, seed, run, unknown));
+    eprintln!("crash-child: the workload ended before the process was killed");
     std::process::exit(3);
 }
 
 async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
-    // One line is one event; the lock keeps them apart, and a line is out before anything else happens.
+    // One event per line, written under a lock and flushed before the next step.
     let note: Note = Arc::new(|event: Event| {
-        let mut line = serde_json::to_vec(&event).expect("an event is JSON");
+        let mut line = serde_json::to_vec(&event).expect("event serializes");
         line.push(b'\n');
         let mut out = std::io::stdout().lock();
-        out.write_all(&line).and_then(|()| out.flush()).expect("the parent reads");
+        out.write_all(&line).and_then(|()| out.flush()).expect("parent reads stdout");
     });
     let space = match aftermath::open(
         &directory,

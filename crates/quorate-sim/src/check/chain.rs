@@ -1,4 +1,4 @@
-//! I17: the log is dense, its chain verifies, what was seen of it never changed, and folding it gives the live state.
+//! I17: the log has no gaps, its hash chain verifies, observed records never change, and replaying it gives the live state.
 
 use quorate_core::{World, chain};
 
@@ -6,11 +6,11 @@ use crate::check::{Found, Report, Told};
 use crate::history::Event;
 use quorate_core::hex;
 
-pub(super) fn check(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+pub(super) fn check(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
     links(found, report);
-    heads(told, found, report);
-    answers(told, found, report);
-    fold(found, report);
+    heads(clients, found, report);
+    answers(clients, found, report);
+    replay(found, report);
 }
 
 fn links(found: &Found, report: &mut Report<'_>) {
@@ -19,10 +19,10 @@ fn links(found: &Found, report: &mut Report<'_>) {
     for (index, record) in found.records.iter().enumerate() {
         let expected = index as u64 + 1;
         report.require(record.seq.0 == expected, "I17 no gaps", || {
-            format!("record {} stands where {expected} should", record.seq)
+            format!("found record {}, expected {expected}", record.seq)
         });
-        report.require(record.at.0 >= at, "I17 time never goes back", || {
-            format!("record {} is earlier than the one before", record.seq)
+        report.require(record.at.0 >= at, "I17 timestamps never decrease", || {
+            format!("record {} is earlier than its predecessor", record.seq)
         });
         let header = chain::Header {
             seq: record.seq,
@@ -32,8 +32,8 @@ fn links(found: &Found, report: &mut Report<'_>) {
             principal: &record.principal,
         };
         let hash = chain::record_hash(&previous, &header, &record.body);
-        report.require(hash == record.hash, "I17 the chain verifies", || {
-            format!("record {} does not follow from the one before", record.seq)
+        report.require(hash == record.hash, "I17 the hash chain verifies", || {
+            format!("the hash of record {} does not match its predecessor", record.seq)
         });
         (previous, at) = (record.hash, record.at.0);
     }
@@ -44,20 +44,20 @@ fn links(found: &Found, report: &mut Report<'_>) {
     });
 }
 
-/// What was acknowledged is there at the next start, and what was there once is there for ever.
-fn heads(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+/// Acknowledged records are present after the next start, and a record that was present never disappears.
+fn heads(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
     let mut acknowledged = 0;
-    for event in told.history {
+    for event in clients.history {
         match event {
             Event::Done { answer, .. } => acknowledged = acknowledged.max(answer.seq.unwrap_or_default()),
             Event::Opened { head, hash } => {
                 report.require(*head >= acknowledged, "I1 acknowledged means on disk", || {
-                    format!("record {acknowledged} was acknowledged, the store came back with {head}")
+                    format!("record {acknowledged} was acknowledged, the store reopened at {head}")
                 });
                 let index = usize::try_from(*head).unwrap_or_default().wrapping_sub(1);
                 let now = found.records.get(index).map(|record| hex::encode(&record.hash));
                 report.require(now.as_ref() == Some(hash), "I17 history never changes", || {
-                    format!("record {head} had the hash {hash}, it has {now:?} now")
+                    format!("record {head} had the hash {hash}, now it has {now:?}")
                 });
             }
             _ => {}
@@ -65,44 +65,44 @@ fn heads(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
     }
 }
 
-/// Every acknowledged change is exactly one record, by the one who made the call.
-fn answers(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+/// Every acknowledged change is exactly one record, with the caller as its principal.
+fn answers(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
     let mut of_record = std::collections::HashMap::new();
-    for (id, answer) in &told.done {
+    for (id, answer) in &clients.done {
         let Some(seq) = answer.seq else { continue };
         if let Some(other) = of_record.insert(seq, id) {
-            report.add("I17 one change, one record", format!("{id} and {other} were both told record {seq}"));
+            report.add("I17 one change, one record", format!("{id} and {other} both got record {seq}"));
         }
         let record = usize::try_from(seq).ok().and_then(|seq| found.records.get(seq.wrapping_sub(1)));
-        let by = told.calls.get(id).map(|call| format!("agent:{}", call.by));
-        report.require(record.map(|record| &record.principal) == by.as_ref(), "I17 who acted", || {
+        let by = clients.calls.get(id).map(|call| format!("agent:{}", call.by));
+        report.require(record.map(|record| &record.principal) == by.as_ref(), "I17 the principal of a record is the caller", || {
             format!(
-                "{id} by {by:?} was told record {seq}, which is by {:?}",
+                "{id} by {by:?} got record {seq}, which is by {:?}",
                 record.map(|one| &one.principal)
             )
         });
     }
 }
 
-/// Replaying the log gives what the tables say.
-fn fold(found: &Found, report: &mut Report<'_>) {
+/// Replaying the log gives the contents of the tables.
+fn replay(found: &Found, report: &mut Report<'_>) {
     let mut world = World::new(found.id);
     for record in &found.records {
         if let Err(error) = world.apply(record) {
             return report.add("I17 the log can be replayed", format!("record {}: {error}", record.seq));
         }
     }
-    let (folded, live) = (world.working.counts(), found.published.counts);
-    report.require(folded == live, "I7 the counts add up", || {
-        format!("the log says {folded:?}, the tables say {live:?}")
+    let (replayed, live) = (world.working.counts(), found.published.counts);
+    report.require(replayed == live, "I7 the counts add up", || {
+        format!("the log gives {replayed:?}, the tables contain {live:?}")
     });
-    let (folded, live) = (world.working.agents(), &found.published.agents);
-    report.require(folded == live, "the log and the tables know the same agents", || {
-        format!("the log says {folded:?}, the tables say {live:?}")
+    let (replayed, live) = (world.working.agents(), &found.published.agents);
+    report.require(replayed == live, "the log and the tables have the same agents", || {
+        format!("the log gives {replayed:?}, the tables contain {live:?}")
     });
-    let made = world.working.kept().next_delivery - 1;
+    let created = world.working.kept().next_delivery - 1;
     let in_tables = found.states.iter().flatten().count() as u64;
-    report.require(made == in_tables, "I7 every delivery is in exactly one state", || {
-        format!("the log made {made} deliveries, the tables know {in_tables}")
+    report.require(created == in_tables, "I7 every delivery is in exactly one state", || {
+        format!("the log creates {created} deliveries, the tables contain {in_tables}")
     });
 }

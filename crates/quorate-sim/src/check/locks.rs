@@ -1,5 +1,5 @@
-//! I12: fences strictly increase per name for ever, at most `capacity` hold a lock, and a write that names a lower fence
-//! than one already seen is refused.
+//! I12: the fences of a lock strictly increase forever, a lock has at most `capacity` holders, and a write with a stale
+//! fence is refused.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,17 +8,17 @@ use quorate_core::{Effect, Item, Lock, Verb, codec};
 use crate::check::{Found, Report, Told};
 use crate::history::{Act, Event, LockAct, origin};
 
-pub(super) fn check(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
-    in_the_log(told, found, report);
-    in_the_history(told, report);
+pub(super) fn check(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+    check_log(clients, found, report);
+    check_history(clients, report);
 }
 
-/// What the log says of each lock, and which writes it let through.
-fn in_the_log(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
+/// Checks the grants and the fenced writes in the log.
+fn check_log(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
     let mut locks: BTreeMap<String, Lock> = BTreeMap::new();
-    let mut given: HashMap<(String, u64), String> = HashMap::new();
+    let mut granted: HashMap<(String, u64), String> = HashMap::new();
     for record in &found.records {
-        // That every record is readable is checked elsewhere.
+        // Unreadable records are reported by another check.
         let Ok(body) = codec::read_body(record) else { continue };
         for effect in &body.effects {
             match effect {
@@ -27,31 +27,31 @@ fn in_the_log(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
                     let last = before.map_or(0, |before| before.last_fence.0);
                     let seq = record.seq;
                     if *verb == Verb::LockGranted {
-                        report.require(lock.last_fence.0 > last, "I12 fences rise for ever", || {
+                        report.require(lock.last_fence.0 > last, "I12 fences always increase", || {
                             format!(
-                                "record {seq} gives fence {} of {} after {last}",
+                                "record {seq} grants fence {} of {} after {last}",
                                 lock.last_fence, lock.name
                             )
                         });
                         let holder =
                             lock.grants.last().and_then(|grant| found.published.agents.get(grant.holder));
                         let holder = holder.map_or(String::new(), |agent| agent.id.to_string());
-                        given.insert((lock.name.to_string(), lock.last_fence.0), holder);
+                        granted.insert((lock.name.to_string(), lock.last_fence.0), holder);
                     }
-                    let fits = lock.grants.len() <= lock.capacity as usize && lock.last_fence.0 >= last;
-                    report.require(fits, "I12 at most so many hold a lock", || {
-                        format!("after record {seq}: {lock:?}, and the last fence before was {last}")
+                    let is_valid = lock.grants.len() <= lock.capacity as usize && lock.last_fence.0 >= last;
+                    report.require(is_valid, "I12 a lock has at most `capacity` holders", || {
+                        format!("after record {seq}: {lock:?}, the previous fence was {last}")
                     });
                 }
                 Effect::Written { part, .. } => {
                     let content = codec::part(record, *part).ok().flatten();
                     let call = content.map_or(String::new(), |content| origin(&content.bytes).0);
-                    let act = told.calls.get(call.as_str()).map(|call| &call.act);
+                    let act = clients.calls.get(call.as_str()).map(|call| &call.act);
                     if let Some(Act::Lock(LockAct::Write { lock, fence, .. })) = act {
-                        let good = locks.get(lock).is_some_and(|lock| {
+                        let is_current = locks.get(lock).is_some_and(|lock| {
                             lock.last_fence.0 == *fence || lock.grants.iter().any(|one| one.fence.0 == *fence)
                         });
-                        report.require(good, "I12 a stale fence is refused", || {
+                        report.require(is_current, "I12 a stale fence is refused", || {
                             format!(
                                 "record {} has a write under fence {fence} of {:?}",
                                 record.seq,
@@ -64,24 +64,24 @@ fn in_the_log(told: &Told<'_>, found: &Found, report: &mut Report<'_>) {
             }
         }
     }
-    for (id, answer) in &told.done {
-        let by = told.calls.get(id).map_or("", |call| call.by.as_str());
+    for (id, answer) in &clients.done {
+        let by = clients.calls.get(id).map_or("", |call| call.by.as_str());
         for fence in &answer.fences {
-            let holder = given.get(fence).map(String::as_str);
-            report.require(holder == Some(by), "I12 an acknowledged lock was given", || {
-                format!("{id} by {by} was told {fence:?}, the log gives it to {holder:?}")
+            let holder = granted.get(fence).map(String::as_str);
+            report.require(holder == Some(by), "I12 an acknowledged lock was granted", || {
+                format!("{id} by {by} got {fence:?}, the log grants it to {holder:?}")
             });
         }
     }
 }
 
-/// What clients saw, without the log: a fence that was told before a call began is lower than one that the call is told,
-/// and higher than none under which it writes.
-fn in_the_history(told: &Told<'_>, report: &mut Report<'_>) {
+/// Checks the client history without the log: a fence granted to a call is greater than every fence acknowledged before the
+/// call started, and a successful write never uses a lower fence.
+fn check_history(clients: &Told<'_>, report: &mut Report<'_>) {
     let mut highest: HashMap<&str, u64> = HashMap::new();
     let mut at_start: HashMap<&str, HashMap<&str, u64>> = HashMap::new();
     let mut seen: HashMap<(&str, u64), &str> = HashMap::new();
-    for event in told.history {
+    for event in clients.history {
         match event {
             Event::Started(call) if matches!(call.act, Act::Lock(_)) => {
                 at_start.insert(&call.id, highest.clone());
@@ -90,24 +90,24 @@ fn in_the_history(told: &Told<'_>, report: &mut Report<'_>) {
                 let Some(before) = at_start.get(call.as_str()) else { continue };
                 for (name, fence) in &answer.fences {
                     let earlier = before.get(name.as_str()).copied().unwrap_or(0);
-                    report.require(*fence > earlier, "I12 fences rise for ever", || {
+                    report.require(*fence > earlier, "I12 fences always increase", || {
                         format!(
-                            "{call} was told fence {fence} of {name}, and {earlier} was told before it began"
+                            "{call} got fence {fence} of {name}, after {earlier} was granted"
                         )
                     });
                     let other = seen.insert((name, *fence), call);
-                    report.require(other.is_none_or(|other| other == call), "I12 no fence twice", || {
-                        format!("{call} and {other:?} were told fence {fence} of {name}")
+                    report.require(other.is_none_or(|other| other == call), "I12 fences are unique", || {
+                        format!("{call} and {other:?} both got fence {fence} of {name}")
                     });
                     let high = highest.entry(name).or_default();
                     *high = (*high).max(*fence);
                 }
                 if let Some(Act::Lock(LockAct::Write { lock, fence, .. })) =
-                    told.calls.get(call.as_str()).map(|call| &call.act)
+                    clients.calls.get(call.as_str()).map(|call| &call.act)
                 {
                     let earlier = before.get(lock.as_str()).copied().unwrap_or(0);
                     report.require(*fence >= earlier, "I12 a stale fence is refused", || {
-                        format!("{call} wrote under fence {fence} of {lock}, and {earlier} was told before it began")
+                        format!("{call} wrote under fence {fence} of {lock}, after {earlier} was granted")
                     });
                 }
             }

@@ -1,17 +1,17 @@
-//! I11: versions are dense and unique, no update is lost, history never changes.
+//! I11: versions have no gaps and are unique, no update is lost, history never changes.
 
 use std::collections::HashMap;
 
 use crate::check::{Found, Report, Told, Trails};
 use crate::history::{Act, Event, digest};
 
-pub(super) fn check(told: &Told<'_>, found: &Found, trails: &Trails, report: &mut Report<'_>) {
+pub(super) fn check(clients: &Told<'_>, found: &Found, trails: &Trails, report: &mut Report<'_>) {
     dense(found, trails, report);
-    written(told, trails, report);
-    seen(told, trails, report);
+    written(clients, trails, report);
+    seen(clients, trails, report);
 }
 
-/// Version = previous + 1; the tables show the same history as the log.
+/// Each version is the previous one plus 1, and the tables contain the same history as the log.
 fn dense(found: &Found, trails: &Trails, report: &mut Report<'_>) {
     for (key, writings) in &trails.writings {
         for (index, writing) in writings.iter().enumerate() {
@@ -22,43 +22,43 @@ fn dense(found: &Found, trails: &Trails, report: &mut Report<'_>) {
         }
         let in_log: Vec<(u64, String)> =
             writings.iter().map(|writing| (writing.version, writing.digest.clone())).collect();
-        let shown = found.entries.get(key);
-        report.require(shown == Some(&in_log), "I11 the history is the one in the log", || {
-            format!("{key}: the log has {in_log:?}, the tables show {shown:?}")
+        let in_tables = found.entries.get(key);
+        report.require(in_tables == Some(&in_log), "I11 the tables match the log", || {
+            format!("{key}: the log has {in_log:?}, the tables have {in_tables:?}")
         });
     }
 }
 
-/// Each acknowledged write is there under its version with its content, and was made on the version it expected.
-fn written(told: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
+/// Each acknowledged write is stored with its version and content, directly after the version it expected.
+fn written(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
     let mut versions: HashMap<(&str, u64), &str> = HashMap::new();
-    for (id, answer) in &told.done {
-        let Some(call) = told.calls.get(id) else { continue };
+    for (id, answer) in &clients.done {
+        let Some(call) = clients.calls.get(id) else { continue };
         let (Act::Put { key, expect, .. } | Act::Step { key, expect, .. }) = &call.act else { continue };
         let version = answer.versions.first().copied().unwrap_or_default();
         report.require(version == expect + 1, "I11 no lost update", || {
-            format!("{id} wrote {key} expecting {expect} and was told version {version}")
+            format!("{id} wrote {key} expecting {expect} and got version {version}")
         });
         if let Some(other) = versions.insert((key, version), id) {
             report.add(
-                "I11 no version twice",
+                "I11 versions are unique",
                 format!("{id} and {other} both wrote version {version} of {key}"),
             );
         }
         let list = trails.writings.get(key).map_or(&[][..], Vec::as_slice);
         let writing = list.iter().find(|writing| writing.version == version);
         let same = writing.is_some_and(|one| one.call == *id && one.digest == digest(&call.bodies()[0]));
-        report.require(same, "I11 an acknowledged write is kept", || {
+        report.require(same, "I11 an acknowledged write is durable", || {
             format!("{id} wrote version {version} of {key}, the log has {writing:?}")
         });
     }
 }
 
-/// What was read once is still so, and a read sees every write that was acknowledged before it began.
-fn seen(told: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
-    for event in told.history {
+/// An observed version never changes, and a read sees every write acknowledged before it started.
+fn seen(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
+    for event in clients.history {
         let Event::Saw { key, version, digest, at_least } = event else { continue };
-        report.require(version >= at_least, "I11 linearizable", || {
+        report.require(version >= at_least, "I11 reads are linearizable", || {
             format!("{key}: version {at_least} was acknowledged, then a read saw {version}")
         });
         let list = trails.writings.get(key).map_or(&[][..], Vec::as_slice);

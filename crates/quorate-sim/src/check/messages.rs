@@ -1,4 +1,4 @@
-//! I1 to I5 and I7: what became of each message.
+//! I1 to I5 and I7: the outcome of each message.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,31 +8,31 @@ use quorate_store::DeliveryState;
 use crate::check::{Found, Report, Told, Trail, Trails};
 use crate::history::{Act, Event, Lease, LockAct, Received, digest};
 
-pub(super) fn check(told: &Told<'_>, found: &Found, trails: &Trails, report: &mut Report<'_>) {
-    let received: Vec<&Received> = told
+pub(super) fn check(clients: &Told<'_>, found: &Found, trails: &Trails, report: &mut Report<'_>) {
+    let received: Vec<&Received> = clients
         .history
         .iter()
         .filter_map(|event| if let Event::Received(received) = event { Some(received) } else { None })
         .collect();
-    kept(told, trails, report);
-    ends(told, report);
-    ended(found, trails, &received, report);
-    invented(told, trails, &received, report);
-    once(told, trails, report);
-    acked(told, trails, &received, report);
+    durable_sends(clients, trails, report);
+    call_outcomes(clients, report);
+    ended_deliveries(found, trails, &received, report);
+    no_invention(clients, trails, &received, report);
+    exactly_once(clients, trails, report);
+    final_acks(clients, trails, &received, report);
     attempts(trails, &received, report);
-    order(told, trails, &received, report);
+    order(clients, trails, &received, report);
 }
 
-/// I1, I2: every acknowledged message is in the log as it was accepted, with a delivery for each recipient.
-fn kept(told: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
-    for (id, answer) in &told.done {
-        let Some(call) = told.calls.get(id) else { continue };
+/// I1, I2: every acknowledged message is in the log unchanged, with a delivery for each recipient.
+fn durable_sends(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
+    for (id, answer) in &clients.done {
+        let Some(call) = clients.calls.get(id) else { continue };
         let bodies = call.bodies();
         let messages: Vec<u32> =
             (0..bodies.len() as u32).filter(|n| !call.recipients(*n).is_empty()).collect();
         report.require(messages.len() == answer.sent.len(), "I1 durable send", || {
-            format!("{id} sent {} messages and was told of {}", messages.len(), answer.sent.len())
+            format!("{id} sent {} messages, the response has {}", messages.len(), answer.sent.len())
         });
         for (n, (message, first, count)) in messages.into_iter().zip(&answer.sent) {
             let recipients: BTreeSet<String> = call.recipients(n).into_iter().collect();
@@ -47,7 +47,7 @@ fn kept(told: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
                     && trail.digest == digest(&bodies[n as usize]);
                 report.require(same, "I2 byte for byte", || {
                     format!(
-                        "{id}: delivery {number} holds {:?} by {}, not what was sent",
+                        "{id}: delivery {number} contains {:?} by {}, not the payload that was sent",
                         trail.origin, trail.from
                     )
                 });
@@ -60,33 +60,33 @@ fn kept(told: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
     }
 }
 
-/// Which refusals there may be. A call that was unknown and is made again has happened, or happens now; only a write can
-/// be overtaken meanwhile.
-fn ends(told: &Told<'_>, report: &mut Report<'_>) {
-    for (id, call) in &told.calls {
-        let refused = told.refused.get(id).copied();
-        let fine = match &call.act {
-            Act::Ack { stale: true, .. } => refused == Some("STALE_LEASE") && !told.done.contains_key(id),
+/// I3, I4: every call has an expected outcome. A repeat of a call with an unknown outcome succeeds, whether or not the first
+/// one was applied; only a compare-and-set write or a lock operation may be refused.
+fn call_outcomes(clients: &Told<'_>, report: &mut Report<'_>) {
+    for (id, call) in &clients.calls {
+        let refused = clients.refused.get(id).copied();
+        let is_expected = match &call.act {
+            Act::Ack { stale: true, .. } => refused == Some("STALE_LEASE") && !clients.done.contains_key(id),
             Act::Send { to, .. } if to.iter().any(|name| name == "nobody") => {
                 refused == Some("UNKNOWN_RECIPIENT")
             }
-            Act::Send { .. } | Act::Ack { .. } | Act::Nack { .. } => told.done.contains_key(id),
+            Act::Send { .. } | Act::Ack { .. } | Act::Nack { .. } => clients.done.contains_key(id),
             Act::Put { .. } | Act::Step { .. } => {
-                told.done.contains_key(id) != (refused == Some("VERSION_CONFLICT"))
+                clients.done.contains_key(id) != (refused == Some("VERSION_CONFLICT"))
             }
             Act::Lock(act) => {
-                let no = if matches!(act, LockAct::Take { .. }) { "TIMEOUT" } else { "STALE_FENCE" };
-                told.done.contains_key(id) != (refused == Some(no))
+                let code = if matches!(act, LockAct::Take { .. }) { "TIMEOUT" } else { "STALE_FENCE" };
+                clients.done.contains_key(id) != (refused == Some(code))
             }
         };
-        report.require(fine, "I3, I4 every call ends as it must", || {
-            format!("{call:?} ended with {:?} and {refused:?}", told.done.get(id))
+        report.require(is_expected, "I3, I4 every call has an expected outcome", || {
+            format!("{call:?} ended with {:?} and {refused:?}", clients.done.get(id))
         });
     }
 }
 
-/// I1, I7: after the inboxes were emptied every delivery has ended, and visibly so.
-fn ended(found: &Found, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
+/// I1, I7: after the drain every delivery has ended, and log and tables agree on its end.
+fn ended_deliveries(found: &Found, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
     let seen: BTreeSet<_> = received.iter().map(|received| received.lease).collect();
     let dead: BTreeSet<u64> = found.dead.iter().map(|letter| letter.delivery.0).collect();
     for (number, trail) in &trails.deliveries {
@@ -97,22 +97,22 @@ fn ended(found: &Found, trails: &Trails, received: &[&Received], report: &mut Re
             _ => None,
         };
         let in_log = trail.end.map(|(state, _, seq)| (state, seq));
-        report.require(in_log.is_some(), "I1 delivered, or visibly ended", || {
+        report.require(in_log.is_some(), "I1 delivered or ended", || {
             format!("delivery {number} of {:?} is still {state:?}", trail.origin)
         });
         report.require(in_table == in_log, "I7 in exactly one state", || {
-            format!("delivery {number}: the log says {in_log:?}, the tables say {state:?}")
+            format!("delivery {number}: the log has {in_log:?}, the tables have {state:?}")
         });
         let lease = Lease { delivery: *number, token: trail.tokens.last().copied().unwrap_or_default() };
         match trail.end {
             Some((EndState::Acked, ..)) => {
                 report.require(seen.contains(&lease), "I1 delivered at least once", || {
-                    format!("delivery {number} of {:?} is acked, and nobody received it", trail.origin)
+                    format!("delivery {number} of {:?} is acked but was never received", trail.origin)
                 });
             }
             Some((EndState::Dead, ..)) => {
-                report.require(dead.contains(number), "I1 visibly dead", || {
-                    format!("delivery {number} is dead and not among the dead letters")
+                report.require(dead.contains(number), "I1 a dead delivery is listed", || {
+                    format!("delivery {number} is dead but not listed as a dead letter")
                 });
             }
             _ => {}
@@ -120,11 +120,11 @@ fn ended(found: &Found, trails: &Trails, received: &[&Received], report: &mut Re
     }
 }
 
-/// I2: what was received was sent, by the one it names, and was never refused.
-fn invented(told: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
+/// I2: every received message was sent by its stated sender, and no refused call left a trace in the log.
+fn no_invention(clients: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
     for one in received {
         let (id, n) = &one.origin;
-        let Some(call) = told.calls.get(id.as_str()) else {
+        let Some(call) = clients.calls.get(id.as_str()) else {
             report.add("I2 no invention", format!("{one:?} was never sent"));
             continue;
         };
@@ -134,22 +134,22 @@ fn invented(told: &Told<'_>, trails: &Trails, received: &[&Received], report: &m
             format!("{one:?} is not what {call:?} sent")
         });
     }
-    for id in told.refused.keys() {
+    for id in clients.refused.keys() {
         report.require(
-            told.done.contains_key(id) || !trails.calls.contains_key(*id),
-            "I2 refused is refused",
-            || format!("{id} was refused, and record {:?} holds it", trails.calls.get(*id)),
+            clients.done.contains_key(id) || !trails.calls.contains_key(*id),
+            "I2 a refused call has no effect",
+            || format!("{id} was refused, but record {:?} contains it", trails.calls.get(*id)),
         );
     }
     for id in trails.calls.keys() {
-        report.require(told.calls.contains_key(id.as_str()), "I2 no invention", || {
-            format!("the log holds a payload of {id:?}, which was never called")
+        report.require(clients.calls.contains_key(id.as_str()), "I2 no invention", || {
+            format!("the log contains a payload of the unknown call {id:?}")
         });
     }
 }
 
-/// I3: however often a call was made, one record holds it, and all of it.
-fn once(told: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
+/// I3, I11: a call is in exactly one record however often it was repeated, and a step is applied completely or not at all.
+fn exactly_once(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
     for (id, records) in &trails.calls {
         report.require(records.len() == 1, "I3 one effect", || format!("{id} is in the records {records:?}"));
     }
@@ -157,7 +157,7 @@ fn once(told: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
     for trail in trails.deliveries.values() {
         parts.entry(trail.origin.0.as_str()).or_default().insert(trail.origin.1);
     }
-    for (id, call) in &told.calls {
+    for (id, call) in &clients.calls {
         let Act::Step { lease, key, .. } = &call.act else { continue };
         let sent = parts.get(id).map_or(0, BTreeSet::len);
         let written = trails.writings.get(key).is_some_and(|list| list.iter().any(|one| one.call == *id));
@@ -166,69 +166,69 @@ fn once(told: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
         let acked = end.is_some_and(|(state, token, seq)| {
             state == EndState::Acked && token == lease.token && Some(seq) == record
         });
-        let whole = (sent == 2 && written && acked) || (sent == 0 && !written && !acked);
-        report.require(whole, "I11 a commit is all or nothing", || {
-            format!("of the step {id} there are {sent} messages, entry {written}, ack {acked}")
+        let is_atomic = (sent == 2 && written && acked) || (sent == 0 && !written && !acked);
+        report.require(is_atomic, "I11 a commit is atomic", || {
+            format!("step {id} has {sent} messages, entry {written}, ack {acked}")
         });
-        report.require(!told.done.contains_key(id) || sent == 2, "I1 durable step", || {
-            format!("the step {id} was acknowledged and is lost")
+        report.require(!clients.done.contains_key(id) || sent == 2, "I1 durable step", || {
+            format!("step {id} was acknowledged and is lost")
         });
     }
 }
 
-/// I4: an acknowledged ack is the end.
-fn acked(told: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
+/// I4: an acknowledged ack is final.
+fn final_acks(clients: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
     let mut last: HashMap<u64, u64> = HashMap::new();
     for one in received {
         let token = last.entry(one.lease.delivery).or_default();
         *token = (*token).max(one.lease.token);
     }
-    for (id, answer) in &told.done {
-        let lease = match told.calls.get(id).map(|call| &call.act) {
+    for (id, answer) in &clients.done {
+        let lease = match clients.calls.get(id).map(|call| &call.act) {
             Some(Act::Ack { lease, .. } | Act::Step { lease, .. }) => lease,
             _ => continue,
         };
         let end = trails.deliveries.get(&lease.delivery).and_then(|trail| trail.end);
         let expected = answer.acked.first().map(|seq| (EndState::Acked, lease.token, *seq));
-        report.require(end == expected, "I4 an acknowledged ack is kept", || {
-            format!("{id} was told that {lease:?} ended by {:?}; the log says {end:?}", answer.acked)
+        report.require(end == expected, "I4 an acknowledged ack is durable", || {
+            format!("{id} ended {lease:?} by {:?}; the log has {end:?}", answer.acked)
         });
         let token = last.get(&lease.delivery).copied().unwrap_or_default();
-        report.require(token <= lease.token, "I4 never delivered again", || {
-            format!("{id} acked {lease:?}, and it was delivered again under token {token}")
+        report.require(token <= lease.token, "I4 no redelivery after an ack", || {
+            format!("{id} acked {lease:?}, and it was redelivered under token {token}")
         });
     }
 }
 
-/// I7: attempts count from 1 and rise by one with each lease, over restarts too.
+/// I7: attempt numbers start at 1 and increase by one with each lease, also across restarts.
 fn attempts(trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
     for one in received {
         let tokens = trails.deliveries.get(&one.lease.delivery).map(|trail| trail.tokens.as_slice());
         let index = tokens.and_then(|tokens| tokens.iter().position(|token| *token == one.lease.token));
         let expected = index.map(|index| index as u64 + 1);
-        report.require(expected == Some(u64::from(one.attempt)), "I7 attempts rise by one", || {
-            format!("{one:?} is the lease number {expected:?} of its delivery")
+        report.require(expected == Some(u64::from(one.attempt)), "I7 attempts increase by one", || {
+            format!("{one:?} is lease {expected:?} of its delivery")
         });
     }
 }
 
-/// The latest first delivery of a line: one sender, one recipient, one priority.
+/// Latest first delivery for one sender, recipient and priority.
 #[derive(Clone, Copy, Default)]
 struct Front {
     token: u64,
-    /// Where in the receipts it stands, if its first try was received.
-    place: Option<usize>,
+    /// Index in the received deliveries, if the first attempt was received.
+    index: Option<usize>,
     delivery: u64,
 }
 
-/// I5: of two messages by one sender to one recipient with one priority, of which the first was acknowledged before the
-/// second was sent, the first is delivered first.
-fn order(told: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
+/// I5: messages with the same sender, recipient and priority are delivered in order, if the first was acknowledged before
+/// the second was sent.
+fn order(clients: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
     let of_call = deliveries_of(trails);
-    let first_tries = received.iter().enumerate().filter(|(_, one)| one.attempt == 1);
-    let places: HashMap<u64, usize> = first_tries.map(|(index, one)| (one.lease.delivery, index)).collect();
+    let first_attempts = received.iter().enumerate().filter(|(_, one)| one.attempt == 1);
+    let indexes: HashMap<u64, usize> = first_attempts.map(|(index, one)| (one.lease.delivery, index)).collect();
     let mut fronts: HashMap<(&str, &str, u8), Front> = HashMap::new();
-    for event in told.history {
+    for event in clients.history {
         let (id, is_start) = match event {
             Event::Started(call) => (call.id.as_str(), true),
             Event::Done { call, .. } => (call.as_str(), false),
@@ -236,20 +236,20 @@ fn order(told: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut 
         };
         for (number, trail) in of_call.get(id).into_iter().flatten() {
             let Some(token) = trail.tokens.first().copied() else { continue };
-            let place = places.get(number).copied();
-            let line = (trail.from.as_str(), trail.agent.as_str(), trail.level);
-            let front = fronts.entry(line).or_default();
+            let index = indexes.get(number).copied();
+            let stream = (trail.from.as_str(), trail.agent.as_str(), trail.level);
+            let front = fronts.entry(stream).or_default();
             if is_start {
                 let Front { delivery, .. } = *front;
                 report.require(token > front.token, "I5 order", || {
                     format!("delivery {number} of {id} overtook {delivery}: it has token {token}")
                 });
-                let in_place = place.is_none() || front.place.is_none() || place > front.place;
-                report.require(in_place, "I5 order as received", || {
+                let in_order = index.is_none() || front.index.is_none() || index > front.index;
+                report.require(in_order, "I5 order as received", || {
                     format!("delivery {number} of {id} was received before {delivery}")
                 });
             } else if token > front.token {
-                *front = Front { token, place: place.max(front.place), delivery: *number };
+                *front = Front { token, index: index.max(front.index), delivery: *number };
             }
         }
     }

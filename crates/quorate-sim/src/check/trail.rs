@@ -1,4 +1,4 @@
-//! What the log says of each delivery and each entry.
+//! Trace of each delivery and each entry through the log.
 
 use std::collections::BTreeMap;
 
@@ -7,48 +7,48 @@ use quorate_core::{Body, Effect, EndState, Message, NewDelivery, Next, Payload, 
 use crate::check::{Found, Report};
 use crate::history::{digest, origin};
 
-/// The way of one delivery through the log.
+/// Trace of one delivery through the log.
 #[derive(Clone, Debug)]
 pub struct Trail {
-    /// The record of its message.
+    /// Record of the message.
     pub seq: u64,
-    /// The recipient.
+    /// Recipient.
     pub agent: String,
-    /// The sender.
+    /// Sender.
     pub from: String,
-    /// The level of its priority.
+    /// Priority level.
     pub level: u8,
-    /// The call that sent it, and which of its payloads it is.
+    /// Id of the sending call and index of the payload.
     pub origin: (String, u32),
-    /// The digest of the payload.
+    /// Digest of the payload.
     pub digest: String,
-    /// The tokens under which it was held, in order.
+    /// Lease tokens, in order.
     pub tokens: Vec<u64>,
-    /// How it ended, under which token, by which record.
+    /// End state, lease token and record.
     pub end: Option<(EndState, u64, u64)>,
 }
 
 /// One version of an entry.
 #[derive(Clone, Debug)]
 pub struct Writing {
-    /// The version.
+    /// Version number.
     pub version: u64,
-    /// The call that wrote it.
+    /// Id of the writing call.
     pub call: String,
-    /// The digest of the content.
+    /// Digest of the content.
     pub digest: String,
-    /// The record.
+    /// Record of the write.
     pub seq: u64,
 }
 
-/// What the log says.
+/// Traces of all deliveries and entries.
 #[derive(Debug, Default)]
 pub struct Trails {
     /// Deliveries by number.
     pub deliveries: BTreeMap<u64, Trail>,
     /// Versions by key.
     pub writings: BTreeMap<String, Vec<Writing>>,
-    /// For each call the records that hold a payload of it.
+    /// Records that contain a payload of each call.
     pub calls: BTreeMap<String, Vec<u64>>,
     last_token: u64,
 }
@@ -60,7 +60,7 @@ impl Trails {
             match codec::read_body(record) {
                 Ok(body) => trails.follow(found, record, &body, report),
                 Err(error) => {
-                    report.add("I17 every record is readable", format!("record {}: {error}", record.seq))
+                    report.add("I17 every record decodes", format!("record {}: {error}", record.seq))
                 }
             }
         }
@@ -139,11 +139,11 @@ impl Trails {
             end: None,
         };
         for (number, delivery) in (first..).zip(deliveries) {
-            let known = delivery.to.agent_no().and_then(|one| found.published.agents.get(one));
-            let agent = known.map_or(String::new(), |agent| agent.id.to_string());
+            let recipient = delivery.to.agent_no().and_then(|one| found.published.agents.get(one));
+            let agent = recipient.map_or(String::new(), |agent| agent.id.to_string());
             let before = self.deliveries.insert(number, Trail { agent, ..trail.clone() });
-            report.require(before.is_none(), "I7 one delivery, one number", || {
-                format!("delivery {number} was made twice, again by record {seq}")
+            report.require(before.is_none(), "I7 delivery numbers are unique", || {
+                format!("delivery {number} was created twice, again by record {seq}")
             });
             if let Some((token, _)) = delivery.lease {
                 self.lease(number, token.0, seq, report);
@@ -161,33 +161,33 @@ impl Trails {
     }
 
     fn lease(&mut self, number: u64, token: u64, seq: u64, report: &mut Report<'_>) {
-        report.require(token > self.last_token, "I8 tokens rise for ever", || {
-            format!("record {seq} gives token {token} after {}", self.last_token)
+        report.require(token > self.last_token, "I8 tokens always increase", || {
+            format!("record {seq} issues token {token} after {}", self.last_token)
         });
         self.last_token = self.last_token.max(token);
         match self.deliveries.get_mut(&number) {
             Some(trail) => {
                 if let Some((state, _, end)) = &trail.end {
-                    let what =
+                    let detail =
                         format!("delivery {number} was {} by record {end}, leased by {seq}", state.as_str());
-                    report.add("I4 what is ended is never delivered again", what);
+                    report.add("I4 an ended delivery is never leased", detail);
                 }
                 trail.tokens.push(token);
             }
-            None => report.add("I2 no invention", format!("record {seq} leases {number}, which nobody sent")),
+            None => report.add("I2 no invention", format!("record {seq} leases delivery {number}, which was never sent")),
         }
     }
 
     fn end(&mut self, number: u64, state: EndState, token: Option<u64>, seq: u64, report: &mut Report<'_>) {
         let Some(trail) = self.deliveries.get_mut(&number) else {
-            return report.add("I2 no invention", format!("record {seq} ends {number}, which nobody sent"));
+            return report.add("I2 no invention", format!("record {seq} ends delivery {number}, which was never sent"));
         };
         let last = trail.tokens.last().copied().unwrap_or_default();
         report.require(token.is_none_or(|token| token == last), "I4 only the current token", || {
-            format!("record {seq} ends delivery {number} under token {token:?}, it was held under {last}")
+            format!("record {seq} ends delivery {number} under token {token:?}, its lease token is {last}")
         });
         if let Some((_, _, end)) = trail.end {
-            report.add("I7 one end", format!("delivery {number} ended by record {end} and again by {seq}"));
+            report.add("I7 a delivery ends once", format!("delivery {number} ended by record {end} and again by {seq}"));
         }
         trail.end = Some((state, last, seq));
     }

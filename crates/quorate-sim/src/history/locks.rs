@@ -1,34 +1,34 @@
-//! What a client does with locks.
+//! Lock operations of a client.
 
 use quorate_core::{
     AcquireLocks, AgentId, Fence, FenceRef, LockName, Op, Payload, Priority, PutEntry, Waiting,
 };
 use serde::{Deserialize, Serialize};
 
-/// What a call asks of locks.
+/// Lock operation of a call.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum LockAct {
-    /// All of these locks, now or not at all.
+    /// Acquire all of these locks without waiting.
     Take {
-        /// Which ones.
+        /// Lock names.
         names: Vec<String>,
-        /// How long.
+        /// Time to live in milliseconds.
         ttl_ms: u64,
     },
-    /// A lock is given back.
+    /// Release a lock.
     Give {
-        /// Which one.
+        /// Lock name.
         lock: String,
-        /// Its fence.
+        /// Fence of the lock.
         fence: u64,
     },
-    /// A write under a lock.
+    /// Write an entry under a lock.
     Write {
-        /// Which lock.
+        /// Lock name.
         lock: String,
-        /// Its fence.
+        /// Fence of the lock.
         fence: u64,
-        /// Which entry.
+        /// Key of the entry.
         key: String,
         /// Bytes of padding.
         size: usize,
@@ -59,5 +59,5 @@ impl LockAct {
 }
 
 fn name(text: &str) -> LockName {
-    LockName::new(text).expect("a short name")
+    LockName::new(text).expect("valid lock name")
 }

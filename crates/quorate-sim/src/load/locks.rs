@@ -1,4 +1,4 @@
-//! Callers that take locks, write under them, and go on writing when they should not.
+//! Callers that acquire locks, write under them, and keep writing after the release to test fencing.
 
 use std::sync::Arc;
 
@@ -6,31 +6,31 @@ use super::Shared;
 use crate::history::{Act, Call, Event, LockAct};
 use crate::seed::Dice;
 
-/// The locks that they fight over.
+/// Number of locks that the callers compete for.
 const LOCKS: u64 = 3;
-/// How long they are held: shorter than a run, so that some end by themselves.
+/// Time to live of a lock: shorter than a run, so that some expire.
 const TTL_MS: u64 = 1_000;
 
 impl Shared {
     pub(super) async fn lock(self: Arc<Self>, index: usize) {
         let task = format!("l{index}");
-        let dice = self.dice(&task);
+        let rng = self.dice(&task);
         let mut count = 0;
         while self.take() {
             count += 1;
-            let by = dice.pick(&self.names).clone();
+            let by = rng.pick(&self.names).clone();
             let id = format!("{}-{task}-{count}", self.load.run);
-            if self.hold(&dice, &id, &by).await.is_none() {
+            if self.hold(&rng, &id, &by).await.is_none() {
                 return;
             }
         }
     }
 
-    /// Takes locks, writes under them, gives some back and writes again. `None` when the storage failed.
-    async fn hold(&self, dice: &Dice, id: &str, by: &str) -> Option<()> {
-        let mut names = vec![format!("l{}", dice.below(LOCKS))];
-        if dice.percent(30) {
-            names.push(format!("l{}", dice.below(LOCKS)));
+    /// Acquires locks, writes under them, releases some and writes again. `None` if the storage failed.
+    async fn hold(&self, rng: &Dice, id: &str, by: &str) -> Option<()> {
+        let mut names = vec![format!("l{}", rng.below(LOCKS))];
+        if rng.percent(30) {
+            names.push(format!("l{}", rng.below(LOCKS)));
         }
         let call = |part: &str, act: LockAct| Call {
             id: format!("{id}{part}"),
@@ -40,17 +40,17 @@ impl Shared {
         let taken = self.call(call("", LockAct::Take { names, ttl_ms: TTL_MS })).await?;
         let Event::Done { answer, .. } = taken else { return Some(()) };
         for (lock, fence) in answer.fences {
-            let size = self.size(dice);
+            let size = self.size(rng);
             let write = |part: &str| {
                 let (lock, key) = (lock.clone(), format!("g{lock}"));
                 call(&format!("{lock}{part}"), LockAct::Write { lock, fence, key, size })
             };
             self.call(write("w")).await?;
-            // Now and then it forgets to give it back: its time ends it, or the next start of its agent.
-            if dice.percent(80) {
+            // Some locks are not released: they end by expiry or by the next registration of the agent.
+            if rng.percent(80) {
                 self.call(call(&format!("{lock}g"), LockAct::Give { lock: lock.clone(), fence })).await?;
             }
-            // It goes on writing, though somebody else may have the lock by now.
+            // Writes once more, although another caller may hold the lock by now.
             self.call(write("x")).await?;
         }
         Some(())

@@ -1,4 +1,4 @@
-//! Approvals in plans: asked for, decided by the wrong one, about other bytes, too late, twice.
+//! Approval steps: requests, and decisions by the wrong principal, about other bytes, too late, or repeated.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::resolve::{id, payload};
 
 const NAMES: [&str; 3] = ["a1", "a2", "a3"];
 
-/// What is done with an approval.
+/// Operation on an approval.
 #[derive(Clone, Debug)]
 pub(super) enum ApprovalDo {
     Ask {
@@ -59,7 +59,7 @@ pub(super) fn decisions() -> BoxedStrategy<ApprovalDo> {
         .boxed()
 }
 
-/// The digests of what was asked for, as far as somebody was told.
+/// Digests of the requested approvals, from responses.
 #[derive(Default)]
 pub(super) struct Digests(BTreeMap<String, ActionDigest>);
 
@@ -71,8 +71,8 @@ impl Digests {
     }
 }
 
-fn named(name: usize) -> ApprovalId {
-    ApprovalId::new(NAMES[name]).expect("a good id")
+fn approval_id(name: usize) -> ApprovalId {
+    ApprovalId::new(NAMES[name]).expect("valid approval id")
 }
 
 impl ApprovalDo {
@@ -80,7 +80,7 @@ impl ApprovalDo {
         match self {
             Self::Ask { name, agent, content, timeout_ms, then, session } => {
                 Op::RequestApproval(Box::new(RequestApproval {
-                    id: name.map(named),
+                    id: name.map(approval_id),
                     agent: agent.map(id),
                     action: "mail".into(),
                     document: payload(&format!("{{\"action\":\"mail\",\"payload\":{content}}}")),
@@ -94,8 +94,8 @@ impl ApprovalDo {
                 }))
             }
             Self::Decide { name, verdict, other } => {
-                let known = digests.0.get(NAMES[*name]).copied();
-                let digest = known.filter(|_| !other).unwrap_or(ActionDigest([1; 32]));
+                let digest = digests.0.get(NAMES[*name]).copied();
+                let digest = digest.filter(|_| !other).unwrap_or(ActionDigest([1; 32]));
                 let verdict = match verdict {
                     0 => Verdict::Approve,
                     1 => Verdict::Reject,
@@ -105,7 +105,7 @@ impl ApprovalDo {
                     },
                 };
                 Op::DecideApproval(Box::new(DecideApproval {
-                    approval: named(*name),
+                    approval: approval_id(*name),
                     verdict,
                     digest,
                     reason: "so".into(),
@@ -120,7 +120,7 @@ impl fmt::Display for ApprovalDo {
         match self {
             Self::Ask { name, agent, content, timeout_ms, then, session } => {
                 let name = name.map_or("-", |name| NAMES[name]);
-                write!(f, "asks for {name} as {agent:?} about {content} for {timeout_ms}ms then {then:?}")?;
+                write!(f, "requests approval {name} as {agent:?} about {content} for {timeout_ms}ms then {then:?}")?;
                 if *session { write!(f, " in s1") } else { Ok(()) }
             }
             Self::Decide { name, verdict, other } => {

@@ -1,4 +1,4 @@
-//! Requests and presence in plans: asking, answering, giving signs of life or none.
+//! Request and presence steps: requests, answers, heartbeats and missing heartbeats.
 
 use std::fmt;
 
@@ -13,31 +13,32 @@ use super::plan::{AGENTS, Letter, Named, Who};
 use super::resolve::{Sight, Told, client_id, consumer, id, message, payload};
 use super::topics::described;
 
-/// Consumers from here on wait for answers, not for deliveries.
-const WAITERS: u64 = 7;
+/// First consumer slot for answers; lower slots are for deliveries, locks and tasks.
+const ANSWER_SLOT: u64 = 7;
 
-/// A question that was asked.
+/// A request that was sent.
 pub(super) struct Question {
     id: MessageId,
     from: AgentId,
     to: Vec<AgentId>,
-    /// The name that its sender gave it.
+    /// Client id, if the sender set one.
     name: Option<String>,
 }
 
-/// What leads somebody to ask.
+/// Cause of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Upon {
     Nothing,
-    /// The newest question that was put to whoever asks.
+    /// The newest request that the sender received.
     Question,
-    /// Its own newest question, as if it had not been answered.
+    /// Retry of the sender's own newest request.
     Silence,
 }
 
+/// Operation on requests or presence.
 #[derive(Clone, Debug)]
 pub(super) enum Asking {
-    /// A message with what to do when its recipient is away.
+    /// Send a message with a policy for unavailable recipients.
     Send {
         letter: Letter,
         choice: IfUnavailable,
@@ -73,7 +74,7 @@ pub(super) enum Asking {
         status: Status,
         health: u8,
     },
-    /// Registers with skills, or to be watched, or both.
+    /// Register an agent with extra capabilities, a heartbeat interval, or both.
     Register {
         agent: usize,
         epoch: Named,
@@ -84,13 +85,14 @@ pub(super) enum Asking {
         what: u8,
         number: u64,
     },
-    /// Signs of life of several at once; of some who are not there, too.
+    /// Batch of heartbeats, including unknown agents.
     Heard {
         agents: Vec<u64>,
     },
 }
 
-/// An agent as it is at the start: it can do what the others can, and all but alice are watched.
+/// Returns the initial registration of an agent: with the extra capabilities, and with a heartbeat interval for all but
+/// alice.
 pub(super) fn at_start(mut new: RegisterAgent) -> RegisterAgent {
     new.heartbeat_ms = if new.id.as_str() == AGENTS[0] { 0 } else { 10_000 };
     skilled(new)
@@ -102,7 +104,7 @@ fn skilled(mut new: RegisterAgent) -> RegisterAgent {
     new
 }
 
-/// What an agent does, mostly.
+/// Generates operations of an agent.
 pub(super) fn work(agent: usize) -> BoxedStrategy<Asking> {
     let slot = || 0..2u64;
     prop_oneof![
@@ -124,7 +126,7 @@ pub(super) fn work(agent: usize) -> BoxedStrategy<Asking> {
     .boxed()
 }
 
-/// What the hub does, mostly.
+/// Generates operations of the hub.
 pub(super) fn hub_work() -> BoxedStrategy<Asking> {
     let agent = || (0..AGENTS.len()).boxed();
     prop_oneof![
@@ -174,8 +176,8 @@ fn register(agent: BoxedStrategy<usize>) -> BoxedStrategy<Asking> {
 }
 
 impl Asking {
-    /// The operation that is meant here.
-    pub(super) fn op(&self, told: &Told, who: Who, sight: &Sight) -> Op {
+    /// Resolves to an operation.
+    pub(super) fn op(&self, seen: &Told, who: Who, sight: &Sight) -> Op {
         match self {
             Self::Send { letter, choice } => {
                 Op::send(Message { if_unavailable: *choice, ..message(who, letter, sight) })
@@ -189,7 +191,7 @@ impl Asking {
                     correlation_id: (letter.content % 2 == 1).then(|| "c0".into()),
                     ..message(who, letter, sight)
                 };
-                // The hub itself cannot be answered; it asks in the name of somebody.
+                // The hub cannot receive answers, so it sends the request on behalf of an agent.
                 question.from = question.from.or_else(|| Some(id(usize::from(letter.content))));
                 let asker = match who {
                     Who::Agent(agent) => agent,
@@ -200,23 +202,23 @@ impl Asking {
                 let again = match upon {
                     Upon::Nothing => None,
                     Upon::Question => {
-                        let cause = told.asked.iter().rev().find(to_asker);
+                        let cause = seen.asked.iter().rev().find(to_asker);
                         question.causation_id = cause.map(|one| one.id.to_string());
                         None
                     }
-                    Upon::Silence => told.asked.iter().rev().find(by_asker).map(|one| one.id),
+                    Upon::Silence => seen.asked.iter().rev().find(by_asker).map(|one| one.id),
                 };
-                let waiting = slot.map(|slot| consumer(asker, WAITERS + slot));
+                let waiting = slot.map(|slot| consumer(asker, ANSWER_SLOT + slot));
                 Op::Request(Ask { again, ..Ask::new(question, *timeout_ms, waiting) })
             }
-            Self::Answer { .. } => self.answer(told, who, sight),
+            Self::Answer { .. } => self.answer(seen, who, sight),
             Self::Await { back, slot } => {
-                let request = asked(told, *back);
+                let request = request_id(seen, *back);
                 let asker = if let Who::Agent(agent) = who { agent } else { 0 };
-                Op::AwaitRequest { request, waiting: consumer(asker, WAITERS + slot) }
+                Op::AwaitRequest { request, waiting: consumer(asker, ANSWER_SLOT + slot) }
             }
-            Self::Leave { agent, slot } => Op::Close { consumer: consumer(*agent, WAITERS + slot) },
-            Self::Cancel { back } => Op::CancelRequest { request: asked(told, *back) },
+            Self::Leave { agent, slot } => Op::Close { consumer: consumer(*agent, ANSWER_SLOT + slot) },
+            Self::Cancel { back } => Op::CancelRequest { request: request_id(seen, *back) },
             Self::Beat { agent, status, health } => {
                 let health = match health {
                     0 | 1 => Health::Healthy,
@@ -227,28 +229,28 @@ impl Asking {
             }
             Self::Register { agent, epoch, skilled, heartbeat_ms } => {
                 let mut new = described(*agent, 0);
-                new.epoch = told.epoch(*agent, *epoch, sight);
+                new.epoch = seen.epoch(*agent, *epoch, sight);
                 new.heartbeat_ms = *heartbeat_ms;
                 Op::RegisterAgent(if *skilled { self::skilled(new) } else { new })
             }
-            Self::Look { what, number } => Op::Inspect(look(told, *what, *number)),
+            Self::Look { what, number } => Op::Inspect(inspection(seen, *what, *number)),
             Self::Heard { agents } => {
                 Op::Heard { agents: agents.iter().map(|number| AgentNo(*number)).collect() }
             }
         }
     }
 
-    /// An answer to a question: mostly by whoever was asked, to whoever asked, but not always.
-    fn answer(&self, told: &Told, who: Who, sight: &Sight) -> Op {
+    /// Resolves an answer: usually from a recipient of the request to its sender, sometimes not.
+    fn answer(&self, seen: &Told, who: Who, sight: &Sight) -> Op {
         let Self::Answer { back, content, named, client_id: own_id, to_another } = self else {
             return Op::Sweep;
         };
-        // Mostly a question that was put to whoever answers.
+        // Usually a request that the answering agent received.
         let own = |one: &&Question| match who {
             Who::Agent(agent) => *named == 3 || one.to.contains(&id(agent)),
             Who::Hub | Who::Holder(_) => true,
         };
-        let Some(question) = told.asked.iter().rev().filter(own).nth(*back) else { return Op::Sweep };
+        let Some(question) = seen.asked.iter().rev().filter(own).nth(*back) else { return Op::Sweep };
         let to = if *to_another { id(usize::from(*content)) } else { question.from.clone() };
         let text = payload(&format!("{{\"answer\":{content}}}"));
         let by_name = question.name.clone().filter(|_| *named == 0);
@@ -256,12 +258,12 @@ impl Asking {
             Who::Agent(agent) => Some(id(agent)),
             Who::Hub | Who::Holder(_) => Some(id(sight.now.0 as usize % 3)),
         };
-        let meant = by_name.unwrap_or_else(|| question.id.to_string());
-        // Some say only which conversation it is; a few give it a name of its own.
+        let reference = by_name.unwrap_or_else(|| question.id.to_string());
+        // Some answers refer to the request by correlation id only.
         let (in_reply_to, correlation_id) = match (*named, *content % 3) {
             (2, 0) => (None, Some("c0".into())),
-            (0 | 2, 1) => (None, Some(meant)),
-            _ => (Some(meant), None),
+            (0 | 2, 1) => (None, Some(reference)),
+            _ => (Some(reference), None),
         };
         Op::send(Message {
             from,
@@ -274,11 +276,11 @@ impl Asking {
     }
 }
 
-fn look(told: &Told, what: u8, number: u64) -> Inspect {
+fn inspection(seen: &Told, what: u8, number: u64) -> Inspect {
     match what {
         0 => Inspect::Deliveries { message: None, first: DeliveryNo(number + 1), count: 1 },
         1 => {
-            let message = told.asked.iter().rev().nth(number as usize).map(|one| (one.id.seq, one.id.n));
+            let message = seen.asked.iter().rev().nth(number as usize).map(|one| (one.id.seq, one.id.n));
             Inspect::Deliveries { message, first: DeliveryNo(number + 1), count: 3 }
         }
         2 => Inspect::Inbox { agent: id(number as usize % 4), after: DeliveryNo(number / 2), limit: 3 },
@@ -295,15 +297,15 @@ fn look(told: &Told, what: u8, number: u64) -> Inspect {
     }
 }
 
-/// One of the newest questions, or one that never was.
-fn asked(told: &Told, back: usize) -> MessageId {
-    let never =
+/// Returns one of the newest requests, or an id that does not exist.
+fn request_id(seen: &Told, back: usize) -> MessageId {
+    let missing =
         MessageId { generation: quorate_core::Generation(0), seq: quorate_core::Seq(1_000_000), n: 0 };
-    told.asked.iter().rev().nth(back).map_or(never, |one| one.id)
+    seen.asked.iter().rev().nth(back).map_or(missing, |one| one.id)
 }
 
 impl Told {
-    /// Takes note of the questions that a commit asked.
+    /// Records the requests of a commit.
     pub(super) fn learn_asked(&mut self, commit: &Commit, receipt: &Receipt) {
         for (op, result) in commit.ops.iter().zip(&receipt.results) {
             if let (Op::Request(ask), OpResult::Requested { id, .. }) = (op, result)
@@ -336,11 +338,11 @@ impl fmt::Display for Asking {
             Self::Answer { back, content, named, client_id, to_another } => {
                 let to = if *to_another { " to another" } else { "" };
                 let by_name = if *named == 0 { " by its name" } else { "" };
-                write!(f, "answers {content} to question -{back}{by_name}{to} id {client_id:?}")
+                write!(f, "answers {content} to request -{back}{by_name}{to} id {client_id:?}")
             }
-            Self::Await { back, slot } => write!(f, "waits for question -{back} as {slot}"),
-            Self::Leave { agent, slot } => write!(f, "leaves off waiting as {slot} of {}", AGENTS[*agent]),
-            Self::Cancel { back } => write!(f, "cancels question -{back}"),
+            Self::Await { back, slot } => write!(f, "awaits request -{back} as {slot}"),
+            Self::Leave { agent, slot } => write!(f, "stops waiting as {slot} of {}", AGENTS[*agent]),
+            Self::Cancel { back } => write!(f, "cancels request -{back}"),
             Self::Beat { agent, status, health } => {
                 write!(f, "beats for {}: {} {health}", AGENTS[*agent], status.as_str())
             }
@@ -348,8 +350,8 @@ impl fmt::Display for Asking {
                 let skilled = if *skilled { " skilled" } else { "" };
                 write!(f, "registers {}{skilled} beating {heartbeat_ms}ms {epoch:?}", AGENTS[*agent])
             }
-            Self::Look { what, number } => write!(f, "looks at {what} {number}"),
-            Self::Heard { agents } => write!(f, "hears of {agents:?}"),
+            Self::Look { what, number } => write!(f, "inspects {what} {number}"),
+            Self::Heard { agents } => write!(f, "relays heartbeats of {agents:?}"),
         }
     }
 }

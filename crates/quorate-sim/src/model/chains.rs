@@ -1,4 +1,4 @@
-//! Chains in plans: messages that others led to, and the budgets that they name.
+//! Message-chain steps: correlation, causation, hop counts and budgets.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use quorate_core::{BudgetId, Message, MessageType, Op, SetBudget};
 
 use super::plan::Do;
 
-/// Where a message stands in its chain.
+/// Position of a message in its chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain {
-    /// Which chain, if it says so.
+    /// Correlation id, if set.
     correlation: Option<u8>,
     caused: bool,
     hops: u16,
@@ -19,7 +19,7 @@ pub(super) struct Chain {
     budget: Option<u8>,
 }
 
-/// What may be spent on a budget.
+/// Limits of a budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spend {
     budget: u8,
@@ -52,7 +52,7 @@ impl fmt::Display for Spend {
     }
 }
 
-/// Mostly none, so that plans get somewhere.
+/// Generates chain fields; most messages have none, so that they are not refused.
 pub(super) fn chain() -> BoxedStrategy<Chain> {
     let none = Chain { correlation: None, caused: false, hops: 0, answer: false, budget: None };
     let hops = prop_oneof![8 => 0..3u16, 2 => Just(32), 2 => Just(33), 1 => Just(34)];
@@ -92,7 +92,7 @@ impl Chain {
 
 impl Spend {
     pub(super) fn op(self) -> Op {
-        let id = BudgetId::new(format!("b{}", self.budget)).expect("a good id");
+        let id = BudgetId::new(format!("b{}", self.budget)).expect("valid budget id");
         Op::SetBudget(SetBudget { id, messages_max: self.messages, tokens_max: None, money_max: self.money })
     }
 }

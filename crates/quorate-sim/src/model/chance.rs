@@ -1,4 +1,4 @@
-//! How plans are drawn: mostly sensible work, so that it gets somewhere, with all kinds of mistakes in between.
+//! Generates plans: mostly valid operations, so that a plan makes progress, mixed with all kinds of mistakes.
 
 use proptest::collection::vec;
 use proptest::option::weighted;
@@ -11,7 +11,7 @@ use super::plan::{
 use super::{approvals, asking};
 use super::{chains, lease_reuse, locks, procedures, rollback, sessions, tasks, tokens, topics};
 
-/// Plans of up to so many steps.
+/// Generates plans of up to `steps_max` steps.
 pub fn plans(steps_max: usize) -> impl Strategy<Value = Plan> {
     vec(step(), 1..=steps_max).prop_map(Plan)
 }
@@ -24,14 +24,14 @@ fn step() -> BoxedStrategy<Step> {
         4 => (space(), 0..3usize).prop_map(|(space, back)| Step::Repeat { space, back }),
         5 => (space(), 0..4usize, lease_reuse::beside())
             .prop_map(|(space, back, beside)| Step::Reuse { space, back, beside }),
-        14 => passing().prop_map(|ms| Step::Pass { ms }),
-        3 => jump().prop_map(|ms| Step::Jump { ms }),
+        14 => advance().prop_map(|ms| Step::Pass { ms }),
+        3 => wall_jump().prop_map(|ms| Step::Jump { ms }),
         2 => Just(Step::Restart),
     ]
     .boxed()
 }
 
-fn passing() -> BoxedStrategy<u64> {
+fn advance() -> BoxedStrategy<u64> {
     prop_oneof![
         Just(1),
         Just(999),
@@ -46,11 +46,11 @@ fn passing() -> BoxedStrategy<u64> {
     .boxed()
 }
 
-fn jump() -> BoxedStrategy<i64> {
+fn wall_jump() -> BoxedStrategy<i64> {
     prop_oneof![Just(-86_400_000), Just(86_400_000), Just(-5_000), Just(61_000)].boxed()
 }
 
-/// A commit. The hub and each agent have work of their own; some commits are a mix of everything.
+/// Generates a commit. The hub and the agents have typical operations; some commits mix all of them.
 fn act() -> BoxedStrategy<Act> {
     let agent = || prop_oneof![20 => 0..3usize, 1 => Just(3usize)];
     let by_agent = agent().prop_flat_map(|agent| {
@@ -85,7 +85,7 @@ fn epoch() -> BoxedStrategy<Named> {
     .boxed()
 }
 
-/// What an agent does in a day's work.
+/// Generates operations of an agent.
 fn work(agent: usize) -> BoxedStrategy<Do> {
     prop_oneof![
         22 => letter().prop_map(Do::Send),

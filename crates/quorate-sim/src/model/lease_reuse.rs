@@ -1,4 +1,4 @@
-//! Leases that ended are named again: by a client that lost an answer, or by one that works twice.
+//! Reuse of ended leases: by a client that lost a response, or by one that processes a delivery twice.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ use quorate_core::{Commit, CompleteTask, Op, PutEntry};
 use super::plan::KEYS;
 use super::resolve::{Told, key_of, payload};
 
-/// What a commit does besides ending leases that an earlier one ended.
+/// Additional content of a commit that ends leases again.
 #[derive(Clone, Debug)]
 pub(super) enum Beside {
-    /// Nothing: it is the same commit without its other operations.
+    /// Nothing: only the operations that end leases.
     Nothing,
-    /// It writes an entry.
+    /// A write of an entry.
     Put { key: usize, content: u8 },
-    /// It ends the leases of another earlier commit too.
+    /// The leases of another earlier commit.
     Earlier { back: usize },
-    /// It completes the task that was handed out last.
+    /// Completion of the task that was leased last.
     Task,
-    /// The results are other ones.
+    /// Different task results.
     OtherResult { content: u8 },
 }
 
@@ -34,7 +34,7 @@ pub(super) fn beside() -> BoxedStrategy<Beside> {
     .boxed()
 }
 
-/// Accepted commits that ended leases, reduced to the operations that did.
+/// Accepted commits that ended leases, reduced to those operations.
 #[derive(Default)]
 pub(super) struct Ends(Vec<Commit>);
 
@@ -54,7 +54,7 @@ impl Ends {
 }
 
 impl Told {
-    /// The commit that ends leases again, if any was ended before.
+    /// Returns a commit that ends leases again, if any have ended.
     pub(super) fn ends_again(&self, back: usize, beside: &Beside) -> Option<Commit> {
         let mut commit = self.ends.nth(back)?.clone();
         match beside {
@@ -92,7 +92,7 @@ impl fmt::Display for Beside {
         match self {
             Self::Nothing => Ok(()),
             Self::Put { key, content } => write!(f, " & puts {}={content}", KEYS[*key]),
-            Self::Earlier { back } => write!(f, " & those of -{back}"),
+            Self::Earlier { back } => write!(f, " & the leases of -{back}"),
             Self::Task => f.write_str(" & completes the newest task"),
             Self::OtherResult { content } => write!(f, " with result {content}"),
         }

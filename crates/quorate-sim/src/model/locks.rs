@@ -1,4 +1,4 @@
-//! Locks in plans: who takes, keeps and gives back what, and which fence a write names.
+//! Lock steps: acquire, renew, release, and fences of writes.
 
 use std::fmt;
 
@@ -15,10 +15,10 @@ use super::resolve::{SLOTS, Told, id};
 /// The locks of a plan.
 pub(super) const LOCKS: [&str; 3] = ["x", "y", "z"];
 
-/// The first of the places in which an agent waits for locks: others than those for deliveries.
+/// First consumer slot for lock waits; lower slots are for deliveries.
 const FIRST_SLOT: u64 = 5;
 
-/// What is asked for.
+/// Parameters of a lock acquisition.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) agent: usize,
@@ -26,19 +26,19 @@ pub(super) struct Wanted {
     pub(super) ttl_ms: u64,
     pub(super) level: u8,
     pub(super) capacity: Option<u32>,
-    /// In which of its places it waits.
+    /// Consumer slot to wait in.
     pub(super) wait: Option<u64>,
 }
 
-/// Which fences are named: counted back from the newest that was given out.
+/// Selects fences, counted back from the newest granted one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fenced {
-    /// Only those of the one who acts.
+    /// Only fences of the actor.
     pub(super) own: bool,
     pub(super) back: usize,
-    /// How many of the same moment.
+    /// Number of fences.
     pub(super) count: usize,
-    /// Added to the fence.
+    /// Offset added to the fence.
     pub(super) off: i64,
 }
 
@@ -56,12 +56,12 @@ impl fmt::Display for Wanted {
 
 impl fmt::Display for Fenced {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whose = if self.own { "own" } else { "any" };
-        write!(f, "{} {whose} fence -{} {:+}", self.count, self.back, self.off)
+        let owner = if self.own { "own" } else { "any" };
+        write!(f, "{} {owner} fence -{} {:+}", self.count, self.back, self.off)
     }
 }
 
-/// What an agent does with locks.
+/// Generates lock operations of an agent.
 pub(super) fn work(agent: usize) -> BoxedStrategy<Do> {
     prop_oneof![
         6 => wanted(Just(agent).boxed()).prop_map(Do::Lock),
@@ -72,7 +72,7 @@ pub(super) fn work(agent: usize) -> BoxedStrategy<Do> {
     .boxed()
 }
 
-/// A renewal, with a length or without.
+/// Generates renewals with or without a time to live.
 fn renewed() -> BoxedStrategy<Do> {
     let ttl_ms = prop_oneof![4 => Just(60_000u64), 4 => Just(1_000), 2 => Just(5_000)];
     (fenced(), weighted(0.6, ttl_ms)).prop_map(|(fenced, ttl_ms)| Do::Renew { fenced, ttl_ms }).boxed()
@@ -104,40 +104,40 @@ pub(super) fn fenced() -> BoxedStrategy<Fenced> {
 }
 
 impl Told {
-    /// Takes note of locks that somebody was given.
+    /// Records granted locks.
     pub(super) fn learn_locked(&mut self, agent: usize, locked: &Locked) {
         self.fences.extend(locked.locks.iter().map(|one| (agent, one.clone())));
     }
 
-    /// Takes note of what somebody was told who waited.
-    pub(super) fn learn_heard(&mut self, consumer: ConsumerId, heard: &Heard) {
-        if let Heard::Locked(locked) = heard {
+    /// Records locks granted to a waiting consumer.
+    pub(super) fn learn_heard(&mut self, consumer: ConsumerId, event: &Heard) {
+        if let Heard::Locked(locked) = event {
             self.learn_locked((consumer.0 / SLOTS) as usize, locked);
         }
     }
 
     pub(super) fn acquire(&self, wanted: &Wanted) -> Op {
-        let place = |slot| ConsumerId(wanted.agent as u64 * SLOTS + FIRST_SLOT + slot);
+        let consumer = |slot| ConsumerId(wanted.agent as u64 * SLOTS + FIRST_SLOT + slot);
         Op::AcquireLocks(AcquireLocks {
             agent: id(wanted.agent),
             names: wanted.locks.iter().map(|lock| lock_name(*lock)).collect(),
             ttl_ms: wanted.ttl_ms,
             priority: Priority { level: wanted.level, rank: 0 },
             capacity: wanted.capacity,
-            waiting: wanted.wait.map_or(Waiting::No, |slot| Waiting::Once(place(slot))),
+            waiting: wanted.wait.map_or(Waiting::No, |slot| Waiting::Once(consumer(slot))),
             within: self.newest_lease(wanted.agent).filter(|_| wanted.level == 2),
         })
     }
 
-    /// The fences that are meant; fence 1 of the first lock if nobody was given any yet.
+    /// Resolves to fences; fence 1 of the first lock if none was granted yet.
     pub(super) fn fences(&self, who: Who, fenced: Fenced) -> Vec<FenceRef> {
         let mine = |holder: usize| !fenced.own || !matches!(who, Who::Agent(agent) if agent != holder);
-        let meant = self.fences.iter().rev().filter(|(holder, _)| mine(*holder)).skip(fenced.back);
+        let selected = self.fences.iter().rev().filter(|(holder, _)| mine(*holder)).skip(fenced.back);
         let off = |one: &FenceRef| {
             let fence = Fence(one.fence.0.saturating_add_signed(fenced.off));
             FenceRef { lock: one.lock.clone(), fence }
         };
-        let mut found: Vec<_> = meant.take(fenced.count).map(|(_, one)| off(one)).collect();
+        let mut found: Vec<_> = selected.take(fenced.count).map(|(_, one)| off(one)).collect();
         if found.is_empty() {
             found.push(FenceRef { lock: lock_name(0), fence: Fence(1) });
         }
@@ -146,5 +146,5 @@ impl Told {
 }
 
 fn lock_name(lock: usize) -> LockName {
-    LockName::new(LOCKS[lock]).expect("a good name")
+    LockName::new(LOCKS[lock]).expect("valid lock name")
 }

@@ -1,4 +1,4 @@
-//! Two stores side by side, under one clock.
+//! Lock-step execution: SQLite and the reference model under the same clock.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -24,11 +24,12 @@ use super::views::{
 };
 use super::{asking, plan::Act, replay, replay::Looks};
 
-/// Where the clock stands at the start: noon, so that a plan of a few hours stays within a day.
+/// Initial time: noon, so that a plan of a few hours stays within a day.
 const START_MS: u64 = 1_799_971_200_000 + 43_200_000;
 const HALF_DAY_MS: u64 = 43_200_000;
 
-type Sunk = Arc<Mutex<Vec<Handover>>>;
+/// Dispatches collected from one store.
+type Collected = Arc<Mutex<Vec<Handover>>>;
 
 struct Pair {
     directory: TempDir,
@@ -36,24 +37,24 @@ struct Pair {
     real: Option<Arc<SqliteStore>>,
     wiring: Wiring,
     model: Arc<Reference>,
-    real_sunk: Sunk,
-    model_sunk: Sunk,
+    real_dispatched: Collected,
+    model_dispatched: Collected,
     spaces: [SpaceNo; SPACES.len()],
     told: [Told; SPACES.len()],
-    /// How each space looked after its records, as far as anybody looked.
+    /// Published states of each space, by sequence number.
     looks: [Looks; SPACES.len()],
     latest_ms: u64,
     tail_rows: usize,
 }
 
-/// Carries out a plan on both stores.
+/// Runs a plan on both stores.
 ///
 /// # Errors
-/// The first thing in which they differ, and after which step.
+/// The first difference, and the step after which it was found.
 pub fn run(plan: &Plan) -> Result<(), String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be made");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime builds");
     runtime.block_on(async {
-        // Tables that are always up to date, that lag a little, and that know nothing after a restart.
+        // Flush immediately, after a few rows, or never (the memtable is rebuilt from the log at a restart).
         let tail_rows = [1, 5, usize::MAX][plan.0.len() % 3];
         let mut pair = Pair::new(tail_rows).await;
         for (index, step) in plan.0.iter().enumerate() {
@@ -63,31 +64,31 @@ pub fn run(plan: &Plan) -> Result<(), String> {
     })
 }
 
-fn sunk() -> (Sunk, quorate_store::Sink) {
-    let sunk: Sunk = Arc::default();
-    let into = Arc::clone(&sunk);
-    (sunk, Arc::new(move |one| into.lock().unwrap_or_else(PoisonError::into_inner).push(one)))
+fn collector() -> (Collected, quorate_store::Sink) {
+    let dispatched: Collected = Arc::default();
+    let output = Arc::clone(&dispatched);
+    (dispatched, Arc::new(move |batch| output.lock().unwrap_or_else(PoisonError::into_inner).push(batch)))
 }
 
-fn take(sunk: &Sunk) -> (Handovers, Inputs) {
-    Handovers::of(std::mem::take(&mut *sunk.lock().unwrap_or_else(PoisonError::into_inner)))
+fn take(dispatched: &Collected) -> (Handovers, Inputs) {
+    Handovers::of(std::mem::take(&mut *dispatched.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 impl Pair {
     async fn new(tail_rows: usize) -> Self {
         let directory = crate::data_directory();
         let clock = SetClock::at(START_MS);
-        let (real_sunk, real_sink) = sunk();
-        let (model_sunk, model_sink) = sunk();
-        let wire = |sink| Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
-        let wiring = wire(real_sink);
-        let model = Reference::new(wire(model_sink));
+        let (real_dispatched, real_sink) = collector();
+        let (model_dispatched, model_sink) = collector();
+        let context = |sink| Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
+        let wiring = context(real_sink);
+        let model = Reference::new(context(model_sink));
         let real = open(&directory, &wiring, tail_rows);
         let mut spaces = [SpaceNo(0); SPACES.len()];
         for (number, name) in spaces.iter_mut().zip(SPACES) {
-            let name = SpaceName::new(name).expect("a good name");
-            *number = real.space(name.clone()).await.expect("the storage works");
-            assert_eq!(model.space(name).await.expect("the model works"), *number);
+            let name = SpaceName::new(name).expect("valid space name");
+            *number = real.space(name.clone()).await.expect("storage works");
+            assert_eq!(model.space(name).await.expect("model works"), *number);
         }
         let mut pair = Self {
             directory,
@@ -95,8 +96,8 @@ impl Pair {
             real: Some(real),
             wiring,
             model,
-            real_sunk,
-            model_sunk,
+            real_dispatched,
+            model_dispatched,
             spaces,
             told: Default::default(),
             looks: Default::default(),
@@ -105,15 +106,15 @@ impl Pair {
         };
         for space in 0..SPACES.len() {
             let register = |agent| Op::RegisterAgent(asking::at_start(described(agent, 0)));
-            let known = (0..AGENTS.len() - 1).map(register).collect();
-            let commits = vec![Commit::new(Principal::System, known), super::sessions::begun()];
-            pair.transact(space, commits).await.expect("the start is the same");
+            let registrations = (0..AGENTS.len() - 1).map(register).collect();
+            let commits = vec![Commit::new(Principal::System, registrations), super::sessions::begun()];
+            pair.transact(space, commits).await.expect("both stores have the same initial state");
         }
         pair
     }
 
     fn real(&self) -> &Arc<SqliteStore> {
-        self.real.as_ref().expect("the store is open")
+        self.real.as_ref().expect("store is open")
     }
 
     async fn step(&mut self, step: &Step) -> Result<(), String> {
@@ -144,15 +145,15 @@ impl Pair {
         self.spaces.iter().try_for_each(|space| self.compare_published(*space))
     }
 
-    /// What the acts mean here. Keys that may have been forgotten are not repeated.
+    /// Resolves commits, and remembers those with an idempotency key for later repeats.
     async fn commits(&mut self, space: usize, acts: &[Act]) -> Vec<Commit> {
-        let sight = self.sight(space).await;
+        let sight = self.observe(space).await;
         let commits: Vec<_> = acts.iter().map(|act| self.told[space].commit(act, &sight)).collect();
         self.told[space].keyed.extend(commits.iter().filter(|commit| commit.key.is_some()).cloned());
         commits
     }
 
-    async fn sight(&mut self, space: usize) -> Sight {
+    async fn observe(&mut self, space: usize) -> Sight {
         let now = self.clock.now().wall;
         let half_day = now.0.max(self.latest_ms) / HALF_DAY_MS;
         if half_day > self.latest_ms / HALF_DAY_MS {
@@ -164,7 +165,7 @@ impl Pair {
             (0..KEYS.len()).map(|key| Read::Entry { key: key_of(key), when: When::Now }).collect();
         reads.extend(short_reads(published.counts));
         reads.push(Read::items(ItemKind::Subscription, 1000));
-        let rows = self.model.read(self.spaces[space], reads).await.expect("the model works");
+        let rows = self.model.read(self.spaces[space], reads).await.expect("model works");
         let mut versions = [0; KEYS.len()];
         let (mut dead, mut held, mut held_tasks) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let mut subscriptions = Vec::new();
@@ -205,12 +206,12 @@ impl Pair {
     async fn transact(&mut self, space: usize, commits: Vec<Commit>) -> Result<(), String> {
         let number = self.spaces[space];
         let real = self.real().transact(number, commits.clone()).await.map_err(|error| error.to_string())?;
-        let model = self.model.transact(number, commits.clone()).await.expect("the model works");
-        let real_told: Vec<_> = real.iter().map(outcome).collect();
-        let model_told: Vec<_> = model.iter().map(outcome).collect();
-        same("outcomes", &real_told, &model_told)?;
-        let (handed, mut inputs) = take(&self.real_sunk);
-        same("hand-overs", &handed, &take(&self.model_sunk).0)?;
+        let model = self.model.transact(number, commits.clone()).await.expect("model works");
+        let real_outcomes: Vec<_> = real.iter().map(outcome).collect();
+        let model_outcomes: Vec<_> = model.iter().map(outcome).collect();
+        same("outcomes", &real_outcomes, &model_outcomes)?;
+        let (handed, mut inputs) = take(&self.real_dispatched);
+        same("dispatches", &handed, &take(&self.model_dispatched).0)?;
         for (commit, outcome) in commits.iter().zip(&real) {
             if let Ok(receipt) = outcome {
                 inputs.extend(inputs_of(receipt));
@@ -228,7 +229,7 @@ impl Pair {
                 self.told[space].learn_told(*consumer, told);
             }
         }
-        // Later in the same batch what was handed out may have been erased.
+        // A later commit of the same batch may erase an input that was already dispatched.
         if !commits.iter().flat_map(|commit| &commit.ops).any(|op| matches!(op, Op::Erase(_))) {
             self.compare_inputs(number, inputs).await?;
         }
@@ -240,33 +241,33 @@ impl Pair {
     }
 
     fn published(&self, space: SpaceNo) -> Arc<Published> {
-        let published = self.model.published(space).expect("the space is there");
-        let now = published.borrow();
-        Arc::clone(&now)
+        let published = self.model.published(space).expect("space exists");
+        let state = published.borrow();
+        Arc::clone(&state)
     }
 
     fn compare_published(&self, space: SpaceNo) -> Result<(), String> {
-        let real = self.real().published(space).expect("the space is there");
+        let real = self.real().published(space).expect("space exists");
         let real = state(&real.borrow());
-        same(&format!("what is published of space {space}"), &real, &state(&self.published(space)))
+        same(&format!("published state of space {space}"), &real, &state(&self.published(space)))
     }
 
-    /// An input that came with its task is the one that was given when the task was made, and was not erased.
+    /// Checks that each input dispatched with a task equals the stored input and is not erased.
     async fn compare_inputs(&self, space: SpaceNo, inputs: Inputs) -> Result<(), String> {
         for (spec, input) in inputs {
-            let TaskInput { part, start, length } = spec.input.ok_or("an input that nobody gave")?;
+            let TaskInput { part, start, length } = spec.input.ok_or("an input of a task without input")?;
             let read = Read::Part { seq: spec.no.seq, part, start, length };
-            let rows = self.model.read(space, vec![read]).await.expect("the model works");
-            let given = Rows::Part(Some(PartBytes { bytes: input, erased: false }));
-            same(&format!("the input of {}", spec.id), &given, &rows[0])?;
+            let rows = self.model.read(space, vec![read]).await.expect("model works");
+            let dispatched = Rows::Part(Some(PartBytes { bytes: input, erased: false }));
+            same(&format!("the input of {}", spec.id), &dispatched, &rows[0])?;
         }
         Ok(())
     }
 
     async fn compare_reads(&self, space: SpaceNo, reads: Vec<Read>) -> Result<(), String> {
         let real = self.real().read(space, reads.clone()).await.map_err(|error| error.to_string())?;
-        let model = self.model.read(space, reads.clone()).await.expect("the model works");
-        same("the number of answers", &real.len(), &reads.len())?;
+        let model = self.model.read(space, reads.clone()).await.expect("model works");
+        same("the number of results", &real.len(), &reads.len())?;
         for ((read, real), model) in reads.into_iter().zip(real).zip(model) {
             same(&format!("{read:?} in space {space}"), &settled(real), &settled(model))?;
         }
@@ -280,7 +281,7 @@ impl Pair {
         self.model.restart();
     }
 
-    /// What is on disk is what was written.
+    /// Verifies the data directory, as `quorate verify` does.
     async fn verify(&mut self) -> Result<(), String> {
         self.real().close().await;
         self.real = None;
@@ -289,18 +290,18 @@ impl Pair {
         report.first_bad.map_or(Ok(()), |bad| Err(format!("verify: {bad:?}")))
     }
 
-    /// Everything that can be read, the log, and what folding the log comes to.
+    /// Compares all reads, the log, and the result of replaying the log.
     async fn end(&mut self) -> Result<(), String> {
         for ((space, told), looks) in self.spaces.into_iter().zip(&self.told).zip(&self.looks) {
             self.compare_reads(space, long_reads(&self.published(space), told)).await?;
             let real = self.real().log(space, Seq(1), 100_000).await.map_err(|error| error.to_string())?;
-            let model = self.model.log(space, Seq(1), 100_000).await.expect("the model works");
-            let line = |record: &quorate_core::Record| {
+            let model = self.model.log(space, Seq(1), 100_000).await.expect("model works");
+            let header = |record: &quorate_core::Record| {
                 (record.seq, record.at, record.format, record.kind, record.principal.clone())
             };
-            let (real_lines, model_lines): (Vec<_>, Vec<_>) =
-                (real.iter().map(line).collect(), model.iter().map(line).collect());
-            same("the log", &real_lines, &model_lines)?;
+            let (real_headers, model_headers): (Vec<_>, Vec<_>) =
+                (real.iter().map(header).collect(), model.iter().map(header).collect());
+            same("the log", &real_headers, &model_headers)?;
             let info = self.real().spaces().into_iter().find(|info| info.number == space);
             let info = info.ok_or("a space is missing")?;
             replay::compare(&**self.real(), &info, &real, looks).await?;
@@ -311,7 +312,7 @@ impl Pair {
 
 fn open(directory: &TempDir, wiring: &Wiring, tail_rows: usize) -> Arc<SqliteStore> {
     let options = Options { tail_rows, ..Options::default() };
-    SqliteStore::open(directory.path(), options, wiring.clone()).expect("the store opens")
+    SqliteStore::open(directory.path(), options, wiring.clone()).expect("store opens")
 }
 
 fn token(state: Option<DeliveryState>) -> Option<Token> {
@@ -321,10 +322,10 @@ fn token(state: Option<DeliveryState>) -> Option<Token> {
     }
 }
 
-/// The same on both, or how they differ.
-pub(super) fn same<T: PartialEq + Debug>(what: &str, real: &T, model: &T) -> Result<(), String> {
+/// Returns an error if the two values differ.
+pub(super) fn same<T: PartialEq + Debug>(subject: &str, real: &T, model: &T) -> Result<(), String> {
     if real == model {
         return Ok(());
     }
-    Err(format!("{what} differ:\n  SQLite: {real:?}\n  model:  {model:?}"))
+    Err(format!("{subject} differ:\n  SQLite: {real:?}\n  model:  {model:?}"))
 }

@@ -1,4 +1,4 @@
-//! What a plan is made of, and how it reads.
+//! Plans: their steps, and how they are displayed.
 
 use std::fmt;
 
@@ -17,30 +17,31 @@ use super::topics::{Address, Manner, Topical};
 
 use super::tasks::TaskDo;
 
-/// Steps, one after the other.
+/// Sequence of steps.
 #[derive(Clone)]
 pub struct Plan(pub(super) Vec<Step>);
 
-/// The agents of a plan. The last one is not registered at the start.
+/// Agents of a plan. The last one is not registered initially.
 pub(super) const AGENTS: [&str; 4] = ["alice", "bob", "carol", "dave"];
-/// The spaces of a plan.
+/// Spaces of a plan.
 pub(super) const SPACES: [&str; 2] = ["default", "team"];
-/// The memory keys of a plan.
+/// Memory keys of a plan.
 pub(super) const KEYS: [&str; 4] = ["plan", "plan/a", "plan/b", "note"];
 
+/// One step of a plan.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Commits in one batch.
+    /// Submit commits in one batch.
     Act { space: usize, acts: Vec<Act> },
-    /// A keyed commit once more, with the very same content.
+    /// Repeat a keyed commit with identical content.
     Repeat { space: usize, back: usize },
-    /// The leases that an accepted commit ended are ended again.
+    /// End leases again that an accepted commit has ended.
     Reuse { space: usize, back: usize, beside: Beside },
-    /// Both clocks go on.
+    /// Advance both clocks.
     Pass { ms: u64 },
-    /// The wall clock jumps.
+    /// Move the wall clock.
     Jump { ms: i64 },
-    /// The store is closed and opened again.
+    /// Close and reopen the store.
     Restart,
 }
 
@@ -57,11 +58,11 @@ pub(super) struct Act {
 pub(super) enum Who {
     Hub,
     Agent(usize),
-    /// Somebody who holds a token of this role.
+    /// Holder of a token with this role.
     Holder(usize),
 }
 
-/// Which epoch is named.
+/// Epoch stated in a commit or registration.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Named {
     Nothing,
@@ -70,6 +71,7 @@ pub(super) enum Named {
     Never,
 }
 
+/// One operation of a commit.
 #[derive(Clone, Debug)]
 pub(super) enum Do {
     Register {
@@ -151,9 +153,10 @@ pub(super) enum Do {
     Approval(ApprovalDo),
 }
 
+/// Parameters of a message.
 #[derive(Clone, Debug)]
 pub(super) struct Letter {
-    /// Somebody else than the one who acts.
+    /// Whether the sender is another agent than the actor.
     pub(super) as_another: bool,
     pub(super) to: Address,
     pub(super) manner: Manner,
@@ -182,38 +185,38 @@ pub(super) enum Then {
     Dead,
 }
 
-/// Which lease is named: counted back from the newest.
+/// Selects a lease, counted back from the newest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
-    /// Only leases of the one who acts.
+    /// Only leases of the actor.
     pub(super) own: bool,
-    /// Only leases that are not over.
+    /// Only current leases.
     pub(super) held: bool,
     pub(super) back: usize,
     pub(super) twist: Twist,
 }
 
-/// How a lease is named wrongly.
+/// Defect in a lease reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Twist {
     None,
-    /// The token that the very next lease will have.
+    /// Token of the next lease.
     NextToken,
     WrongToken,
     OtherGeneration,
     NeverMade,
 }
 
-/// What is redriven.
+/// Target of a redrive.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Target {
     /// One of the dead letters.
     Dead(usize),
-    /// Some delivery, dead or not.
+    /// Any delivery, dead or not.
     Delivery(u64),
 }
 
-/// Which version is expected.
+/// Expected version of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expect {
     Anything,
@@ -240,11 +243,11 @@ impl fmt::Display for Step {
         match self {
             Self::Act { space, acts } => {
                 let acts: Vec<_> = acts.iter().map(ToString::to_string).collect();
-                write!(f, "{}{}", place(*space), acts.join(" | "))
+                write!(f, "{}{}", space_prefix(*space), acts.join(" | "))
             }
-            Self::Repeat { space, back } => write!(f, "{}keyed commit -{back} again", place(*space)),
+            Self::Repeat { space, back } => write!(f, "{}repeats keyed commit -{back}", space_prefix(*space)),
             Self::Reuse { space, back, beside } => {
-                write!(f, "{}the leases of ending commit -{back} again{beside}", place(*space))
+                write!(f, "{}ends the leases of commit -{back} again{beside}", space_prefix(*space))
             }
             Self::Pass { ms } => write!(f, "+{}", span(*ms)),
             Self::Jump { ms } => {
@@ -255,7 +258,7 @@ impl fmt::Display for Step {
     }
 }
 
-fn place(space: usize) -> String {
+fn space_prefix(space: usize) -> String {
     if space == 0 { String::new() } else { format!("in {}: ", SPACES[space]) }
 }
 
@@ -266,12 +269,12 @@ fn span(ms: u64) -> String {
     }
 }
 
-fn named(epoch: Named) -> &'static str {
+fn epoch_suffix(epoch: Named) -> &'static str {
     match epoch {
         Named::Nothing => "",
         Named::Current => " (current epoch)",
         Named::Earlier => " (earlier epoch)",
-        Named::Never => " (epoch that never was)",
+        Named::Never => " (unknown epoch)",
     }
 }
 
@@ -283,7 +286,7 @@ impl fmt::Display for Act {
             Who::Holder(role) => TokenRole::ALL[role].as_str(),
         };
         let ops: Vec<_> = self.ops.iter().map(ToString::to_string).collect();
-        write!(f, "{who}{} {}", named(self.epoch), ops.join(" & "))?;
+        write!(f, "{who}{} {}", epoch_suffix(self.epoch), ops.join(" & "))?;
         self.key.map_or(Ok(()), |key| write!(f, " with key k{key}"))
     }
 }
@@ -292,7 +295,7 @@ impl fmt::Display for Do {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Register { agent, epoch, shape } => {
-                write!(f, "registers {} in shape {shape}{}", AGENTS[*agent], named(*epoch))
+                write!(f, "registers {} in shape {shape}{}", AGENTS[*agent], epoch_suffix(*epoch))
             }
             Self::Remove { agent } => write!(f, "removes {}", AGENTS[*agent]),
             Self::Send(letter) => letter.fmt(f),
@@ -312,7 +315,7 @@ impl fmt::Display for Do {
             Self::Nack { lease, then, reason } => match then {
                 Then::Retry(delay_ms) => write!(f, "retries {lease} after {} {reason:?}", span(*delay_ms)),
                 Then::Release => write!(f, "releases {lease} {reason:?}"),
-                Then::Dead => write!(f, "gives up {lease} {reason:?}"),
+                Then::Dead => write!(f, "drops {lease} {reason:?}"),
             },
             Self::Extend { lease, ms } => write!(f, "extends {lease} to {}", span(*ms)),
             Self::Resume { agent, ms } => write!(f, "resumes {} for {}", AGENTS[*agent], span(*ms)),
@@ -328,7 +331,7 @@ impl fmt::Display for Do {
                 write!(f, "deletes {}{}", KEYS[*key], expected(*expect))?;
                 under.map_or(Ok(()), |fenced| write!(f, " under {fenced}"))
             }
-            Self::Erase { back, part } => write!(f, "erases part {part} of what was written -{back}"),
+            Self::Erase { back, part } => write!(f, "erases part {part} of written record -{back}"),
             Self::Sweep => f.write_str("sweeps"),
             Self::Lock(wanted) => wanted.fmt(f),
             Self::Renew { fenced, ttl_ms: None } => write!(f, "renews {fenced}"),
@@ -341,7 +344,7 @@ impl fmt::Display for Do {
             Self::Topical(topical) => topical.fmt(f),
             Self::AckMany(leases) => {
                 let leases: Vec<_> = leases.iter().map(ToString::to_string).collect();
-                write!(f, "acks at once [{}]", leases.join(", "))
+                write!(f, "acks in one operation [{}]", leases.join(", "))
             }
             Self::Asking(asking) => asking.fmt(f),
             Self::Token(what) => what.fmt(f),
@@ -357,7 +360,7 @@ fn expected(expect: Expect) -> &'static str {
         Expect::Nothing => " expecting nothing",
         Expect::Current => " expecting the current version",
         Expect::Older => " expecting an older version",
-        Expect::Future => " expecting a version to come",
+        Expect::Future => " expecting a future version",
     }
 }
 
@@ -384,14 +387,14 @@ impl fmt::Display for Letter {
 
 impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = if self.held { "held" } else { "once held" };
+        let held = if self.held { "held" } else { "held or ended" };
         write!(f, "{} delivery {held} -{}", if self.own { "own" } else { "any" }, self.back)?;
         f.write_str(match self.twist {
             Twist::None => "",
-            Twist::NextToken => " (token to come)",
+            Twist::NextToken => " (next token)",
             Twist::WrongToken => " (wrong token)",
             Twist::OtherGeneration => " (another generation)",
-            Twist::NeverMade => " (never made)",
+            Twist::NeverMade => " (unknown delivery)",
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Procedures in plans: started twice, stepped by the wrong one, from the wrong version, after their end.
+//! Procedure steps: repeated starts, and steps by the wrong driver, from the wrong version, or after the end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::resolve::{expected, id, payload};
 
 const NAMES: [&str; 2] = ["p1", "p2"];
 
-/// What is done with a procedure.
+/// Operation on a procedure.
 #[derive(Clone, Debug)]
 pub(super) enum ProcedureDo {
     Start { name: Option<usize>, driver: Option<usize>, spec: Option<u8> },
@@ -31,7 +31,7 @@ pub(super) fn acts(expect: BoxedStrategy<Expect>) -> BoxedStrategy<ProcedureDo> 
     .boxed()
 }
 
-/// The versions of the procedures, as far as somebody was told.
+/// Versions of the procedures, from responses.
 #[derive(Default)]
 pub(super) struct Versions(BTreeMap<String, u64>);
 
@@ -47,24 +47,24 @@ impl Versions {
     }
 }
 
-fn named(name: usize) -> ProcedureId {
-    ProcedureId::new(NAMES[name]).expect("a good id")
+fn procedure_id(name: usize) -> ProcedureId {
+    ProcedureId::new(NAMES[name]).expect("valid procedure id")
 }
 
 impl ProcedureDo {
     pub(super) fn op(&self, versions: &Versions) -> Op {
         match self {
             Self::Start { name, driver, spec } => Op::StartProcedure(StartProcedure {
-                id: name.map(named),
+                id: name.map(procedure_id),
                 kind: "deliberation".into(),
                 driver: driver.map(id),
                 spec: spec.map(|spec| payload(&format!("{{\"spec\":{spec}}}"))),
             }),
             Self::Step { name, expect, phase, state, status } => {
                 let current = versions.0.get(NAMES[*name]).copied().unwrap_or(1);
-                let status = ProcedureStatus::from_number(*status).expect("one of three");
+                let status = ProcedureStatus::from_number(*status).expect("valid status number");
                 Op::StepProcedure(StepProcedure {
-                    procedure: named(*name),
+                    procedure: procedure_id(*name),
                     expect: expected(*expect, current).unwrap_or(Version(current)),
                     phase: format!("phase {phase}"),
                     status,

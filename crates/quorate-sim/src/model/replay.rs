@@ -1,4 +1,4 @@
-//! Replay: folding all records from nothing comes to what the live tables say.
+//! Replay: applying all records to an empty space gives the contents of the live tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use super::plan::KEYS;
 use super::resolve::key_of;
 use super::views::{made, settled};
 
-/// What was published after a record, by its position.
+/// Published states by sequence number.
 pub(super) type Looks = BTreeMap<Seq, Arc<Published>>;
 
-/// Folds the records of a space and compares what comes of it with how the space looked on the way, and with what the
-/// store says now.
+/// Replays the records of a space and compares the result with the states published along the way and with the current
+/// contents of the store.
 pub(super) async fn compare(
     store: &dyn Store,
     info: &SpaceInfo,
@@ -29,28 +29,28 @@ pub(super) async fn compare(
     let mut world = World::new(info.id);
     let mut previous = chain::first_previous(info.id);
     for (index, record) in records.iter().enumerate() {
-        same("the position of a record", &record.seq, &Seq(index as u64 + 1))?;
+        same("the sequence number of a record", &record.seq, &Seq(index as u64 + 1))?;
         let Record { seq, at, format, kind, principal, .. } = record;
         let header = Header { seq: *seq, at: *at, format: *format, kind: *kind, principal };
         previous = chain::record_hash(&previous, &header, &record.body);
         same("the chain", &record.hash, &previous)?;
         world.apply(record).map_err(|error| format!("record {seq}: {error}"))?;
-        if let Some(look) = looks.get(seq) {
-            let folded = &world.working;
-            same::<Agents>(&format!("the agents after #{seq}"), &look.agents, folded.agents())?;
-            let counts = (by_record(look.counts), by_record(folded.counts()));
+        if let Some(published_then) = looks.get(seq) {
+            let replayed = &world.working;
+            same::<Agents>(&format!("the agents after #{seq}"), &published_then.agents, replayed.agents())?;
+            let counts = (by_record(published_then.counts), by_record(replayed.counts()));
             same(&format!("the counts after #{seq}"), &counts.0, &counts.1)?;
-            same(&format!("the tasks after #{seq}"), &look.tasks, &folded.task_counts())?;
-            same(&format!("the tokens after #{seq}"), &look.tokens.list(), &folded.tokens().list())?;
+            same(&format!("the tasks after #{seq}"), &published_then.tasks, &replayed.task_counts())?;
+            same(&format!("the tokens after #{seq}"), &published_then.tokens.list(), &replayed.tokens().list())?;
         }
     }
     let published = store.published(info.number).ok_or("the space is missing")?;
     let published = published.borrow().clone();
     same("the head", &published.head, &world.working.head)?;
     same::<Agents>("the agents", &published.agents, world.working.agents())?;
-    same("the eras", &published.eras, world.working.eras())?;
+    same("the generations", &published.eras, world.working.eras())?;
     same("the counts", &by_record(published.counts), &by_record(world.working.counts()))?;
-    same("the deliveries made", &made(published.counts), &(world.working.kept().next_delivery - 1))?;
+    same("the deliveries created", &made(published.counts), &(world.working.kept().next_delivery - 1))?;
     same("the policy", &published.policy, world.working.in_force())?;
     same("the subscriptions", &published.topics.len(), &world.working.topics().len())?;
     same("the tokens", &published.tokens.list(), &world.working.tokens().list())?;
@@ -62,29 +62,29 @@ pub(super) async fn compare(
 
 async fn tasks(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
     let live = read(store, info, Read::items(ItemKind::Task, 100_000)).await?;
-    let folded = world.items.iter().filter(|(key, _)| key.kind == ItemKind::Task);
-    let folded = folded.map(|one| listed(world, one)).collect();
-    same("folded tasks", &live, &settled(Rows::Items(folded)))
+    let replayed = world.items.iter().filter(|(key, _)| key.kind == ItemKind::Task);
+    let replayed = replayed.map(|one| listed(world, one)).collect();
+    same("replayed tasks", &live, &settled(Rows::Items(replayed)))
 }
 
 fn listed(world: &World, (key, item): (&ItemKey, &Item)) -> ListedItem {
-    let created = world.creations.get(key).expect("what exists was created");
+    let created = world.creations.get(key).expect("item has a creation position");
     ListedItem { created, item: item.clone() }
 }
 
-/// Counts as far as records say: that something fell due, no record says.
+/// Merges ready and scheduled deliveries: a delivery that falls due writes no record.
 fn by_record(counts: Counts) -> Counts {
     Counts { ready: counts.ready + counts.scheduled, scheduled: 0, ..counts }
 }
 
-async fn read(store: &dyn Store, info: &SpaceInfo, what: Read) -> Result<Rows, String> {
-    let rows = store.read(info.number, vec![what]).await.map_err(|error| error.to_string())?;
-    rows.into_iter().next().map(settled).ok_or_else(|| "no answer".into())
+async fn read(store: &dyn Store, info: &SpaceInfo, query: Read) -> Result<Rows, String> {
+    let rows = store.read(info.number, vec![query]).await.map_err(|error| error.to_string())?;
+    rows.into_iter().next().map(settled).ok_or_else(|| "no result".into())
 }
 
 async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
     let count = world.working.kept().next_delivery - 1;
-    let mut folded = Vec::new();
+    let mut replayed = Vec::new();
     for number in (1..=count).map(DeliveryNo) {
         let open = world.working.open(number).map(|open| {
             let state = match open.state {
@@ -95,17 +95,17 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Resul
         });
         let ended = world.ended.get(&number);
         let ended = ended.map(|ended| DeliveryState::Ended { state: ended.state, seq: ended.seq });
-        folded.push(open.or(ended));
+        replayed.push(open.or(ended));
     }
     let count = u32::try_from(count).expect("plans are short");
     let live = read(store, info, Read::Deliveries { first: DeliveryNo(1), count }).await?;
-    same("folded deliveries", &live, &Rows::Deliveries(folded))?;
+    same("replayed deliveries", &live, &Rows::Deliveries(replayed))?;
     let letters = read(store, info, Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 100_000 });
-    let Rows::DeadLetters(letters) = letters.await? else { return Err("not dead letters".into()) };
+    let Rows::DeadLetters(letters) = letters.await? else { return Err("expected dead letters".into()) };
     let live: Vec<_> = letters.iter().map(|one| (one.delivery, one.to, one.seq, one.n)).collect();
-    let folded: Vec<_> =
+    let replayed: Vec<_> =
         world.dead.iter().map(|(number, dead)| (*number, dead.to, dead.seq, dead.n)).collect();
-    same("folded dead letters", &live, &folded)
+    same("replayed dead letters", &live, &replayed)
 }
 
 async fn items(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
@@ -113,13 +113,13 @@ async fn items(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(),
     for kind in ItemKind::ALL.iter().copied() {
         match read(store, info, Read::items(kind, 100_000)).await? {
             Rows::Items(found) => live.extend(found),
-            _ => return Err("not items".into()),
+            _ => return Err("expected items".into()),
         }
     }
-    let mut folded: Vec<_> = world.items.iter().map(|one| listed(world, one)).collect();
-    folded.sort_by_key(|listed| listed.item.key());
+    let mut replayed: Vec<_> = world.items.iter().map(|one| listed(world, one)).collect();
+    replayed.sort_by_key(|listed| listed.item.key());
     live.sort_by_key(|listed| listed.item.key());
-    same("folded items", &Rows::Items(live), &settled(Rows::Items(folded)))
+    same("replayed items", &Rows::Items(live), &settled(Rows::Items(replayed)))
 }
 
 async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
@@ -127,14 +127,14 @@ async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(
     for key in (0..KEYS.len()).map(key_of) {
         let history = Read::History { key: key.clone(), after: Version(0), limit: 100_000 };
         let Rows::Entries(found) = read(store, info, history).await? else {
-            return Err("not a history".into());
+            return Err("expected a history".into());
         };
         for entry in found {
-            let place = entry.version.place;
+            let position = entry.version.place;
             let erased = entry.content.as_ref().is_some_and(quorate_core::Payload::is_erased);
-            same("what was erased", &erased, &place.is_some_and(|place| world.erased.contains(&place)))?;
+            same("the erased payloads", &erased, &position.is_some_and(|position| world.erased.contains(&position)))?;
             live.entry(key.clone()).or_default().push(entry.version);
         }
     }
-    same("folded entries", &live, &world.entries)
+    same("replayed entries", &live, &world.entries)
 }

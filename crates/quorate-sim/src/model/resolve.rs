@@ -1,4 +1,4 @@
-//! From relative choices to commits: what a plan means where it stands.
+//! Resolves the relative references of a plan to commits against the current state.
 
 use std::collections::BTreeSet;
 
@@ -19,51 +19,51 @@ use super::sessions::NAMES;
 use super::tasks::TaskTold;
 use super::topics::described;
 
-/// What a space told so far: what later steps refer to.
+/// Results of a space so far, which later steps refer to.
 #[derive(Default)]
 pub(super) struct Told {
-    /// Every lease that was handed out, with its holder.
+    /// All leases, with their holders.
     leases: Vec<(usize, LeaseRef)>,
-    /// Every commit with a key, as it was asked for.
+    /// All submitted commits with an idempotency key.
     pub(super) keyed: Vec<Commit>,
-    /// Every message that was sent.
+    /// All sent messages.
     pub(super) sent: Vec<(Seq, u32)>,
-    /// Every record with a payload.
+    /// All records with a payload.
     filled: Vec<Seq>,
-    /// Every epoch of each agent.
+    /// All epochs of each agent.
     epochs: [Vec<Epoch>; AGENTS.len()],
     last_token: u64,
-    /// Every fence that was given out, with its holder.
+    /// All granted fences, with their holders.
     pub(super) fences: Vec<(usize, FenceRef)>,
     pub(super) tasks: TaskTold,
     pub(super) ends: Ends,
-    /// Every question that was asked.
+    /// All requests.
     pub(super) asked: Vec<Question>,
-    /// Every token that was made.
+    /// All created access tokens.
     tokens: Vec<TokenId>,
     procedures: Versions,
     approvals: Digests,
 }
 
-/// How a space looks before a step.
+/// Current state of a space before a step.
 pub(super) struct Sight {
     pub(super) now: Timestamp,
-    /// Keys have names that are not used again much later: a store may forget a key after a day.
+    /// Part of every idempotency key: a store may drop a key after a day, so keys are not reused later.
     pub(super) half_day: u64,
     pub(super) head: Seq,
     pub(super) agents: Agents,
-    /// The version of each entry that can be read; 0 = none.
+    /// Current version of each entry; 0 if it does not exist.
     pub(super) versions: [u64; KEYS.len()],
     pub(super) dead: Vec<DeliveryNo>,
     pub(super) subscriptions: Vec<Item>,
-    /// The tokens of the leases that are not over.
+    /// Tokens of current delivery leases.
     pub(super) held: BTreeSet<Token>,
-    /// The tokens of tasks that are held.
+    /// Tokens of current task leases.
     pub(super) held_tasks: BTreeSet<Token>,
 }
 
 impl Told {
-    /// Takes note of what a commit was answered.
+    /// Records the results of a commit.
     pub(super) fn learn(&mut self, commit: &Commit, receipt: &Receipt) {
         if commit.ops.iter().any(|op| op.payloads().next().is_some()) {
             self.filled.extend(receipt.seq);
@@ -94,14 +94,14 @@ impl Told {
         }
     }
 
-    /// Takes note of what went to a consumer.
+    /// Records a delivery that was dispatched to a consumer.
     pub(super) fn learn_handed(&mut self, consumer: ConsumerId, handed: &Handed) {
         self.hold((consumer.0 / SLOTS) as usize, handed);
     }
 
-    /// Takes note of what somebody was told who waits.
-    pub(super) fn learn_told(&mut self, consumer: ConsumerId, told: &quorate_core::Told) {
-        if let quorate_core::Told::TaskHanded(handed) = told {
+    /// Records a task that was dispatched to a consumer.
+    pub(super) fn learn_told(&mut self, consumer: ConsumerId, event: &quorate_core::Told) {
+        if let quorate_core::Told::TaskHanded(handed) = event {
             self.tasks.hold((consumer.0 / SLOTS) as usize, handed);
         }
     }
@@ -112,15 +112,15 @@ impl Told {
         self.last_token = self.last_token.max(handed.token.0);
     }
 
-    /// The delivery that an agent took last.
+    /// Returns the delivery that an agent leased last.
     pub(super) fn newest_lease(&self, agent: usize) -> Option<DeliveryId> {
         self.leases.iter().rev().find(|(holder, _)| *holder == agent).map(|(_, lease)| lease.delivery)
     }
 
-    /// The commit that an act means here.
+    /// Resolves a commit.
     pub(super) fn commit(&self, act: &Act, sight: &Sight) -> Commit {
         let mut ops: Vec<_> = act.ops.iter().map(|one| self.op(act.who, one, sight)).collect();
-        // A look is alone in its commit.
+        // An inspection must be the only operation of its commit.
         if ops.len() > 1 {
             ops.iter_mut().filter(|op| matches!(op, Op::Inspect(_))).for_each(|op| *op = Op::Sweep);
         }
@@ -136,7 +136,7 @@ impl Told {
         match act.key {
             Some(key) => {
                 let key = format!("k{key} of half day {}", sight.half_day);
-                commit.keyed(IdempotencyKey::new(key).expect("a good key"))
+                commit.keyed(IdempotencyKey::new(key).expect("valid key"))
             }
             None => commit,
         }
@@ -152,8 +152,8 @@ impl Told {
         }
     }
 
-    fn op(&self, who: Who, what: &Do, sight: &Sight) -> Op {
-        match what {
+    fn op(&self, who: Who, operation: &Do, sight: &Sight) -> Op {
+        match operation {
             Do::Register { agent, epoch, shape } => {
                 let epoch = self.epoch(*agent, *epoch, sight);
                 Op::RegisterAgent(RegisterAgent { epoch, ..described(*agent, *shape) })
@@ -241,16 +241,16 @@ impl Told {
         }
     }
 
-    /// The operation on the lease that is meant. Who has none yet claims first: a plan should get somewhere.
-    fn with_lease(&self, who: Who, lease: Lease, sight: &Sight, what: impl FnOnce(LeaseRef) -> Op) -> Op {
+    /// Resolves an operation on a lease. An agent without leases claims instead, so that the plan makes progress.
+    fn with_lease(&self, who: Who, lease: Lease, sight: &Sight, op: impl FnOnce(LeaseRef) -> Op) -> Op {
         let mine = |holder: usize| !lease.own || !matches!(who, Who::Agent(agent) if agent != holder);
-        let meant = |(holder, one): &&(usize, LeaseRef)| {
+        let matches = |(holder, one): &&(usize, LeaseRef)| {
             mine(*holder) && (!lease.held || sight.held.contains(&one.token))
         };
-        let found = self.leases.iter().rev().filter(meant).nth(lease.back);
-        let found = found.or_else(|| self.leases.iter().rev().find(meant));
+        let found = self.leases.iter().rev().filter(matches).nth(lease.back);
+        let found = found.or_else(|| self.leases.iter().rev().find(matches));
         match (found, who) {
-            (Some((_, found)), _) => what(self.twisted(*found, lease.twist)),
+            (Some((_, found)), _) => op(self.with_defect(*found, lease.twist)),
             (None, Who::Hub | Who::Holder(_)) => Op::Sweep,
             (None, Who::Agent(agent)) => {
                 Op::Claim { agent: id(agent), max: 3, lease_ms: 30_000, waiting: Waiting::No }
@@ -258,7 +258,7 @@ impl Told {
         }
     }
 
-    fn twisted(&self, mut lease: LeaseRef, twist: Twist) -> LeaseRef {
+    fn with_defect(&self, mut lease: LeaseRef, twist: Twist) -> LeaseRef {
         match twist {
             Twist::None => {}
             Twist::NextToken => lease.token = Token(self.last_token + 1),
@@ -270,7 +270,7 @@ impl Told {
     }
 }
 
-/// Consumers that an agent may have.
+/// Number of consumer slots per agent.
 pub(super) const SLOTS: u64 = 12;
 
 pub(super) fn consumer(agent: usize, slot: u64) -> ConsumerId {
@@ -278,15 +278,15 @@ pub(super) fn consumer(agent: usize, slot: u64) -> ConsumerId {
 }
 
 pub(super) fn id(agent: usize) -> AgentId {
-    AgentId::new(AGENTS[agent]).expect("a good id")
+    AgentId::new(AGENTS[agent]).expect("valid agent id")
 }
 
 pub(super) fn key_of(key: usize) -> Key {
-    Key::new(KEYS[key]).expect("a good key")
+    Key::new(KEYS[key]).expect("valid key")
 }
 
 pub(super) fn client_id(number: u8) -> ClientId {
-    ClientId::new(format!("m{number}")).expect("a good id")
+    ClientId::new(format!("m{number}")).expect("valid client id")
 }
 
 pub(super) fn payload(text: &str) -> Payload {

@@ -1,4 +1,4 @@
-//! Snapshots and rollbacks in plans.
+//! Snapshot and rollback steps.
 
 use std::fmt;
 
@@ -15,6 +15,7 @@ use super::resolve::{Sight, expected, key_of};
 const NAMES: [&str; 2] = ["before", "after"];
 const PREFIXES: [&str; 3] = ["", "plan", "plan/"];
 
+/// Operation on snapshots or a rollback.
 #[derive(Clone, Debug)]
 pub(super) enum MemoryDo {
     Make { name: usize, prefix: usize },
@@ -23,7 +24,7 @@ pub(super) enum MemoryDo {
     Prefix { prefix: usize, to: To },
 }
 
-/// Where to go back to, counted back from now.
+/// Target of a rollback, counted back from the current state.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum To {
     Versions(u64),
@@ -55,7 +56,7 @@ pub(super) fn acts(expect: BoxedStrategy<Expect>) -> BoxedStrategy<MemoryDo> {
 }
 
 fn name(index: usize) -> SnapshotName {
-    SnapshotName::new(NAMES[index]).expect("a good name")
+    SnapshotName::new(NAMES[index]).expect("valid snapshot name")
 }
 
 impl MemoryDo {
@@ -95,7 +96,7 @@ impl fmt::Display for MemoryDo {
     }
 }
 
-/// Everything that can be asked about snapshots.
+/// Returns all reads about snapshots.
 pub(super) fn reads() -> Vec<Read> {
     vec![
         Read::items(ItemKind::Snapshot, 1000),

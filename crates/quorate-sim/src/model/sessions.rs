@@ -1,4 +1,4 @@
-//! Sessions in plans: opened, paused, resumed, closed, with messages that name them all the while.
+//! Session steps: open, pause, resume and close, while messages refer to the sessions.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ use quorate_store::{Page, Read};
 use super::plan::AGENTS;
 use super::resolve::{id, payload};
 
-/// The names of sessions in a plan. The last one only the hub could make: nobody opens it.
+/// Session ids of a plan. The last one has the form of a generated id and is never opened.
 pub(super) const NAMES: [&str; 3] = ["s1", "s2", "ses_0-5-0"];
 
-/// What is done with a session.
+/// Operation on a session.
 #[derive(Clone, Debug)]
 pub(super) enum SessionDo {
     Open { name: Option<usize>, with: Vec<usize>, led: Option<usize>, title: u8, task: Option<u8> },
@@ -34,13 +34,13 @@ pub(super) enum How {
     Fail,
 }
 
-/// A session is open from the start, so that what plans do with sessions gets somewhere.
+/// Returns the commit that opens a session initially, so that session steps make progress.
 pub(super) fn begun() -> Commit {
     let open = SessionDo::Open { name: Some(0), with: vec![1], led: Some(0), title: 0, task: None };
     Commit::new(Principal::System, vec![open.op()])
 }
 
-/// Which session a message names.
+/// Generates the session id of a message.
 pub(super) fn named() -> BoxedStrategy<Option<usize>> {
     weighted(0.4, prop_oneof![10 => Just(0usize), 5 => Just(1), 1 => Just(2)]).boxed()
 }
@@ -72,7 +72,7 @@ pub(super) fn acts() -> BoxedStrategy<SessionDo> {
 }
 
 fn session(name: usize) -> SessionId {
-    SessionId::new(NAMES[name]).expect("a good id")
+    SessionId::new(NAMES[name]).expect("valid session id")
 }
 
 impl SessionDo {
@@ -98,7 +98,7 @@ impl SessionDo {
             }
             Self::Add { name, kind } => Op::AddToSession(AddToSession {
                 session: session(*name),
-                kind: AddKind::from_number(*kind).expect("one of five"),
+                kind: AddKind::from_number(*kind).expect("valid kind number"),
                 body: payload("{}"),
                 content_type: None,
                 rationale: String::new(),
@@ -121,7 +121,7 @@ impl fmt::Display for SessionDo {
     }
 }
 
-/// Everything that can be asked about sessions.
+/// Returns all reads about sessions.
 pub(super) fn reads(head: Seq) -> Vec<Read> {
     let mut reads = vec![
         Read::items(ItemKind::Session, 1000),

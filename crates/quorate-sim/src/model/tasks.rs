@@ -1,4 +1,4 @@
-//! Tasks in plans: what can happen to them, how that is drawn, how it reads, and what it means where it stands.
+//! Task steps: generation, display, and resolution to operations.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -17,12 +17,13 @@ use super::plan::{AGENTS, Wait, Who};
 use super::resolve::{consumer, id};
 use super::sessions::NAMES;
 
-/// Ids that tasks of a plan may have.
+/// Task ids of a plan.
 const TASKS: [&str; 6] = ["t0", "t1", "t2", "t3", "t4", "t5"];
 const TYPES: [&str; 2] = ["x", "y"];
-/// Consumers from here on wait for tasks to be over.
-const WAITERS: u64 = 10;
+/// First consumer slot for waits until a task ends.
+const AWAIT_SLOT: u64 = 10;
 
+/// Operation on tasks.
 #[derive(Clone, Debug)]
 pub(super) enum TaskDo {
     Make { tasks: Vec<Wish> },
@@ -38,11 +39,11 @@ pub(super) enum TaskDo {
     Leave { agent: usize, slot: u64 },
 }
 
-/// A task to be made.
+/// Parameters of a new task.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     id: Option<usize>,
-    /// What it is about, or for whom it is.
+    /// Type of the task; a task may name an agent instead.
     task_type: Option<usize>,
     agent: Option<usize>,
     needs: Vec<Need>,
@@ -60,13 +61,13 @@ pub(super) struct Wish {
 #[derive(Clone, Copy, Debug)]
 enum Need {
     Id(usize),
-    /// The one so many places before in the same operation, if there is one.
+    /// The n-th task before this one in the same operation, if there is one.
     Before(usize),
-    /// Any place of the same operation: circles come about.
-    Place(usize),
+    /// Any task of the same operation, which may create cycles.
+    Any(usize),
 }
 
-/// Which lease of a task is named: counted back from the newest.
+/// Selects a task lease, counted back from the newest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TaskLease {
     own: bool,
@@ -75,12 +76,12 @@ pub(super) struct TaskLease {
     twist: i8,
 }
 
-/// What an agent can do besides what it says of itself elsewhere.
+/// Returns the capabilities of an agent that match task types.
 pub(super) fn abilities(agent: usize) -> impl Iterator<Item = String> {
     [&["x"][..], &["x", "y"], &["y"], &[]][agent].iter().map(|word: &&str| (*word).to_owned())
 }
 
-/// What an agent does to tasks in a day's work.
+/// Generates task operations of an agent.
 pub(super) fn work(agent: usize) -> BoxedStrategy<TaskDo> {
     let slot = || 4..6u64;
     prop_oneof![
@@ -95,9 +96,9 @@ pub(super) fn work(agent: usize) -> BoxedStrategy<TaskDo> {
         2 => (Just(agent), slot(), 0..3u32)
             .prop_map(|(agent, slot, credit)| TaskDo::Grant { agent, slot, credit }),
         1 => (Just(agent), slot()).prop_map(|(agent, slot)| TaskDo::Close { agent, slot }),
-        3 => (Just(agent), 0..TASKS.len(), WAITERS..WAITERS + 2)
+        3 => (Just(agent), 0..TASKS.len(), AWAIT_SLOT..AWAIT_SLOT + 2)
             .prop_map(|(agent, task, slot)| TaskDo::Await { agent, task, slot }),
-        1 => (Just(agent), WAITERS..WAITERS + 2).prop_map(|(agent, slot)| TaskDo::Leave { agent, slot }),
+        1 => (Just(agent), AWAIT_SLOT..AWAIT_SLOT + 2).prop_map(|(agent, slot)| TaskDo::Leave { agent, slot }),
     ]
     .boxed()
 }
@@ -112,7 +113,7 @@ fn wish() -> BoxedStrategy<Wish> {
     let need = prop_oneof![
         3 => (0..TASKS.len()).prop_map(Need::Id),
         6 => (1..4usize).prop_map(Need::Before),
-        1 => (0..5usize).prop_map(Need::Place),
+        1 => (0..5usize).prop_map(Need::Any),
     ];
     let policy = prop_oneof![
         2 => Just(OnDependencyFailure::Fail),
@@ -182,12 +183,12 @@ fn lease() -> BoxedStrategy<TaskLease> {
         .boxed()
 }
 
-/// What a space told of tasks so far.
+/// Task results of a space so far, which later steps refer to.
 #[derive(Default)]
 pub(super) struct TaskTold {
-    /// Every lease that was handed out, with its holder.
+    /// All task leases, with their holders.
     leases: Vec<(usize, TaskLeaseRef)>,
-    /// Every task that was made.
+    /// All created tasks.
     pub(super) made: BTreeSet<TaskId>,
 }
 
@@ -212,12 +213,12 @@ impl TaskTold {
         self.leases.push((agent, handed.lease_ref()));
     }
 
-    /// The lease that was handed out last.
+    /// Returns the newest lease.
     pub(super) fn newest_lease(&self) -> Option<TaskLeaseRef> {
         self.leases.last().map(|(_, lease)| lease.clone())
     }
 
-    /// The operation that is meant. Who has no task yet claims first: a plan should get somewhere.
+    /// Resolves an operation. An agent without a task claims instead, so that the plan makes progress.
     pub(super) fn op(&self, who: Who, what: &TaskDo, held: &BTreeSet<Token>) -> Op {
         let with_lease =
             |lease: &TaskLease, what: &dyn Fn(TaskLeaseRef) -> Op| match (self.lease(who, *lease, held), who)
@@ -268,23 +269,23 @@ impl TaskTold {
 
     fn lease(&self, who: Who, lease: TaskLease, held: &BTreeSet<Token>) -> Option<TaskLeaseRef> {
         let mine = |holder: usize| !lease.own || !matches!(who, Who::Agent(agent) if agent != holder);
-        let meant = |(holder, one): &&(usize, TaskLeaseRef)| {
+        let matches = |(holder, one): &&(usize, TaskLeaseRef)| {
             mine(*holder) && (!lease.held || held.contains(&one.token))
         };
-        let found = self.leases.iter().rev().filter(meant).nth(lease.back);
-        let (_, mut found) = found.or_else(|| self.leases.iter().rev().find(meant))?.clone();
+        let found = self.leases.iter().rev().filter(matches).nth(lease.back);
+        let (_, mut found) = found.or_else(|| self.leases.iter().rev().find(matches))?.clone();
         found.token = Token(found.token.0.saturating_add_signed(lease.twist.into()));
         Some(found)
     }
 }
 
-/// The tokens of tasks that are held.
+/// Returns the tokens of current task leases.
 pub(super) fn held<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> BTreeSet<Token> {
     tasks.into_iter().filter_map(|task| task.lease()).map(|lease| lease.token).collect()
 }
 
 fn task_id(task: usize) -> TaskId {
-    TaskId::new(TASKS[task]).expect("a good id")
+    TaskId::new(TASKS[task]).expect("valid task id")
 }
 
 fn payload(text: &str) -> Payload {
@@ -302,14 +303,14 @@ fn claim_op(agent: usize, types: &[usize], max: u32, lease_ms: Option<u64>, wait
 }
 
 fn make_op(tasks: &[Wish]) -> Op {
-    let made = tasks.iter().enumerate().map(|(place, wish)| {
+    let made = tasks.iter().enumerate().map(|(index, wish)| {
         let mut new = NewTask::new(wish.task_type.map_or("", |word| TYPES[word]));
         new.id = wish.id.map(task_id);
         new.agent = wish.agent.map(id);
         let need = |need: &Need| match need {
             Need::Id(task) => Some(Dependency::Task(task_id(*task))),
-            Need::Before(back) => place.checked_sub(*back).map(|at| Dependency::Nth(at as u32)),
-            Need::Place(at) => Some(Dependency::Nth((at % tasks.len()) as u32)),
+            Need::Before(back) => index.checked_sub(*back).map(|at| Dependency::Nth(at as u32)),
+            Need::Any(at) => Some(Dependency::Nth((at % tasks.len()) as u32)),
         };
         new.depends_on = wish.needs.iter().filter_map(need).collect();
         new.on_dependency_failure = wish.policy;
@@ -338,7 +339,7 @@ impl fmt::Display for TaskDo {
             }
             Self::Claim { agent, types, max, lease_ms, wait } => {
                 let types: Vec<_> = types.iter().map(|word| TYPES[*word]).collect();
-                write!(f, "takes {max} tasks of {:?} for {} lease {lease_ms:?}", types, AGENTS[*agent])?;
+                write!(f, "claims {max} tasks of {:?} for {} lease {lease_ms:?}", types, AGENTS[*agent])?;
                 match wait {
                     Wait::No => Ok(()),
                     Wait::Once(slot) => write!(f, " waiting as {slot}"),
@@ -361,9 +362,9 @@ impl fmt::Display for TaskDo {
             Self::Return { lease } => write!(f, "returns {lease}"),
             Self::Cancel { task } => write!(f, "cancels {}", TASKS[*task]),
             Self::Await { agent, task, slot } => {
-                write!(f, "{} needs {} as {slot}", AGENTS[*agent], TASKS[*task])
+                write!(f, "{} awaits {} as {slot}", AGENTS[*agent], TASKS[*task])
             }
-            Self::Leave { agent, slot } => write!(f, "{} needs no task as {slot}", AGENTS[*agent]),
+            Self::Leave { agent, slot } => write!(f, "{} stops awaiting a task as {slot}", AGENTS[*agent]),
         }
     }
 }
@@ -391,7 +392,7 @@ impl fmt::Display for Wish {
 
 impl fmt::Display for TaskLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = if self.held { "held" } else { "once held" };
+        let held = if self.held { "held" } else { "held or ended" };
         write!(f, "{} task {held} -{}", if self.own { "own" } else { "any" }, self.back)?;
         if self.twist == 0 { Ok(()) } else { write!(f, " (token {:+})", self.twist) }
     }

@@ -1,4 +1,4 @@
-//! Tokens in plans, and people and tools that hold one.
+//! Access-token steps, and principals that hold a token.
 
 use std::fmt;
 
@@ -11,19 +11,19 @@ use quorate_core::{
 use super::plan::AGENTS;
 use super::resolve::{Sight, id};
 
-/// What is done with tokens.
+/// Operation on access tokens.
 #[derive(Clone, Debug)]
 pub(super) enum TokenDo {
-    /// `bearer`: an agent, or a role behind the agents.
+    /// Create a token. `bearer` is the index of an agent, or of a role after the agents.
     Create { bearer: usize, secret: u8, expires_ms: Option<i64> },
-    /// Counted back from the newest; one that never was if there are fewer.
+    /// Revoke a token, counted back from the newest; an unknown one if there are fewer.
     Revoke { back: usize },
 }
 
-/// Somebody who holds a token of this role.
+/// Returns the holder of a token with this role.
 pub(super) fn holder(role: usize) -> Principal {
     let name = if role.is_multiple_of(2) { "anna" } else { "ci" };
-    Principal::Holder { role: TokenRole::ALL[role], name: name.parse().expect("a plain word") }
+    Principal::Holder { role: TokenRole::ALL[role], name: name.parse().expect("valid token name") }
 }
 
 pub(super) fn acts() -> BoxedStrategy<TokenDo> {
@@ -39,7 +39,7 @@ pub(super) fn acts() -> BoxedStrategy<TokenDo> {
 }
 
 impl TokenDo {
-    pub(super) fn op(&self, made: &[TokenId], sight: &Sight) -> Op {
+    pub(super) fn op(&self, created: &[TokenId], sight: &Sight) -> Op {
         match self {
             Self::Create { bearer, secret, expires_ms } => Op::CreateToken(CreateToken {
                 digest: TokenDigest([*secret; 32]),
@@ -47,12 +47,12 @@ impl TokenDo {
                     None => Bearer::Agent(id(*bearer)),
                     Some(role) => Bearer::Holder(TokenRole::ALL[role]),
                 },
-                name: "laptop".parse().expect("a plain word"),
+                name: "laptop".parse().expect("valid token name"),
                 expires_at: expires_ms.map(|ms| Timestamp(sight.now.0.saturating_add_signed(ms))),
             }),
             Self::Revoke { back } => {
-                let never = TokenId { generation: Generation(0), seq: Seq(1), n: 7 };
-                Op::RevokeToken { token: made.iter().rev().nth(*back).copied().unwrap_or(never) }
+                let missing = TokenId { generation: Generation(0), seq: Seq(1), n: 7 };
+                Op::RevokeToken { token: created.iter().rev().nth(*back).copied().unwrap_or(missing) }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Topics, pools and the policy in plans: what can be said, how it is drawn, and what it means where it stands.
+//! Steps about topics, capability pools and the policy: generation, display, and resolution to operations.
 
 use std::fmt;
 
@@ -14,14 +14,14 @@ use super::plan::AGENTS;
 use super::resolve::{Sight, id};
 use super::sessions::NAMES;
 
-/// The topics of a plan.
+/// Topics of a plan.
 const TOPICS: [&str; 4] = ["a.b", "a.c", "b", "a.b.c"];
-/// The patterns of a plan.
+/// Subscription patterns of a plan.
 const PATTERNS: [&str; 5] = ["a.b", "a.*", "a.>", ">", "*"];
-/// What agents of a plan can do; nobody can fly.
+/// Capabilities in a plan; no agent has the last one.
 const CAPABILITIES: [&str; 3] = ["cook", "review", "fly"];
 
-/// Where a letter goes.
+/// Destination of a message.
 #[derive(Clone, Debug)]
 pub(super) enum Address {
     Agents(Vec<usize>),
@@ -31,7 +31,7 @@ pub(super) enum Address {
     Can(usize),
 }
 
-/// What a letter is like.
+/// Type and annotations of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Manner {
     Command,
@@ -41,7 +41,7 @@ pub(super) enum Manner {
     LongReason,
 }
 
-/// What is done about topics, pools and the policy.
+/// Operation on subscriptions or the policy.
 #[derive(Clone, Debug)]
 pub(super) enum Topical {
     Subscribe {
@@ -53,7 +53,7 @@ pub(super) enum Topical {
         agent: usize,
         pattern: usize,
     },
-    /// Brings what was sent of late to one of those who want it.
+    /// Backfill recent messages to a subscription that requested history.
     Bring {
         which: usize,
         back: Vec<usize>,
@@ -79,7 +79,7 @@ impl Address {
 }
 
 fn text(text: &str) -> Destination {
-    text.parse().expect("a good destination")
+    text.parse().expect("valid destination")
 }
 
 impl Manner {
@@ -98,7 +98,7 @@ impl Manner {
     }
 }
 
-/// How an agent of a plan describes itself.
+/// Returns the registration of an agent in one of several variants.
 pub(super) fn described(agent: usize, shape: usize) -> RegisterAgent {
     let mut new = RegisterAgent::named(id(agent));
     new.role = match (agent, shape) {
@@ -116,7 +116,7 @@ pub(super) fn described(agent: usize, shape: usize) -> RegisterAgent {
     new.capabilities = able.iter().map(|one| CAPABILITIES[*one].to_owned()).collect();
     new.capabilities.extend(super::tasks::abilities(agent));
     if shape == 1 {
-        new.name = "somebody".into();
+        new.name = "renamed".into();
     }
     new
 }
@@ -133,9 +133,9 @@ fn policy(kind: usize) -> Policy {
 }
 
 impl Topical {
-    /// The operation that is meant. `sent` is every message so far.
+    /// Resolves to an operation. `sent` contains all messages so far.
     pub(super) fn op(&self, sight: &Sight, sent: &[(Seq, u32)]) -> Op {
-        let pattern = |pattern: usize| Pattern::new(PATTERNS[pattern]).expect("a good pattern");
+        let pattern = |pattern: usize| Pattern::new(PATTERNS[pattern]).expect("valid pattern");
         match self {
             Self::Subscribe { agent, pattern: which, last } => {
                 let history = last.map(History::Last);
@@ -145,11 +145,11 @@ impl Topical {
                 Op::Unsubscribe { agent: id(*agent), pattern: pattern(*which) }
             }
             Self::Bring { which, back, to_the_end, outdated } => {
-                let wanting =
+                let wants_history =
                     |item: &&Item| matches!(item, Item::Subscription(one) if one.wanted().is_some());
-                let all: Vec<_> = sight.subscriptions.iter().filter(wanting).collect();
+                let all: Vec<_> = sight.subscriptions.iter().filter(wants_history).collect();
                 match all.get(*which % all.len().max(1)) {
-                    Some(Item::Subscription(one)) => bring(one, back, *to_the_end, *outdated, sent),
+                    Some(Item::Subscription(one)) => backfill(one, back, *to_the_end, *outdated, sent),
                     _ => Op::Sweep,
                 }
             }
@@ -158,10 +158,10 @@ impl Topical {
     }
 }
 
-fn bring(to: &Subscription, back: &[usize], to_the_end: bool, outdated: bool, sent: &[(Seq, u32)]) -> Op {
+fn backfill(to: &Subscription, back: &[usize], to_the_end: bool, outdated: bool, sent: &[(Seq, u32)]) -> Op {
     let messages = back.iter().filter_map(|back| {
         let (seq, n) = *sent.iter().rev().nth(*back)?;
-        // Of one in two nobody knows who sent it: it is the hub then.
+        // Every second message has no sender, that is, it was sent by the hub.
         let from = (*back % 2 == 0).then(|| id(*back % AGENTS.len()));
         let expires_at = (*back == 3).then_some(Timestamp(1));
         let priority = Priority::NORMAL;
@@ -200,7 +200,7 @@ pub(super) fn manner() -> BoxedStrategy<Manner> {
     .boxed()
 }
 
-/// What an agent does about topics.
+/// Generates subscription operations of an agent.
 pub(super) fn by_agent(agent: usize) -> BoxedStrategy<Topical> {
     prop_oneof![
         4 => (0..PATTERNS.len(), weighted(0.4, 1..4u32))
@@ -210,7 +210,7 @@ pub(super) fn by_agent(agent: usize) -> BoxedStrategy<Topical> {
     .boxed()
 }
 
-/// What the hub does about topics and the policy.
+/// Generates backfill and policy operations of the hub.
 pub(super) fn by_hub() -> BoxedStrategy<Topical> {
     let likely = || proptest::bool::weighted(0.8);
     prop_oneof![
@@ -241,9 +241,9 @@ impl fmt::Display for Topical {
                 write!(f, "unsubscribes {} from {}", AGENTS[*agent], PATTERNS[*pattern])
             }
             Self::Bring { which, back, to_the_end, outdated } => {
-                let end = if *to_the_end { "" } else { ", more to come" };
-                let late = if *outdated { ", too late" } else { "" };
-                write!(f, "brings {back:?} to waiting subscription {which}{end}{late}")
+                let end = if *to_the_end { "" } else { ", incomplete" };
+                let late = if *outdated { ", outdated" } else { "" };
+                write!(f, "backfills {back:?} to waiting subscription {which}{end}{late}")
             }
             Self::SetPolicy(kind) => write!(f, "sets policy {kind}"),
         }

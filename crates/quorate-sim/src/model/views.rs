@@ -1,4 +1,4 @@
-//! What two stores must agree on, made comparable.
+//! Comparable views of outcomes, dispatches and state, without the parts that may legitimately differ between stores.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use quorate_store::{DeliveryState, Handover, ListedItem, Outcome, Published, Rea
 use super::plan::KEYS;
 use super::resolve::{self, client_id, key_of};
 
-/// An outcome without its words: programs go by codes and facts.
+/// An outcome without human-readable text: clients rely on codes and facts.
 #[derive(PartialEq, Debug)]
 pub(super) enum Answer {
     Yes(Receipt),
@@ -30,7 +30,7 @@ pub(super) fn outcome(outcome: &Outcome) -> Answer {
         }
         Err(refused) => {
             let mut facts = refused.facts.clone();
-            // There may be several circles; any will do.
+            // There may be several cycles; any of them is a valid answer.
             if refused.code == Code::Invalid {
                 facts.cycle.truncate(1);
                 facts
@@ -43,16 +43,16 @@ pub(super) fn outcome(outcome: &Outcome) -> Answer {
     }
 }
 
-/// All that went to consumers in one step.
+/// Everything dispatched to consumers in one step.
 #[derive(PartialEq, Debug, Default)]
 pub(super) struct Handovers {
     pub(super) handed: Vec<(u64, ConsumerId, Handed)>,
     pub(super) dismissed: Vec<(u64, ConsumerId)>,
-    /// What others were told, by consumer: the order of those who wait for different things is nobody's business.
+    /// Consumer events, sorted by consumer: the order between different consumers is not specified.
     pub(super) told: Vec<(u64, ConsumerId, Heard)>,
 }
 
-/// What somebody was told, without its words.
+/// A consumer event without human-readable text.
 #[derive(PartialEq, Debug)]
 pub(super) enum Heard {
     Yes(Told),
@@ -68,10 +68,10 @@ impl Heard {
     }
 }
 
-/// Inputs that came with tasks. Which ones do is not promised: any may be read from the log.
+/// Inputs dispatched with tasks. A store may omit any of them, because they can be read from the log.
 pub(super) type Inputs = Vec<(Arc<TaskSpec>, Bytes)>;
 
-/// The inputs that came with tasks which a claim took at once.
+/// Returns the inputs in the results of task claims.
 pub(super) fn inputs_of(receipt: &Receipt) -> Inputs {
     let mut receipt = receipt.clone();
     let with_input = |handed: &mut TaskHanded| Some((handed.task.spec.clone(), handed.input.take()?));
@@ -87,25 +87,25 @@ fn handed_tasks_mut(receipt: &mut Receipt) -> impl Iterator<Item = &mut TaskHand
 
 impl Handovers {
     pub(super) fn of(all: Vec<Handover>) -> (Self, Inputs) {
-        let (mut whole, mut inputs) = (Self::default(), Vec::new());
+        let (mut dispatches, mut inputs) = (Self::default(), Vec::new());
         for one in all {
             let space = one.space.0;
             let handed = one.handed.into_iter();
-            whole.handed.extend(handed.map(|(consumer, handed)| (space, consumer, without_salt(handed))));
+            dispatches.handed.extend(handed.map(|(consumer, handed)| (space, consumer, without_salt(handed))));
             for (consumer, mut told) in one.told {
                 if let Told::TaskHanded(handed) = &mut told {
                     inputs.extend(handed.input.take().map(|input| (handed.task.spec.clone(), input)));
                 }
-                whole.told.push((space, consumer, Heard::of(told)));
+                dispatches.told.push((space, consumer, Heard::of(told)));
             }
-            whole.dismissed.extend(one.dismissed.into_iter().map(|consumer| (space, consumer)));
+            dispatches.dismissed.extend(one.dismissed.into_iter().map(|consumer| (space, consumer)));
         }
-        whole.told.sort_by_key(|(space, consumer, _)| (*space, *consumer));
-        (whole, inputs)
+        dispatches.told.sort_by_key(|(space, consumer, _)| (*space, *consumer));
+        (dispatches, inputs)
     }
 }
 
-/// Which salt the hub takes for what it says itself is its own business.
+/// Replaces the salt of the hub's own messages, which is not specified.
 fn without_salt(mut handed: Handed) -> Handed {
     if let Some((_, message)) = &mut handed.message
         && message.from.is_none()
@@ -116,7 +116,7 @@ fn without_salt(mut handed: Handed) -> Handed {
     handed
 }
 
-/// What is published, but for the hash: the model has no chain.
+/// Published state without the hash: the model has no hash chain.
 #[derive(PartialEq, Debug)]
 pub(super) struct State {
     seq: Seq,
@@ -146,13 +146,13 @@ pub(super) fn state(published: &Published) -> State {
     }
 }
 
-/// Deliveries that were ever made: the counts add up to them.
+/// Returns the number of deliveries ever created, the sum of all counts.
 pub(super) fn made(counts: Counts) -> u64 {
     let Counts { ready, scheduled, leased, acked, dead, expired, purged } = counts;
     ready + scheduled + leased + acked + dead + expired + purged
 }
 
-/// Reads that are cheap enough for every step.
+/// Returns reads that are cheap enough for every step.
 pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
     let count = u32::try_from(made(counts)).expect("plans are short") + 1;
     vec![
@@ -168,9 +168,9 @@ pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
     ]
 }
 
-/// The items of each kind in the order of their creation, from a record on.
+/// Returns reads of the items of each kind in order of creation, starting after a record.
 pub(super) fn by_creation(from: Option<Seq>, limit: usize) -> impl Iterator<Item = Read> {
-    // From the end of a record: within one the stores count as they like.
+    // From the end of a record: the index within a record is not specified.
     let from = from.map(|seq| Created::new(seq, usize::MAX));
     ItemKind::ALL.iter().flat_map(move |kind| {
         let ranges = [ItemRange::Newest(from), ItemRange::Oldest(from)];
@@ -178,7 +178,7 @@ pub(super) fn by_creation(from: Option<Seq>, limit: usize) -> impl Iterator<Item
     })
 }
 
-/// Everything that can be asked about a space.
+/// Returns reads of everything in a space.
 pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Read> {
     let mut reads = short_reads(published.counts);
     reads.extend(super::sessions::reads(published.head.seq));
@@ -222,8 +222,8 @@ pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Rea
     reads
 }
 
-/// Whether something waits because of its time or already in line is no row's business: time alone moves it. The counts
-/// tell the two apart.
+/// Normalizes rows: ready, held and scheduled deliveries become one state, because falling due writes no row. The counts
+/// distinguish them.
 pub(super) fn settled(rows: Rows) -> Rows {
     let waiting = |state| match state {
         OpenState::Ready { since } | OpenState::Held { since } => OpenState::Scheduled { due: since },
@@ -242,7 +242,7 @@ pub(super) fn settled(rows: Rows) -> Rows {
         Rows::Items(items) => {
             let settle = |listed: ListedItem| ListedItem {
                 created: Created::new(listed.created.seq(), 0),
-                item: wordless(listed.item),
+                item: without_text(listed.item),
             };
             Rows::Items(items.into_iter().map(settle).collect())
         }
@@ -250,8 +250,8 @@ pub(super) fn settled(rows: Rows) -> Rows {
     }
 }
 
-/// An item without words that only people read.
-fn wordless(item: Item) -> Item {
+/// Removes human-readable text from an item.
+fn without_text(item: Item) -> Item {
     match item {
         Item::Request(mut request) => {
             if let RequestState::Failed { reason, .. } = &mut request.state {

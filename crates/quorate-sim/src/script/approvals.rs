@@ -1,4 +1,4 @@
-//! Approvals in scripts: what is proposed, and what a person says of it.
+//! Statements about approvals: proposals, decisions and the state of an approval.
 
 use quorate_core::{
     ActionDigest, ApprovalId, ApprovalState, DecideApproval, Item, ItemKey, ItemKind, Op, Priority,
@@ -10,22 +10,22 @@ use super::asked::{Words, agent, because, payload, span};
 use super::stage::Stage;
 use super::told::since_start;
 
-/// What is proposed if nothing else is said.
-const LETTER: &str = "letter";
+/// Default payload of a proposal.
+const DEFAULT_PAYLOAD: &str = "letter";
 
-/// The canonical bytes of an action, as the door makes them.
+/// Returns the canonical JSON of an action, as the API layer builds it.
 fn document(word: &str) -> String {
     format!("{{\"action\":\"mail\",\"payload\":\"{word}\"}}")
 }
 
-fn named(words: &mut Words<'_>) -> ApprovalId {
-    ApprovalId::new(words.must("an approval")).expect("a good id")
+fn approval_id(words: &mut Words<'_>) -> ApprovalId {
+    ApprovalId::new(words.must("an approval")).expect("valid approval id")
 }
 
 /// `proposes A [saying W] [within T] [default W] [then B,B]`
 pub(super) fn propose(words: &mut Words<'_>) -> Op {
-    let id = Some(named(words));
-    let document = payload(&document(words.after("saying").unwrap_or(LETTER)));
+    let id = Some(approval_id(words));
+    let document = payload(&document(words.after("saying").unwrap_or(DEFAULT_PAYLOAD)));
     let timeout_ms = words.after("within").map_or(limits::APPROVAL_MS_DEFAULT, span);
     let default = words.after("default").unwrap_or_default().replace('_', " ");
     let then = words.after("then").map_or(Vec::new(), |to| to.split(',').collect());
@@ -46,16 +46,16 @@ pub(super) fn propose(words: &mut Words<'_>) -> Op {
 
 /// `approves A [of W] [because W]`, `rejects A [of W] [because W]`, `modifies A to W [of W] [because W]`
 pub(super) fn decide(verb: &str, words: &mut Words<'_>) -> Op {
-    let approval = named(words);
+    let approval = approval_id(words);
     let verdict = match verb {
         "approves" => Verdict::Approve,
         "rejects" => Verdict::Reject,
         _ => {
-            let text = document(words.after("to").expect("into what"));
+            let text = document(words.after("to").expect("`to` with the new payload"));
             Verdict::Modify { patch: payload("[]"), document: Some(payload(&text)) }
         }
     };
-    let digest = ActionDigest::of(document(words.after("of").unwrap_or(LETTER)).as_bytes());
+    let digest = ActionDigest::of(document(words.after("of").unwrap_or(DEFAULT_PAYLOAD)).as_bytes());
     Op::DecideApproval(Box::new(DecideApproval { approval, verdict, digest, reason: because(words) }))
 }
 
@@ -65,24 +65,24 @@ impl Stage {
         let Rows::Item(Some(Item::Approval(approval))) =
             self.rows(Read::Item(ItemKey::new(ItemKind::Approval, name))).await
         else {
-            return self.say(format!("{name} is no approval"));
+            return self.say(format!("{name}: no such approval"));
         };
         let state = approval.state.as_str();
-        let how = match &approval.state {
+        let detail = match &approval.state {
             ApprovalState::Pending => format!("until {}", since_start(approval.expires_at)),
             ApprovalState::Expired { at, .. } => format!("at {}", since_start(*at)),
             over => {
-                let decision = over.decision().expect("somebody decided");
+                let decision = over.decision().expect("approval is decided");
                 format!("by {} at {} ({})", decision.by, since_start(decision.at), decision.reason)
             }
         };
-        let may = match approval.approved() {
-            None => "nothing may happen".to_owned(),
-            Some((_, digest)) if digest == approval.digest => "what was proposed may happen".to_owned(),
+        let approved = match approval.approved() {
+            None => "nothing approved".to_owned(),
+            Some((_, digest)) if digest == approval.digest => "approved as proposed".to_owned(),
             Some((_, digest)) => {
-                format!("{:.8} may happen instead of {:.8}", digest.to_string(), approval.digest.to_string())
+                format!("{:.8} approved instead of {:.8}", digest.to_string(), approval.digest.to_string())
             }
         };
-        self.say(format!("{name} asked by {} is {state} {how}: {may}", approval.asked_by));
+        self.say(format!("{name} requested by {} is {state} {detail}: {approved}", approval.asked_by));
     }
 }

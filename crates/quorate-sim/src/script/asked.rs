@@ -1,4 +1,4 @@
-//! From words to operations.
+//! Parser: turns the words of a statement into operations.
 
 use std::iter::Peekable;
 use std::str::SplitWhitespace;
@@ -15,7 +15,7 @@ use super::cast::id_of;
 use super::stage::Stage;
 use super::tokens;
 
-/// Words of a statement, one after the other.
+/// Cursor over the words of a statement.
 pub(super) struct Words<'a>(Peekable<SplitWhitespace<'a>>);
 
 impl<'a> Words<'a> {
@@ -27,17 +27,17 @@ impl<'a> Words<'a> {
         self.0.next()
     }
 
-    pub(super) fn must(&mut self, what: &str) -> &'a str {
-        self.0.next().unwrap_or_else(|| panic!("{what} is missing"))
+    pub(super) fn must(&mut self, expected: &str) -> &'a str {
+        self.0.next().unwrap_or_else(|| panic!("expected {expected}"))
     }
 
-    /// The word after this one, if this one comes next.
+    /// Returns the argument of the option `word`, if that option comes next.
     pub(super) fn after(&mut self, word: &str) -> Option<&'a str> {
         self.0.next_if_eq(&word)?;
         Some(self.must("a word"))
     }
 
-    /// The next word, unless it is this one.
+    /// Returns the next word, unless it equals `word`.
     pub(super) fn next_unless(&mut self, word: &str) -> Option<&'a str> {
         self.0.next_if(|next| *next != word)
     }
@@ -49,26 +49,26 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `31s`, `500ms`, `2h`, `1d` in milliseconds.
+/// Parses a duration such as `31s`, `500ms`, `2h` or `1d` into milliseconds.
 pub(super) fn span(text: &str) -> u64 {
-    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().unwrap_or_else(|_| panic!("{text} is not a time"));
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().unwrap_or_else(|_| panic!("invalid duration: {text}"));
     match &text[digits..] {
         "ms" => number,
         "s" => number * 1_000,
         "m" => number * 60_000,
         "h" => number * 3_600_000,
         "d" => number * 86_400_000,
-        unit => panic!("{unit} is not a unit of time"),
+        unit => panic!("unknown unit of time: {unit}"),
     }
 }
 
 pub(super) fn agent(name: &str) -> AgentId {
-    AgentId::new(name).expect("a good id")
+    AgentId::new(name).expect("valid agent id")
 }
 
 pub(super) fn key(name: &str) -> Key {
-    Key::new(name).expect("a good key")
+    Key::new(name).expect("valid key")
 }
 
 pub(super) fn payload(text: &str) -> Payload {
@@ -83,14 +83,14 @@ pub(super) fn expecting(words: &mut Words<'_>) -> Option<Version> {
     words.after("expecting").map(|number| Version(number.parse().expect("a version")))
 }
 
-/// What one part of a commit asks for, and the name that its message gets.
+/// Operations parsed from one part of a commit, and the script name of the message it sends.
 pub(super) struct Asked {
     pub(super) ops: Vec<Op>,
     pub(super) message: Option<String>,
 }
 
 impl Stage {
-    /// The operations of `bob acks m1 & puts plan=1`, without the name in front.
+    /// Parses one part of a commit, such as `acks m1` in `bob acks m1 & puts plan=1`.
     pub(super) fn asked(&mut self, who: &str, part: &str) -> Asked {
         let words = &mut Words::of(part);
         let verb = words.must("a verb");
@@ -102,8 +102,8 @@ impl Stage {
             }
             "claims" | "waits" | "stands" => self.claim(who, verb, words),
             "grants" => {
-                let credit = words.number().expect("how much credit");
-                let consumer = self.cast_mut().consumer(words.after("to").expect("to whom"));
+                let credit = words.number().expect("an amount of credit");
+                let consumer = self.cast_mut().consumer(words.after("to").expect("`to` with a recipient"));
                 Op::Grant { consumer, credit }
             }
             "closes" => Op::Close { consumer: self.cast_mut().consumer(words.must("a consumer")) },
@@ -111,7 +111,7 @@ impl Stage {
             "retries" | "releases" | "drops" => self.nack(who, verb, words),
             "extends" => {
                 let lease = self.lease(who, words.must("a message"));
-                Op::Extend(Extend { lease, lease_ms: span(words.after("to").expect("until when")) })
+                Op::Extend(Extend { lease, lease_ms: span(words.after("to").expect("`to` with a duration")) })
             }
             "puts" => self.put(words),
             "deletes" => {
@@ -130,7 +130,7 @@ impl Stage {
             "unsubscribes" => {
                 Op::Unsubscribe { agent: agent(who), pattern: pattern(words.must("a pattern")) }
             }
-            "brings" => self.bring(words),
+            "backfills" => self.backfill(words),
             "sets" => Op::SetPolicy(policy(words)),
             "asks" => {
                 message = Some(words.must("a name for the question").to_owned());
@@ -139,8 +139,8 @@ impl Stage {
             "answers" => self.answer(who, words),
             "rejoins" => self.await_request(words),
             "withdraws" => Op::CancelRequest { request: self.cast().message(words.must("a question")) },
-            "pulses" => super::requests::beat(who, words),
-            "hears" => {
+            "heartbeats" => super::requests::beat(who, words),
+            "relays" => {
                 let names = words.must("agents").split(',');
                 let agents = names.map(|name| self.agent_no(name)).collect();
                 Op::Heard { agents }
@@ -156,8 +156,8 @@ impl Stage {
             "erases" => self.erase(words),
             "locks" => self.acquire(who, words),
             "budgets" => {
-                let id = BudgetId::new(words.must("a budget")).expect("a good id");
-                let messages_max = words.after("to").and_then(|most| most.parse().ok()).expect("how many");
+                let id = BudgetId::new(words.must("a budget")).expect("valid budget id");
+                let messages_max = words.after("to").and_then(|most| most.parse().ok()).expect("`to` with a number of messages");
                 Op::SetBudget(SetBudget { id, messages_max, tokens_max: None, money_max: None })
             }
             "renews" => {
@@ -181,17 +181,17 @@ impl Stage {
             "leads" => self.redescribe(who, |new| new.role = Role::Coordinator),
             other => match self.asked_of_tasks(who, other, words) {
                 Some(op) => op,
-                None => panic!("{other} is not a verb"),
+                None => panic!("unknown verb: {other}"),
             },
         };
         let twice = words.after_word("twice");
         if let Some(rest) = words.next() {
-            panic!("{rest} is too much in {part}");
+            panic!("unexpected `{rest}` in `{part}`");
         }
         Asked { ops: if twice { vec![op.clone(), op] } else { vec![op] }, message }
     }
 
-    /// `[as ROLE] [able C,C] [beating T] [does X,Y]`: how an agent describes itself from now on.
+    /// Parses `[as ROLE] [able C,C] [beating T] [does X,Y]`: the registration of an agent from now on.
     fn described(&mut self, who: &str, words: &mut Words<'_>) -> RegisterAgent {
         let mut new = self.cast().description(who);
         if let Some(role) = words.after("as") {
@@ -208,7 +208,7 @@ impl Stage {
         new
     }
 
-    /// An agent says something else of itself, and goes on under its epoch.
+    /// Registers an agent again with a changed description, under its current epoch.
     fn redescribe(&mut self, who: &str, change: impl FnOnce(&mut RegisterAgent)) -> Op {
         let mut new = self.cast().description(who);
         change(&mut new);
@@ -221,13 +221,13 @@ impl Stage {
     }
 
     fn send(&self, who: &str, words: &mut Words<'_>) -> Op {
-        let to = words.after("to").expect("to whom");
+        let to = words.after("to").expect("`to` with a recipient");
         Op::send(self.message(who, to, words))
     }
 
-    /// What is said of a message after its recipients.
+    /// Parses the options of a message, which follow its recipients.
     pub(super) fn message(&self, who: &str, to: &str, words: &mut Words<'_>) -> Message {
-        let to = Destination::of_texts(to.split(',')).expect("a good destination");
+        let to = Destination::of_texts(to.split(',')).expect("valid destination");
         let mut message = Message::new(to, "work", payload("{}"));
         message.from = (who != "hub" && tokens::role(who).is_none()).then(|| agent(who));
         while let Some(word) = words.next() {
@@ -240,12 +240,12 @@ impl Stage {
                 "rank" => message.priority.rank = value().parse().expect("a rank"),
                 "after" => message.deliver_at = Some(self.later(value())),
                 "expires" => message.expires_at = Some(self.later(value())),
-                "tries" => message.attempts_max = value().parse().expect("a number of tries"),
-                "id" => message.client_id = Some(ClientId::new(value()).expect("a good id")),
+                "tries" => message.attempts_max = value().parse().expect("a number of attempts"),
+                "id" => message.client_id = Some(ClientId::new(value()).expect("valid client id")),
                 "saying" => message.payload = payload(value()),
                 "answering" => message.kind = MessageType::Response,
                 "about" => message.in_reply_to = Some(self.cast().message(value()).to_string()),
-                "sure" => message.confidence = Some(value().parse().expect("a share")),
+                "sure" => message.confidence = Some(value().parse().expect("a number from 0 to 1")),
                 "reason" => message.rationale = Some(value().into()),
                 "written" => message.content_type = Some(value().into()),
                 "as" => message.from = Some(agent(value())),
@@ -260,7 +260,7 @@ impl Stage {
                     let choice = IfUnavailable::ALL.into_iter().find(|choice| choice.as_str() == word);
                     message.if_unavailable = choice.expect("queue, redirect or fail");
                 }
-                other => panic!("{other} says nothing about a message"),
+                other => panic!("unknown message option: {other}"),
             }
         }
         message
@@ -289,19 +289,19 @@ impl Stage {
 
     fn claim(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
         let max = words.number().unwrap_or(1);
-        let whose = words.after("of").unwrap_or(who);
+        let owner = words.after("of").unwrap_or(who);
         let consumer = words.after("as").map(|name| self.cast_mut().consumer(name));
         let lease_ms = words.after("for").map_or(limits::LEASE_MS_DEFAULT, span);
         let waiting = match (verb, consumer) {
             ("waits", Some(consumer)) => Waiting::Once(consumer),
             ("stands", Some(consumer)) => Waiting::Standing(consumer),
             ("claims", None) => Waiting::No,
-            _ => panic!("{who} {verb} as whom?"),
+            _ => panic!("`{who} {verb}`: `as CONSUMER` is required with `waits` and `stands` only"),
         };
-        Op::Claim { agent: agent(whose), max, lease_ms, waiting }
+        Op::Claim { agent: agent(owner), max, lease_ms, waiting }
     }
 
-    /// `m1` or, all in one operation, `m1,m2`.
+    /// Parses `m1`, or `m1,m2` for one operation that acks several deliveries.
     fn ack(&self, who: &str, text: &str) -> Op {
         match text.split_once(',') {
             None => Op::Ack(self.lease(who, text)),
@@ -309,14 +309,14 @@ impl Stage {
         }
     }
 
-    /// `brings m1,m2 to bob of PATTERN wanting last 5 [until #7] [by A]`: what the engine does with what it found in the
-    /// log.
-    fn bring(&self, words: &mut Words<'_>) -> Op {
+    /// Parses `backfills m1,m2 to bob of PATTERN wanting last 5 [until #7] [by A]`: the operation that the engine commits
+    /// with the messages it found in the log.
+    fn backfill(&self, words: &mut Words<'_>) -> Op {
         let names = words.must("messages").split(',').filter(|name| *name != "nothing");
-        let places: Vec<_> = names.map(|name| self.cast().message(name)).collect();
-        let whose = agent(words.after("to").expect("to whom"));
-        let pattern = pattern(words.after("of").expect("of which pattern"));
-        let wanted = history(words.after("wanting").expect("what was wanted"), words);
+        let ids: Vec<_> = names.map(|name| self.cast().message(name)).collect();
+        let subscriber = agent(words.after("to").expect("`to` with a recipient"));
+        let pattern = pattern(words.after("of").expect("`of` with a pattern"));
+        let wanted = history(words.after("wanting").expect("`wanting` with a history"), words);
         let next = words.after("until").map_or(Seq(u64::MAX), position);
         let from = words.after("by").map(agent);
         let earlier = |MessageId { seq, n, .. }: MessageId| {
@@ -324,8 +324,8 @@ impl Stage {
             let letter = Letter { seq, n, priority, attempts_max: 4, expires_at: None, session: None };
             Earlier { from: from.clone(), session_id: None, letter }
         };
-        let messages = places.into_iter().map(earlier).collect();
-        Op::BringHistory(BringHistory { agent: whose, pattern, wanted, messages, next })
+        let messages = ids.into_iter().map(earlier).collect();
+        Op::BringHistory(BringHistory { agent: subscriber, pattern, wanted, messages, next })
     }
 
     fn nack(&self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
@@ -361,21 +361,21 @@ impl Words<'_> {
 }
 
 fn pattern(text: &str) -> Pattern {
-    Pattern::new(text).expect("a good pattern")
+    Pattern::new(text).expect("valid pattern")
 }
 
-/// `#7`.
+/// Parses a sequence number such as `#7`.
 fn position(text: &str) -> Seq {
     let number = text.strip_prefix('#').and_then(|number| number.parse().ok());
-    Seq(number.expect("a position such as #7"))
+    Seq(number.expect("a sequence number such as #7"))
 }
 
-/// `last 5` or `from #7`.
+/// Parses `last 5` or `from #7`.
 fn history(kind: &str, words: &mut Words<'_>) -> History {
     match (kind, words.must("how much history")) {
         ("last", count) => History::Last(count.parse().expect("a number")),
         ("from", seq) => History::Seq(position(seq)),
-        (other, _) => panic!("{other} is no history"),
+        (other, _) => panic!("unknown history: {other}"),
     }
 }
 
@@ -386,12 +386,12 @@ fn subscribe(who: &str, words: &mut Words<'_>) -> Op {
     Op::Subscribe(Subscribe { agent: agent(who), pattern, history })
 }
 
-/// `mesh` or `supervised`, then `[bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]`.
+/// Parses `mesh` or `supervised`, then `[bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]`.
 fn policy(words: &mut Words<'_>) -> Policy {
     let preset = match words.must("a preset") {
         "mesh" => Preset::Mesh,
         "supervised" => Preset::Supervised,
-        other => panic!("{other} is no preset"),
+        other => panic!("unknown preset: {other}"),
     };
     let mut policy = Policy { preset, ..Policy::default() };
     let mut number = |word: &str, value: &mut u32| {
@@ -402,18 +402,18 @@ fn policy(words: &mut Words<'_>) -> Policy {
     number("bytes", &mut policy.payload_bytes_max);
     number("chars", &mut policy.rationale_chars_max);
     number("broadcasts", &mut policy.broadcasts_per_minute);
-    for asked in words.after("asking").into_iter().flat_map(|asked| asked.split(',')) {
-        match asked {
+    for field in words.after("asking").into_iter().flat_map(|fields| fields.split(',')) {
+        match field {
             "structured" => policy.structured = true,
             "confidence" => policy.confidence = true,
             "rationale" => policy.rationale = true,
-            other => panic!("{other} cannot be asked for"),
+            other => panic!("unknown required field: {other}"),
         }
     }
     policy
 }
 
-/// Who a statement is about, and under which of its starts.
+/// Returns the principal that a statement acts as.
 pub(super) fn principal(who: &str) -> Principal {
     match tokens::role(who) {
         Some(role) => tokens::holder(role),

@@ -1,4 +1,4 @@
-//! Who and what a script has named so far.
+//! Name table of a script: maps script names to messages, leases, consumers, epochs, entry versions and locks.
 
 use std::collections::BTreeMap;
 
@@ -10,39 +10,39 @@ use quorate_core::{
 use super::asked::agent;
 use super::tasks::TaskTokens;
 
-/// The names of one space.
+/// Name table of one space.
 #[derive(Default)]
 pub(super) struct Cast {
-    /// The deliveries of each message.
+    /// Messages by script name.
     messages: BTreeMap<String, Named>,
-    /// Every lease of each delivery, oldest first.
+    /// All lease tokens of each delivery, oldest first.
     leases: BTreeMap<DeliveryNo, Vec<Token>>,
     consumers: Vec<String>,
-    /// Every epoch of each agent, oldest first.
+    /// All epochs of each agent, oldest first.
     epochs: BTreeMap<String, Vec<Epoch>>,
-    /// Deliveries of earlier messages that were brought to somebody: which message, and whose.
+    /// Backfilled deliveries: message name and recipient.
     brought: BTreeMap<DeliveryNo, (String, String)>,
-    /// Where each version of an entry was written.
+    /// Position of each entry version in the log: record and payload part.
     written: BTreeMap<(Key, Version), (Seq, u32)>,
     /// The newest fence of each lock.
     fences: BTreeMap<String, Fence>,
-    /// What each agent said of itself, if it said anything.
+    /// Last registration of each agent that was registered with options.
     descriptions: BTreeMap<String, RegisterAgent>,
-    /// The leases of tasks.
+    /// Lease tokens of tasks.
     pub(super) tokens: TaskTokens,
 }
 
 struct Named {
     id: MessageId,
     first: DeliveryNo,
-    /// In the order of the deliveries.
+    /// Recipients in the order of the deliveries.
     recipients: Vec<String>,
-    /// Who waits for the answer, if somebody does.
+    /// Sender of the request, if the message is one.
     asker: Option<String>,
 }
 
 impl Named {
-    /// The recipient of a delivery, if it is one of this message.
+    /// Returns the recipient of a delivery, if the delivery belongs to this message.
     fn recipient(&self, number: DeliveryNo) -> Option<&str> {
         let index = number.0.checked_sub(self.first.0)?;
         self.recipients.get(usize::try_from(index).ok()?).map(String::as_str)
@@ -50,19 +50,19 @@ impl Named {
 }
 
 impl Cast {
-    /// Who asked a question.
+    /// Returns the sender of a request.
     pub(super) fn asker(&self, name: &str) -> String {
-        self.named(name).asker.clone().unwrap_or_else(|| panic!("nobody asked {name}"))
+        self.named(name).asker.clone().unwrap_or_else(|| panic!("{name} is not a request"))
     }
 
-    /// Notes who asked a question.
+    /// Records the sender of a request.
     pub(super) fn name_asker(&mut self, name: &str, asker: &str) {
         if let Some(named) = self.messages.get_mut(name) {
             named.asker = Some(asker.to_owned());
         }
     }
 
-    /// Names a message and its deliveries, in their order.
+    /// Names a message and its deliveries, which are given in order.
     pub(super) fn name_message(
         &mut self,
         name: &str,
@@ -70,26 +70,26 @@ impl Cast {
         first: DeliveryNo,
         recipients: Vec<String>,
     ) {
-        // A repeated send keeps the name that the message has.
+        // An idempotent replay of a send keeps the existing name.
         if self.messages.values().all(|named| named.id != id) {
             self.messages.insert(name.to_owned(), Named { id, first, recipients, asker: None });
         }
     }
 
-    /// Names a delivery of an earlier message.
-    pub(super) fn name_brought(&mut self, number: DeliveryNo, letter: &Letter, whose: &str) {
-        let is_it = |named: &Named| (named.id.seq, named.id.n) == (letter.seq, letter.n);
-        let name = self.messages.iter().find(|(_, named)| is_it(named)).map_or("?", |(name, _)| name);
-        self.brought.insert(number, (name.to_owned(), whose.to_owned()));
+    /// Names a backfilled delivery.
+    pub(super) fn name_brought(&mut self, number: DeliveryNo, letter: &Letter, recipient: &str) {
+        let matches = |named: &Named| (named.id.seq, named.id.n) == (letter.seq, letter.n);
+        let name = self.messages.iter().find(|(_, named)| matches(named)).map_or("?", |(name, _)| name);
+        self.brought.insert(number, (name.to_owned(), recipient.to_owned()));
     }
 
-    pub(super) fn name_version(&mut self, key: &Key, version: Version, place: (Seq, u32)) {
-        self.written.insert((key.clone(), version), place);
+    pub(super) fn name_version(&mut self, key: &Key, version: Version, position: (Seq, u32)) {
+        self.written.insert((key.clone(), version), position);
     }
 
-    /// Where a version of an entry was written.
+    /// Returns the position of an entry version in the log: record and payload part.
     pub(super) fn place_of(&self, key: Key, version: Version) -> (Seq, u32) {
-        self.written.get(&(key, version)).copied().expect("a version that was written")
+        self.written.get(&(key, version)).copied().expect("version was written by the script")
     }
 
     pub(super) fn name_epoch(&mut self, agent: &str, epoch: Epoch) {
@@ -103,23 +103,23 @@ impl Cast {
         self.descriptions.insert(agent.to_owned(), description);
     }
 
-    /// What an agent said of itself.
+    /// Returns the last registration of an agent.
     pub(super) fn description(&self, name: &str) -> RegisterAgent {
-        let plain = || RegisterAgent::named(agent(name));
-        self.descriptions.get(name).cloned().unwrap_or_else(plain)
+        let default = || RegisterAgent::named(agent(name));
+        self.descriptions.get(name).cloned().unwrap_or_else(default)
     }
 
-    /// The epoch of a start: the newest is 0, the one before it 1.
+    /// Returns an epoch of an agent: 0 is the newest, 1 the one before it.
     pub(super) fn epoch(&self, agent: &str, back: usize) -> Epoch {
         let epochs = self.epochs.get(agent).map_or(&[][..], Vec::as_slice);
-        *epochs.iter().rev().nth(back).unwrap_or_else(|| panic!("{agent} had no such start"))
+        *epochs.iter().rev().nth(back).unwrap_or_else(|| panic!("{agent} has no epoch {back} registrations ago"))
     }
 
     pub(super) fn hold(&mut self, handed: &Handed) {
         self.leases.entry(handed.delivery).or_default().push(handed.token);
     }
 
-    /// The consumer of a name; the same one for the same name.
+    /// Returns the consumer with a name; the same name gives the same consumer.
     pub(super) fn consumer(&mut self, name: &str) -> ConsumerId {
         let index = self.consumers.iter().position(|known| known == name).unwrap_or_else(|| {
             self.consumers.push(name.to_owned());
@@ -132,7 +132,7 @@ impl Cast {
         self.fences.insert(lock.to_owned(), fence);
     }
 
-    /// The newest fence of a lock; 0 if nobody ever held it.
+    /// Returns the newest fence of a lock; 0 if it was never held.
     pub(super) fn newest_fence(&self, lock: &str) -> Fence {
         self.fences.get(lock).copied().unwrap_or_default()
     }
@@ -145,7 +145,7 @@ impl Cast {
         self.named(name).id
     }
 
-    /// All deliveries of a message, each with its recipient.
+    /// Returns all deliveries of a message with their recipients.
     pub(super) fn deliveries(&self, name: &str) -> Vec<(DeliveryNo, String)> {
         let named = self.named(name);
         let number = |index: usize| DeliveryNo(named.first.0 + index as u64);
@@ -155,10 +155,10 @@ impl Cast {
     }
 
     fn named(&self, name: &str) -> &Named {
-        self.messages.get(name).unwrap_or_else(|| panic!("no message is called {name}"))
+        self.messages.get(name).unwrap_or_else(|| panic!("unknown message: {name}"))
     }
 
-    /// `m1`, `m1/carol`: the delivery for this recipient, or the first one.
+    /// Resolves `m1` or `m1/carol`: the delivery to that recipient (default: the actor), otherwise the first one.
     pub(super) fn delivery(&self, text: &str, actor: &str) -> DeliveryNo {
         let text = text.split('#').next().unwrap_or(text);
         let (name, whose) = text.split_once('/').unwrap_or((text, actor));
@@ -167,7 +167,7 @@ impl Cast {
         own.map_or(self.named(name).first, |(number, _)| *number)
     }
 
-    /// `m1`, `m1#1`: the newest lease of a delivery, or the n-th it ever had. Token 0 if it never had one.
+    /// Resolves `m1` or `m1#1`: the newest lease of a delivery, or its n-th. Token 0 if it never had one.
     pub(super) fn lease(&self, text: &str, number: DeliveryNo) -> LeaseRef {
         let leases = self.leases.get(&number).map_or(&[][..], Vec::as_slice);
         let token = match text.split_once('#') {
@@ -177,13 +177,13 @@ impl Cast {
         LeaseRef { delivery: id_of(number), token: token.copied().unwrap_or_default() }
     }
 
-    /// What the message of an id is called.
+    /// Returns the script name of a message.
     pub(super) fn name_of(&self, id: MessageId) -> &str {
         let found = self.messages.iter().find(|(_, named)| named.id == id);
         found.map_or("?", |(name, _)| name)
     }
 
-    /// What a delivery is called, and whose it is.
+    /// Returns the message name and the recipient of a delivery.
     pub(super) fn called(&self, number: DeliveryNo) -> (&str, &str) {
         if let Some((name, whose)) = self.brought.get(&number) {
             return (name, whose);
@@ -193,7 +193,7 @@ impl Cast {
     }
 }
 
-/// The full id of a delivery: scripts do not restore.
+/// Returns the full id of a delivery. Scripts never restore a backup, so the generation is always 0.
 pub(super) fn id_of(number: DeliveryNo) -> DeliveryId {
     DeliveryId { generation: Generation(0), number }
 }

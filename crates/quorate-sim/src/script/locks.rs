@@ -1,4 +1,4 @@
-//! Locks in words.
+//! Statements about locks, and rendering of locks and consumer events.
 
 use quorate_core::{
     AcquireLocks, AgentNo, Fence, FenceRef, Item, ItemKind, Lock, LockName, Locked, Op, Priority, Told, Verb,
@@ -11,11 +11,11 @@ use super::cast::id_of;
 use super::stage::Stage;
 
 fn name(text: &str) -> LockName {
-    LockName::new(text).expect("a good name")
+    LockName::new(text).expect("valid lock name")
 }
 
 impl Stage {
-    /// `locks x,y [for T] [capacity N] [low high urgent] [within M] [as C]`
+    /// Parses `locks x,y [for T] [capacity N] [low high urgent] [within M] [as C]`
     pub(super) fn acquire(&mut self, who: &str, words: &mut Words<'_>) -> Op {
         let mut ask = AcquireLocks {
             agent: agent(who),
@@ -40,13 +40,13 @@ impl Stage {
                     let consumer = value().to_owned();
                     ask.waiting = Waiting::Once(self.cast_mut().consumer(&consumer));
                 }
-                other => panic!("{other} says nothing about a lock"),
+                other => panic!("unknown lock option: {other}"),
             }
         }
         Op::AcquireLocks(ask)
     }
 
-    /// `x,y`: each with the newest fence that was given out; `x@3` with another one.
+    /// Parses `x,y`, each with its newest granted fence, or `x@3` with an explicit fence.
     pub(super) fn fences(&self, text: &str) -> Vec<FenceRef> {
         text.split(',').map(|one| self.fence(one)).collect()
     }
@@ -61,7 +61,7 @@ impl Stage {
     }
 
     pub(super) fn agent_name(&self, number: AgentNo) -> String {
-        let published = self.store().published(self.space()).expect("the space is there");
+        let published = self.store().published(self.space()).expect("space exists");
         let agents = published.borrow().agents.clone();
         agents.get(number).map_or_else(|| number.to_string(), |agent| agent.id.to_string())
     }
@@ -71,35 +71,35 @@ impl Stage {
             return "free".into();
         }
         let holder = |grant: &quorate_core::Grant| {
-            format!("held by {} under {}", self.agent_name(grant.holder), grant.fence)
+            format!("held by {} with fence {}", self.agent_name(grant.holder), grant.fence)
         };
         lock.grants.iter().map(holder).collect::<Vec<_>>().join(", ")
     }
 
-    /// What happened to a lock.
+    /// Renders a change of a lock.
     pub(super) fn lock_line(&self, verb: Verb, lock: &Lock) -> String {
         format!("{} {}: {}", verb.as_str(), lock.name, self.holders(lock))
     }
 
-    /// Whose wait was called off, and why.
+    /// Renders an aborted wait and the cycle that caused it.
     pub(super) fn cycle_line(&self, cycle: &[(AgentNo, String)]) -> String {
-        let one = |(agent, what): &(AgentNo, String)| format!("{} for {what}", self.agent_name(*agent));
-        format!("wait called off: {}", cycle.iter().map(one).collect::<Vec<_>>().join(", "))
+        let one = |(agent, resource): &(AgentNo, String)| format!("{} for {resource}", self.agent_name(*agent));
+        format!("wait aborted: {}", cycle.iter().map(one).collect::<Vec<_>>().join(", "))
     }
 
-    /// Notes the fences that somebody was given.
+    /// Records the fences of granted locks.
     pub(super) fn learn_locked(&mut self, locked: &Locked) {
         for one in &locked.locks {
             self.cast_mut().give(one.lock.as_str(), one.fence);
         }
     }
 
-    /// What somebody was told who waits for something else than deliveries.
+    /// Renders a consumer event, that is, anything a consumer receives except deliveries.
     pub(super) fn told_line(&mut self, who: &str, told: &Told) -> String {
         match told {
             Told::Locked(locked) => {
                 self.learn_locked(locked);
-                let fences = locked.locks.iter().map(|one| format!("{} under {}", one.lock, one.fence));
+                let fences = locked.locks.iter().map(|one| format!("{} with fence {}", one.lock, one.fence));
                 format!("{who} holds {}", fences.collect::<Vec<_>>().join(", "))
             }
             Told::Answered { id, message, is_last, .. } => self.answer_line(who, *id, message, *is_last),
@@ -112,7 +112,7 @@ impl Stage {
                 format!("{who} is refused {}: {}", refused.code, cycle.join(", "))
             }
             Told::TaskHanded(handed) => self.handed_task(who, handed),
-            Told::TaskOver(task) => format!("{who} hears that {task} is over"),
+            Told::TaskOver(task) => format!("{who} is notified that {task} ended"),
             Told::TaskLost { task, token, loss } => {
                 format!("{who} loses {task} (token {token}, {})", loss.as_str())
             }
@@ -121,7 +121,7 @@ impl Stage {
 
     pub(super) async fn tell_locks(&mut self) {
         let what = Read::items(ItemKind::Lock, 1000);
-        let Rows::Items(items) = self.rows(what).await else { panic!("not items") };
+        let Rows::Items(items) = self.rows(what).await else { panic!("expected items") };
         for listed in items {
             let Item::Lock(lock) = listed.item else { continue };
             let line = format!("lock {} for {}: {}", lock.name, lock.capacity, self.holders(&lock));

@@ -1,4 +1,4 @@
-//! Requests and presence in words.
+//! Statements about requests and presence, and their rendering.
 
 use quorate_core::{
     AgentFilter, AgentLook, AgentNo, Ask, DeliveryLook, DeliveryNo, Health, Heartbeat, Inspect, Inspected,
@@ -12,16 +12,16 @@ use super::stage::Stage;
 use super::told::since_start;
 
 impl Stage {
-    /// `asks Q to A,B [query] [within T] [told C] [again Q]` and what may be said of a message.
+    /// Parses `asks Q to A,B [query] [within T] [notifying C] [again Q]` and message options.
     pub(super) fn ask(&mut self, who: &str, words: &mut Words<'_>) -> Op {
-        let to = words.after("to").expect("to whom").to_owned();
+        let to = words.after("to").expect("`to` with a recipient").to_owned();
         let (mut kind, mut timeout_ms, mut waiting, mut again) = (MessageType::Command, None, None, None);
         loop {
             if words.after_word("query") {
                 kind = MessageType::Query;
             } else if let Some(time) = words.after("within") {
                 timeout_ms = Some(span(time));
-            } else if let Some(name) = words.after("told") {
+            } else if let Some(name) = words.after("notifying") {
                 waiting = Some(self.cast_mut().consumer(name));
             } else if let Some(name) = words.after("again") {
                 again = Some(self.cast().message(name));
@@ -33,7 +33,7 @@ impl Stage {
         Op::Request(Ask { again, ..Ask::new(message, timeout_ms, waiting) })
     }
 
-    /// `answers Q [saying W] [id X] [to A]`
+    /// Parses `answers Q [saying W] [id X] [to A]`.
     pub(super) fn answer(&mut self, who: &str, words: &mut Words<'_>) -> Op {
         let name = words.must("a question").to_owned();
         let (question, asker) = (self.cast().message(&name), self.cast().asker(&name));
@@ -43,14 +43,14 @@ impl Stage {
         Op::send(Message { kind: MessageType::Response, in_reply_to, ..message })
     }
 
-    /// `rejoins Q told C`
+    /// Parses `rejoins Q notifying C`.
     pub(super) fn await_request(&mut self, words: &mut Words<'_>) -> Op {
         let request = self.cast().message(words.must("a question"));
-        let waiting = self.cast_mut().consumer(words.after("told").expect("who is told"));
+        let waiting = self.cast_mut().consumer(words.after("notifying").expect("`notifying` with a consumer"));
         Op::AwaitRequest { request, waiting }
     }
 
-    /// What happened to a request.
+    /// Renders a change of a request.
     pub(super) fn request_line(&self, verb: Verb, request: &Request) -> String {
         let name = self.cast().name_of(request.id);
         let asked = request.asked.iter().map(|one| {
@@ -59,8 +59,8 @@ impl Stage {
                 Reply::Answered { .. } => " answered",
                 Reply::Lost => " lost",
             };
-            let whose = one.to.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
-            format!("{whose}{reply}")
+            let recipient = one.to.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
+            format!("{recipient}{reply}")
         });
         let asked = asked.collect::<Vec<_>>().join(", ");
         let state = match &request.state {
@@ -74,7 +74,7 @@ impl Stage {
         let from = message.from.as_ref().map_or("the hub", |from| from.as_str());
         let text = String::from_utf8_lossy(&message.payload.bytes).into_owned();
         let last = if is_last { "" } else { ", more may come" };
-        format!("{who} hears {text} from {from} (#{}){last}", id.seq)
+        format!("{who} receives answer {text} from {from} (#{}){last}", id.seq)
     }
 
     pub(super) fn status_line(&self, number: AgentNo, presence: &Presence) -> String {
@@ -86,23 +86,23 @@ impl Stage {
         format!("{} is {}{away}{health}", self.agent_name(number), presence.status.as_str())
     }
 
-    /// The number of an agent that is known.
+    /// Returns the number of a registered agent.
     pub(super) fn agent_no(&self, name: &str) -> AgentNo {
-        let published = self.store().published(self.space()).expect("the space is there");
+        let published = self.store().published(self.space()).expect("space exists");
         let number = published.borrow().agents.number(&agent(name));
-        number.expect("the agent is known")
+        number.expect("agent is registered")
     }
 
     async fn inspected(&mut self, what: Inspect) -> Inspected {
         let commit = quorate_core::Commit::new(principal("hub"), vec![Op::Inspect(what)]);
-        let receipt = self.transact(commit).await.expect("the hub may look");
+        let receipt = self.transact(commit).await.expect("hub is allowed to inspect");
         match receipt.results.into_iter().next() {
             Some(OpResult::Inspected(seen)) => *seen,
-            other => panic!("not a look: {other:?}"),
+            other => panic!("expected an inspection: {other:?}"),
         }
     }
 
-    /// `agents [can X] [does X] [who are STATUS]`
+    /// Parses `agents [can X] [does X] [being STATUS]` and renders the matching agents.
     pub(super) async fn tell_agents(&mut self, statement: &str) {
         let mut words = Words::of(statement);
         words.next();
@@ -113,9 +113,9 @@ impl Stage {
             ..AgentFilter::default()
         };
         let seen = self.inspected(Inspect::Agents { filter, after: AgentNo(0), limit: 100 }).await;
-        let Inspected::Agents(agents) = seen else { panic!("not agents") };
+        let Inspected::Agents(agents) = seen else { panic!("expected agents") };
         if agents.is_empty() {
-            self.say("nobody");
+            self.say("no agents");
         }
         for look in agents {
             let AgentLook { agent, status, open, leased, asking, .. } = look;
@@ -128,10 +128,10 @@ impl Stage {
         }
     }
 
-    /// `inbox A`
+    /// Renders the inbox of an agent (`inbox A`).
     pub(super) async fn tell_inbox(&mut self, name: &str) {
         let what = Inspect::Inbox { agent: agent(name), after: DeliveryNo(0), limit: 100 };
-        let Inspected::Inbox(inbox) = self.inspected(what).await else { panic!("not an inbox") };
+        let Inspected::Inbox(inbox) = self.inspected(what).await else { panic!("expected an inbox") };
         let lines: Vec<_> = inbox.iter().map(|look| self.look_line(look)).collect();
         self.say(format!("inbox of {name}: {}", lines.join(", ")));
     }
@@ -149,14 +149,14 @@ impl Stage {
         format!("{name} {state}")
     }
 
-    /// `why M`, of its open deliveries
+    /// Renders the explanation of each open delivery of a message (`why M`).
     pub(super) async fn tell_why(&mut self, name: &str) {
         let id = self.cast().message(name);
         let deliveries = self.cast().deliveries(name);
         let (first, count) = (deliveries[0].0, deliveries.len() as u32);
         let what = Inspect::Deliveries { message: Some((id.seq, id.n)), first, count };
         let Inspected::Deliveries { deliveries, request } = self.inspected(what).await else {
-            panic!("not deliveries")
+            panic!("expected deliveries")
         };
         let now = self.now();
         for look in deliveries.iter().flatten() {
@@ -164,11 +164,11 @@ impl Stage {
             self.say(format!("{name}: {}", why.sentence));
         }
         if let Some((_, until)) = request {
-            self.say(format!("{name} is waited for until {}", since_start(until)));
+            self.say(format!("{name} awaits answers until {}", since_start(until)));
         }
     }
 
-    /// `request Q`
+    /// Renders a request (`request Q`).
     pub(super) async fn tell_request(&mut self, name: &str) {
         let id = self.cast().message(name);
         let what = Read::Item(ItemKey::new(ItemKind::Request, id.to_string()));
@@ -178,12 +178,12 @@ impl Stage {
                 let chain = &request.correlation;
                 self.say(format!("{}; chain {chain}", line.trim_start_matches("request.made ")));
             }
-            _ => self.say(format!("{name} is no request")),
+            _ => self.say(format!("{name}: no such request")),
         }
     }
 }
 
-/// `pulses [for A] [STATUS] [degraded W | error W]`
+/// Parses `heartbeats [for A] [STATUS] [degraded W | error W]`.
 pub(super) fn beat(who: &str, words: &mut Words<'_>) -> Op {
     let agent = agent(words.after("for").unwrap_or(who));
     let mut heartbeat = Heartbeat { agent, status: Status::Idle, health: Health::Healthy };
@@ -199,5 +199,5 @@ pub(super) fn beat(who: &str, words: &mut Words<'_>) -> Op {
 
 fn status(word: &str) -> Status {
     let found = Status::ALL.into_iter().find(|status| status.as_str() == word);
-    found.unwrap_or_else(|| panic!("{word} is no status"))
+    found.unwrap_or_else(|| panic!("unknown status: {word}"))
 }

@@ -1,4 +1,4 @@
-//! Snapshots and rollbacks in scripts.
+//! Statements about snapshots and rollbacks.
 
 use quorate_core::{
     MakeSnapshot, Op, Rollback, RollbackTo, RollbackWhat, Seq, SnapshotName, Timestamp, Version,
@@ -8,24 +8,24 @@ use super::asked::{Words, expecting, key, span};
 use super::stage::{START_MS, Stage};
 
 fn name(text: &str) -> SnapshotName {
-    SnapshotName::new(text).expect("a good name")
+    SnapshotName::new(text).expect("valid snapshot name")
 }
 
-/// `snapshots NAME [of PREFIX]`.
+/// Parses `snapshots NAME [of PREFIX]`.
 pub(super) fn make(words: &mut Words<'_>) -> Op {
     let name = name(words.must("a name"));
     Op::MakeSnapshot(MakeSnapshot { name, prefix: words.after("of").unwrap_or("").into() })
 }
 
-/// `forgets NAME`.
+/// Parses `forgets NAME`.
 pub(super) fn forget(words: &mut Words<'_>) -> Op {
     Op::DropSnapshot { name: name(words.must("a name")) }
 }
 
-/// `restores K to …` or `restores PREFIX* to …`, where `…` is `v2`, `#7`, `10s` or the name of a snapshot.
+/// Parses `restores K to …` or `restores PREFIX* to …`, where `…` is `v2`, `#7`, `10s` or the name of a snapshot.
 pub(super) fn restore(stage: &Stage, words: &mut Words<'_>) -> Op {
     let target = words.must("a key");
-    let to = words.after("to").expect("to where");
+    let to = words.after("to").expect("`to` with a target");
     let what = match target.strip_suffix('*') {
         Some(prefix) => RollbackWhat::Prefix(prefix.into()),
         None => RollbackWhat::Key { key: key(target), expect: expecting(words) },
@@ -35,7 +35,7 @@ pub(super) fn restore(stage: &Stage, words: &mut Words<'_>) -> Op {
         RollbackTo::Version(Version(version))
     } else if let Some(seq) = to.strip_prefix('#').and_then(number) {
         RollbackTo::Seq(Seq(seq))
-    } else if to.starts_with(|letter: char| letter.is_ascii_digit()) {
+    } else if to.starts_with(|c: char| c.is_ascii_digit()) {
         RollbackTo::Time(Timestamp(START_MS + span(to)))
     } else {
         RollbackTo::Snapshot(name(to))

@@ -1,4 +1,4 @@
-//! Sessions in scripts: what is asked of them, and how they look.
+//! Statements about sessions, and their rendering.
 
 use quorate_core::{
     AddKind, AddToSession, ChangeSession, Effect, Item, ItemKey, ItemKind, LineKind, Op, OpenSession, Seq,
@@ -10,30 +10,30 @@ use super::asked::{Words, agent, because, payload};
 use super::stage::Stage;
 
 fn session(name: &str) -> SessionId {
-    SessionId::new(name).expect("a good id")
+    SessionId::new(name).expect("valid session id")
 }
 
 fn kind(word: &str) -> AddKind {
     let named = |kind: &AddKind| kind.as_str() == word;
-    AddKind::ALL.into_iter().find(named).unwrap_or_else(|| panic!("{word} cannot be added"))
+    AddKind::ALL.into_iter().find(named).unwrap_or_else(|| panic!("unknown kind of addition: {word}"))
 }
 
-/// What a verb asks of a session.
+/// Parses the operation of a session verb.
 pub(super) fn op(verb: &str, words: &mut Words<'_>) -> Op {
     match verb {
         "opens" => open(words),
         "adds" => {
-            let kind = kind(words.must("what"));
+            let kind = kind(words.must("a kind of addition"));
             Op::AddToSession(AddToSession {
-                session: session(words.after("to").expect("to which session")),
+                session: session(words.after("to").expect("`to` with a session")),
                 kind,
                 body: payload(words.after("saying").unwrap_or("{}")),
                 content_type: None,
                 rationale: because(words),
             })
         }
-        "admits" => change(SessionChange::Join(agent(words.must("whom"))), words.after("to"), words),
-        "dismisses" => change(SessionChange::Leave(agent(words.must("whom"))), words.after("from"), words),
+        "admits" => change(SessionChange::Join(agent(words.must("an agent"))), words.after("to"), words),
+        "dismisses" => change(SessionChange::Leave(agent(words.must("an agent"))), words.after("from"), words),
         "pauses" => change(SessionChange::Pause, words.next(), words),
         "resumes" => change(SessionChange::Resume, words.next(), words),
         "completes" => change(SessionChange::Complete, words.next(), words),
@@ -42,7 +42,7 @@ pub(super) fn op(verb: &str, words: &mut Words<'_>) -> Op {
 }
 
 fn open(words: &mut Words<'_>) -> Op {
-    // A dash leaves the id to the hub.
+    // With `-` the hub generates the id.
     let id = Some(words.must("an id")).filter(|id| *id != "-").map(session);
     let participants = words.after("with").map(|names| names.split(',').map(agent).collect());
     Op::OpenSession(OpenSession {
@@ -55,23 +55,23 @@ fn open(words: &mut Words<'_>) -> Op {
 }
 
 fn change(change: SessionChange, name: Option<&str>, words: &mut Words<'_>) -> Op {
-    let session = session(name.expect("which session"));
+    let session = session(name.expect("a session"));
     Op::ChangeSession(ChangeSession { session, change, reason: because(words) })
 }
 
 impl Stage {
-    /// `session S`, `timeline S [KIND] [after #N | before #N]`.
+    /// Executes `session S` or `timeline S [KIND] [after #N | before #N]`.
     pub(super) async fn look_at_session(&mut self, statement: &str) {
         let mut words = Words::of(statement);
-        let what = words.must("a word");
+        let query = words.must("a word");
         let id = words.must("a session");
-        if what == "session" {
+        if query == "session" {
             return self.tell_session(id).await;
         }
         let mut of_kind = None;
         let mut page = Page::After(Seq(0));
         while let Some(word) = words.next() {
-            let mut seq = || Seq(words.must("a record").trim_start_matches('#').parse().expect("a position"));
+            let mut seq = || Seq(words.must("a record").trim_start_matches('#').parse().expect("a sequence number"));
             match word {
                 "after" => page = Page::After(seq()),
                 "before" => page = Page::Before(seq()),
@@ -81,13 +81,13 @@ impl Stage {
             }
         }
         let read = Read::Timeline { session: id.into(), kind: of_kind, page, limit: 3 };
-        let Rows::Timeline(seqs) = self.rows(read).await else { panic!("not a timeline") };
+        let Rows::Timeline(seqs) = self.rows(read).await else { panic!("expected a timeline") };
         let mut lines = Vec::new();
         for seq in seqs {
             let Rows::Record(Some(record)) = self.rows(Read::Record(seq)).await else {
                 panic!("record {seq} is missing")
             };
-            let body = codec::read_body(&record).expect("the record is readable");
+            let body = codec::read_body(&record).expect("record decodes");
             let of_session =
                 body.effects.iter().filter(|effect| effect.line().is_some_and(|(of, _)| of == id));
             let words: Vec<_> = of_session.map(Effect::as_str).collect();
@@ -98,7 +98,7 @@ impl Stage {
 
     async fn tell_session(&mut self, id: &str) {
         let Rows::Item(found) = self.rows(Read::Item(ItemKey::new(ItemKind::Session, id))).await else {
-            panic!("not an item")
+            panic!("expected an item")
         };
         let line = match found {
             Some(Item::Session(session)) => session_line(&session),
@@ -109,14 +109,14 @@ impl Stage {
 }
 
 fn session_line(session: &Session) -> String {
-    let leader = session.coordinator.as_ref().map_or("the hub", |agent| agent.as_str());
-    let mut line = format!("{:?} {}, led by {leader}", session.title, session.status.as_str());
+    let coordinator = session.coordinator.as_ref().map_or("the hub", |agent| agent.as_str());
+    let mut line = format!("{:?} {}, led by {coordinator}", session.title, session.status.as_str());
     if !session.reason.is_empty() {
         line.push_str(&format!(" ({})", session.reason));
     }
     for one in &session.participants {
-        let gone = if one.left_at.is_some() { "formerly" } else { "with" };
-        line.push_str(&format!(", {gone} {}", one.agent));
+        let membership = if one.left_at.is_some() { "formerly" } else { "with" };
+        line.push_str(&format!(", {membership} {}", one.agent));
     }
     for kind in AddKind::ALL {
         if session.count(kind) > 0 {

@@ -1,4 +1,4 @@
-//! Where a script is played: a store, a clock that stands still, and the names of what there is.
+//! Script runner: a store, a manual clock, and a name table per space.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,24 +16,26 @@ use super::cast::Cast;
 
 pub(super) const START_MS: u64 = 1_800_000_000_000;
 
-/// Sweeps after which nothing more should be due.
+/// Maximum number of consecutive sweeps until nothing is due.
 const SWEEPS_MAX: usize = 10;
 
-/// Agents that exist from the start.
+/// Agents registered in every space.
 const AGENTS: [&str; 3] = ["alice", "bob", "carol"];
 
+/// Executes the statements of a script and collects the output.
 pub(super) struct Stage {
     directory: TempDir,
     clock: Arc<SetClock>,
     store: Option<Arc<SqliteStore>>,
     wiring: Wiring,
     sunk: Arc<Mutex<Vec<Handover>>>,
-    rooms: Vec<Room>,
-    here: usize,
+    spaces: Vec<SpaceState>,
+    current: usize,
     lines: Vec<String>,
 }
 
-struct Room {
+/// One space of a script.
+struct SpaceState {
     name: String,
     number: SpaceNo,
     cast: Cast,
@@ -42,15 +44,15 @@ struct Room {
 impl Stage {
     pub(super) async fn new() -> Self {
         let sunk: Arc<Mutex<Vec<Handover>>> = Arc::default();
-        let into = Arc::clone(&sunk);
-        let sink = Arc::new(move |one| into.lock().unwrap_or_else(PoisonError::into_inner).push(one));
+        let output = Arc::clone(&sunk);
+        let sink = Arc::new(move |batch| output.lock().unwrap_or_else(PoisonError::into_inner).push(batch));
         let clock = SetClock::at(START_MS);
         let wiring = Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
         let directory = crate::data_directory();
         let mut stage =
-            Self { directory, clock, store: None, wiring, sunk, rooms: vec![], here: 0, lines: vec![] };
+            Self { directory, clock, store: None, wiring, sunk, spaces: vec![], current: 0, lines: vec![] };
         stage.open();
-        stage.enter("default").await;
+        stage.switch_space("default").await;
         stage
     }
 
@@ -64,23 +66,23 @@ impl Stage {
 
     fn open(&mut self) {
         let store = SqliteStore::open(self.directory.path(), Options::default(), self.wiring.clone());
-        self.store = Some(store.expect("the store opens"));
+        self.store = Some(store.expect("store opens"));
     }
 
     pub(super) fn store(&self) -> &SqliteStore {
-        self.store.as_ref().expect("the store is open")
+        self.store.as_ref().expect("store is open")
     }
 
     pub(super) fn cast(&self) -> &Cast {
-        &self.rooms[self.here].cast
+        &self.spaces[self.current].cast
     }
 
     pub(super) fn cast_mut(&mut self) -> &mut Cast {
-        &mut self.rooms[self.here].cast
+        &mut self.spaces[self.current].cast
     }
 
     pub(super) fn space(&self) -> SpaceNo {
-        self.rooms[self.here].number
+        self.spaces[self.current].number
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -95,11 +97,11 @@ impl Stage {
                 self.store = None;
                 self.open();
             }
-            "in" => self.enter(words.must("a space")).await,
-            "wall" => self.jump(words.must("a time")),
-            "quietly" => self.pass(words.must("a time")),
+            "in" => self.switch_space(words.must("a space")).await,
+            "wall" => self.move_wall_clock(words.must("a time")),
+            "quietly" => self.advance(words.must("a time")),
             "read" | "history" | "list" | "where" | "text" | "dead" | "counts" | "locks" | "task"
-            | "tasks" | "budget" | "subscriptions" => self.look(statement).await,
+            | "tasks" | "budget" | "subscriptions" => self.query(statement).await,
             "agents" => self.tell_agents(statement).await,
             "inbox" => self.tell_inbox(words.must("an agent")).await,
             "request" => self.tell_request(words.must("a question")).await,
@@ -107,37 +109,37 @@ impl Stage {
             "session" | "timeline" => self.look_at_session(statement).await,
             "approval" => self.tell_approval(words.must("an approval")).await,
             "tokens" => self.tell_tokens(),
-            "door" => self.tell_door(words.must("a token")),
+            "authenticate" => self.tell_door(words.must("a token")),
             time if time.starts_with('+') => {
-                self.pass(time);
-                self.let_time_work().await;
+                self.advance(time);
+                self.sweep_due().await;
             }
             "old" => {
                 let who = words.must("a name");
-                self.act(who, statement.trim_start_matches("old").trim_start(), 1).await;
+                self.commit_statement(who, statement.trim_start_matches("old").trim_start(), 1).await;
             }
-            who => self.act(who, statement, 0).await,
+            who => self.commit_statement(who, statement, 0).await,
         }
     }
 
     pub(super) async fn play_silently(&mut self, statement: &str) {
-        let told = self.lines.len();
+        let length = self.lines.len();
         self.play(statement).await;
-        self.lines.truncate(told);
+        self.lines.truncate(length);
     }
 
-    async fn enter(&mut self, name: &str) {
-        if let Some(index) = self.rooms.iter().position(|room| room.name == name) {
-            self.here = index;
+    async fn switch_space(&mut self, name: &str) {
+        if let Some(index) = self.spaces.iter().position(|space| space.name == name) {
+            self.current = index;
             return;
         }
-        let space = SpaceName::new(name).expect("a good name");
-        let number = self.store().space(space).await.expect("the storage works");
-        self.here = self.rooms.len();
-        self.rooms.push(Room { name: name.to_owned(), number, cast: Cast::default() });
-        let known = AGENTS.map(|name| Op::RegisterAgent(RegisterAgent::named(agent(name))));
-        let commit = Commit::new(Principal::System, known.to_vec());
-        let receipt = self.transact(commit).await.expect("agents can be registered");
+        let space = SpaceName::new(name).expect("valid space name");
+        let number = self.store().space(space).await.expect("storage works");
+        self.current = self.spaces.len();
+        self.spaces.push(SpaceState { name: name.to_owned(), number, cast: Cast::default() });
+        let registrations = AGENTS.map(|name| Op::RegisterAgent(RegisterAgent::named(agent(name))));
+        let commit = Commit::new(Principal::System, registrations.to_vec());
+        let receipt = self.transact(commit).await.expect("agents are registered");
         for (name, result) in AGENTS.into_iter().zip(receipt.results) {
             if let OpResult::Registered { epoch } = result {
                 self.cast_mut().name_epoch(name, epoch);
@@ -145,56 +147,56 @@ impl Stage {
         }
     }
 
-    fn pass(&self, time: &str) {
+    fn advance(&self, time: &str) {
         self.clock.advance(Duration::from_millis(span(time.trim_start_matches('+'))));
     }
 
-    fn jump(&self, time: &str) {
+    fn move_wall_clock(&self, time: &str) {
         let now = self.now().0;
         let ms = span(&time[1..]);
         self.clock.jump_wall_to(if time.starts_with('-') { now - ms } else { now + ms });
     }
 
-    /// What the engine does when the published state says that it is time.
-    async fn let_time_work(&mut self) {
-        let published = self.store().published(self.space()).expect("the space is there");
+    /// Commits sweeps while any are due, as the engine does.
+    async fn sweep_due(&mut self) {
+        let published = self.store().published(self.space()).expect("space exists");
         for _ in 0..SWEEPS_MAX {
             let (wake, now) = (published.borrow().wake, self.clock.now());
             if !wake.is_due(now) {
                 return;
             }
-            self.act("hub", "hub sweeps", 0).await;
-            // A look at who waits for whom that finds nothing is not worth a line.
-            let look = wake.wall.is_none_or(|at| at > now.wall);
-            if look && self.lines.last().is_some_and(|line| line == "hub: nothing to write") {
+            self.commit_statement("hub", "hub sweeps", 0).await;
+            // A deadlock scan that finds nothing produces no output.
+            let only_scan = wake.wall.is_none_or(|at| at > now.wall);
+            if only_scan && self.lines.last().is_some_and(|line| line == "hub: nothing to write") {
                 self.lines.pop();
             }
         }
-        panic!("{SWEEPS_MAX} sweeps did not do what was due");
+        panic!("still due after {SWEEPS_MAX} sweeps");
     }
 
     pub(super) async fn transact(&self, commit: Commit) -> Outcome {
-        let outcomes = self.store().transact(self.space(), vec![commit]).await.expect("the storage works");
+        let outcomes = self.store().transact(self.space(), vec![commit]).await.expect("storage works");
         outcomes.into_iter().next().expect("one outcome for each commit")
     }
 
-    /// A statement that changes something. `start` counts back from the agent's newest.
-    async fn act(&mut self, who: &str, statement: &str, start: usize) {
-        let said = statement.strip_prefix(who).expect("the name comes first");
-        let (said, repeat_key) = match said.split_once(" with key ") {
-            Some((said, key)) => (said, Some(IdempotencyKey::new(key).expect("a good key"))),
-            None => (said, None),
+    /// Executes a commit. `epochs_back` selects the epoch: 0 is the newest registration of the agent.
+    async fn commit_statement(&mut self, who: &str, statement: &str, epochs_back: usize) {
+        let parts = statement.strip_prefix(who).expect("statement starts with the principal");
+        let (parts, repeat_key) = match parts.split_once(" with key ") {
+            Some((parts, key)) => (parts, Some(IdempotencyKey::new(key).expect("valid idempotency key"))),
+            None => (parts, None),
         };
         let (mut ops, mut names) = (Vec::new(), Vec::new());
-        for part in said.split('&') {
-            let asked = self.asked(who, part);
+        for part in parts.split('&') {
+            let parsed = self.asked(who, part);
             names.resize(ops.len(), None);
-            names.push(asked.message);
-            ops.extend(asked.ops);
+            names.push(parsed.message);
+            ops.extend(parsed.ops);
         }
         let mut commit = Commit::new(principal(who), ops.clone());
-        if start > 0 {
-            commit.epoch = Some(self.cast().epoch(who, start));
+        if epochs_back > 0 {
+            commit.epoch = Some(self.cast().epoch(who, epochs_back));
         }
         if let Some(key) = repeat_key {
             commit = commit.keyed(key);
@@ -206,7 +208,7 @@ impl Stage {
                 let recipients = self.recipients(&receipt).await;
                 for (index, op) in ops.iter().enumerate() {
                     let name = names.get(index).and_then(Option::as_deref);
-                    self.learn(op, &receipt, index, name, &recipients);
+                    self.record_result(op, &receipt, index, name, &recipients);
                 }
                 self.tell(who, &receipt, before).await;
             }
@@ -215,31 +217,31 @@ impl Stage {
     }
 
     fn head(&self) -> Seq {
-        let published = self.store().published(self.space()).expect("the space is there");
+        let published = self.store().published(self.space()).expect("space exists");
         let head = published.borrow().head;
         head.seq
     }
 
-    /// Whom the messages of a record are for, by name.
+    /// Returns the names of the recipients of each message in a record.
     async fn recipients(&self, receipt: &Receipt) -> Vec<Vec<String>> {
         let Some(seq) = receipt.seq else { return Vec::new() };
-        let records = self.store().log(self.space(), seq, 1).await.expect("reads work");
-        let body = codec::read_body(&records[0]).expect("the record is readable");
+        let records = self.store().log(self.space(), seq, 1).await.expect("read succeeds");
+        let body = codec::read_body(&records[0]).expect("record decodes");
         let sent = body.effects.into_iter().filter_map(|effect| match effect {
             Effect::Sent { message, deliveries, .. } => {
-                let whose = |one: &NewDelivery| match one.to.home() {
+                let recipient = |one: &NewDelivery| match one.to.home() {
                     Home::Agent(agent) => self.agent_name(agent),
                     Home::Pool(_) => message.to.to_string(),
                 };
-                Some(deliveries.iter().map(whose).collect())
+                Some(deliveries.iter().map(recipient).collect())
             }
             _ => None,
         });
         sent.collect()
     }
 
-    /// Names what an operation brought.
-    fn learn(
+    /// Records the names, leases and fences that result from an operation.
+    fn record_result(
         &mut self,
         op: &Op,
         receipt: &Receipt,
@@ -272,17 +274,17 @@ impl Stage {
         }
     }
 
-    /// What went to consumers since the last look.
+    /// Takes everything dispatched to consumers since the last call.
     pub(super) fn sunk(&mut self) -> Vec<Handover> {
         std::mem::take(&mut *self.sunk.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) async fn rows(&self, what: Read) -> Rows {
-        let mut rows = self.store().read(self.space(), vec![what]).await.expect("reads work");
+        let mut rows = self.store().read(self.space(), vec![what]).await.expect("read succeeds");
         rows.remove(0)
     }
 
-    async fn look(&mut self, statement: &str) {
+    async fn query(&mut self, statement: &str) {
         let mut words = Words::of(statement);
         let what = match words.must("a word") {
             "read" => {
@@ -316,13 +318,13 @@ impl Stage {
     }
 }
 
-/// `v2`, `#7`, `10s` since the start.
+/// Parses a point in the history: `v2`, `#7`, or a time since the start such as `10s`.
 fn when(at: &str) -> When {
     if let Some(version) = at.strip_prefix('v') {
         return When::Version(Version(version.parse().expect("a version")));
     }
     match at.strip_prefix('#') {
-        Some(seq) => When::Seq(Seq(seq.parse().expect("a position"))),
+        Some(seq) => When::Seq(Seq(seq.parse().expect("a sequence number"))),
         None => When::Time(Timestamp(START_MS + span(at))),
     }
 }

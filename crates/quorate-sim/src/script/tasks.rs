@@ -1,4 +1,4 @@
-//! Tasks in scripts: what can be asked of them, and how what came of it reads.
+//! Statements about tasks, and their rendering.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::cast::id_of;
 use super::stage::Stage;
 use super::told::since_start;
 
-/// Every lease of each task, oldest first.
+/// All lease tokens of each task, oldest first.
 #[derive(Default)]
 pub(super) struct TaskTokens(BTreeMap<TaskId, Vec<Token>>);
 
@@ -24,7 +24,7 @@ impl TaskTokens {
         self.0.entry(task).or_default().push(token);
     }
 
-    /// `t1`, `t1#1`: the newest lease of a task, or the n-th it ever had. Token 0 if it never had one.
+    /// Resolves `t1` or `t1#1`: the newest lease of a task, or its n-th. Token 0 if it never had one.
     fn lease(&self, text: &str) -> TaskLeaseRef {
         let (name, nth) = match text.split_once('#') {
             Some((name, nth)) => (name, Some(nth.parse::<usize>().expect("a number after #"))),
@@ -41,7 +41,7 @@ impl TaskTokens {
 }
 
 fn task(name: &str) -> TaskId {
-    TaskId::new(name).expect("a good id")
+    TaskId::new(name).expect("valid task id")
 }
 
 fn list(text: &str) -> Vec<String> {
@@ -49,7 +49,7 @@ fn list(text: &str) -> Vec<String> {
 }
 
 impl Stage {
-    /// The operation on tasks that a verb means, if it means one.
+    /// Parses a task verb; `None` if the verb is not about tasks.
     pub(super) fn asked_of_tasks(&mut self, who: &str, verb: &str, words: &mut Words<'_>) -> Option<Op> {
         let lease = |stage: &Self, words: &mut Words<'_>| stage.cast().tokens.lease(words.must("a task"));
         Some(match verb {
@@ -70,15 +70,15 @@ impl Stage {
             }
             "flunks" => {
                 let lease = lease(self, words);
-                let hopeless = words.after_word("hopelessly");
+                let permanent = words.after_word("permanently");
                 let details = words.after("leaving").map(payload);
-                Op::FailTask(FailTask { lease, reason: because(words), details, recoverable: !hopeless })
+                Op::FailTask(FailTask { lease, reason: because(words), details, recoverable: !permanent })
             }
             "needs" => Op::AwaitTask(AwaitTask {
                 agent: agent(who),
                 task: task(words.must("a task")),
                 within: words.after("within").map(|name| id_of(self.cast().delivery(name, who))),
-                waiting: self.cast_mut().consumer(words.after("as").expect("as whom")),
+                waiting: self.cast_mut().consumer(words.after("as").expect("`as` with a consumer")),
             }),
             "returns" => Op::ReleaseTask(lease(self, words)),
             "cancels" => {
@@ -98,40 +98,40 @@ impl Stage {
             ("awaits", Some(consumer)) => Waiting::Once(consumer),
             ("serves", Some(consumer)) => Waiting::Standing(consumer),
             ("takes", None) => Waiting::No,
-            _ => panic!("{who} {verb} as whom?"),
+            _ => panic!("`{who} {verb}`: `as CONSUMER` is required with `awaits` and `serves` only"),
         };
         Op::ClaimTasks(ClaimTasks { agent: agent(who), types, max, lease_ms, waiting })
     }
 
-    /// What an answer says of tasks that no effect of its record says.
+    /// Renders the part of a result that no effect of its record shows.
     pub(super) fn task_result(&self, who: &str, result: &OpResult, new: bool) -> Option<String> {
         match result {
-            OpResult::TasksClaimed(taken) if taken.is_empty() => Some(format!("{who}: no task to take")),
+            OpResult::TasksClaimed(taken) if taken.is_empty() => Some(format!("{who}: no task to claim")),
             OpResult::TasksClaimed(taken) if taken.len() > 9 => {
                 let (first, last) = (handed_line(&taken[0]), handed_line(&taken[taken.len() - 1]));
-                Some(format!("{who} takes {} from {first} to {last}", taken.len()))
+                Some(format!("{who} claims {} from {first} to {last}", taken.len()))
             }
             OpResult::TasksClaimed(taken) => {
-                Some(format!("{who} takes {}", taken.iter().map(handed_line).collect::<Vec<_>>().join(", ")))
+                Some(format!("{who} claims {}", taken.iter().map(handed_line).collect::<Vec<_>>().join(", ")))
             }
-            OpResult::TasksCreated { seq, .. } if !new => Some(format!("made already by #{seq}")),
+            OpResult::TasksCreated { seq, .. } if !new => Some(format!("created already by #{seq}")),
             OpResult::TaskAccepted { seq, .. } if !new => Some(format!("accepted already by #{seq}")),
             _ => None,
         }
     }
 
-    /// What somebody got who waits for tasks.
+    /// Records and renders a task that was dispatched to a consumer.
     pub(super) fn handed_task(&mut self, who: &str, handed: &TaskHanded) -> String {
         self.cast_mut().tokens.hold(handed);
-        format!("{who} gets {}", handed_line(handed))
+        format!("{who} receives {}", handed_line(handed))
     }
 
-    /// What happened to a task.
+    /// Renders a change of a task.
     pub(super) fn task_effect(&self, verb: Verb, task: &Task) -> Option<String> {
         let id = &task.spec.id;
-        let where_to = match &task.state {
+        let state = match &task.state {
             TaskState::Scheduled { due } => format!("due at {}", since_start(*due)),
-            state => state.status().as_str().to_owned(),
+            other => other.status().as_str().to_owned(),
         };
         let why = task.setback.as_ref().map_or(String::new(), |setback| {
             let reason =
@@ -139,24 +139,24 @@ impl Stage {
             format!("{}{reason}", setback.kind.as_str())
         });
         Some(match verb {
-            Verb::TaskCreated => format!("{id} made: {where_to}"),
-            // The answer and the hand-overs say it, with the try and the token.
+            Verb::TaskCreated => format!("{id} created: {state}"),
+            // Rendered from the result and the dispatch, which also contain the attempt and the token.
             Verb::TaskLeased => return None,
             Verb::TaskReady if task.missing.is_empty() => format!("{id} ready"),
             Verb::TaskReady => format!("{id} ready without {}", joined(&task.missing)),
             Verb::TaskProgressed => format!("{id} progressed"),
-            Verb::TaskCompleted | Verb::TaskCancelled => format!("{id} {where_to}"),
-            Verb::TaskRetried => format!("{id} {why}: {where_to}"),
-            Verb::TaskReleased => format!("{id} released: {where_to}"),
+            Verb::TaskCompleted | Verb::TaskCancelled => format!("{id} {state}"),
+            Verb::TaskRetried => format!("{id} {why}: {state}"),
+            Verb::TaskReleased => format!("{id} released: {state}"),
             Verb::TaskHeld | Verb::TaskFailed => self.task_line(task),
             Verb::TaskEscalated => format!("{id} {why}: escalated"),
             _ => return None,
         })
     }
 
-    /// A task and where it is.
+    /// Renders a task and its state.
     fn task_line(&self, task: &Task) -> String {
-        let called = |agent: AgentNo| self.agent_name(agent);
+        let name = |agent: AgentNo| self.agent_name(agent);
         let state = match &task.state {
             TaskState::Blocked { held_by } if held_by.is_empty() => {
                 format!("blocked, needs {}", joined(&task.spec.depends_on))
@@ -164,13 +164,13 @@ impl Stage {
             TaskState::Blocked { held_by } => format!("blocked, held by {}", joined(held_by)),
             TaskState::Ready { since } => format!("ready since {}", since_start(*since)),
             TaskState::Scheduled { due } => format!("due at {}", since_start(*due)),
-            TaskState::Leased(lease) => format!("leased by {} under token {}", called(lease.by), lease.token),
+            TaskState::Leased(lease) => format!("leased by {} under token {}", name(lease.by), lease.token),
             TaskState::Failed(end) => match &end.because_of {
                 Some(id) => format!("failed because of {id}"),
                 None => "failed".into(),
             },
             TaskState::Done(end) | TaskState::Partial(end) => {
-                format!("{} by {} under token {}", task.status().as_str(), called(end.by), end.token)
+                format!("{} by {} under token {}", task.status().as_str(), name(end.by), end.token)
             }
             TaskState::Escalated(end) => format!("escalated by {}", end.message),
             TaskState::AwaitingApproval { .. } | TaskState::Cancelled(_) => task.status().as_str().into(),
@@ -180,12 +180,12 @@ impl Stage {
             line.push_str(&format!(", tried {}", task.attempt));
         }
         if let Some(setback) = &task.setback {
-            line.push_str(&format!(", last {} by {}", setback.kind.as_str(), called(setback.by)));
+            line.push_str(&format!(", last {} by {}", setback.kind.as_str(), name(setback.by)));
         }
         line
     }
 
-    /// `task t1`: where it is, and what its holders had.
+    /// Renders a task with its partial results and its result (`task t1`).
     pub(super) async fn tell_task(&mut self, name: &str) {
         let key = ItemKey::new(ItemKind::Task, task(name).to_shared());
         let Rows::Item(Some(Item::Task(found))) = self.rows(Read::Item(key)).await else {
@@ -196,21 +196,21 @@ impl Stage {
             TaskState::Done(end) | TaskState::Partial(end) => end.result,
             _ => None,
         };
-        let parts = found.partials.iter().map(|partial| ("had", partial.part));
-        for (what, part) in parts.chain(result.map(|part| ("result", part))) {
+        let parts = found.partials.iter().map(|partial| ("partial", partial.part));
+        for (label, part) in parts.chain(result.map(|part| ("result", part))) {
             let (seq, part) = (part.seq, part.part);
             let Rows::Part(Some(found)) = self.rows(Read::Part { seq, part, start: 0, length: 99 }).await
             else {
                 panic!("record {seq} has no part {part}");
             };
-            line.push_str(&format!(", {what} {}", String::from_utf8_lossy(&found.bytes)));
+            line.push_str(&format!(", {label} {}", String::from_utf8_lossy(&found.bytes)));
         }
         self.say(line);
     }
 
-    /// `tasks`: how many are in each state.
+    /// Renders the number of tasks in each state (`tasks`).
     pub(super) fn tell_task_counts(&mut self) {
-        let published = self.store().published(self.space()).expect("the space is there");
+        let published = self.store().published(self.space()).expect("space exists");
         let counts = published.borrow().tasks;
         let some = counts.iter().filter(|(_, count)| *count > 0);
         let some: Vec<_> = some.map(|(status, count)| format!("{count} {}", status.as_str())).collect();
@@ -224,7 +224,7 @@ fn joined(ids: &[TaskId]) -> String {
 
 fn handed_line(handed: &TaskHanded) -> String {
     let token = handed.lease_ref().token;
-    format!("{} (try {}, token {token})", handed.task.spec.id, handed.task.attempt)
+    format!("{} (attempt {}, token {token})", handed.task.spec.id, handed.task.attempt)
 }
 
 fn complete(lease: TaskLeaseRef, words: &mut Words<'_>) -> Op {
@@ -232,12 +232,12 @@ fn complete(lease: TaskLeaseRef, words: &mut Words<'_>) -> Op {
     if words.after_word("partly") {
         complete.status = TaskStatus::Partial;
     }
-    complete.confidence = words.after("sure").map(|sure| sure.parse().expect("a share"));
+    complete.confidence = words.after("sure").map(|sure| sure.parse().expect("a number from 0 to 1"));
     complete.rationale = Some(because(words)).filter(|text| !text.is_empty());
     Op::CompleteTask(complete)
 }
 
-/// `makes t1 of review + t2 of sum needs t1`: all of them by one operation. `_` leaves the id to the hub.
+/// Parses `makes t1 of review + t2 of sum needs t1` into one operation. With `_` the hub generates the id.
 fn make(words: &mut Words<'_>) -> Op {
     let mut tasks = Vec::new();
     loop {
@@ -260,13 +260,13 @@ fn make(words: &mut Words<'_>) -> Op {
                 "priority" => {
                     new.priority = Priority::from_ten(value().parse().expect("1 to 10")).expect("1 to 10")
                 }
-                "tries" => new.attempts_max = value().parse().expect("a number of tries"),
+                "tries" => new.attempts_max = value().parse().expect("a number of attempts"),
                 "backoff" => new.backoff_ms = span(value()),
                 "timeout" => new.timeout_ms = Some(span(value())),
                 "lease" => new.lease_ms = span(value()),
                 "skipping" => new.on_dependency_failure = OnDependencyFailure::Skip,
                 "waiting" => new.on_dependency_failure = OnDependencyFailure::Wait,
-                "tells" => {
+                "escalating" => {
                     new.escalate_to = match value() {
                         "nobody" => EscalateTo::Nobody,
                         name => EscalateTo::Agent(agent(name)),
@@ -274,7 +274,7 @@ fn make(words: &mut Words<'_>) -> Op {
                 }
                 "saying" => input = Some(value().as_bytes().to_vec()),
                 "in" => new.session = Some(value().to_owned()),
-                other => panic!("{other} says nothing about a task"),
+                other => panic!("unknown task option: {other}"),
             }
         }
         tasks.push((new, input));

@@ -1,4 +1,4 @@
-//! From what happened to words.
+//! Rendering of commits, effects, refusals and query results as text.
 
 use quorate_core::{
     Budget, Code, DeliveryNo, Effect, EndState, Generation, Handed, Item, ItemKey, ItemKind, MessageId, Next,
@@ -8,14 +8,14 @@ use quorate_store::{DeliveryState, Entry, Read, Rows, Store as _};
 
 use super::stage::{START_MS, Stage};
 
-/// Seconds since the start.
+/// Renders a timestamp as the time since the start of the script.
 pub(super) fn since_start(at: Timestamp) -> String {
     let ms = at.0 as i64 - START_MS as i64;
     if ms % 1000 == 0 { format!("{}s", ms / 1000) } else { format!("{ms}ms") }
 }
 
 impl Stage {
-    /// What a commit did: the effects of its record, what its answer says beyond them, and what went to consumers.
+    /// Renders an accepted commit: the effects of its record, results that no effect shows, and dispatches to consumers.
     pub(super) async fn tell(&mut self, who: &str, receipt: &Receipt, before: Seq) {
         match receipt.seq {
             Some(seq) if seq > before => self.tell_record(seq).await,
@@ -32,7 +32,7 @@ impl Stage {
             for (consumer, handed) in handover.handed {
                 self.cast_mut().hold(&handed);
                 let line =
-                    format!("{} gets {}", self.cast().consumer_name(consumer), self.lease_line(&handed));
+                    format!("{} receives {}", self.cast().consumer_name(consumer), self.lease_line(&handed));
                 self.say(line);
             }
             for (consumer, told) in handover.told {
@@ -41,23 +41,23 @@ impl Stage {
                 self.say(line);
             }
             for consumer in handover.dismissed {
-                let line = format!("{} is sent away", self.cast().consumer_name(consumer));
+                let line = format!("{} is dismissed", self.cast().consumer_name(consumer));
                 self.say(line);
             }
         }
     }
 
-    /// What an answer says that no effect of its record says.
+    /// Renders the part of a result that no effect of its record shows.
     fn result(&self, who: &str, result: &OpResult, receipt: &Receipt) -> Option<String> {
         match result {
             OpResult::Claimed(taken) if taken.is_empty() => Some(format!("{who}: nothing to claim")),
             OpResult::Claimed(taken) if taken.len() > 9 => {
                 let (first, last) = (self.lease_line(&taken[0]), self.lease_line(&taken[taken.len() - 1]));
-                Some(format!("{who} takes {} from {first} to {last}", taken.len()))
+                Some(format!("{who} claims {} from {first} to {last}", taken.len()))
             }
             OpResult::Claimed(taken) => {
                 let all: Vec<_> = taken.iter().map(|one| self.lease_line(one)).collect();
-                Some(format!("{who} takes {}", all.join(", ")))
+                Some(format!("{who} claims {}", all.join(", ")))
             }
             OpResult::Acked { seq } if Some(*seq) != receipt.seq => Some(format!("acked already by #{seq}")),
             OpResult::Sent { id, .. } if Some(id.seq) != receipt.seq => {
@@ -76,7 +76,7 @@ impl Stage {
                 None
             }
             OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
-            OpResult::InLine => Some(format!("{who} waits in line")),
+            OpResult::InLine => Some(format!("{who} is queued")),
             OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
             OpResult::TasksCreated { seq, .. } | OpResult::TaskAccepted { seq, .. } => {
                 self.task_result(who, result, Some(*seq) == receipt.seq)
@@ -84,10 +84,10 @@ impl Stage {
             OpResult::TasksClaimed(_) => self.task_result(who, result, true),
             OpResult::SnapshotMade { .. } => None,
             OpResult::RolledBack { to, written, deleted } => {
-                Some(format!("back to #{to}: {written} written, {deleted} deleted"))
+                Some(format!("rolled back to #{to}: {written} written, {deleted} deleted"))
             }
             OpResult::Requested { id, is_open, .. } if Some(id.seq) != receipt.seq => {
-                Some(format!("asked already by #{}, {}", id.seq, if *is_open { "open" } else { "over" }))
+                Some(format!("requested already by #{}, {}", id.seq, if *is_open { "open" } else { "closed" }))
             }
             OpResult::Replied { late: true, .. } => Some("the answer is late".into()),
             OpResult::Requested { .. } | OpResult::Replied { .. } | OpResult::Inspected(_) => None,
@@ -99,20 +99,20 @@ impl Stage {
 
     fn lease_line(&self, handed: &Handed) -> String {
         let (name, _) = self.cast().called(handed.delivery);
-        format!("{name} (try {}, token {})", handed.attempt, handed.token)
+        format!("{name} (attempt {}, token {})", handed.attempt, handed.token)
     }
 
     async fn tell_record(&mut self, seq: Seq) {
-        let records = self.store().log(self.space(), seq, 1).await.expect("reads work");
-        let body = codec::read_body(&records[0]).expect("the record is readable");
+        let records = self.store().log(self.space(), seq, 1).await.expect("read succeeds");
+        let body = codec::read_body(&records[0]).expect("record decodes");
         let mut n = 0;
         for effect in &body.effects {
             if let Effect::Written { key, version, part, restores, .. } = effect {
-                let place = (restores.map_or(seq, |restored| restored.seq), *part);
-                self.cast_mut().name_version(key, *version, place);
+                let position = (restores.map_or(seq, |restored| restored.seq), *part);
+                self.cast_mut().name_version(key, *version, position);
             }
             if let Effect::Sent { message, first, .. } = effect {
-                // What the hub says of a task or a budget is called after it.
+                // Messages that the hub sends about a task or a budget are named after it.
                 let about = match message.action.as_str() {
                     "task.escalated" => message.correlation_id.clone(),
                     "budget.warned" => Some("warning".to_owned()),
@@ -126,9 +126,9 @@ impl Stage {
                 }
             }
             if let Effect::Brought { agent, first, letters } = effect {
-                let whose = self.agent_name(*agent);
+                let recipient = self.agent_name(*agent);
                 for (letter, number) in letters.iter().zip(first.0..) {
-                    self.cast_mut().name_brought(DeliveryNo(number), letter, &whose);
+                    self.cast_mut().name_brought(DeliveryNo(number), letter, &recipient);
                 }
             }
             if let Some(line) = self.effect(effect, seq, &mut n) {
@@ -137,49 +137,49 @@ impl Stage {
         }
     }
 
-    /// An effect in words; `n` counts the messages of the record.
+    /// Renders an effect. `n` counts the messages of the record.
     fn effect(&self, effect: &Effect, seq: Seq, n: &mut u32) -> Option<String> {
-        let called = |number: DeliveryNo| {
-            let (name, whose) = self.cast().called(number);
-            format!("{name} of {whose}")
+        let delivery_name = |number: DeliveryNo| {
+            let (name, recipient) = self.cast().called(number);
+            format!("{name} of {recipient}")
         };
         Some(match effect {
             Effect::AgentRegistered { agent, .. } => format!("{} starts epoch {}", agent.id, agent.epoch),
-            Effect::AgentRemoved { number } => format!("agent {number} leaves"),
+            Effect::AgentRemoved { number } => format!("agent {number} removed"),
             Effect::Sent { message, deliveries, .. } if deliveries.is_empty() && message.to.is_by_name() => {
                 *n += 1;
                 let from = message.from.as_ref().map_or("the hub", |from| from.as_str());
-                format!("an answer by {from}")
+                format!("answer from {from}")
             }
             Effect::Sent { first, deliveries, .. } => {
                 let id = MessageId { generation: Generation(0), seq, n: *n };
                 *n += 1;
-                let mut line = format!("{} goes to", self.cast().name_of(id));
+                let mut line = format!("{} sent to", self.cast().name_of(id));
                 if deliveries.is_empty() {
-                    line.push_str(" nobody");
+                    line.push_str(" no recipient");
                 }
                 for (index, delivery) in deliveries.iter().enumerate() {
-                    let (_, whose) = self.cast().called(DeliveryNo(first.0 + index as u64));
-                    let at_once = if delivery.lease.is_some() { " (leased at once)" } else { "" };
-                    line.push_str(&format!(" {whose}{at_once}"));
+                    let (_, recipient) = self.cast().called(DeliveryNo(first.0 + index as u64));
+                    let leased = if delivery.lease.is_some() { " (leased immediately)" } else { "" };
+                    line.push_str(&format!(" {recipient}{leased}"));
                 }
                 line
             }
-            // The answer and the hand-overs say it, with the try and the token.
+            // Rendered from the result and the dispatch, which also contain the attempt and the token.
             Effect::Leased { .. } | Effect::Taken { .. } => return None,
-            Effect::Acked { delivery, .. } => format!("{} acked", called(*delivery)),
+            Effect::Acked { delivery, .. } => format!("{} acked", delivery_name(*delivery)),
             Effect::Returned { delivery, cause, reason, next, .. } => {
                 let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-                format!("{} {}{why}: {}", called(*delivery), cause.as_str(), self.next_line(*next))
+                format!("{} {}{why}: {}", delivery_name(*delivery), cause.as_str(), self.next_line(*next))
             }
-            Effect::Expired { delivery, .. } => format!("{} expired", called(*delivery)),
-            Effect::Redriven { delivery, .. } => format!("{} redriven", called(*delivery)),
-            Effect::Purged { delivery, .. } => format!("{} purged", called(*delivery)),
+            Effect::Expired { delivery, .. } => format!("{} expired", delivery_name(*delivery)),
+            Effect::Redriven { delivery, .. } => format!("{} redriven", delivery_name(*delivery)),
+            Effect::Purged { delivery, .. } => format!("{} purged", delivery_name(*delivery)),
             Effect::Written { key, version, restores: Some(restored), .. } => {
-                format!("{key} is at v{version}, as v{} was", restored.version)
+                format!("{key} is at v{version}, restored from v{}", restored.version)
             }
             Effect::Written { key, version, .. } => format!("{key} is at v{version}"),
-            Effect::Deleted { key, version } => format!("{key} ends with v{version}"),
+            Effect::Deleted { key, version } => format!("{key} deleted at v{version}"),
             Effect::Erased { seq, part } => format!("part {part} of #{seq} erased"),
             Effect::Changed { verb, item: Item::Lock(lock) } => self.lock_line(*verb, lock),
             Effect::Changed { verb, item: Item::Budget(budget) } => budget_line(verb.as_str(), budget),
@@ -189,18 +189,18 @@ impl Stage {
             Effect::Changed { verb, item } => format!("{} {}", verb.as_str(), item.key().id),
             Effect::SessionAdded { session, kind, n, .. } => format!("{session} has {} {n}", kind.as_str()),
             Effect::AckedMany { deliveries } => {
-                let all: Vec<_> = deliveries.iter().map(|held| called(held.delivery)).collect();
+                let all: Vec<_> = deliveries.iter().map(|held| delivery_name(held.delivery)).collect();
                 format!("{} acked", all.join(", "))
             }
             Effect::Brought { agent, first, letters } => {
                 let numbers = (first.0..).zip(letters).map(|(number, _)| DeliveryNo(number));
                 let all: Vec<_> = numbers.map(|number| self.cast().called(number).0.to_owned()).collect();
-                format!("{} brought to {}", all.join(", "), self.agent_name(*agent))
+                format!("{} backfilled to {}", all.join(", "), self.agent_name(*agent))
             }
-            Effect::Barred { delivery, .. } => format!("{} barred: dead", called(*delivery)),
-            Effect::SpaceCreated { name, .. } => format!("{name} begins"),
+            Effect::Barred { delivery, .. } => format!("{} denied by policy: dead", delivery_name(*delivery)),
+            Effect::SpaceCreated { name, .. } => format!("space {name} created"),
             Effect::AgentStatus { number, presence } => self.status_line(*number, presence),
-            Effect::Restored { generation } => format!("generation {generation} begins"),
+            Effect::Restored { generation } => format!("restored as generation {generation}"),
         })
     }
 
@@ -210,7 +210,7 @@ impl Stage {
             Next::Scheduled(due) => format!("due at {}", since_start(due)),
             Next::Dead => "dead".into(),
             Next::Expired => "expired".into(),
-            Next::Redirected(agent) => format!("goes to {}", self.agent_name(agent)),
+            Next::Redirected(agent) => format!("redirected to {}", self.agent_name(agent)),
         }
     }
 
@@ -223,8 +223,8 @@ impl Stage {
         if let Some(limit) = facts.limit {
             line.push_str(&format!(", limit {limit}"));
         }
-        if let (Some(rule), Some(place)) = (&facts.rule, &facts.place) {
-            line.push_str(&format!(" by {rule} at {place}"));
+        if let (Some(rule), Some(field)) = (&facts.rule, &facts.place) {
+            line.push_str(&format!(" by {rule} at {field}"));
         }
         if facts.stale.len() > 1 {
             let stale = facts.stale.iter().map(|one| format!(", op {} {} {}", one.op, one.item, one.code));
@@ -233,7 +233,7 @@ impl Stage {
         if !facts.cycle.is_empty() {
             let cycle: Vec<_> =
                 facts.cycle.iter().map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();
-            line.push_str(&format!(", circle: {}", cycle.join(", ")));
+            line.push_str(&format!(", cycle: {}", cycle.join(", ")));
         }
         if refused.code == Code::UnknownRecipient {
             line.push_str(&format!(": {}", refused.detail));
@@ -241,26 +241,26 @@ impl Stage {
         self.say(line);
     }
 
-    pub(super) async fn tell_entry(&mut self, name: &str, what: Read) {
-        let line = match self.rows(what).await {
+    pub(super) async fn tell_entry(&mut self, name: &str, query: Read) {
+        let line = match self.rows(query).await {
             Rows::Entry(Some(entry)) => entry_line(&entry),
             _ => format!("{name}: nothing"),
         };
         self.say(line);
     }
 
-    pub(super) async fn tell_rows(&mut self, what: Read) {
-        let lines: Vec<String> = match self.rows(what).await {
+    pub(super) async fn tell_rows(&mut self, query: Read) {
+        let lines: Vec<String> = match self.rows(query).await {
             Rows::Entries(entries) => entries.iter().map(entry_line).collect(),
             Rows::DeadLetters(letters) => {
                 let line = |letter: &quorate_store::DeadLetter| {
-                    let (name, whose) = self.cast().called(letter.delivery);
-                    format!("dead: {name} of {whose} after {} ({})", letter.attempts, letter.reason)
+                    let (name, recipient) = self.cast().called(letter.delivery);
+                    format!("dead: {name} of {recipient} after {} ({})", letter.attempts, letter.reason)
                 };
                 letters.iter().map(line).collect()
             }
             Rows::Items(items) => items.iter().map(|listed| listed.item.key().id.to_string()).collect(),
-            other => panic!("nothing to tell of {other:?}"),
+            other => panic!("cannot render {other:?}"),
         };
         if lines.is_empty() {
             self.say("none");
@@ -277,9 +277,9 @@ impl Stage {
     }
 
     pub(super) async fn tell_where(&mut self, name: &str) {
-        for (first, whose) in self.cast().deliveries(name) {
+        for (first, recipient) in self.cast().deliveries(name) {
             let rows = self.rows(Read::Deliveries { first, count: 1 }).await;
-            let Rows::Deliveries(states) = rows else { panic!("not a delivery: {rows:?}") };
+            let Rows::Deliveries(states) = rows else { panic!("expected deliveries: {rows:?}") };
             let state = match states[0] {
                 Some(DeliveryState::Open { state: OpenState::Ready { since }, attempt }) => {
                     format!("ready since {}, tried {attempt}", since_start(since))
@@ -291,15 +291,15 @@ impl Stage {
                     format!("paused, ready since {}, tried {attempt}", since_start(since))
                 }
                 Some(DeliveryState::Open { state: OpenState::Leased { token }, attempt }) => {
-                    format!("held under token {token}, try {attempt}")
+                    format!("leased under token {token}, attempt {attempt}")
                 }
                 Some(DeliveryState::Ended { state, seq }) => {
-                    let word: &str = EndState::as_str(state);
-                    format!("{word} by #{seq}")
+                    let end: &str = EndState::as_str(state);
+                    format!("{end} by #{seq}")
                 }
-                None => "never made".into(),
+                None => "does not exist".into(),
             };
-            self.say(format!("{name} of {whose}: {state}"));
+            self.say(format!("{name} of {recipient}: {state}"));
         }
     }
 
@@ -313,7 +313,7 @@ impl Stage {
     }
 
     pub(super) fn tell_counts(&mut self) {
-        let published = self.store().published(self.space()).expect("the space is there");
+        let published = self.store().published(self.space()).expect("space exists");
         let counts = published.borrow().counts;
         let all = [
             ("ready", counts.ready),
@@ -335,8 +335,8 @@ impl Stage {
 
 fn text(payload: &Payload) -> String {
     if payload.is_erased() {
-        let blank = payload.bytes.iter().all(|byte| *byte == 0);
-        return format!("erased, {}", if blank { "blank" } else { "but still there" });
+        let zeroed = payload.bytes.iter().all(|byte| *byte == 0);
+        return format!("erased, {}", if zeroed { "zeroed" } else { "but not zeroed" });
     }
     String::from_utf8_lossy(&payload.bytes).into_owned()
 }
@@ -354,7 +354,7 @@ fn entry_line(entry: &Entry) -> String {
     )
 }
 
-fn budget_line(what: &str, budget: &Budget) -> String {
+fn budget_line(label: &str, budget: &Budget) -> String {
     let warned = if budget.warned { ", warned" } else { "" };
-    format!("{what} {}: {} of {} messages{warned}", budget.id, budget.messages_used, budget.messages_max)
+    format!("{label} {}: {} of {} messages{warned}", budget.id, budget.messages_used, budget.messages_max)
 }
