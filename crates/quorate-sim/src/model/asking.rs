@@ -40,11 +40,11 @@ pub(super) enum Upon {
 pub(super) enum Asking {
     /// Send a message with a policy for unavailable recipients.
     Send {
-        letter: Letter,
+        spec: Letter,
         choice: IfUnavailable,
     },
     Ask {
-        letter: Letter,
+        spec: Letter,
         choice: IfUnavailable,
         query: bool,
         timeout_ms: Option<u64>,
@@ -109,14 +109,14 @@ pub(super) fn work(agent: usize) -> BoxedStrategy<Asking> {
     let slot = || 0..2u64;
     prop_oneof![
         6 => (super::chance::letter(), choice(), any::<bool>(), timeout(), weighted(0.7, slot()), upon())
-            .prop_map(|(letter, choice, query, timeout_ms, slot, upon)| Asking::Ask {
-                letter, choice, query, timeout_ms, slot, upon,
+            .prop_map(|(spec, choice, query, timeout_ms, slot, upon)| Asking::Ask {
+                spec, choice, query, timeout_ms, slot, upon,
             }),
         6 => (recent(), 0..2u8, 0..4u8, weighted(0.15, 0..3u8), proptest::bool::weighted(0.05))
             .prop_map(|(back, content, named, client_id, to_another)| Asking::Answer {
                 back, content, named, client_id, to_another,
             }),
-        3 => (super::chance::letter(), choice()).prop_map(|(letter, choice)| Asking::Send { letter, choice }),
+        3 => (super::chance::letter(), choice()).prop_map(|(spec, choice)| Asking::Send { spec, choice }),
         1 => (recent(), slot()).prop_map(|(back, slot)| Asking::Await { back, slot }),
         1 => (Just(agent), slot()).prop_map(|(agent, slot)| Asking::Leave { agent, slot }),
         1 => recent().prop_map(|back| Asking::Cancel { back }),
@@ -177,25 +177,25 @@ fn register(agent: BoxedStrategy<usize>) -> BoxedStrategy<Asking> {
 
 impl Asking {
     /// Resolves to an operation.
-    pub(super) fn op(&self, seen: &Told, who: Who, sight: &Sight) -> Op {
+    pub(super) fn op(&self, seen: &Told, who: Who, view: &Sight) -> Op {
         match self {
-            Self::Send { letter, choice } => {
-                Op::send(Message { if_unavailable: *choice, ..message(who, letter, sight) })
+            Self::Send { spec, choice } => {
+                Op::send(Message { if_unavailable: *choice, ..message(who, spec, view) })
             }
-            Self::Ask { letter, choice, query, timeout_ms, slot, upon } => {
+            Self::Ask { spec, choice, query, timeout_ms, slot, upon } => {
                 let kind = if *query { MessageType::Query } else { MessageType::Command };
                 let mut question = Message {
                     if_unavailable: *choice,
                     kind,
                     deliver_at: None,
-                    correlation_id: (letter.content % 2 == 1).then(|| "c0".into()),
-                    ..message(who, letter, sight)
+                    correlation_id: (spec.content % 2 == 1).then(|| "c0".into()),
+                    ..message(who, spec, view)
                 };
                 // The hub cannot receive answers, so it sends the request on behalf of an agent.
-                question.from = question.from.or_else(|| Some(id(usize::from(letter.content))));
+                question.from = question.from.or_else(|| Some(id(usize::from(spec.content))));
                 let asker = match who {
                     Who::Agent(agent) => agent,
-                    Who::Hub | Who::Holder(_) => usize::from(letter.content),
+                    Who::Hub | Who::Holder(_) => usize::from(spec.content),
                 };
                 let to_asker = |one: &&Question| one.to.contains(&id(asker));
                 let by_asker = |one: &&Question| one.from == id(asker);
@@ -211,7 +211,7 @@ impl Asking {
                 let waiting = slot.map(|slot| consumer(asker, ANSWER_SLOT + slot));
                 Op::Request(Ask { again, ..Ask::new(question, *timeout_ms, waiting) })
             }
-            Self::Answer { .. } => self.answer(seen, who, sight),
+            Self::Answer { .. } => self.answer(seen, who, view),
             Self::Await { back, slot } => {
                 let request = request_id(seen, *back);
                 let asker = if let Who::Agent(agent) = who { agent } else { 0 };
@@ -222,14 +222,14 @@ impl Asking {
             Self::Beat { agent, status, health } => {
                 let health = match health {
                     0 | 1 => Health::Healthy,
-                    2 => Health::Degraded(format!("since {}", sight.now.0)),
+                    2 => Health::Degraded(format!("since {}", view.now.0)),
                     _ => Health::Error("no model".into()),
                 };
                 Op::Heartbeat(Heartbeat { agent: id(*agent), status: *status, health })
             }
             Self::Register { agent, epoch, skilled, heartbeat_ms } => {
                 let mut new = described(*agent, 0);
-                new.epoch = seen.epoch(*agent, *epoch, sight);
+                new.epoch = seen.epoch(*agent, *epoch, view);
                 new.heartbeat_ms = *heartbeat_ms;
                 Op::RegisterAgent(if *skilled { self::skilled(new) } else { new })
             }
@@ -241,7 +241,7 @@ impl Asking {
     }
 
     /// Resolves an answer: usually from a recipient of the request to its sender, sometimes not.
-    fn answer(&self, seen: &Told, who: Who, sight: &Sight) -> Op {
+    fn answer(&self, seen: &Told, who: Who, view: &Sight) -> Op {
         let Self::Answer { back, content, named, client_id: own_id, to_another } = self else {
             return Op::Sweep;
         };
@@ -256,7 +256,7 @@ impl Asking {
         let by_name = question.name.clone().filter(|_| *named == 0);
         let from = match who {
             Who::Agent(agent) => Some(id(agent)),
-            Who::Hub | Who::Holder(_) => Some(id(sight.now.0 as usize % 3)),
+            Who::Hub | Who::Holder(_) => Some(id(view.now.0 as usize % 3)),
         };
         let reference = by_name.unwrap_or_else(|| question.id.to_string());
         // Some answers refer to the request by correlation id only.
@@ -326,12 +326,12 @@ impl Told {
 impl fmt::Display for Asking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Send { letter, choice } => write!(f, "{letter} else {}", choice.as_str()),
-            Self::Ask { letter, choice, query, timeout_ms, slot, upon } => {
+            Self::Send { spec, choice } => write!(f, "{spec} else {}", choice.as_str()),
+            Self::Ask { spec, choice, query, timeout_ms, slot, upon } => {
                 let kind = if *query { "query" } else { "command" };
                 write!(
                     f,
-                    "asks ({kind}, {timeout_ms:?} ms, waiting as {slot:?}, upon {upon:?}) {letter} else {}",
+                    "asks ({kind}, {timeout_ms:?} ms, waiting as {slot:?}, upon {upon:?}) {spec} else {}",
                     choice.as_str()
                 )
             }

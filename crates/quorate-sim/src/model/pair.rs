@@ -40,7 +40,7 @@ struct Pair {
     real_dispatched: Collected,
     model_dispatched: Collected,
     spaces: [SpaceNo; SPACES.len()],
-    told: [Told; SPACES.len()],
+    seen: [Told; SPACES.len()],
     /// Published states of each space, by sequence number.
     looks: [Looks; SPACES.len()],
     latest_ms: u64,
@@ -99,7 +99,7 @@ impl Pair {
             real_dispatched,
             model_dispatched,
             spaces,
-            told: Default::default(),
+            seen: Default::default(),
             looks: Default::default(),
             latest_ms: START_MS,
             tail_rows,
@@ -124,11 +124,11 @@ impl Pair {
                 self.transact(*space, commits).await?;
             }
             Step::Repeat { space, back } => {
-                let again = self.told[*space].keyed.iter().rev().nth(*back).cloned();
+                let again = self.seen[*space].keyed.iter().rev().nth(*back).cloned();
                 self.transact(*space, again.into_iter().collect()).await?;
             }
             Step::Reuse { space, back, beside } => {
-                let again = self.told[*space].ends_again(*back, beside);
+                let again = self.seen[*space].ends_again(*back, beside);
                 self.transact(*space, again.into_iter().collect()).await?;
             }
             Step::Pass { ms } => self.clock.advance(Duration::from_millis(*ms)),
@@ -147,9 +147,9 @@ impl Pair {
 
     /// Resolves commits, and remembers those with an idempotency key for later repeats.
     async fn commits(&mut self, space: usize, acts: &[Act]) -> Vec<Commit> {
-        let sight = self.observe(space).await;
-        let commits: Vec<_> = acts.iter().map(|act| self.told[space].commit(act, &sight)).collect();
-        self.told[space].keyed.extend(commits.iter().filter(|commit| commit.key.is_some()).cloned());
+        let view = self.observe(space).await;
+        let commits: Vec<_> = acts.iter().map(|act| self.seen[space].commit(act, &view)).collect();
+        self.seen[space].keyed.extend(commits.iter().filter(|commit| commit.key.is_some()).cloned());
         commits
     }
 
@@ -157,7 +157,7 @@ impl Pair {
         let now = self.clock.now().wall;
         let half_day = now.0.max(self.latest_ms) / HALF_DAY_MS;
         if half_day > self.latest_ms / HALF_DAY_MS {
-            self.told.iter_mut().for_each(|told| told.keyed.clear());
+            self.seen.iter_mut().for_each(|seen| seen.keyed.clear());
         }
         self.latest_ms = self.latest_ms.max(now.0);
         let published = self.published(self.spaces[space]);
@@ -215,18 +215,18 @@ impl Pair {
         for (commit, outcome) in commits.iter().zip(&real) {
             if let Ok(receipt) = outcome {
                 inputs.extend(inputs_of(receipt));
-                self.told[space].learn(commit, receipt);
+                self.seen[space].learn(commit, receipt);
             }
         }
-        handed.handed.iter().for_each(|(_, consumer, one)| self.told[space].learn_handed(*consumer, one));
-        for (_, consumer, heard) in &handed.told {
-            if let Heard::Yes(told) = heard {
-                self.told[space].learn_heard(*consumer, told);
+        handed.handed.iter().for_each(|(_, consumer, one)| self.seen[space].learn_handed(*consumer, one));
+        for (_, consumer, event) in &handed.told {
+            if let Heard::Yes(event) = event {
+                self.seen[space].learn_heard(*consumer, event);
             }
         }
-        for (_, consumer, one) in &handed.told {
-            if let Heard::Yes(told) = one {
-                self.told[space].learn_told(*consumer, told);
+        for (_, consumer, event) in &handed.told {
+            if let Heard::Yes(event) = event {
+                self.seen[space].learn_told(*consumer, event);
             }
         }
         // A later commit of the same batch may erase an input that was already dispatched.
@@ -292,8 +292,8 @@ impl Pair {
 
     /// Compares all reads, the log, and the result of replaying the log.
     async fn end(&mut self) -> Result<(), String> {
-        for ((space, told), looks) in self.spaces.into_iter().zip(&self.told).zip(&self.looks) {
-            self.compare_reads(space, long_reads(&self.published(space), told)).await?;
+        for ((space, seen), looks) in self.spaces.into_iter().zip(&self.seen).zip(&self.looks) {
+            self.compare_reads(space, long_reads(&self.published(space), seen)).await?;
             let real = self.real().log(space, Seq(1), 100_000).await.map_err(|error| error.to_string())?;
             let model = self.model.log(space, Seq(1), 100_000).await.expect("model works");
             let header = |record: &quorate_core::Record| {

@@ -298,7 +298,7 @@ impl fmt::Display for Do {
                 write!(f, "registers {} in shape {shape}{}", AGENTS[*agent], epoch_suffix(*epoch))
             }
             Self::Remove { agent } => write!(f, "removes {}", AGENTS[*agent]),
-            Self::Send(letter) => letter.fmt(f),
+            Self::Send(spec) => spec.fmt(f),
             Self::Claim { agent, max, lease_ms, wait } => {
                 write!(f, "claims {max} of {} for {}", AGENTS[*agent], span(*lease_ms))?;
                 match wait {
@@ -319,7 +319,7 @@ impl fmt::Display for Do {
             },
             Self::Extend { lease, ms } => write!(f, "extends {lease} to {}", span(*ms)),
             Self::Resume { agent, ms } => write!(f, "resumes {} for {}", AGENTS[*agent], span(*ms)),
-            Self::Redrive(Target::Dead(back)) => write!(f, "redrives dead letter {back}"),
+            Self::Redrive(Target::Dead(back)) => write!(f, "redrives dead spec {back}"),
             Self::Redrive(Target::Delivery(number)) => write!(f, "redrives delivery {number}"),
             Self::Purge { agent } => write!(f, "purges {}", AGENTS[*agent]),
             Self::Put { key, expect, content, depends, under } => {

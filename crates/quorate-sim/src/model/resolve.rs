@@ -118,8 +118,8 @@ impl Told {
     }
 
     /// Resolves a commit.
-    pub(super) fn commit(&self, act: &Act, sight: &Sight) -> Commit {
-        let mut ops: Vec<_> = act.ops.iter().map(|one| self.op(act.who, one, sight)).collect();
+    pub(super) fn commit(&self, act: &Act, view: &Sight) -> Commit {
+        let mut ops: Vec<_> = act.ops.iter().map(|one| self.op(act.who, one, view)).collect();
         // An inspection must be the only operation of its commit.
         if ops.len() > 1 {
             ops.iter_mut().filter(|op| matches!(op, Op::Inspect(_))).for_each(|op| *op = Op::Sweep);
@@ -131,19 +131,19 @@ impl Told {
         };
         let mut commit = Commit::new(principal, ops);
         if let Who::Agent(agent) = act.who {
-            commit.epoch = self.epoch(agent, act.epoch, sight);
+            commit.epoch = self.epoch(agent, act.epoch, view);
         }
         match act.key {
             Some(key) => {
-                let key = format!("k{key} of half day {}", sight.half_day);
+                let key = format!("k{key} of half day {}", view.half_day);
                 commit.keyed(IdempotencyKey::new(key).expect("valid key"))
             }
             None => commit,
         }
     }
 
-    pub(super) fn epoch(&self, agent: usize, named: Named, sight: &Sight) -> Option<Epoch> {
-        let current = sight.agents.by_id(&id(agent)).map_or(Epoch(1), |agent| agent.epoch);
+    pub(super) fn epoch(&self, agent: usize, named: Named, view: &Sight) -> Option<Epoch> {
+        let current = view.agents.by_id(&id(agent)).map_or(Epoch(1), |agent| agent.epoch);
         match named {
             Named::Nothing => None,
             Named::Current => Some(current),
@@ -152,14 +152,14 @@ impl Told {
         }
     }
 
-    fn op(&self, who: Who, operation: &Do, sight: &Sight) -> Op {
+    fn op(&self, who: Who, operation: &Do, view: &Sight) -> Op {
         match operation {
             Do::Register { agent, epoch, shape } => {
-                let epoch = self.epoch(*agent, *epoch, sight);
+                let epoch = self.epoch(*agent, *epoch, view);
                 Op::RegisterAgent(RegisterAgent { epoch, ..described(*agent, *shape) })
             }
             Do::Remove { agent } => Op::RemoveAgent { agent: id(*agent) },
-            Do::Send(letter) => Op::send(message(who, letter, sight)),
+            Do::Send(spec) => Op::send(message(who, spec, view)),
             Do::Claim { agent, max, lease_ms, wait } => {
                 let waiting = match wait {
                     Wait::No => Waiting::No,
@@ -172,7 +172,7 @@ impl Told {
                 Op::Grant { consumer: consumer(*agent, *slot), credit: *credit }
             }
             Do::Close { agent, slot } => Op::Close { consumer: consumer(*agent, *slot) },
-            Do::Ack(lease) => self.with_lease(who, *lease, sight, Op::Ack),
+            Do::Ack(lease) => self.with_lease(who, *lease, view, Op::Ack),
             Do::Nack { lease, then, reason } => {
                 let then = match then {
                     Then::Retry(delay_ms) => NackThen::Retry { delay_ms: *delay_ms },
@@ -180,16 +180,16 @@ impl Told {
                     Then::Dead => NackThen::Dead,
                 };
                 let reason = (*reason).into();
-                self.with_lease(who, *lease, sight, |lease| Op::Nack(Nack { lease, then, reason }))
+                self.with_lease(who, *lease, view, |lease| Op::Nack(Nack { lease, then, reason }))
             }
             Do::Extend { lease, ms } => {
                 let extend = |lease| Op::Extend(Extend { lease, lease_ms: *ms });
-                self.with_lease(who, *lease, sight, extend)
+                self.with_lease(who, *lease, view, extend)
             }
             Do::Resume { agent, ms } => Op::Resume { agent: id(*agent), lease_ms: *ms },
             Do::Redrive(target) => {
                 let number = match target {
-                    Target::Dead(back) => sight.dead.iter().rev().cycle().nth(*back).copied(),
+                    Target::Dead(back) => view.dead.iter().rev().cycle().nth(*back).copied(),
                     Target::Delivery(number) => Some(DeliveryNo(*number)),
                 };
                 let delivery = number.map(|number| DeliveryId { generation: Generation(0), number });
@@ -201,18 +201,18 @@ impl Told {
                 entry_type: if content % 2 == 0 { "note".into() } else { "decision".into() },
                 content: payload(&format!("{{\"content\":{content}}}")),
                 content_type: (*content == 2).then(|| "text/plain".into()),
-                expect: expected(*expect, sight.versions[*key]),
+                expect: expected(*expect, view.versions[*key]),
                 depends_on: depends.iter().map(|on| key_of(*on)).collect(),
                 fence: under.and_then(|fenced| self.fences(who, fenced).pop()),
             }),
             Do::Delete { key, expect, under } => Op::Delete(DeleteEntry {
                 key: key_of(*key),
-                expect: expected(*expect, sight.versions[*key]),
+                expect: expected(*expect, view.versions[*key]),
                 fence: under.and_then(|fenced| self.fences(who, fenced).pop()),
             }),
             Do::Erase { back, part } => {
                 let filled = self.filled.iter().rev().nth(*back).copied();
-                let seq = filled.unwrap_or(Seq(sight.head.0 + 1));
+                let seq = filled.unwrap_or(Seq(view.head.0 + 1));
                 Op::Erase(ErasePayload { seq, part: *part })
             }
             Do::Sweep => Op::Sweep,
@@ -223,29 +223,29 @@ impl Told {
             Do::Budget(spend) => spend.op(),
             Do::Unlock(fenced) => Op::ReleaseLocks(self.fences(who, *fenced)),
             Do::Session(what) => what.op(),
-            Do::Task(what) => self.tasks.op(who, what, &sight.held_tasks),
-            Do::Memory(what) => what.op(sight),
-            Do::Topical(topical) => topical.op(sight, &self.sent),
+            Do::Task(what) => self.tasks.op(who, what, &view.held_tasks),
+            Do::Memory(what) => what.op(view),
+            Do::Topical(topical) => topical.op(view, &self.sent),
             Do::AckMany(leases) => {
-                let lease = |lease: &Lease| match self.with_lease(who, *lease, sight, Op::Ack) {
+                let lease = |lease: &Lease| match self.with_lease(who, *lease, view, Op::Ack) {
                     Op::Ack(lease) => Some(lease),
                     _ => None,
                 };
                 let leases: Vec<_> = leases.iter().filter_map(lease).collect();
                 if leases.is_empty() { Op::Sweep } else { Op::AckMany(leases) }
             }
-            Do::Asking(asking) => asking.op(self, who, sight),
-            Do::Token(what) => what.op(&self.tokens, sight),
+            Do::Asking(asking) => asking.op(self, who, view),
+            Do::Token(what) => what.op(&self.tokens, view),
             Do::Procedure(what) => what.op(&self.procedures),
             Do::Approval(what) => what.op(&self.approvals),
         }
     }
 
     /// Resolves an operation on a lease. An agent without leases claims instead, so that the plan makes progress.
-    fn with_lease(&self, who: Who, lease: Lease, sight: &Sight, op: impl FnOnce(LeaseRef) -> Op) -> Op {
+    fn with_lease(&self, who: Who, lease: Lease, view: &Sight, op: impl FnOnce(LeaseRef) -> Op) -> Op {
         let mine = |holder: usize| !lease.own || !matches!(who, Who::Agent(agent) if agent != holder);
         let matches = |(holder, one): &&(usize, LeaseRef)| {
-            mine(*holder) && (!lease.held || sight.held.contains(&one.token))
+            mine(*holder) && (!lease.held || view.held.contains(&one.token))
         };
         let found = self.leases.iter().rev().filter(matches).nth(lease.back);
         let found = found.or_else(|| self.leases.iter().rev().find(matches));
@@ -303,25 +303,25 @@ pub(super) fn expected(expect: Expect, current: u64) -> Option<Version> {
     }
 }
 
-pub(super) fn message(who: Who, letter: &Letter, sight: &Sight) -> Message {
-    let from = match (who, letter.as_another) {
+pub(super) fn message(who: Who, spec: &Letter, view: &Sight) -> Message {
+    let from = match (who, spec.as_another) {
         (Who::Hub | Who::Holder(_), false) => None,
-        (Who::Hub | Who::Holder(_), true) => Some(id(usize::from(letter.content))),
+        (Who::Hub | Who::Holder(_), true) => Some(id(usize::from(spec.content))),
         (Who::Agent(agent), false) => Some(id(agent)),
         (Who::Agent(agent), true) => Some(id((agent + 1) % AGENTS.len())),
     };
-    let after = |ms: i64| Timestamp(sight.now.0.saturating_add_signed(ms));
-    let payload = payload(&format!("{{\"letter\":{}}}", letter.content));
-    let mut message = letter.chain.mark(Message {
+    let after = |ms: i64| Timestamp(view.now.0.saturating_add_signed(ms));
+    let payload = payload(&format!("{{\"letter\":{}}}", spec.content));
+    let mut message = spec.chain.mark(Message {
         from,
-        client_id: letter.client_id.map(client_id),
-        priority: Priority { level: letter.level, rank: letter.rank },
-        attempts_max: letter.tries,
-        deliver_at: letter.after_ms.map(|ms| after(ms as i64)),
-        expires_at: letter.expires_ms.map(after),
-        session_id: letter.session.map(|name| NAMES[name].to_owned()),
-        ..Message::new(letter.to.destination(), "work", payload)
+        client_id: spec.client_id.map(client_id),
+        priority: Priority { level: spec.level, rank: spec.rank },
+        attempts_max: spec.tries,
+        deliver_at: spec.after_ms.map(|ms| after(ms as i64)),
+        expires_at: spec.expires_ms.map(after),
+        session_id: spec.session.map(|name| NAMES[name].to_owned()),
+        ..Message::new(spec.to.destination(), "work", payload)
     });
-    letter.manner.put_on(&mut message);
+    spec.manner.put_on(&mut message);
     message
 }

@@ -60,11 +60,11 @@ fn name(index: usize) -> SnapshotName {
 }
 
 impl MemoryDo {
-    pub(super) fn op(&self, sight: &Sight) -> Op {
+    pub(super) fn op(&self, view: &Sight) -> Op {
         let to = |to: &To, version: u64| match to {
             To::Versions(back) => RollbackTo::Version(Version(version.saturating_sub(*back))),
-            To::Records(back) => RollbackTo::Seq(Seq(sight.head.0.saturating_sub(*back))),
-            To::Ms(back) => RollbackTo::Time(Timestamp(sight.now.0.saturating_sub(*back))),
+            To::Records(back) => RollbackTo::Seq(Seq(view.head.0.saturating_sub(*back))),
+            To::Ms(back) => RollbackTo::Time(Timestamp(view.now.0.saturating_sub(*back))),
             To::Snapshot(index) => RollbackTo::Snapshot(name(*index)),
         };
         match self {
@@ -73,7 +73,7 @@ impl MemoryDo {
             }
             Self::Drop { name: index } => Op::DropSnapshot { name: name(*index) },
             Self::Key { key, expect, to: point } => {
-                let version = sight.versions[*key];
+                let version = view.versions[*key];
                 let what = RollbackWhat::Key { key: key_of(*key), expect: expected(*expect, version) };
                 Op::Rollback(Rollback { what, to: to(point, version), fence: None })
             }

@@ -39,7 +39,7 @@ pub(super) fn acts() -> BoxedStrategy<TokenDo> {
 }
 
 impl TokenDo {
-    pub(super) fn op(&self, created: &[TokenId], sight: &Sight) -> Op {
+    pub(super) fn op(&self, created: &[TokenId], view: &Sight) -> Op {
         match self {
             Self::Create { bearer, secret, expires_ms } => Op::CreateToken(CreateToken {
                 digest: TokenDigest([*secret; 32]),
@@ -48,7 +48,7 @@ impl TokenDo {
                     Some(role) => Bearer::Holder(TokenRole::ALL[role]),
                 },
                 name: "laptop".parse().expect("valid token name"),
-                expires_at: expires_ms.map(|ms| Timestamp(sight.now.0.saturating_add_signed(ms))),
+                expires_at: expires_ms.map(|ms| Timestamp(view.now.0.saturating_add_signed(ms))),
             }),
             Self::Revoke { back } => {
                 let missing = TokenId { generation: Generation(0), seq: Seq(1), n: 7 };

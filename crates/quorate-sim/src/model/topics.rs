@@ -134,7 +134,7 @@ fn policy(kind: usize) -> Policy {
 
 impl Topical {
     /// Resolves to an operation. `sent` contains all messages so far.
-    pub(super) fn op(&self, sight: &Sight, sent: &[(Seq, u32)]) -> Op {
+    pub(super) fn op(&self, view: &Sight, sent: &[(Seq, u32)]) -> Op {
         let pattern = |pattern: usize| Pattern::new(PATTERNS[pattern]).expect("valid pattern");
         match self {
             Self::Subscribe { agent, pattern: which, last } => {
@@ -147,7 +147,7 @@ impl Topical {
             Self::Bring { which, back, to_the_end, outdated } => {
                 let wants_history =
                     |item: &&Item| matches!(item, Item::Subscription(one) if one.wanted().is_some());
-                let all: Vec<_> = sight.subscriptions.iter().filter(wants_history).collect();
+                let all: Vec<_> = view.subscriptions.iter().filter(wants_history).collect();
                 match all.get(*which % all.len().max(1)) {
                     Some(Item::Subscription(one)) => backfill(one, back, *to_the_end, *outdated, sent),
                     _ => Op::Sweep,

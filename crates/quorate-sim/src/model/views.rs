@@ -60,8 +60,8 @@ pub(super) enum Heard {
 }
 
 impl Heard {
-    fn of(told: Told) -> Self {
-        match told {
+    fn of(event: Told) -> Self {
+        match event {
             Told::Refused(refused) => Self::No(refused.code, refused.facts),
             other => Self::Yes(other),
         }
@@ -92,11 +92,11 @@ impl Handovers {
             let space = one.space.0;
             let handed = one.handed.into_iter();
             dispatches.handed.extend(handed.map(|(consumer, handed)| (space, consumer, without_salt(handed))));
-            for (consumer, mut told) in one.told {
-                if let Told::TaskHanded(handed) = &mut told {
+            for (consumer, mut event) in one.told {
+                if let Told::TaskHanded(handed) = &mut event {
                     inputs.extend(handed.input.take().map(|input| (handed.task.spec.clone(), input)));
                 }
-                dispatches.told.push((space, consumer, Heard::of(told)));
+                dispatches.told.push((space, consumer, Heard::of(event)));
             }
             dispatches.dismissed.extend(one.dismissed.into_iter().map(|consumer| (space, consumer)));
         }
@@ -179,7 +179,7 @@ pub(super) fn by_creation(from: Option<Seq>, limit: usize) -> impl Iterator<Item
 }
 
 /// Returns reads of everything in a space.
-pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Read> {
+pub(super) fn long_reads(published: &Published, seen: &resolve::Told) -> Vec<Read> {
     let mut reads = short_reads(published.counts);
     reads.extend(super::sessions::reads(published.head.seq));
     reads.extend(super::rollback::reads());
@@ -204,13 +204,13 @@ pub(super) fn long_reads(published: &Published, told: &resolve::Told) -> Vec<Rea
         reads.push(Read::Entries { prefix: prefix.into(), entry_type, author, after, limit: 3 });
     }
     reads.extend((0..3).map(|number| Read::MessageByClientId(client_id(number))));
-    let sent: BTreeSet<_> = told.sent.iter().copied().collect();
+    let sent: BTreeSet<_> = seen.sent.iter().copied().collect();
     reads.extend(sent.into_iter().map(|(seq, n)| Read::Message { seq, n }));
     reads.push(Read::Message { seq: published.head.seq, n: 9 });
-    for id in &told.tasks.made {
+    for id in &seen.tasks.made {
         reads.push(Read::Item(ItemKey::new(ItemKind::Task, id.to_shared())));
     }
-    let after = told.tasks.made.iter().nth(1).map(TaskId::to_shared);
+    let after = seen.tasks.made.iter().nth(1).map(TaskId::to_shared);
     reads.push(Read::Items { kind: ItemKind::Task, range: ItemRange::ById(after), limit: 3 });
     for seq in (1..=published.head.seq.0 + 1).map(Seq) {
         for (part, start, length) in [(0, 0, u64::MAX), (0, 3, 4), (1, 0, 9)] {

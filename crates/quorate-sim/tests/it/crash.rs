@@ -1,7 +1,7 @@
-//! A hub under load is killed with -9, again and again, and started again on the same directory. Its clients' own history
-//! says what must be there.
+//! Crash test: a hub under load is killed with SIGKILL and restarted on the same directory many times. The history of its
+//! clients determines the expected contents of the store.
 //!
-//! `QUORATE_CRASH_CYCLES` sets how often, `QUORATE_SEED` repeats the choices of a run.
+//! `QUORATE_CRASH_CYCLES` sets the number of cycles, `QUORATE_SEED` reproduces the choices of a run.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -14,37 +14,37 @@ use quorate_sim::history::{Event, unknown};
 use quorate_sim::seed::{self, Dice};
 
 const CYCLES: u64 = 50;
-/// Acknowledged calls for each cycle on average, below which a run proves nothing.
+/// Minimum average of acknowledged calls per cycle for a meaningful run.
 const ACKNOWLEDGED_MIN: u64 = 20;
-/// Cycles from which on chance no longer explains that nothing was interrupted.
-const MANY: u64 = 10;
+/// Number of cycles above which interrupted calls are certain.
+const CYCLES_SIGNIFICANT: u64 = 10;
 
 #[test]
-fn acknowledged_work_survives_kill_9() {
+fn acknowledged_calls_survive_sigkill() {
     let seed = seed::of_run();
     let cycles = seed::number("QUORATE_CRASH_CYCLES").unwrap_or(CYCLES);
-    let again = format!(
+    let rerun = format!(
         "QUORATE_SEED={seed} QUORATE_CRASH_CYCLES={cycles} \
          cargo test -p quorate-sim --test it crash::"
     );
-    println!("again: {again}");
-    let dice = Dice::seeded(seed, "crash");
-    let place = tempfile::tempdir().unwrap();
-    let directory = place.path().join("data");
+    println!("rerun: {rerun}");
+    let rng = Dice::seeded(seed, "crash");
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
     let mut history = Vec::new();
     for cycle in 0..cycles {
-        // Now and then at once, so that the start and the repetition of what is unknown are interrupted too.
-        let lines = if dice.percent(20) { dice.below(20) } else { 20 + dice.below(600) };
-        run_and_kill(&directory, seed, cycle, lines, &mut history);
+        // Sometimes early, so that the startup and the repeat of unknown calls are interrupted too.
+        let lines = if rng.percent(20) { rng.below(20) } else { 20 + rng.below(600) };
+        run_and_kill(&data, seed, cycle, lines, &mut history);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    match runtime.block_on(aftermath::check(&directory, history)) {
-        Ok(tally) => enough(&tally, cycles, &again),
-        Err(violations) => panic!("{}\nagain: {again}", listed(&violations)),
+    match runtime.block_on(aftermath::check(&data, history)) {
+        Ok(tally) => assert_significant(&tally, cycles, &rerun),
+        Err(violations) => panic!("{}\nagain: {rerun}", render(&violations)),
     }
 }
 
-/// Starts the hub, reads so many lines of its history, and kills it.
+/// Starts the hub, reads `lines` events of its history, and kills it.
 fn run_and_kill(directory: &Path, seed: u64, cycle: u64, lines: u64, history: &mut Vec<Event>) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_crash-child"))
         .arg(directory)
@@ -67,7 +67,7 @@ fn run_and_kill(directory: &Path, seed: u64, cycle: u64, lines: u64, history: &m
         }
         line.clear();
         output.read_until(b'\n', &mut line).unwrap();
-        // What the kill cut off was not said.
+        // A line without a newline was cut off by the kill and does not count.
         if line.last() != Some(&b'\n') {
             break;
         }
@@ -75,28 +75,28 @@ fn run_and_kill(directory: &Path, seed: u64, cycle: u64, lines: u64, history: &m
         history.push(serde_json::from_slice(&line).unwrap());
     }
     let status = child.wait().unwrap();
-    assert_eq!(status.signal(), Some(9), "the hub ended by itself in cycle {cycle}: {status}; seed {seed}");
+    assert_eq!(status.signal(), Some(9), "the hub exited before the kill in cycle {cycle}: {status}; seed {seed}");
     for call in unknown(history) {
         history.push(Event::Unknown { call: call.id });
     }
 }
 
-fn enough(tally: &Tally, cycles: u64, again: &str) {
+fn assert_significant(tally: &Tally, cycles: u64, rerun: &str) {
     println!("{cycles} cycles: {tally:?}");
     let acknowledged = tally.acknowledged as u64;
     assert!(
         acknowledged >= cycles * ACKNOWLEDGED_MIN,
-        "too little was acknowledged to prove anything: {tally:?}; {again}"
+        "too little was acknowledged to prove anything: {tally:?}; {rerun}"
     );
-    if cycles >= MANY {
-        assert!(tally.unknown > 0, "nothing was interrupted: {tally:?}; {again}");
-        assert!(tally.again > 0, "nothing was delivered again: {tally:?}; {again}");
-        assert!(tally.fences > 0 && tally.stale > 0, "no lock, or none that was lost: {tally:?}; {again}");
-        assert!(tally.refused > 0 && tally.dead > 0, "no refusal or no dead letter: {tally:?}; {again}");
+    if cycles >= CYCLES_SIGNIFICANT {
+        assert!(tally.unknown > 0, "nothing was interrupted: {tally:?}; {rerun}");
+        assert!(tally.again > 0, "nothing was redelivered: {tally:?}; {rerun}");
+        assert!(tally.fences > 0 && tally.stale > 0, "no lock was granted, or none became stale: {tally:?}; {rerun}");
+        assert!(tally.refused > 0 && tally.dead > 0, "no refusal or no dead letter: {tally:?}; {rerun}");
     }
 }
 
-fn listed(violations: &[Violation]) -> String {
+fn render(violations: &[Violation]) -> String {
     let first: Vec<String> = violations.iter().take(20).map(Violation::to_string).collect();
     format!("{} violations, the first:\n{}", violations.len(), first.join("\n"))
 }

@@ -1,4 +1,4 @@
-//! A payload that was damaged on disk: nobody is told it as if it were what was sent, and it stands in the way of nothing.
+//! Payloads corrupted on disk: they are never returned as valid data, and they do not block other deliveries.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn put(space: &Space, key: &str) -> Seq {
     let put = PutEntry {
         key: Key::new(key).unwrap(),
         entry_type: "note".into(),
-        content: space.seal("\"as it was\""),
+        content: space.seal("\"content\""),
         content_type: None,
         expect: None,
         depends_on: Vec::new(),
@@ -38,8 +38,8 @@ async fn put(space: &Space, key: &str) -> Seq {
     commit(space, Op::Put(put)).await.0
 }
 
-/// What a failing disk leaves of the payloads of these records.
-fn damage(directory: &Path, seqs: &[Seq]) {
+/// Overwrites the payloads of these records with zeros, as a failing disk might.
+fn corrupt(directory: &Path, seqs: &[Seq]) {
     let database = rusqlite::Connection::open(directory.join("quorate.db")).unwrap();
     for seq in seqs {
         let sql = "UPDATE log SET payload = zeroblob(length(payload)) WHERE id = ?1";
@@ -48,18 +48,18 @@ fn damage(directory: &Path, seqs: &[Seq]) {
 }
 
 #[track_caller]
-fn is_told(result: Result<impl Sized, Error>, seq: Seq) {
-    let Err(error) = result else { panic!("record {seq} is told as if it were whole") };
+fn assert_corruption_reported(result: Result<impl Sized, Error>, seq: Seq) {
+    let Err(error) = result else { panic!("record {seq} is returned as if it were intact") };
     assert_eq!(error.code(), Code::StorageFailed);
     assert!(error.to_string().contains(&format!("record {seq} ")), "{error}");
     assert!(error.hint().contains("quorate verify"), "{}", error.hint());
 }
 
-// Fails under: a payload handed over without a look at its digest; a claim or a consumer that gives up because of it.
+// Fails under: a payload that is delivered without a check of its digest; a claim or a consumer that fails because of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn i2_what_was_damaged_on_disk_is_never_told_as_what_was_sent() {
-    let place = tempfile::tempdir().unwrap();
-    let directory = place.path().join("data");
+async fn i2_a_corrupted_payload_is_never_delivered() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("data");
     let space = aftermath::open(&directory, Options::default()).await.unwrap();
     for name in ["ann", "bob"] {
         commit(&space, Op::RegisterAgent(RegisterAgent::named(agent(name)))).await;
@@ -69,36 +69,36 @@ async fn i2_what_was_damaged_on_disk_is_never_told_as_what_was_sent() {
     send(&space, "\"four\"").await;
     let (plan, notes) = (put(&space, "plan").await, put(&space, "notes").await);
     space.engine().close().await;
-    damage(&directory, &[first, third, plan]);
+    corrupt(&directory, &[first, third, plan]);
     let space = aftermath::open(&directory, Options::default()).await.unwrap();
 
     let id = |seq| MessageId { generation: space.published().eras.of_seq(seq), seq, n: 0 };
-    is_told(space.message(id(first)).await, first);
+    assert_corruption_reported(space.message(id(first)).await, first);
     assert_eq!(space.message(id(second)).await.unwrap().message.payload.bytes, "\"two\"");
-    is_told(space.messages(&MessageFilter::default(), None, 10).await, third);
-    is_told(space.entry(&Key::new("plan").unwrap(), When::Now).await, plan);
-    is_told(space.watch("plan", Seq(1)).next().await, plan);
+    assert_corruption_reported(space.messages(&MessageFilter::default(), None, 10).await, third);
+    assert_corruption_reported(space.entry(&Key::new("plan").unwrap(), When::Now).await, plan);
+    assert_corruption_reported(space.watch("plan", Seq(1)).next().await, plan);
     assert!(space.entry(&Key::new("notes").unwrap(), When::Now).await.unwrap().unwrap().content.is_some());
     assert_eq!(space.watch("notes", Seq(1)).next().await.unwrap().seq, notes);
 
-    // Whoever takes two is given the one that is whole; so is whoever lets them come.
+    // A claim of two deliveries returns the intact one; a consumer receives the next intact one.
     let bob = Principal::Agent(agent("bob"));
-    let taken = space.claim(&bob, None, &agent("bob"), 2, LEASE_MS, Duration::ZERO).await.unwrap();
-    let payloads = |taken: &[quorate_engine::Delivery]| -> Vec<_> {
-        taken.iter().map(|one| one.message.payload.bytes.clone()).collect()
+    let claimed = space.claim(&bob, None, &agent("bob"), 2, LEASE_MS, Duration::ZERO).await.unwrap();
+    let payloads = |deliveries: &[quorate_engine::Delivery]| -> Vec<_> {
+        deliveries.iter().map(|one| one.message.payload.bytes.clone()).collect()
     };
-    assert_eq!(payloads(&taken), ["\"two\""]);
+    assert_eq!(payloads(&claimed), ["\"two\""]);
     let mut consumer = space.consume(&bob, None, &agent("bob"), 5, LEASE_MS).await.unwrap();
-    let came = tokio::time::timeout(Duration::from_secs(60), consumer.next()).await.unwrap();
-    assert_eq!(payloads(&[came.unwrap().unwrap()]), ["\"four\""]);
+    let received = tokio::time::timeout(Duration::from_secs(60), consumer.next()).await.unwrap();
+    assert_eq!(payloads(&[received.unwrap().unwrap()]), ["\"four\""]);
 
-    // The others are dead letters that say why.
+    // The corrupted ones become dead letters with a reason.
     let mut published = space.follow();
-    let counted = published.wait_for(|published| published.counts.dead == 2);
-    tokio::time::timeout(Duration::from_secs(60), counted).await.unwrap().unwrap();
+    let dead_lettered = published.wait_for(|published| published.counts.dead == 2);
+    tokio::time::timeout(Duration::from_secs(60), dead_lettered).await.unwrap().unwrap();
     let dead = space.dead_letters(None, DeliveryNo(0), 10).await.unwrap();
-    let why: Vec<_> = dead.iter().map(|letter| (letter.seq, letter.reason.as_str())).collect();
-    assert_eq!(why.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [first, third]);
-    assert!(why.iter().all(|(seq, why)| why.contains(&format!("record {seq} "))), "{why:?}");
+    let reasons: Vec<_> = dead.iter().map(|letter| (letter.seq, letter.reason.as_str())).collect();
+    assert_eq!(reasons.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [first, third]);
+    assert!(reasons.iter().all(|(seq, reason)| reason.contains(&format!("record {seq} "))), "{reasons:?}");
     space.engine().close().await;
 }

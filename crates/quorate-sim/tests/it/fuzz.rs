@@ -1,5 +1,5 @@
-//! Every parser of outside bytes is given broken input: it answers, refuses with a reason, or closes the door, and never
-//! falls over. `cargo xtask sim --fuzz SECONDS` goes on for longer, `QUORATE_SEED` repeats a run.
+//! Fuzz tests of every parser of untrusted input: it must respond, refuse with a reason, or close the connection, and never
+//! panic. `cargo xtask sim --fuzz SECONDS` runs longer, `QUORATE_SEED` reproduces a run.
 
 mod answers;
 mod dialects;

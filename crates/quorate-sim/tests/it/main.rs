@@ -1,4 +1,4 @@
-//! The integration tests of quorate-sim as one target: every further target would link the whole workspace again.
+//! Integration tests of quorate-sim. They are one target, because every target links the whole workspace.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,

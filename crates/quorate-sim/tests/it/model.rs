@@ -1,6 +1,7 @@
-//! Random work on SQLite and on the naive reference model: same answers, same state, and the log says so too.
+//! Model-based test: random plans give the same results and the same state on SQLite and on the reference model, and
+//! replaying the log gives that state as well.
 //!
-//! `PROPTEST_CASES` says how many plans, `QUORATE_SEED` which ones. A failure is shrunk and printed in words.
+//! `PROPTEST_CASES` sets the number of plans, `QUORATE_SEED` selects them. A failing plan is shrunk and printed.
 
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use quorate_sim::model::{self, chance};
@@ -13,10 +14,10 @@ fn number<T: std::str::FromStr>(variable: &str) -> Option<T> {
 }
 
 #[test]
-fn sqlite_does_what_the_model_does() {
+fn sqlite_matches_the_reference_model() {
     let config = Config {
         cases: number("PROPTEST_CASES").unwrap_or(CASES),
-        // The same plans in every run, so that a red test is red for everybody; other seeds find other plans.
+        // A fixed default seed, so that a failure is reproducible; other seeds give other plans.
         rng_seed: RngSeed::Fixed(number("QUORATE_SEED").unwrap_or(2)),
         failure_persistence: None,
         max_shrink_iters: 4_000,

@@ -1,7 +1,7 @@
-//! The power goes at any operation of the disk. Whatever was not synced may be lost, kept or torn; what was acknowledged
-//! is there, and nothing is half.
+//! Power cuts at any disk operation. Unsynced data may be lost, kept or torn; acknowledged commits are durable, and every
+//! commit is atomic.
 //!
-//! `QUORATE_POWER_CUTS` sets how many, `QUORATE_SEED` repeats the choices of a run.
+//! `QUORATE_POWER_CUTS` sets the number of cuts, `QUORATE_SEED` reproduces the choices of a run.
 
 use quorate_sim::check::{Tally, Violation};
 use quorate_sim::load::Load;
@@ -10,7 +10,7 @@ use quorate_sim::seed::{self, Dice};
 use quorate_sqlite::How;
 
 const CUTS: u64 = 100;
-/// Acknowledged calls for each cut on average, below which a run proves nothing.
+/// Minimum average of acknowledged calls per cut for a meaningful run.
 const ACKNOWLEDGED_MIN: u64 = 20;
 
 const LOAD: Load = Load {
@@ -25,7 +25,7 @@ const LOAD: Load = Load {
     size_max: 9000,
     large_percent: 10,
 };
-/// A few calls, one at a time, so that each operation of the disk can be the last.
+/// A few sequential calls, so that the power can be cut at every single disk operation.
 const SMALL: Load = Load {
     seed: 0,
     run: 0,
@@ -38,7 +38,7 @@ const SMALL: Load = Load {
     size_max: 100,
     large_percent: 0,
 };
-/// Enough bytes that the write-ahead log is carried over and started anew while the load goes on.
+/// Enough bytes to trigger a checkpoint and a restart of the write-ahead log during the load.
 const LARGE: Load = Load {
     seed: 0,
     run: 0,
@@ -53,35 +53,35 @@ const LARGE: Load = Load {
 };
 
 #[test]
-fn acknowledged_work_survives_a_power_cut_at_any_moment() {
+fn acknowledged_calls_survive_a_power_cut_at_a_random_operation() {
     let seed = seed::of_run();
     let cuts = seed::number("QUORATE_POWER_CUTS").unwrap_or(CUTS);
-    let again = format!(
+    let rerun = format!(
         "QUORATE_SEED={seed} QUORATE_POWER_CUTS={cuts} \
-         cargo test -p quorate-sim --test it power::acknowledged"
+         cargo test -p quorate-sim --test it a_power_cut_at_a_random_operation"
     );
-    println!("again: {again}");
-    let dice = Dice::seeded(seed, "power");
-    let mut sum = Sum::default();
+    println!("rerun: {rerun}");
+    let rng = Dice::seeded(seed, "power");
+    let mut totals = Totals::default();
     for number in 0..cuts {
         let cut = Cut {
-            op: 1 + dice.below(1000),
-            how: *dice.pick(&[How::LoseAll, How::KeepAll, How::Random, How::Random]),
-            seed: dice.below(u64::MAX),
+            op: 1 + rng.below(1000),
+            how: *rng.pick(&[How::LoseAll, How::KeepAll, How::Random, How::Random]),
+            seed: rng.below(u64::MAX),
             starts: 3,
             load: Load { seed: seed.wrapping_add(number), ..LOAD },
             sabotage: None,
             carry_over_bytes: NOT_CARRIED_OVER,
         };
-        sum.add(cut, run(cut), &again);
+        totals.add(cut, run(cut), &rerun);
     }
-    println!("{sum:?}");
-    assert!(sum.happened * 4 >= cuts, "the power seldom went during the load: {sum:?}; {again}");
-    assert!(sum.acknowledged >= cuts * ACKNOWLEDGED_MIN, "too little was acknowledged: {sum:?}; {again}");
+    println!("{totals:?}");
+    assert!(totals.happened * 4 >= cuts, "too few power cuts during the load: {totals:?}; {rerun}");
+    assert!(totals.acknowledged >= cuts * ACKNOWLEDGED_MIN, "too little was acknowledged: {totals:?}; {rerun}");
 }
 
 #[test]
-fn every_single_operation_of_the_disk_may_be_the_last() {
+fn acknowledged_calls_survive_a_power_cut_at_every_disk_operation() {
     let seed = 7;
     let cut = |op, how| Cut {
         op,
@@ -92,84 +92,84 @@ fn every_single_operation_of_the_disk_may_be_the_last() {
         sabotage: None,
         carry_over_bytes: NOT_CARRIED_OVER,
     };
-    let mut sum = Sum::default();
+    let mut totals = Totals::default();
     let mut op = 0;
     loop {
         op += 1;
-        // In turn, so that each place in the run meets each kind of loss somewhere near.
+        // In turn, so that every part of the run meets every kind of loss.
         let how = [How::LoseAll, How::Random, How::KeepAll][(op % 3) as usize];
-        let cutting = run(cut(op, how));
-        let happened = cutting.happened;
-        sum.add(cut(op, how), cutting, "cargo test -p quorate-sim --test it power::every_single");
+        let outcome = run(cut(op, how));
+        let happened = outcome.happened;
+        totals.add(cut(op, how), outcome, "cargo test -p quorate-sim --test it a_power_cut_at_every_disk_operation");
         if !happened {
             break;
         }
     }
-    println!("{op} operations: {sum:?}");
+    println!("{op} operations: {totals:?}");
     assert!((50..1000).contains(&op), "a small run has {op} operations");
-    assert!(sum.acknowledged > op, "too little was acknowledged: {sum:?}");
+    assert!(totals.acknowledged > op, "too little was acknowledged: {totals:?}");
 }
 
 #[test]
-fn a_power_cut_while_the_log_is_carried_over_loses_nothing() {
+fn a_power_cut_during_a_checkpoint_loses_nothing() {
     let seed = seed::of_run();
-    let again = format!("QUORATE_SEED={seed} cargo test -p quorate-sim --test it power::a_power_cut");
-    println!("again: {again}");
-    let dice = Dice::seeded(seed, "carry");
+    let rerun = format!("QUORATE_SEED={seed} cargo test -p quorate-sim --test it a_power_cut_during_a_checkpoint");
+    println!("rerun: {rerun}");
+    let rng = Dice::seeded(seed, "carry");
     let cuts = seed::number("QUORATE_POWER_CUTS").unwrap_or(CUTS).div_ceil(25).max(2);
-    let mut sum = Sum::default();
+    let mut totals = Totals::default();
     for number in 0..cuts {
-        // From about where the log has grown to the length at which it is carried over.
-        let op = 700 + dice.below(6_000);
-        let how = *dice.pick(&[How::LoseAll, How::Random]);
+        // Starts roughly where the log reaches the checkpoint threshold.
+        let op = 700 + rng.below(6_000);
+        let how = *rng.pick(&[How::LoseAll, How::Random]);
         let load = Load { seed: seed.wrapping_add(number), ..LARGE };
         let cut = Cut {
             op,
             how,
-            seed: dice.below(u64::MAX),
+            seed: rng.below(u64::MAX),
             starts: 1,
             load,
             sabotage: None,
             carry_over_bytes: 1 << 20,
         };
-        sum.add(cut, run(cut), &again);
+        totals.add(cut, run(cut), &rerun);
     }
-    println!("{sum:?}");
-    assert!(sum.happened > 0, "the power never went during the load: {sum:?}; {again}");
-    assert!(sum.carried_over > 0, "the log was never carried over: {sum:?}; {again}");
-    assert!(sum.acknowledged > 20 * cuts, "too little was acknowledged: {sum:?}; {again}");
+    println!("{totals:?}");
+    assert!(totals.happened > 0, "no power cut during the load: {totals:?}; {rerun}");
+    assert!(totals.checkpointed > 0, "no checkpoint ran: {totals:?}; {rerun}");
+    assert!(totals.acknowledged > 20 * cuts, "too little was acknowledged: {totals:?}; {rerun}");
 }
 
 fn run(cut: Cut) -> Cutting {
-    let place = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(cut.run(place.path()))
+    runtime.block_on(cut.run(directory.path()))
 }
 
 #[derive(Debug, Default)]
-struct Sum {
+struct Totals {
     happened: u64,
     acknowledged: u64,
     unknown: u64,
     ops: u64,
-    /// Cuts before which the write-ahead log was carried over, wholly or in part.
-    carried_over: u64,
+    /// Cuts before which a checkpoint ran, completely or in part.
+    checkpointed: u64,
 }
 
-impl Sum {
-    fn add(&mut self, cut: Cut, cutting: Cutting, again: &str) {
-        match cutting.verdict {
+impl Totals {
+    fn add(&mut self, cut: Cut, outcome: Cutting, rerun: &str) {
+        match outcome.verdict {
             Ok(Tally { acknowledged, unknown, .. }) => {
-                self.happened += u64::from(cutting.happened);
+                self.happened += u64::from(outcome.happened);
                 self.acknowledged += acknowledged as u64;
                 self.unknown += unknown as u64;
-                self.ops += cutting.ops;
-                self.carried_over += u64::from(cutting.carried_bytes > 1_000_000);
+                self.ops += outcome.ops;
+                self.checkpointed += u64::from(outcome.carried_bytes > 1_000_000);
             }
             Err(violations) => {
                 let first: Vec<String> = violations.iter().take(20).map(Violation::to_string).collect();
                 panic!(
-                    "{cut:?}: {} violations, the first:\n{}\nagain: {again}",
+                    "{cut:?}: {} violations, the first:\n{}\nrerun: {rerun}",
                     violations.len(),
                     first.join("\n")
                 );

@@ -1,5 +1,5 @@
-//! What is reported by `tracing` when something fails in the background, where no caller gets an error. Each test has a
-//! subscriber for its own thread, so it runs on one.
+//! `tracing` events of background failures, for which no caller gets an error. Each test runs on a single thread, because its
+//! subscriber is thread-local.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,10 +16,10 @@ use tracing::subscriber::DefaultGuard;
 use crate::deliberation::stage::{Cast, gated, spec};
 use crate::disk::{hub, hub_with_a_lease, make, send, until_returned};
 
-/// How long to wait for what is due at once: a guard against hanging, nothing depends on it.
+/// Upper bound on waits that normally end immediately. It only prevents a hanging test.
 const GUARD: Duration = Duration::from_secs(60);
 
-/// The lines that are reported on this thread while the guard is held.
+/// Journal lines captured on this thread while the guard is alive.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -37,40 +37,40 @@ impl Lines {
     }
 }
 
-// Fails under: a writer that stops without an event; one that reports to the process instead of to whoever opened it.
+// Fails under: a writer that stops without an event; one that uses the process-wide subscriber instead of the opener's.
 #[tokio::test]
-async fn i22_a_failure_of_the_storage_is_reported_by_the_writer() {
+async fn i22_the_writer_reports_a_storage_failure() {
     let (lines, _guard) = Lines::capture();
     let hub = hub().await;
     assert_eq!(lines.count("the storage failed"), 0);
     hub.disk.faults().fail_sync(Some(FileKind::Wal), 1, Repeat::Once);
-    make(&hub.space, &send("one", 10)).await.expect_err("it failed");
+    make(&hub.space, &send("one", 10)).await.expect_err("sync failed");
     assert_eq!(lines.count("the storage failed"), 1, "{:?}", lines.0);
 }
 
-// Fails under: a sweep that fails in silence; a line for each of its tries.
+// Fails under: a sweep that fails silently; an event per retry.
 #[tokio::test]
-async fn i22_a_sweep_that_fails_is_reported_once() {
+async fn i22_a_failing_sweep_is_reported_once() {
     let (lines, _guard) = Lines::capture();
     let clock = SetClock::at(1_800_000_000_000);
     let hub = hub_with_a_lease(&clock).await;
     hub.disk.faults().fail_writes_full(0);
     clock.advance(Duration::from_millis(1001));
-    let tried = async {
+    let reported = async {
         while lines.count("sweep failed, retrying") == 0 {
             clock.advance(Duration::from_millis(101));
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(GUARD, tried).await.expect("it is reported");
+    tokio::time::timeout(GUARD, reported).await.expect("failure is reported");
     hub.disk.faults().free_space();
     until_returned(&hub.space, &clock).await;
     assert_eq!(lines.count("sweep failed, retrying"), 1, "{:?}", lines.0);
 }
 
-// Fails under: a deliberation that is retried or given up in silence; an event that quotes what was refused.
+// Fails under: a deliberation that is retried or abandoned silently; an event that contains the refused content.
 #[tokio::test]
-async fn i18_a_deliberation_that_is_given_up_is_reported_by_its_code_alone() {
+async fn i18_an_abandoned_deliberation_is_reported_with_its_code_only() {
     let (lines, _guard) = Lines::capture();
     let directory = data_directory();
     let steps = Mutex::new(0);
@@ -99,7 +99,7 @@ async fn i18_a_deliberation_that_is_given_up_is_reported_by_its_code_alone() {
             follow.changed().await.unwrap();
         }
     };
-    tokio::time::timeout(GUARD, failed).await.expect("it is given up");
+    tokio::time::timeout(GUARD, failed).await.expect("deliberation fails");
     driver.stop().await;
     hub.close().await;
     assert_eq!(lines.count("failed and is retried"), 1, "{:?}", lines.0);

@@ -1,5 +1,5 @@
-//! A test of the tests: each deliberate bug is found by the check that should find it, and without the bug the same check
-//! finds nothing.
+//! Tests of the checks: each deliberate bug is detected by the check that covers it, and without the bug the same check
+//! passes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,38 +32,38 @@ const LOAD: Load = Load {
 };
 
 #[test]
-fn answering_before_the_sync_is_found() {
-    found(Sabotage::AnswerBeforeSync);
+fn acknowledging_before_the_sync_is_detected() {
+    assert_detected(Sabotage::AnswerBeforeSync);
 }
 
 #[test]
-fn a_sync_that_is_not_full_is_found() {
-    found(Sabotage::SyncNormal);
+fn an_incomplete_sync_is_detected() {
+    assert_detected(Sabotage::SyncNormal);
 }
 
 #[test]
-fn delivering_again_after_an_ack_is_found() {
-    found(Sabotage::RedeliverAfterAck);
+fn redelivery_after_an_ack_is_detected() {
+    assert_detected(Sabotage::RedeliverAfterAck);
 }
 
 #[test]
-fn accepting_a_stale_token_is_found() {
-    found(Sabotage::AcceptStaleToken);
+fn accepting_a_stale_token_is_detected() {
+    assert_detected(Sabotage::AcceptStaleToken);
 }
 
 #[test]
-fn losing_an_update_is_found() {
-    found(Sabotage::LoseUpdate);
+fn a_lost_update_is_detected() {
+    assert_detected(Sabotage::LoseUpdate);
 }
 
 #[test]
-fn no_bug_is_left_out() {
-    // The match in `found` knows them all; this says that each has a test above.
-    assert_eq!(Sabotage::ALL.len(), 5, "add a test for the new bug, and count it here");
+fn every_bug_has_a_test() {
+    // The match in `assert_detected` is exhaustive; this makes sure that each bug also has a test above.
+    assert_eq!(Sabotage::ALL.len(), 5, "add a test for the new bug, and update this count");
 }
 
-/// Runs the check that should find a bug, without and with it.
-fn found(sabotage: Sabotage) {
+/// Runs the check for a bug, first without and then with it.
+fn assert_detected(sabotage: Sabotage) {
     let (check, promise): (fn(Option<Sabotage>) -> Verdict, &str) = match sabotage {
         Sabotage::AnswerBeforeSync | Sabotage::SyncNormal => (power_check, "I1 "),
         Sabotage::RedeliverAfterAck => (restart_check, "I4 "),
@@ -71,14 +71,14 @@ fn found(sabotage: Sabotage) {
         Sabotage::LoseUpdate => (compare_and_set_check, "I11 "),
     };
     if let Err(violations) = check(None) {
-        panic!("without a bug the check finds: {}", listed(&violations));
+        panic!("violations without a bug: {}", render(&violations));
     }
-    let Err(violations) = check(Some(sabotage)) else { panic!("{sabotage:?} is not found") };
-    let names_it = violations.iter().any(|violation| violation.promise.starts_with(promise));
-    assert!(names_it, "{sabotage:?} breaks {promise}, the check says: {}", listed(&violations));
+    let Err(violations) = check(Some(sabotage)) else { panic!("{sabotage:?} is not detected") };
+    let is_reported = violations.iter().any(|violation| violation.promise.starts_with(promise));
+    assert!(is_reported, "{sabotage:?} must violate {promise}, but the check reports: {}", render(&violations));
 }
 
-fn listed(violations: &[Violation]) -> String {
+fn render(violations: &[Violation]) -> String {
     violations.iter().take(20).map(Violation::to_string).collect::<Vec<_>>().join("\n")
 }
 
@@ -86,10 +86,10 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// The power goes while work is under way, and all that was not synced is lost.
+/// Cuts the power during the load; all unsynced data is lost.
 fn power_check(sabotage: Option<Sabotage>) -> Verdict {
     for op in [150, 200, 250, 300] {
-        let place = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let cut = Cut {
             op,
             how: How::LoseAll,
@@ -99,31 +99,31 @@ fn power_check(sabotage: Option<Sabotage>) -> Verdict {
             sabotage,
             carry_over_bytes: NOT_CARRIED_OVER,
         };
-        let cutting = runtime().block_on(cut.run(place.path()));
-        assert!(cutting.happened, "the load was over before operation {op}");
-        cutting.verdict?;
+        let outcome = runtime().block_on(cut.run(directory.path()));
+        assert!(outcome.happened, "the load ended before operation {op}");
+        outcome.verdict?;
     }
     Ok(())
 }
 
-/// A hub works, is closed in good order, and is started again.
+/// Runs a load, closes the hub cleanly, and restarts it.
 fn restart_check(sabotage: Option<Sabotage>) -> Verdict {
-    let place = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {
         let options = Options { sabotage, ..Options::default() };
-        let space = aftermath::open(place.path(), options).await.unwrap();
+        let space = aftermath::open(directory.path(), options).await.unwrap();
         let (note, events) = notebook();
         note(opened(&space));
         load::run(&space, LOAD, &note).await;
         space.engine().close().await;
         drop(space);
-        let tally = aftermath::check(place.path(), noted(&events)).await?;
+        let tally = aftermath::check(directory.path(), noted(&events)).await?;
         assert!(tally.acknowledged > 50, "too little was acknowledged: {tally:?}");
         Ok(())
     })
 }
 
-/// Two agents; ann has sent bob a message.
+/// Opens a hub with two agents, in which ann has sent a message to bob.
 async fn two_agents(directory: &Path, sabotage: Option<Sabotage>) -> quorate_engine::Space {
     let space = aftermath::open(directory, Options { sabotage, ..Options::default() }).await.unwrap();
     for name in ["ann", "bob"] {
@@ -136,11 +136,11 @@ async fn two_agents(directory: &Path, sabotage: Option<Sabotage>) -> quorate_eng
     space
 }
 
-/// Bob takes a message, gives it back and takes it again: the first token is worth nothing any more.
+/// Bob claims a message, nacks it and claims it again: the first token is stale.
 fn stale_token_check(sabotage: Option<Sabotage>) -> Verdict {
-    let place = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {
-        let space = two_agents(place.path(), sabotage).await;
+        let space = two_agents(directory.path(), sabotage).await;
         let bob = Principal::Agent(agent("bob"));
         let mut leases = Vec::new();
         for call in ["first", "second"] {
@@ -149,8 +149,8 @@ fn stale_token_check(sabotage: Option<Sabotage>) -> Verdict {
             leases.push(Lease { delivery: lease.delivery.number.0, token: lease.token.0 });
             if call == "first" {
                 let act = Act::Nack { lease: leases[0], retry_ms: Some(0) };
-                let given_back = perform(&space, &Call { id: call.into(), by: "bob".into(), act }).await;
-                assert!(matches!(given_back, Event::Done { .. }), "{given_back:?}");
+                let nacked = perform(&space, &Call { id: call.into(), by: "bob".into(), act }).await;
+                assert!(matches!(nacked, Event::Done { .. }), "{nacked:?}");
             }
         }
         let mut violations = Vec::new();
@@ -169,12 +169,12 @@ fn stale_token_check(sabotage: Option<Sabotage>) -> Verdict {
     })
 }
 
-/// Many write one entry at the same time, all on the same version: one of them wins, the others are told.
+/// Several writers write one entry concurrently with the same expected version: one succeeds, the others are refused.
 fn compare_and_set_check(sabotage: Option<Sabotage>) -> Verdict {
     const WRITERS: usize = 8;
-    let place = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     runtime().block_on(async {
-        let space = two_agents(place.path(), sabotage).await;
+        let space = two_agents(directory.path(), sabotage).await;
         let (note, events) = notebook();
         note(opened(&space));
         let mut writers = JoinSet::new();
@@ -188,18 +188,18 @@ fn compare_and_set_check(sabotage: Option<Sabotage>) -> Verdict {
             });
         }
         while writers.join_next().await.is_some() {}
-        let won =
+        let succeeded =
             |history: &[Event]| history.iter().filter(|event| matches!(event, Event::Done { .. })).count();
         let history = noted(&events);
         let mut violations = Vec::new();
-        if won(&history) != 1 {
-            let what = format!("{} of {WRITERS} writers won on the same version", won(&history));
+        if succeeded(&history) != 1 {
+            let what = format!("{} of {WRITERS} writers succeeded with the same version", succeeded(&history));
             violations.push(Violation { promise: "I11 no lost update", what });
         }
         space.engine().close().await;
         drop(space);
-        // The message from ann to bob is not in this history; everything else is checked as after a crash.
-        let rest = aftermath::check(place.path(), history).await.err().unwrap_or_default();
+        // The message from ann to bob is not in this history, so only the I11 checks apply.
+        let rest = aftermath::check(directory.path(), history).await.err().unwrap_or_default();
         violations.extend(rest.into_iter().filter(|violation| violation.promise.starts_with("I11")));
         if violations.is_empty() { Ok(()) } else { Err(violations) }
     })

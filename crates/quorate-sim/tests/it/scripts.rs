@@ -1,5 +1,6 @@
-//! Scripts: what happens, and what came of it. Each test is small, and above each stands the mutation of the code that it
-//! finds. `UPDATE_EXPECT=1` writes down what came out; read it before it is kept.
+//! Script tests: each runs a script and compares the rendered output. The comment above a test (`Fails under: …`) describes
+//! the mutation of the code that the test detects. `UPDATE_EXPECT=1` rewrites the expected output; review it before you
+//! commit it.
 
 mod approvals;
 mod chains;
@@ -31,7 +32,7 @@ mod waiting;
 
 use expect_test::Expect;
 
-/// Plays a script on SQLite and compares what came of it.
+/// Runs a script on SQLite and compares the output.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "so that a test reads `expect![…]` and not `&expect![…]`")]
 fn check(script: &str, expected: Expect) {

@@ -1,4 +1,4 @@
-//! A deliberation that always comes to the same result, whatever happens to the hub: who takes part, and what they say.
+//! Fixture: a deliberation with deterministic agents, so that every run has the same result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use quorate_sim::gate::{Gate, Judge};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
 use serde_json::{Value, json};
 
-/// Nothing here takes that long.
-const SOON: Duration = Duration::from_secs(60);
+/// Upper bound on a run. It only prevents a hanging test.
+const GUARD: Duration = Duration::from_secs(60);
 const AGENTS: [(&str, f64, &str, f64); 3] = [
     ("ada", 80.0, "do not sign", 0.9),
     ("ben", 30.0, "minor revisions", 0.6),
     ("cleo", 40.0, "minor revisions", 0.7),
 ];
 
-/// Who takes part.
+/// Agents of the deliberation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cast {
-    /// Three who answer.
+    /// Three agents that answer.
     Three,
-    /// The same, and ben answers nonsense until he is told what was wrong.
+    /// The same, but ben sends an invalid answer until the error is returned to him.
     OneTwice,
-    /// The same, with emil who never answers sensibly and dora whom nobody knows.
+    /// The same, with emil, who only sends invalid answers, and dora, who is not registered.
     TwoMissing,
 }
 
@@ -40,12 +40,12 @@ pub(crate) fn spec(cast: Cast) -> Spec {
     Spec::contract("Shall we sign?", json!({"text": "a contract"}), members)
 }
 
-/// Finds what it always finds; keeps to it, except ben, whom a surer peer convinces.
+/// Returns the fixed answer of an agent. Only ben changes his position, to that of the most confident peer.
 fn answer(cast: Cast, name: &str, action: &str, asked: &Value) -> Value {
     if name == "emil" || name == "ben" && cast == Cast::OneTwice && asked["wrong"].is_null() {
         return json!("what?");
     }
-    let (_, score, recommendation, confidence) = AGENTS.into_iter().find(|one| one.0 == name).expect("known");
+    let (_, score, recommendation, confidence) = AGENTS.into_iter().find(|one| one.0 == name).expect("agent of the fixture");
     if action == "analyse" {
         return json!({
             "summary": format!("{name} has read it."),
@@ -54,13 +54,13 @@ fn answer(cast: Cast, name: &str, action: &str, asked: &Value) -> Value {
             "recommendation": recommendation,
         });
     }
-    let mine = asked["your_position"]["position"].clone();
-    let surest = asked["other_positions"].as_array().expect("a list").iter().max_by(|one, other| {
-        let sure = |position: &Value| position["confidence"].as_f64().unwrap_or(0.0);
-        sure(one).total_cmp(&sure(other))
+    let own = asked["your_position"]["position"].clone();
+    let most_confident = asked["other_positions"].as_array().expect("a list").iter().max_by(|one, other| {
+        let confidence = |position: &Value| position["confidence"].as_f64().unwrap_or(0.0);
+        confidence(one).total_cmp(&confidence(other))
     });
     let convinced = name == "ben";
-    let position = if convinced { surest.expect("a peer")["position"].clone() } else { mine };
+    let position = if convinced { most_confident.expect("a peer")["position"].clone() } else { own };
     json!({
         "revised_position": position,
         "confidence": confidence,
@@ -82,26 +82,26 @@ async fn agents(hub: &Hub, cast: Cast) -> Result<Vec<Running>, quorate::Error> {
     Ok(running)
 }
 
-/// What was asked and published in all, under the names by which the driver tells it apart: a name is there once.
+/// Returns the client ids of all messages that the driver sent, sorted.
 async fn sent(hub: &Hub) -> Vec<String> {
-    let space = hub.space().expect("a hub in this process");
+    let space = hub.space().expect("embedded hub");
     let mut names = Vec::new();
     for id in hub.outbox("deliberations", None, 1000).await.expect("an outbox").messages {
-        let message = space.message(id).await.expect("it is there").message;
+        let message = space.message(id).await.expect("message exists").message;
         names.extend(message.client_id.as_ref().map(ToString::to_string));
     }
     names.sort();
     names
 }
 
-/// Runs the deliberation to its end, or until the hub fails. Gives the result and all that was asked and published: what is
-/// on record is not sent again, and nothing is left out.
+/// Runs the deliberation until it ends or the hub fails. Returns the result and the client ids of all messages, which show
+/// that no message was repeated or omitted.
 pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Value, Vec<String>)> {
     let work = async {
         let _agents = agents(&hub, cast).await.ok()?;
         let driver = hub.drive_deliberations().await.ok()?;
         hub.start_procedure(ProcedureDraft::deliberation(spec).id("p")).await.ok()?;
-        let mut follow = hub.space().expect("a hub in this process").follow();
+        let mut follow = hub.space().expect("embedded hub").follow();
         loop {
             follow.borrow_and_update();
             let procedure = hub.procedure("p").await.ok()?;
@@ -109,7 +109,7 @@ pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Val
                 ProcedureStatus::Running => follow.changed().await.ok()?,
                 ProcedureStatus::Done => {
                     driver.stop().await;
-                    // What is read may be newer than what is published, for a moment.
+                    // A read may briefly be ahead of the published state.
                     let seq = procedure.procedure().seq;
                     follow.wait_for(|published| published.head.seq >= seq).await.ok()?;
                     let sent = sent(&hub).await;
@@ -120,26 +120,26 @@ pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Val
         }
     };
     let worked = tokio::select! {
-        worked = tokio::time::timeout(SOON, work) => worked.expect("in time"),
-        _ = hub.space().expect("a hub in this process").engine().failure() => None,
+        worked = tokio::time::timeout(GUARD, work) => worked.expect("run ends before the timeout"),
+        _ = hub.space().expect("embedded hub").engine().failure() => None,
     };
     hub.close().await;
     worked
 }
 
-/// A hub with somebody at its gate.
+/// Opens a hub with fault injection.
 pub(crate) async fn gated(data: &Path, judge: Judge) -> Hub {
-    let doors = quorate_engine::Options::default();
-    let engine = Engine::start_with(doors, SystemClock::new(), Chance::system(), |wiring| {
+    let options = quorate_engine::Options::default();
+    let engine = Engine::start_with(options, SystemClock::new(), Chance::system(), |wiring| {
         let store = SqliteStore::open(data, Options::default(), wiring)?;
         Ok::<_, OpenError>(Gate::new(store, judge) as Arc<_>)
     });
-    let engine = engine.expect("it opens");
+    let engine = engine.expect("engine starts");
     let space = engine.space(SpaceName::new("default").expect("a name")).await.expect("a space");
     Hub::over(Arc::new(space))
 }
 
-/// Without what tells one run from another: times, and what they add up to.
+/// Removes the fields that differ between runs: timestamps and durations.
 pub(crate) fn timeless(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {

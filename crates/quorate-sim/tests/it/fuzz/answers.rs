@@ -1,5 +1,5 @@
-//! What a client reads of a hub's answers: something else may stand at that address, so an answer is taken or is an error
-//! with words, and never more.
+//! Responses as parsed by the client. Another server may listen at the address, so every response must parse or give an error
+//! with a message.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
 
 use super::hub::Hub;
 
-/// What is asked for; the last one is answered with a problem.
+/// Requested paths; the last one returns an error.
 const PATHS: &[&str] = &[
     "/v1/agents/bob",
     "/v1/agents",
@@ -27,10 +27,11 @@ const PATHS: &[&str] = &[
     "/v1/messages/msg_0-999-0",
 ];
 
-type Told = Arc<Mutex<(u16, Vec<u8>)>>;
+/// Status and body of the next response.
+type NextResponse = Arc<Mutex<(u16, Vec<u8>)>>;
 
-/// Answers every request on a connection with what is told now.
-fn answer(mut stream: TcpStream, told: &Told) -> std::io::Result<()> {
+/// Answers every request on a connection with the next response.
+fn serve(mut stream: TcpStream, next: &NextResponse) -> std::io::Result<()> {
     loop {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -40,7 +41,7 @@ fn answer(mut stream: TcpStream, told: &Told) -> std::io::Result<()> {
         }
         let (status, body) = match head.starts_with(b"GET /v1/info") {
             true => (200, br#"{"you":{"role":"admin","name":"test"}}"#.to_vec()),
-            false => told.lock().unwrap().clone(),
+            false => next.lock().unwrap().clone(),
         };
         let head = format!(
             "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -50,7 +51,7 @@ fn answer(mut stream: TcpStream, told: &Told) -> std::io::Result<()> {
     }
 }
 
-async fn ask(hub: &Library, which: usize, message: &str) -> Result<(), Error> {
+async fn call(hub: &Library, which: usize, message: &str) -> Result<(), Error> {
     match which {
         0 => drop(hub.agent_state("bob").await?),
         1 => drop(hub.agents(AgentFilter::default()).await?),
@@ -64,11 +65,11 @@ async fn ask(hub: &Library, which: usize, message: &str) -> Result<(), Error> {
     Ok(())
 }
 
-// Fails under: a reader of answers that panics, or an error without a word.
+// Fails under: a response parser that panics, or an error without a message.
 #[test]
-fn i21_answers_of_whatever_stands_at_the_address() {
+fn i21_client_survives_malformed_responses() {
     let seed = seed_of_run();
-    println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test it fuzz::answers::i21_answers");
+    println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_client");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let hub = Hub::new(data_directory()).await;
@@ -86,29 +87,29 @@ fn i21_answers_of_whatever_stands_at_the_address() {
             let line = format!("GET {}", path.replace("MESSAGE", &message));
             corpus.push(hub.ask(&hub.admin, line.as_bytes()).await.unwrap());
         }
-        let told: Told = Arc::new(Mutex::new((200, Vec::new())));
+        let next: NextResponse = Arc::new(Mutex::new((200, Vec::new())));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let shown = Arc::clone(&told);
+        let served = Arc::clone(&next);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let shown = Arc::clone(&shown);
-                // Whoever hangs up is done.
-                std::thread::spawn(move || drop(answer(stream, &shown)));
+                let served = Arc::clone(&served);
+                // The thread ends when the client disconnects.
+                std::thread::spawn(move || drop(serve(stream, &served)));
             }
         });
         let settings = Settings { keep_trying: Duration::ZERO, ..Settings::default() };
         let client = connect_with(&url, &hub.admin, settings).await.unwrap();
-        // As they are, they are understood: what is broken below is close to what is read.
+        // The unmodified responses parse, so the mutations below are close to valid input.
         for (which, (status, text)) in corpus.iter().enumerate() {
-            *told.lock().unwrap() = (*status, text.as_bytes().to_vec());
-            assert_eq!(ask(&client, which, &message).await.is_ok(), *status == 200, "{text}");
+            *next.lock().unwrap() = (*status, text.as_bytes().to_vec());
+            assert_eq!(call(&client, which, &message).await.is_ok(), *status == 200, "{text}");
         }
         let bodies = corpus.iter().map(|(_, text)| text.as_bytes().to_vec()).collect();
         let mut cases = Mutator::new("answers", seed, Extent::of_run(2_000), bodies);
         while let Some((which, case)) = cases.next_case() {
-            *told.lock().unwrap() = (corpus[which].0, case.clone());
-            if let Err(error) = ask(&client, which, &message).await {
+            *next.lock().unwrap() = (corpus[which].0, case.clone());
+            if let Err(error) = call(&client, which, &message).await {
                 assert!(!error.to_string().is_empty(), "{}", String::from_utf8_lossy(&case));
             }
         }

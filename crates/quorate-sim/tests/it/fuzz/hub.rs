@@ -1,5 +1,4 @@
-//! The hub itself: requests over HTTP and frames of the WebSocket. Whatever comes, it answers, never with a failure of its
-//! own, and its log stays whole.
+//! HTTP requests and WebSocket frames. The hub responds to any input, never with status 5xx, and its data stays readable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use tempfile::TempDir;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
-/// Good requests: method, path and body. Nothing in them waits for long.
+/// Valid requests: method, path and body. None of them waits for long.
 pub(crate) const REQUESTS: &[&str] = &[
     r#"POST /v1/messages {"to":"bob","action":"review","payload":{"b":1.0,"a":[1,2]},"priority":"high","rationale":"why"}"#,
     r#"POST /v1/messages [{"to":["alice","bob"],"payload":1},{"to":"topic:findings.high","payload":null}]"#,
@@ -63,7 +62,7 @@ pub(crate) const REQUESTS: &[&str] = &[
     r#"GET /v1/violations"#,
 ];
 
-/// Good frames of a WebSocket after hello.
+/// Valid WebSocket frames.
 const FRAMES: &[&str] = &[
     r#"{"n":7,"credit":{"messages":100,"bytes":1000000}}"#,
     r#"{"n":7,"commit":{"ops":[{"op":"send","to":"bob","action":"review","payload":{"b": 1.0}}],"idempotencyKey":"k"}}"#,
@@ -85,7 +84,7 @@ pub(crate) struct Hub {
 impl Hub {
     pub(crate) async fn new(directory: TempDir) -> Self {
         let library = Library::open(directory.path().join("data")).await.unwrap();
-        let space = library.space().expect("a hub in this process");
+        let space = library.space().expect("embedded hub");
         let secret = space.draw_secret();
         let create = CreateToken {
             digest: secret.digest(),
@@ -95,12 +94,12 @@ impl Hub {
         };
         space.commit(Commit::new(Principal::System, vec![Op::CreateToken(create)])).await.unwrap();
         let private = Library::open(directory.path().join("private")).await.unwrap();
-        let private = Arc::clone(private.space().expect("a hub in this process").engine());
+        let private = Arc::clone(private.space().expect("embedded hub").engine());
         let app = App::new(Arc::clone(space.engine()), private, Settings::default()).await.unwrap();
         Self { app, admin: secret.reveal().to_owned(), library, _directory: directory }
     }
 
-    /// Alice and Bob; gives Bob's token.
+    /// Registers alice and bob, and returns bob's token.
     pub(crate) async fn prepare(&self) -> String {
         self.ask(&self.admin, b"PUT /v1/agents/alice {}").await.unwrap();
         let (_, made) =
@@ -110,15 +109,15 @@ impl Hub {
     }
 
     pub(crate) async fn records(&self) -> Vec<Record> {
-        self.library.space().expect("a hub in this process").log(Seq(1), 10_000).await.unwrap()
+        self.library.space().expect("embedded hub").log(Seq(1), 10_000).await.unwrap()
     }
 
-    /// What comes of a request in one line; `None` if it cannot even be one of HTTP.
+    /// Sends a request given as one line and returns status and body; `None` if it is not valid HTTP.
     pub(crate) async fn ask(&self, token: &str, line: &[u8]) -> Option<(u16, String)> {
         self.ask_as(token, "application/json", line).await
     }
 
-    /// The same with a body of another kind.
+    /// Sends a request with a body of another content type.
     pub(crate) async fn ask_as(&self, token: &str, kind: &str, line: &[u8]) -> Option<(u16, String)> {
         let mut parts = line.splitn(3, |byte| *byte == b' ');
         let (method, path) = (parts.next()?, parts.next()?);
@@ -131,21 +130,20 @@ impl Hub {
             .header("authorization", format!("Bearer {token}"))
             .body(Body::from(body))
             .ok()?;
-        // What goes on for ever is for other tests.
+        // Endless responses are covered by other tests.
         if ["/v1/events", "/v1/ws"].iter().any(|long| request.uri().path().starts_with(long)) {
             return None;
         }
         let response = self.app.answer(request).await;
         let status = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
-        Some((status, String::from_utf8(bytes.to_vec()).expect("answers are text")))
+        Some((status, String::from_utf8(bytes.to_vec()).expect("response is UTF-8")))
     }
 }
 
-/// What any answer must be.
+/// Checks the properties of every response.
 pub(crate) fn check(case: &[u8], status: u16, text: &str) {
     let case = String::from_utf8_lossy(case);
-    // A claim that may wait is told to wait no longer than the time it named; all else is at once.
     assert!(status < 500, "{status} {text}\nfor {case}");
     if status >= 400 {
         let problem: Value =
@@ -154,9 +152,9 @@ pub(crate) fn check(case: &[u8], status: u16, text: &str) {
             assert!(problem[field].is_string(), "{field} is missing: {text}\nfor {case}");
         }
         assert_eq!(problem["status"], status, "{text}\nfor {case}");
-        assert!(!text.contains("qrt_"), "a secret is told: {text}");
+        assert!(!text.contains("qrt_"), "the response contains a secret: {text}");
     } else if text.starts_with('{') {
-        // Whatever got in, everybody can read what comes out: one document or several. What an agent wrote keeps its line ends.
+        // The body must be valid JSON: one document or several.
         let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
         let read = documents.try_for_each(|document| document.map(drop));
         assert!(read.is_ok(), "{read:?}: {text}\nfor {case}");
@@ -164,27 +162,27 @@ pub(crate) fn check(case: &[u8], status: u16, text: &str) {
 }
 
 #[test]
-fn i21_requests_from_outside() {
+fn i21_http_api_survives_malformed_requests() {
     let seed = seed_of_run();
-    println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test it fuzz::hub::i21_requests");
+    println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_http_api");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let hub = Hub::new(data_directory()).await;
         let bob = hub.prepare().await;
         let corpus: Vec<_> = REQUESTS.iter().map(|line| line.as_bytes().to_vec()).collect();
         let mut cases = Mutator::new("requests", seed, Extent::of_run(4_000), corpus);
-        let (mut taken, mut asked) = (0_u64, 0_u64);
+        let (mut accepted, mut total) = (0_u64, 0_u64);
         while let Some((_, case)) = cases.next_case() {
-            let token = if asked % 3 == 0 { &bob } else { &hub.admin };
-            // A wait that the mutation asks for is cut short, as a caller that goes away would.
+            let token = if total % 3 == 0 { &bob } else { &hub.admin };
+            // A wait introduced by a mutation is cut short, as by a client that disconnects.
             let answer = tokio::time::timeout(Duration::from_millis(200), hub.ask(token, &case)).await;
             let Ok(Some((status, text))) = answer else { continue };
-            asked += 1;
-            taken += u64::from(status < 300);
+            total += 1;
+            accepted += u64::from(status < 300);
             check(&case, status, &text);
         }
-        println!("{asked} requests, {taken} of them taken");
-        // It goes on as before, and nothing that was taken keeps anybody from reading the lists.
+        println!("{total} requests, {accepted} of them accepted");
+        // The hub still works, and no accepted request makes a list unreadable.
         for list in
             ["/v1/agents/bob", "/v1/context", "/v1/messages", "/v1/tasks", "/v1/sessions", "/v1/locks"]
         {
@@ -197,9 +195,9 @@ fn i21_requests_from_outside() {
 }
 
 #[test]
-fn i21_frames_from_outside() {
+fn i21_websocket_survives_malformed_frames() {
     let seed = seed_of_run();
-    println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test it fuzz::hub::i21_frames");
+    println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_websocket");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let hub = Hub::new(data_directory()).await;
@@ -213,7 +211,7 @@ fn i21_frames_from_outside() {
             let (mut socket, _) = connect_async(&url).await.unwrap();
             let hello = format!("{{\"hello\":{{\"token\":\"{bob}\"}}}}");
             socket.send(Message::text(hello)).await.unwrap();
-            // Bytes that are no text are refused by the protocol itself.
+            // Bytes that are not UTF-8 are sent as a binary frame, which the protocol rejects.
             let frame = match Utf8Bytes::try_from(case.clone()) {
                 Ok(text) => Message::Text(text),
                 Err(_) => Message::Binary(case.clone().into()),
@@ -223,17 +221,17 @@ fn i21_frames_from_outside() {
                 .send(Message::text("{\"n\":18446744073709551615,\"credit\":{\"messages\":1,\"bytes\":1}}"))
                 .await
                 .unwrap();
-            let mut told = Vec::new();
+            let mut frames = Vec::new();
             while let Some(Ok(Message::Text(text))) = socket.next().await {
-                told.push(text.to_string());
-                if told.len() == 3 {
+                frames.push(text.to_string());
+                if frames.len() == 3 {
                     break;
                 }
             }
-            let all = told.join("\n");
+            let all = frames.join("\n");
             assert!(all.contains("welcome"), "{all}\nfor {}", String::from_utf8_lossy(&case));
             assert!(!all.contains("\"status\":5"), "{all}\nfor {}", String::from_utf8_lossy(&case));
-            closed += u64::from(told.len() < 3);
+            closed += u64::from(frames.len() < 3);
         }
         println!("{} frames, {closed} ended their connection", cases.done());
         listening.drain().await;

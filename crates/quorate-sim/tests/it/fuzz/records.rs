@@ -1,4 +1,4 @@
-//! Records and items as they lie on disk, or come with a backup that somebody else made.
+//! Records and items read from disk or from an untrusted backup.
 
 use quorate_core::codec;
 use quorate_core::{Effect, ItemKind, Record};
@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use super::hub;
 
-/// The records of a space in which a little of everything happened.
+/// Returns the records of a space with many kinds of operations.
 fn records() -> Vec<Record> {
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
@@ -22,11 +22,11 @@ fn records() -> Vec<Record> {
 }
 
 #[test]
-fn i21_records_from_disk() {
+fn i21_record_decoder_survives_malformed_records() {
     let seed = seed_of_run();
-    println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test it fuzz::records::i21_records");
+    println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_record");
     let records = records();
-    assert!(records.len() > 20, "too little happened: {} records", records.len());
+    assert!(records.len() > 20, "too few records: {}", records.len());
     let bodies: Vec<_> = records.iter().map(|record| record.body.clone()).collect();
     let mut cases = Mutator::new("records", seed, Extent::of_run(200_000), bodies);
     let mut read = 0;
@@ -36,18 +36,18 @@ fn i21_records_from_disk() {
         let _ = codec::place_of_part(&record.body, 0);
         if let Ok(body) = codec::read_body(&record) {
             read += 1;
-            // What can be read can be told.
-            let told: Vec<_> = body.effects.iter().map(|effect| format!("{effect:?}")).collect();
-            assert_eq!(told.len(), body.effects.len());
+            // Decoded effects can be rendered.
+            let rendered: Vec<_> = body.effects.iter().map(|effect| format!("{effect:?}")).collect();
+            assert_eq!(rendered.len(), body.effects.len());
         }
     }
-    println!("{} cases, {read} could be read", cases.done());
+    println!("{} cases, {read} decoded", cases.done());
 }
 
 #[test]
-fn i21_items_from_disk() {
+fn i21_item_decoder_survives_malformed_items() {
     let seed = seed_of_run();
-    println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test it fuzz::records::i21_items");
+    println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_item");
     let mut corpus = Vec::new();
     for record in records() {
         let body = codec::read_body(&record).unwrap();

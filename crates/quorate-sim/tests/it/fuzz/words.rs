@@ -1,4 +1,4 @@
-//! The words that callers write: destinations, topics, ids, keys, secrets. What is taken is written as it was read.
+//! Identifiers in text form: destinations, topics, ids, keys, secrets. An accepted text is displayed unchanged.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -30,27 +30,27 @@ const CORPUS: &[&str] = &[
     "018f3a5e-7b1c-7000-8000-000000000001",
 ];
 
-/// Whoever is read is written the same, and read again as the same.
-fn round<T: FromStr + Display + PartialEq + Debug>(text: &str) {
+/// Checks that a parsed value survives a round trip through its text form.
+fn assert_round_trip<T: FromStr + Display + PartialEq + Debug>(text: &str) {
     if let Ok(read) = text.parse::<T>() {
         let written = read.to_string();
-        assert_eq!(written.parse::<T>().ok(), Some(read), "{text:?} was written as {written:?}");
+        assert_eq!(written.parse::<T>().ok(), Some(read), "{text:?} is displayed as {written:?}");
     }
 }
 
 #[test]
-fn i21_words_from_outside() {
+fn i21_identifier_parsers_survive_malformed_input() {
     let seed = seed_of_run();
-    println!("again: QUORATE_SEED={seed} cargo test -p quorate-sim --test it fuzz::words::i21_words");
+    println!("rerun: QUORATE_SEED={seed} cargo test -p quorate-sim --test it i21_identifier");
     let corpus = CORPUS.iter().map(|word| word.as_bytes().to_vec()).collect();
     let mut cases = Mutator::new("words", seed, Extent::of_run(100_000), corpus);
     while let Some((_, bytes)) = cases.next_case() {
         let text = String::from_utf8_lossy(&bytes);
-        round::<Destination>(&text);
-        round::<MessageId>(&text);
-        round::<DeliveryId>(&text);
-        round::<TokenId>(&text);
-        for taken in [
+        assert_round_trip::<Destination>(&text);
+        assert_round_trip::<MessageId>(&text);
+        assert_round_trip::<DeliveryId>(&text);
+        assert_round_trip::<TokenId>(&text);
+        for parsed in [
             AgentId::new(&*text).map(|id| id.to_string()),
             Key::new(&*text).map(|key| key.to_string()),
             LockName::new(&*text).map(|name| name.to_string()),
@@ -60,7 +60,7 @@ fn i21_words_from_outside() {
             IdempotencyKey::new(&*text).map(|key| key.to_string()),
             Pattern::new(&*text).map(|pattern| pattern.to_string()),
         ] {
-            match taken {
+            match parsed {
                 Ok(written) => assert_eq!(written, text),
                 Err(refused) => assert!(!refused.detail.is_empty(), "{text:?}"),
             }

@@ -1,70 +1,70 @@
-//! Who holds what, and what only its holder may do.
+//! Leases of deliveries: expiry, tokens, and the operations of the holder.
 
 use expect_test::expect;
 
 use super::check;
 
-// Fails under: a lapse that does not make the delivery ready, keeps its token, or comes a millisecond early.
+// Fails under: an expiry that does not make the delivery ready, keeps its token, or is a millisecond early.
 #[test]
-fn a_lapsed_lease_comes_again() {
+fn an_expired_lease_is_redelivered() {
     check(
         "alice sends m1 to bob; bob claims; quietly +29999ms; hub sweeps; bob claims; +1ms; bob claims; \
          bob acks m1#1; bob acks m1; where m1",
         expect![[r#"
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             hub: nothing to write
             bob: nothing to claim
             #5 m1 of bob lapsed: ready
-            bob takes m1 (try 2, token 2)
+            bob claims m1 (attempt 2, token 2)
             refused STALE_LEASE
             #7 m1 of bob acked
             m1 of bob: acked by #7"#]],
     );
 }
 
-// Fails under: `held` not comparing tokens.
+// Fails under: a token that is not compared with that of the lease.
 #[test]
 fn a_stale_token_is_refused() {
     check(
         "alice sends m1 to bob; bob claims; bob retries m1; bob claims; bob acks m1#1; \
          bob retries m1#1; bob extends m1#1 to 60s; bob drops m1#1; where m1",
         expect![[r#"
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             #5 m1 of bob nacked: ready
-            bob takes m1 (try 2, token 2)
+            bob claims m1 (attempt 2, token 2)
             refused STALE_LEASE
             refused STALE_LEASE
             refused STALE_LEASE
             refused STALE_LEASE
-            m1 of bob: held under token 2, try 2"#]],
+            m1 of bob: leased under token 2, attempt 2"#]],
     );
 }
 
-// Fails under: `held` accepting a delivery that nobody holds.
+// Fails under: an ack of a delivery without a lease that is accepted.
 #[test]
-fn what_waits_cannot_be_acked() {
+fn an_unleased_delivery_cannot_be_acked() {
     check(
         "alice sends m1 to bob; bob claims; bob retries m1; bob acks m1; where m1",
         expect![[r#"
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             #5 m1 of bob nacked: ready
             refused STALE_LEASE
             m1 of bob: ready since 0s, tried 1"#]],
     );
 }
 
-// Fails under: `held` not comparing the actor with the recipient.
+// Fails under: an actor that is not compared with the recipient.
 #[test]
-fn only_the_recipient_acks() {
+fn only_the_recipient_can_ack() {
     check(
         "alice sends m1 to bob,carol; bob claims; carol acks m1/bob; alice acks m1/bob; \
          hub acks m1/bob; where m1",
         expect![[r#"
-            #3 m1 goes to bob carol
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob carol
+            bob claims m1 (attempt 1, token 1)
             refused FORBIDDEN
             refused FORBIDDEN
             #5 m1 of bob acked
@@ -73,17 +73,17 @@ fn only_the_recipient_acks() {
     );
 }
 
-// Fails under: `ack_again` answering with the position of the new record.
+// Fails under: a repeated ack that returns the new sequence number.
 #[test]
-fn a_repeated_ack_names_its_record() {
+fn a_repeated_ack_returns_the_original_record() {
     check(
         "alice sends m1 to bob; bob claims; bob acks m1; alice sends m2 to bob; bob acks m1; \
          bob acks m1 & acks m1; counts",
         expect![[r#"
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             #5 m1 of bob acked
-            #6 m2 goes to bob
+            #6 m2 sent to bob
             acked already by #5
             acked already by #5
             acked already by #5
@@ -91,109 +91,109 @@ fn a_repeated_ack_names_its_record() {
     );
 }
 
-// Fails under: `ack_again` not comparing tokens.
+// Fails under: a repeated ack whose token is not compared.
 #[test]
 fn a_repeated_ack_needs_the_token() {
     check(
         "alice sends m1 to bob; bob claims; bob retries m1; bob claims; bob acks m1; \
          bob acks m1#1; bob retries m1",
         expect![[r#"
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             #5 m1 of bob nacked: ready
-            bob takes m1 (try 2, token 2)
+            bob claims m1 (attempt 2, token 2)
             #7 m1 of bob acked
             refused STALE_LEASE
             refused STALE_LEASE"#]],
     );
 }
 
-// Fails under: a retry whose delay is ignored.
+// Fails under: a retry delay that is ignored.
 #[test]
-fn a_retry_waits() {
+fn a_retry_is_delayed() {
     check(
         "alice sends m1 to bob; bob claims; bob retries m1 after 5s because busy; where m1; \
          bob claims; +4s; bob claims; +1s; bob claims",
         expect![[r#"
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             #5 m1 of bob nacked (busy): due at 5s
             m1 of bob: due at 5s, tried 1
             bob: nothing to claim
             bob: nothing to claim
             hub: nothing to write
-            bob takes m1 (try 2, token 2)"#]],
+            bob claims m1 (attempt 2, token 2)"#]],
     );
 }
 
-// Fails under: `Released` not taking the attempt back.
+// Fails under: `Released` that does not restore the attempt count.
 #[test]
-fn a_release_counts_no_try() {
+fn a_release_does_not_count_as_an_attempt() {
     check(
         "alice sends m1 to bob tries 1; bob claims; bob releases m1; bob claims; bob releases m1; \
          bob claims; bob retries m1; dead",
         expect![[r#"
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             #5 m1 of bob released: ready
-            bob takes m1 (try 1, token 2)
+            bob claims m1 (attempt 1, token 2)
             #7 m1 of bob released: ready
-            bob takes m1 (try 1, token 3)
+            bob claims m1 (attempt 1, token 3)
             #9 m1 of bob nacked: dead
             dead: m1 of bob after 1 (dead-lettered by its holder)"#]],
     );
 }
 
-// Fails under: an extension that writes a record, or measures from the old deadline.
+// Fails under: an extension that writes a record, or counts from the old deadline.
 #[test]
-fn an_extension_prolongs_and_leaves_no_record() {
+fn an_extension_extends_the_lease_without_a_record() {
     check(
         "alice sends m1 to bob; bob claims; +20s; bob extends m1 to 60s; +59s; bob claims; +1s; \
          bob claims",
         expect![[r#"
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             bob: nothing to write
             bob: nothing to claim
             #5 m1 of bob lapsed: ready
-            bob takes m1 (try 2, token 2)"#]],
+            bob claims m1 (attempt 2, token 2)"#]],
     );
 }
 
-// Fails under: an extension that only ever prolongs the deadline.
+// Fails under: an extension that never shortens the lease.
 #[test]
-fn an_extension_can_be_short() {
+fn an_extension_can_shorten_the_lease() {
     check(
         "alice sends m1 to bob; bob claims for 1h; bob extends m1 to 5s; +5s; bob claims",
         expect![[r#"
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             bob: nothing to write
             #5 m1 of bob lapsed: ready
-            bob takes m1 (try 2, token 2)"#]],
+            bob claims m1 (attempt 2, token 2)"#]],
     );
 }
 
-// Fails under: the loop over operations ending at the first stale one.
+// Fails under: a loop over operations that stops at the first stale one.
 #[test]
-fn every_stale_item_is_named() {
+fn a_refusal_lists_every_stale_lease() {
     check(
         "alice sends m1 to bob; alice sends m2 to bob; alice puts plan=1; bob claims 2; \
          bob retries m1; bob acks m1 & acks m2 & puts plan=2 expecting 9 & retries m1; where m2",
         expect![[r#"
-            #3 m1 goes to bob
-            #4 m2 goes to bob
+            #3 m1 sent to bob
+            #4 m2 sent to bob
             #5 plan is at v1
-            bob takes m1 (try 1, token 1), m2 (try 1, token 2)
+            bob claims m1 (attempt 1, token 1), m2 (attempt 1, token 2)
             #7 m1 of bob nacked: ready
             refused STALE_LEASE, op 0 dlv_0-1 STALE_LEASE, op 2 plan VERSION_CONFLICT, op 3 dlv_0-1 STALE_LEASE
-            m2 of bob: held under token 2, try 1"#]],
+            m2 of bob: leased under token 2, attempt 1"#]],
     );
 }
 
-// Fails under: the loop going on after a refusal that is not about a stale item.
+// Fails under: a loop over operations that continues after a refusal other than a stale item.
 #[test]
-fn another_refusal_ends_the_commit() {
+fn any_other_refusal_ends_the_commit() {
     check(
         "alice puts plan=1; alice sends m1 to nobody & puts plan=2 expecting 9; \
          alice puts plan=2 expecting 9 & sends m1 to nobody & puts plan=3 expecting 8",
@@ -204,28 +204,28 @@ fn another_refusal_ends_the_commit() {
     );
 }
 
-// Fails under: a token counter for each inbox instead of one for the space.
+// Fails under: a token counter per inbox instead of per space.
 #[test]
-fn tokens_rise_across_agents() {
+fn lease_tokens_increase_across_agents() {
     check(
         "alice sends m1 to bob,carol; bob claims; carol claims; bob retries m1; bob claims",
         expect![[r#"
-            #3 m1 goes to bob carol
-            bob takes m1 (try 1, token 1)
-            carol takes m1 (try 1, token 2)
+            #3 m1 sent to bob carol
+            bob claims m1 (attempt 1, token 1)
+            carol claims m1 (attempt 1, token 2)
             #6 m1 of bob nacked: ready
-            bob takes m1 (try 2, token 3)"#]],
+            bob claims m1 (attempt 2, token 3)"#]],
     );
 }
 
-// Fails under: `last_token` not put back by `undo`.
+// Fails under: `last_token` that is not restored by `undo`.
 #[test]
-fn a_refused_claim_uses_up_no_token() {
+fn a_refused_claim_consumes_no_token() {
     check(
         "alice sends m1 to bob; bob claims & puts plan=1 expecting 9; bob claims",
         expect![[r#"
-            #3 m1 goes to bob
+            #3 m1 sent to bob
             refused VERSION_CONFLICT, now at v0
-            bob takes m1 (try 1, token 1)"#]],
+            bob claims m1 (attempt 1, token 1)"#]],
     );
 }

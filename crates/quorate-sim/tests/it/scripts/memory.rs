@@ -1,12 +1,12 @@
-//! Context memory: compare and set, history, tombstones, erasure.
+//! Shared memory: compare-and-set, history, tombstones, erasure.
 
 use expect_test::expect;
 
 use super::check;
 
-// Fails under: a version that is not the previous one plus one.
+// Fails under: a version that is not the previous one plus 1.
 #[test]
-fn versions_count_up() {
+fn versions_increase_by_one() {
     check(
         "alice puts plan=1 expecting 0; bob puts plan=2 expecting 1; alice puts plan=3; \
          read plan; history plan",
@@ -21,7 +21,7 @@ fn versions_count_up() {
     );
 }
 
-// Fails under: `expect_version` comparing `<` instead of `!=`, or leaving out the current version.
+// Fails under: `expect_version` with `<` instead of `!=`, or a refusal without the current version.
 #[test]
 fn a_wrong_version_is_refused_with_the_current_one() {
     check(
@@ -39,9 +39,9 @@ fn a_wrong_version_is_refused_with_the_current_one() {
     );
 }
 
-// Fails under: a refusal that names no version for what does not exist.
+// Fails under: a refusal without a version for a missing entry.
 #[test]
-fn what_does_not_exist_is_at_0() {
+fn a_missing_entry_has_version_0() {
     check(
         "alice puts plan=1 expecting 1; alice deletes plan; alice deletes plan expecting 3; \
          read plan",
@@ -53,7 +53,7 @@ fn what_does_not_exist_is_at_0() {
     );
 }
 
-// Fails under: a new entry after a delete beginning at version 1 again.
+// Fails under: an entry that restarts at version 1 after a delete.
 #[test]
 fn a_deleted_entry_keeps_its_versions() {
     check(
@@ -61,7 +61,7 @@ fn a_deleted_entry_keeps_its_versions() {
          alice puts plan=x expecting 2; alice puts plan=3 expecting 0; history plan",
         expect![[r#"
             #3 plan is at v1
-            #4 plan ends with v2
+            #4 plan deleted at v2
             plan v2 = deleted, by agent:alice at 0s
             refused VERSION_CONFLICT, now at v0
             #5 plan is at v3
@@ -71,7 +71,7 @@ fn a_deleted_entry_keeps_its_versions() {
     );
 }
 
-// Fails under: `list` showing tombstones.
+// Fails under: a `list` that contains tombstones.
 #[test]
 fn a_tombstone_is_not_listed() {
     check(
@@ -81,7 +81,7 @@ fn a_tombstone_is_not_listed() {
             #3 plan/a is at v1
             #4 plan/b is at v1
             #5 note is at v1
-            #6 plan/a ends with v2
+            #6 plan/a deleted at v2
             plan/b v1 = 2, by agent:alice at 0s
             note v1 = 3, by agent:alice at 0s
             plan/b v1 = 2, by agent:alice at 0s
@@ -91,14 +91,14 @@ fn a_tombstone_is_not_listed() {
 
 // Fails under: a version looked up by position instead of by number.
 #[test]
-fn read_at_a_version() {
+fn an_entry_can_be_read_at_a_version() {
     check(
         "alice puts plan=1; alice puts plan=2; alice deletes plan; alice puts plan=4; \
          read plan at v1; read plan at v3; read plan at v4; read plan at v5",
         expect![[r#"
             #3 plan is at v1
             #4 plan is at v2
-            #5 plan ends with v3
+            #5 plan deleted at v3
             #6 plan is at v4
             plan v1 = 1, by agent:alice at 0s
             plan v3 = deleted, by agent:alice at 0s
@@ -107,9 +107,9 @@ fn read_at_a_version() {
     );
 }
 
-// Fails under: `<=` written as `<` when reading at a record.
+// Fails under: `<` instead of `<=` for reads as of a record.
 #[test]
-fn read_at_a_record() {
+fn an_entry_can_be_read_as_of_a_record() {
     check(
         "alice puts plan=1; alice puts note=1; alice puts plan=2; read plan at #2; \
          read plan at #3; read plan at #4; read plan at #5; read plan at #99",
@@ -125,9 +125,9 @@ fn read_at_a_record() {
     );
 }
 
-// Fails under: `<=` written as `<` when reading at a time.
+// Fails under: `<` instead of `<=` for reads as of a time.
 #[test]
-fn read_at_a_time() {
+fn an_entry_can_be_read_as_of_a_time() {
     check(
         "alice puts plan=1; +10s; alice puts plan=2; read plan at 0s; read plan at 9999ms; \
          read plan at 10s; read plan at 1h",
@@ -141,16 +141,16 @@ fn read_at_a_time() {
     );
 }
 
-// Fails under: `entry` in a commit asking the tables before its own writes.
+// Fails under: an `entry` lookup that ignores writes of the same commit.
 #[test]
-fn later_operations_see_earlier_ones() {
+fn an_operation_sees_earlier_operations_of_its_commit() {
     check(
         "alice puts plan=1 expecting 0 & puts plan=2 expecting 1 & deletes plan expecting 2 & puts plan=4 expecting 0; \
          history plan",
         expect![[r#"
             #3 plan is at v1
             #3 plan is at v2
-            #3 plan ends with v3
+            #3 plan deleted at v3
             #3 plan is at v4
             plan v1 = 1, by agent:alice at 0s
             plan v2 = 2, by agent:alice at 0s
@@ -159,9 +159,9 @@ fn later_operations_see_earlier_ones() {
     );
 }
 
-// Fails under: dependencies noted without the version that they had.
+// Fails under: dependencies recorded without their version at the time.
 #[test]
-fn a_dependency_is_noted_with_its_version() {
+fn a_dependency_is_recorded_with_its_version() {
     check(
         "alice puts base=1; alice puts base=2; alice puts plan=1 on base; \
          alice puts note=1 on missing; read plan; read note",
@@ -175,9 +175,9 @@ fn a_dependency_is_noted_with_its_version() {
     );
 }
 
-// Fails under: a version taken by a commit that was refused.
+// Fails under: a version consumed by a refused commit.
 #[test]
-fn a_refused_write_uses_up_no_version() {
+fn a_refused_write_consumes_no_version() {
     check(
         "alice puts plan=1 & sends m1 to nobody; alice puts plan=2; read plan",
         expect![[r#"
@@ -187,9 +187,9 @@ fn a_refused_write_uses_up_no_version() {
     );
 }
 
-// Fails under: an erasure that leaves the bytes, or takes those of another part.
+// Fails under: an erasure that leaves the bytes, or erases another part.
 #[test]
-fn an_erased_payload_is_gone() {
+fn an_erased_payload_is_zeroed() {
     check(
         "alice puts plan=secret; alice puts plan=2; hub erases plan v1; history plan; \
          hub erases plan v1; alice sends m1 to bob saying secret; hub erases m1; text m1",
@@ -197,18 +197,18 @@ fn an_erased_payload_is_gone() {
             #3 plan is at v1
             #4 plan is at v2
             #5 part 0 of #3 erased
-            plan v1 = erased, blank, by agent:alice at 0s
+            plan v1 = erased, zeroed, by agent:alice at 0s
             plan v2 = 2, by agent:alice at 0s
             hub: nothing to write
-            #6 m1 goes to bob
+            #6 m1 sent to bob
             #7 part 0 of #6 erased
-            m1 from alice: erased, blank"#]],
+            m1 from alice: erased, zeroed"#]],
     );
 }
 
-// Fails under: `require_system` missing in `erase`.
+// Fails under: an erasure without a permission check.
 #[test]
-fn an_erasure_is_for_the_hub() {
+fn an_agent_cannot_erase() {
     check(
         "alice puts plan=secret; alice erases plan v1; read plan",
         expect![[r#"

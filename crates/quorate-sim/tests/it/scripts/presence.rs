@@ -1,14 +1,14 @@
-//! D1, D2, D6: who is there, what it has to do, and what becomes of messages for those who are away.
+//! D1, D2, D6: presence and load of agents, and messages to unavailable recipients.
 
 use expect_test::expect;
 
 use super::check;
 
-// Fails under: two or four heartbeats missed; a heartbeat that leaves a record.
+// Fails under: a limit of two or four heartbeats; a heartbeat that writes a record.
 #[test]
-fn d6_three_missed_heartbeats_are_offline() {
+fn d6_an_agent_is_offline_after_three_missed_heartbeats() {
     check(
-        "bob starts beating 10s; +10s; bob pulses; +29s; +999ms; +1ms; agents; bob pulses; agents",
+        "bob starts beating 10s; +10s; bob heartbeats; +29s; +999ms; +1ms; agents; bob heartbeats; agents",
         expect![[r#"
             #3 bob starts epoch 5
             bob: nothing to write
@@ -23,12 +23,12 @@ fn d6_three_missed_heartbeats_are_offline() {
     );
 }
 
-// Fails under: a commit not being a sign of life; a waiting claim taken for silence.
+// Fails under: a commit that does not count as activity; a waiting claim taken for silence.
 #[test]
-fn d6_whoever_acts_or_waits_is_there() {
+fn d6_a_commit_or_a_wait_counts_as_activity() {
     check(
         "bob starts beating 10s; carol starts beating 10s; alice starts beating 10s; +20s; bob puts k=1; carol waits as c; \
-         alice asks q1 to dave; alice asks q1 to bob within 10m told a; +29s; +31s; agents",
+         alice asks q1 to dave; alice asks q1 to bob within 10m notifying a; +29s; +31s; agents",
         expect![[r#"
             #3 bob starts epoch 5
             #4 carol starts epoch 6
@@ -36,7 +36,7 @@ fn d6_whoever_acts_or_waits_is_there() {
             #6 k is at v1
             carol: nothing to claim
             refused UNKNOWN_RECIPIENT: there is no agent dave
-            #7 q1 goes to bob
+            #7 q1 sent to bob
             #7 request.made q1: waiting; bob
             #8 bob is offline, unavailable
             alice: waiting, 0 open, 0 held, 1 asked
@@ -45,19 +45,19 @@ fn d6_whoever_acts_or_waits_is_there() {
     );
 }
 
-// Fails under: a lease of somebody offline kept; a lock, a task or a delivery that does not come back.
+// Fails under: a delivery, a task or a lock that an offline agent keeps.
 #[test]
-fn d6_what_an_agent_held_comes_back_when_it_goes_offline() {
+fn d6_an_offline_agent_releases_its_leases() {
     check(
         "bob starts able w beating 10s; alice sends m1 to bob; bob claims for 10m; bob locks x for 10m; hub makes t1 of w; \
          bob takes for 10m; +30s; where m1; locks; task t1",
         expect![[r#"
             #3 bob starts epoch 5
-            #4 m1 goes to bob
-            bob takes m1 (try 1, token 1)
-            #6 lock.granted x: held by bob under 1
-            #7 t1 made: ready
-            bob takes t1 (try 1, token 2)
+            #4 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
+            #6 lock.granted x: held by bob with fence 1
+            #7 t1 created: ready
+            bob claims t1 (attempt 1, token 2)
             #9 bob is offline, unavailable
             #9 m1 of bob offline: ready
             #9 lock.returned x: free
@@ -68,26 +68,26 @@ fn d6_what_an_agent_held_comes_back_when_it_goes_offline() {
     );
 }
 
-// Fails under: leases that wait for their time after a new epoch.
+// Fails under: leases that wait for their expiry after a new epoch.
 #[test]
-fn d7_a_new_epoch_releases_everything_at_once() {
+fn d7_a_new_epoch_releases_everything_immediately() {
     check(
         "bob starts able w; alice sends m1 to bob; bob claims for 10m; bob locks x for 10m; hub makes t1 of w; bob takes for 10m; \
-         bob asks q1 to alice told b; bob starts; where m1; locks; task t1; old bob acks m1",
+         bob asks q1 to alice notifying b; bob starts; where m1; locks; task t1; old bob acks m1",
         expect![[r#"
             #3 bob starts epoch 5
-            #4 m1 goes to bob
-            bob takes m1 (try 1, token 1)
-            #6 lock.granted x: held by bob under 1
-            #7 t1 made: ready
-            bob takes t1 (try 1, token 2)
-            #9 q1 goes to alice
+            #4 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
+            #6 lock.granted x: held by bob with fence 1
+            #7 t1 created: ready
+            bob claims t1 (attempt 1, token 2)
+            #9 q1 sent to alice
             #9 request.made q1: waiting; alice
             #10 m1 of bob epoch ended: ready
             #10 lock.returned x: free
             #10 t1 holder gone: ready
             #10 bob starts epoch 10
-            b is sent away
+            b is dismissed
             m1 of bob: ready since 0s, tried 1
             lock x for 1: free
             t1 ready since 0s, tried 1, last holder gone by bob
@@ -95,14 +95,14 @@ fn d7_a_new_epoch_releases_everything_at_once() {
     );
 }
 
-// Fails under: a timeout without consequence; several asked at once all taken for away.
+// Fails under: a timeout without consequence; all recipients of one request marked unavailable.
 #[test]
-fn d6_a_timeout_means_temporarily_unavailable() {
+fn d6_a_request_timeout_marks_the_agent_unavailable() {
     check(
-        "alice asks q1 to bob within 1s told a; +1s; agents; alice asks q2 to bob else fail; bob claims; agents; \
+        "alice asks q1 to bob within 1s notifying a; +1s; agents; alice asks q2 to bob else fail; bob claims; agents; \
          alice asks q3 to bob else fail",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
             #4 q1 of bob expired
             #4 request.timedOut q1: timed out; bob
@@ -117,43 +117,43 @@ fn d6_a_timeout_means_temporarily_unavailable() {
             alice: idle, 0 open, 0 held, 0 asked
             bob: idle, 0 open, 0 held, 0 asked
             carol: idle, 0 open, 0 held, 0 asked
-            #6 q3 goes to bob
+            #6 q3 sent to bob
             #6 request.made q3: waiting; bob"#]],
     );
 }
 
-// Fails under: a sign of life that does not bring it back.
+// Fails under: a heartbeat that does not restore availability.
 #[test]
-fn d6_a_heartbeat_brings_it_back() {
+fn d6_a_heartbeat_makes_the_agent_available_again() {
     check(
-        "alice asks q1 to bob within 1s told a; silently +1s; bob pulses; agents being offline; alice sends m2 to bob else fail",
+        "alice asks q1 to bob within 1s notifying a; silently +1s; bob heartbeats; agents being offline; alice sends m2 to bob else fail",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
             #5 bob is idle
-            nobody
-            #6 m2 goes to bob"#]],
+            no agents
+            #6 m2 sent to bob"#]],
     );
 }
 
-// Fails under: `queue` refused or redirected.
+// Fails under: `queue` that refuses or redirects.
 #[test]
-fn d6_queue_waits_for_whoever_is_away() {
+fn d6_queue_keeps_messages_for_an_unavailable_agent() {
     check(
         "bob starts beating 10s; +30s; alice sends m1 to bob; why m1; bob claims",
         expect![[r#"
         #3 bob starts epoch 5
         #4 bob is offline, unavailable
-        #5 m1 goes to bob
+        #5 m1 sent to bob
         m1: ready for bob since 08:00:30 (attempts used 0 of 4); bob is unavailable, so it stays queued
         #6 bob is idle
-        bob takes m1 (try 1, token 1)"#]],
+        bob claims m1 (attempt 1, token 1)"#]],
     );
 }
 
-// Fails under: `fail` that queues; a refusal that sends to some.
+// Fails under: `fail` that queues; a refusal that sends to some recipients.
 #[test]
-fn d6_fail_refuses_when_anybody_is_away() {
+fn d6_fail_refuses_if_any_recipient_is_unavailable() {
     check(
         "bob starts beating 10s; silently +30s; alice sends m1 to bob,carol else fail; inbox carol",
         expect![[r#"
@@ -163,9 +163,9 @@ fn d6_fail_refuses_when_anybody_is_away() {
     );
 }
 
-// Fails under: a redirect to somebody who cannot do it, who is away, or who has more to do.
+// Fails under: a redirect to an agent that is not capable, not available, or has more load.
 #[test]
-fn d6_redirect_goes_to_whoever_can_do_it_and_has_least_to_do() {
+fn d6_redirect_selects_the_capable_agent_with_the_least_load() {
     check(
         "hub registers dora able cook; hub registers eve able cook; bob starts able cook beating 10s; alice sends m0 to dora; \
          silently +30s; alice sends m1 to bob else redirect; alice sends m2 to bob else redirect; carol starts does fry; \
@@ -174,17 +174,17 @@ fn d6_redirect_goes_to_whoever_can_do_it_and_has_least_to_do() {
             #3 dora starts epoch 5
             #4 eve starts epoch 6
             #5 bob starts epoch 7
-            #6 m0 goes to dora
-            #8 m1 goes to eve
-            #9 m2 goes to dora
+            #6 m0 sent to dora
+            #8 m1 sent to eve
+            #9 m2 sent to dora
             #10 carol starts epoch 10
-            #11 m3 goes to carol"#]],
+            #11 m3 sent to carol"#]],
     );
 }
 
-// Fails under: nobody found and queued nevertheless.
+// Fails under: a message that is queued although no alternative exists.
 #[test]
-fn d6_redirect_without_anybody_fails() {
+fn d6_redirect_without_an_alternative_is_refused() {
     check(
         "bob starts able cook beating 10s; silently +30s; alice sends m1 to bob else redirect",
         expect![[r#"
@@ -193,44 +193,44 @@ fn d6_redirect_without_anybody_fails() {
     );
 }
 
-// Fails under: what was sent before it went offline left lying there.
+// Fails under: messages sent before the agent went offline that stay in its inbox.
 #[test]
-fn d6_what_waits_already_is_redirected_or_given_up_when_it_goes_offline() {
+fn d6_queued_messages_are_redirected_or_dead_lettered_when_the_agent_goes_offline() {
     check(
         "bob starts able cook beating 10s; carol starts able cook; alice sends m1 to bob else redirect; \
-         alice sends m2 to bob else fail; alice sends m3 to bob; alice asks q1 to bob within 10m told a else redirect; \
-         alice asks q2 to bob within 10m told a else fail; +30s; inbox carol; inbox bob; carol answers q1 saying 1; dead",
+         alice sends m2 to bob else fail; alice sends m3 to bob; alice asks q1 to bob within 10m notifying a else redirect; \
+         alice asks q2 to bob within 10m notifying a else fail; +30s; inbox carol; inbox bob; carol answers q1 saying 1; dead",
         expect![[r#"
             #3 bob starts epoch 5
             #4 carol starts epoch 6
-            #5 m1 goes to bob
-            #6 m2 goes to bob
-            #7 m3 goes to bob
-            #8 q1 goes to bob
+            #5 m1 sent to bob
+            #6 m2 sent to bob
+            #7 m3 sent to bob
+            #8 q1 sent to bob
             #8 request.made q1: waiting; bob
-            #9 q2 goes to bob
+            #9 q2 sent to bob
             #9 request.made q2: waiting; bob
             #10 bob is offline, unavailable
-            #10 m1 of bob offline: goes to carol
+            #10 m1 of bob offline: redirected to carol
             #10 m2 of bob offline (unavailable: agent bob is offline): dead
-            #10 q1 of bob offline: goes to carol
+            #10 q1 of bob offline: redirected to carol
             #10 request.redirected q1: waiting; carol
             #10 q2 of bob offline (unavailable: agent bob is offline): dead
             #10 request.failed q2: failed UNAVAILABLE (bob is offline); bob lost
             a is refused UNAVAILABLE
             inbox of carol: m1 ready, q1 ready
             inbox of bob: m3 ready
-            #11 an answer by carol
+            #11 answer from carol
             #11 request.answered q1: answered; carol answered
-            a hears 1 from carol (#11)
+            a receives answer 1 from carol (#11)
             dead: m2 of bob after 0 (unavailable: agent bob is offline)
             dead: q2 of bob after 0 (unavailable: agent bob is offline)"#]],
     );
 }
 
-// Fails under: `alternative` that does not ask the policy: a worker would reach another worker.
+// Fails under: an alternative selected without the policy: a worker would reach another worker.
 #[test]
-fn c1_redirect_asks_the_policy() {
+fn c1_redirect_respects_the_policy() {
     check(
         "hub registers carol as coordinator able cook; hub registers dora able cook; hub registers lead as coordinator able cook beating 10s; \
          silently +30s; hub sets supervised; alice sends m1 to lead else redirect; carol claims; carol acks m1; hub removes carol; \
@@ -240,28 +240,28 @@ fn c1_redirect_asks_the_policy() {
             #4 dora starts epoch 6
             #5 lead starts epoch 7
             #7 policy.set policy
-            #8 m1 goes to carol
-            carol takes m1 (try 1, token 1)
+            #8 m1 sent to carol
+            carol claims m1 (attempt 1, token 1)
             #10 m1 of carol acked
-            #11 agent 3 leaves
+            #11 agent 3 removed
             refused UNAVAILABLE"#]],
     );
 }
 
-// Fails under: load, capability, action or status not shown or not looked at.
+// Fails under: a missing load, or a filter by capability, action or status that is ignored.
 #[test]
-fn d2_agents_are_found_by_what_they_can_do_with_their_load() {
+fn d2_agents_are_listed_by_capability_action_and_status_with_their_load() {
     check(
         "bob starts able cook does fry; carol starts able cook; alice sends m1 to bob,carol; bob claims; alice sends m2 to bob; \
-         alice asks q1 to carol told a; agents; agents can cook; agents does fry; agents being working; agents being waiting; \
+         alice asks q1 to carol notifying a; agents; agents can cook; agents does fry; agents being working; agents being waiting; \
          hub makes t1 of cook; carol takes; agents being working",
         expect![[r#"
             #3 bob starts epoch 5
             #4 carol starts epoch 6
-            #5 m1 goes to bob carol
-            bob takes m1 (try 1, token 1)
-            #7 m2 goes to bob
-            #8 q1 goes to carol
+            #5 m1 sent to bob carol
+            bob claims m1 (attempt 1, token 1)
+            #7 m2 sent to bob
+            #8 q1 sent to carol
             #8 request.made q1: waiting; carol
             alice: waiting, 0 open, 0 held, 1 asked
             bob: working, 2 open, 1 held, 0 asked
@@ -271,35 +271,35 @@ fn d2_agents_are_found_by_what_they_can_do_with_their_load() {
             bob: working, 2 open, 1 held, 0 asked
             bob: working, 2 open, 1 held, 0 asked
             alice: waiting, 0 open, 0 held, 1 asked
-            #9 t1 made: ready
-            carol takes t1 (try 1, token 2)
+            #9 t1 created: ready
+            carol claims t1 (attempt 1, token 2)
             bob: working, 2 open, 1 held, 0 asked
             carol: working, 2 open, 0 held, 0 asked"#]],
     );
 }
 
-// Fails under: an inbox that hides what is held or scheduled.
+// Fails under: an inbox without leased or scheduled deliveries.
 #[test]
-fn d2_an_inbox_shows_all_that_is_open() {
+fn d2_an_inbox_lists_all_open_deliveries() {
     check(
         "alice sends m1 to bob; alice sends m2 to bob after 1m; alice sends m3 to bob; bob claims; inbox bob; bob acks m1; inbox bob",
         expect![[r#"
-            #3 m1 goes to bob
-            #4 m2 goes to bob
-            #5 m3 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            #4 m2 sent to bob
+            #5 m3 sent to bob
+            bob claims m1 (attempt 1, token 1)
             inbox of bob: m1 held until 30s, m2 due at 60s, m3 ready
             #7 m1 of bob acked
             inbox of bob: m2 due at 60s, m3 ready"#]],
     );
 }
 
-// Fails under: a status that an agent says of itself lost; a health told twice written twice.
+// Fails under: a reported status that is lost; an unchanged health that is recorded again.
 #[test]
-fn d2_an_agent_says_what_it_does_and_how_it_is() {
+fn d2_an_agent_reports_its_status_and_health() {
     check(
-        "bob pulses working; bob pulses working; bob pulses working degraded slow; bob pulses working degraded slower; agents; \
-         alice pulses for bob; restart; agents being working",
+        "bob heartbeats working; bob heartbeats working; bob heartbeats working degraded slow; bob heartbeats working degraded slower; agents; \
+         alice heartbeats for bob; restart; agents being working",
         expect![[r#"
             #3 bob is working
             bob: nothing to write
@@ -313,11 +313,11 @@ fn d2_an_agent_says_what_it_does_and_how_it_is() {
     );
 }
 
-// Fails under: a sign of life that is told together with others and does not count, or brings nobody back.
+// Fails under: a batched heartbeat that does not count, or does not restore availability.
 #[test]
-fn d6_signs_of_life_may_be_told_together() {
+fn d6_heartbeats_can_be_batched() {
     check(
-        "bob starts beating 10s; carol starts beating 10s; +29s; hub hears bob,carol; bob hears carol; +29s; +1s; hub hears bob; agents",
+        "bob starts beating 10s; carol starts beating 10s; +29s; hub relays bob,carol; bob relays carol; +29s; +1s; hub relays bob; agents",
         expect![[r#"
             #3 bob starts epoch 5
             #4 carol starts epoch 6

@@ -1,56 +1,56 @@
-//! D4, D5: asking and answering, and the ways in which a wait ends without an answer.
+//! D4, D5: requests, answers, and the ways a request ends without an answer.
 
 use expect_test::expect;
 
 use super::check;
 
-// Fails under: the answer put into an inbox; the waiter not told.
+// Fails under: an answer that is put into an inbox; a waiting consumer that is not notified.
 #[test]
-fn d4_an_answer_goes_to_whoever_waits() {
+fn d4_an_answer_goes_to_the_waiting_consumer() {
     check(
-        "alice asks q1 to bob told a; bob claims; bob answers q1 saying 42 & acks q1; request q1; inbox alice; where q1",
+        "alice asks q1 to bob notifying a; bob claims; bob answers q1 saying 42 & acks q1; request q1; inbox alice; where q1",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            bob takes q1 (try 1, token 1)
-            #5 an answer by bob
+            bob claims q1 (attempt 1, token 1)
+            #5 answer from bob
             #5 request.answered q1: answered; bob answered
             #5 q1 of bob acked
-            a hears 42 from bob (#5)
+            a receives answer 42 from bob (#5)
             q1: answered; bob answered; chain msg_0-3-0
             inbox of alice: 
             q1 of bob: acked by #5"#]],
     );
 }
 
-// Fails under: another's answer accepted; an answer to another than the asker taken for one.
+// Fails under: an answer from another agent accepted; an answer to another agent than the requester counted.
 #[test]
-fn d4_only_those_who_were_asked_can_answer() {
+fn d4_only_recipients_of_a_request_can_answer() {
     check(
-        "alice asks q1 to bob told a; carol answers q1 saying no; bob answers q1 to carol saying yes; request q1; inbox alice; inbox carol",
+        "alice asks q1 to bob notifying a; carol answers q1 saying no; bob answers q1 to carol saying yes; request q1; inbox alice; inbox carol",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            #4 ? goes to alice
-            #5 ? goes to carol
+            #4 ? sent to alice
+            #5 ? sent to carol
             q1: waiting; bob; chain msg_0-3-0
             inbox of alice: ? ready
             inbox of carol: ? ready"#]],
     );
 }
 
-// Fails under: any of the three lengths changed.
+// Fails under: a change of any of the three default timeouts.
 #[test]
-fn d5_a_command_waits_30_s_a_query_5_s_a_broadcast_1_s() {
+fn d5_default_timeouts_are_30_s_for_commands_5_s_for_queries_1_s_for_broadcasts() {
     check(
-        "alice asks q1 to bob told a; alice asks q2 to bob query told b; alice asks q3 to bob,carol told c; \
+        "alice asks q1 to bob notifying a; alice asks q2 to bob query notifying b; alice asks q3 to bob,carol notifying c; \
          +999ms; +1ms; +3999ms; +1ms; +24s; +999ms; +1ms",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            #4 q2 goes to bob
+            #4 q2 sent to bob
             #4 request.made q2: waiting; bob
-            #5 q3 goes to bob carol
+            #5 q3 sent to bob carol
             #5 request.made q3: waiting; bob, carol
             #6 q3 of bob expired
             #6 q3 of carol expired
@@ -66,58 +66,58 @@ fn d5_a_command_waits_30_s_a_query_5_s_a_broadcast_1_s() {
     );
 }
 
-// Fails under: a late answer delivered as fresh, or refused and lost; one that says that it was in time.
+// Fails under: a late answer that is delivered as if in time, or refused and lost, or not marked as late.
 #[test]
-fn d5_a_late_answer_is_on_record_and_nothing_else() {
+fn d5_a_late_answer_is_recorded_but_not_delivered() {
     check(
-        "alice asks q1 to bob within 1s told a; bob claims; silently +1s; bob answers q1 saying late & acks q1; \
+        "alice asks q1 to bob within 1s notifying a; bob claims; silently +1s; bob answers q1 saying late & acks q1; \
          request q1; inbox alice; hub sends m2 to alice; alice claims",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            bob takes q1 (try 1, token 1)
+            bob claims q1 (attempt 1, token 1)
             #6 bob is idle
-            #6 an answer by bob
+            #6 answer from bob
             #6 q1 of bob acked
             the answer is late
             q1: timed out; bob; chain msg_0-3-0
             inbox of alice: 
-            #7 m2 goes to alice
-            alice takes m2 (try 1, token 2)"#]],
+            #7 m2 sent to alice
+            alice claims m2 (attempt 1, token 2)"#]],
     );
 }
 
-// Fails under: a second answer of the same agent accepted.
+// Fails under: a second answer of the same agent that is accepted.
 #[test]
-fn d4_each_answers_once() {
+fn d4_each_recipient_answers_once() {
     check(
-        "alice asks q1 to bob,carol told a; bob answers q1 saying 1; bob answers q1 saying 2; carol answers q1 saying 3; request q1",
+        "alice asks q1 to bob,carol notifying a; bob answers q1 saying 1; bob answers q1 saying 2; carol answers q1 saying 3; request q1",
         expect![[r#"
-            #3 q1 goes to bob carol
+            #3 q1 sent to bob carol
             #3 request.made q1: waiting; bob, carol
-            #4 an answer by bob
+            #4 answer from bob
             #4 request.answered q1: waiting; bob answered, carol
-            a hears 1 from bob (#4), more may come
-            #5 an answer by bob
+            a receives answer 1 from bob (#4), more may come
+            #5 answer from bob
             the answer is late
-            #6 an answer by carol
+            #6 answer from carol
             #6 request.answered q1: answered; bob answered, carol answered
-            a hears 3 from carol (#6)
+            a receives answer 3 from carol (#6)
             q1: answered; bob answered, carol answered; chain msg_0-3-0"#]],
     );
 }
 
-// Fails under: the answers of a part thrown away when the time is over.
+// Fails under: answers that are discarded when the request times out.
 #[test]
-fn d5_some_may_answer_in_time_and_others_not() {
+fn d5_answers_before_the_timeout_count_if_others_are_missing() {
     check(
-        "alice asks q1 to bob,carol told a; bob answers q1 saying 1; +1s; request q1; agents",
+        "alice asks q1 to bob,carol notifying a; bob answers q1 saying 1; +1s; request q1; agents",
         expect![[r#"
-            #3 q1 goes to bob carol
+            #3 q1 sent to bob carol
             #3 request.made q1: waiting; bob, carol
-            #4 an answer by bob
+            #4 answer from bob
             #4 request.answered q1: waiting; bob answered, carol
-            a hears 1 from bob (#4), more may come
+            a receives answer 1 from bob (#4), more may come
             #5 q1 of bob expired
             #5 q1 of carol expired
             #5 request.timedOut q1: timed out; bob answered, carol
@@ -129,40 +129,40 @@ fn d5_some_may_answer_in_time_and_others_not() {
     );
 }
 
-// Fails under: the correlation not kept; a question without one not starting its own conversation.
+// Fails under: a correlation id that is not inherited; a request without one that does not start its own conversation.
 #[test]
-fn d4_a_chain_of_questions_keeps_its_correlation() {
+fn d4_a_chain_of_requests_keeps_its_correlation_id() {
     check(
-        "alice asks q1 to bob told a; bob claims; bob asks q2 to carol told b upon q1 chain msg_0-3-0 hops 1; carol claims; \
+        "alice asks q1 to bob notifying a; bob claims; bob asks q2 to carol notifying b upon q1 chain msg_0-3-0 hops 1; carol claims; \
          carol answers q2 saying c & acks q2; bob answers q1 saying b+c & acks q1; request q1; request q2",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            bob takes q1 (try 1, token 1)
-            #5 q2 goes to carol
+            bob claims q1 (attempt 1, token 1)
+            #5 q2 sent to carol
             #5 request.made q2: waiting; carol
-            carol takes q2 (try 1, token 2)
-            #7 an answer by carol
+            carol claims q2 (attempt 1, token 2)
+            #7 answer from carol
             #7 request.answered q2: answered; carol answered
             #7 q2 of carol acked
-            b hears c from carol (#7)
-            #8 an answer by bob
+            b receives answer c from carol (#7)
+            #8 answer from bob
             #8 request.answered q1: answered; bob answered
             #8 q1 of bob acked
-            a hears b+c from bob (#8)
+            a receives answer b+c from bob (#8)
             q1: answered; bob answered; chain msg_0-3-0
             q2: answered; carol answered; chain msg_0-3-0"#]],
     );
 }
 
-// Fails under: what nobody took left in the inbox; a cancel of another's request let through.
+// Fails under: an unclaimed delivery left in the inbox; a cancellation of another agent's request.
 #[test]
-fn d4_a_cancelled_question_is_withdrawn() {
+fn d4_a_cancelled_request_is_removed_from_inboxes() {
     check(
-        "alice asks q1 to bob told a; bob withdraws q1; alice withdraws q1; alice withdraws q1; bob claims; \
+        "alice asks q1 to bob notifying a; bob withdraws q1; alice withdraws q1; alice withdraws q1; bob claims; \
          bob answers q1 saying late; request q1",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
             refused FORBIDDEN
             #4 request.cancelled q1: cancelled; bob
@@ -170,21 +170,21 @@ fn d4_a_cancelled_question_is_withdrawn() {
             a is refused CANCELLED
             alice: nothing to write
             bob: nothing to claim
-            #5 an answer by bob
+            #5 answer from bob
             the answer is late
             q1: cancelled; bob; chain msg_0-3-0"#]],
     );
 }
 
-// Fails under: a question in somebody's hands taken away.
+// Fails under: a leased delivery that is revoked.
 #[test]
-fn d4_a_cancelled_question_that_was_taken_stays_with_its_holder() {
+fn d4_a_leased_delivery_of_a_cancelled_request_stays_with_its_holder() {
     check(
-        "alice asks q1 to bob told a; bob claims; alice withdraws q1; bob acks q1; alice withdraws q1",
+        "alice asks q1 to bob notifying a; bob claims; alice withdraws q1; bob acks q1; alice withdraws q1",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            bob takes q1 (try 1, token 1)
+            bob claims q1 (attempt 1, token 1)
             #5 request.cancelled q1: cancelled; bob
             a is refused CANCELLED
             #6 q1 of bob acked
@@ -192,15 +192,15 @@ fn d4_a_cancelled_question_that_was_taken_stays_with_its_holder() {
     );
 }
 
-// Fails under: a question that was given up keeping its asker waiting until the time is over.
+// Fails under: a dead-lettered request that keeps its sender waiting until the timeout.
 #[test]
-fn d4_a_question_that_is_given_up_fails_at_once() {
+fn d4_a_dead_lettered_request_fails_immediately() {
     check(
-        "alice asks q1 to bob told a; bob claims; bob drops q1 because no_idea; request q1",
+        "alice asks q1 to bob notifying a; bob claims; bob drops q1 because no_idea; request q1",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            bob takes q1 (try 1, token 1)
+            bob claims q1 (attempt 1, token 1)
             #5 q1 of bob nacked (no idea): dead
             #5 request.failed q1: failed CANCELLED (bob gave it up: no idea); bob lost
             a is refused CANCELLED
@@ -208,115 +208,116 @@ fn d4_a_question_that_is_given_up_fails_at_once() {
     );
 }
 
-// Fails under: asking again with the same id asking twice; the new waiter not told.
+// Fails under: a repeated client id that sends a second request; a new consumer that is not notified.
 #[test]
-fn d4_the_same_question_again_waits_for_the_same_answer() {
+fn d4_a_repeated_request_waits_for_the_same_answer() {
     check(
-        "alice asks q1 to bob told a id x; alice asks q1 to bob told b id x; bob answers q1 saying 1; \
-         alice asks q1 to bob told c id x; restart; alice asks q1 to bob told d id x",
+        "alice asks q1 to bob notifying a id x; alice asks q1 to bob notifying b id x; bob answers q1 saying 1; \
+         alice asks q1 to bob notifying c id x; restart; alice asks q1 to bob notifying d id x",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            asked already by #3, open
-            #4 an answer by bob
+            requested already by #3, open
+            #4 answer from bob
             #4 request.answered q1: answered; bob answered
-            a hears 1 from bob (#4)
-            b hears 1 from bob (#4)
-            asked already by #3, over
-            asked already by #3, over"#]],
+            a receives answer 1 from bob (#4)
+            b receives answer 1 from bob (#4)
+            requested already by #3, closed
+            requested already by #3, closed"#]],
     );
 }
 
-// Fails under: a wait that a restart ends, or that begins anew with a shorter time.
+// Fails under: a request that a restart ends, or that restarts with a shorter timeout.
 #[test]
-fn d5_a_request_outlives_a_restart() {
+fn d5_a_request_survives_a_restart() {
     check(
-        "alice asks q1 to bob told a; +20s; restart; alice rejoins q1 told b; +29s; bob answers q1 saying 1; request q1",
+        "alice asks q1 to bob notifying a; +20s; restart; alice rejoins q1 notifying b; +29s; bob answers q1 saying 1; request q1",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            asked already by #3, open
+            requested already by #3, open
             #4 q1 of bob expired
-            #5 an answer by bob
+            #5 answer from bob
             #5 request.answered q1: answered; bob answered
-            b hears 1 from bob (#5)
+            b receives answer 1 from bob (#5)
             q1: answered; bob answered; chain msg_0-3-0"#]],
     );
 }
 
-// Fails under: a new start of the asker hearing answers through the old one's ear.
+// Fails under: answers that go to the consumer of the previous epoch.
 #[test]
-fn d4_a_new_start_of_the_asker_asks_again() {
+fn d4_a_new_epoch_of_the_requester_rejoins_its_request() {
     check(
-        "alice asks q1 to bob told a; alice starts; bob answers q1 saying 1; alice asks q2 to bob told b; \
-         alice rejoins q2 told c; bob answers q2 saying 2",
+        "alice asks q1 to bob notifying a; alice starts; bob answers q1 saying 1; alice asks q2 to bob notifying b; \
+         alice rejoins q2 notifying c; bob answers q2 saying 2",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
             #4 alice starts epoch 5
-            a is sent away
-            #5 an answer by bob
+            a is dismissed
+            #5 answer from bob
             #5 request.answered q1: answered; bob answered
-            #6 q2 goes to bob
+            #6 q2 sent to bob
             #6 request.made q2: waiting; bob
-            asked already by #6, open
-            #7 an answer by bob
+            requested already by #6, open
+            #7 answer from bob
             #7 request.answered q2: answered; bob answered
-            b hears 2 from bob (#7)
-            c hears 2 from bob (#7)"#]],
+            b receives answer 2 from bob (#7)
+            c receives answer 2 from bob (#7)"#]],
     );
 }
 
-// Fails under: the answer of whoever took the question from a pool not accepted; that of another one of the pool refused.
+// Fails under: an answer from the agent that claimed the request from the pool refused; an answer from an agent outside
+// the pool counted.
 #[test]
-fn d4_one_who_can_answers_for_all_who_can() {
+fn d4_one_agent_answers_for_its_capability_pool() {
     check(
-        "bob starts able review; carol starts able cook; alice asks q1 to can:review told a; carol answers q1 saying no; bob claims; bob answers q1 saying ok & acks q1; request q1",
+        "bob starts able review; carol starts able cook; alice asks q1 to can:review notifying a; carol answers q1 saying no; bob claims; bob answers q1 saying ok & acks q1; request q1",
         expect![[r#"
             #3 bob starts epoch 5
             #4 carol starts epoch 6
             #5 pool.opened can:review
-            #5 q1 goes to can:review
+            #5 q1 sent to can:review
             #5 request.made q1: waiting; the pool
-            #6 ? goes to alice
-            bob takes q1 (try 1, token 1)
-            #8 an answer by bob
+            #6 ? sent to alice
+            bob claims q1 (attempt 1, token 1)
+            #8 answer from bob
             #8 request.answered q1: answered; bob answered
             #8 q1 of can:review acked
-            a hears ok from bob (#8)
+            a receives answer ok from bob (#8)
             q1: answered; bob answered; chain msg_0-5-0"#]],
     );
 }
 
-// Fails under: a retry counted as going round in a circle; any repetition let through.
+// Fails under: a retry that counts as a repetition in the chain; any repetition accepted.
 #[test]
-fn d7_asking_again_what_was_not_answered_is_no_circle() {
+fn d7_retrying_an_unanswered_request_is_not_a_loop() {
     check(
-        "alice asks q1 to bob within 1s told a hops 1 chain c; silently +1s; alice asks q2 to bob within 1s again q1 told a hops 1 chain c; \
-         silently +1s; alice asks q3 to bob within 1s again q2 told a hops 1 chain c; silently +1s; \
-         alice asks q4 to bob within 1s again q3 told a hops 1 chain c; bob answers q4 saying 1; \
-         alice asks q5 to bob again q4 told a hops 1 chain c; alice asks q6 to bob told a hops 1 chain c",
+        "alice asks q1 to bob within 1s notifying a hops 1 chain c; silently +1s; alice asks q2 to bob within 1s again q1 notifying a hops 1 chain c; \
+         silently +1s; alice asks q3 to bob within 1s again q2 notifying a hops 1 chain c; silently +1s; \
+         alice asks q4 to bob within 1s again q3 notifying a hops 1 chain c; bob answers q4 saying 1; \
+         alice asks q5 to bob again q4 notifying a hops 1 chain c; alice asks q6 to bob notifying a hops 1 chain c",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
-            #5 q2 goes to bob
+            #5 q2 sent to bob
             #5 request.made q2: waiting; bob
-            #7 q3 goes to bob
+            #7 q3 sent to bob
             #7 request.made q3: waiting; bob
-            #9 q4 goes to bob
+            #9 q4 sent to bob
             #9 request.made q4: waiting; bob
             #10 bob is idle
-            #10 an answer by bob
+            #10 answer from bob
             #10 request.answered q4: answered; bob answered
-            a hears 1 from bob (#10)
+            a receives answer 1 from bob (#10)
             refused LOOP_REFUSED, limit 2
             refused LOOP_REFUSED, limit 2"#]],
     );
 }
 
-// Fails under: asking in the name of nobody; asking nobody.
+// Fails under: a request without a sender; a request without recipients.
 #[test]
-fn d4_a_question_needs_somebody_who_can_hear_the_answer() {
+fn d4_a_request_needs_a_sender_and_recipients() {
     check(
         "hub asks q1 to bob; alice asks q2 to topic:nobody; alice asks q3 to dora",
         expect![[r#"
@@ -326,28 +327,28 @@ fn d4_a_question_needs_somebody_who_can_hear_the_answer() {
     );
 }
 
-// Fails under: `why` without the wait, without the time, or with the wrong state.
+// Fails under: `why` without the request, without its timeout, or with the wrong state.
 #[test]
-fn d4_why_says_who_waits_and_until_when() {
+fn d4_why_shows_the_pending_request_and_its_timeout() {
     check(
-        "alice asks q1 to bob told a; why q1; bob claims; why q1; bob answers q1 saying 1 & acks q1; \
+        "alice asks q1 to bob notifying a; why q1; bob claims; why q1; bob answers q1 saying 1 & acks q1; \
          alice sends m2 to bob after 1m; why m2; alice sends m3 to bob; alice sends m4 to bob; why m4",
         expect![[r#"
-            #3 q1 goes to bob
+            #3 q1 sent to bob
             #3 request.made q1: waiting; bob
             q1: ready for bob since 08:00:00 (attempts used 0 of 4); delivered with the next claim by bob; expires at 08:00:30
-            q1 is waited for until 30s
-            bob takes q1 (try 1, token 1)
+            q1 awaits answers until 30s
+            bob claims q1 (attempt 1, token 1)
             q1: leased to bob since 08:00:00 (attempt 1 of 4); if not acked by 08:00:30 it expires
-            q1 is waited for until 30s
-            #5 an answer by bob
+            q1 awaits answers until 30s
+            #5 answer from bob
             #5 request.answered q1: answered; bob answered
             #5 q1 of bob acked
-            a hears 1 from bob (#5)
-            #6 m2 goes to bob
+            a receives answer 1 from bob (#5)
+            #6 m2 sent to bob
             m2: scheduled for bob (attempts used 0 of 4); available from 08:01:00
-            #7 m3 goes to bob
-            #8 m4 goes to bob
+            #7 m3 sent to bob
+            #8 m4 sent to bob
             m4: ready for bob since 08:00:00 (attempts used 0 of 4); 1 delivery ahead of it"#]],
     );
 }

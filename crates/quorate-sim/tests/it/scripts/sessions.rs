@@ -1,12 +1,12 @@
-//! Sessions: who leads and who adds, what pausing holds back, what a closed one refuses, and the timeline.
+//! Sessions: permissions, held deliveries of a paused session, refusals of a closed one, and the timeline.
 
 use expect_test::expect;
 
 use super::check;
 
-// Fails under: a status or a participant that is not kept, or a count that does not go up.
+// Fails under: a status or a participant that is not stored, or a count that does not increase.
 #[test]
-fn d9_a_session_from_its_opening_to_its_end() {
+fn d9_a_session_is_opened_paused_resumed_and_completed() {
     check(
         "alice opens s1 with bob on Release_7 for {\"goal\":7}; bob adds decision to s1 saying \"yaml\" because readable; \
          bob adds decision to s1; alice adds finding to s1; hub adds note to s1; alice admits carol to s1; \
@@ -26,9 +26,9 @@ fn d9_a_session_from_its_opening_to_its_end() {
     );
 }
 
-// Fails under: `opened_here` left out of the number: two sessions of one commit would be one.
+// Fails under: `opened_here` missing in the number: two sessions of one commit would have the same id.
 #[test]
-fn d9_the_hub_makes_ids_for_those_who_have_none() {
+fn d9_the_hub_generates_missing_session_ids() {
     check(
         "alice opens - on a & opens - on b; hub opens - led bob on c; hub opens - on d; \
          session ses_0-3-0; session ses_0-3-1; session ses_0-4-0; session ses_0-5-0",
@@ -44,9 +44,9 @@ fn d9_the_hub_makes_ids_for_those_who_have_none() {
     );
 }
 
-// Fails under: `require_lead` missing in one of the verbs, or given to participants.
+// Fails under: a missing permission check in one of the operations, or permission granted to participants.
 #[test]
-fn d9_the_coordinator_and_the_hub_lead_participants_add() {
+fn d9_the_coordinator_and_the_hub_change_a_session_and_participants_add_to_it() {
     check(
         "alice opens s1 with bob; carol adds note to s1; bob pauses s1; bob admits carol to s1; bob completes s1; \
          carol fails s1; carol dismisses bob from s1; bob dismisses bob from s1; bob adds note to s1; \
@@ -73,46 +73,46 @@ fn d9_the_coordinator_and_the_hub_lead_participants_add() {
     );
 }
 
-// Fails under: `hold_or_release` not called, or `waiting` not asked where something becomes ready.
+// Fails under: deliveries that are not held at the pause, or not held when they become ready later.
 #[test]
-fn d9_pausing_holds_what_waits_and_what_comes() {
+fn d9_pausing_holds_waiting_and_new_deliveries() {
     check(
         "alice opens s1; alice sends m1 to bob in s1; alice sends m2 to bob; alice pauses s1 because lunch; counts; where m1; \
          alice sends m3 to bob in s1; alice sends m4 to bob in s1 after 5s; +6s; counts; where m3; where m4; bob claims 9; \
          bob claims 9; alice resumes s1; counts; bob claims 9",
         expect![[r#"
             #3 session.opened s1
-            #4 m1 goes to bob
-            #5 m2 goes to bob
+            #4 m1 sent to bob
+            #5 m2 sent to bob
             #6 session.paused s1
             1 ready, 1 scheduled
             m1 of bob: paused, ready since 0s, tried 0
-            #7 m3 goes to bob
-            #8 m4 goes to bob
+            #7 m3 sent to bob
+            #8 m4 sent to bob
             hub: nothing to write
             1 ready, 3 scheduled
             m3 of bob: paused, ready since 0s, tried 0
             m4 of bob: due at 5s, tried 0
-            bob takes m2 (try 1, token 1)
+            bob claims m2 (attempt 1, token 1)
             bob: nothing to claim
             #10 session.resumed s1
             3 ready, 1 leased
-            bob takes m1 (try 1, token 2), m3 (try 1, token 3), m4 (try 1, token 4)"#]],
+            bob claims m1 (attempt 1, token 2), m3 (attempt 1, token 3), m4 (attempt 1, token 4)"#]],
     );
 }
 
-// Fails under: a lease that ends with its session, or a return that forgets that the session is paused.
+// Fails under: a lease that ends with the pause, or a returned delivery that is not held.
 #[test]
-fn d9_what_is_leased_runs_on_and_is_held_when_it_comes_back() {
+fn d9_a_leased_delivery_continues_and_is_held_when_it_is_returned() {
     check(
         "alice opens s1; alice sends m1 to bob in s1; alice sends m2 to bob in s1; alice sends m3 to bob in s1; bob claims 3; \
          alice pauses s1; bob acks m1; bob retries m2; +31s; counts; where m2; bob claims 9; alice resumes s1; bob claims 9",
         expect![[r#"
             #3 session.opened s1
-            #4 m1 goes to bob
-            #5 m2 goes to bob
-            #6 m3 goes to bob
-            bob takes m1 (try 1, token 1), m2 (try 1, token 2), m3 (try 1, token 3)
+            #4 m1 sent to bob
+            #5 m2 sent to bob
+            #6 m3 sent to bob
+            bob claims m1 (attempt 1, token 1), m2 (attempt 1, token 2), m3 (attempt 1, token 3)
             #8 session.paused s1
             #9 m1 of bob acked
             #10 m2 of bob nacked: ready
@@ -121,13 +121,13 @@ fn d9_what_is_leased_runs_on_and_is_held_when_it_comes_back() {
             m2 of bob: paused, ready since 0s, tried 1
             bob: nothing to claim
             #12 session.resumed s1
-            bob takes m2 (try 2, token 4), m3 (try 2, token 5)"#]],
+            bob claims m2 (attempt 2, token 4), m3 (attempt 2, token 5)"#]],
     );
 }
 
-// Fails under: a resume that does not stir the inbox, or releases in another order than that of the numbers.
+// Fails under: a resume that does not trigger dispatch, or releases in another order than that of the delivery numbers.
 #[test]
-fn d9_a_resume_hands_out_in_order_to_whoever_waits() {
+fn d9_a_resume_delivers_in_order_to_waiting_consumers() {
     check(
         "alice opens s1; alice pauses s1; alice sends m1 to bob in s1; alice sends m2 to bob in s1 high; \
          alice sends m3 to bob in s1; bob stands 2 as desk; carol stands 1 as sofa; alice sends m4 to carol in s1; \
@@ -135,51 +135,51 @@ fn d9_a_resume_hands_out_in_order_to_whoever_waits() {
         expect![[r#"
             #3 session.opened s1
             #4 session.paused s1
-            #5 m1 goes to bob
-            #6 m2 goes to bob
-            #7 m3 goes to bob
+            #5 m1 sent to bob
+            #6 m2 sent to bob
+            #7 m3 sent to bob
             bob: nothing to claim
             carol: nothing to claim
-            #8 m4 goes to carol
+            #8 m4 sent to carol
             #9 session.resumed s1
-            desk gets m2 (try 1, token 1)
-            desk gets m1 (try 1, token 2)
-            sofa gets m4 (try 1, token 3)
+            desk receives m2 (attempt 1, token 1)
+            desk receives m1 (attempt 1, token 2)
+            sofa receives m4 (attempt 1, token 3)
             #10 m2 of bob acked
-            desk gets m3 (try 1, token 4)"#]],
+            desk receives m3 (attempt 1, token 4)"#]],
     );
 }
 
-// Fails under: a lease in the very insert although the session is paused.
+// Fails under: an immediate lease although the session is paused.
 #[test]
-fn d9_a_held_message_is_not_leased_in_the_insert() {
+fn d9_a_held_message_is_not_leased_when_it_is_sent() {
     check(
         "alice opens s1; bob stands 5 as desk; alice sends m1 to bob in s1; alice pauses s1; alice sends m2 to bob in s1; \
          alice sends m3 to bob; alice completes s1",
         expect![[r#"
             #3 session.opened s1
             bob: nothing to claim
-            #4 m1 goes to bob (leased at once)
-            desk gets m1 (try 1, token 1)
+            #4 m1 sent to bob (leased immediately)
+            desk receives m1 (attempt 1, token 1)
             #5 session.paused s1
-            #6 m2 goes to bob
-            #7 m3 goes to bob (leased at once)
-            desk gets m3 (try 1, token 2)
+            #6 m2 sent to bob
+            #7 m3 sent to bob (leased immediately)
+            desk receives m3 (attempt 1, token 2)
             #8 session.completed s1
-            desk gets m2 (try 1, token 3)"#]],
+            desk receives m2 (attempt 1, token 3)"#]],
     );
 }
 
-// Fails under: a closed session that takes messages or additions, or comes back.
+// Fails under: a closed session that accepts messages or additions, or can be reopened.
 #[test]
-fn d9_a_closed_session_refuses() {
+fn d9_a_closed_session_refuses_messages_additions_and_changes() {
     check(
         "alice opens s1 with bob; alice sends m1 to bob in s1; alice completes s1; alice sends m2 to bob in s1; \
          alice adds note to s1; alice pauses s1; alice resumes s1; alice fails s1; alice admits carol to s1; \
          alice dismisses bob from s1; alice completes s1; alice opens s1 on more; bob claims; session s1",
         expect![[r##"
             #3 session.opened s1
-            #4 m1 goes to bob
+            #4 m1 sent to bob
             #5 session.completed s1
             refused SESSION_CLOSED
             refused SESSION_CLOSED
@@ -190,48 +190,48 @@ fn d9_a_closed_session_refuses() {
             refused SESSION_CLOSED
             alice: nothing to write
             refused DUPLICATE
-            bob takes m1 (try 1, token 1)
+            bob claims m1 (attempt 1, token 1)
             s1: "work" completed, led by alice, with bob"##]],
     );
 }
 
-// Fails under: held deliveries that stay held when their session is over: they would be stuck for ever.
+// Fails under: deliveries that stay held after the session is closed: they would be stuck forever.
 #[test]
-fn d9_closing_a_paused_session_lets_its_messages_go() {
+fn d9_closing_a_paused_session_releases_its_messages() {
     check(
         "alice opens s1; alice sends m1 to bob in s1; alice pauses s1; alice fails s1 because lost; counts; bob claims",
         expect![[r#"
             #3 session.opened s1
-            #4 m1 goes to bob
+            #4 m1 sent to bob
             #5 session.paused s1
             #6 session.failed s1
             1 ready
-            bob takes m1 (try 1, token 1)"#]],
+            bob claims m1 (attempt 1, token 1)"#]],
     );
 }
 
-// Fails under: names of sessions checked before they are labels only, or hub-made ids taken for labels.
+// Fails under: labels that must be opened sessions, or generated ids that are accepted as labels.
 #[test]
-fn d9_a_name_that_nobody_opened_is_only_a_name() {
+fn d9_an_unopened_session_id_is_only_a_label() {
     check(
         "alice sends m1 to bob in seed-session; alice sends m2 to bob in ses_1; alice sends m3 to bob in ses_0-3-0; \
          alice adds note to seed-session; timeline seed-session; alice opens seed-session; alice pauses seed-session; \
          alice sends m4 to bob in seed-session; bob claims 9; timeline seed-session",
         expect![[r#"
-            #3 m1 goes to bob
-            #4 m2 goes to bob
+            #3 m1 sent to bob
+            #4 m2 sent to bob
             refused NOT_FOUND
             refused NOT_FOUND
             seed-session: #3 message.sent
             #5 session.opened seed-session
             #6 session.paused seed-session
-            #7 m4 goes to bob
-            bob takes m1 (try 1, token 1), m2 (try 1, token 2)
+            #7 m4 sent to bob
+            bob claims m1 (attempt 1, token 1), m2 (attempt 1, token 2)
             seed-session: #3 message.sent, #5 session.opened, #6 session.paused"#]],
     );
 }
 
-// Fails under: rows written where pausing should leave none, or a load that does not hold what a paused session has.
+// Fails under: rows written by a pause, or held deliveries that are not restored.
 #[test]
 fn d9_a_pause_survives_a_restart() {
     check(
@@ -239,31 +239,31 @@ fn d9_a_pause_survives_a_restart() {
          where m1; +6s; counts; bob claims 9; alice sends m3 to bob in s1; restart; bob claims; hub resumes s1; restart; bob claims 9",
         expect![[r#"
             #3 session.opened s1
-            #4 m1 goes to bob
-            #5 m2 goes to bob
+            #4 m1 sent to bob
+            #5 m2 sent to bob
             #6 session.paused s1
             2 scheduled
             m1 of bob: paused, ready since 0s, tried 0
             hub: nothing to write
             2 scheduled
             bob: nothing to claim
-            #7 m3 goes to bob
+            #7 m3 sent to bob
             bob: nothing to claim
             #8 session.resumed s1
-            bob takes m1 (try 1, token 1), m2 (try 1, token 2), m3 (try 1, token 3)"#]],
+            bob claims m1 (attempt 1, token 1), m2 (attempt 1, token 2), m3 (attempt 1, token 3)"#]],
     );
 }
 
 // Fails under: a refused commit that leaves deliveries held or released.
 #[test]
-fn d9_a_refused_pause_holds_nothing() {
+fn d9_a_refused_commit_holds_and_releases_nothing() {
     check(
         "alice opens s1; alice sends m1 to bob in s1; alice pauses s1 & sends m2 to nobody; counts; alice pauses s1; \
          alice resumes s1 & sends m2 to nobody; counts; alice completes s1 & sends m2 to nobody; session s1; \
          alice adds note to s1 & sends m2 to nobody; session s1; alice opens s2 & sends m2 to nobody; session s2",
         expect![[r##"
             #3 session.opened s1
-            #4 m1 goes to bob
+            #4 m1 sent to bob
             refused UNKNOWN_RECIPIENT: there is no agent nobody
             1 ready
             #5 session.paused s1
@@ -278,17 +278,17 @@ fn d9_a_refused_pause_holds_nothing() {
     );
 }
 
-// Fails under: a held message that outlives its time, or is not purged with the rest.
+// Fails under: a held delivery that outlives its expiry, or is skipped by a purge.
 #[test]
-fn d9_what_is_held_expires_and_is_purged() {
+fn d9_held_deliveries_expire_and_are_purged() {
     check(
         "alice opens s1; alice pauses s1; alice sends m1 to bob in s1 expires 10s; alice sends m2 to bob in s1; +10s; counts; \
          bob purges; counts; alice resumes s1; bob claims",
         expect![[r#"
             #3 session.opened s1
             #4 session.paused s1
-            #5 m1 goes to bob
-            #6 m2 goes to bob
+            #5 m1 sent to bob
+            #6 m2 sent to bob
             #7 m1 of bob expired
             1 scheduled, 1 expired
             #8 m2 of bob purged
@@ -299,16 +299,16 @@ fn d9_what_is_held_expires_and_is_purged() {
     );
 }
 
-// Fails under: a redriven dead letter that has lost its session.
+// Fails under: a redriven dead letter without its session.
 #[test]
-fn d9_a_dead_letter_comes_back_into_its_session() {
+fn d9_a_redriven_dead_letter_keeps_its_session() {
     check(
         "alice opens s1; alice sends m1 to bob in s1; bob claims; bob drops m1; alice pauses s1; hub redrives m1; where m1; \
          bob claims; restart; bob claims; alice resumes s1; bob claims",
         expect![[r#"
             #3 session.opened s1
-            #4 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #4 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             #6 m1 of bob nacked: dead
             #7 session.paused s1
             #8 m1 of bob redriven
@@ -316,13 +316,13 @@ fn d9_a_dead_letter_comes_back_into_its_session() {
             bob: nothing to claim
             bob: nothing to claim
             #9 session.resumed s1
-            bob takes m1 (try 1, token 2)"#]],
+            bob claims m1 (attempt 1, token 2)"#]],
     );
 }
 
-// Fails under: a page that misses a kind, repeats a record, or comes in another order.
+// Fails under: a page that misses a kind, repeats a record, or has another order.
 #[test]
-fn d9_the_timeline_is_read_in_pages() {
+fn d9_the_timeline_is_paginated() {
     check(
         "alice opens s1 with bob; alice sends m1 to bob in s1 & adds note to s1 & sends m2 to bob in s1; alice sends m3 to bob; \
          bob adds decision to s1; alice pauses s1; alice sends m4 to bob in s1; alice opens s2; alice adds note to s2; \
@@ -331,13 +331,13 @@ fn d9_the_timeline_is_read_in_pages() {
          timeline s1 blocker; timeline s2; timeline s3",
         expect![[r#"
             #3 session.opened s1
-            #4 m1 goes to bob
+            #4 m1 sent to bob
             #4 s1 has note 1
-            #4 m2 goes to bob
-            #5 m3 goes to bob
+            #4 m2 sent to bob
+            #5 m3 sent to bob
             #6 s1 has decision 1
             #7 session.paused s1
-            #8 m4 goes to bob
+            #8 m4 sent to bob
             #9 session.opened s2
             #10 s2 has note 1
             #11 session.resumed s1
@@ -356,9 +356,9 @@ fn d9_the_timeline_is_read_in_pages() {
     );
 }
 
-// Fails under: an opening that is not compared as a whole, or a repeat that opens once more.
+// Fails under: parameters that are not all compared, or a repeat that opens another session.
 #[test]
-fn d9_opening_again_is_the_same_only_if_all_of_it_is() {
+fn d9_reopening_succeeds_only_with_identical_parameters() {
     check(
         "alice opens s1 with bob for {}; alice opens s1 with bob for {}; alice opens s1 with bob; alice opens s1 for {}; \
          alice opens s1 with bob on other for {}; alice opens s1 with bob for []; bob opens s1 with bob for {}; \
@@ -378,7 +378,7 @@ fn d9_opening_again_is_the_same_only_if_all_of_it_is() {
     );
 }
 
-// Fails under: an answer under a key that is not kept with its result.
+// Fails under: a receipt that is not stored with the key.
 #[test]
 fn d9_a_repeated_addition_is_one_addition() {
     check(
@@ -393,7 +393,7 @@ fn d9_a_repeated_addition_is_one_addition() {
     );
 }
 
-// Fails under: a limit of an hour, or of any time at all.
+// Fails under: a limit of an hour, or any limit.
 #[test]
 fn d9_a_session_has_no_time_limit() {
     check(
@@ -401,25 +401,25 @@ fn d9_a_session_has_no_time_limit() {
         expect![[r##"
             #3 session.opened s1
             #4 session.paused s1
-            #5 m1 goes to bob
+            #5 m1 sent to bob
             #6 s1 has note 1
             #7 session.resumed s1
-            bob takes m1 (try 1, token 1)
+            bob claims m1 (attempt 1, token 1)
             s1: "work" active, led by alice, 1 note"##]],
     );
 }
 
-// Fails under: one space that sees the sessions of another.
+// Fails under: a space that sees the sessions of another space.
 #[test]
-fn d9_sessions_are_of_one_space() {
+fn d9_sessions_belong_to_one_space() {
     check(
         "alice opens s1; alice pauses s1; in team; alice sends m1 to bob in s1; bob claims; session s1; timeline s1; \
          alice adds note to s1; alice opens s1; session s1",
         expect![[r##"
             #3 session.opened s1
             #4 session.paused s1
-            #3 m1 goes to bob
-            bob takes m1 (try 1, token 1)
+            #3 m1 sent to bob
+            bob claims m1 (attempt 1, token 1)
             s1: nothing
             s1: #3 message.sent
             refused NOT_FOUND
@@ -428,9 +428,9 @@ fn d9_sessions_are_of_one_space() {
     );
 }
 
-// Fails under: a way to an inbox, or a pool, on which `waiting` is not asked.
+// Fails under: a kind of destination whose deliveries are not held.
 #[test]
-fn d9_a_pause_holds_whatever_the_way() {
+fn d9_a_pause_holds_deliveries_to_every_kind_of_destination() {
     check(
         "silently bob starts able review; silently carol subscribes news.>; alice opens s1; alice pauses s1; \
          alice sends m1 to can:review in s1; alice sends m2 to topic:news.x in s1; alice sends m3 to role:worker in s1; \
@@ -440,38 +440,38 @@ fn d9_a_pause_holds_whatever_the_way() {
             #5 session.opened s1
             #6 session.paused s1
             #7 pool.opened can:review
-            #7 m1 goes to can:review
-            #8 m2 goes to carol
-            #9 m3 goes to bob carol
-            #10 m4 goes to bob carol
+            #7 m1 sent to can:review
+            #8 m2 sent to carol
+            #9 m3 sent to bob carol
+            #10 m4 sent to bob carol
             6 scheduled
             bob: nothing to claim
             carol: nothing to claim
             bob: nothing to claim
             #11 session.resumed s1
-            bob takes m1 (try 1, token 1), m3 (try 1, token 2), m4 (try 1, token 3)
-            carol takes m2 (try 1, token 4), m3 (try 1, token 5), m4 (try 1, token 6)
+            bob claims m1 (attempt 1, token 1), m3 (attempt 1, token 2), m4 (attempt 1, token 3)
+            carol claims m2 (attempt 1, token 4), m3 (attempt 1, token 5), m4 (attempt 1, token 6)
             s1: #7 message.sent, #8 message.sent, #9 message.sent"#]],
     );
 }
 
-// Fails under: tasks that are made for a session that is over, or an escalation that is lost with it.
+// Fails under: tasks created for a closed session, or an escalation that is lost with it.
 #[test]
-fn d9_a_closed_session_refuses_tasks_but_not_what_became_of_them() {
+fn d9_a_closed_session_refuses_new_tasks_but_not_escalations() {
     check(
         "silently bob can cook; silently carol leads; alice opens s1; alice makes t1 of cook tries 1 in s1; bob takes; \
          alice completes s1; alice makes t2 of cook in s1; alice makes t3 of cook in ses_0-99-0; bob flunks t1 because burnt; \
          carol claims; timeline s1",
         expect![[r#"
             #5 session.opened s1
-            #6 t1 made: ready
-            bob takes t1 (try 1, token 1)
+            #6 t1 created: ready
+            bob claims t1 (attempt 1, token 1)
             #8 session.completed s1
             refused SESSION_CLOSED
             refused NOT_FOUND
-            #9 !t1 goes to carol
+            #9 !t1 sent to carol
             #9 t1 failed (burnt): escalated
-            carol takes !t1 (try 1, token 2)
+            carol claims !t1 (attempt 1, token 2)
             s1: #5 session.opened, #8 session.completed, #9 message.sent"#]],
     );
 }

@@ -1,122 +1,122 @@
-//! What failures of tasks lead to: another try, another agent, a message, or the end.
+//! Task failures: retries, other agents, escalation, and the end of a task.
 
 use expect_test::expect;
 
 use super::check;
 
-// Fails under: no backoff, or the same one each time.
+// Fails under: no backoff, or a constant one.
 #[test]
-fn c9_a_failed_try_is_repeated_after_1_2_and_4_seconds() {
+fn c9_failed_attempts_are_retried_after_1_2_and_4_seconds() {
     check(
         "bob can x; alice makes a of x; bob takes; bob flunks a because busy; +999ms; bob takes; +1ms; bob takes; bob flunks a; task a; +2s; bob takes; \
          bob flunks a; task a; +4s; bob takes; bob flunks a because still_busy; task a; tasks",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            bob claims a (attempt 1, token 1)
             #6 a failed (busy): due at 1s
-            bob: no task to take
+            bob: no task to claim
             #7 a ready
-            bob takes a (try 2, token 2)
+            bob claims a (attempt 2, token 2)
             #9 a failed: due at 3s
             a due at 3s, tried 2, last failed by bob
             #10 a ready
-            bob takes a (try 3, token 3)
+            bob claims a (attempt 3, token 3)
             #12 a failed: due at 7s
             a due at 7s, tried 3, last failed by bob
             #13 a ready
-            bob takes a (try 4, token 4)
+            bob claims a (attempt 4, token 4)
             #15 a failed, tried 4, last failed by bob
             a failed, tried 4, last failed by bob
             1 failed"#]],
     );
 }
 
-// Fails under: the wait growing for ever, or not after the fifth.
+// Fails under: a backoff that grows without limit, or stops growing too early.
 #[test]
-fn c9_the_wait_doubles_up_to_16_times() {
+fn c9_the_backoff_doubles_up_to_16_times() {
     check(
         "bob can x; alice makes a of x tries 7 backoff 10s; bob takes; bob flunks a; +10s; bob takes; bob flunks a; +20s; bob takes; bob flunks a; \
          +40s; bob takes; bob flunks a; +80s; bob takes; bob flunks a; task a; +160s; bob takes; bob flunks a; task a",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            bob claims a (attempt 1, token 1)
             #6 a failed: due at 10s
             #7 a ready
-            bob takes a (try 2, token 2)
+            bob claims a (attempt 2, token 2)
             #9 a failed: due at 30s
             #10 a ready
-            bob takes a (try 3, token 3)
+            bob claims a (attempt 3, token 3)
             #12 a failed: due at 70s
             #13 a ready
-            bob takes a (try 4, token 4)
+            bob claims a (attempt 4, token 4)
             #15 a failed: due at 150s
             #16 a ready
-            bob takes a (try 5, token 5)
+            bob claims a (attempt 5, token 5)
             #18 a failed: due at 310s
             a due at 310s, tried 5, last failed by bob
             #19 a ready
-            bob takes a (try 6, token 6)
+            bob claims a (attempt 6, token 6)
             #21 a failed: due at 470s
             a due at 470s, tried 6, last failed by bob"#]],
     );
 }
 
-// Fails under: a hopeless failure tried again.
+// Fails under: an unrecoverable failure that is retried.
 #[test]
-fn c9_what_is_not_recoverable_is_not_tried_again() {
+fn c9_an_unrecoverable_failure_is_not_retried() {
     check(
-        "bob can x; alice makes a of x; bob takes; bob flunks a hopelessly leaving 7 because no_such_file; task a; +1h; bob takes",
+        "bob can x; alice makes a of x; bob takes; bob flunks a permanently leaving 7 because no_such_file; task a; +1h; bob takes",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            bob claims a (attempt 1, token 1)
             #6 a failed, tried 1, last hopeless by bob
             a failed, tried 1, last hopeless by bob
-            bob: no task to take"#]],
+            bob: no task to claim"#]],
     );
 }
 
-// Fails under: the next try going to the one who failed while another waits.
+// Fails under: a retry assigned to the agent that failed while another one waits.
 #[test]
-fn c9_another_agent_has_the_next_try() {
+fn c9_another_agent_gets_the_next_attempt() {
     check(
         "bob can x; carol can x; alice makes a of x backoff 0s; bob takes; bob serves 1 as b1; carol serves 1 as c1; bob flunks a; carol flunks a; bob flunks a",
         expect![[r#"
             #3 bob starts epoch 3
             #4 carol starts epoch 4
-            #5 a made: ready
-            bob takes a (try 1, token 1)
-            bob: no task to take
-            carol: no task to take
+            #5 a created: ready
+            bob claims a (attempt 1, token 1)
+            bob: no task to claim
+            carol: no task to claim
             #7 a failed: ready
-            c1 gets a (try 2, token 2)
+            c1 receives a (attempt 2, token 2)
             #8 a failed: ready
-            b1 gets a (try 3, token 3)
+            b1 receives a (attempt 3, token 3)
             #9 a failed: ready"#]],
     );
 }
 
-// Fails under: nobody else: the task never tried again.
+// Fails under: a task that is never retried if no other agent is available.
 #[test]
-fn c9_the_same_agent_tries_again_if_there_is_nobody_else() {
+fn c9_the_same_agent_retries_if_no_other_is_available() {
     check(
         "bob can x; alice makes a of x; bob serves 1 as b1; bob flunks a; bob grants 1 to b1; +1s",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            bob claims a (attempt 1, token 1)
             #6 a failed: due at 1s
             bob: nothing to write
             #7 a ready
-            b1 gets a (try 2, token 2)"#]],
+            b1 receives a (attempt 2, token 2)"#]],
     );
 }
 
-// Fails under: a given-up task that nobody hears of.
+// Fails under: a failed task without an escalation.
 #[test]
-fn c9_a_task_that_is_given_up_is_escalated_to_the_coordinators() {
+fn c9_a_task_without_attempts_left_is_escalated_to_the_coordinators() {
     check(
         "bob can x; alice leads; carol leads; alice makes a of x tries 1; bob takes; bob flunks a because out_of_paper; task a; where !a; text !a; \
          alice claims; tasks; counts",
@@ -124,63 +124,63 @@ fn c9_a_task_that_is_given_up_is_escalated_to_the_coordinators() {
             #3 bob starts epoch 3
             #4 alice starts epoch 2
             #5 carol starts epoch 4
-            #6 a made: ready
-            bob takes a (try 1, token 1)
-            #8 !a goes to alice carol
+            #6 a created: ready
+            bob claims a (attempt 1, token 1)
+            #8 !a sent to alice carol
             #8 a failed (out of paper): escalated
             a escalated by msg_0-8-0, tried 1, last failed by bob
             !a of alice: ready since 0s, tried 0
             !a of carol: ready since 0s, tried 0
             !a from the hub: {"task":"a","type":"x","attempts":1,"cause":"failed","reason":"out of paper"}
-            alice takes !a (try 1, token 2)
+            alice claims !a (attempt 1, token 2)
             1 escalated
             1 ready, 1 leased"##]],
     );
 }
 
-// Fails under: an escalation that ignores who was named.
+// Fails under: an escalation that ignores the named agent.
 #[test]
-fn c9_a_task_is_escalated_to_whom_it_names() {
+fn c9_a_task_is_escalated_to_the_named_agent() {
     check(
-        "bob can x; alice leads; alice makes a of x tries 1 tells carol; bob takes; bob flunks a; where !a; carol claims",
+        "bob can x; alice leads; alice makes a of x tries 1 escalating carol; bob takes; bob flunks a; where !a; carol claims",
         expect![[r#"
             #3 bob starts epoch 3
             #4 alice starts epoch 2
-            #5 a made: ready
-            bob takes a (try 1, token 1)
-            #7 !a goes to carol
+            #5 a created: ready
+            bob claims a (attempt 1, token 1)
+            #7 !a sent to carol
             #7 a failed: escalated
             !a of carol: ready since 0s, tried 0
-            carol takes !a (try 1, token 2)"#]],
+            carol claims !a (attempt 1, token 2)"#]],
     );
 }
 
-// Fails under: a task that says nobody escalated anyway.
+// Fails under: an escalation of a task that disables it.
 #[test]
-fn c9_a_task_may_name_nobody() {
+fn c9_a_task_can_disable_escalation() {
     check(
-        "bob can x; alice leads; alice makes a of x tries 1 tells nobody; bob takes; bob flunks a; task a",
+        "bob can x; alice leads; alice makes a of x tries 1 escalating nobody; bob takes; bob flunks a; task a",
         expect![[r#"
             #3 bob starts epoch 3
             #4 alice starts epoch 2
-            #5 a made: ready
-            bob takes a (try 1, token 1)
+            #5 a created: ready
+            bob claims a (attempt 1, token 1)
             #7 a failed, tried 1, last failed by bob
             a failed, tried 1, last failed by bob"#]],
     );
 }
 
-// Fails under: a task that cannot be escalated staying open.
+// Fails under: a task that stays open because it cannot be escalated.
 #[test]
-fn c9_without_a_coordinator_it_just_fails() {
+fn c9_without_a_coordinator_the_task_fails() {
     check(
-        "bob can x; alice makes a of x tries 1; alice makes b of x tries 1 tells carol; bob takes 2; carol leaves; bob flunks a; bob flunks b; task a; task b",
+        "bob can x; alice makes a of x tries 1; alice makes b of x tries 1 escalating carol; bob takes 2; carol leaves; bob flunks a; bob flunks b; task a; task b",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            #5 b made: ready
-            bob takes a (try 1, token 1), b (try 1, token 2)
-            #7 agent 3 leaves
+            #4 a created: ready
+            #5 b created: ready
+            bob claims a (attempt 1, token 1), b (attempt 1, token 2)
+            #7 agent 3 removed
             #8 a failed, tried 1, last failed by bob
             #9 b failed, tried 1, last failed by bob
             a failed, tried 1, last failed by bob
@@ -190,38 +190,38 @@ fn c9_without_a_coordinator_it_just_fails() {
 
 // Fails under: an escalation outside the commit of the failure.
 #[test]
-fn c9_an_escalation_is_handed_over_at_once() {
+fn c9_an_escalation_is_delivered_in_the_commit_of_the_failure() {
     check(
         "bob can x; carol leads; carol stands 1 as c1; alice makes a of x tries 1 + b of x needs a; bob takes; bob flunks a; task b",
         expect![[r#"
             #3 bob starts epoch 3
             #4 carol starts epoch 4
             carol: nothing to claim
-            #5 a made: ready
-            #5 b made: blocked
-            bob takes a (try 1, token 1)
-            #7 !a goes to carol (leased at once)
+            #5 a created: ready
+            #5 b created: blocked
+            bob claims a (attempt 1, token 1)
+            #7 !a sent to carol (leased immediately)
             #7 a failed: escalated
             #7 b failed because of a
-            c1 gets !a (try 1, token 2)
+            c1 receives !a (attempt 1, token 2)
             b failed because of a"#]],
     );
 }
 
-// Fails under: a repeated failure counted twice, or answered alike once the task was given out again.
+// Fails under: a repeated failure that counts twice, or is accepted after the task was leased again.
 #[test]
-fn i3_a_repeated_failure_has_the_same_answer() {
+fn i3_a_repeated_failure_has_the_same_response() {
     check(
         "bob can x; alice makes a of x; bob takes; bob flunks a; bob flunks a; task a; +1s; bob takes; bob flunks a#1; task a; bob flunks a twice; task a",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            bob claims a (attempt 1, token 1)
             #6 a failed: due at 1s
             accepted already by #6
             a due at 1s, tried 1, last failed by bob
             #7 a ready
-            bob takes a (try 2, token 2)
+            bob claims a (attempt 2, token 2)
             refused STALE_LEASE
             a leased by bob under token 2, tried 2, last failed by bob
             #9 a failed: due at 3s
@@ -229,28 +229,28 @@ fn i3_a_repeated_failure_has_the_same_answer() {
     );
 }
 
-// Fails under: a release that counts as a try, or that is delayed.
+// Fails under: a release that counts as an attempt, or is delayed by a backoff.
 #[test]
-fn c9_what_was_not_tried_does_not_count() {
+fn c9_a_released_task_does_not_count_as_an_attempt() {
     check(
         "bob can x; alice makes a of x tries 1; bob takes; bob returns a; task a; bob takes; bob flunks a; task a",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            bob claims a (attempt 1, token 1)
             #6 a released: ready
             a ready since 0s
-            bob takes a (try 1, token 2)
+            bob claims a (attempt 1, token 2)
             #8 a failed, tried 1, last failed by bob
             a failed, tried 1, last failed by bob"#]],
     );
 }
 
-// Fails under: an unknown agent to escalate to accepted.
+// Fails under: an escalation to an unknown agent.
 #[test]
-fn c9_whom_it_tells_must_be_known() {
+fn c9_the_escalation_target_must_be_registered() {
     check(
-        "alice makes a of x tells nobody_else; alice makes a for nobody_else",
+        "alice makes a of x escalating nobody_else; alice makes a for nobody_else",
         expect![[r#"
         refused NOT_FOUND
         refused NOT_FOUND"#]],

@@ -1,79 +1,79 @@
-//! Graphs of tasks: who waits for whom, and what a failure means.
+//! Task graphs: dependencies, and the consequences of failures.
 
 use expect_test::expect;
 
 use super::check;
 
-// Fails under: every task made ready at once.
+// Fails under: all tasks ready immediately.
 #[test]
-fn c4_a_graph_is_made_in_one_commit_and_starts_with_what_needs_nothing() {
+fn c4_a_graph_is_created_atomically_and_tasks_without_dependencies_are_ready() {
     check(
         "bob can x; alice makes a of x + b of x needs a + c of x needs a,b; tasks; bob takes 9; task b; task c",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            #4 b made: blocked
-            #4 c made: blocked
+            #4 a created: ready
+            #4 b created: blocked
+            #4 c created: blocked
             2 blocked, 1 ready
-            bob takes a (try 1, token 1)
+            bob claims a (attempt 1, token 1)
             b blocked, needs a
             c blocked, needs a,b"#]],
     );
 }
 
-// Fails under: dependents started by the first end instead of the last; or started twice.
+// Fails under: a dependent that becomes ready after the first dependency, or twice.
 #[test]
-fn c4_a_task_starts_when_all_it_needs_is_done_and_only_once() {
+fn c4_a_task_becomes_ready_once_when_all_dependencies_are_done() {
     check(
         "bob can x; alice makes a of x + b of x + c of x needs a,b; bob takes 9; bob finishes a; task c; bob finishes b; task c; \
          bob takes 9; bob finishes c; tasks",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            #4 b made: ready
-            #4 c made: blocked
-            bob takes a (try 1, token 1), b (try 1, token 2)
+            #4 a created: ready
+            #4 b created: ready
+            #4 c created: blocked
+            bob claims a (attempt 1, token 1), b (attempt 1, token 2)
             #6 a done
             c blocked, needs a,b
             #7 b done
             #7 c ready
             c ready since 0s
-            bob takes c (try 1, token 3)
+            bob claims c (attempt 1, token 3)
             #9 c done
             3 done"#]],
     );
 }
 
-// Fails under: dependencies by place instead of by id; an order of making required.
+// Fails under: dependencies by index instead of by id; a required order of definition.
 #[test]
-fn i10_tasks_may_be_named_before_they_are_made_in_the_same_operation() {
+fn i10_a_dependency_may_be_defined_later_in_the_same_operation() {
     check(
         "bob can x; alice makes b of x needs a + a of x; bob takes 9; bob finishes a; bob takes 9",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 b made: blocked
-            #4 a made: ready
-            bob takes a (try 1, token 1)
+            #4 b created: blocked
+            #4 a created: ready
+            bob claims a (attempt 1, token 1)
             #6 a done
             #6 b ready
-            bob takes b (try 1, token 2)"#]],
+            bob claims b (attempt 1, token 2)"#]],
     );
 }
 
-// Fails under: a circle accepted, or not named.
+// Fails under: a cycle that is accepted, or not reported.
 #[test]
-fn i10_a_circle_is_refused_and_named() {
+fn i10_a_dependency_cycle_is_refused_and_reported() {
     check(
         "alice makes a of x needs c + b of x needs a + c of x needs b; alice makes a of x needs a; tasks; alice makes a of x",
         expect![[r#"
-            refused INVALID, circle: a for c, c for b, b for a
-            refused INVALID, circle: a for a
+            refused INVALID, cycle: a for c, c for b, b for a
+            refused INVALID, cycle: a for a
             no tasks
-            #3 a made: ready"#]],
+            #3 a created: ready"#]],
     );
 }
 
-// Fails under: an unknown dependency taken for a satisfied one.
+// Fails under: an unknown dependency that counts as satisfied.
 #[test]
 fn i10_an_unknown_dependency_is_refused() {
     check(
@@ -84,57 +84,57 @@ fn i10_an_unknown_dependency_is_refused() {
     );
 }
 
-// Fails under: what is done before not counted: the task would wait for ever.
+// Fails under: a dependency that was done before not counted: the task would wait forever.
 #[test]
-fn i10_what_is_done_before_counts() {
+fn i10_a_dependency_that_is_already_done_is_satisfied() {
     check(
         "bob can x; alice makes a of x; bob takes; bob finishes a; alice makes b of x needs a; task b",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            bob claims a (attempt 1, token 1)
             #6 a done
-            #7 b made: ready
+            #7 b created: ready
             b ready since 0s"#]],
     );
 }
 
-// Fails under: what failed before not looked at: the task would wait for ever.
+// Fails under: a dependency that failed before ignored: the task would wait forever.
 #[test]
-fn i10_what_failed_before_counts_at_once() {
+fn i10_a_dependency_that_already_failed_counts_immediately() {
     check(
-        "bob can x; alice makes a of x; bob takes; bob flunks a hopelessly; alice makes b of x needs a + c of x needs b; \
+        "bob can x; alice makes a of x; bob takes; bob flunks a permanently; alice makes b of x needs a + c of x needs b; \
          alice makes d of x needs a skipping; alice makes e of x needs a waiting; tasks",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            bob claims a (attempt 1, token 1)
             #6 a failed, tried 1, last hopeless by bob
-            #7 b made: blocked
-            #7 c made: blocked
+            #7 b created: blocked
+            #7 c created: blocked
             #7 b failed because of a
             #7 c failed because of b
-            #8 d made: blocked
+            #8 d created: blocked
             #8 d ready without a
-            #9 e made: blocked
+            #9 e created: blocked
             #9 e blocked, held by a
             1 blocked, 1 ready, 3 failed"#]],
     );
 }
 
-// Fails under: a failure that does not reach those that need the task, or not those behind them.
+// Fails under: a failure that does not reach direct or transitive dependents.
 #[test]
-fn c4_a_failure_goes_through_all_that_need_it() {
+fn c4_a_failure_propagates_to_all_dependents() {
     check(
-        "bob can x; alice makes a of x + b of x needs a + c of x needs b + d of x; bob takes; bob flunks a hopelessly because no_such_page; \
+        "bob can x; alice makes a of x + b of x needs a + c of x needs b + d of x; bob takes; bob flunks a permanently because no_such_page; \
          task b; task c; task d; tasks",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            #4 b made: blocked
-            #4 c made: blocked
-            #4 d made: ready
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            #4 b created: blocked
+            #4 c created: blocked
+            #4 d created: ready
+            bob claims a (attempt 1, token 1)
             #6 a failed, tried 1, last hopeless by bob
             #6 b failed because of a
             #6 c failed because of b
@@ -145,40 +145,40 @@ fn c4_a_failure_goes_through_all_that_need_it() {
     );
 }
 
-// Fails under: skip starting a task while others that it needs are open.
+// Fails under: a skipping task that becomes ready while other dependencies are open.
 #[test]
-fn c4_skip_does_without_what_failed() {
+fn c4_skip_runs_without_failed_dependencies() {
     check(
-        "bob can x; alice makes a of x + b of x + c of x needs a,b skipping; bob takes 9; bob flunks a hopelessly; task c; \
+        "bob can x; alice makes a of x + b of x + c of x needs a,b skipping; bob takes 9; bob flunks a permanently; task c; \
          bob finishes b; bob takes; bob finishes c with 3; task c",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            #4 b made: ready
-            #4 c made: blocked
-            bob takes a (try 1, token 1), b (try 1, token 2)
+            #4 a created: ready
+            #4 b created: ready
+            #4 c created: blocked
+            bob claims a (attempt 1, token 1), b (attempt 1, token 2)
             #6 a failed, tried 1, last hopeless by bob
             c blocked, needs a,b
             #7 b done
             #7 c ready without a
-            bob takes c (try 1, token 3)
+            bob claims c (attempt 1, token 3)
             #9 c done
             c done by bob under token 3, tried 1, result 3"#]],
     );
 }
 
-// Fails under: wait forgetting what it waits for.
+// Fails under: a waiting task that forgets which dependency failed.
 #[test]
-fn c4_wait_stays_blocked_and_says_on_what() {
+fn c4_wait_stays_blocked_and_lists_the_failed_dependencies() {
     check(
-        "bob can x; alice makes a of x + b of x + c of x needs a,b waiting; bob takes 9; bob flunks a hopelessly; task c; \
+        "bob can x; alice makes a of x + b of x + c of x needs a,b waiting; bob takes 9; bob flunks a permanently; task c; \
          bob finishes b; task c; restart; task c; alice cancels c; tasks",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            #4 b made: ready
-            #4 c made: blocked
-            bob takes a (try 1, token 1), b (try 1, token 2)
+            #4 a created: ready
+            #4 b created: ready
+            #4 c created: blocked
+            bob claims a (attempt 1, token 1), b (attempt 1, token 2)
             #6 a failed, tried 1, last hopeless by bob
             c blocked, needs a,b
             #7 b done
@@ -190,17 +190,17 @@ fn c4_wait_stays_blocked_and_says_on_what() {
     );
 }
 
-// Fails under: partial taken for done.
+// Fails under: a partial result that satisfies a dependency.
 #[test]
 fn i10_partial_is_not_done() {
     check(
         "bob can x; alice makes a of x + b of x needs a + c of x needs a skipping; bob takes; bob finishes a with 1 partly; task a; task b; task c",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            #4 b made: blocked
-            #4 c made: blocked
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            #4 b created: blocked
+            #4 c created: blocked
+            bob claims a (attempt 1, token 1)
             #6 a partial
             #6 c ready without a
             #6 b failed because of a
@@ -210,17 +210,17 @@ fn i10_partial_is_not_done() {
     );
 }
 
-// Fails under: a cancelled task that starts those that need it.
+// Fails under: a cancelled task that satisfies a dependency.
 #[test]
-fn c4_cancelling_moves_dependents_by_their_policy() {
+fn c4_cancellation_applies_the_failure_policy_of_dependents() {
     check(
         "bob can x; alice makes a of x + b of x needs a + c of x needs a skipping + d of x needs a waiting; alice cancels a because late; tasks",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            #4 b made: blocked
-            #4 c made: blocked
-            #4 d made: blocked
+            #4 a created: ready
+            #4 b created: blocked
+            #4 c created: blocked
+            #4 d created: blocked
             #5 a cancelled
             #5 c ready without a
             #5 d blocked, held by a
@@ -229,18 +229,18 @@ fn c4_cancelling_moves_dependents_by_their_policy() {
     );
 }
 
-// Fails under: a task failing twice because it needs two that failed.
+// Fails under: a task that fails once per failed dependency.
 #[test]
-fn i10_a_task_that_needs_two_failures_fails_once() {
+fn i10_a_task_with_two_failed_dependencies_fails_once() {
     check(
-        "bob can x; alice makes r of x + a of x needs r + b of x needs r + c of x needs a,b; bob takes; bob flunks r hopelessly; tasks",
+        "bob can x; alice makes r of x + a of x needs r + b of x needs r + c of x needs a,b; bob takes; bob flunks r permanently; tasks",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 r made: ready
-            #4 a made: blocked
-            #4 b made: blocked
-            #4 c made: blocked
-            bob takes r (try 1, token 1)
+            #4 r created: ready
+            #4 a created: blocked
+            #4 b created: blocked
+            #4 c created: blocked
+            bob claims r (attempt 1, token 1)
             #6 r failed, tried 1, last hopeless by bob
             #6 a failed because of r
             #6 b failed because of r
@@ -249,7 +249,7 @@ fn i10_a_task_that_needs_two_failures_fails_once() {
     );
 }
 
-// Fails under: the open dependencies counted before the restart only.
+// Fails under: open dependencies that are not restored.
 #[test]
 fn i10_blocked_tasks_survive_a_restart() {
     check(
@@ -257,81 +257,81 @@ fn i10_blocked_tasks_survive_a_restart() {
          task z; bob takes; bob finishes z; task c",
         expect![[r#"
             #3 bob starts epoch 3
-            #4 a made: ready
-            #4 b made: ready
-            #4 z made: blocked
-            #4 c made: blocked
-            bob takes a (try 1, token 1)
+            #4 a created: ready
+            #4 b created: ready
+            #4 z created: blocked
+            #4 c created: blocked
+            bob claims a (attempt 1, token 1)
             #6 a done
-            bob takes b (try 1, token 2)
+            bob claims b (attempt 1, token 2)
             #8 b done
             #8 z ready
             z ready since 0s
-            bob takes z (try 1, token 3)
+            bob claims z (attempt 1, token 3)
             #10 z done
             #10 c ready
             c ready since 0s"#]],
     );
 }
 
-// Fails under: an id that can be used twice; or a repeated operation that makes tasks again.
+// Fails under: an id that can be used twice; a repeated operation that creates tasks again.
 #[test]
-fn i3_the_same_tasks_again_are_the_same_tasks() {
+fn i3_a_repeated_creation_returns_the_same_tasks() {
     check(
         "alice makes a of x saying 1 + b of x needs a; alice makes a of x saying 1 + b of x needs a; alice makes a of x saying 2 + b of x needs a; \
          alice makes a of x saying 1; bob makes a of x saying 1 + b of x needs a; alice makes c of x + a of x; restart; alice makes a of x saying 1 + b of x needs a; tasks",
         expect![[r#"
-            #3 a made: ready
-            #3 b made: blocked
-            made already by #3
+            #3 a created: ready
+            #3 b created: blocked
+            created already by #3
             refused DUPLICATE
-            made already by #3
+            created already by #3
             refused DUPLICATE
             refused DUPLICATE
-            made already by #3
+            created already by #3
             1 blocked, 1 ready"#]],
     );
 }
 
-// Fails under: an id chosen twice within one operation.
+// Fails under: an id that occurs twice within one operation.
 #[test]
-fn c4_an_id_is_used_once() {
+fn c4_a_task_id_is_unique_within_an_operation() {
     check(
         "alice makes a of x + a of x; alice makes a of x & makes b of x needs a & makes a of x; tasks",
         expect![[r#"
             refused DUPLICATE
-            #3 a made: ready
-            #3 b made: blocked
+            #3 a created: ready
+            #3 b created: blocked
             1 blocked, 1 ready"#]],
     );
 }
 
-// Fails under: hub-made ids that collide within a commit.
+// Fails under: generated ids that collide within a commit.
 #[test]
-fn c4_the_hub_makes_ids_where_there_are_none() {
+fn c4_the_hub_generates_missing_ids() {
     check(
         "bob can x; alice makes _ of x + _ of x & makes _ of x; bob takes 9",
         expect![[r#"
         #3 bob starts epoch 3
-        #4 tsk_0-4-0 made: ready
-        #4 tsk_0-4-1 made: ready
-        #4 tsk_0-4-2 made: ready
-        bob takes tsk_0-4-0 (try 1, token 1), tsk_0-4-1 (try 1, token 2), tsk_0-4-2 (try 1, token 3)"#]],
+        #4 tsk_0-4-0 created: ready
+        #4 tsk_0-4-1 created: ready
+        #4 tsk_0-4-2 created: ready
+        bob claims tsk_0-4-0 (attempt 1, token 1), tsk_0-4-1 (attempt 1, token 2), tsk_0-4-2 (attempt 1, token 3)"#]],
     );
 }
 
-// Fails under: the whole of a refused graph not put back.
+// Fails under: a refused graph that is not undone completely.
 #[test]
-fn c4_nothing_of_a_refused_graph_is_left() {
+fn c4_a_refused_graph_leaves_nothing() {
     check(
         "bob can x; bob serves 9 as s1; alice makes a of x + b of x for nobody; alice makes a of x & deletes k; tasks; alice makes a of x",
         expect![[r#"
             #3 bob starts epoch 3
-            bob: no task to take
+            bob: no task to claim
             refused NOT_FOUND
             refused NOT_FOUND
             no tasks
-            #4 a made: ready
-            s1 gets a (try 1, token 1)"#]],
+            #4 a created: ready
+            s1 receives a (attempt 1, token 1)"#]],
     );
 }
