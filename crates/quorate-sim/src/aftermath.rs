@@ -46,8 +46,7 @@ pub fn opened(space: &Space) -> Event {
 pub fn notebook() -> (Note, Arc<Mutex<Vec<Event>>>) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let output = Arc::clone(&events);
-    let note: Note =
-        Arc::new(move |event| output.lock().unwrap_or_else(PoisonError::into_inner).push(event));
+    let note: Note = Arc::new(move |event| output.lock().unwrap_or_else(PoisonError::into_inner).push(event));
     (note, events)
 }
 
@@ -63,9 +62,9 @@ pub fn noted(events: &Mutex<Vec<Event>>) -> Vec<Event> {
 /// Every violated invariant.
 pub async fn check(directory: &Path, mut history: Vec<Event>) -> Result<Tally, Vec<Violation>> {
     let single = |promise, what: String| vec![Violation { promise, what }];
-    let space = open(directory, Options::default())
-        .await
-        .map_err(|why| single("opens after any covered fault", format!("the directory does not open: {why}")))?;
+    let space = open(directory, Options::default()).await.map_err(|why| {
+        single("opens after any covered fault", format!("the directory does not open: {why}"))
+    })?;
     let worked = work(&space, &mut history).await;
     let found = gather(&space, &history).await;
     space.engine().close().await;

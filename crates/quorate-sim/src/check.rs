@@ -94,7 +94,8 @@ pub fn all(history: &[Event], found: &Found, violations: &mut Vec<Violation>) ->
 
 impl<'a> Told<'a> {
     fn of(history: &'a [Event], violations: &mut Vec<Violation>) -> Self {
-        let mut clients = Self { history, calls: HashMap::new(), done: HashMap::new(), refused: HashMap::new() };
+        let mut clients =
+            Self { history, calls: HashMap::new(), done: HashMap::new(), refused: HashMap::new() };
         for event in history {
             match event {
                 Event::Started(call) => drop(clients.calls.insert(&call.id, call)),

@@ -307,11 +307,7 @@ impl Call {
         let by = agent(&self.by);
         let ops = self.ops(space, &by);
         let commit = Commit::new(Principal::Agent(by), ops);
-        if self.is_keyed() {
-            commit.keyed(IdempotencyKey::new(&self.id).expect("valid key"))
-        } else {
-            commit
-        }
+        if self.is_keyed() { commit.keyed(IdempotencyKey::new(&self.id).expect("valid key")) } else { commit }
     }
 
     /// Whether the call has an idempotency key.

@@ -27,5 +27,6 @@ use tempfile::TempDir;
 #[must_use]
 pub fn data_directory() -> TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("temporary directory is created")
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
+        .expect("temporary directory is created")
 }

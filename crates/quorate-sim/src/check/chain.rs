@@ -75,12 +75,11 @@ fn answers(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
         }
         let record = usize::try_from(seq).ok().and_then(|seq| found.records.get(seq.wrapping_sub(1)));
         let by = clients.calls.get(id).map(|call| format!("agent:{}", call.by));
-        report.require(record.map(|record| &record.principal) == by.as_ref(), "I17 the principal of a record is the caller", || {
-            format!(
-                "{id} by {by:?} got record {seq}, which is by {:?}",
-                record.map(|one| &one.principal)
-            )
-        });
+        report.require(
+            record.map(|record| &record.principal) == by.as_ref(),
+            "I17 the principal of a record is the caller",
+            || format!("{id} by {by:?} got record {seq}, which is by {:?}", record.map(|one| &one.principal)),
+        );
     }
 }
 

@@ -91,9 +91,7 @@ fn check_history(clients: &Told<'_>, report: &mut Report<'_>) {
                 for (name, fence) in &answer.fences {
                     let earlier = before.get(name.as_str()).copied().unwrap_or(0);
                     report.require(*fence > earlier, "I12 fences always increase", || {
-                        format!(
-                            "{call} got fence {fence} of {name}, after {earlier} was granted"
-                        )
+                        format!("{call} got fence {fence} of {name}, after {earlier} was granted")
                     });
                     let other = seen.insert((name, *fence), call);
                     report.require(other.is_none_or(|other| other == call), "I12 fences are unique", || {

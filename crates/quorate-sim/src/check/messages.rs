@@ -226,7 +226,8 @@ struct Front {
 fn order(clients: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
     let of_call = deliveries_of(trails);
     let first_attempts = received.iter().enumerate().filter(|(_, one)| one.attempt == 1);
-    let indexes: HashMap<u64, usize> = first_attempts.map(|(index, one)| (one.lease.delivery, index)).collect();
+    let indexes: HashMap<u64, usize> =
+        first_attempts.map(|(index, one)| (one.lease.delivery, index)).collect();
     let mut fronts: HashMap<(&str, &str, u8), Front> = HashMap::new();
     for event in clients.history {
         let (id, is_start) = match event {

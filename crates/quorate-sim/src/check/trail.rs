@@ -174,20 +174,29 @@ impl Trails {
                 }
                 trail.tokens.push(token);
             }
-            None => report.add("I2 no invention", format!("record {seq} leases delivery {number}, which was never sent")),
+            None => report.add(
+                "I2 no invention",
+                format!("record {seq} leases delivery {number}, which was never sent"),
+            ),
         }
     }
 
     fn end(&mut self, number: u64, state: EndState, token: Option<u64>, seq: u64, report: &mut Report<'_>) {
         let Some(trail) = self.deliveries.get_mut(&number) else {
-            return report.add("I2 no invention", format!("record {seq} ends delivery {number}, which was never sent"));
+            return report.add(
+                "I2 no invention",
+                format!("record {seq} ends delivery {number}, which was never sent"),
+            );
         };
         let last = trail.tokens.last().copied().unwrap_or_default();
         report.require(token.is_none_or(|token| token == last), "I4 only the current token", || {
             format!("record {seq} ends delivery {number} under token {token:?}, its lease token is {last}")
         });
         if let Some((_, _, end)) = trail.end {
-            report.add("I7 a delivery ends once", format!("delivery {number} ended by record {end} and again by {seq}"));
+            report.add(
+                "I7 a delivery ends once",
+                format!("delivery {number} ended by record {end} and again by {seq}"),
+            );
         }
         trail.end = Some((state, last, seq));
     }

@@ -120,7 +120,10 @@ impl fmt::Display for ApprovalDo {
         match self {
             Self::Ask { name, agent, content, timeout_ms, then, session } => {
                 let name = name.map_or("-", |name| NAMES[name]);
-                write!(f, "requests approval {name} as {agent:?} about {content} for {timeout_ms}ms then {then:?}")?;
+                write!(
+                    f,
+                    "requests approval {name} as {agent:?} about {content} for {timeout_ms}ms then {then:?}"
+                )?;
                 if *session { write!(f, " in s1") } else { Ok(()) }
             }
             Self::Decide { name, verdict, other } => {

@@ -41,7 +41,11 @@ pub(super) async fn compare(
             let counts = (by_record(published_then.counts), by_record(replayed.counts()));
             same(&format!("the counts after #{seq}"), &counts.0, &counts.1)?;
             same(&format!("the tasks after #{seq}"), &published_then.tasks, &replayed.task_counts())?;
-            same(&format!("the tokens after #{seq}"), &published_then.tokens.list(), &replayed.tokens().list())?;
+            same(
+                &format!("the tokens after #{seq}"),
+                &published_then.tokens.list(),
+                &replayed.tokens().list(),
+            )?;
         }
     }
     let published = store.published(info.number).ok_or("the space is missing")?;
@@ -132,7 +136,11 @@ async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(
         for entry in found {
             let position = entry.version.place;
             let erased = entry.content.as_ref().is_some_and(quorate_core::Payload::is_erased);
-            same("the erased payloads", &erased, &position.is_some_and(|position| world.erased.contains(&position)))?;
+            same(
+                "the erased payloads",
+                &erased,
+                &position.is_some_and(|position| world.erased.contains(&position)),
+            )?;
             live.entry(key.clone()).or_default().push(entry.version);
         }
     }

@@ -91,7 +91,9 @@ impl Handovers {
         for one in all {
             let space = one.space.0;
             let handed = one.handed.into_iter();
-            dispatches.handed.extend(handed.map(|(consumer, handed)| (space, consumer, without_salt(handed))));
+            dispatches
+                .handed
+                .extend(handed.map(|(consumer, handed)| (space, consumer, without_salt(handed))));
             for (consumer, mut event) in one.told {
                 if let Told::TaskHanded(handed) = &mut event {
                     inputs.extend(handed.input.take().map(|input| (handed.task.spec.clone(), input)));

@@ -157,7 +157,10 @@ impl Stage {
             "locks" => self.acquire(who, words),
             "budgets" => {
                 let id = BudgetId::new(words.must("a budget")).expect("valid budget id");
-                let messages_max = words.after("to").and_then(|most| most.parse().ok()).expect("`to` with a number of messages");
+                let messages_max = words
+                    .after("to")
+                    .and_then(|most| most.parse().ok())
+                    .expect("`to` with a number of messages");
                 Op::SetBudget(SetBudget { id, messages_max, tokens_max: None, money_max: None })
             }
             "renews" => {

@@ -112,7 +112,11 @@ impl Cast {
     /// Returns an epoch of an agent: 0 is the newest, 1 the one before it.
     pub(super) fn epoch(&self, agent: &str, back: usize) -> Epoch {
         let epochs = self.epochs.get(agent).map_or(&[][..], Vec::as_slice);
-        *epochs.iter().rev().nth(back).unwrap_or_else(|| panic!("{agent} has no epoch {back} registrations ago"))
+        *epochs
+            .iter()
+            .rev()
+            .nth(back)
+            .unwrap_or_else(|| panic!("{agent} has no epoch {back} registrations ago"))
     }
 
     pub(super) fn hold(&mut self, handed: &Handed) {

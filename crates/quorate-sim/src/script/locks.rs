@@ -83,7 +83,8 @@ impl Stage {
 
     /// Renders an aborted wait and the cycle that caused it.
     pub(super) fn cycle_line(&self, cycle: &[(AgentNo, String)]) -> String {
-        let one = |(agent, resource): &(AgentNo, String)| format!("{} for {resource}", self.agent_name(*agent));
+        let one =
+            |(agent, resource): &(AgentNo, String)| format!("{} for {resource}", self.agent_name(*agent));
         format!("wait aborted: {}", cycle.iter().map(one).collect::<Vec<_>>().join(", "))
     }
 

@@ -46,7 +46,8 @@ impl Stage {
     /// Parses `rejoins Q notifying C`.
     pub(super) fn await_request(&mut self, words: &mut Words<'_>) -> Op {
         let request = self.cast().message(words.must("a question"));
-        let waiting = self.cast_mut().consumer(words.after("notifying").expect("`notifying` with a consumer"));
+        let waiting =
+            self.cast_mut().consumer(words.after("notifying").expect("`notifying` with a consumer"));
         Op::AwaitRequest { request, waiting }
     }
 
@@ -59,7 +60,8 @@ impl Stage {
                 Reply::Answered { .. } => " answered",
                 Reply::Lost => " lost",
             };
-            let recipient = one.to.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
+            let recipient =
+                one.to.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
             format!("{recipient}{reply}")
         });
         let asked = asked.collect::<Vec<_>>().join(", ");

@@ -33,7 +33,9 @@ pub(super) fn op(verb: &str, words: &mut Words<'_>) -> Op {
             })
         }
         "admits" => change(SessionChange::Join(agent(words.must("an agent"))), words.after("to"), words),
-        "dismisses" => change(SessionChange::Leave(agent(words.must("an agent"))), words.after("from"), words),
+        "dismisses" => {
+            change(SessionChange::Leave(agent(words.must("an agent"))), words.after("from"), words)
+        }
         "pauses" => change(SessionChange::Pause, words.next(), words),
         "resumes" => change(SessionChange::Resume, words.next(), words),
         "completes" => change(SessionChange::Complete, words.next(), words),
@@ -71,7 +73,8 @@ impl Stage {
         let mut of_kind = None;
         let mut page = Page::After(Seq(0));
         while let Some(word) = words.next() {
-            let mut seq = || Seq(words.must("a record").trim_start_matches('#').parse().expect("a sequence number"));
+            let mut seq =
+                || Seq(words.must("a record").trim_start_matches('#').parse().expect("a sequence number"));
             match word {
                 "after" => page = Page::After(seq()),
                 "before" => page = Page::Before(seq()),

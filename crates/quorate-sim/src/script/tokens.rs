@@ -40,7 +40,12 @@ impl Stage {
         };
         let expires_at = words.after("until").map(|time| self.now().plus_ms(span(time)));
         let digest = digest(words.after("secret").unwrap_or(name));
-        Op::CreateToken(CreateToken { digest, bearer, name: name.parse().expect("valid token name"), expires_at })
+        Op::CreateToken(CreateToken {
+            digest,
+            bearer,
+            name: name.parse().expect("valid token name"),
+            expires_at,
+        })
     }
 
     /// Parses `revokes T` or `revokes tok_0-3-0`.

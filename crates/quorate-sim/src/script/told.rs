@@ -86,9 +86,11 @@ impl Stage {
             OpResult::RolledBack { to, written, deleted } => {
                 Some(format!("rolled back to #{to}: {written} written, {deleted} deleted"))
             }
-            OpResult::Requested { id, is_open, .. } if Some(id.seq) != receipt.seq => {
-                Some(format!("requested already by #{}, {}", id.seq, if *is_open { "open" } else { "closed" }))
-            }
+            OpResult::Requested { id, is_open, .. } if Some(id.seq) != receipt.seq => Some(format!(
+                "requested already by #{}, {}",
+                id.seq,
+                if *is_open { "open" } else { "closed" }
+            )),
             OpResult::Replied { late: true, .. } => Some("the answer is late".into()),
             OpResult::Requested { .. } | OpResult::Replied { .. } | OpResult::Inspected(_) => None,
             OpResult::TokenCreated { .. } => None,

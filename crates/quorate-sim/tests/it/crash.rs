@@ -75,7 +75,11 @@ fn run_and_kill(directory: &Path, seed: u64, cycle: u64, lines: u64, history: &m
         history.push(serde_json::from_slice(&line).unwrap());
     }
     let status = child.wait().unwrap();
-    assert_eq!(status.signal(), Some(9), "the hub exited before the kill in cycle {cycle}: {status}; seed {seed}");
+    assert_eq!(
+        status.signal(),
+        Some(9),
+        "the hub exited before the kill in cycle {cycle}: {status}; seed {seed}"
+    );
     for call in unknown(history) {
         history.push(Event::Unknown { call: call.id });
     }
@@ -91,7 +95,10 @@ fn assert_significant(tally: &Tally, cycles: u64, rerun: &str) {
     if cycles >= CYCLES_SIGNIFICANT {
         assert!(tally.unknown > 0, "nothing was interrupted: {tally:?}; {rerun}");
         assert!(tally.again > 0, "nothing was redelivered: {tally:?}; {rerun}");
-        assert!(tally.fences > 0 && tally.stale > 0, "no lock was granted, or none became stale: {tally:?}; {rerun}");
+        assert!(
+            tally.fences > 0 && tally.stale > 0,
+            "no lock was granted, or none became stale: {tally:?}; {rerun}"
+        );
         assert!(tally.refused > 0 && tally.dead > 0, "no refusal or no dead letter: {tally:?}; {rerun}");
     }
 }

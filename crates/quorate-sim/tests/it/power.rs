@@ -77,7 +77,10 @@ fn acknowledged_calls_survive_a_power_cut_at_a_random_operation() {
     }
     println!("{totals:?}");
     assert!(totals.happened * 4 >= cuts, "too few power cuts during the load: {totals:?}; {rerun}");
-    assert!(totals.acknowledged >= cuts * ACKNOWLEDGED_MIN, "too little was acknowledged: {totals:?}; {rerun}");
+    assert!(
+        totals.acknowledged >= cuts * ACKNOWLEDGED_MIN,
+        "too little was acknowledged: {totals:?}; {rerun}"
+    );
 }
 
 #[test]
@@ -100,7 +103,11 @@ fn acknowledged_calls_survive_a_power_cut_at_every_disk_operation() {
         let how = [How::LoseAll, How::Random, How::KeepAll][(op % 3) as usize];
         let outcome = run(cut(op, how));
         let happened = outcome.happened;
-        totals.add(cut(op, how), outcome, "cargo test -p quorate-sim --test it a_power_cut_at_every_disk_operation");
+        totals.add(
+            cut(op, how),
+            outcome,
+            "cargo test -p quorate-sim --test it a_power_cut_at_every_disk_operation",
+        );
         if !happened {
             break;
         }
@@ -113,7 +120,8 @@ fn acknowledged_calls_survive_a_power_cut_at_every_disk_operation() {
 #[test]
 fn a_power_cut_during_a_checkpoint_loses_nothing() {
     let seed = seed::of_run();
-    let rerun = format!("QUORATE_SEED={seed} cargo test -p quorate-sim --test it a_power_cut_during_a_checkpoint");
+    let rerun =
+        format!("QUORATE_SEED={seed} cargo test -p quorate-sim --test it a_power_cut_during_a_checkpoint");
     println!("rerun: {rerun}");
     let rng = Dice::seeded(seed, "carry");
     let cuts = seed::number("QUORATE_POWER_CUTS").unwrap_or(CUTS).div_ceil(25).max(2);

@@ -75,7 +75,11 @@ fn assert_detected(sabotage: Sabotage) {
     }
     let Err(violations) = check(Some(sabotage)) else { panic!("{sabotage:?} is not detected") };
     let is_reported = violations.iter().any(|violation| violation.promise.starts_with(promise));
-    assert!(is_reported, "{sabotage:?} must violate {promise}, but the check reports: {}", render(&violations));
+    assert!(
+        is_reported,
+        "{sabotage:?} must violate {promise}, but the check reports: {}",
+        render(&violations)
+    );
 }
 
 fn render(violations: &[Violation]) -> String {
@@ -193,7 +197,8 @@ fn compare_and_set_check(sabotage: Option<Sabotage>) -> Verdict {
         let history = noted(&events);
         let mut violations = Vec::new();
         if succeeded(&history) != 1 {
-            let what = format!("{} of {WRITERS} writers succeeded with the same version", succeeded(&history));
+            let what =
+                format!("{} of {WRITERS} writers succeeded with the same version", succeeded(&history));
             violations.push(Violation { promise: "I11 no lost update", what });
         }
         space.engine().close().await;

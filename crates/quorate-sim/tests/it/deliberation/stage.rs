@@ -45,7 +45,8 @@ fn answer(cast: Cast, name: &str, action: &str, asked: &Value) -> Value {
     if name == "emil" || name == "ben" && cast == Cast::OneTwice && asked["wrong"].is_null() {
         return json!("what?");
     }
-    let (_, score, recommendation, confidence) = AGENTS.into_iter().find(|one| one.0 == name).expect("agent of the fixture");
+    let (_, score, recommendation, confidence) =
+        AGENTS.into_iter().find(|one| one.0 == name).expect("agent of the fixture");
     if action == "analyse" {
         return json!({
             "summary": format!("{name} has read it."),
