@@ -152,10 +152,10 @@ async fn replay_calls(space: &Space, history: &[Event]) -> Result<(), Vec<Violat
         replays.spawn(async move { (perform(&space, &call).await, call, answer) });
     }
     while let Some(joined) = replays.join_next().await {
-        let Ok((again, call, before)) = joined else { continue };
-        let same = matches!(&again, Event::Done { answer, .. } if answer.same_as(&before, call.is_keyed()));
+        let Ok((replayed, call, before)) = joined else { continue };
+        let same = matches!(&replayed, Event::Done { answer, .. } if answer.same_as(&before, call.is_keyed()));
         if !same {
-            let what = format!("{call:?} was answered {before:?}, and then {again:?}");
+            let what = format!("{call:?} got response {before:?}, and then {replayed:?}");
             violations.push(Violation { promise: "I3 a replayed call has the same response", what });
         }
     }

@@ -27,7 +27,7 @@ pub(super) struct Question {
 
 /// Cause of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Upon {
+pub(super) enum RequestCause {
     Nothing,
     /// The newest request that the sender received.
     Question,
@@ -49,7 +49,7 @@ pub(super) enum Asking {
         query: bool,
         timeout_ms: Option<u64>,
         slot: Option<u64>,
-        upon: Upon,
+        cause: RequestCause,
     },
     Answer {
         back: usize,
@@ -108,9 +108,9 @@ fn skilled(mut new: RegisterAgent) -> RegisterAgent {
 pub(super) fn work(agent: usize) -> BoxedStrategy<Asking> {
     let slot = || 0..2u64;
     prop_oneof![
-        6 => (super::chance::letter(), choice(), any::<bool>(), timeout(), weighted(0.7, slot()), upon())
-            .prop_map(|(spec, choice, query, timeout_ms, slot, upon)| Asking::Ask {
-                spec, choice, query, timeout_ms, slot, upon,
+        6 => (super::chance::letter(), choice(), any::<bool>(), timeout(), weighted(0.7, slot()), cause())
+            .prop_map(|(spec, choice, query, timeout_ms, slot, cause)| Asking::Ask {
+                spec, choice, query, timeout_ms, slot, cause,
             }),
         6 => (recent(), 0..2u8, 0..4u8, weighted(0.15, 0..3u8), proptest::bool::weighted(0.05))
             .prop_map(|(back, content, named, client_id, to_another)| Asking::Answer {
@@ -149,8 +149,8 @@ fn choice() -> BoxedStrategy<IfUnavailable> {
     prop_oneof![2 => queue, 2 => redirect, 1 => fail].boxed()
 }
 
-fn upon() -> BoxedStrategy<Upon> {
-    prop_oneof![3 => Just(Upon::Nothing), 3 => Just(Upon::Question), 1 => Just(Upon::Silence)].boxed()
+fn cause() -> BoxedStrategy<RequestCause> {
+    prop_oneof![3 => Just(RequestCause::Nothing), 3 => Just(RequestCause::Question), 1 => Just(RequestCause::Silence)].boxed()
 }
 
 fn timeout() -> BoxedStrategy<Option<u64>> {
@@ -182,7 +182,7 @@ impl Asking {
             Self::Send { spec, choice } => {
                 Op::send(Message { if_unavailable: *choice, ..message(who, spec, view) })
             }
-            Self::Ask { spec, choice, query, timeout_ms, slot, upon } => {
+            Self::Ask { spec, choice, query, timeout_ms, slot, cause } => {
                 let kind = if *query { MessageType::Query } else { MessageType::Command };
                 let mut question = Message {
                     if_unavailable: *choice,
@@ -199,14 +199,14 @@ impl Asking {
                 };
                 let to_asker = |one: &&Question| one.to.contains(&id(asker));
                 let by_asker = |one: &&Question| one.from == id(asker);
-                let again = match upon {
-                    Upon::Nothing => None,
-                    Upon::Question => {
+                let again = match cause {
+                    RequestCause::Nothing => None,
+                    RequestCause::Question => {
                         let cause = seen.asked.iter().rev().find(to_asker);
                         question.causation_id = cause.map(|one| one.id.to_string());
                         None
                     }
-                    Upon::Silence => seen.asked.iter().rev().find(by_asker).map(|one| one.id),
+                    RequestCause::Silence => seen.asked.iter().rev().find(by_asker).map(|one| one.id),
                 };
                 let waiting = slot.map(|slot| consumer(asker, ANSWER_SLOT + slot));
                 Op::Request(Ask { again, ..Ask::new(question, *timeout_ms, waiting) })
@@ -327,11 +327,11 @@ impl fmt::Display for Asking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Send { spec, choice } => write!(f, "{spec} else {}", choice.as_str()),
-            Self::Ask { spec, choice, query, timeout_ms, slot, upon } => {
+            Self::Ask { spec, choice, query, timeout_ms, slot, cause } => {
                 let kind = if *query { "query" } else { "command" };
                 write!(
                     f,
-                    "asks ({kind}, {timeout_ms:?} ms, waiting as {slot:?}, upon {upon:?}) {spec} else {}",
+                    "asks ({kind}, {timeout_ms:?} ms, waiting as {slot:?}, cause {cause:?}) {spec} else {}",
                     choice.as_str()
                 )
             }

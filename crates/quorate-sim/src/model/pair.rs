@@ -124,12 +124,12 @@ impl Pair {
                 self.transact(*space, commits).await?;
             }
             Step::Repeat { space, back } => {
-                let again = self.seen[*space].keyed.iter().rev().nth(*back).cloned();
-                self.transact(*space, again.into_iter().collect()).await?;
+                let repeated = self.seen[*space].keyed.iter().rev().nth(*back).cloned();
+                self.transact(*space, repeated.into_iter().collect()).await?;
             }
             Step::Reuse { space, back, beside } => {
-                let again = self.seen[*space].ends_again(*back, beside);
-                self.transact(*space, again.into_iter().collect()).await?;
+                let repeated = self.seen[*space].ends_again(*back, beside);
+                self.transact(*space, repeated.into_iter().collect()).await?;
             }
             Step::Pass { ms } => self.clock.advance(Duration::from_millis(*ms)),
             Step::Jump { ms } => {
@@ -210,21 +210,21 @@ impl Pair {
         let real_outcomes: Vec<_> = real.iter().map(outcome).collect();
         let model_outcomes: Vec<_> = model.iter().map(outcome).collect();
         same("outcomes", &real_outcomes, &model_outcomes)?;
-        let (handed, mut inputs) = take(&self.real_dispatched);
-        same("dispatches", &handed, &take(&self.model_dispatched).0)?;
+        let (dispatches, mut inputs) = take(&self.real_dispatched);
+        same("dispatches", &dispatches, &take(&self.model_dispatched).0)?;
         for (commit, outcome) in commits.iter().zip(&real) {
             if let Ok(receipt) = outcome {
                 inputs.extend(inputs_of(receipt));
                 self.seen[space].learn(commit, receipt);
             }
         }
-        handed.handed.iter().for_each(|(_, consumer, one)| self.seen[space].learn_handed(*consumer, one));
-        for (_, consumer, event) in &handed.told {
+        dispatches.handed.iter().for_each(|(_, consumer, one)| self.seen[space].learn_handed(*consumer, one));
+        for (_, consumer, event) in &dispatches.told {
             if let Heard::Yes(event) = event {
                 self.seen[space].learn_heard(*consumer, event);
             }
         }
-        for (_, consumer, event) in &handed.told {
+        for (_, consumer, event) in &dispatches.told {
             if let Heard::Yes(event) = event {
                 self.seen[space].learn_told(*consumer, event);
             }

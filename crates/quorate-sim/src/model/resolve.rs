@@ -29,7 +29,7 @@ pub(super) struct Told {
     /// All sent messages.
     pub(super) sent: Vec<(Seq, u32)>,
     /// All records with a payload.
-    filled: Vec<Seq>,
+    with_payload: Vec<Seq>,
     /// All epochs of each agent.
     epochs: [Vec<Epoch>; AGENTS.len()],
     last_token: u64,
@@ -66,7 +66,7 @@ impl Told {
     /// Records the results of a commit.
     pub(super) fn learn(&mut self, commit: &Commit, receipt: &Receipt) {
         if commit.ops.iter().any(|op| op.payloads().next().is_some()) {
-            self.filled.extend(receipt.seq);
+            self.with_payload.extend(receipt.seq);
         }
         self.learn_asked(commit, receipt);
         self.ends.learn(commit);
@@ -211,8 +211,8 @@ impl Told {
                 fence: under.and_then(|fenced| self.fences(who, fenced).pop()),
             }),
             Do::Erase { back, part } => {
-                let filled = self.filled.iter().rev().nth(*back).copied();
-                let seq = filled.unwrap_or(Seq(view.head.0 + 1));
+                let seq = self.with_payload.iter().rev().nth(*back).copied();
+                let seq = seq.unwrap_or(Seq(view.head.0 + 1));
                 Op::Erase(ErasePayload { seq, part: *part })
             }
             Do::Sweep => Op::Sweep,

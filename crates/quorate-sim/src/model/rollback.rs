@@ -20,13 +20,13 @@ const PREFIXES: [&str; 3] = ["", "plan", "plan/"];
 pub(super) enum MemoryDo {
     Make { name: usize, prefix: usize },
     Drop { name: usize },
-    Key { key: usize, expect: Expect, to: To },
-    Prefix { prefix: usize, to: To },
+    Key { key: usize, expect: Expect, to: RollbackPoint },
+    Prefix { prefix: usize, to: RollbackPoint },
 }
 
 /// Target of a rollback, counted back from the current state.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum To {
+pub(super) enum RollbackPoint {
     Versions(u64),
     Records(u64),
     Ms(u64),
@@ -38,12 +38,12 @@ pub(super) fn acts(expect: BoxedStrategy<Expect>) -> BoxedStrategy<MemoryDo> {
     let prefix = || prop_oneof![2 => Just(0usize), 1 => Just(1), 3 => Just(2)];
     let point = || {
         prop_oneof![
-            4 => (0..12u64).prop_map(To::Records),
-            2 => prop_oneof![Just(0u64), Just(1), Just(5_000), Just(60_000)].prop_map(To::Ms),
-            3 => name().prop_map(To::Snapshot),
+            4 => (0..12u64).prop_map(RollbackPoint::Records),
+            2 => prop_oneof![Just(0u64), Just(1), Just(5_000), Just(60_000)].prop_map(RollbackPoint::Ms),
+            3 => name().prop_map(RollbackPoint::Snapshot),
         ]
     };
-    let to = prop_oneof![4 => (0..4u64).prop_map(To::Versions), 5 => point()];
+    let to = prop_oneof![4 => (0..4u64).prop_map(RollbackPoint::Versions), 5 => point()];
     prop_oneof![
         3 => (name(), prefix()).prop_map(|(name, prefix)| MemoryDo::Make { name, prefix }),
         1 => name().prop_map(|name| MemoryDo::Drop { name }),
@@ -61,11 +61,11 @@ fn name(index: usize) -> SnapshotName {
 
 impl MemoryDo {
     pub(super) fn op(&self, view: &Sight) -> Op {
-        let to = |to: &To, version: u64| match to {
-            To::Versions(back) => RollbackTo::Version(Version(version.saturating_sub(*back))),
-            To::Records(back) => RollbackTo::Seq(Seq(view.head.0.saturating_sub(*back))),
-            To::Ms(back) => RollbackTo::Time(Timestamp(view.now.0.saturating_sub(*back))),
-            To::Snapshot(index) => RollbackTo::Snapshot(name(*index)),
+        let to = |to: &RollbackPoint, version: u64| match to {
+            RollbackPoint::Versions(back) => RollbackTo::Version(Version(version.saturating_sub(*back))),
+            RollbackPoint::Records(back) => RollbackTo::Seq(Seq(view.head.0.saturating_sub(*back))),
+            RollbackPoint::Ms(back) => RollbackTo::Time(Timestamp(view.now.0.saturating_sub(*back))),
+            RollbackPoint::Snapshot(index) => RollbackTo::Snapshot(name(*index)),
         };
         match self {
             Self::Make { name: index, prefix } => {

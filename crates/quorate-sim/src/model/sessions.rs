@@ -20,12 +20,12 @@ pub(super) const NAMES: [&str; 3] = ["s1", "s2", "ses_0-5-0"];
 #[derive(Clone, Debug)]
 pub(super) enum SessionDo {
     Open { name: Option<usize>, with: Vec<usize>, led: Option<usize>, title: u8, task: Option<u8> },
-    Change { name: usize, how: How },
+    Change { name: usize, change: PlannedChange },
     Add { name: usize, kind: u8 },
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum How {
+pub(super) enum PlannedChange {
     Join(usize),
     Leave(usize),
     Pause,
@@ -48,13 +48,13 @@ pub(super) fn named() -> BoxedStrategy<Option<usize>> {
 pub(super) fn acts() -> BoxedStrategy<SessionDo> {
     let name = || prop_oneof![10 => Just(0usize), 4 => Just(1), 1 => Just(2)];
     let agent = || 0..AGENTS.len();
-    let how = prop_oneof![
-        8 => Just(How::Pause),
-        8 => Just(How::Resume),
-        1 => Just(How::Complete),
-        1 => Just(How::Fail),
-        3 => agent().prop_map(How::Join),
-        2 => agent().prop_map(How::Leave),
+    let change = prop_oneof![
+        8 => Just(PlannedChange::Pause),
+        8 => Just(PlannedChange::Resume),
+        1 => Just(PlannedChange::Complete),
+        1 => Just(PlannedChange::Fail),
+        3 => agent().prop_map(PlannedChange::Join),
+        2 => agent().prop_map(PlannedChange::Leave),
     ];
     let open = (
         weighted(0.9, 0..2usize),
@@ -65,7 +65,7 @@ pub(super) fn acts() -> BoxedStrategy<SessionDo> {
     );
     prop_oneof![
         2 => open.prop_map(|(name, with, led, title, task)| SessionDo::Open { name, with, led, title, task }),
-        8 => (name(), how).prop_map(|(name, how)| SessionDo::Change { name, how }),
+        8 => (name(), change).prop_map(|(name, change)| SessionDo::Change { name, change }),
         2 => (name(), 0..5u8).prop_map(|(name, kind)| SessionDo::Add { name, kind }),
     ]
     .boxed()
@@ -85,14 +85,14 @@ impl SessionDo {
                 title: format!("title {title}"),
                 task: task.map(|task| payload(&format!("{{\"task\":{task}}}"))),
             }),
-            Self::Change { name, how } => {
-                let change = match how {
-                    How::Join(agent) => SessionChange::Join(id(*agent)),
-                    How::Leave(agent) => SessionChange::Leave(id(*agent)),
-                    How::Pause => SessionChange::Pause,
-                    How::Resume => SessionChange::Resume,
-                    How::Complete => SessionChange::Complete,
-                    How::Fail => SessionChange::Fail,
+            Self::Change { name, change } => {
+                let change = match change {
+                    PlannedChange::Join(agent) => SessionChange::Join(id(*agent)),
+                    PlannedChange::Leave(agent) => SessionChange::Leave(id(*agent)),
+                    PlannedChange::Pause => SessionChange::Pause,
+                    PlannedChange::Resume => SessionChange::Resume,
+                    PlannedChange::Complete => SessionChange::Complete,
+                    PlannedChange::Fail => SessionChange::Fail,
                 };
                 Op::ChangeSession(ChangeSession { session: session(*name), change, reason: "so".into() })
             }
@@ -115,7 +115,7 @@ impl fmt::Display for SessionDo {
                 let name = name.map_or("-", |name| NAMES[name]);
                 write!(f, "opens {name} with {} led {led:?} on {title} for {task:?}", with.join(","))
             }
-            Self::Change { name, how } => write!(f, "{how:?} of {}", NAMES[*name]),
+            Self::Change { name, change } => write!(f, "{change:?} of {}", NAMES[*name]),
             Self::Add { name, kind } => write!(f, "adds {kind} to {}", NAMES[*name]),
         }
     }

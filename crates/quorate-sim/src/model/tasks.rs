@@ -26,7 +26,7 @@ const AWAIT_SLOT: u64 = 10;
 /// Operation on tasks.
 #[derive(Clone, Debug)]
 pub(super) enum TaskDo {
-    Make { tasks: Vec<Wish> },
+    Make { tasks: Vec<NewTaskSpec> },
     Claim { agent: usize, types: Vec<usize>, max: u32, lease_ms: Option<u64>, wait: Wait },
     Grant { agent: usize, slot: u64, credit: u32 },
     Close { agent: usize, slot: u64 },
@@ -41,7 +41,7 @@ pub(super) enum TaskDo {
 
 /// Parameters of a new task.
 #[derive(Clone, Debug)]
-pub(super) struct Wish {
+pub(super) struct NewTaskSpec {
     id: Option<usize>,
     /// Type of the task; a task may name an agent instead.
     task_type: Option<usize>,
@@ -49,11 +49,11 @@ pub(super) struct Wish {
     needs: Vec<Need>,
     policy: OnDependencyFailure,
     ten: u8,
-    tries: u16,
+    attempts: u16,
     backoff_ms: u64,
     timeout_ms: Option<u64>,
     lease_ms: u64,
-    tells: Option<usize>,
+    escalate_to: Option<usize>,
     input: Option<u8>,
     session: Option<usize>,
 }
@@ -104,12 +104,12 @@ pub(super) fn work(agent: usize) -> BoxedStrategy<TaskDo> {
 }
 
 fn make() -> BoxedStrategy<TaskDo> {
-    prop_oneof![3 => vec(wish(), 1..=1), 4 => vec(wish(), 2..=5)]
+    prop_oneof![3 => vec(spec(), 1..=1), 4 => vec(spec(), 2..=5)]
         .prop_map(|tasks| TaskDo::Make { tasks })
         .boxed()
 }
 
-fn wish() -> BoxedStrategy<Wish> {
+fn spec() -> BoxedStrategy<NewTaskSpec> {
     let need = prop_oneof![
         3 => (0..TASKS.len()).prop_map(Need::Id),
         6 => (1..4usize).prop_map(Need::Before),
@@ -137,18 +137,18 @@ fn wish() -> BoxedStrategy<Wish> {
         weighted(0.2, 0..AGENTS.len() + 1),
         (weighted(0.5, 0..2u8), weighted(0.3, 0..2usize)),
     )
-        .prop_map(|(id, whom, needs, policy, ten, tries, backoff_ms, times, tells, (input, session))| Wish {
+        .prop_map(|(id, whom, needs, policy, ten, attempts, backoff_ms, times, escalate_to, (input, session))| NewTaskSpec {
             id,
             task_type: whom.0,
             agent: whom.1,
             needs,
             policy,
             ten,
-            tries,
+            attempts,
             backoff_ms,
             timeout_ms: times.0,
             lease_ms: times.1,
-            tells,
+            escalate_to,
             input,
             session,
         })
@@ -302,30 +302,30 @@ fn claim_op(agent: usize, types: &[usize], max: u32, lease_ms: Option<u64>, wait
     Op::ClaimTasks(ClaimTasks { agent: id(agent), types, max, lease_ms, waiting })
 }
 
-fn make_op(tasks: &[Wish]) -> Op {
-    let made = tasks.iter().enumerate().map(|(index, wish)| {
-        let mut new = NewTask::new(wish.task_type.map_or("", |word| TYPES[word]));
-        new.id = wish.id.map(task_id);
-        new.agent = wish.agent.map(id);
+fn make_op(tasks: &[NewTaskSpec]) -> Op {
+    let made = tasks.iter().enumerate().map(|(index, spec)| {
+        let mut new = NewTask::new(spec.task_type.map_or("", |word| TYPES[word]));
+        new.id = spec.id.map(task_id);
+        new.agent = spec.agent.map(id);
         let need = |need: &Need| match need {
             Need::Id(task) => Some(Dependency::Task(task_id(*task))),
             Need::Before(back) => index.checked_sub(*back).map(|at| Dependency::Nth(at as u32)),
             Need::Any(at) => Some(Dependency::Nth((at % tasks.len()) as u32)),
         };
-        new.depends_on = wish.needs.iter().filter_map(need).collect();
-        new.on_dependency_failure = wish.policy;
-        new.priority = Priority::from_ten(wish.ten).expect("1 to 10");
-        new.attempts_max = wish.tries;
-        new.backoff_ms = wish.backoff_ms;
-        new.timeout_ms = wish.timeout_ms;
-        new.lease_ms = wish.lease_ms;
-        new.session = wish.session.map(|name| NAMES[name].to_owned());
-        new.escalate_to = match wish.tells {
+        new.depends_on = spec.needs.iter().filter_map(need).collect();
+        new.on_dependency_failure = spec.policy;
+        new.priority = Priority::from_ten(spec.ten).expect("1 to 10");
+        new.attempts_max = spec.attempts;
+        new.backoff_ms = spec.backoff_ms;
+        new.timeout_ms = spec.timeout_ms;
+        new.lease_ms = spec.lease_ms;
+        new.session = spec.session.map(|name| NAMES[name].to_owned());
+        new.escalate_to = match spec.escalate_to {
             None => EscalateTo::Coordinators,
             Some(agent) if agent == AGENTS.len() => EscalateTo::Nobody,
             Some(agent) => EscalateTo::Agent(id(agent)),
         };
-        (new, wish.input.map(|input| format!("{{\"input\":{input}}}").into_bytes()))
+        (new, spec.input.map(|input| format!("{{\"input\":{input}}}").into_bytes()))
     });
     Op::CreateTasks(CreateTasks::pack(made, [9; 16]))
 }
@@ -369,7 +369,7 @@ impl fmt::Display for TaskDo {
     }
 }
 
-impl fmt::Display for Wish {
+impl fmt::Display for NewTaskSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.id.map_or("_", |id| TASKS[id]))?;
         if let Some(word) = self.task_type {
@@ -381,8 +381,8 @@ impl fmt::Display for Wish {
         if !self.needs.is_empty() {
             write!(f, " needs {:?} else {}", self.needs, self.policy.as_str())?;
         }
-        write!(f, " priority {} tries {} backoff {}ms", self.ten, self.tries, self.backoff_ms)?;
-        write!(f, " lease {}ms timeout {:?} tells {:?}", self.lease_ms, self.timeout_ms, self.tells)?;
+        write!(f, " priority {} attempts {} backoff {}ms", self.ten, self.attempts, self.backoff_ms)?;
+        write!(f, " lease {}ms timeout {:?} escalate_to {:?}", self.lease_ms, self.timeout_ms, self.escalate_to)?;
         if let Some(name) = self.session {
             write!(f, " in {}", NAMES[name])?;
         }

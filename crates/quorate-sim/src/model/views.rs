@@ -25,7 +25,7 @@ pub(super) fn outcome(outcome: &Outcome) -> Answer {
     match outcome {
         Ok(receipt) => {
             let mut receipt = receipt.clone();
-            handed_tasks_mut(&mut receipt).for_each(|handed| handed.input = None);
+            leased_tasks_mut(&mut receipt).for_each(|handed| handed.input = None);
             Answer::Yes(receipt)
         }
         Err(refused) => {
@@ -75,10 +75,10 @@ pub(super) type Inputs = Vec<(Arc<TaskSpec>, Bytes)>;
 pub(super) fn inputs_of(receipt: &Receipt) -> Inputs {
     let mut receipt = receipt.clone();
     let with_input = |handed: &mut TaskHanded| Some((handed.task.spec.clone(), handed.input.take()?));
-    handed_tasks_mut(&mut receipt).filter_map(with_input).collect()
+    leased_tasks_mut(&mut receipt).filter_map(with_input).collect()
 }
 
-fn handed_tasks_mut(receipt: &mut Receipt) -> impl Iterator<Item = &mut TaskHanded> {
+fn leased_tasks_mut(receipt: &mut Receipt) -> impl Iterator<Item = &mut TaskHanded> {
     receipt.results.iter_mut().flat_map(|result| match result {
         OpResult::TasksClaimed(handed) => handed.iter_mut(),
         _ => [].iter_mut(),
@@ -90,10 +90,10 @@ impl Handovers {
         let (mut dispatches, mut inputs) = (Self::default(), Vec::new());
         for one in all {
             let space = one.space.0;
-            let handed = one.handed.into_iter();
+            let deliveries = one.handed.into_iter();
             dispatches
                 .handed
-                .extend(handed.map(|(consumer, handed)| (space, consumer, without_salt(handed))));
+                .extend(deliveries.map(|(consumer, delivery)| (space, consumer, without_salt(delivery))));
             for (consumer, mut event) in one.told {
                 if let Told::TaskHanded(handed) = &mut event {
                     inputs.extend(handed.input.take().map(|input| (handed.task.spec.clone(), input)));
@@ -108,14 +108,14 @@ impl Handovers {
 }
 
 /// Replaces the salt of the hub's own messages, which is not specified.
-fn without_salt(mut handed: Handed) -> Handed {
-    if let Some((_, message)) = &mut handed.message
+fn without_salt(mut delivery: Handed) -> Handed {
+    if let Some((_, message)) = &mut delivery.message
         && message.from.is_none()
     {
         let message = Arc::make_mut(message);
         message.payload = Payload::seal(message.payload.bytes.clone(), [9; 16]);
     }
-    handed
+    delivery
 }
 
 /// Published state without the hash: the model has no hash chain.

@@ -14,7 +14,7 @@ use super::tasks::TaskTokens;
 #[derive(Default)]
 pub(super) struct Cast {
     /// Messages by script name.
-    messages: BTreeMap<String, Named>,
+    messages: BTreeMap<String, NamedMessage>,
     /// All lease tokens of each delivery, oldest first.
     leases: BTreeMap<DeliveryNo, Vec<Token>>,
     consumers: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) struct Cast {
     pub(super) tokens: TaskTokens,
 }
 
-struct Named {
+struct NamedMessage {
     id: MessageId,
     first: DeliveryNo,
     /// Recipients in the order of the deliveries.
@@ -41,7 +41,7 @@ struct Named {
     asker: Option<String>,
 }
 
-impl Named {
+impl NamedMessage {
     /// Returns the recipient of a delivery, if the delivery belongs to this message.
     fn recipient(&self, number: DeliveryNo) -> Option<&str> {
         let index = number.0.checked_sub(self.first.0)?;
@@ -72,13 +72,13 @@ impl Cast {
     ) {
         // An idempotent replay of a send keeps the existing name.
         if self.messages.values().all(|named| named.id != id) {
-            self.messages.insert(name.to_owned(), Named { id, first, recipients, asker: None });
+            self.messages.insert(name.to_owned(), NamedMessage { id, first, recipients, asker: None });
         }
     }
 
     /// Names a backfilled delivery.
     pub(super) fn name_brought(&mut self, number: DeliveryNo, letter: &Letter, recipient: &str) {
-        let matches = |named: &Named| (named.id.seq, named.id.n) == (letter.seq, letter.n);
+        let matches = |named: &NamedMessage| (named.id.seq, named.id.n) == (letter.seq, letter.n);
         let name = self.messages.iter().find(|(_, named)| matches(named)).map_or("?", |(name, _)| name);
         self.brought.insert(number, (name.to_owned(), recipient.to_owned()));
     }
@@ -158,7 +158,7 @@ impl Cast {
         sent.chain(brought.map(|(number, (_, whose))| (*number, whose.clone()))).collect()
     }
 
-    fn named(&self, name: &str) -> &Named {
+    fn named(&self, name: &str) -> &NamedMessage {
         self.messages.get(name).unwrap_or_else(|| panic!("unknown message: {name}"))
     }
 

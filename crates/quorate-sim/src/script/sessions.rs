@@ -68,7 +68,7 @@ impl Stage {
         let query = words.must("a word");
         let id = words.must("a session");
         if query == "session" {
-            return self.tell_session(id).await;
+            return self.render_session(id).await;
         }
         let mut of_kind = None;
         let mut page = Page::After(Seq(0));
@@ -99,7 +99,7 @@ impl Stage {
         self.say(format!("{id}: {}", if lines.is_empty() { "nothing".into() } else { lines.join(", ") }));
     }
 
-    async fn tell_session(&mut self, id: &str) {
+    async fn render_session(&mut self, id: &str) {
         let Rows::Item(found) = self.rows(Read::Item(ItemKey::new(ItemKind::Session, id))).await else {
             panic!("expected an item")
         };

@@ -28,7 +28,7 @@ pub(super) struct Stage {
     clock: Arc<SetClock>,
     store: Option<Arc<SqliteStore>>,
     wiring: Wiring,
-    sunk: Arc<Mutex<Vec<Handover>>>,
+    dispatched: Arc<Mutex<Vec<Handover>>>,
     spaces: Vec<SpaceState>,
     current: usize,
     lines: Vec<String>,
@@ -43,14 +43,14 @@ struct SpaceState {
 
 impl Stage {
     pub(super) async fn new() -> Self {
-        let sunk: Arc<Mutex<Vec<Handover>>> = Arc::default();
-        let output = Arc::clone(&sunk);
+        let dispatched: Arc<Mutex<Vec<Handover>>> = Arc::default();
+        let output = Arc::clone(&dispatched);
         let sink = Arc::new(move |batch| output.lock().unwrap_or_else(PoisonError::into_inner).push(batch));
         let clock = SetClock::at(START_MS);
         let wiring = Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
         let directory = crate::data_directory();
         let mut stage =
-            Self { directory, clock, store: None, wiring, sunk, spaces: vec![], current: 0, lines: vec![] };
+            Self { directory, clock, store: None, wiring, dispatched, spaces: vec![], current: 0, lines: vec![] };
         stage.open();
         stage.switch_space("default").await;
         stage
@@ -276,7 +276,7 @@ impl Stage {
 
     /// Takes everything dispatched to consumers since the last call.
     pub(super) fn sunk(&mut self) -> Vec<Handover> {
-        std::mem::take(&mut *self.sunk.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.dispatched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) async fn rows(&self, what: Read) -> Rows {

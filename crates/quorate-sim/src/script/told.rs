@@ -28,19 +28,19 @@ impl Stage {
             self.say(format!("{who}: nothing to write"));
         }
         lines.into_iter().for_each(|line| self.say(line));
-        for handover in self.sunk() {
-            for (consumer, handed) in handover.handed {
-                self.cast_mut().hold(&handed);
+        for dispatch in self.sunk() {
+            for (consumer, delivery) in dispatch.handed {
+                self.cast_mut().hold(&delivery);
                 let line =
-                    format!("{} receives {}", self.cast().consumer_name(consumer), self.lease_line(&handed));
+                    format!("{} receives {}", self.cast().consumer_name(consumer), self.lease_line(&delivery));
                 self.say(line);
             }
-            for (consumer, told) in handover.told {
+            for (consumer, event) in dispatch.told {
                 let who = self.cast().consumer_name(consumer).to_owned();
-                let line = self.told_line(&who, &told);
+                let line = self.told_line(&who, &event);
                 self.say(line);
             }
-            for consumer in handover.dismissed {
+            for consumer in dispatch.dismissed {
                 let line = format!("{} is dismissed", self.cast().consumer_name(consumer));
                 self.say(line);
             }
@@ -99,9 +99,9 @@ impl Stage {
         }
     }
 
-    fn lease_line(&self, handed: &Handed) -> String {
-        let (name, _) = self.cast().called(handed.delivery);
-        format!("{name} (attempt {}, token {})", handed.attempt, handed.token)
+    fn lease_line(&self, delivery: &Handed) -> String {
+        let (name, _) = self.cast().called(delivery.delivery);
+        format!("{name} (attempt {}, token {})", delivery.attempt, delivery.token)
     }
 
     async fn tell_record(&mut self, seq: Seq) {
@@ -129,8 +129,8 @@ impl Stage {
             }
             if let Effect::Brought { agent, first, letters } = effect {
                 let recipient = self.agent_name(*agent);
-                for (letter, number) in letters.iter().zip(first.0..) {
-                    self.cast_mut().name_brought(DeliveryNo(number), letter, &recipient);
+                for (message, number) in letters.iter().zip(first.0..) {
+                    self.cast_mut().name_brought(DeliveryNo(number), message, &recipient);
                 }
             }
             if let Some(line) = self.effect(effect, seq, &mut n) {
