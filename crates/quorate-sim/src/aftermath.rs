@@ -153,7 +153,8 @@ async fn replay_calls(space: &Space, history: &[Event]) -> Result<(), Vec<Violat
     }
     while let Some(joined) = replays.join_next().await {
         let Ok((replayed, call, before)) = joined else { continue };
-        let same = matches!(&replayed, Event::Done { answer, .. } if answer.same_as(&before, call.is_keyed()));
+        let same =
+            matches!(&replayed, Event::Done { answer, .. } if answer.same_as(&before, call.is_keyed()));
         if !same {
             let what = format!("{call:?} got response {before:?}, and then {replayed:?}");
             violations.push(Violation { promise: "I3 a replayed call has the same response", what });

@@ -1,5 +1,6 @@
-//! Invariants, each checked by comparing the history of the clients with the contents of the store. The checks do not use
-//! the decision code under test; only the replay of the log is core's, and its result is compared with the live state.
+//! Invariants, each checked by comparing the history of the clients with the contents of the store. The checks do not
+//! use the decision code under test; only the replay of the log is core's, and its result is compared with the live
+//! state.
 
 mod chain;
 mod locks;

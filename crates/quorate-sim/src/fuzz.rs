@@ -1,7 +1,7 @@
 //! Mutation-based fuzzing of every parser of untrusted bytes: invalid input must never cause a panic.
 //!
-//! A fuzz target takes bytes and panics if a property is violated. It runs on mutations of a corpus of valid input: a fixed
-//! number of cases in the test suite, or for `QUORATE_FUZZ_SECONDS` (`cargo xtask sim --fuzz SECONDS`).
+//! A fuzz target takes bytes and panics if a property is violated. It runs on mutations of a corpus of valid input: a
+//! fixed number of cases in the test suite, or for `QUORATE_FUZZ_SECONDS` (`cargo xtask sim --fuzz SECONDS`).
 
 use std::time::{Duration, Instant};
 
@@ -53,8 +53,8 @@ const DICTIONARY: &[&[u8]] = &[
     b"9999-12-31T23:59:60Z",
 ];
 
-/// Returns the seed of this run. The test suite uses a fixed seed, so that a new failure is caused by a change; timed runs
-/// use a new seed each time.
+/// Returns the seed of this run. The test suite uses a fixed seed, so that a new failure is caused by a change; timed
+/// runs use a new seed each time.
 #[must_use]
 pub fn seed_of_run() -> u64 {
     match (seed::number("QUORATE_SEED"), seed::number("QUORATE_FUZZ_SECONDS")) {

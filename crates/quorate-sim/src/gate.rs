@@ -1,5 +1,5 @@
-//! Fault injection at the store interface: a wrapper that intercepts every commit, one at a time, and may refuse it, fail
-//! it, or simulate a kill. Tests use it for a hub that is full, overloaded or killed at an exact commit.
+//! Fault injection at the store interface: a wrapper that intercepts every commit, one at a time, and may refuse it,
+//! fail it, or simulate a kill. Tests use it for a hub that is full, overloaded or killed at an exact commit.
 
 use std::path::Path;
 use std::sync::Arc;

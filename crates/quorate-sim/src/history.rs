@@ -1,5 +1,5 @@
-//! History recorded by a client: each call before it is sent, each response, each delivery received. It contains everything
-//! needed to repeat a call and to check its outcome afterwards.
+//! History recorded by a client: each call before it is sent, each response, each delivery received. It contains
+//! everything needed to repeat a call and to check its outcome afterwards.
 
 mod locks;
 
@@ -261,8 +261,8 @@ impl Received {
     }
 }
 
-/// Builds a payload of a call. It contains the id of the call and padding unique to the payload, so that bytes of another
-/// payload are detected.
+/// Builds a payload of a call. It contains the id of the call and padding unique to the payload, so that bytes of
+/// another payload are detected.
 #[must_use]
 pub fn body(call: &str, n: u32, size: usize) -> Vec<u8> {
     let mut text = format!("{{\"call\":\"{call}\",\"n\":{n},\"pad\":\"").into_bytes();

@@ -1,9 +1,9 @@
 //! Cross-crate tests and their fixtures. Not part of any release.
 //!
-//! [`model`] runs the same random plan on SQLite and on the reference model in lock step. [`script`] is a small language
-//! for tests: a script lists statements, and the test compares the rendered output. In crash and power-cut tests the
-//! clients record a [`history`] of calls and responses; after recovery, [`check`] compares it with the store's contents,
-//! one invariant at a time.
+//! [`model`] runs the same random plan on SQLite and on the reference model in lock step. [`script`] is a small
+//! language for tests: a script lists statements, and the test compares the rendered output. In crash and power-cut
+//! tests the clients record a [`history`] of calls and responses; after recovery, [`check`] compares it with the
+//! store's contents, one invariant at a time.
 
 pub mod aftermath;
 pub mod check;

@@ -1,5 +1,5 @@
-//! Concurrent workload: senders; workers that ack, nack and commit multi-operation steps; writers that use compare-and-set;
-//! lock holders. All calls and responses are recorded.
+//! Concurrent workload: senders; workers that ack, nack and commit multi-operation steps; writers that use
+//! compare-and-set; lock holders. All calls and responses are recorded.
 
 mod locks;
 
@@ -119,8 +119,8 @@ impl Shared {
         Dice::seeded(self.load.seed, &format!("{}-{task}", self.load.run))
     }
 
-    /// Registers an agent. A repeated registration releases the leases of the previous epoch. In 25 % of the restarts it is
-    /// skipped: the leases stay open without a consumer, as after a crash of the hub alone.
+    /// Registers an agent. A repeated registration releases the leases of the previous epoch. In 25 % of the restarts
+    /// it is skipped: the leases stay open without a consumer, as after a crash of the hub alone.
     async fn register(&self, name: &str) -> Result<(), Error> {
         let id = agent(name);
         let is_registered = self.space.published().agents.number(&id).is_some();

@@ -1,5 +1,5 @@
-//! Power cuts: a hub runs a workload, the power fails during one disk operation, and the data that the disk could hold at
-//! that moment is written to a new directory.
+//! Power cuts: a hub runs a workload, the power fails during one disk operation, and the data that the disk could hold
+//! at that moment is written to a new directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,7 +83,8 @@ impl Cut {
                 disk: Some(Arc::clone(disk)),
                 sabotage: self.sabotage,
                 carry_over_bytes: self.carry_over_bytes,
-                // Small, so that the power also fails during a flush of the memtable, but large enough to leave rows in it.
+                // Small, so that the power also fails during a flush of the memtable, but large enough to leave rows
+                // in it.
                 tail_rows: 50,
             };
             // Without power the hub does not open, and that start has acknowledged nothing.

@@ -6,9 +6,9 @@
 //!
 //! Statements are separated by `;`. A statement that starts with a principal (or `hub`) is a commit; `&` joins several
 //! operations in one commit, `with key K` adds an idempotency key. `old bob` acts with the epoch before bob's last
-//! registration. alice, bob and carol are registered initially; `operator`, `admin`, `viewer`, `approver` and `moderator`
-//! are holders of an access token. `m1` refers to the newest lease of that message, `m1#1` to its first lease, `m1/carol`
-//! to carol's delivery of it.
+//! registration. alice, bob and carol are registered initially; `operator`, `admin`, `viewer`, `approver` and
+//! `moderator` are holders of an access token. `m1` refers to the newest lease of that message, `m1#1` to its first
+//! lease, `m1/carol` to carol's delivery of it.
 //!
 //! | principal | operations |
 //! |---|---|
@@ -35,14 +35,20 @@
 //! | | `creates T for A`, `creates T as ROLE`, each `[until T] [secret T]`, `revokes T` |
 //! | | `sets mesh|supervised [bytes N] [chars N] [broadcasts N] [asking structured,confidence,rationale]` |
 //!
-//! Time: `+31s` advances both clocks and runs the sweeps that fall due, `quietly +31s` only advances them; `wall +1d` and
-//! `wall -1d` move the wall clock only. Queries: `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`, `where M`, `text M`, `dead`, `counts`,
-//! `locks`, `budget B`, `subscriptions`. A lock name refers to its newest fence, `X@3` to fence 3.
-//! `agents [can X] [does X] [being STATUS]`, `inbox A`, `request Q`, `why M`.
-//! `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records at a time).
-//! `approval A`. `task T`, `tasks`. `tokens`, `authenticate T`: presents the secret of token T.
-//! `in team` switches to another space; `restart` closes and reopens the store. `silently` before a statement suppresses
-//! its output.
+//! Time: `+31s` advances both clocks and runs the sweeps that fall due, `quietly +31s` only advances them; `wall +1d`
+//! and `wall -1d` move the wall clock only.
+//!
+//! Queries:
+//!
+//! - `read K [at vN | at #SEQ | at T]`, `history K`, `list [PREFIX]`
+//! - `where M`, `text M`, `why M`, `inbox A`, `dead`, `counts`
+//! - `request Q`, `approval A`, `task T`, `tasks`, `locks`, `budget B`, `subscriptions`
+//! - `agents [can X] [does X] [being STATUS]`
+//! - `session S`, `timeline S [KIND] [after #SEQ | before #SEQ]` (three records per page)
+//! - `tokens`, `authenticate T` (presents the secret of token T)
+//!
+//! A lock name refers to its newest fence, `X@3` to fence 3. `in team` switches to another space; `restart` closes and
+//! reopens the store. `silently` before a statement suppresses its output.
 
 mod approvals;
 mod asked;

@@ -1,4 +1,5 @@
-//! I17: the log has no gaps, its hash chain verifies, observed records never change, and replaying it gives the live state.
+//! I17: the log has no gaps, its hash chain verifies, observed records never change, and replaying it gives the live
+//! state.
 
 use quorate_core::{World, chain};
 

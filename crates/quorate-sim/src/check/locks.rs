@@ -75,8 +75,8 @@ fn check_log(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
     }
 }
 
-/// Checks the client history without the log: a fence granted to a call is greater than every fence acknowledged before the
-/// call started, and a successful write never uses a lower fence.
+/// Checks the client history without the log: a fence granted to a call is greater than every fence acknowledged
+/// before the call started, and a successful write never uses a lower fence.
 fn check_history(clients: &Told<'_>, report: &mut Report<'_>) {
     let mut highest: HashMap<&str, u64> = HashMap::new();
     let mut at_start: HashMap<&str, HashMap<&str, u64>> = HashMap::new();

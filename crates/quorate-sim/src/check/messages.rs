@@ -60,8 +60,8 @@ fn durable_sends(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
     }
 }
 
-/// I3, I4: every call has an expected outcome. A repeat of a call with an unknown outcome succeeds, whether or not the first
-/// one was applied; only a compare-and-set write or a lock operation may be refused.
+/// I3, I4: every call has an expected outcome. A repeat of a call with an unknown outcome succeeds, whether or not the
+/// first one was applied; only a compare-and-set write or a lock operation may be refused.
 fn call_outcomes(clients: &Told<'_>, report: &mut Report<'_>) {
     for (id, call) in &clients.calls {
         let refused = clients.refused.get(id).copied();
@@ -148,7 +148,8 @@ fn no_invention(clients: &Told<'_>, trails: &Trails, received: &[&Received], rep
     }
 }
 
-/// I3, I11: a call is in exactly one record however often it was repeated, and a step is applied completely or not at all.
+/// I3, I11: a call is in exactly one record however often it was repeated, and a step is applied completely or not at
+/// all.
 fn exactly_once(clients: &Told<'_>, trails: &Trails, report: &mut Report<'_>) {
     for (id, records) in &trails.calls {
         report.require(records.len() == 1, "I3 one effect", || format!("{id} is in the records {records:?}"));
@@ -221,8 +222,8 @@ struct Front {
     delivery: u64,
 }
 
-/// I5: messages with the same sender, recipient and priority are delivered in order, if the first was acknowledged before
-/// the second was sent.
+/// I5: messages with the same sender, recipient and priority are delivered in order, if the first was acknowledged
+/// before the second was sent.
 fn order(clients: &Told<'_>, trails: &Trails, received: &[&Received], report: &mut Report<'_>) {
     let of_call = deliveries_of(trails);
     let first_attempts = received.iter().enumerate().filter(|(_, one)| one.attempt == 1);

@@ -137,21 +137,25 @@ fn spec() -> BoxedStrategy<NewTaskSpec> {
         weighted(0.2, 0..AGENTS.len() + 1),
         (weighted(0.5, 0..2u8), weighted(0.3, 0..2usize)),
     )
-        .prop_map(|(id, whom, needs, policy, ten, attempts, backoff_ms, times, escalate_to, (input, session))| NewTaskSpec {
-            id,
-            task_type: whom.0,
-            agent: whom.1,
-            needs,
-            policy,
-            ten,
-            attempts,
-            backoff_ms,
-            timeout_ms: times.0,
-            lease_ms: times.1,
-            escalate_to,
-            input,
-            session,
-        })
+        .prop_map(
+            |(id, whom, needs, policy, ten, attempts, backoff_ms, times, escalate_to, (input, session))| {
+                NewTaskSpec {
+                    id,
+                    task_type: whom.0,
+                    agent: whom.1,
+                    needs,
+                    policy,
+                    ten,
+                    attempts,
+                    backoff_ms,
+                    timeout_ms: times.0,
+                    lease_ms: times.1,
+                    escalate_to,
+                    input,
+                    session,
+                }
+            },
+        )
         .boxed()
 }
 
@@ -382,7 +386,11 @@ impl fmt::Display for NewTaskSpec {
             write!(f, " needs {:?} else {}", self.needs, self.policy.as_str())?;
         }
         write!(f, " priority {} attempts {} backoff {}ms", self.ten, self.attempts, self.backoff_ms)?;
-        write!(f, " lease {}ms timeout {:?} escalate_to {:?}", self.lease_ms, self.timeout_ms, self.escalate_to)?;
+        write!(
+            f,
+            " lease {}ms timeout {:?} escalate_to {:?}",
+            self.lease_ms, self.timeout_ms, self.escalate_to
+        )?;
         if let Some(name) = self.session {
             write!(f, " in {}", NAMES[name])?;
         }

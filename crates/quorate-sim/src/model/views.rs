@@ -224,8 +224,8 @@ pub(super) fn long_reads(published: &Published, seen: &resolve::Told) -> Vec<Rea
     reads
 }
 
-/// Normalizes rows: ready, held and scheduled deliveries become one state, because falling due writes no row. The counts
-/// distinguish them.
+/// Normalizes rows: ready, held and scheduled deliveries become one state, because falling due writes no row. The
+/// counts distinguish them.
 pub(super) fn settled(rows: Rows) -> Rows {
     let waiting = |state| match state {
         OpenState::Ready { since } | OpenState::Held { since } => OpenState::Scheduled { due: since },

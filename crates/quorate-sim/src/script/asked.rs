@@ -312,8 +312,8 @@ impl Stage {
         }
     }
 
-    /// Parses `backfills m1,m2 to bob of PATTERN wanting last 5 [until #7] [by A]`: the operation that the engine commits
-    /// with the messages it found in the log.
+    /// Parses `backfills m1,m2 to bob of PATTERN wanting last 5 [until #7] [by A]`: the operation that the engine
+    /// commits with the messages it found in the log.
     fn backfill(&self, words: &mut Words<'_>) -> Op {
         let names = words.must("messages").split(',').filter(|name| *name != "nothing");
         let ids: Vec<_> = names.map(|name| self.cast().message(name)).collect();

@@ -49,8 +49,16 @@ impl Stage {
         let clock = SetClock::at(START_MS);
         let wiring = Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
         let directory = crate::data_directory();
-        let mut stage =
-            Self { directory, clock, store: None, wiring, dispatched, spaces: vec![], current: 0, lines: vec![] };
+        let mut stage = Self {
+            directory,
+            clock,
+            store: None,
+            wiring,
+            dispatched,
+            spaces: vec![],
+            current: 0,
+            lines: vec![],
+        };
         stage.open();
         stage.switch_space("default").await;
         stage

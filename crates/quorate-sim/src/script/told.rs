@@ -15,7 +15,8 @@ pub(super) fn since_start(at: Timestamp) -> String {
 }
 
 impl Stage {
-    /// Renders an accepted commit: the effects of its record, results that no effect shows, and dispatches to consumers.
+    /// Renders an accepted commit: the effects of its record, results that no effect shows, and dispatches to
+    /// consumers.
     pub(super) async fn tell(&mut self, who: &str, receipt: &Receipt, before: Seq) {
         match receipt.seq {
             Some(seq) if seq > before => self.tell_record(seq).await,
@@ -31,8 +32,11 @@ impl Stage {
         for dispatch in self.sunk() {
             for (consumer, delivery) in dispatch.handed {
                 self.cast_mut().hold(&delivery);
-                let line =
-                    format!("{} receives {}", self.cast().consumer_name(consumer), self.lease_line(&delivery));
+                let line = format!(
+                    "{} receives {}",
+                    self.cast().consumer_name(consumer),
+                    self.lease_line(&delivery)
+                );
                 self.say(line);
             }
             for (consumer, event) in dispatch.told {

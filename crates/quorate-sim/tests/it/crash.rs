@@ -1,5 +1,5 @@
-//! Crash test: a hub under load is killed with SIGKILL and restarted on the same directory many times. The history of its
-//! clients determines the expected contents of the store.
+//! Crash test: a hub under load is killed with SIGKILL and restarted on the same directory many times. The history of
+//! its clients determines the expected contents of the store.
 //!
 //! `QUORATE_CRASH_CYCLES` sets the number of cycles, `QUORATE_SEED` reproduces the choices of a run.
 

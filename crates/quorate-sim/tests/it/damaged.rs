@@ -55,7 +55,8 @@ fn assert_corruption_reported(result: Result<impl Sized, Error>, seq: Seq) {
     assert!(error.hint().contains("quorate verify"), "{}", error.hint());
 }
 
-// Fails under: a payload that is delivered without a check of its digest; a claim or a consumer that fails because of it.
+// Fails under: a payload that is delivered without a check of its digest; a claim or a consumer that fails because of
+// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i2_a_corrupted_payload_is_never_delivered() {
     let root = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Durability of a deliberation: if the hub is killed, loses power, is full or overloaded at any point, the deliberation
-//! resumes, repeats no recorded question, and reaches the same result.
+//! Durability of a deliberation: if the hub is killed, loses power, is full or overloaded at any point, the
+//! deliberation resumes, repeats no recorded question, and reaches the same result.
 
 mod killed;
 mod refused;
@@ -20,8 +20,8 @@ async fn deliberate(data: &Path, disk: Option<Arc<Disk>>) -> Option<(Value, Vec<
     stage::deliberate(hub, Cast::Three, &spec(Cast::Three)).await
 }
 
-// Fails under: a state that is stored in another commit than its questions; a question without a client id; an answer that
-// is not received after a restart.
+// Fails under: a state that is stored in another commit than its questions; a question without a client id; an answer
+// that is not received after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_a_deliberation_resumes_after_a_power_cut_at_any_disk_operation() {
     let directory = tempfile::tempdir().unwrap();

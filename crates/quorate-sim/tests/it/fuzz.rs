@@ -1,5 +1,5 @@
-//! Fuzz tests of every parser of untrusted input: it must respond, refuse with a reason, or close the connection, and never
-//! panic. `cargo xtask sim --fuzz SECONDS` runs longer, `QUORATE_SEED` reproduces a run.
+//! Fuzz tests of every parser of untrusted input: it must respond, refuse with a reason, or close the connection, and
+//! never panic. `cargo xtask sim --fuzz SECONDS` runs longer, `QUORATE_SEED` reproduces a run.
 
 mod answers;
 mod dialects;

@@ -1,5 +1,5 @@
-//! Power cuts at any disk operation. Unsynced data may be lost, kept or torn; acknowledged commits are durable, and every
-//! commit is atomic.
+//! Power cuts at any disk operation. Unsynced data may be lost, kept or torn; acknowledged commits are durable, and
+//! every commit is atomic.
 //!
 //! `QUORATE_POWER_CUTS` sets the number of cuts, `QUORATE_SEED` reproduces the choices of a run.
 

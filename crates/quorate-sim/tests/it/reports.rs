@@ -1,5 +1,5 @@
-//! `tracing` events of background failures, for which no caller gets an error. Each test runs on a single thread, because its
-//! subscriber is thread-local.
+//! `tracing` events of background failures, for which no caller gets an error. Each test runs on a single thread,
+//! because its subscriber is thread-local.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! Script tests: each runs a script and compares the rendered output. The comment above a test (`Fails under: …`) describes
-//! the mutation of the code that the test detects. `UPDATE_EXPECT=1` rewrites the expected output; review it before you
-//! commit it.
+//! Script tests: each runs a script and compares the rendered output. The comment above a test (`Fails under: …`)
+//! describes the mutation of the code that the test detects. `UPDATE_EXPECT=1` rewrites the expected output; review it
+//! before you commit it.
 
 mod approvals;
 mod chains;

@@ -47,7 +47,8 @@ async fn killed_after_every_record(cast: Cast, small_commits: bool) {
     assert!(killed * 10 >= records * 8, "{killed} of {records}");
 }
 
-// Fails under: a state that is stored in another commit than its questions; an answer that is not received after a restart.
+// Fails under: a state that is stored in another commit than its questions; an answer that is not received after a
+// restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_a_deliberation_survives_a_kill_after_each_record() {
     killed_after_every_record(Cast::Three, false).await;
@@ -65,8 +66,8 @@ async fn a8_a_deliberation_with_two_missing_agents_survives_a_kill_after_each_re
     killed_after_every_record(Cast::TwoMissing, false).await;
 }
 
-// Fails under: a message of a step that is not sent after a kill between its commits; an end that is recorded before all
-// messages are.
+// Fails under: a message of a step that is not sent after a kill between its commits; an end that is recorded before
+// all messages are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_a_deliberation_in_small_commits_survives_a_kill_after_each_record() {
     killed_after_every_record(Cast::OneTwice, true).await;

@@ -95,8 +95,8 @@ async fn sent(hub: &Hub) -> Vec<String> {
     names
 }
 
-/// Runs the deliberation until it ends or the hub fails. Returns the result and the client ids of all messages, which show
-/// that no message was repeated or omitted.
+/// Runs the deliberation until it ends or the hub fails. Returns the result and the client ids of all messages, which
+/// show that no message was repeated or omitted.
 pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Value, Vec<String>)> {
     let work = async {
         let _agents = agents(&hub, cast).await.ok()?;

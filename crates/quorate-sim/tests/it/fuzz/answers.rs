@@ -1,5 +1,5 @@
-//! Responses as parsed by the client. Another server may listen at the address, so every response must parse or give an error
-//! with a message.
+//! Responses as parsed by the client. Another server may listen at the address, so every response must parse or give
+//! an error with a message.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

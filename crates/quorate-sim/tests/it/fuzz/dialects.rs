@@ -1,5 +1,5 @@
-//! Envelopes of the dialects, as JSON and YAML: each is sent or refused with a reason, and every sent message can be rendered
-//! in every dialect.
+//! Envelopes of the dialects, as JSON and YAML: each is sent or refused with a reason, and every sent message can be
+//! rendered in every dialect.
 
 use quorate_sim::data_directory;
 use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};

@@ -1,4 +1,5 @@
-//! HTTP requests and WebSocket frames. The hub responds to any input, never with status 5xx, and its data stays readable.
+//! HTTP requests and WebSocket frames. The hub responds to any input, never with status 5xx, and its data stays
+//! readable.
 
 use std::sync::Arc;
 use std::time::Duration;
