@@ -4,10 +4,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::step::{call, cargo};
+use crate::step::{cargo, run_command};
 
 /// Runs `quorate bench` with these arguments.
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let build = ["run", "--profile", "dist", "--locked", "-p", "quorate-cli", "--", "bench"];
-    call(cargo(root, &build).args(args))
+    run_command(cargo(root, &build).args(args))
 }

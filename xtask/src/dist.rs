@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 
-use crate::step::{call, cargo, output, target};
+use crate::step::{cargo, output, run_command, target_directory};
 
 /// Output directory in the target directory. Not `dist`, which is cargo's directory for the profile.
 const FOLDER: &str = "artifacts";
@@ -38,13 +38,13 @@ const BUILD: [&str; 8] =
 pub(crate) fn run(root: &Path) -> Result<()> {
     // Before the build, because it takes seconds instead of minutes.
     let licenses = license_table(&licenses(&output(&mut cargo(root, &TREE))?)?);
-    call(&mut cargo(root, &BUILD))?;
+    run_command(&mut cargo(root, &BUILD))?;
     let name = format!("quorate{}", std::env::consts::EXE_SUFFIX);
-    let built = target(root).join("dist").join(&name);
+    let built = target_directory(root).join("dist").join(&name);
     let binary = fs::read(&built).with_context(|| format!("cannot read {}", built.display()))?;
     check_size(binary.len())?;
 
-    let folder = target(root).join(FOLDER);
+    let folder = target_directory(root).join(FOLDER);
     if folder.exists() {
         fs::remove_dir_all(&folder).context("cannot delete the files of the last build")?;
     }

@@ -7,12 +7,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::step::{call, target};
+use crate::step::{run_command, target_directory};
 
 /// Generates and checks both clients.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let own = root.join("xtask").join("generators");
-    let folder = target(root).join("generators");
+    let folder = target_directory(root).join("generators");
     fs::create_dir_all(&folder)?;
     python(root, &own, &folder)?;
     typescript(root, &own, &folder)
@@ -22,11 +22,12 @@ fn python(root: &Path, own: &Path, folder: &Path) -> Result<()> {
     let venv = folder.join("venv");
     let requirements = own.join("requirements.txt");
     install_once(&[&requirements], &folder.join("python.installed"), || {
-        call(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
+        run_command(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
         let mut pip = Command::new(venv.join("bin").join("pip"));
-        call(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements)).context(
-            "the generator could not be installed: pip needs access to the package index or a mirror",
-        )
+        run_command(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements))
+            .context(
+                "the generator could not be installed: pip needs access to the package index or a mirror",
+            )
     })?;
     let output = folder.join("python");
     recreate(&output)?;
@@ -36,12 +37,12 @@ fn python(root: &Path, own: &Path, folder: &Path) -> Result<()> {
     let path = std::env::join_paths([venv.join("bin")].into_iter().chain(std::env::split_paths(&path)))?;
     generate.env("PATH", path).arg("generate").arg("--path").arg(root.join("openapi").join("quorate.json"));
     generate.args(["--meta", "none", "--fail-on-warning", "--config"]).arg(own.join("python.yaml"));
-    call(generate.arg("--output-path").arg(output.join("quorate_client")))?;
+    run_command(generate.arg("--output-path").arg(output.join("quorate_client")))?;
     fs::copy(own.join("usage.py"), output.join("usage.py"))?;
     let mut check = Command::new(venv.join("bin").join("mypy"));
     check.current_dir(&output).arg("--config-file").arg(own.join("mypy.ini"));
     check.args(["--cache-dir", "../mypy", "quorate_client", "usage.py"]);
-    call(&mut check)
+    run_command(&mut check)
 }
 
 fn typescript(root: &Path, own: &Path, folder: &Path) -> Result<()> {
@@ -52,7 +53,7 @@ fn typescript(root: &Path, own: &Path, folder: &Path) -> Result<()> {
         }
         let mut npm = Command::new("npm");
         npm.current_dir(folder).args(["ci", "--silent", "--ignore-scripts", "--no-audit", "--no-fund"]);
-        call(&mut npm)
+        run_command(&mut npm)
             .context("the generator could not be installed: npm needs access to the registry or a mirror")
     })?;
     let output = folder.join("typescript");
@@ -60,7 +61,7 @@ fn typescript(root: &Path, own: &Path, folder: &Path) -> Result<()> {
     let tool = |name: &str| -> PathBuf { folder.join("node_modules").join(".bin").join(name) };
     let mut generate = Command::new(tool("openapi-typescript"));
     generate.arg(root.join("openapi").join("quorate.json")).arg("--output").arg(output.join("quorate.d.ts"));
-    call(&mut generate)?;
+    run_command(&mut generate)?;
     fs::copy(own.join("usage.ts"), output.join("usage.ts"))?;
     let mut check = Command::new(tool("tsc"));
     check.current_dir(&output).args([
@@ -71,7 +72,7 @@ fn typescript(root: &Path, own: &Path, folder: &Path) -> Result<()> {
         "quorate.d.ts",
         "usage.ts",
     ]);
-    call(&mut check)
+    run_command(&mut check)
 }
 
 /// Runs `install` unless it has succeeded before with the same requirement files.

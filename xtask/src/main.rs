@@ -9,9 +9,9 @@
 mod bench;
 mod dist;
 mod generators;
-mod needs;
 mod openapi;
 mod peers;
+mod prerequisites;
 mod schemathesis;
 mod sim;
 mod step;
@@ -65,10 +65,10 @@ fn run(args: &[String]) -> Result<()> {
         "bench" => bench::run(&root, rest),
         "dist" if rest.is_empty() => dist::run(&root),
         "peers" if rest.is_empty() => peers::run(&root),
-        "sim" => sim::run(&root, &sim::Plan::parse(rest)?),
+        "sim" => sim::run(&root, &sim::SimArgs::parse(rest)?),
         "openapi" if rest.is_empty() => openapi::run(&root),
         "generators" if rest.is_empty() => generators::run(&root),
-        "schemathesis" if rest.is_empty() => schemathesis::run(&root, schemathesis::Binary::IsToBeMade),
+        "schemathesis" if rest.is_empty() => schemathesis::run(&root, schemathesis::Binary::NeedsBuild),
         "help" | "--help" | "-h" => {
             print!("{HELP}");
             Ok(())

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::step::{call, cargo};
+use crate::step::{cargo, run_command};
 
 /// Writes `openapi/quorate.json`.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -18,5 +18,5 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         "it",
         "openapi::the_description_is_checked_in",
     ];
-    call(cargo(root, &test).env("QUORATE_WRITE_OPENAPI", "1"))
+    run_command(cargo(root, &test).env("QUORATE_WRITE_OPENAPI", "1"))
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::step::{call, cargo, target};
+use crate::step::{cargo, run_command, target_directory};
 
 /// Operations that stream or upgrade the connection. They have their own tests.
 const EXCLUDED_OPERATIONS: [&str; 2] = ["events.follow", "ws.connect"];
@@ -21,27 +21,27 @@ const SEED: &str = "20260101";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binary {
     /// It was built by the tests.
-    IsThere,
+    AlreadyBuilt,
     /// It has to be built first.
-    IsToBeMade,
+    NeedsBuild,
 }
 
 /// Runs schemathesis with both tokens.
 pub(crate) fn run(root: &Path, binary: Binary) -> Result<()> {
-    let folder = target(root).join("schemathesis");
+    let folder = target_directory(root).join("schemathesis");
     let tool = install(root, &folder)?;
-    if binary == Binary::IsToBeMade {
-        call(&mut cargo(root, &["build", "--locked", "-p", "quorate-cli"]))?;
+    if binary == Binary::NeedsBuild {
+        run_command(&mut cargo(root, &["build", "--locked", "-p", "quorate-cli"]))?;
     }
     let data = folder.join("data");
     if data.exists() {
         fs::remove_dir_all(&data).context("cannot delete the data of the last run")?;
     }
-    let hub = Hub::start(&target(root).join("debug").join("quorate"), &data)?;
+    let hub = Hub::start(&target_directory(root).join("debug").join("quorate"), &data)?;
     let agent = hub.prepare()?;
     for (role, token) in [("an admin", hub.admin.as_str()), ("an agent", agent.as_str())] {
         eprintln!("   as {role}");
-        call(&mut schemathesis_command(root, &tool, &hub.address, token))?;
+        run_command(&mut schemathesis_command(root, &tool, &hub.address, token))?;
     }
     Ok(())
 }
@@ -69,11 +69,11 @@ fn install(root: &Path, folder: &Path) -> Result<PathBuf> {
     }
     fs::create_dir_all(folder)?;
     let python = || Command::new("python3");
-    call(python().args(["-m", "venv", "--clear"]).arg(folder.join("venv"))).context(
+    run_command(python().args(["-m", "venv", "--clear"]).arg(folder.join("venv"))).context(
         "schemathesis requires python3 with venv and pip (Debian and Ubuntu: `sudo apt-get install python3-venv`)",
     )?;
     let mut pip = Command::new(folder.join("venv").join("bin").join("pip"));
-    call(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements))
+    run_command(pip.args(["install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements))
         .context("schemathesis could not be installed: pip needs access to the package index or a mirror")?;
     fs::write(&marker, text)?;
     Ok(tool)

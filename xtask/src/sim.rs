@@ -6,11 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::step::{call, cargo};
+use crate::step::{cargo, run_command};
 
 /// Parsed arguments; `None` uses the default of the tests.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct SimArgs {
     cycles: Option<u64>,
     cuts: Option<u64>,
     /// Seconds per fuzz target.
@@ -19,7 +19,7 @@ pub(crate) struct Plan {
     rest: Vec<String>,
 }
 
-impl Plan {
+impl SimArgs {
     pub(crate) fn parse(args: &[String]) -> Result<Self> {
         let mut plan = Self::default();
         let mut args = args.iter();
@@ -58,7 +58,7 @@ impl Plan {
 }
 
 /// Runs the tests of quorate-sim in a release build.
-pub(crate) fn run(root: &Path, plan: &Plan) -> Result<()> {
+pub(crate) fn run(root: &Path, plan: &SimArgs) -> Result<()> {
     if !root.join("crates/quorate-sim/Cargo.toml").exists() {
         bail!("the crate quorate-sim does not exist");
     }
@@ -67,7 +67,7 @@ pub(crate) fn run(root: &Path, plan: &Plan) -> Result<()> {
         eprintln!("   {name}={value}");
     }
     let build = ["test", "--release", "--locked", "-p", "quorate-sim", "--all-features", "--"];
-    call(cargo(root, &build).args(&plan.rest).envs(variables))
+    run_command(cargo(root, &build).args(&plan.rest).envs(variables))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) fn cargo(root: &Path, args: &[&str]) -> Command {
 }
 
 /// Returns the target directory of cargo.
-pub(crate) fn target(root: &Path) -> PathBuf {
+pub(crate) fn target_directory(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn run(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 /// Runs a command with inherited standard streams and fails if it does not succeed.
-pub(crate) fn call(command: &mut Command) -> Result<()> {
+pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let command_line = command_line(command);
     eprintln!("   $ {command_line}");
     let status = command.status().with_context(|| format!("cannot start `{command_line}`"))?;
@@ -62,7 +62,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Whether a command starts and succeeds. Its output is discarded.
-pub(crate) fn works(command: &mut Command) -> bool {
+pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 

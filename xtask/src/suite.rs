@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use crate::step::{self, call, cargo};
-use crate::{generators, needs, schemathesis, tidy};
+use crate::step::{self, cargo, run_command};
+use crate::{generators, prerequisites, schemathesis, tidy};
 
 /// Number of repetitions of randomized tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +39,14 @@ impl Scope {
 
 /// Runs all steps.
 pub(crate) fn run(root: &Path, scope: Scope) -> Result<()> {
-    step::run("prerequisites", || needs::check(root))?;
-    step::run("fmt", || call(&mut cargo(root, &["fmt", "--all", "--check"])))?;
+    step::run("prerequisites", || prerequisites::check(root))?;
+    step::run("fmt", || run_command(&mut cargo(root, &["fmt", "--all", "--check"])))?;
     step::run("tidy", || tidy::run(root))?;
-    step::run("clippy", || call(&mut cargo(root, &split_args(CLIPPY))))?;
-    step::run("clippy, release features", || call(&mut cargo(root, &split_args(CLIPPY_SHIPPED))))?;
-    step::run("tests", || call(cargo(root, &split_args(test_command(root))).envs(scope.variables())))?;
-    step::run("doc tests", || call(&mut cargo(root, &split_args(DOC_TESTS))))?;
-    step::run("schemathesis", || schemathesis::run(root, schemathesis::Binary::IsThere))?;
+    step::run("clippy", || run_command(&mut cargo(root, &split_args(CLIPPY))))?;
+    step::run("clippy, release features", || run_command(&mut cargo(root, &split_args(CLIPPY_SHIPPED))))?;
+    step::run("tests", || run_command(cargo(root, &split_args(test_command(root))).envs(scope.variables())))?;
+    step::run("doc tests", || run_command(&mut cargo(root, &split_args(DOC_TESTS))))?;
+    step::run("schemathesis", || schemathesis::run(root, schemathesis::Binary::AlreadyBuilt))?;
     step::run("generators", || generators::run(root))?;
     check_licenses(root)?;
     if scope == Scope::Fast {
@@ -69,7 +69,7 @@ const CARGO_TEST: &str = "test --locked --workspace --all-features --all-targets
 const DOC_TESTS: &str = "test --doc --locked --workspace --all-features";
 
 fn test_command(root: &Path) -> &'static str {
-    if step::works(&mut cargo(root, &["nextest", "--version"])) {
+    if step::succeeds(&mut cargo(root, &["nextest", "--version"])) {
         return NEXTEST;
     }
     eprintln!("   cargo-nextest is not installed: using cargo test instead");
@@ -79,12 +79,12 @@ fn test_command(root: &Path) -> &'static str {
 /// Checks licenses and sources of all dependencies with cargo-deny, if it is installed. It takes long to build, so it is
 /// not installed automatically.
 fn check_licenses(root: &Path) -> Result<()> {
-    if !step::works(&mut cargo(root, &["deny", "--version"])) {
+    if !step::succeeds(&mut cargo(root, &["deny", "--version"])) {
         eprintln!("── licenses: SKIPPED, cargo-deny is not installed (run `cargo install cargo-deny`)");
         return Ok(());
     }
     let check = "deny --all-features --locked check licenses bans sources";
-    step::run("licenses", || call(&mut cargo(root, &split_args(check))))
+    step::run("licenses", || run_command(&mut cargo(root, &split_args(check))))
 }
 
 fn split_args(line: &str) -> Vec<&str> {

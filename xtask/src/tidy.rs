@@ -3,16 +3,16 @@
 //! Each rule has its own module and reports, for each violation, the location, the problem and a fix. Rules that rustfmt,
 //! clippy or rustc can check are not duplicated here. Every rule has a test with a violation.
 
-mod arrows;
+mod dependencies;
+mod documentation;
 mod exempt;
 mod functions;
+mod machine_specific;
 mod manifest;
 mod names;
-mod pages;
-mod places;
 mod shape;
 mod source;
-mod targets;
+mod test_targets;
 mod words;
 
 #[cfg(test)]
@@ -41,24 +41,24 @@ pub(crate) struct Violation {
     pub(crate) line: usize,
     /// Subject for exemptions: the path, or `path::function`.
     pub(crate) subject: String,
-    pub(crate) what: String,
-    pub(crate) instead: String,
+    pub(crate) problem: String,
+    pub(crate) help: String,
 }
 
 impl Violation {
     fn new(rule: &'static str, path: &str, line: usize, what: impl Into<String>, instead: &str) -> Self {
         let (path, subject) = (path.to_owned(), path.to_owned());
-        Self { rule, path, line, subject, what: what.into(), instead: instead.to_owned() }
+        Self { rule, path, line, subject, problem: what.into(), help: instead.to_owned() }
     }
 
-    fn about(self, item: &str) -> Self {
+    fn for_item(self, item: &str) -> Self {
         Self { subject: format!("{}::{item}", self.path), ..self }
     }
 }
 
 impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { rule, path, line, what, instead, .. } = self;
+        let Self { rule, path, line, problem: what, help: instead, .. } = self;
         write!(f, "{path}:{line}: {what} [{rule}]\n    help: {instead}")
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 /// Applies all rules to all files. Returns the violations sorted by path and line.
 fn check(files: &[File]) -> Vec<Violation> {
-    let rust: Vec<Source> = source::all(files);
+    let rust: Vec<Source> = source::parse_all(files);
     let mut found = Vec::new();
     for source in &rust {
         found.extend(shape::check(source));
@@ -91,13 +91,13 @@ fn check(files: &[File]) -> Vec<Violation> {
     }
     for file in files {
         found.extend(names::path(&file.path));
-        found.extend(places::check(file));
+        found.extend(machine_specific::check(file));
     }
-    found.extend(arrows::check(files));
-    found.extend(pages::errors(files));
-    found.extend(pages::architecture(files));
+    found.extend(dependencies::check(files));
+    found.extend(documentation::errors(files));
+    found.extend(documentation::architecture(files));
     found.extend(shape::empty_crates(&rust, files));
-    found.extend(targets::check(&rust, files));
+    found.extend(test_targets::check(&rust, files));
     found.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
     found
 }

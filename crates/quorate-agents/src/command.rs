@@ -4,59 +4,63 @@
 //! process group of its own that is terminated as a whole. A program that leaves its group on purpose (`setsid`) is not
 //! tracked.
 
-mod group;
+mod process_group;
 mod run;
 
 use std::path::{Path, PathBuf};
 
+use crate::answer_schema::{self, AnswerSchema, InvalidAnswer};
 use crate::clock::Instant;
-use crate::question::{Failure, Kind, Question, Reply, Usage};
-use crate::shape::{self, Shape, Unfit};
+use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
 
 /// An agent that is a program.
-pub(crate) struct Program {
+pub(crate) struct CommandAgent {
     argv: Vec<String>,
     directory: PathBuf,
 }
 
-impl Program {
+impl CommandAgent {
     pub(crate) fn new(argv: Vec<String>, directory: &Path) -> Self {
         Self { argv, directory: directory.to_owned() }
     }
 
     /// Label of the agent, for errors.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         format!("cmd:{}", shell_words::join(&self.argv))
     }
 
     /// Runs the program; if the answer does not match the schema, runs it once more with the error.
-    pub(crate) async fn answer(&self, question: &Question, until: Instant) -> Result<Reply, Failure> {
-        let shape = Shape::new(question.schema.as_ref())?;
+    pub(crate) async fn answer(
+        &self,
+        question: &AgentQuestion,
+        until: Instant,
+    ) -> Result<AgentReply, AgentFailure> {
+        let shape = AnswerSchema::new(question.schema.as_ref())?;
         let mut usage = Usage::default();
-        let mut asked = crate::ask::question(question, None);
+        let mut asked = crate::question_json::question_to_json(question, None);
         for last in [false, true] {
             usage.calls += 1;
-            let text = self.run(&asked, until).await.map_err(|failure| failure.after(usage))?;
+            let text = self.run(&asked, until).await.map_err(|failure| failure.with_usage(usage))?;
             if text.trim().is_empty() {
                 let what = "exited successfully but wrote nothing to stdout";
-                return Err(Failure::new(Kind::WrongShape, self.place(), what)
+                return Err(AgentFailure::new(FailureKind::WrongShape, self.label(), what)
                     .hint("write the answer to stdout, as JSON or as text")
-                    .after(usage));
+                    .with_usage(usage));
             }
-            let unfit = match shape.read(&text) {
+            let unfit = match shape.parse(&text) {
                 Ok(fits) => {
-                    return Ok(Reply { body: fits.body, usage, notes: fits.note.into_iter().collect() });
+                    return Ok(AgentReply { body: fits.body, usage, notes: fits.note.into_iter().collect() });
                 }
                 Err(unfit) => unfit,
             };
-            if matches!(unfit, Unfit::Text) && (last || !shape.is_asked_for()) {
+            if matches!(unfit, InvalidAnswer::NotJson) && (last || !shape.is_present()) {
                 let notes = vec!["answered in plain text: confidence unknown".to_owned()];
-                return Ok(Reply { body: shape::plain(&text), usage, notes });
+                return Ok(AgentReply { body: answer_schema::text_answer(&text), usage, notes });
             }
             if last {
-                return Err(crate::ask::wrong_shape(&self.place(), &unfit).after(usage));
+                return Err(crate::question_json::schema_mismatch(&self.label(), &unfit).with_usage(usage));
             }
-            asked = crate::ask::question(question, Some((&unfit, &text)));
+            asked = crate::question_json::question_to_json(question, Some((&unfit, &text)));
         }
         unreachable!("the last attempt returns")
     }
@@ -65,7 +69,7 @@ impl Program {
     ///
     /// # Errors
     /// If it does not exist or is not executable.
-    pub(crate) fn find(&self) -> Result<PathBuf, Failure> {
+    pub(crate) fn find_executable(&self) -> Result<PathBuf, AgentFailure> {
         let name = &self.argv[0];
         let found = if name.contains('/') {
             Some(self.directory.join(name)).filter(|path| is_executable(path))
@@ -82,7 +86,7 @@ impl Program {
             } else {
                 (format!("`{name}` not found on PATH"), "install it, or use its full path")
             };
-            Failure::new(Kind::NotFound, self.place(), what).hint(hint)
+            AgentFailure::new(FailureKind::NotFound, self.label(), what).hint(hint)
         })
     }
 }

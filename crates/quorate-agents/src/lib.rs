@@ -15,28 +15,28 @@
 //! # }).unwrap();
 //! ```
 
-mod ask;
+mod agent;
+mod answer_schema;
+mod api_key;
 mod clock;
 mod command;
-mod declared;
-mod http;
-mod key;
+mod heuristic;
+mod http_agent;
+mod http_client;
 pub mod limits;
 mod llm;
-mod pace;
-mod post;
 mod probe;
 mod question;
-mod reader;
+mod question_json;
+mod rate_limit;
 mod retry;
-mod shape;
-pub mod use_line;
+pub mod use_spec;
 
-pub use declared::{Agent, Env, Price, Settings, Surroundings, Tape};
+pub use agent::{Agent, AgentContext, AgentSettings, EnvLookup, RecordMode, TokenPrice};
+pub use http_client::Url;
 pub use llm::Provider;
-pub use post::Url;
-pub use probe::{Check, Outcome, Probe, probe};
-pub use question::{Failure, Kind, Question, Reply, Usage};
+pub use probe::{CheckOutcome, Probe, ProbeCheck, probe};
+pub use question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
 pub use quorate_contracts::Heuristic;
-pub use retry::Retry;
-pub use use_line::Use;
+pub use retry::CallRetryPolicy;
+pub use use_spec::UseSpec;

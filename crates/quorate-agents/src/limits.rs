@@ -5,26 +5,26 @@ use std::time::Duration;
 /// Maximum size of an answer of a command or a server.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Number of bytes of a command's stderr that are retained; the end is kept.
-pub const STDERR_BYTES_KEPT: usize = 4 << 10;
+pub const STDERR_TAIL_BYTES: usize = 4 << 10;
 /// Maximum length of foreign text quoted in an error.
 pub const QUOTED_CHARS_MAX: usize = 300;
 /// Grace period of a process between SIGTERM and SIGKILL.
-pub const GRACE: Duration = Duration::from_secs(2);
+pub const TERMINATE_GRACE: Duration = Duration::from_secs(2);
 /// Time to drain the output of a process after its exit.
-pub const AFTER_EXIT: Duration = Duration::from_millis(500);
+pub const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// Timeout for establishing a connection.
-pub const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Upper bound of the duration of one call; the deadline of the question is usually earlier.
-pub const CALL_WITHIN: Duration = Duration::from_secs(60 * 60);
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Maximum number of retries of a failed call.
-pub const RETRIES: u32 = 3;
+pub const RETRIES_MAX: u32 = 3;
 /// Delay before the first retry; doubled for each further one.
-pub const RETRY_FIRST: Duration = Duration::from_secs(1);
+pub const RETRY_DELAY_FIRST: Duration = Duration::from_secs(1);
 /// Maximum delay between retries.
-pub const RETRY_LONGEST: Duration = Duration::from_secs(4);
+pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(4);
 /// Window of the limits per minute.
-pub const MINUTE: Duration = Duration::from_secs(60);
+pub const RATE_WINDOW: Duration = Duration::from_secs(60);
 /// Default time for an answer.
-pub const WITHIN: Duration = Duration::from_secs(60);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Default maximum number of tokens of an answer.
 pub const ANSWER_TOKENS_MAX: u32 = 2_000;

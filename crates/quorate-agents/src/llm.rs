@@ -5,12 +5,12 @@
 //! them. The wire format of each provider is in a module of its own, without I/O.
 
 mod anthropic;
-mod chat;
 mod gemini;
 mod ollama;
+mod openai;
 mod provider;
-mod remote;
-mod tape;
+mod provider_model;
+mod recording;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,24 +19,25 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::agent::{AgentContext, AgentSettings, RecordMode, TokenPrice};
+use crate::answer_schema::{self, AnswerSchema, InvalidAnswer};
 use crate::clock::Instant;
-use crate::declared::{Price, Settings, Surroundings, Tape};
-use crate::post::Url;
-use crate::question::{Failure, Kind, Question, Reply, Usage};
-use crate::shape::{self, Shape, Unfit};
+use crate::http_client::Url;
+use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
 
 pub use provider::Provider;
-use remote::Remote;
-use tape::Taped;
+use provider_model::ProviderModel;
+use recording::RecordedModel;
 
 /// A language model.
 pub(crate) trait Model: Send + Sync {
     /// Continues a conversation, until the deadline.
-    fn complete<'a>(&'a self, prompt: &'a Prompt, until: Instant) -> Completing<'a>;
+    fn complete<'a>(&'a self, prompt: &'a Prompt, until: Instant) -> CompletionFuture<'a>;
 }
 
 /// A pending completion.
-pub(crate) type Completing<'a> = Pin<Box<dyn Future<Output = Result<Completion, Failure>> + Send + 'a>>;
+pub(crate) type CompletionFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Completion, AgentFailure>> + Send + 'a>>;
 
 /// Prompt of a model. The digest of its JSON is the name of a recording: changing these fields invalidates recordings.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -63,86 +64,98 @@ pub(crate) struct Completion {
 }
 
 /// An agent that is a language model.
-pub(crate) struct Speaker {
+pub(crate) struct ModelAgent {
     /// Label of the agent, for errors.
-    pub(crate) place: String,
+    pub(crate) label: String,
     model: Arc<dyn Model>,
     /// The provider to check for reachability; `None` if answers are replayed.
-    remote: Option<Arc<Remote>>,
+    remote: Option<Arc<ProviderModel>>,
     instructions: String,
-    price: Option<Price>,
+    price: Option<TokenPrice>,
 }
 
-impl Speaker {
+impl ModelAgent {
     pub(crate) fn new(
         provider: Provider,
         model: &str,
         base: Option<&Url>,
-        settings: &Settings,
-        surroundings: &Surroundings,
+        settings: &AgentSettings,
+        surroundings: &AgentContext,
     ) -> Self {
         let place = format!("llm:{}/{model}", provider.name());
-        let remote = Arc::new(Remote::new(provider, model, base, settings, surroundings));
-        let (model, remote): (Arc<dyn Model>, _) = match &settings.tape {
-            Tape::Live => (Arc::clone(&remote) as Arc<dyn Model>, Some(remote)),
-            Tape::Record(to) => {
+        let remote = Arc::new(ProviderModel::new(provider, model, base, settings, surroundings));
+        let (model, remote): (Arc<dyn Model>, _) = match &settings.record_mode {
+            RecordMode::Live => (Arc::clone(&remote) as Arc<dyn Model>, Some(remote)),
+            RecordMode::Record(to) => {
                 let to = surroundings.directory.join(to);
-                (Arc::new(Taped::record(place.clone(), to, Arc::clone(&remote))), Some(remote))
+                (Arc::new(RecordedModel::record(place.clone(), to, Arc::clone(&remote))), Some(remote))
             }
-            Tape::Replay(from) => {
+            RecordMode::Replay(from) => {
                 let from = surroundings.directory.join(from);
-                (Arc::new(Taped::replay(place.clone(), from)), None)
+                (Arc::new(RecordedModel::replay(place.clone(), from)), None)
             }
         };
-        Self { place, model, remote, instructions: settings.instructions.clone(), price: settings.price }
+        Self {
+            label: place,
+            model,
+            remote,
+            instructions: settings.instructions.clone(),
+            price: settings.price,
+        }
     }
 
     /// Checks that there is an API key and that the provider is listening; `None` if answers are replayed.
-    pub(crate) async fn reach(&self) -> Option<Result<(), Failure>> {
-        Some(self.remote.as_ref()?.reach().await)
+    pub(crate) async fn check_reachable(&self) -> Option<Result<(), AgentFailure>> {
+        Some(self.remote.as_ref()?.check_reachable().await)
     }
 
     /// Asks the model; if the answer does not match the schema, asks once more with the error.
-    pub(crate) async fn answer(&self, question: &Question, until: Instant) -> Result<Reply, Failure> {
-        let shape = Shape::new(question.schema.as_ref())?;
+    pub(crate) async fn answer(
+        &self,
+        question: &AgentQuestion,
+        until: Instant,
+    ) -> Result<AgentReply, AgentFailure> {
+        let shape = AnswerSchema::new(question.schema.as_ref())?;
         let mut prompt = self.prompt(question);
         let (mut usage, mut notes) = (Usage::default(), Vec::new());
         for last in [false, true] {
             let completion =
-                self.model.complete(&prompt, until).await.map_err(|failure| failure.after(usage))?;
+                self.model.complete(&prompt, until).await.map_err(|failure| failure.with_usage(usage))?;
             usage += self.usage(&completion);
             notes.extend(completion.notes.iter().cloned());
-            let mut unfit = match shape.read(&completion.text) {
+            let mut unfit = match shape.parse(&completion.text) {
                 Ok(fits) => {
                     notes.extend(fits.note);
-                    return Ok(Reply { body: fits.body, usage, notes });
+                    return Ok(AgentReply { body: fits.body, usage, notes });
                 }
                 Err(unfit) => unfit,
             };
-            if matches!(unfit, Unfit::Text) && !shape.is_asked_for() {
+            if matches!(unfit, InvalidAnswer::NotJson) && !shape.is_present() {
                 notes.push("answered in plain text: confidence unknown".to_owned());
-                return Ok(Reply { body: shape::plain(&completion.text), usage, notes });
+                return Ok(AgentReply { body: answer_schema::text_answer(&completion.text), usage, notes });
             }
             if completion.cut {
                 let limit = question.answer_tokens_max;
-                unfit = Unfit::Wrong(format!("the answer was cut off at {limit} tokens; be briefer"));
+                unfit = InvalidAnswer::SchemaMismatch(format!(
+                    "the answer was cut off at {limit} tokens; be briefer"
+                ));
             }
             if last {
-                return Err(crate::ask::wrong_shape(&self.place, &unfit)
+                return Err(crate::question_json::schema_mismatch(&self.label, &unfit)
                     .hint("allow more tokens, simplify the schema, or use a stronger model")
-                    .after(usage));
+                    .with_usage(usage));
             }
-            notes.push(format!("asked a second time: {}", unfit.why()));
+            notes.push(format!("asked a second time: {}", unfit.reason()));
             prompt.turns.push(completion.text);
             prompt.turns.push(format!(
                 "That answer cannot be used: {}. Answer again, with nothing but one JSON object that fits the schema.",
-                unfit.why()
+                unfit.reason()
             ));
         }
         unreachable!("the last attempt returns")
     }
 
-    fn prompt(&self, question: &Question) -> Prompt {
+    fn prompt(&self, question: &AgentQuestion) -> Prompt {
         let parts = [
             self.instructions.as_str(),
             question.instructions.as_str(),
@@ -159,18 +172,19 @@ impl Speaker {
 
     fn usage(&self, completion: &Completion) -> Usage {
         let (input_tokens, output_tokens) = (completion.input_tokens, completion.output_tokens);
-        let money_micros = self.price.map(|price| price.of(input_tokens, output_tokens));
+        let money_micros = self.price.map(|price| price.cost(input_tokens, output_tokens));
         Usage { input_tokens, output_tokens, calls: completion.calls, money_micros }
     }
 }
 
 /// Failure for a provider response without a required field.
-fn missing(field: &str) -> Failure {
+fn missing_field(field: &str) -> AgentFailure {
     let what = format!("unexpected response: missing `{field}`");
-    Failure::new(Kind::Broken, "", what).hint("check that the URL belongs to this kind of provider")
+    AgentFailure::new(FailureKind::Broken, "", what)
+        .hint("check that the URL belongs to this kind of provider")
 }
 
 /// Reads a token count; 0 if the server does not report it.
-fn tokens(body: &Value, pointer: &str) -> u64 {
+fn token_count(body: &Value, pointer: &str) -> u64 {
     body.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
 }

@@ -1,17 +1,17 @@
 //! Tests one agent outside a deliberation: whether it is reachable, how fast it answers, whether the answer matches the
 //! schema.
 
+use crate::agent::{Agent, AgentRunner};
 use crate::clock;
-use crate::declared::{Agent, Work};
-use crate::question::{Failure, Kind, Question, Reply, Usage};
+use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
 
 /// Result of one check.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Check {
+pub struct ProbeCheck {
     /// Name of the check: `reachable`, `answers`, `shape`.
     pub name: &'static str,
     /// Outcome of the check.
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
     /// Description of the outcome.
     pub detail: String,
     /// What to do next; empty if the check passed.
@@ -22,11 +22,11 @@ pub struct Check {
 
 /// Outcome of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// The check passed.
     Passed,
     /// The agent works, but not as well as it could.
-    Doubtful,
+    Warning,
     /// The check failed.
     Failed,
     /// Not checked, because an earlier check failed or there is nothing to check.
@@ -37,23 +37,23 @@ pub enum Outcome {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Probe {
     /// The checks, in order.
-    pub checks: Vec<Check>,
+    pub checks: Vec<ProbeCheck>,
     /// The answer, if there was one.
-    pub reply: Option<Reply>,
+    pub reply: Option<AgentReply>,
 }
 
 impl Probe {
     /// Whether no check failed.
     #[must_use]
-    pub fn is_good(&self) -> bool {
-        self.checks.iter().all(|check| check.outcome != Outcome::Failed)
+    pub fn passed(&self) -> bool {
+        self.checks.iter().all(|check| check.outcome != CheckOutcome::Failed)
     }
 }
 
 /// Probes an agent with a question.
-pub async fn probe(agent: &Agent, question: &Question) -> Probe {
+pub async fn probe(agent: &Agent, question: &AgentQuestion) -> Probe {
     let mut checks = vec![reachable(agent).await];
-    if checks[0].outcome == Outcome::Failed {
+    if checks[0].outcome == CheckOutcome::Failed {
         checks.push(skipped("answers", "it cannot be reached"));
         checks.push(skipped("shape", "there is no answer"));
         return Probe { checks, reply: None };
@@ -63,12 +63,12 @@ pub async fn probe(agent: &Agent, question: &Question) -> Probe {
     let millis = clock::millis(clock::now() - began);
     match answered {
         Ok(reply) => {
-            checks.push(check("answers", Outcome::Passed, after(&reply.usage), "", millis));
+            checks.push(check("answers", CheckOutcome::Passed, after(&reply.usage), "", millis));
             checks.push(shape(question, &reply));
             Probe { checks, reply: Some(reply) }
         }
-        Err(failure) if failure.kind == Kind::WrongShape => {
-            checks.push(check("answers", Outcome::Passed, after(&failure.usage), "", millis));
+        Err(failure) if failure.kind == FailureKind::WrongShape => {
+            checks.push(check("answers", CheckOutcome::Passed, after(&failure.usage), "", millis));
             checks.push(failed("shape", &failure, 0));
             Probe { checks, reply: None }
         }
@@ -80,20 +80,24 @@ pub async fn probe(agent: &Agent, question: &Question) -> Probe {
     }
 }
 
-async fn reachable(agent: &Agent) -> Check {
+async fn reachable(agent: &Agent) -> ProbeCheck {
     let began = clock::now();
-    let reached = match &agent.work {
-        Work::Heuristic(_) => Ok("built in; rule-based, no model".to_owned()),
-        Work::Program(program) => program.find().map(|file| format!("{} is executable", file.display())),
-        Work::Server(server) => server.reach().await.map(|()| format!("{} is listening", server.url)),
-        Work::Speaker(speaker) => match speaker.reach().await {
-            Some(reached) => reached.map(|()| format!("{} is listening, API key present", speaker.place)),
+    let reached = match &agent.runner {
+        AgentRunner::Heuristic(_) => Ok("built in; rule-based, no model".to_owned()),
+        AgentRunner::Command(program) => {
+            program.find_executable().map(|file| format!("{} is executable", file.display()))
+        }
+        AgentRunner::Http(server) => {
+            server.check_reachable().await.map(|()| format!("{} is listening", server.url))
+        }
+        AgentRunner::Model(speaker) => match speaker.check_reachable().await {
+            Some(reached) => reached.map(|()| format!("{} is listening, API key present", speaker.label)),
             None => return skipped("reachable", "answers are replayed"),
         },
     };
     let millis = clock::millis(clock::now() - began);
     match reached {
-        Ok(detail) => check("reachable", Outcome::Passed, detail, "", millis),
+        Ok(detail) => check("reachable", CheckOutcome::Passed, detail, "", millis),
         Err(failure) => failed("reachable", &failure, millis),
     }
 }
@@ -106,29 +110,31 @@ fn after(usage: &Usage) -> String {
     }
 }
 
-fn shape(question: &Question, reply: &Reply) -> Check {
+fn shape(question: &AgentQuestion, reply: &AgentReply) -> ProbeCheck {
     let notes = reply.notes.join("; ");
     let is_plain =
         reply.body.get("text").is_some() && reply.body.get("confidence").is_some_and(|c| c.is_null());
     match (question.schema.is_some(), is_plain) {
         (true, true) => {
             let hint = "make it answer with one JSON object that matches the `schema` of the question";
-            check("shape", Outcome::Doubtful, notes, hint, 0)
+            check("shape", CheckOutcome::Warning, notes, hint, 0)
         }
-        (true, false) if notes.is_empty() => check("shape", Outcome::Passed, "the answer fits".into(), "", 0),
-        (true, false) => check("shape", Outcome::Passed, format!("the answer fits; {notes}"), "", 0),
+        (true, false) if notes.is_empty() => {
+            check("shape", CheckOutcome::Passed, "the answer fits".into(), "", 0)
+        }
+        (true, false) => check("shape", CheckOutcome::Passed, format!("the answer fits; {notes}"), "", 0),
         (false, _) => skipped("shape", "no schema requested"),
     }
 }
 
-fn check(name: &'static str, outcome: Outcome, detail: String, hint: &str, millis: u64) -> Check {
-    Check { name, outcome, detail, hint: hint.to_owned(), millis }
+fn check(name: &'static str, outcome: CheckOutcome, detail: String, hint: &str, millis: u64) -> ProbeCheck {
+    ProbeCheck { name, outcome, detail, hint: hint.to_owned(), millis }
 }
 
-fn failed(name: &'static str, failure: &Failure, millis: u64) -> Check {
-    check(name, Outcome::Failed, failure.to_string(), &failure.hint, millis)
+fn failed(name: &'static str, failure: &AgentFailure, millis: u64) -> ProbeCheck {
+    check(name, CheckOutcome::Failed, failure.to_string(), &failure.hint, millis)
 }
 
-fn skipped(name: &'static str, why: &str) -> Check {
-    check(name, Outcome::Skipped, why.to_owned(), "", 0)
+fn skipped(name: &'static str, why: &str) -> ProbeCheck {
+    check(name, CheckOutcome::Skipped, why.to_owned(), "", 0)
 }

@@ -10,7 +10,7 @@ use crate::limits;
 
 /// A question to an agent.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Question {
+pub struct AgentQuestion {
     /// Name of the action: `analyse`, `discuss`.
     pub action: String,
     /// Instructions in plain text; the prompt of the playbook precedes them.
@@ -20,12 +20,12 @@ pub struct Question {
     /// JSON Schema of the answer; without one any answer is accepted.
     pub schema: Option<Value>,
     /// Total time for the answer, including rate limiting, retries and the repair attempt.
-    pub within: Duration,
+    pub timeout: Duration,
     /// Maximum number of tokens of the answer.
     pub answer_tokens_max: u32,
 }
 
-impl Question {
+impl AgentQuestion {
     /// Creates a question with default limits and without a schema.
     #[must_use]
     pub fn new(action: impl Into<String>, payload: Value) -> Self {
@@ -34,7 +34,7 @@ impl Question {
             instructions: String::new(),
             payload,
             schema: None,
-            within: limits::WITHIN,
+            timeout: limits::ANSWER_TIMEOUT,
             answer_tokens_max: limits::ANSWER_TOKENS_MAX,
         }
     }
@@ -42,7 +42,7 @@ impl Question {
 
 /// Answer of an agent.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Reply {
+pub struct AgentReply {
     /// The answer; `{"text": …, "confidence": null}` if the agent wrote plain text.
     pub body: Value,
     /// Usage of the answer.
@@ -89,7 +89,7 @@ impl std::ops::AddAssign for Usage {
 /// Reason why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum FailureKind {
     /// The declaration of the agent in the playbook is invalid.
     Misdeclared,
     /// The program does not exist.
@@ -118,7 +118,7 @@ pub enum Kind {
     NotRecorded,
 }
 
-impl Kind {
+impl FailureKind {
     /// Whether the same question may succeed later without a change.
     #[must_use]
     pub fn retryable(self) -> bool {
@@ -144,14 +144,14 @@ impl Kind {
 
 /// Failure of an agent, with a hint for the operator.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-#[error("{place}: {what}")]
-pub struct Failure {
+#[error("{target}: {message}")]
+pub struct AgentFailure {
     /// Kind of failure.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// Description of the failure.
-    pub what: String,
+    pub message: String,
     /// Target of the call: the command, the URL or the model.
-    pub place: String,
+    pub target: String,
     /// What to do next.
     pub hint: String,
     /// Delay requested by the server before a retry.
@@ -160,14 +160,14 @@ pub struct Failure {
     pub usage: Box<Usage>,
 }
 
-impl Failure {
+impl AgentFailure {
     /// Creates a failure.
     #[must_use]
-    pub fn new(kind: Kind, place: impl Into<String>, what: impl Into<String>) -> Self {
+    pub fn new(kind: FailureKind, place: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
             kind,
-            what: what.into(),
-            place: place.into(),
+            message: what.into(),
+            target: place.into(),
             hint: String::new(),
             retry_after: None,
             usage: Box::default(),
@@ -183,7 +183,7 @@ impl Failure {
 
     /// Adds the usage up to the failure.
     #[must_use]
-    pub fn after(mut self, usage: Usage) -> Self {
+    pub fn with_usage(mut self, usage: Usage) -> Self {
         *self.usage += usage;
         self
     }
@@ -195,8 +195,8 @@ impl Failure {
     }
 }
 
-impl From<Failure> for Refused {
-    fn from(failure: Failure) -> Self {
+impl From<AgentFailure> for Refused {
+    fn from(failure: AgentFailure) -> Self {
         Self::new(failure.kind.code(), failure.to_string()).hint(failure.hint)
     }
 }

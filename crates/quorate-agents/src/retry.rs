@@ -3,40 +3,40 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_env::{Backoff, Chance};
+use quorate_env::{Backoff, Entropy};
 
 use crate::clock::{self, Instant};
 use crate::limits;
-use crate::question::Failure;
+use crate::question::AgentFailure;
 
 /// Retry policy of failed calls.
 #[derive(Clone)]
-pub struct Retry {
+pub struct CallRetryPolicy {
     /// Maximum number of retries.
     pub retries: u32,
     /// Delays between attempts, unless the server requests one.
     pub backoff: Backoff,
     /// Random source of the jitter.
-    pub chance: Arc<Chance>,
+    pub entropy: Arc<Entropy>,
 }
 
-impl Default for Retry {
+impl Default for CallRetryPolicy {
     fn default() -> Self {
-        let backoff = Backoff::new(limits::RETRY_FIRST, limits::RETRY_LONGEST);
-        Self { retries: limits::RETRIES, backoff, chance: Chance::system() }
+        let backoff = Backoff::new(limits::RETRY_DELAY_FIRST, limits::RETRY_DELAY_MAX);
+        Self { retries: limits::RETRIES_MAX, backoff, entropy: Entropy::system() }
     }
 }
 
 /// Attempts of one call.
-pub(crate) struct Tries<'a> {
-    retry: &'a Retry,
+pub(crate) struct Attempts<'a> {
+    retry: &'a CallRetryPolicy,
     backoff: Backoff,
     until: Instant,
 }
 
-impl<'a> Tries<'a> {
+impl<'a> Attempts<'a> {
     /// Starts without attempts.
-    pub(crate) fn new(retry: &'a Retry, until: Instant) -> Self {
+    pub(crate) fn new(retry: &'a CallRetryPolicy, until: Instant) -> Self {
         Self { retry, backoff: retry.backoff, until }
     }
 
@@ -44,20 +44,20 @@ impl<'a> Tries<'a> {
     ///
     /// # Errors
     /// The failure itself, if it is not retryable, the retries are used up, or the next attempt would miss the deadline.
-    pub(crate) async fn again(&mut self, mut failure: Failure) -> Result<(), Failure> {
-        let delay: Duration = self.backoff.next(&self.retry.chance);
+    pub(crate) async fn wait_before_retry(&mut self, mut failure: AgentFailure) -> Result<(), AgentFailure> {
+        let delay: Duration = self.backoff.next(&self.retry.entropy);
         if !failure.retryable() {
             return Err(failure);
         }
         let made = self.backoff.failures();
         if made > self.retry.retries {
-            failure.what = format!("{} (after {made} attempts)", failure.what);
+            failure.message = format!("{} (after {made} attempts)", failure.message);
             return Err(failure);
         }
         let pause = failure.retry_after.unwrap_or(delay);
         if clock::now() + pause >= self.until {
             let wait = pause.as_secs_f32();
-            failure.what = format!("{}; a retry after {wait} s would be too late", failure.what);
+            failure.message = format!("{}; a retry after {wait} s would be too late", failure.message);
             return Err(failure);
         }
         tokio::time::sleep(pause).await;

@@ -1,18 +1,19 @@
 //! Agents: registration, heartbeats and presence.
 
 use quorate_core::{
-    Agent as CoreAgent, AgentId, DeliveryId, Epoch, Health as CoreHealth, Heartbeat as CoreHeartbeat,
-    Presence as CorePresence, Refused, RegisterAgent, Role, Status, TaskId, Timestamp, check_health_note,
+    Agent as CoreAgent, AgentId, AgentRole, AgentStatus, DeliveryId, Epoch, Health as CoreHealth,
+    Heartbeat as CoreHeartbeat, Presence as CorePresence, Refused, RegisterAgent, TaskId, Timestamp,
+    check_health_note,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::reading::{Reading, named};
+use crate::parse_context::{ParseContext, path_or_body};
 
 /// Agent to register.
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct AgentDescription {
+pub struct AgentRegistration {
     /// Agent ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
@@ -22,7 +23,7 @@ pub struct AgentDescription {
     pub name: Option<String>,
     /// Role in the group; `worker` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub role: Option<Role>,
+    pub role: Option<AgentRole>,
     /// Capabilities. A message to `can:CAPABILITY` is delivered to one agent that has it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 256), inner(length(max = 128))))]
@@ -39,13 +40,17 @@ pub struct AgentDescription {
     pub heartbeat_ms: Option<u64>,
 }
 
-impl AgentDescription {
+impl AgentRegistration {
     /// Converts the request into an operation.
     ///
     /// # Errors
     /// `INVALID` if the agent is missing.
-    pub fn read(self, reading: &Reading<'_>, path: Option<AgentId>) -> Result<RegisterAgent, Refused> {
-        let mut new = RegisterAgent::named(named("agent", path, self.agent)?);
+    pub fn into_core(
+        self,
+        reading: &ParseContext<'_>,
+        path: Option<AgentId>,
+    ) -> Result<RegisterAgent, Refused> {
+        let mut new = RegisterAgent::named(path_or_body("agent", path, self.agent)?);
         new.name = self.name.unwrap_or(new.name);
         new.role = self.role.unwrap_or_default();
         new.capabilities = self.capabilities;
@@ -56,7 +61,7 @@ impl AgentDescription {
     }
 }
 
-impl From<&RegisterAgent> for AgentDescription {
+impl From<&RegisterAgent> for AgentRegistration {
     fn from(agent: &RegisterAgent) -> Self {
         Self {
             agent: Some(agent.id.clone()),
@@ -151,15 +156,15 @@ impl Heartbeat {
     ///
     /// # Errors
     /// `INVALID` if the agent is missing, `TOO_LARGE` if the note is too long.
-    pub fn read(self, path: Option<AgentId>) -> Result<CoreHeartbeat, Refused> {
+    pub fn into_core(self, path: Option<AgentId>) -> Result<CoreHeartbeat, Refused> {
         let note = self.note.unwrap_or_default();
         check_health_note(&note)?;
         Ok(CoreHeartbeat {
-            agent: named("agent", path, self.agent)?,
+            agent: path_or_body("agent", path, self.agent)?,
             status: match self.status {
-                ReportedStatus::Idle => Status::Idle,
-                ReportedStatus::Working => Status::Working,
-                ReportedStatus::Waiting => Status::Waiting,
+                ReportedStatus::Idle => AgentStatus::Idle,
+                ReportedStatus::Working => AgentStatus::Working,
+                ReportedStatus::Waiting => AgentStatus::Waiting,
             },
             health: self.health.with_note(note),
         })
@@ -173,9 +178,9 @@ impl From<&CoreHeartbeat> for Heartbeat {
             agent: Some(beat.agent.clone()),
             status: match beat.status {
                 // Only the hub declares an agent offline.
-                Status::Idle | Status::Offline => ReportedStatus::Idle,
-                Status::Working => ReportedStatus::Working,
-                Status::Waiting => ReportedStatus::Waiting,
+                AgentStatus::Idle | AgentStatus::Offline => ReportedStatus::Idle,
+                AgentStatus::Working => ReportedStatus::Working,
+                AgentStatus::Waiting => ReportedStatus::Waiting,
             },
             health: (&beat.health).into(),
             note: (!note.is_empty()).then(|| note.to_owned()),
@@ -193,7 +198,7 @@ pub struct Agent {
     /// Display name.
     pub name: String,
     /// Role in the group.
-    pub role: Role,
+    pub role: AgentRole,
     /// Capabilities. A message to `can:CAPABILITY` is delivered to one agent that has it.
     pub capabilities: Vec<String>,
     /// Actions that the agent handles.
@@ -203,7 +208,7 @@ pub struct Agent {
     /// Heartbeat interval; 0 disables the liveness check.
     pub heartbeat_ms: u64,
     /// Current activity.
-    pub status: Status,
+    pub status: AgentStatus,
     /// Health as reported by the agent.
     pub health: Health,
     /// Description of the problem; empty while healthy.
@@ -212,7 +217,7 @@ pub struct Agent {
     /// Whether the agent currently accepts messages and tasks.
     pub available: bool,
     /// Current load.
-    pub load: Load,
+    pub load: AgentLoad,
     /// Time at which the agent was last seen.
     pub heard_at: Timestamp,
     /// Time at which the agent is declared offline unless a heartbeat arrives.
@@ -230,7 +235,7 @@ pub struct AgentProfile {
     /// Display name.
     pub name: String,
     /// Role in the group.
-    pub role: Role,
+    pub role: AgentRole,
     /// Capabilities. A message to `can:CAPABILITY` is delivered to one agent that has it.
     pub capabilities: Vec<String>,
     /// Actions that the agent handles.
@@ -260,7 +265,7 @@ impl From<&CoreAgent> for AgentProfile {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentPresence {
     /// Current activity.
-    pub status: Status,
+    pub status: AgentStatus,
     /// Health as reported by the agent.
     pub health: Health,
     /// Description of the problem; empty while healthy.
@@ -303,7 +308,7 @@ impl From<&CoreAgent> for AgentSummary {
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Load {
+pub struct AgentLoad {
     /// Number of open deliveries in its inbox.
     pub open: usize,
     /// Number of open deliveries that it holds under a lease.

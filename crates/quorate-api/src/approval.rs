@@ -10,11 +10,11 @@ use quorate_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::action_document;
-use crate::json::{Json, Raw, deserialize_in_two_passes};
-use crate::names::AgentNames;
+use crate::id_resolver::AgentIds;
+use crate::json::{Json, RawJson, deserialize_in_two_passes};
+use crate::parse_context::{ParseContext, path_or_body};
 use crate::payload;
 use crate::priority::MessagePriority;
-use crate::reading::{Reading, named};
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -37,7 +37,7 @@ pub struct NewApproval<'a> {
     pub payload: Option<Json<'a>>,
     /// Reason for the action.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ReasonText>"))]
     pub rationale: Option<String>,
     /// Confidence of the requester, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub struct NewApproval<'a> {
     pub timeout_ms: Option<u64>,
     /// Fallback that the requester announces in case no decision is made.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(with = "schema::Sentence"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::ReasonText"))]
     pub default: String,
     /// Session that this belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,14 +61,14 @@ pub struct NewApproval<'a> {
     /// Messages to send with the approved action once it is approved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
-    pub then: Vec<Then>,
+    pub then: Vec<FollowUp>,
 }
 
 /// Message that is sent with the approved action.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Then {
+pub struct FollowUp {
     /// Recipient.
     pub to: AgentId,
     /// Action of the message.
@@ -81,7 +81,7 @@ impl NewApproval<'_> {
     ///
     /// # Errors
     /// `INVALID` if the payload has no canonical form.
-    pub fn read(self, reading: &Reading<'_>) -> Result<RequestApproval, Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<RequestApproval, Refused> {
         let payload = self.payload.as_ref().map_or("null", Json::get);
         let document = action_document(&self.action, payload.as_bytes())?;
         Ok(RequestApproval {
@@ -95,7 +95,7 @@ impl NewApproval<'_> {
             timeout_ms: self.timeout_ms.unwrap_or(APPROVAL_MS_DEFAULT),
             default: self.default,
             session: self.session_id,
-            then: self.then.into_iter().map(|then| (then.to, then.action)).collect(),
+            follow_ups: self.then.into_iter().map(|then| (then.to, then.action)).collect(),
         })
     }
 
@@ -122,9 +122,9 @@ impl NewApproval<'_> {
             default: ask.default.clone(),
             session_id: ask.session.clone(),
             then: ask
-                .then
+                .follow_ups
                 .iter()
-                .map(|(to, action)| Then { to: to.clone(), action: action.clone() })
+                .map(|(to, action)| FollowUp { to: to.clone(), action: action.clone() })
                 .collect(),
         })
     }
@@ -134,7 +134,7 @@ impl NewApproval<'_> {
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "NewDecision"))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Decision<'a> {
+pub struct NewDecision<'a> {
     /// Approval ID. Required in a commit, where `id` is accepted as an alias. In other calls it is part of the path.
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalId>,
@@ -144,7 +144,7 @@ pub struct Decision<'a> {
     pub digest: ActionDigest,
     /// Reason for the decision. Required to reject.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(with = "schema::Sentence"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::ReasonText"))]
     pub reason: String,
     /// JSON Patch (RFC 6902) of the payload. Required for `modify`.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -162,13 +162,17 @@ pub enum DecisionKind {
     Modify,
 }
 
-impl Decision<'_> {
+impl NewDecision<'_> {
     /// Converts the request into an operation.
     ///
     /// # Errors
     /// `INVALID` if the approval is missing, or the modification is inconsistent with the decision.
-    pub fn read(self, reading: &Reading<'_>, path: Option<ApprovalId>) -> Result<DecideApproval, Refused> {
-        let approval = named("approval", path, self.approval)?;
+    pub fn into_core(
+        self,
+        reading: &ParseContext<'_>,
+        path: Option<ApprovalId>,
+    ) -> Result<DecideApproval, Refused> {
+        let approval = path_or_body("approval", path, self.approval)?;
         let verdict = match (self.decision, &self.modification) {
             (DecisionKind::Approve, None) => Verdict::Approve,
             (DecisionKind::Reject, None) => Verdict::Reject,
@@ -191,18 +195,18 @@ impl Decision<'_> {
     ///
     /// # Errors
     /// `INVALID` if the modification is not JSON.
-    pub fn new(decide: &DecideApproval) -> Result<Decision<'static>, Refused> {
+    pub fn new(decide: &DecideApproval) -> Result<NewDecision<'static>, Refused> {
         let (decision, patch) = match &decide.verdict {
             Verdict::Approve => (DecisionKind::Approve, None),
             Verdict::Reject => (DecisionKind::Reject, None),
             Verdict::Modify { patch, .. } => (DecisionKind::Modify, Some(patch)),
         };
-        Ok(Decision {
+        Ok(NewDecision {
             approval: Some(decide.approval.clone()),
             decision,
             digest: decide.digest,
             reason: decide.reason.clone(),
-            modification: patch.map(|patch| payload::json_of(&patch.bytes, None)).transpose()?,
+            modification: patch.map(|patch| payload::encode(&patch.bytes, None)).transpose()?,
         })
     }
 }
@@ -233,14 +237,14 @@ pub struct Approval {
     /// Confidence of the requester, from 0 to 1.
     pub confidence: Option<f64>,
     /// Priority of the decision.
-    #[cfg_attr(feature = "schema", schemars(with = "schema::Urgency"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::PriorityName"))]
     pub priority: String,
     /// Fallback that the requester announced in case no decision is made.
     pub default: String,
     /// Session that this belongs to.
     pub session_id: Option<String>,
     /// Messages to send with the approved action once it is approved.
-    pub then: Vec<Then>,
+    pub then: Vec<FollowUp>,
     /// Principal that decided.
     pub decided_by: Option<String>,
     /// Time of the decision.
@@ -295,21 +299,21 @@ impl From<&quorate_core::ApprovalState> for ApprovalStatus {
 impl Approval {
     /// Creates the API representation of an approval.
     #[must_use]
-    pub fn new(agents: &dyn AgentNames, approval: &CoreApproval) -> Self {
+    pub fn new(agents: &dyn AgentIds, approval: &CoreApproval) -> Self {
         let name = |number| agents.agent_id(number);
         let decision = approval.state.decision();
         let then = approval
-            .then
+            .follow_ups
             .iter()
-            .filter_map(|then| Some(Then { to: name(then.to)?, action: then.action.clone() }));
+            .filter_map(|then| Some(FollowUp { to: name(then.to)?, action: then.action.clone() }));
         Self {
             id: approval.id.clone(),
             state: (&approval.state).into(),
             action: approval.action.clone(),
             digest: approval.digest,
             agent: approval.agent.and_then(name),
-            asked_by: approval.asked_by.clone(),
-            asked_at: approval.asked_at,
+            asked_by: approval.requested_by.clone(),
+            asked_at: approval.requested_at,
             expires_at: approval.expires_at,
             rationale: approval.rationale.clone(),
             confidence: approval.confidence,
@@ -320,8 +324,8 @@ impl Approval {
             decided_by: decision.map(|decision| decision.by.clone()),
             decided_at: decision.map(|decision| decision.at),
             reason: decision.map(|decision| decision.reason.clone()),
-            approved_digest: approval.approved().map(|(_, digest)| digest),
-            seq: approval.state.over_since().unwrap_or(approval.seq),
+            approved_digest: approval.approved_action().map(|(_, digest)| digest),
+            seq: approval.state.ended_in().unwrap_or(approval.seq),
         }
     }
 }
@@ -342,23 +346,23 @@ impl ApprovalWithAction {
     /// Creates the API representation of an approval with its payloads. Erased payloads are omitted.
     #[must_use]
     pub fn new(
-        agents: &dyn AgentNames,
+        agents: &dyn AgentIds,
         approval: &CoreApproval,
         action: Option<&Payload>,
         modification: Option<&Payload>,
         approved: Option<&Payload>,
     ) -> Self {
         let more = ApprovalAction {
-            document: payload::stored(action),
-            modification: payload::stored(modification),
-            approved_document: payload::stored(approved),
+            document: payload::render_stored(action),
+            modification: payload::render_stored(modification),
+            approved_document: payload::render_stored(approved),
         };
         Self { approval: Approval::new(agents, approval), more }
     }
 
     /// Returns the approved action in canonical form; `None` unless it was approved.
     #[must_use]
-    pub fn approved_document(&self) -> Option<&Raw> {
+    pub fn approved_document(&self) -> Option<&RawJson> {
         match self.approval.state {
             ApprovalStatus::Approved => self.more.document.as_ref(),
             ApprovalStatus::Modified => self.more.approved_document.as_ref(),
@@ -375,9 +379,9 @@ deserialize_in_two_passes!(ApprovalWithAction { approval, more });
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalAction {
     /// Proposed action in canonical form, byte for byte. `digest` is the SHA-256 of these bytes.
-    pub document: Option<Raw>,
+    pub document: Option<RawJson>,
     /// JSON Patch of the approver.
-    pub modification: Option<Raw>,
+    pub modification: Option<RawJson>,
     /// Modified action in canonical form. `approvedDigest` is the SHA-256 of these bytes.
-    pub approved_document: Option<Raw>,
+    pub approved_document: Option<RawJson>,
 }

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use quorate_core::{Head, Record, Seq, Timestamp, hex};
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Effect, kind_of};
+use crate::event::{Effect, record_kind_name};
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -27,7 +27,7 @@ pub struct AuditRecord {
     /// Format version of the body.
     pub format: u8,
     /// Record kind.
-    #[cfg_attr(feature = "schema", schemars(with = "schema::RecordWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::RecordKindName"))]
     pub kind: Cow<'static, str>,
     /// Number of the record kind, as it is hashed.
     pub kind_number: u8,
@@ -54,7 +54,7 @@ impl AuditRecord {
             at: record.at,
             at_ms: record.at.0,
             format: record.format,
-            kind: kind_of(record),
+            kind: record_kind_name(record),
             kind_number: record.kind,
             principal: record.principal.clone(),
             body: STANDARD.encode(&record.body),

@@ -3,8 +3,8 @@
 use quorate_core::{AgentId, Budget as CoreBudget, BudgetId, Refused, SetBudget};
 use serde::{Deserialize, Serialize};
 
-use crate::names::AgentNames;
-use crate::reading::named;
+use crate::id_resolver::AgentIds;
+use crate::parse_context::path_or_body;
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -34,9 +34,9 @@ impl NewBudget {
     ///
     /// # Errors
     /// `INVALID` if the budget is missing.
-    pub fn read(self, path: Option<BudgetId>) -> Result<SetBudget, Refused> {
+    pub fn into_core(self, path: Option<BudgetId>) -> Result<SetBudget, Refused> {
         Ok(SetBudget {
-            id: named("budget", path, self.budget)?,
+            id: path_or_body("budget", path, self.budget)?,
             messages_max: self.messages_max,
             tokens_max: self.tokens_max,
             money_max: self.money_max,
@@ -81,7 +81,7 @@ pub struct Budget {
 impl Budget {
     /// Creates the API representation of a budget.
     #[must_use]
-    pub fn new(agents: &dyn AgentNames, budget: &CoreBudget) -> Self {
+    pub fn new(agents: &dyn AgentIds, budget: &CoreBudget) -> Self {
         Self {
             id: budget.id.clone(),
             owner: budget.owner.and_then(|owner| agents.agent_id(owner)),

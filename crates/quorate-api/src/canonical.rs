@@ -24,21 +24,21 @@ use crate::wellformed;
 /// # Errors
 /// `INVALID` if the payload has no canonical form.
 pub fn action_document(action: &str, payload: &[u8]) -> Result<Bytes, Refused> {
-    Ok(document(action, read("payload", payload)?))
+    Ok(action_document_from_value(action, parse_canonical("payload", payload)?))
 }
 
 /// Returns the canonical bytes of an action whose payload is already parsed.
 #[must_use]
-pub fn document(action: &str, payload: Value) -> Bytes {
-    write(&json!({"action": action, "payload": payload})).into()
+pub fn action_document_from_value(action: &str, payload: Value) -> Bytes {
+    to_canonical_bytes(&json!({"action": action, "payload": payload})).into()
 }
 
 /// Parses JSON that has a canonical form.
 ///
 /// # Errors
 /// `INVALID` if it is not JSON, has duplicate members, or contains numbers that are not exact.
-pub fn read(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
-    wellformed::json(what, bytes)?;
+pub fn parse_canonical(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
+    wellformed::check_json(what, bytes)?;
     let strict: Result<Strict, _> = serde_json::from_slice(bytes);
     strict.map(|strict| strict.0).map_err(|error| {
         Refused::new(Code::Invalid, format!("the {what} has no canonical form: {error}"))
@@ -47,7 +47,7 @@ pub fn read(what: &str, bytes: &[u8]) -> Result<Value, Refused> {
 }
 
 /// Returns the canonical bytes of a value.
-pub fn write(value: &Value) -> Vec<u8> {
+pub fn to_canonical_bytes(value: &Value) -> Vec<u8> {
     let mut out = String::new();
     put(value, &mut out);
     out.into_bytes()

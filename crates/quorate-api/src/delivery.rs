@@ -1,12 +1,12 @@
 //! Deliveries: leases held by recipients, and the acks, nacks and extensions of those leases.
 
 use quorate_core::{
-    DeliveryId, EndState, Extend, LeaseRef, Nack, NackThen, Op, Refused, Seq, Timestamp, Token,
+    DeliveryId, EndState, Extend, LeaseRef, LeaseToken, Nack, NackAction, Op, Refused, Seq, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
-use crate::reading::Reading;
+use crate::parse_context::ParseContext;
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -18,7 +18,7 @@ pub struct AckDelivery {
     /// Delivery ID.
     pub delivery_id: DeliveryId,
     /// Lease token, returned by the claim.
-    pub lease_token: Token,
+    pub lease_token: LeaseToken,
 }
 
 impl AckDelivery {
@@ -43,14 +43,14 @@ pub struct NackDelivery {
     /// Delivery ID.
     pub delivery_id: DeliveryId,
     /// Lease token, returned by the claim.
-    pub lease_token: Token,
+    pub lease_token: LeaseToken,
     /// Delay before redelivery; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = 86_400_000)))]
     pub delay_ms: Option<u64>,
     /// Reason for the rejection.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ReasonText>"))]
     pub reason: Option<String>,
     /// Set to true if processing was not attempted. The attempt then does not count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -63,14 +63,14 @@ pub struct NackDelivery {
 impl NackDelivery {
     /// Converts the request into an operation.
     #[must_use]
-    pub fn read(self) -> Op {
+    pub fn into_core(self) -> Op {
         let then = match (self.hopeless, self.untried) {
-            (true, _) => NackThen::Dead,
-            (false, true) => NackThen::Release,
-            (false, false) => NackThen::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
+            (true, _) => NackAction::DeadLetter,
+            (false, true) => NackAction::Release,
+            (false, false) => NackAction::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
         };
         let lease = LeaseRef { delivery: self.delivery_id, token: self.lease_token };
-        Op::Nack(Nack { lease, then, reason: self.reason.unwrap_or_default() })
+        Op::Nack(Nack { lease, action: then, reason: self.reason.unwrap_or_default() })
     }
 }
 
@@ -79,13 +79,13 @@ impl From<&Nack> for NackDelivery {
         Self {
             delivery_id: nack.lease.delivery,
             lease_token: nack.lease.token,
-            delay_ms: match nack.then {
-                NackThen::Retry { delay_ms } => Some(delay_ms),
-                NackThen::Release | NackThen::Dead => None,
+            delay_ms: match nack.action {
+                NackAction::Retry { delay_ms } => Some(delay_ms),
+                NackAction::Release | NackAction::DeadLetter => None,
             },
             reason: (!nack.reason.is_empty()).then(|| nack.reason.clone()),
-            untried: nack.then == NackThen::Release,
-            hopeless: nack.then == NackThen::Dead,
+            untried: nack.action == NackAction::Release,
+            hopeless: nack.action == NackAction::DeadLetter,
         }
     }
 }
@@ -98,7 +98,7 @@ pub struct ExtendLease {
     /// Delivery ID.
     pub delivery_id: DeliveryId,
     /// Lease token, returned by the claim.
-    pub lease_token: Token,
+    pub lease_token: LeaseToken,
     /// New lease duration; 30 s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<schema::LeaseMs>"))]
@@ -108,7 +108,7 @@ pub struct ExtendLease {
 impl ExtendLease {
     /// Converts the request into an operation.
     #[must_use]
-    pub fn read(self, reading: &Reading<'_>) -> Op {
+    pub fn into_core(self, reading: &ParseContext<'_>) -> Op {
         let lease = LeaseRef { delivery: self.delivery_id, token: self.lease_token };
         Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(reading.defaults.lease_ms) })
     }
@@ -126,7 +126,7 @@ impl From<&Extend> for ExtendLease {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "{T}List"))]
 #[serde(deny_unknown_fields)]
-pub struct List<T> {
+pub struct DeliveryList<T> {
     /// Deliveries; at least one.
     #[serde(deserialize_with = "crate::strict::objects", bound(deserialize = "T: Deserialize<'de>"))]
     #[cfg_attr(feature = "schema", schemars(length(min = 1, max = quorate_core::limits::ACKS_MAX)))]
@@ -142,7 +142,7 @@ pub struct Delivery<M = Message> {
     /// Delivery ID; `null` for an ephemeral message, which needs no ack.
     pub delivery_id: Option<DeliveryId>,
     /// Lease token. Pass it to ack, nack or extend the delivery.
-    pub lease_token: Option<Token>,
+    pub lease_token: Option<LeaseToken>,
     /// Attempt number, starting at 1.
     pub attempt: u16,
     /// Time at which the lease expires.
@@ -155,11 +155,11 @@ pub struct Delivery<M = Message> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Held {
+pub struct DeliveryLease {
     /// Delivery ID; `null` for an ephemeral message, which needs no ack.
     pub delivery_id: Option<DeliveryId>,
     /// Lease token. Pass it to ack, nack or extend the delivery.
-    pub lease_token: Option<Token>,
+    pub lease_token: Option<LeaseToken>,
     /// Attempt number, starting at 1.
     pub attempt: u16,
     /// Time at which the lease expires.
@@ -235,6 +235,6 @@ impl DeliveryStatus {
 ///
 /// # Errors
 /// Never fails. The signature matches that of the other operations.
-pub(crate) fn ack_many(list: List<AckDelivery>) -> Result<Op, Refused> {
+pub(crate) fn ack_many_op(list: DeliveryList<AckDelivery>) -> Result<Op, Refused> {
     Ok(Op::AckMany(list.deliveries.iter().map(AckDelivery::lease).collect()))
 }

@@ -3,10 +3,10 @@
 use quorate_core::{DeleteEntry, FenceRef, Key, Payload, PutEntry, Refused, Seq, Timestamp, Version};
 use serde::{Deserialize, Serialize};
 
-use crate::json::{Json, Raw};
-use crate::lock::Fence;
+use crate::json::{Json, RawJson};
+use crate::lock::LockFence;
+use crate::parse_context::{ParseContext, path_or_body};
 use crate::payload;
-use crate::reading::{Reading, named};
 
 /// Entry to write.
 #[derive(Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct NewEntry<'a> {
     pub depends_on: Vec<Key>,
     /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fence: Option<Fence>,
+    pub fence: Option<LockFence>,
 }
 
 impl NewEntry<'_> {
@@ -45,9 +45,9 @@ impl NewEntry<'_> {
     ///
     /// # Errors
     /// `INVALID` if the key is missing, or the content does not match its content type.
-    pub fn read(self, reading: &Reading<'_>, path: Option<Key>) -> Result<PutEntry, Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>, path: Option<Key>) -> Result<PutEntry, Refused> {
         Ok(PutEntry {
-            key: named("key", path, self.key)?,
+            key: path_or_body("key", path, self.key)?,
             entry_type: self.entry_type,
             content: reading.payload(Some(&self.content), self.content_type.as_deref())?,
             content_type: self.content_type,
@@ -65,7 +65,7 @@ impl NewEntry<'_> {
         Ok(NewEntry {
             key: Some(put.key.clone()),
             entry_type: put.entry_type.clone(),
-            content: payload::json_of(&put.content.bytes, put.content_type.as_deref())?,
+            content: payload::encode(&put.content.bytes, put.content_type.as_deref())?,
             content_type: put.content_type.clone(),
             expect: put.expect,
             depends_on: put.depends_on.clone(),
@@ -87,7 +87,7 @@ pub struct EntryDeletion {
     pub expect: Option<Version>,
     /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fence: Option<Fence>,
+    pub fence: Option<LockFence>,
 }
 
 impl EntryDeletion {
@@ -95,9 +95,9 @@ impl EntryDeletion {
     ///
     /// # Errors
     /// `INVALID` if the key is missing.
-    pub fn read(self, path: Option<Key>) -> Result<DeleteEntry, Refused> {
+    pub fn into_core(self, path: Option<Key>) -> Result<DeleteEntry, Refused> {
         let fence: Option<FenceRef> = self.fence.map(Into::into);
-        Ok(DeleteEntry { key: named("key", path, self.key)?, expect: self.expect, fence })
+        Ok(DeleteEntry { key: path_or_body("key", path, self.key)?, expect: self.expect, fence })
     }
 }
 
@@ -121,7 +121,7 @@ pub struct Entry {
     #[serde(rename = "type")]
     pub entry_type: String,
     /// Content of this version; `null` if it was deleted or erased.
-    pub content: Raw,
+    pub content: RawJson,
     /// Media type of the content. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
@@ -148,7 +148,7 @@ impl Entry {
     pub fn payload(&self) -> Result<Option<Payload>, Refused> {
         match self.deleted {
             true => Ok(None),
-            false => payload::received(&self.content, self.content_type.as_deref()).map(Some),
+            false => payload::decode_received(&self.content, self.content_type.as_deref()).map(Some),
         }
     }
 }

@@ -13,13 +13,13 @@ pub enum Error {
     Store(#[from] StoreError),
     /// A remote hub did not answer, or its answer leaves the outcome unknown.
     #[error(transparent)]
-    Remote(#[from] Remote),
+    Remote(#[from] RemoteError),
 }
 
 /// Failure of a call to a hub over the network that is not a refusal.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{detail}")]
-pub struct Remote {
+pub struct RemoteError {
     /// Stable error code: `UNAVAILABLE` if there was no response.
     pub code: Code,
     /// Human-readable description of the problem.
@@ -38,10 +38,10 @@ impl Error {
             Self::Refused(refused) => refused.code,
             Self::Remote(remote) => remote.code,
             Self::Store(StoreError::Busy) => Code::Overloaded,
-            Self::Store(StoreError::Full) => Code::StorageFull,
+            Self::Store(StoreError::DiskFull) => Code::StorageFull,
             Self::Store(StoreError::Closed) => Code::Unavailable,
-            Self::Store(StoreError::NoSpace) => Code::NotFound,
-            Self::Store(StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::Read(_)) => {
+            Self::Store(StoreError::UnknownSpace) => Code::NotFound,
+            Self::Store(StoreError::Failed(_) | StoreError::Corrupt(_) | StoreError::Read(_)) => {
                 Code::StorageFailed
             }
         }
@@ -54,12 +54,12 @@ impl Error {
             Self::Refused(refused) => &refused.hint,
             Self::Remote(remote) => &remote.hint,
             Self::Store(StoreError::Busy) => "retry in a moment; nothing was changed",
-            Self::Store(StoreError::Full) => {
+            Self::Store(StoreError::DiskFull) => {
                 "free some disk space; nothing was changed, and writes resume automatically"
             }
-            Self::Store(StoreError::NoSpace) => "create the space first",
+            Self::Store(StoreError::UnknownSpace) => "create the space first",
             Self::Store(StoreError::Closed) => "the hub is shutting down; reconnect to it",
-            Self::Store(StoreError::Damaged(_)) => {
+            Self::Store(StoreError::Corrupt(_)) => {
                 "run `quorate verify` to list the damage, then restore a backup"
             }
             Self::Store(StoreError::Failed(_)) => "restart the hub, then retry with the same idempotency key",
@@ -72,15 +72,15 @@ impl Error {
     #[must_use]
     pub fn nothing_applied(&self) -> bool {
         match self {
-            Self::Refused(refused) => refused.facts.asked.is_none(),
-            Self::Store(error) => error.nothing_applied(),
+            Self::Refused(refused) => refused.facts.sent_request.is_none(),
+            Self::Store(error) => error.is_not_applied(),
             Self::Remote(remote) => remote.nothing_applied,
         }
     }
 
     /// Returns the refusal, if the domain refused the operation.
     #[must_use]
-    pub fn refused(&self) -> Option<&Refused> {
+    pub fn refusal(&self) -> Option<&Refused> {
         match self {
             Self::Refused(refused) => Some(refused),
             Self::Store(_) | Self::Remote(_) => None,

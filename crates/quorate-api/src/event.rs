@@ -9,15 +9,15 @@ mod tests;
 use std::borrow::Cow;
 
 use quorate_core::{
-    AddKind, AgentId, AgentNo, DeliveryNo, Effect as CoreEffect, Generation, Key, PartRef, Record,
-    RecordKind, Restored, Seq, SessionId, SpaceName, Timestamp, Version, codec, hex,
+    AgentId, AgentNo, ContributionKind, DeliveryNo, Effect as CoreEffect, Generation, Key, PartRef, Record,
+    RecordKind, RestoredVersion, Seq, SessionId, SpaceName, Timestamp, Version, codec, hex,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::agent::{AgentPresence, AgentProfile};
 use crate::entry::EntryVersion;
-use crate::names::Names;
+use crate::id_resolver::IdResolver;
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -40,7 +40,7 @@ pub struct Event {
     /// Time at which the record was committed.
     pub at: Timestamp,
     /// Record kind.
-    #[cfg_attr(feature = "schema", schemars(with = "schema::RecordWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::RecordKindName"))]
     pub kind: Cow<'static, str>,
     /// Principal that committed the record: `system`, `agent:ID`, or `ROLE:NAME` of an access token.
     pub principal: String,
@@ -55,7 +55,7 @@ impl Event {
         Self {
             seq: record.seq,
             at: record.at,
-            kind: kind_of(record),
+            kind: record_kind_name(record),
             principal: record.principal.clone(),
             effects,
         }
@@ -64,7 +64,7 @@ impl Event {
 
 /// Returns the name of the kind of a record.
 #[must_use]
-pub fn kind_of(record: &Record) -> Cow<'static, str> {
+pub fn record_kind_name(record: &Record) -> Cow<'static, str> {
     RecordKind::from_number(record.kind).map_or("unknown", RecordKind::as_str).into()
 }
 
@@ -196,7 +196,7 @@ pub struct EntryEffect {
     /// Name of the effect.
     pub effect: EntryEffectName,
     /// New version, without its content.
-    pub entry: WrittenVersion,
+    pub entry: EntryMetadata,
     /// Storage location of the content.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub payloads: Vec<PayloadLocation>,
@@ -206,7 +206,7 @@ pub struct EntryEffect {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct WrittenVersion {
+pub struct EntryMetadata {
     /// Entry key.
     pub key: Key,
     /// Version number.
@@ -284,7 +284,7 @@ pub struct SessionAdditionEffect {
     /// Session ID.
     pub session_id: SessionId,
     /// Kind of addition.
-    pub kind: AddKind,
+    pub kind: ContributionKind,
     /// Number of the addition among those of its kind, starting at 1.
     pub n: u64,
     /// Media type of the body. Omitted for JSON.
@@ -419,8 +419,8 @@ impl<'de> Deserialize<'de> for Effect {
 impl Effect {
     /// Returns the effects of a record. A record that cannot be decoded yields a single `unreadable` effect.
     #[must_use]
-    pub fn of_record(record: &Record, names: &Names<'_>) -> Vec<Self> {
-        match codec::read_bare(record) {
+    pub fn from_record(record: &Record, names: &IdResolver<'_>) -> Vec<Self> {
+        match codec::read_without_payload(record) {
             Ok(body) => {
                 let numbered = CoreEffect::with_message_numbers(&body.effects);
                 numbered.map(|(n, effect)| Self::new(effect, record, n, names)).collect()
@@ -432,44 +432,44 @@ impl Effect {
     /// Creates the effect that replaces those of a record that cannot be decoded.
     #[must_use]
     pub fn unreadable(error: &dyn std::fmt::Display) -> Self {
-        Self::named("unreadable", error.to_string())
+        Self::from_name("unreadable", error.to_string())
     }
 
     /// Creates an effect that has only a name.
     #[must_use]
-    pub fn named(name: &str, reason: String) -> Self {
+    pub fn from_name(name: &str, reason: String) -> Self {
         Self::Unknown(Box::new(UnknownEffect { effect: name.to_owned(), reason }))
     }
 
     /// Creates the API representation of an effect. `n` is the number of messages that precede it in the record.
     #[must_use]
-    pub fn new(effect: &CoreEffect, record: &Record, n: u32, names: &Names<'_>) -> Self {
+    pub fn new(effect: &CoreEffect, record: &Record, n: u32, names: &IdResolver<'_>) -> Self {
         match effect {
-            CoreEffect::SpaceCreated { .. } | CoreEffect::Restored { .. } => space(effect),
+            CoreEffect::SpaceCreated { .. } | CoreEffect::SpaceRestored { .. } => space(effect),
             CoreEffect::AgentRegistered { .. }
             | CoreEffect::AgentStatus { .. }
             | CoreEffect::AgentRemoved { .. } => agent(effect, names),
-            CoreEffect::Sent { .. } => delivery::sent(effect, record, n, names),
+            CoreEffect::Sent { .. } => delivery::sent_effect(effect, record, n, names),
             CoreEffect::Leased { deliveries, .. }
-            | CoreEffect::Taken { deliveries, .. }
-            | CoreEffect::AckedMany { deliveries } => delivery::held(effect, deliveries, names),
-            CoreEffect::Brought { agent, first, letters } => {
+            | CoreEffect::LeasedFromPool { deliveries, .. }
+            | CoreEffect::AckedMany { deliveries } => delivery::deliveries_effect(effect, deliveries, names),
+            CoreEffect::Backfilled { agent, first, letters } => {
                 let deliveries = letters.iter().zip((first.0..).map(DeliveryNo));
-                delivery::backfilled(*agent, deliveries, names)
+                delivery::backfill_effect(*agent, deliveries, names)
             }
             CoreEffect::Acked { .. }
             | CoreEffect::Returned { .. }
             | CoreEffect::Expired { .. }
             | CoreEffect::Redriven { .. }
             | CoreEffect::Purged { .. }
-            | CoreEffect::Barred { .. } => delivery::one(effect, names),
+            | CoreEffect::DeniedByPolicy { .. } => delivery::delivery_effect(effect, names),
             CoreEffect::Written { .. } | CoreEffect::Deleted { .. } => entry(effect, record),
             CoreEffect::Erased { seq, part } => {
                 ErasureEffect { effect: ErasureEffectName::Erased, seq: *seq, part: *part }.into()
             }
             CoreEffect::WaitAborted { cycle } => {
                 let wait = |(agent, resource): &(AgentNo, String)| AbortedWait {
-                    agent: names.agent(*agent),
+                    agent: names.agent_id(*agent),
                     waits_for: resource.clone(),
                 };
                 let cycle = cycle.iter().map(wait).collect();
@@ -487,7 +487,7 @@ impl Effect {
                 }
                 .into()
             }
-            CoreEffect::Changed { verb, item } => item::changed(*verb, item, names),
+            CoreEffect::Changed { verb, item } => item::item_effect(*verb, item, names),
         }
     }
 }
@@ -501,15 +501,15 @@ fn space(effect: &CoreEffect) -> Effect {
             id: Some(hex::encode(&id.0)),
         }
         .into(),
-        CoreEffect::Restored { generation } => {
+        CoreEffect::SpaceRestored { generation } => {
             SpaceEffect { effect: SpaceEffectName::Restored, generation: *generation, name: None, id: None }
                 .into()
         }
-        other => Effect::named(other.as_str(), String::new()),
+        other => Effect::from_name(other.as_str(), String::new()),
     }
 }
 
-fn agent(effect: &CoreEffect, names: &Names<'_>) -> Effect {
+fn agent(effect: &CoreEffect, names: &IdResolver<'_>) -> Effect {
     match effect {
         CoreEffect::AgentRegistered { number, agent } => AgentRegisteredEffect {
             effect: AgentRegisteredName::Registered,
@@ -519,17 +519,17 @@ fn agent(effect: &CoreEffect, names: &Names<'_>) -> Effect {
         .into(),
         CoreEffect::AgentStatus { number, presence } => AgentStatusEffect {
             effect: AgentStatusName::Status,
-            agent_id: names.agent(*number),
+            agent_id: names.agent_id(*number),
             presence: presence.into(),
         }
         .into(),
         CoreEffect::AgentRemoved { number } => AgentRemovedEffect {
             effect: AgentRemovedName::Removed,
-            agent_id: names.agent(*number),
+            agent_id: names.agent_id(*number),
             number: *number,
         }
         .into(),
-        other => Effect::named(other.as_str(), String::new()),
+        other => Effect::from_name(other.as_str(), String::new()),
     }
 }
 
@@ -537,7 +537,7 @@ fn entry(effect: &CoreEffect, record: &Record) -> Effect {
     match effect {
         CoreEffect::Deleted { key, version } => EntryEffect {
             effect: EntryEffectName::Deleted,
-            entry: WrittenVersion {
+            entry: EntryMetadata {
                 key: key.clone(),
                 version: *version,
                 entry_type: String::new(),
@@ -551,25 +551,25 @@ fn entry(effect: &CoreEffect, record: &Record) -> Effect {
         .into(),
         CoreEffect::Written { key, version, entry_type, content_type, part, depends_on, restores } => {
             // After a rollback the content is stored in the record of the restored version.
-            let seq = restores.map_or(record.seq, |Restored { seq, .. }| seq);
+            let seq = restores.map_or(record.seq, |RestoredVersion { seq, .. }| seq);
             let depends_on =
                 depends_on.iter().map(|(key, version)| EntryVersion { key: key.clone(), version: *version });
             EntryEffect {
                 effect: EntryEffectName::Written,
-                entry: WrittenVersion {
+                entry: EntryMetadata {
                     key: key.clone(),
                     version: *version,
                     entry_type: entry_type.clone(),
                     content_type: content_type.clone(),
                     deleted: false,
                     depends_on: depends_on.collect(),
-                    restores: restores.map(|Restored { version, .. }| version),
+                    restores: restores.map(|RestoredVersion { version, .. }| version),
                 },
                 payloads: vec![PayloadLocation::new("content", PartRef { seq, part: *part })],
             }
             .into()
         }
-        other => Effect::named(other.as_str(), String::new()),
+        other => Effect::from_name(other.as_str(), String::new()),
     }
 }
 

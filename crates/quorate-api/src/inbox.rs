@@ -50,7 +50,7 @@ pub struct DeadLetter {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Redriven {
+pub struct RedrivenDelivery {
     /// Delivery ID.
     pub delivery_id: DeliveryId,
     /// Sequence number of the record.

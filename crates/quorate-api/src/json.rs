@@ -11,16 +11,16 @@ use serde_json::value::RawValue;
 /// Owned raw JSON. Unlike a `Box<RawValue>` it is neither copied nor parsed again when it is serialized: its bytes
 /// were validated when they were received.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Raw(pub Bytes);
+pub struct RawJson(pub Bytes);
 
-impl fmt::Debug for Raw {
+impl fmt::Debug for RawJson {
     /// Omits the content: debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Json({} bytes)", self.0.len())
     }
 }
 
-impl Raw {
+impl RawJson {
     /// JSON `null`.
     pub const NULL: Self = Self(Bytes::from_static(b"null"));
 
@@ -32,12 +32,12 @@ impl Raw {
 
     /// Converts the JSON to a `RawValue`.
     #[must_use]
-    pub fn parsed(&self) -> Box<RawValue> {
+    pub fn to_raw_value(&self) -> Box<RawValue> {
         serde_json::from_slice(&self.0).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 }
 
-impl Serialize for Raw {
+impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // serde_json recognizes a `RawValue` by a struct of this name with one field of this name.
         const TOKEN: &str = "$serde_json::private::RawValue";
@@ -48,7 +48,7 @@ impl Serialize for Raw {
     }
 }
 
-impl<'de> Deserialize<'de> for Raw {
+impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Ok(Self(String::from(Box::<str>::from(raw)).into()))
@@ -125,7 +125,7 @@ mod schema {
     use schemars::{JsonSchema, Schema, SchemaGenerator};
     use std::borrow::Cow;
 
-    use super::{Json, Raw};
+    use super::{Json, RawJson};
 
     macro_rules! any_json {
         ($name:ty) => {
@@ -145,20 +145,20 @@ mod schema {
         };
     }
 
-    any_json!(Raw);
+    any_json!(RawJson);
     any_json!(Json<'_>);
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Raw;
+    use super::RawJson;
 
     // Fails under: a release of serde_json that uses another name for raw values.
     #[test]
     fn json_is_passed_through_byte_for_byte() {
         let text = r#"{"b": 1.0,  "a":[1, 2e3],"n":18446744073709551615}"#;
-        assert_eq!(serde_json::to_string(&Raw(text.into())).unwrap(), text);
-        assert_eq!(serde_json::from_str::<Raw>(text).unwrap(), Raw(text.into()));
-        assert_eq!(serde_json::to_string(&[Raw::NULL]).unwrap(), "[null]");
+        assert_eq!(serde_json::to_string(&RawJson(text.into())).unwrap(), text);
+        assert_eq!(serde_json::from_str::<RawJson>(text).unwrap(), RawJson(text.into()));
+        assert_eq!(serde_json::to_string(&[RawJson::NULL]).unwrap(), "[null]");
     }
 }

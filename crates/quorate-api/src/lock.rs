@@ -1,14 +1,14 @@
 //! Locks with fencing tokens.
 
 use quorate_core::{
-    AcquireLocks, AgentId, Code, DeliveryId, Fence as FenceNumber, FenceRef, Lock as CoreLock, LockName,
-    Locked, Priority, Refused, RenewLocks, Timestamp, Waiting,
+    AcquireLocks, AgentId, Code, DeliveryId, Fence as FenceNumber, FenceRef, GrantedLocks, Lock as CoreLock,
+    LockName, Priority, Refused, RenewLocks, Timestamp, WaitMode,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::names::AgentNames;
+use crate::id_resolver::AgentIds;
+use crate::parse_context::ParseContext;
 use crate::priority::MessagePriority;
-use crate::reading::Reading;
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -16,20 +16,20 @@ use crate::schema;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Fence {
+pub struct LockFence {
     /// Lock name.
     pub lock: LockName,
     /// Fencing token.
     pub fence: FenceNumber,
 }
 
-impl From<Fence> for FenceRef {
-    fn from(fence: Fence) -> Self {
+impl From<LockFence> for FenceRef {
+    fn from(fence: LockFence) -> Self {
         Self { lock: fence.lock, fence: fence.fence }
     }
 }
 
-impl From<&FenceRef> for Fence {
+impl From<&FenceRef> for LockFence {
     fn from(fence: &FenceRef) -> Self {
         Self { lock: fence.lock.clone(), fence: fence.fence }
     }
@@ -75,14 +75,18 @@ impl LockRequest {
     ///
     /// # Errors
     /// `INVALID` if the holder is missing.
-    pub fn read(self, reading: &Reading<'_>, path: Option<LockName>) -> Result<AcquireLocks, Refused> {
+    pub fn into_core(
+        self,
+        reading: &ParseContext<'_>,
+        path: Option<LockName>,
+    ) -> Result<AcquireLocks, Refused> {
         Ok(AcquireLocks {
             agent: reading.agent(self.agent)?,
             names: path.or(self.name).into_iter().chain(self.names).collect(),
             ttl_ms: self.ttl_ms.unwrap_or(reading.defaults.lease_ms),
             priority: self.priority.map_or(Priority::NORMAL, |priority| priority.0),
             capacity: self.capacity,
-            waiting: Waiting::No,
+            waiting: WaitMode::NoWait,
             within: self.within,
         })
     }
@@ -91,7 +95,7 @@ impl LockRequest {
     ///
     /// # Errors
     /// `INVALID` if `waitMs` is greater than 0.
-    pub fn without_wait(self) -> Result<Self, Refused> {
+    pub fn reject_wait(self) -> Result<Self, Refused> {
         match self.wait_ms {
             None | Some(0) => Ok(self),
             Some(_) => Err(Refused::new(Code::Invalid, "waitMs: a commit cannot wait for a lock")
@@ -123,7 +127,7 @@ pub struct LockRelease {
     /// Locks to release.
     #[serde(default, deserialize_with = "crate::strict::objects", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
-    pub locks: Vec<Fence>,
+    pub locks: Vec<LockFence>,
     /// Single lock to release; requires `fence`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<LockName>,
@@ -137,7 +141,7 @@ impl LockRelease {
     ///
     /// # Errors
     /// `INVALID` if no lock is given, or a lock without its fencing token.
-    pub fn read(self) -> Result<Vec<FenceRef>, Refused> {
+    pub fn into_core(self) -> Result<Vec<FenceRef>, Refused> {
         collect_locks(self.locks, self.name, self.fence)
     }
 
@@ -149,7 +153,7 @@ impl LockRelease {
 }
 
 fn collect_locks(
-    locks: Vec<Fence>,
+    locks: Vec<LockFence>,
     name: Option<LockName>,
     fence: Option<FenceNumber>,
 ) -> Result<Vec<FenceRef>, Refused> {
@@ -174,11 +178,11 @@ fn collect_locks(
 #[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LocksRenewal {
+pub struct LockRenewalBatch {
     /// Locks to renew.
     #[serde(default, deserialize_with = "crate::strict::objects", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(max = 16)))]
-    pub locks: Vec<Fence>,
+    pub locks: Vec<LockFence>,
     /// Single lock to renew; requires `fence`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<LockName>,
@@ -191,17 +195,17 @@ pub struct LocksRenewal {
     pub ttl_ms: Option<u64>,
 }
 
-impl LocksRenewal {
+impl LockRenewalBatch {
     /// Converts the request into an operation.
     ///
     /// # Errors
     /// `INVALID` if no lock is given, or a lock without its fencing token.
-    pub fn read(self) -> Result<RenewLocks, Refused> {
+    pub fn into_core(self) -> Result<RenewLocks, Refused> {
         Ok(RenewLocks { locks: collect_locks(self.locks, self.name, self.fence)?, ttl_ms: self.ttl_ms })
     }
 }
 
-impl From<&RenewLocks> for LocksRenewal {
+impl From<&RenewLocks> for LockRenewalBatch {
     fn from(renew: &RenewLocks) -> Self {
         let locks = renew.locks.iter().map(Into::into).collect();
         Self { locks, name: None, fence: None, ttl_ms: renew.ttl_ms }
@@ -239,13 +243,13 @@ pub struct AcquiredLocks {
     /// Time at which the locks expire unless renewed.
     pub until: Timestamp,
     /// All acquired locks with their fencing tokens.
-    pub locks: Vec<Fence>,
+    pub locks: Vec<LockFence>,
 }
 
 impl AcquiredLocks {
     /// Creates the response for locks that are held since `since`.
     #[must_use]
-    pub fn new(locked: &Locked, since: Timestamp) -> Self {
+    pub fn new(locked: &GrantedLocks, since: Timestamp) -> Self {
         Self {
             fence: locked.locks.first().map(|lock| lock.fence),
             until: since.plus_ms(locked.ttl_ms),
@@ -297,7 +301,7 @@ pub struct LockHolder {
 impl Lock {
     /// Creates the API representation of a lock.
     #[must_use]
-    pub fn new(agents: &dyn AgentNames, lock: &CoreLock) -> Self {
+    pub fn new(agents: &dyn AgentIds, lock: &CoreLock) -> Self {
         let holders = lock.grants.iter().map(|grant| LockHolder {
             agent: agents.agent_id(grant.holder),
             fence: grant.fence,

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::delivery::DeliveryState;
-use crate::json::{Json, Raw, deserialize_in_two_passes};
+use crate::json::{Json, RawJson, deserialize_in_two_passes};
+use crate::parse_context::ParseContext;
 use crate::payload;
 use crate::priority::MessagePriority;
-use crate::reading::Reading;
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -109,7 +109,7 @@ pub struct NewMessage<'a> {
     pub confidence: Option<f64>,
     /// Reason for sending the message.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ReasonText>"))]
     pub rationale: Option<String>,
     /// Custom metadata: a JSON object of at most 16 KB.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -125,7 +125,7 @@ impl NewMessage<'_> {
     ///
     /// # Errors
     /// `INVALID` if the version is unknown, or the payload does not match its content type.
-    pub fn read(self, reading: &Reading<'_>) -> Result<CoreMessage, Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<CoreMessage, Refused> {
         if let Some(other) = self.version.filter(|version| version != ENVELOPE_VERSION) {
             return Err(Refused::new(Code::Invalid, format!("version: {other:?} is not supported"))
                 .hint("omit version, or set it to 1.0"));
@@ -174,7 +174,7 @@ impl NewMessage<'_> {
             to: message.to.clone(),
             kind: message.kind,
             action: message.action.clone(),
-            payload: Some(payload::json_of(&message.payload.bytes, message.content_type.as_deref())?),
+            payload: Some(payload::encode(&message.payload.bytes, message.content_type.as_deref())?),
             content_type: message.content_type.clone(),
             priority: Some(MessagePriority(message.priority)),
             durability: message.durability,
@@ -192,7 +192,7 @@ impl NewMessage<'_> {
             origin: message.origin.clone(),
             confidence: message.confidence,
             rationale: message.rationale.clone(),
-            metadata: metadata.map(|text| payload::json_of(text.as_bytes(), None)).transpose()?,
+            metadata: metadata.map(|text| payload::encode(text.as_bytes(), None)).transpose()?,
             if_unavailable: message.if_unavailable,
         })
     }
@@ -281,7 +281,7 @@ macro_rules! envelope {
             pub rationale: Option<String>,
             /// Custom metadata set by the sender: a JSON object.
             #[serde(skip_serializing_if = "Option::is_none")]
-            pub metadata: Option<Raw>,
+            pub metadata: Option<RawJson>,
         }
 
         impl $name {
@@ -294,7 +294,7 @@ macro_rules! envelope {
                 $message: &CoreMessage,
             ) -> Self {
                 // Recipients continue the trace from the span of the message. Ephemeral messages have no span.
-                let context = durable.and_then(|id| TraceContext::of(id, $message));
+                let context = durable.and_then(|id| TraceContext::of_message(id, $message));
                 let traceparent =
                     context.map(|context| context.to_string()).or_else(|| $message.traceparent.clone());
                 Self {
@@ -324,7 +324,7 @@ macro_rules! envelope {
                     origin: $message.origin.clone(),
                     confidence: $message.confidence,
                     rationale: $message.rationale.clone(),
-                    metadata: $message.metadata.clone().map(|text| Raw(text.into())),
+                    metadata: $message.metadata.clone().map(|text| RawJson(text.into())),
                     $($field: $value,)*
                 }
             }
@@ -336,7 +336,7 @@ envelope!(
     /// A sent message.
     Message |message| {
         /// Payload as it was sent; `null` if it was erased.
-        payload: Raw = payload::shown(&message.payload, message.content_type.as_deref());
+        payload: RawJson = payload::render(&message.payload, message.content_type.as_deref());
         /// Present and true if the payload was erased. Distinguishes an erased payload from a `null` that was sent.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         erased: bool = message.payload.is_erased();
@@ -353,8 +353,8 @@ impl Message {
     ///
     /// # Errors
     /// `INVALID` if the payload does not match its content type.
-    pub fn read(self) -> Result<CoreMessage, Refused> {
-        let payload = payload::received(&self.payload, self.content_type.as_deref())?;
+    pub fn into_core(self) -> Result<CoreMessage, Refused> {
+        let payload = payload::decode_received(&self.payload, self.content_type.as_deref())?;
         let mut message = CoreMessage::new(self.to, self.action, payload);
         message.from = self.from;
         message.client_id = self.client_id;
@@ -384,7 +384,7 @@ impl Message {
     /// Returns the metadata as a `RawValue`.
     #[must_use]
     pub fn metadata(&self) -> Option<Box<RawValue>> {
-        self.metadata.as_ref().map(Raw::parsed)
+        self.metadata.as_ref().map(RawJson::to_raw_value)
     }
 }
 

@@ -14,20 +14,20 @@ use quorate_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::agent::{AgentDescription, Heartbeat};
-use crate::approval::{Decision, NewApproval};
+use crate::agent::{AgentRegistration, Heartbeat};
+use crate::approval::{NewApproval, NewDecision};
 use crate::budget::NewBudget;
-use crate::delivery::{AckDelivery, ExtendLease, List, NackDelivery, ack_many};
+use crate::delivery::{AckDelivery, DeliveryList, ExtendLease, NackDelivery, ack_many_op};
 use crate::entry::{EntryDeletion, NewEntry};
-use crate::fields::Fields;
-use crate::lock::{LockRelease, LockRequest, LocksRenewal};
+use crate::lock::{LockRelease, LockRenewalBatch, LockRequest};
 use crate::message::NewMessage;
+use crate::parse_context::{ParseContext, missing_field};
 use crate::policy::NewPolicy;
 use crate::procedure::{NewProcedure, ProcedureStep};
-use crate::reading::{Reading, missing};
+use crate::request_body::RequestFields;
 use crate::rollback::{NewSnapshot, Rollback};
-use crate::session::{NewSession, SessionAddition, SessionChange, SessionVerb};
-use crate::subscription::{NewSubscription, subscribe};
+use crate::session::{NewSession, SessionAction, SessionAddition, SessionChange};
+use crate::subscription::{NewSubscription, subscribe_op};
 #[cfg(feature = "schema")]
 use crate::task::NewTask;
 use crate::task::{
@@ -43,7 +43,7 @@ pub struct Commit<'a> {
     /// Operations, in order. Later ones see the effects of earlier ones.
     #[serde(borrow)]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<schema::Operation>", length(min = 1, max = OPS_MAX)))]
-    pub ops: Vec<Fields<'a>>,
+    pub ops: Vec<RequestFields<'a>>,
     /// Idempotency key; equivalent to the header `Idempotency-Key`.
     pub idempotency_key: Option<IdempotencyKey>,
     /// Epoch of the agent; equivalent to the header `Quorate-Epoch`.
@@ -127,7 +127,7 @@ reference!(
 /// Table entry of an operation: its name, its parser, and the schema of its fields.
 struct Entry {
     name: &'static str,
-    read: for<'a> fn(Fields<'a>, &Reading<'_>) -> Result<Op, Refused>,
+    read: for<'a> fn(RequestFields<'a>, &ParseContext<'_>) -> Result<Op, Refused>,
     #[cfg(feature = "schema")]
     schema: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
 }
@@ -146,113 +146,133 @@ macro_rules! op {
 /// All operations. An operation with two forms has two entries; the second one takes a list.
 const TABLE: &[Entry] = &[
     op!("send", NewMessage<'_>, |fields, reading| {
-        Ok(Op::send(fields.read::<NewMessage<'_>>()?.read(reading)?))
+        Ok(Op::send(fields.parse_into::<NewMessage<'_>>()?.into_core(reading)?))
     }),
-    op!("ack", AckDelivery, |fields, _| Ok(Op::Ack(fields.read::<AckDelivery>()?.lease()))),
-    op!("ack", List<AckDelivery>, |fields, _| ack_many(fields.read()?)),
-    op!("nack", NackDelivery, |fields, _| Ok(fields.read::<NackDelivery>()?.read())),
-    op!("nack", List<NackDelivery>, |fields, _| Ok(single::<NackDelivery>(fields)?.read())),
-    op!("extend", ExtendLease, |fields, reading| Ok(fields.read::<ExtendLease>()?.read(reading))),
-    op!("extend", List<ExtendLease>, |fields, reading| Ok(single::<ExtendLease>(fields)?.read(reading))),
+    op!("ack", AckDelivery, |fields, _| Ok(Op::Ack(fields.parse_into::<AckDelivery>()?.lease()))),
+    op!("ack", DeliveryList<AckDelivery>, |fields, _| ack_many_op(fields.parse_into()?)),
+    op!("nack", NackDelivery, |fields, _| Ok(fields.parse_into::<NackDelivery>()?.into_core())),
+    op!("nack", DeliveryList<NackDelivery>, |fields, _| Ok(single::<NackDelivery>(fields)?.into_core())),
+    op!("extend", ExtendLease, |fields, reading| Ok(fields.parse_into::<ExtendLease>()?.into_core(reading))),
+    op!("extend", DeliveryList<ExtendLease>, |fields, reading| Ok(
+        single::<ExtendLease>(fields)?.into_core(reading)
+    )),
     op!("put", NewEntry<'_>, |fields, reading| {
-        Ok(Op::Put(fields.read::<NewEntry<'_>>()?.read(reading, None)?))
+        Ok(Op::Put(fields.parse_into::<NewEntry<'_>>()?.into_core(reading, None)?))
     }),
-    op!("delete", EntryDeletion, |fields, _| Ok(Op::Delete(fields.read::<EntryDeletion>()?.read(None)?))),
+    op!("delete", EntryDeletion, |fields, _| Ok(Op::Delete(
+        fields.parse_into::<EntryDeletion>()?.into_core(None)?
+    ))),
     op!("redrive", DeliveryRef, |fields, _| {
-        Ok(Op::Redrive { delivery: fields.read::<DeliveryRef>()?.delivery_id })
+        Ok(Op::Redrive { delivery: fields.parse_into::<DeliveryRef>()?.delivery_id })
     }),
     op!("purge", AgentRef, |fields, reading| {
-        Ok(Op::Purge { agent: reading.agent(fields.read::<AgentRef>()?.agent)? })
+        Ok(Op::Purge { agent: reading.agent(fields.parse_into::<AgentRef>()?.agent)? })
     }),
-    op!("agent.register", AgentDescription, |fields, reading| {
-        Ok(Op::RegisterAgent(fields.read::<AgentDescription>()?.read(reading, None)?))
+    op!("agent.register", AgentRegistration, |fields, reading| {
+        Ok(Op::RegisterAgent(fields.parse_into::<AgentRegistration>()?.into_core(reading, None)?))
     }),
     op!("agent.remove", AgentRef, |fields, _| {
-        let agent = fields.read::<AgentRef>()?.agent.ok_or_else(|| missing("agent"))?;
+        let agent = fields.parse_into::<AgentRef>()?.agent.ok_or_else(|| missing_field("agent"))?;
         Ok(Op::RemoveAgent { agent })
     }),
     op!("agent.heartbeat", Heartbeat, |fields, reading| {
-        let mut beat = fields.read::<Heartbeat>()?;
+        let mut beat = fields.parse_into::<Heartbeat>()?;
         beat.agent = beat.agent.or_else(|| reading.agent.cloned());
-        Ok(Op::Heartbeat(beat.read(None)?))
+        Ok(Op::Heartbeat(beat.into_core(None)?))
     }),
-    op!("task.create", NewTask<'_>, task::create),
-    op!("task.create", TaskGraph<'_>, task::create),
+    op!("task.create", NewTask<'_>, task::parse_create),
+    op!("task.create", TaskGraph<'_>, task::parse_create),
     op!("task.heartbeat", TaskHeartbeat<'_>, |fields, reading| {
-        fields.read::<TaskHeartbeat<'_>>()?.read(reading, None)
+        fields.parse_into::<TaskHeartbeat<'_>>()?.into_core(reading, None)
     }),
     op!("task.complete", TaskCompletion<'_>, |fields, reading| {
-        fields.read::<TaskCompletion<'_>>()?.read(reading, None)
+        fields.parse_into::<TaskCompletion<'_>>()?.into_core(reading, None)
     }),
     op!("task.fail", TaskFailure<'_>, |fields, reading| fields
-        .read::<TaskFailure<'_>>()?
-        .read(reading, None)),
-    op!("task.release", TaskRelease, |fields, _| fields.read::<TaskRelease>()?.read(None)),
-    op!("task.cancel", TaskCancellation, |fields, _| fields.read::<TaskCancellation>()?.read(None)),
+        .parse_into::<TaskFailure<'_>>()?
+        .into_core(reading, None)),
+    op!("task.release", TaskRelease, |fields, _| fields.parse_into::<TaskRelease>()?.into_core(None)),
+    op!("task.cancel", TaskCancellation, |fields, _| fields
+        .parse_into::<TaskCancellation>()?
+        .into_core(None)),
     op!("lock.acquire", LockRequest, |fields, reading| {
-        Ok(Op::AcquireLocks(fields.read::<LockRequest>()?.without_wait()?.read(reading, None)?))
+        Ok(Op::AcquireLocks(fields.parse_into::<LockRequest>()?.reject_wait()?.into_core(reading, None)?))
     }),
-    op!("lock.renew", LocksRenewal, |fields, _| Ok(Op::RenewLocks(fields.read::<LocksRenewal>()?.read()?))),
-    op!("lock.release", LockRelease, |fields, _| Ok(Op::ReleaseLocks(fields.read::<LockRelease>()?.read()?))),
+    op!("lock.renew", LockRenewalBatch, |fields, _| Ok(Op::RenewLocks(
+        fields.parse_into::<LockRenewalBatch>()?.into_core()?
+    ))),
+    op!("lock.release", LockRelease, |fields, _| Ok(Op::ReleaseLocks(
+        fields.parse_into::<LockRelease>()?.into_core()?
+    ))),
     op!("session.open", NewSession<'_>, |fields, reading| {
-        Ok(Op::OpenSession(fields.read::<NewSession<'_>>()?.read(reading)?))
+        Ok(Op::OpenSession(fields.parse_into::<NewSession<'_>>()?.into_core(reading)?))
     }),
-    op!("session.pause", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Pause)),
-    op!("session.resume", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Resume)),
-    op!("session.complete", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Complete)),
-    op!("session.fail", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Fail)),
-    op!("session.join", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Join)),
-    op!("session.leave", SessionChange, |fields, reading| change(fields, reading, SessionVerb::Leave)),
+    op!("session.pause", SessionChange, |fields, reading| change(fields, reading, SessionAction::Pause)),
+    op!("session.resume", SessionChange, |fields, reading| change(fields, reading, SessionAction::Resume)),
+    op!("session.complete", SessionChange, |fields, reading| change(
+        fields,
+        reading,
+        SessionAction::Complete
+    )),
+    op!("session.fail", SessionChange, |fields, reading| change(fields, reading, SessionAction::Fail)),
+    op!("session.join", SessionChange, |fields, reading| change(fields, reading, SessionAction::Join)),
+    op!("session.leave", SessionChange, |fields, reading| change(fields, reading, SessionAction::Leave)),
     op!("session.add", SessionAddition<'_>, |fields, reading| {
-        Ok(Op::AddToSession(fields.read::<SessionAddition<'_>>()?.read(reading, None)?))
+        Ok(Op::AddToSession(fields.parse_into::<SessionAddition<'_>>()?.into_core(reading, None)?))
     }),
-    op!("rollback", Rollback, |fields, _| Ok(Op::Rollback(fields.read::<Rollback>()?.read()?))),
-    op!("snapshot.make", NewSnapshot, |fields, _| Ok(Op::MakeSnapshot(fields.read::<NewSnapshot>()?.into()))),
+    op!("rollback", Rollback, |fields, _| Ok(Op::Rollback(fields.parse_into::<Rollback>()?.into_core()?))),
+    op!("snapshot.make", NewSnapshot, |fields, _| Ok(Op::MakeSnapshot(
+        fields.parse_into::<NewSnapshot>()?.into()
+    ))),
     op!("snapshot.drop", SnapshotRef, |fields, _| {
-        Ok(Op::DropSnapshot { name: fields.read::<SnapshotRef>()?.name })
+        Ok(Op::DropSnapshot { name: fields.parse_into::<SnapshotRef>()?.name })
     }),
-    op!("subscribe", NewSubscription, |fields, reading| Ok(Op::Subscribe(subscribe(
-        fields.read()?,
+    op!("subscribe", NewSubscription, |fields, reading| Ok(Op::Subscribe(subscribe_op(
+        fields.parse_into()?,
         reading
     )?))),
     op!("unsubscribe", NewSubscription, |fields, reading| {
-        let (agent, pattern) = fields.read::<NewSubscription>()?.read(reading)?;
+        let (agent, pattern) = fields.parse_into::<NewSubscription>()?.into_core(reading)?;
         Ok(Op::Unsubscribe { agent, pattern })
     }),
-    op!("token.create", NewToken, |fields, reading| create_token(fields.read()?, reading)),
+    op!("token.create", NewToken, |fields, reading| create_token(fields.parse_into()?, reading)),
     op!("token.revoke", TokenRef, |fields, _| Ok(Op::RevokeToken {
-        token: fields.read::<TokenRef>()?.token
+        token: fields.parse_into::<TokenRef>()?.token
     })),
     op!("request.cancel", RequestRef, |fields, _| {
-        Ok(Op::CancelRequest { request: fields.read::<RequestRef>()?.request })
+        Ok(Op::CancelRequest { request: fields.parse_into::<RequestRef>()?.request })
     }),
     op!("approval.request", NewApproval<'_>, |fields, reading| {
-        Ok(Op::RequestApproval(Box::new(fields.read::<NewApproval<'_>>()?.read(reading)?)))
+        Ok(Op::RequestApproval(Box::new(fields.parse_into::<NewApproval<'_>>()?.into_core(reading)?)))
     }),
-    op!("approval.decide", Decision<'_>, |fields, reading| {
-        Ok(Op::DecideApproval(Box::new(fields.read::<Decision<'_>>()?.read(reading, None)?)))
+    op!("approval.decide", NewDecision<'_>, |fields, reading| {
+        Ok(Op::DecideApproval(Box::new(fields.parse_into::<NewDecision<'_>>()?.into_core(reading, None)?)))
     }),
     op!("procedure.start", NewProcedure<'_>, |fields, reading| {
-        Ok(Op::StartProcedure(fields.read::<NewProcedure<'_>>()?.read(reading)?))
+        Ok(Op::StartProcedure(fields.parse_into::<NewProcedure<'_>>()?.into_core(reading)?))
     }),
     op!("procedure.step", ProcedureStep<'_>, |fields, reading| {
-        Ok(Op::StepProcedure(fields.read::<ProcedureStep<'_>>()?.read(reading, None)?))
+        Ok(Op::StepProcedure(fields.parse_into::<ProcedureStep<'_>>()?.into_core(reading, None)?))
     }),
-    op!("budget.set", NewBudget, |fields, _| Ok(Op::SetBudget(fields.read::<NewBudget>()?.read(None)?))),
-    op!("policy.set", NewPolicy, |fields, _| Ok(Op::SetPolicy(fields.read::<NewPolicy>()?.read()))),
+    op!("budget.set", NewBudget, |fields, _| Ok(Op::SetBudget(
+        fields.parse_into::<NewBudget>()?.into_core(None)?
+    ))),
+    op!("policy.set", NewPolicy, |fields, _| Ok(Op::SetPolicy(
+        fields.parse_into::<NewPolicy>()?.into_core()
+    ))),
     op!("payload.erase", PayloadRef, |fields, _| {
-        let PayloadRef { seq, part } = fields.read()?;
-        Ok(Op::Erase(ErasePayload { seq, part }))
+        let PayloadRef { seq, part } = fields.parse_into()?;
+        Ok(Op::ErasePayload(ErasePayload { seq, part }))
     }),
 ];
 
-fn change(fields: Fields<'_>, reading: &Reading<'_>, verb: SessionVerb) -> Result<Op, Refused> {
-    Ok(Op::ChangeSession(fields.read::<SessionChange>()?.read(verb, reading, None)?))
+fn change(fields: RequestFields<'_>, reading: &ParseContext<'_>, verb: SessionAction) -> Result<Op, Refused> {
+    Ok(Op::ChangeSession(fields.parse_into::<SessionChange>()?.into_core(verb, reading, None)?))
 }
 
 /// Parses a list of exactly one element, since every operation has one result.
-fn single<'a, T: Deserialize<'a>>(fields: Fields<'a>) -> Result<T, Refused> {
-    match <[T; 1]>::try_from(fields.read::<List<T>>()?.deliveries) {
+fn single<'a, T: Deserialize<'a>>(fields: RequestFields<'a>) -> Result<T, Refused> {
+    match <[T; 1]>::try_from(fields.parse_into::<DeliveryList<T>>()?.deliveries) {
         Ok([one]) => Ok(one),
         Err(list) => {
             Err(Refused::new(Code::Invalid, format!("deliveries contains {} items, expected 1", list.len()))
@@ -261,7 +281,7 @@ fn single<'a, T: Deserialize<'a>>(fields: Fields<'a>) -> Result<T, Refused> {
     }
 }
 
-fn create_token(new: NewToken, reading: &Reading<'_>) -> Result<Op, Refused> {
+fn create_token(new: NewToken, reading: &ParseContext<'_>) -> Result<Op, Refused> {
     let secrets = reading.secrets.ok_or_else(|| {
         Refused::new(Code::Invalid, "token.create is not supported on this connection")
             .hint("create the token with POST /v1/tokens")
@@ -270,8 +290,8 @@ fn create_token(new: NewToken, reading: &Reading<'_>) -> Result<Op, Refused> {
         return Err(Refused::new(Code::Invalid, "space: a commit cannot create a token for another space")
             .hint("omit space, or create the token with POST /v1/tokens"));
     }
-    let secret = reading.seal.draw_secret();
-    let create = new.read(&secret)?;
+    let secret = reading.seal.generate_secret();
+    let create = new.into_core(&secret)?;
     secrets.lock().unwrap_or_else(PoisonError::into_inner).push(secret);
     Ok(Op::CreateToken(create))
 }
@@ -280,9 +300,9 @@ fn create_token(new: NewToken, reading: &Reading<'_>) -> Result<Op, Refused> {
 ///
 /// # Errors
 /// `INVALID` with the path of the invalid field.
-pub fn read(mut fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused> {
-    let name = fields.take_text("op")?;
-    let is_list = matches!(name.as_str(), "ack" | "nack" | "extend") && fields.has("deliveries");
+pub fn parse_op(mut fields: RequestFields<'_>, reading: &ParseContext<'_>) -> Result<Op, Refused> {
+    let name = fields.take_string("op")?;
+    let is_list = matches!(name.as_str(), "ack" | "nack" | "extend") && fields.contains("deliveries");
     match TABLE.iter().filter(|entry| entry.name == name).nth(usize::from(is_list)) {
         Some(entry) => (entry.read)(fields, reading),
         None => Err(Refused::new(Code::Invalid, format!("op: unknown operation {name:?}"))
@@ -291,7 +311,7 @@ pub fn read(mut fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused
 }
 
 /// Returns the names of all operations.
-pub fn names() -> impl Iterator<Item = &'static str> {
+pub fn op_names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|entry| entry.name)
 }
 
@@ -299,7 +319,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 ///
 /// # Errors
 /// `INVALID` for operations that only a hub commits, and for payloads that do not match their content type.
-pub fn write(
+pub fn serialize_op(
     op: &Op,
     tasks: impl FnOnce(&quorate_core::CreateTasks) -> Result<TaskGraph<'static>, Refused>,
 ) -> Result<Box<RawValue>, Refused> {
@@ -307,7 +327,7 @@ pub fn write(
         Op::Send { message, .. } => named("send", &NewMessage::new(message)?),
         Op::Ack(lease) => named("ack", &AckDelivery::from(lease)),
         Op::AckMany(leases) => {
-            named("ack", &List { deliveries: leases.iter().map(AckDelivery::from).collect() })
+            named("ack", &DeliveryList { deliveries: leases.iter().map(AckDelivery::from).collect() })
         }
         Op::Nack(nack) => named("nack", &NackDelivery::from(nack)),
         Op::Extend(extend) => named("extend", &ExtendLease::from(extend)),
@@ -315,7 +335,7 @@ pub fn write(
         Op::Delete(delete) => named("delete", &EntryDeletion::from(delete)),
         Op::Redrive { delivery } => named("redrive", &DeliveryRef { delivery_id: *delivery }),
         Op::Purge { agent } => named("purge", &AgentRef { agent: Some(agent.clone()) }),
-        Op::RegisterAgent(agent) => named("agent.register", &AgentDescription::from(agent)),
+        Op::RegisterAgent(agent) => named("agent.register", &AgentRegistration::from(agent)),
         Op::RemoveAgent { agent } => named("agent.remove", &AgentRef { agent: Some(agent.clone()) }),
         Op::Heartbeat(beat) => named("agent.heartbeat", &Heartbeat::from(beat)),
         Op::CreateTasks(create) => named("task.create", &tasks(create)?),
@@ -325,7 +345,7 @@ pub fn write(
         Op::ReleaseTask(lease) => named("task.release", &TaskRelease::from(lease)),
         Op::CancelTask(cancel) => named("task.cancel", &TaskCancellation::from(cancel)),
         Op::AcquireLocks(ask) => named("lock.acquire", &LockRequest::from(ask)),
-        Op::RenewLocks(renew) => named("lock.renew", &LocksRenewal::from(renew)),
+        Op::RenewLocks(renew) => named("lock.renew", &LockRenewalBatch::from(renew)),
         Op::ReleaseLocks(locks) => named("lock.release", &LockRelease::new(locks)),
         Op::OpenSession(open) => named("session.open", &NewSession::new(open)?),
         Op::ChangeSession(change) => {
@@ -343,12 +363,12 @@ pub fn write(
         Op::RevokeToken { token } => named("token.revoke", &TokenRef { token: *token }),
         Op::CancelRequest { request } => named("request.cancel", &RequestRef { request: *request }),
         Op::RequestApproval(ask) => named("approval.request", &NewApproval::new(ask)?),
-        Op::DecideApproval(decide) => named("approval.decide", &Decision::new(decide)?),
+        Op::DecideApproval(decide) => named("approval.decide", &NewDecision::new(decide)?),
         Op::StartProcedure(start) => named("procedure.start", &NewProcedure::new(start)?),
         Op::StepProcedure(step) => named("procedure.step", &ProcedureStep::new(step)?),
         Op::SetBudget(set) => named("budget.set", &NewBudget::from(set)),
         Op::SetPolicy(policy) => named("policy.set", &NewPolicy::from(policy)),
-        Op::Erase(erase) => named("payload.erase", &PayloadRef { seq: erase.seq, part: erase.part }),
+        Op::ErasePayload(erase) => named("payload.erase", &PayloadRef { seq: erase.seq, part: erase.part }),
         // The hub generates the secrets of tokens, and the others are not part of commits.
         Op::CreateToken(_)
         | Op::Request(_)
@@ -356,12 +376,12 @@ pub fn write(
         | Op::AwaitTask(_)
         | Op::Claim { .. }
         | Op::ClaimTasks(_)
-        | Op::Grant { .. }
-        | Op::Close { .. }
-        | Op::Resume { .. }
+        | Op::GrantCredit { .. }
+        | Op::CloseConsumer { .. }
+        | Op::ResumeLeases { .. }
         | Op::Inspect(_)
-        | Op::BringHistory(_)
-        | Op::Heard { .. }
+        | Op::Backfill(_)
+        | Op::HeartbeatBatch { .. }
         | Op::Sweep => {
             Err(Refused::new(Code::Invalid, "this operation is not supported in a commit over the network")
                 .hint("use the dedicated call"))

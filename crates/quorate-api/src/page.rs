@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-use quorate_core::{Code, Created, ItemKind, ItemRange, Refused};
+use quorate_core::{Code, CreationPosition, ItemKind, ItemRange, Refused};
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
 /// Sort order of a list, by creation.
@@ -65,7 +65,7 @@ impl PageQuery {
     /// `INVALID` if the cursor belongs to another list or order.
     pub fn range(&self, kind: ItemKind) -> Result<ItemRange, Refused> {
         let prefix = format!("{}-{}-", self.order.as_str(), kind.as_str());
-        let created = |cursor: &str| Created::from_str(cursor.strip_prefix(&prefix)?).ok();
+        let created = |cursor: &str| CreationPosition::from_str(cursor.strip_prefix(&prefix)?).ok();
         let from = match self.cursor.as_deref() {
             Some(cursor) => Some(created(cursor).ok_or_else(invalid_cursor)?),
             None => None,
@@ -80,7 +80,7 @@ impl PageQuery {
 /// Returns the cursor of the rest of a list; `None` if nothing was read yet. It names the list and the order, so that
 /// it is valid for no other.
 #[must_use]
-pub fn cursor_of(kind: ItemKind, rest: &ItemRange) -> Option<String> {
+pub fn encode_cursor(kind: ItemKind, rest: &ItemRange) -> Option<String> {
     let (order, created) = match rest {
         ItemRange::ById(after) => return after.as_deref().map(str::to_owned),
         ItemRange::Newest(before) => (Order::Newest, before.as_ref()?),
@@ -137,9 +137,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for PageVisitor<T> {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{Code, Created, ItemKind, ItemRange, Seq};
+    use quorate_core::{Code, CreationPosition, ItemKind, ItemRange, Seq};
 
-    use super::{Page, PageQuery, cursor_of};
+    use super::{Page, PageQuery, encode_cursor};
 
     #[test]
     fn a_page_is_parsed_regardless_of_its_list_field() {
@@ -152,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_cursor_is_valid_for_its_list_and_order_only() {
-        let created = Created::new(Seq(7), 2);
-        let newest = cursor_of(ItemKind::Task, &ItemRange::Newest(Some(created)));
+        let created = CreationPosition::new(Seq(7), 2);
+        let newest = encode_cursor(ItemKind::Task, &ItemRange::Newest(Some(created)));
         assert_eq!(newest.as_deref(), Some("newest-task-7-2"));
         let range = |query: PageQuery, kind| query.range(kind).map_err(|refused| refused.code);
         let on = PageQuery::newest(1).after(newest.clone());

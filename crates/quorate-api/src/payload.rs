@@ -8,7 +8,7 @@ use quorate_core::{Code, Payload, Refused, is_json};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::json::{Json, Raw};
+use crate::json::{Json, RawJson};
 
 fn is_text(content_type: &str) -> bool {
     content_type.starts_with("text/")
@@ -18,7 +18,7 @@ fn is_text(content_type: &str) -> bool {
 ///
 /// # Errors
 /// `INVALID` if the value does not match its content type.
-pub fn bytes_of(
+pub fn decode_payload(
     raw: &str,
     content_type: Option<&str>,
     json: impl FnOnce(&str) -> Bytes,
@@ -26,7 +26,7 @@ pub fn bytes_of(
     Ok(match content_type {
         kind if is_json(kind) => json(raw),
         Some(kind) if is_text(kind) => Bytes::from(parse_text(raw)?),
-        _ => Bytes::from(decode(raw)?),
+        _ => Bytes::from(decode_base64(raw)?),
     })
 }
 
@@ -41,7 +41,7 @@ fn parse_text(raw: &str) -> Result<String, Refused> {
 ///
 /// # Errors
 /// `INVALID` if it is not a base64 string.
-pub fn decode(raw: &str) -> Result<Vec<u8>, Refused> {
+pub fn decode_base64(raw: &str) -> Result<Vec<u8>, Refused> {
     let invalid = || {
         Refused::new(Code::Invalid, "the payload is not a base64 string, as its contentType requires")
             .hint("omit contentType for JSON, or send the bytes as a base64 string")
@@ -52,32 +52,32 @@ pub fn decode(raw: &str) -> Result<Vec<u8>, Refused> {
 
 /// Renders stored bytes as JSON; `null` if they were erased.
 #[must_use]
-pub fn shown(payload: &Payload, content_type: Option<&str>) -> Raw {
+pub fn render(payload: &Payload, content_type: Option<&str>) -> RawJson {
     let text = std::str::from_utf8(&payload.bytes);
     match (content_type, text) {
-        _ if payload.is_erased() => Raw::NULL,
-        (kind, Ok(_)) if is_json(kind) => Raw(payload.bytes.clone()),
-        (kind, Err(_)) if is_json(kind) => Raw::NULL,
-        (Some(kind), Ok(text)) if is_text(kind) => Raw(Value::from(text).to_string().into()),
-        _ => Raw(format!("\"{}\"", BASE64_STANDARD.encode(&payload.bytes)).into()),
+        _ if payload.is_erased() => RawJson::NULL,
+        (kind, Ok(_)) if is_json(kind) => RawJson(payload.bytes.clone()),
+        (kind, Err(_)) if is_json(kind) => RawJson::NULL,
+        (Some(kind), Ok(text)) if is_text(kind) => RawJson(Value::from(text).to_string().into()),
+        _ => RawJson(format!("\"{}\"", BASE64_STANDARD.encode(&payload.bytes)).into()),
     }
 }
 
 /// Renders a stored JSON payload; `None` if there is none or it was erased.
-pub(crate) fn stored(payload: Option<&Payload>) -> Option<Raw> {
-    payload.filter(|payload| !payload.is_erased()).map(|payload| shown(payload, None))
+pub(crate) fn render_stored(payload: Option<&Payload>) -> Option<RawJson> {
+    payload.filter(|payload| !payload.is_erased()).map(|payload| render(payload, None))
 }
 
 /// Renders unsealed bytes as JSON.
-pub(crate) fn shown_bytes(bytes: &Bytes, content_type: Option<&str>) -> Raw {
-    shown(&Payload::unsealed(bytes.clone()), content_type)
+pub(crate) fn render_bytes(bytes: &Bytes, content_type: Option<&str>) -> RawJson {
+    render(&Payload::unsealed(bytes.clone()), content_type)
 }
 
 /// Encodes bytes as the JSON value that is sent to a hub.
 ///
 /// # Errors
 /// `INVALID` if they do not match the content type.
-pub fn json_of(bytes: &[u8], content_type: Option<&str>) -> Result<Json<'static>, Refused> {
+pub fn encode(bytes: &[u8], content_type: Option<&str>) -> Result<Json<'static>, Refused> {
     let not_json = || {
         Refused::new(Code::Invalid, "the payload is not JSON")
             .hint("set a content type for other bytes, or encode the payload as JSON")
@@ -100,12 +100,12 @@ pub fn json_of(bytes: &[u8], content_type: Option<&str>) -> Result<Json<'static>
 ///
 /// # Errors
 /// `INVALID` if it does not match its content type.
-pub fn received(raw: &Raw, content_type: Option<&str>) -> Result<Payload, Refused> {
+pub fn decode_received(raw: &RawJson, content_type: Option<&str>) -> Result<Payload, Refused> {
     let bytes = match content_type {
         kind if is_json(kind) => raw.0.clone(),
         // Erased.
         _ if raw.as_str() == "null" => Bytes::new(),
-        kind => bytes_of(raw.as_str(), kind, |_| raw.0.clone())?,
+        kind => decode_payload(raw.as_str(), kind, |_| raw.0.clone())?,
     };
     Ok(Payload::unsealed(bytes))
 }

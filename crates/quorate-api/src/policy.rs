@@ -3,7 +3,7 @@
 #[cfg(feature = "schema")]
 use quorate_core::limits::{OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX};
 use quorate_core::{
-    Code, InForce, Policy as CorePolicy, Preset, Refused, Seq, Timestamp, Violation as CoreViolation,
+    ActivePolicy, Code, Policy as CorePolicy, Preset, Refused, Seq, Timestamp, Violation as CoreViolation,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -52,7 +52,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u
 impl NewPolicy {
     /// Converts the request into an operation.
     #[must_use]
-    pub fn read(self) -> CorePolicy {
+    pub fn into_core(self) -> CorePolicy {
         let base = match self.preset {
             Preset::Mesh => CorePolicy::mesh(),
             Preset::Supervised => CorePolicy::supervised(),
@@ -115,9 +115,9 @@ pub struct Policy {
     pub supervised_since: Option<Seq>,
 }
 
-impl From<&InForce> for Policy {
-    fn from(policy: &InForce) -> Self {
-        let rules = &policy.rules;
+impl From<&ActivePolicy> for Policy {
+    fn from(policy: &ActivePolicy) -> Self {
+        let rules = &policy.policy;
         Self {
             preset: rules.preset,
             payload_bytes_max: rules.payload_bytes_max,
@@ -154,7 +154,7 @@ impl From<&CoreViolation> for Violation {
         Self {
             rule: violation.rule.clone(),
             principal: violation.principal.clone(),
-            place: violation.place.clone(),
+            place: violation.field.clone(),
             code: violation.code.as_str().to_owned(),
             at: violation.at,
         }
@@ -166,12 +166,12 @@ impl Violation {
     ///
     /// # Errors
     /// `INVALID` if the error code is unknown.
-    pub fn read(self) -> Result<CoreViolation, Refused> {
+    pub fn into_core(self) -> Result<CoreViolation, Refused> {
         let known = Code::ALL.iter().copied().find(|known| known.as_str() == self.code);
         let code = known
             .ok_or_else(|| Refused::new(Code::Invalid, format!("unknown error code {:?}", self.code)))?;
         let Self { rule, principal, place, at, .. } = self;
-        Ok(CoreViolation { rule, principal, place, code, at })
+        Ok(CoreViolation { rule, principal, field: place, code, at })
     }
 }
 

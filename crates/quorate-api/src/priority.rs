@@ -52,7 +52,7 @@ impl Serialize for TaskPriority {
 
 impl<'de> Deserialize<'de> for TaskPriority {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let scale = Scale { numbers: "1 to 10", priority: |number| Priority::from_ten(number).ok() };
+        let scale = Scale { numbers: "1 to 10", priority: |number| Priority::from_ten_scale(number).ok() };
         deserializer.deserialize_any(scale).map(Self)
     }
 }
@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for TaskPriority {
 ///
 /// # Errors
 /// `INVALID` if the name is unknown.
-pub fn of_word(name: &str, rank: u8) -> Result<Priority, Refused> {
+pub fn parse_priority(name: &str, rank: u8) -> Result<Priority, Refused> {
     let known = NAMES.iter().find(|(known, _)| *known == name);
     let (_, priority) =
         known.ok_or_else(|| Refused::new(Code::Invalid, format!("unknown priority {name:?}")))?;

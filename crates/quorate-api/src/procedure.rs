@@ -6,9 +6,9 @@ use quorate_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::json::{Json, Raw, deserialize_in_two_passes};
+use crate::json::{Json, RawJson, deserialize_in_two_passes};
+use crate::parse_context::{ParseContext, path_or_body};
 use crate::payload;
-use crate::reading::{Reading, named};
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -36,12 +36,12 @@ impl NewProcedure<'_> {
     ///
     /// # Errors
     /// Never fails today. The signature matches that of the other requests.
-    pub fn read(self, reading: &Reading<'_>) -> Result<StartProcedure, Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<StartProcedure, Refused> {
         Ok(StartProcedure {
             id: self.id,
             kind: self.kind,
             driver: self.driver,
-            spec: reading.optional(self.spec.as_ref())?,
+            spec: reading.optional_payload(self.spec.as_ref())?,
         })
     }
 
@@ -54,7 +54,7 @@ impl NewProcedure<'_> {
             id: start.id.clone(),
             kind: start.kind.clone(),
             driver: start.driver.clone(),
-            spec: start.spec.as_ref().map(|spec| payload::json_of(&spec.bytes, None)).transpose()?,
+            spec: start.spec.as_ref().map(|spec| payload::encode(&spec.bytes, None)).transpose()?,
         })
     }
 }
@@ -91,14 +91,18 @@ impl ProcedureStep<'_> {
     ///
     /// # Errors
     /// `INVALID` if the procedure is missing.
-    pub fn read(self, reading: &Reading<'_>, path: Option<ProcedureId>) -> Result<StepProcedure, Refused> {
+    pub fn into_core(
+        self,
+        reading: &ParseContext<'_>,
+        path: Option<ProcedureId>,
+    ) -> Result<StepProcedure, Refused> {
         Ok(StepProcedure {
-            procedure: named("procedure", path, self.procedure)?,
+            procedure: path_or_body("procedure", path, self.procedure)?,
             expect: self.expect,
             phase: self.phase,
             status: self.status.unwrap_or(ProcedureStatus::Running),
-            state: reading.optional(self.state.as_ref())?,
-            result: reading.optional(self.result.as_ref())?,
+            state: reading.optional_payload(self.state.as_ref())?,
+            result: reading.optional_payload(self.result.as_ref())?,
         })
     }
 
@@ -112,8 +116,8 @@ impl ProcedureStep<'_> {
             expect: step.expect,
             phase: step.phase.clone(),
             status: Some(step.status),
-            state: step.state.as_ref().map(|state| payload::json_of(&state.bytes, None)).transpose()?,
-            result: step.result.as_ref().map(|result| payload::json_of(&result.bytes, None)).transpose()?,
+            state: step.state.as_ref().map(|state| payload::encode(&state.bytes, None)).transpose()?,
+            result: step.result.as_ref().map(|result| payload::encode(&result.bytes, None)).transpose()?,
         })
     }
 }
@@ -187,9 +191,9 @@ impl ProcedureWithState {
         result: Option<&Payload>,
     ) -> Self {
         let more = ProcedurePayloads {
-            spec: payload::stored(spec),
-            state: payload::stored(state),
-            result: payload::stored(result),
+            spec: payload::render_stored(spec),
+            state: payload::render_stored(state),
+            result: payload::render_stored(result),
         };
         Self { procedure: procedure.into(), more }
     }
@@ -202,9 +206,9 @@ deserialize_in_two_passes!(ProcedureWithState { procedure, more });
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcedurePayloads {
     /// Input of the procedure.
-    pub spec: Option<Raw>,
+    pub spec: Option<RawJson>,
     /// State of the driver.
-    pub state: Option<Raw>,
+    pub state: Option<RawJson>,
     /// Result of the procedure.
-    pub result: Option<Raw>,
+    pub result: Option<RawJson>,
 }

@@ -23,7 +23,7 @@ pub struct MessageFilter {
     /// Only messages of this session.
     pub session: Option<SessionId>,
     /// Only messages that this agent sent or received.
-    pub of: Option<AgentId>,
+    pub participant: Option<AgentId>,
 }
 
 /// Message in a list.
@@ -40,28 +40,28 @@ pub struct ListedMessage {
 /// Cursor in a list of messages, newest first: the next page contains messages older than message `n` of record
 /// `seq`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Before {
+pub struct MessageCursor {
     /// Sequence number of the record.
     pub seq: Seq,
     /// Index of the message within the record; 0 excludes the whole record.
     pub n: u32,
 }
 
-impl Before {
+impl MessageCursor {
     /// Returns the position before all messages of a record.
     #[must_use]
-    pub fn record(seq: Seq) -> Self {
+    pub fn before_record(seq: Seq) -> Self {
         Self { seq, n: 0 }
     }
 
     /// Returns the cursor; `None` if there are no older messages. The first record contains no message.
     #[must_use]
-    pub fn cursor(self) -> Option<Self> {
-        Some(self).filter(|before| *before > Self::record(Seq(1)))
+    pub fn unless_exhausted(self) -> Option<Self> {
+        Some(self).filter(|before| *before > Self::before_record(Seq(1)))
     }
 }
 
-impl fmt::Display for Before {
+impl fmt::Display for MessageCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.n {
             0 => write!(f, "{}", self.seq),
@@ -70,7 +70,7 @@ impl fmt::Display for Before {
     }
 }
 
-impl FromStr for Before {
+impl FromStr for MessageCursor {
     type Err = Refused;
 
     fn from_str(text: &str) -> Result<Self, Refused> {
@@ -86,7 +86,7 @@ pub struct MessagesPage {
     /// Messages of this page.
     pub messages: Vec<ListedMessage>,
     /// Cursor of the next, older page; `None` on the last page.
-    pub cursor: Option<Before>,
+    pub cursor: Option<MessageCursor>,
 }
 
 /// Page of sent messages, newest first.
@@ -95,7 +95,7 @@ pub struct OutboxPage {
     /// IDs of the messages of this page.
     pub messages: Vec<MessageId>,
     /// Cursor of the next, older page; `None` on the last page.
-    pub cursor: Option<Before>,
+    pub cursor: Option<MessageCursor>,
 }
 
 /// Filter for a list of tasks.
@@ -111,7 +111,7 @@ pub struct TaskFilter {
 
 /// Claim of tasks by an agent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TaskClaim {
+pub struct TaskClaimQuery {
     /// Principal that makes the call.
     pub principal: Principal,
     /// Epoch of the calling agent; checked if present.

@@ -56,7 +56,7 @@ impl Delivery {
     #[must_use]
     pub fn trace(&self) -> Option<TraceContext> {
         match self.id {
-            MessageRef::Durable(id) => TraceContext::of(id, &self.message),
+            MessageRef::Durable(id) => TraceContext::of_message(id, &self.message),
             MessageRef::Ephemeral(_) | MessageRef::Flag => TraceContext::parent_of(&self.message),
         }
     }
@@ -83,7 +83,7 @@ pub struct Answer {
 
 /// Change of a memory entry.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Change {
+pub struct MemoryEntryChange {
     /// Sequence number of the record.
     pub seq: Seq,
     /// Time of the change.

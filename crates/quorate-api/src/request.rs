@@ -1,14 +1,15 @@
 //! Requests: messages for which the sender awaits responses.
 
 use quorate_core::{
-    AgentId, Ask, Code, Eras, MessageId, Refused, Request as CoreRequest, RequestState as CoreState,
+    AgentId, Code, Generations, MessageId, Refused, Request as CoreRequest, RequestState as CoreState,
+    SendRequest,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::fields::Fields;
+use crate::id_resolver::AgentIds;
 use crate::message::{Message, NewMessage};
-use crate::names::AgentNames;
-use crate::reading::Reading;
+use crate::parse_context::ParseContext;
+use crate::request_body::RequestFields;
 
 /// Request to send: a message, and how long to wait for its responses.
 #[derive(Serialize)]
@@ -30,11 +31,11 @@ impl NewRequest<'_> {
     ///
     /// # Errors
     /// `INVALID` with the path of the invalid field.
-    pub fn read(mut fields: Fields<'_>, reading: &Reading<'_>) -> Result<Ask, Refused> {
+    pub fn parse(mut fields: RequestFields<'_>, reading: &ParseContext<'_>) -> Result<SendRequest, Refused> {
         let timeout_ms = fields.take_number("timeoutMs")?;
-        let again = fields.take_optional_text("again")?.map(|id| id.parse()).transpose()?;
-        let message = fields.read::<NewMessage<'_>>()?.read(reading)?;
-        Ok(Ask { again, ..Ask::new(message, timeout_ms, None) })
+        let again = fields.take_optional_string("again")?.map(|id| id.parse()).transpose()?;
+        let message = fields.parse_into::<NewMessage<'_>>()?.into_core(reading)?;
+        Ok(SendRequest { retry_of: again, ..SendRequest::new(message, timeout_ms, None) })
     }
 }
 
@@ -81,11 +82,11 @@ pub struct Request {
 impl Request {
     /// Creates the API representation of a request.
     #[must_use]
-    pub fn new(agents: &dyn AgentNames, eras: &Eras, request: &CoreRequest) -> Self {
+    pub fn new(agents: &dyn AgentIds, eras: &Generations, request: &CoreRequest) -> Self {
         Self {
             id: request.id,
             from: agents.agent_id(request.from),
-            answers: request.answers().map(|(seq, n)| eras.message_id(seq, n)).collect(),
+            answers: request.replies().map(|(seq, n)| eras.message_id(seq, n)).collect(),
             status: (&request.state).into(),
         }
     }

@@ -1,24 +1,25 @@
 //! Results of operations.
 
 use quorate_core::{
-    ActionDigest, ApprovalId, ApprovalState, DeliveryId, DeliveryNo, Epoch, Eras, Locked, MessageId, Op,
-    OpResult, ProcedureId, Receipt, Seq, SessionId, TaskId, Timestamp, Token, TokenId, Version,
+    ActionDigest, ApprovalId, ApprovalState, DeliveryId, DeliveryNo, Epoch, Generations, GrantedLocks,
+    LeaseToken, MessageId, Op, OpResult, ProcedureId, Receipt, Seq, SessionId, TaskId, Timestamp, TokenId,
+    Version,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::lock::Fence;
+use crate::lock::LockFence;
 
 /// Result of a change that returns no further data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Changed {
+pub struct ChangeReceipt {
     /// Sequence number of the record; `null` if nothing durable changed.
     pub seq: Option<Seq>,
 }
 
-impl From<&Receipt> for Changed {
+impl From<&Receipt> for ChangeReceipt {
     fn from(receipt: &Receipt) -> Self {
-        Self { seq: receipt.happened_in() }
+        Self { seq: receipt.effective_seq() }
     }
 }
 
@@ -40,7 +41,7 @@ pub struct SentMessage {
 /// Confirmation that a conduct flag was stored. It discloses no further data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FlagReceived {
+pub struct FlagReceipt {
     /// Always true.
     pub received: bool,
 }
@@ -58,11 +59,11 @@ pub fn is_private(receipt: &Receipt) -> bool {
 #[allow(missing_docs, reason = "the fields are those of the equivalent single calls")]
 pub enum OperationResult {
     Sent(SentMessage),
-    Flag(FlagReceived),
+    Flag(FlagReceipt),
     ApprovalRequested { id: ApprovalId, digest: ActionDigest, expires_at: Timestamp },
     ApprovalDecided { seq: Seq, state: String, digest: ActionDigest },
-    TaskAccepted { seq: Seq, accepted_token: Token },
-    Locked { ttl_ms: u64, locks: Vec<Fence> },
+    TaskAccepted { seq: Seq, accepted_token: LeaseToken },
+    Locked { ttl_ms: u64, locks: Vec<LockFence> },
     RolledBack { to: Seq, written: u32, deleted: u32 },
     ProcedureStarted { id: ProcedureId, version: Version },
     TokenCreated { id: TokenId, token: Option<String> },
@@ -80,14 +81,14 @@ pub enum OperationResult {
 impl OperationResult {
     /// Creates the API representation of a result.
     #[must_use]
-    pub fn new(eras: &Eras, result: &OpResult) -> Self {
+    pub fn new(eras: &Generations, result: &OpResult) -> Self {
         match result {
             OpResult::Registered { epoch } => Self::Registered { epoch: *epoch },
             OpResult::Sent { id, first, count } | OpResult::Requested { id, first, count, .. } => {
-                Self::Sent(sent(*id, deliveries(eras, *first, *count), None))
+                Self::Sent(sent(*id, delivery_ids(eras, *first, *count), None))
             }
             OpResult::Replied { id, late } => Self::Sent(sent(*id, Vec::new(), Some(*late))),
-            OpResult::Received => Self::Flag(FlagReceived { received: true }),
+            OpResult::Received => Self::Flag(FlagReceipt { received: true }),
             OpResult::Acked { seq } | OpResult::SnapshotMade { seq } => Self::Record { seq: *seq },
             OpResult::Purged { count } | OpResult::TasksCreated { count, .. } => {
                 Self::Counted { count: *count }
@@ -101,7 +102,7 @@ impl OperationResult {
             OpResult::RolledBack { to, written, deleted } => {
                 Self::RolledBack { to: *to, written: *written, deleted: *deleted }
             }
-            OpResult::Locked(locked) => {
+            OpResult::LocksGranted(locked) => {
                 Self::Locked { ttl_ms: locked.ttl_ms, locks: locked.locks.iter().map(Into::into).collect() }
             }
             OpResult::Subscribed { since, .. } => Self::Subscribed { since: *since },
@@ -117,7 +118,7 @@ impl OperationResult {
             OpResult::TokenCreated { id, .. } => Self::Created { id: id.to_string() },
             OpResult::Done
             | OpResult::Claimed(_)
-            | OpResult::InLine
+            | OpResult::Queued
             | OpResult::TasksClaimed(_)
             | OpResult::AckedMany { .. }
             | OpResult::Inspected(_) => Self::Done {},
@@ -150,7 +151,7 @@ fn sent(id: MessageId, deliveries: Vec<DeliveryId>, late: Option<bool>) -> SentM
 
 /// Returns the IDs of consecutive deliveries.
 #[must_use]
-pub fn deliveries(eras: &Eras, first: DeliveryNo, count: u32) -> Vec<DeliveryId> {
+pub fn delivery_ids(eras: &Generations, first: DeliveryNo, count: u32) -> Vec<DeliveryId> {
     (first.0..).take(count as usize).map(|number| eras.delivery_id(DeliveryNo(number))).collect()
 }
 
@@ -158,7 +159,7 @@ pub fn deliveries(eras: &Eras, first: DeliveryNo, count: u32) -> Vec<DeliveryId>
 ///
 /// # Errors
 /// A missing or unknown field: the hub runs another release.
-pub fn read(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
+pub fn parse_result(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
     Ok(match op {
         Op::RegisterAgent(_) => parse_as(raw, |Registered { epoch }| OpResult::Registered { epoch })?,
         Op::Send { .. } | Op::Request(_) => parse_sent(raw)?,
@@ -184,7 +185,10 @@ pub fn read(op: &Op, raw: &str) -> Result<OpResult, serde_json::Error> {
         })?,
         Op::DecideApproval(_) => parse_decided(raw)?,
         Op::AcquireLocks(_) => parse_as(raw, |Locks { ttl_ms, locks }| {
-            OpResult::Locked(Locked { ttl_ms, locks: locks.into_iter().map(Into::into).collect() })
+            OpResult::LocksGranted(GrantedLocks {
+                ttl_ms,
+                locks: locks.into_iter().map(Into::into).collect(),
+            })
         })?,
         Op::Rollback(_) => parse_as(raw, |RolledBack { to, written, deleted }| OpResult::RolledBack {
             to,
@@ -224,7 +228,7 @@ fn parse_empty(op: &Op) -> Result<OpResult, serde_json::Error> {
         | Op::CancelRequest { .. }
         | Op::SetBudget(_)
         | Op::SetPolicy(_)
-        | Op::Erase(_) => Ok(OpResult::Done),
+        | Op::ErasePayload(_) => Ok(OpResult::Done),
         // The others are handled above, or never committed by a client.
         _ => Err(serde::de::Error::custom("unexpected result: clients do not commit this operation")),
     }
@@ -292,9 +296,9 @@ result_structs! {
     Added { n: u64 }
     Since { since: Seq }
     Requested { id: ApprovalId, digest: ActionDigest, expires_at: Timestamp }
-    Locks { ttl_ms: u64, locks: Vec<Fence> }
+    Locks { ttl_ms: u64, locks: Vec<LockFence> }
     RolledBack { to: Seq, written: u32, deleted: u32 }
-    Accepted { seq: Option<Seq>, accepted_token: Option<Token> }
+    Accepted { seq: Option<Seq>, accepted_token: Option<LeaseToken> }
 }
 
 #[derive(Deserialize)]

@@ -1,12 +1,12 @@
 //! Rollbacks and snapshots of the shared memory, and its consistency check.
 
 use quorate_core::{
-    Code, Key, MakeSnapshot, Refused, Rollback as CoreRollback, RollbackTo, RollbackWhat, Seq,
+    Code, Key, MakeSnapshot, Refused, Rollback as CoreRollback, RollbackScope, RollbackTarget, Seq,
     Snapshot as CoreSnapshot, SnapshotName, SnapshotState, TaskId, TaskStatus, Timestamp, Version,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::lock::Fence;
+use crate::lock::LockFence;
 
 /// Rollback of one entry (`key`) or of all entries with a key prefix, to exactly one of `toVersion`, `toSeq`,
 /// `toTime` and `toSnapshot`.
@@ -38,7 +38,7 @@ pub struct Rollback {
     pub expect: Option<Version>,
     /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fence: Option<Fence>,
+    pub fence: Option<LockFence>,
 }
 
 impl Rollback {
@@ -46,44 +46,44 @@ impl Rollback {
     ///
     /// # Errors
     /// `INVALID` unless the request has exactly one scope and one target.
-    pub fn read(self) -> Result<CoreRollback, Refused> {
+    pub fn into_core(self) -> Result<CoreRollback, Refused> {
         let what = match (self.key, self.prefix) {
-            (Some(key), None) => RollbackWhat::Key { key, expect: self.expect },
-            (None, Some(prefix)) => RollbackWhat::Prefix(prefix),
+            (Some(key), None) => RollbackScope::Key { key, expect: self.expect },
+            (None, Some(prefix)) => RollbackScope::Prefix(prefix),
             _ => {
                 return Err(Refused::new(Code::Invalid, "a rollback requires exactly one of key and prefix")
                     .hint("send key for one entry, or prefix for all entries whose keys start with it"));
             }
         };
         let to = match (self.to_version, self.to_seq, self.to_time, self.to_snapshot) {
-            (Some(version), None, None, None) => RollbackTo::Version(version),
-            (None, Some(seq), None, None) => RollbackTo::Seq(seq),
-            (None, None, Some(time), None) => RollbackTo::Time(time),
-            (None, None, None, Some(name)) => RollbackTo::Snapshot(name),
+            (Some(version), None, None, None) => RollbackTarget::Version(version),
+            (None, Some(seq), None, None) => RollbackTarget::Seq(seq),
+            (None, None, Some(time), None) => RollbackTarget::Time(time),
+            (None, None, None, Some(name)) => RollbackTarget::Snapshot(name),
             _ => {
                 let detail = "a rollback requires exactly one of toVersion, toSeq, toTime and toSnapshot";
                 return Err(Refused::new(Code::Invalid, detail).hint("send exactly one of these fields"));
             }
         };
-        Ok(CoreRollback { what, to, fence: self.fence.map(Into::into) })
+        Ok(CoreRollback { scope: what, target: to, fence: self.fence.map(Into::into) })
     }
 }
 
 impl From<&CoreRollback> for Rollback {
     fn from(rollback: &CoreRollback) -> Self {
         let mut api = Self { fence: rollback.fence.as_ref().map(Into::into), ..Self::default() };
-        match &rollback.what {
-            RollbackWhat::Key { key, expect } => {
+        match &rollback.scope {
+            RollbackScope::Key { key, expect } => {
                 api.key = Some(key.clone());
                 api.expect = *expect;
             }
-            RollbackWhat::Prefix(prefix) => api.prefix = Some(prefix.clone()),
+            RollbackScope::Prefix(prefix) => api.prefix = Some(prefix.clone()),
         }
-        match &rollback.to {
-            RollbackTo::Version(version) => api.to_version = Some(*version),
-            RollbackTo::Seq(seq) => api.to_seq = Some(*seq),
-            RollbackTo::Time(time) => api.to_time = Some(*time),
-            RollbackTo::Snapshot(name) => api.to_snapshot = Some(name.clone()),
+        match &rollback.target {
+            RollbackTarget::Version(version) => api.to_version = Some(*version),
+            RollbackTarget::Seq(seq) => api.to_seq = Some(*seq),
+            RollbackTarget::Time(time) => api.to_time = Some(*time),
+            RollbackTarget::Snapshot(name) => api.to_snapshot = Some(name.clone()),
         }
         api
     }
@@ -93,7 +93,7 @@ impl From<&CoreRollback> for Rollback {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct RolledBack {
+pub struct RollbackResult {
     /// Sequence number of the record; `null` if nothing had to change.
     pub seq: Option<Seq>,
     /// Sequence number of the record that was rolled back to.
@@ -101,7 +101,7 @@ pub struct RolledBack {
     /// Entries that were changed.
     pub changed: Vec<RestoredEntry>,
     /// Entries that were derived from versions that the rollback undid. They may be stale.
-    pub built_on: Vec<BuiltOn>,
+    pub built_on: Vec<DerivedEntry>,
     /// Total number of such entries.
     pub built_on_count: u64,
     /// Whether all entries were searched for derived ones.
@@ -124,7 +124,7 @@ pub struct RestoredEntry {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct BuiltOn {
+pub struct DerivedEntry {
     /// Key of the derived entry.
     pub key: Key,
     /// Version of the derived entry.
@@ -163,7 +163,7 @@ impl From<&MakeSnapshot> for NewSnapshot {
 /// Result of creating a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct SnapshotCreated {
+pub struct CreatedSnapshot {
     /// Snapshot name.
     pub name: SnapshotName,
     /// Sequence number of the record that the snapshot refers to.
@@ -202,14 +202,14 @@ impl From<Snapshot> for CoreSnapshot {
     fn from(snapshot: Snapshot) -> Self {
         let Snapshot { name, prefix, seq, at, by } = snapshot;
         // Dropped snapshots are never returned.
-        Self { name, prefix, seq, at, by, state: SnapshotState::Kept }
+        Self { name, prefix, seq, at, by, state: SnapshotState::Active }
     }
 }
 
 /// Result of the consistency check of entries and tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Check {
+pub struct ConsistencyReport {
     /// Whether no inconsistency was found.
     pub clean: bool,
     /// Time at which the check ran.
@@ -219,15 +219,15 @@ pub struct Check {
     /// Whether everything was checked.
     pub complete: bool,
     /// Number of checked items and inconsistencies.
-    pub counts: CheckCounts,
+    pub counts: ConsistencyCounts,
     /// First inconsistencies.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Inconsistency>,
 }
 
 /// Number of checked items and inconsistencies.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CheckCounts {
+pub struct ConsistencyCounts {
     /// Checked entries.
     pub entries: u64,
     /// Checked tasks.
@@ -246,7 +246,7 @@ pub struct CheckCounts {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
-pub enum Finding {
+pub enum Inconsistency {
     /// Dependency cycle between entries.
     Cycle {
         /// Keys of the entries.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use quorate_core::limits::{ID_BYTES_MAX, KEY_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, NUMBER_MAX};
-use quorate_core::{ApprovalState, ProcedureStatus, Status, TaskStatus, Verb};
+use quorate_core::{AgentStatus, ApprovalState, ProcedureStatus, TaskStatus, Verb};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 /// Non-empty text without control characters.
@@ -53,7 +53,7 @@ inline_schema!(
 );
 inline_schema!(
     /// Name of an access token, as it appears in the log.
-    TokenWord => json_schema!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._+@-]{0,127}$"})
+    TokenNameText => json_schema!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._+@-]{0,127}$"})
 );
 inline_schema!(
     /// Time in RFC 3339 format, with milliseconds.
@@ -85,27 +85,27 @@ inline_schema!(
 );
 inline_schema!(
     /// Short human-readable reason.
-    Sentence => json_schema!({"type": "string", "maxLength": quorate_core::limits::REASON_CHARS_MAX})
+    ReasonText => json_schema!({"type": "string", "maxLength": quorate_core::limits::REASON_CHARS_MAX})
 );
 inline_schema!(
     /// Activity of an agent.
-    AgentStatus => one_of(&Status::ALL.map(Status::as_str))
+    AgentStatusName => one_of(&AgentStatus::ALL.map(AgentStatus::as_str))
 );
 inline_schema!(
     /// Health reported by an agent.
-    AgentHealth => one_of(&["healthy", "degraded", "error"])
+    AgentHealthName => one_of(&["healthy", "degraded", "error"])
 );
 inline_schema!(
     /// Role of an agent in the group.
-    AgentRole => one_of(&["coordinator", "worker", "specialist", "observer"])
+    AgentRoleName => one_of(&["coordinator", "worker", "specialist", "observer"])
 );
 inline_schema!(
     /// Status of a task.
-    TaskWord => one_of(&TaskStatus::ALL.map(TaskStatus::as_str))
+    TaskStatusName => one_of(&TaskStatus::ALL.map(TaskStatus::as_str))
 );
 inline_schema!(
     /// Name of a priority.
-    Urgency => one_of(&["low", "normal", "high", "urgent"])
+    PriorityName => one_of(&["low", "normal", "high", "urgent"])
 );
 inline_schema!(
     /// Envelope version.
@@ -113,19 +113,19 @@ inline_schema!(
 );
 inline_schema!(
     /// Role of an access token.
-    TokenRoleWord => one_of(&["agent", "operator", "approver", "moderator", "viewer", "admin"])
+    TokenRoleName => one_of(&["agent", "operator", "approver", "moderator", "viewer", "admin"])
 );
 inline_schema!(
     /// Status of a session.
-    SessionWord => one_of(&["active", "paused", "completed", "failed"])
+    SessionStatusName => one_of(&["active", "paused", "completed", "failed"])
 );
 inline_schema!(
     /// Status of a procedure.
-    ProcedureWord => one_of(&ProcedureStatus::ALL.map(ProcedureStatus::as_str))
+    ProcedureStatusName => one_of(&ProcedureStatus::ALL.map(ProcedureStatus::as_str))
 );
 inline_schema!(
     /// State of an approval.
-    ApprovalWord => one_of(&ApprovalState::WORDS)
+    ApprovalStateName => one_of(&ApprovalState::WORDS)
 );
 inline_schema!(
     /// SHA-256 digest in hexadecimal.
@@ -157,7 +157,7 @@ inline_schema!(
 );
 inline_schema!(
     /// Kind of an event.
-    EventWord => pattern("^[A-Za-z0-9._-]{1,64}$")
+    EventKindName => pattern("^[A-Za-z0-9._-]{1,64}$")
 );
 inline_schema!(
     /// Entity tag including its quotation marks, or `*`.
@@ -169,7 +169,7 @@ inline_schema!(
 );
 inline_schema!(
     /// Record kind.
-    RecordWord => one_of(&["genesis", "commit", "sweep", "restore", "unknown"])
+    RecordKindName => one_of(&["genesis", "commit", "sweep", "restore", "unknown"])
 );
 
 /// Returns a schema of the effect names with this prefix.

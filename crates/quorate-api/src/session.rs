@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{
-    AddKind, AddToSession, AgentId, ChangeSession, OpenSession, Refused, Seq, Session as CoreSession,
-    SessionChange as CoreChange, SessionId, SessionStatus, Timestamp,
+    AddToSession, AgentId, ChangeSession, ContributionKind, OpenSession, Refused, Seq,
+    Session as CoreSession, SessionChange as CoreChange, SessionId, SessionStatus, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::json::{Json, Raw, deserialize_in_two_passes};
+use crate::json::{Json, RawJson, deserialize_in_two_passes};
+use crate::parse_context::{ParseContext, path_or_body};
 use crate::payload;
-use crate::reading::{Reading, named};
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -43,14 +43,14 @@ impl NewSession<'_> {
     ///
     /// # Errors
     /// Never fails today. The signature matches that of the other requests.
-    pub fn read(self, reading: &Reading<'_>) -> Result<OpenSession, Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<OpenSession, Refused> {
         let title = self.title.or_else(|| self.id.as_ref().map(ToString::to_string));
         Ok(OpenSession {
             id: self.id,
             coordinator: self.coordinator.or_else(|| reading.agent.cloned()),
             participants: self.participants,
             title: title.unwrap_or_else(|| "untitled".into()),
-            task: reading.optional(self.task.as_ref())?,
+            task: reading.optional_payload(self.task.as_ref())?,
         })
     }
 
@@ -64,7 +64,7 @@ impl NewSession<'_> {
             coordinator: open.coordinator.clone(),
             participants: open.participants.clone(),
             title: Some(open.title.clone()),
-            task: open.task.as_ref().map(|task| payload::json_of(&task.bytes, None)).transpose()?,
+            task: open.task.as_ref().map(|task| payload::encode(&task.bytes, None)).transpose()?,
         })
     }
 }
@@ -79,7 +79,7 @@ pub struct SessionChange {
     pub session: Option<SessionId>,
     /// Reason for the change.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(with = "schema::Sentence"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::ReasonText"))]
     pub reason: String,
     /// Agent that joins or leaves; the agent of the access token by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,7 +89,7 @@ pub struct SessionChange {
 /// Kind of change of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are self-explanatory")]
-pub enum SessionVerb {
+pub enum SessionAction {
     Pause,
     Resume,
     Complete,
@@ -103,20 +103,20 @@ impl SessionChange {
     ///
     /// # Errors
     /// `INVALID` if the session, or the agent to join or leave, is missing.
-    pub fn read(
+    pub fn into_core(
         self,
-        verb: SessionVerb,
-        reading: &Reading<'_>,
+        verb: SessionAction,
+        reading: &ParseContext<'_>,
         path: Option<SessionId>,
     ) -> Result<ChangeSession, Refused> {
-        let session = named("session", path, self.session)?;
+        let session = path_or_body("session", path, self.session)?;
         let change = match verb {
-            SessionVerb::Pause => CoreChange::Pause,
-            SessionVerb::Resume => CoreChange::Resume,
-            SessionVerb::Complete => CoreChange::Complete,
-            SessionVerb::Fail => CoreChange::Fail,
-            SessionVerb::Join => CoreChange::Join(reading.agent(self.agent)?),
-            SessionVerb::Leave => CoreChange::Leave(reading.agent(self.agent)?),
+            SessionAction::Pause => CoreChange::Pause,
+            SessionAction::Resume => CoreChange::Resume,
+            SessionAction::Complete => CoreChange::Complete,
+            SessionAction::Fail => CoreChange::Fail,
+            SessionAction::Join => CoreChange::Join(reading.agent(self.agent)?),
+            SessionAction::Leave => CoreChange::Leave(reading.agent(self.agent)?),
         };
         Ok(ChangeSession { session, change, reason: self.reason })
     }
@@ -145,7 +145,7 @@ pub struct SessionAddition<'a> {
     #[serde(alias = "id", skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
     /// Kind of addition.
-    pub kind: AddKind,
+    pub kind: ContributionKind,
     /// Any JSON, stored byte for byte. With a `contentType` other than JSON, a string: plain text for `text/…`,
     /// base64 otherwise.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -156,7 +156,7 @@ pub struct SessionAddition<'a> {
     pub content_type: Option<String>,
     /// Reason for the addition.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(with = "schema::Sentence"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::ReasonText"))]
     pub rationale: String,
 }
 
@@ -165,9 +165,13 @@ impl SessionAddition<'_> {
     ///
     /// # Errors
     /// `INVALID` if the session is missing, or the body does not match its content type.
-    pub fn read(self, reading: &Reading<'_>, path: Option<SessionId>) -> Result<AddToSession, Refused> {
+    pub fn into_core(
+        self,
+        reading: &ParseContext<'_>,
+        path: Option<SessionId>,
+    ) -> Result<AddToSession, Refused> {
         Ok(AddToSession {
-            session: named("session", path, self.session)?,
+            session: path_or_body("session", path, self.session)?,
             kind: self.kind,
             body: reading.payload(self.body.as_ref(), self.content_type.as_deref())?,
             content_type: self.content_type,
@@ -183,7 +187,7 @@ impl SessionAddition<'_> {
         Ok(SessionAddition {
             session: Some(add.session.clone()),
             kind: add.kind,
-            body: Some(payload::json_of(&add.body.bytes, add.content_type.as_deref())?),
+            body: Some(payload::encode(&add.body.bytes, add.content_type.as_deref())?),
             content_type: add.content_type.clone(),
             rationale: add.rationale.clone(),
         })
@@ -218,7 +222,7 @@ pub struct Session {
 impl Session {
     /// Whether the agent currently participates.
     #[must_use]
-    pub fn has(&self, agent: &str) -> bool {
+    pub fn has_participant(&self, agent: &str) -> bool {
         self.participants
             .iter()
             .any(|participant| participant.agent.as_str() == agent && participant.left_at.is_none())
@@ -226,7 +230,7 @@ impl Session {
 
     /// Returns the number of additions of a kind.
     #[must_use]
-    pub fn count(&self, kind: AddKind) -> u64 {
+    pub fn contribution_count(&self, kind: ContributionKind) -> u64 {
         self.added.get(kind.as_str()).copied().unwrap_or(0)
     }
 }
@@ -251,7 +255,9 @@ impl From<&CoreSession> for Session {
             joined_at: one.joined_at,
             left_at: one.left_at,
         });
-        let added = AddKind::ALL.into_iter().map(|kind| (kind.as_str().to_owned(), session.count(kind)));
+        let added = ContributionKind::ALL
+            .into_iter()
+            .map(|kind| (kind.as_str().to_owned(), session.contribution_count(kind)));
         Self {
             id: session.id.clone(),
             title: session.title.clone(),
@@ -285,13 +291,13 @@ deserialize_in_two_passes!(SessionWithTask { session, more });
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionTask {
     /// Description of the work, as it was sent.
-    pub task: Option<Raw>,
+    pub task: Option<RawJson>,
 }
 
 /// Result of an addition to a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "AddedToSession"))]
-pub struct SessionAdded {
+pub struct AddedToSession {
     /// Number of the addition among those of its kind, starting at 1.
     pub n: Option<u64>,
     /// Sequence number of the record.
@@ -301,16 +307,16 @@ pub struct SessionAdded {
 /// Entry of the timeline of a session.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct TimelineLine {
+pub struct TimelineEntry {
     /// Record of the entry.
     #[serde(flatten)]
     pub record: TimelineRecord,
     /// Event of the entry.
     #[serde(flatten)]
-    pub what: TimelineEvent,
+    pub event: TimelineEvent,
 }
 
-deserialize_in_two_passes!(TimelineLine { record, what });
+deserialize_in_two_passes!(TimelineEntry { record, event });
 
 /// Record of a timeline entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -370,11 +376,11 @@ pub struct TimelineChange {
 #[serde(rename_all = "camelCase")]
 pub struct TimelineAddition {
     /// Kind of addition: `decision`, `artifact`, `finding`, `blocker` or `note`.
-    pub kind: AddKind,
+    pub kind: ContributionKind,
     /// Number of the addition among those of its kind, starting at 1.
     pub n: u64,
     /// Body, as it was sent.
-    pub body: Raw,
+    pub body: RawJson,
     /// Media type of the body. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,

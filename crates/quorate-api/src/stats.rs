@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::{Counts, Seq, TaskCounts, TaskStatus, Timestamp};
+use quorate_core::{DeliveryStateCounts, Seq, TaskCounts, TaskStatus, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Statistics of a space.
@@ -40,14 +40,14 @@ pub struct DeliveryCounts {
     pub purged: u64,
 }
 
-impl From<&Counts> for DeliveryCounts {
-    fn from(counts: &Counts) -> Self {
-        let Counts { ready, scheduled, leased, acked, dead, expired, purged, .. } = *counts;
+impl From<&DeliveryStateCounts> for DeliveryCounts {
+    fn from(counts: &DeliveryStateCounts) -> Self {
+        let DeliveryStateCounts { ready, scheduled, leased, acked, dead, expired, purged, .. } = *counts;
         Self { ready, scheduled, leased, acked, dead, expired, purged }
     }
 }
 
-impl From<DeliveryCounts> for Counts {
+impl From<DeliveryCounts> for DeliveryStateCounts {
     fn from(counts: DeliveryCounts) -> Self {
         let DeliveryCounts { ready, scheduled, leased, acked, dead, expired, purged } = counts;
         Self { ready, scheduled, leased, acked, dead, expired, purged }
@@ -68,7 +68,7 @@ pub struct QueueDepth {
 /// Returns the number of tasks in each state, keyed by the name of the state.
 #[must_use]
 pub fn task_counts(counts: &TaskCounts) -> BTreeMap<String, u64> {
-    TaskStatus::ALL.into_iter().map(|status| (status.as_str().to_owned(), counts.of(status))).collect()
+    TaskStatus::ALL.into_iter().map(|status| (status.as_str().to_owned(), counts.get(status))).collect()
 }
 
 impl Stats {

@@ -3,7 +3,7 @@
 use quorate_core::{AgentId, Code, History, Pattern, Refused, Seq, Subscribe, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::reading::Reading;
+use crate::parse_context::ParseContext;
 
 /// Subscription in a commit. It delivers new messages only; `PUT /v1/agents/{id}/subscriptions/{topic}` can also
 /// deliver earlier ones.
@@ -23,7 +23,7 @@ impl NewSubscription {
     ///
     /// # Errors
     /// `INVALID` if the agent is missing.
-    pub fn read(self, reading: &Reading<'_>) -> Result<(AgentId, Pattern), Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<(AgentId, Pattern), Refused> {
         Ok((reading.agent(self.agent)?, self.topic.0))
     }
 
@@ -95,7 +95,7 @@ impl SubscriptionHistory {
     ///
     /// # Errors
     /// `INVALID` if more than one field is set.
-    pub fn read(self) -> Result<Option<History>, Refused> {
+    pub fn into_core(self) -> Result<Option<History>, Refused> {
         Ok(match (self.from_seq, self.from_time, self.last) {
             (None, None, None) => None,
             (Some(seq), None, None) => Some(History::Seq(seq)),
@@ -133,7 +133,7 @@ pub struct Subscription {
 /// Subscription with its subscriber.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Subscribed {
+pub struct AgentSubscription {
     /// Subscriber.
     pub agent: AgentId,
     /// Topic or wildcard pattern.
@@ -145,7 +145,7 @@ pub struct Subscribed {
 /// Subscription that was ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Unsubscribed {
+pub struct EndedSubscription {
     /// Subscriber.
     pub agent: AgentId,
     /// Topic or wildcard pattern.
@@ -156,7 +156,7 @@ pub struct Unsubscribed {
 ///
 /// # Errors
 /// `INVALID` if the agent is missing.
-pub(crate) fn subscribe(new: NewSubscription, reading: &Reading<'_>) -> Result<Subscribe, Refused> {
-    let (agent, pattern) = new.read(reading)?;
+pub(crate) fn subscribe_op(new: NewSubscription, reading: &ParseContext<'_>) -> Result<Subscribe, Refused> {
+    let (agent, pattern) = new.into_core(reading)?;
     Ok(Subscribe { agent, pattern, history: None })
 }

@@ -5,19 +5,19 @@ use std::num::NonZeroU64;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, CancelTask, Code, CompleteTask, CreateTasks, Dependency, Escalate, EscalateTo, FailTask,
-    HeartbeatTask, NewTask as CoreNewTask, OnDependencyFailure, Op, Priority, Refused, Seq, Task as CoreTask,
-    TaskId, TaskLeaseRef, TaskState, TaskStatus, Timestamp, Token,
+    AgentId, CancelTask, Code, CompleteTask, CreateTasks, Dependency, EscalateTo, EscalationTarget, FailTask,
+    HeartbeatTask, LeaseToken, NewTask as CoreNewTask, OnDependencyFailure, Op, Priority, Refused, Seq,
+    Task as CoreTask, TaskId, TaskLeaseRef, TaskState, TaskStatus, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::fields::Fields;
-use crate::json::{Json, Raw, deserialize_in_two_passes};
-use crate::lock::Fence;
-use crate::names::AgentNames;
-use crate::payload::{self, shown_bytes};
+use crate::id_resolver::AgentIds;
+use crate::json::{Json, RawJson, deserialize_in_two_passes};
+use crate::lock::LockFence;
+use crate::parse_context::{ParseContext, missing_field, path_or_body};
+use crate::payload::{self, render_bytes};
 use crate::priority::TaskPriority;
-use crate::reading::{Reading, missing, named};
+use crate::request_body::RequestFields;
 #[cfg(feature = "schema")]
 use crate::schema;
 
@@ -33,26 +33,27 @@ pub struct TaskGraph<'a> {
 }
 
 /// Task with the bytes of its input.
-pub type WithInput = (CoreNewTask, Option<Vec<u8>>);
+pub type TaskWithInput = (CoreNewTask, Option<Vec<u8>>);
 
 /// Parses a single task, or a graph if there is a field `tasks`.
 ///
 /// # Errors
 /// `INVALID` with the path of the invalid field.
-pub fn create(fields: Fields<'_>, reading: &Reading<'_>) -> Result<Op, Refused> {
-    let tasks = match fields.has("tasks") {
-        true => fields.read::<TaskGraph<'_>>()?.tasks,
-        false => vec![fields.read()?],
+pub fn parse_create(fields: RequestFields<'_>, reading: &ParseContext<'_>) -> Result<Op, Refused> {
+    let tasks = match fields.contains("tasks") {
+        true => fields.parse_into::<TaskGraph<'_>>()?.tasks,
+        false => vec![fields.parse_into()?],
     };
-    create_all(tasks, reading)
+    create_tasks_op(tasks, reading)
 }
 
 /// Creates the operation that creates tasks.
 ///
 /// # Errors
 /// `INVALID` if an input does not match its content type.
-pub fn create_all(tasks: Vec<NewTask<'_>>, reading: &Reading<'_>) -> Result<Op, Refused> {
-    let tasks: Vec<WithInput> = tasks.into_iter().map(|task| task.read(reading)).collect::<Result<_, _>>()?;
+pub fn create_tasks_op(tasks: Vec<NewTask<'_>>, reading: &ParseContext<'_>) -> Result<Op, Refused> {
+    let tasks: Vec<TaskWithInput> =
+        tasks.into_iter().map(|task| task.into_core(reading)).collect::<Result<_, _>>()?;
     Ok(Op::CreateTasks(CreateTasks::pack(tasks, reading.seal.salt())))
 }
 
@@ -95,7 +96,7 @@ pub struct NewTask<'a> {
     pub lease_ms: Option<u64>,
     /// Retry policy for failed attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<Retry>,
+    pub retry: Option<RetryPolicy>,
     /// Handling of a failed dependency; `fail` by default.
     #[serde(default)]
     pub on_dependency_failure: OnDependencyFailure,
@@ -114,7 +115,7 @@ pub struct NewTask<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// Maximum number of attempts; 3 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100)))]
@@ -130,7 +131,7 @@ impl NewTask<'_> {
     ///
     /// # Errors
     /// `INVALID` if the input does not match its content type.
-    pub fn read(self, reading: &Reading<'_>) -> Result<WithInput, Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>) -> Result<TaskWithInput, Refused> {
         let mut task = CoreNewTask::new(self.task_type);
         task.id = self.id;
         task.agent = self.agent;
@@ -145,13 +146,14 @@ impl NewTask<'_> {
         task.on_dependency_failure = self.on_dependency_failure;
         task.escalate_to = match self.escalate_to.as_deref() {
             None | Some("coordinators") => EscalateTo::Coordinators,
-            Some("nobody") => EscalateTo::Nobody,
+            Some("nobody") => EscalateTo::Never,
             Some(agent) => EscalateTo::Agent(AgentId::new(agent)?),
         };
         task.session = self.session_id;
         let content_type = self.content_type.as_deref();
-        let decode =
-            |json: Json<'_>| payload::bytes_of(json.get(), content_type, |json| Bytes::copy_from_slice(json.as_bytes()));
+        let decode = |json: Json<'_>| {
+            payload::decode_payload(json.get(), content_type, |json| Bytes::copy_from_slice(json.as_bytes()))
+        };
         let input = self.input.map(decode).transpose()?.map(Vec::from);
         task.content_type = self.content_type;
         Ok((task, input))
@@ -172,16 +174,19 @@ impl NewTask<'_> {
             id,
             task_type: task.task_type.clone(),
             agent: task.agent.clone(),
-            input: input.map(|bytes| payload::json_of(bytes, content_type)).transpose()?,
+            input: input.map(|bytes| payload::encode(bytes, content_type)).transpose()?,
             content_type: task.content_type.clone(),
             priority: Some(TaskPriority(task.priority)),
             depends_on,
             timeout_ms: task.timeout_ms,
             lease_ms: Some(task.lease_ms),
-            retry: Some(Retry { max_attempts: Some(task.attempts_max), backoff_ms: Some(task.backoff_ms) }),
+            retry: Some(RetryPolicy {
+                max_attempts: Some(task.attempts_max),
+                backoff_ms: Some(task.backoff_ms),
+            }),
             on_dependency_failure: task.on_dependency_failure,
             escalate_to: Some(match &task.escalate_to {
-                EscalateTo::Nobody => "nobody".to_owned(),
+                EscalateTo::Never => "nobody".to_owned(),
                 EscalateTo::Coordinators => "coordinators".to_owned(),
                 EscalateTo::Agent(agent) => agent.to_string(),
             }),
@@ -205,15 +210,15 @@ macro_rules! holder_change {
             /// Lease token, returned by the claim.
             #[serde(skip_serializing_if = "Option::is_none")]
             #[cfg_attr(feature = "schema", schemars(required))]
-            pub lease_token: Option<Token>,
+            pub lease_token: Option<LeaseToken>,
             $($fields)*
         }
 
         impl $(<$life>)? $name $(<$life>)? {
             fn lease(&self, path: Option<TaskId>) -> Result<TaskLeaseRef, Refused> {
-                let task = named("task", path, self.task.clone())?;
+                let task = path_or_body("task", path, self.task.clone())?;
                 let token = self.lease_token.ok_or_else(|| {
-                    missing("leaseToken").hint("send the lease token that the claim returned")
+                    missing_field("leaseToken").hint("send the lease token that the claim returned")
                 })?;
                 Ok(TaskLeaseRef { task, token })
             }
@@ -247,14 +252,14 @@ holder_change!(
         pub confidence: Option<f64>,
         /// Rationale for the result.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ReasonText>"))]
         pub rationale: Option<String>,
         /// `done` by default; `partial` for an incomplete result.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub status: Option<CompletionStatus>,
         /// Fencing token of a lock. The call is rejected if the lock has been granted to another holder since.
         #[serde(skip_serializing_if = "Option::is_none")]
-        pub fence: Option<Fence>,
+        pub fence: Option<LockFence>,
     }
 );
 
@@ -263,7 +268,7 @@ holder_change!(
     TaskFailure<'a> {
         /// Reason for the failure.
         #[serde(skip_serializing_if = "Option::is_none")]
-        #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ReasonText>"))]
         pub reason: Option<String>,
         /// Details of the failure: any JSON.
         #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -289,7 +294,7 @@ pub struct TaskCancellation {
     pub task: Option<TaskId>,
     /// Reason for the cancellation.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::Sentence>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<schema::ReasonText>"))]
     pub reason: Option<String>,
 }
 
@@ -308,9 +313,12 @@ impl TaskHeartbeat<'_> {
     ///
     /// # Errors
     /// `INVALID` if the task or the lease token is missing.
-    pub fn read(self, reading: &Reading<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
         let lease = self.lease(path)?;
-        Ok(Op::HeartbeatTask(HeartbeatTask { lease, partial: reading.optional(self.partial.as_ref())? }))
+        Ok(Op::HeartbeatTask(HeartbeatTask {
+            lease,
+            partial: reading.optional_payload(self.partial.as_ref())?,
+        }))
     }
 
     /// Creates the request body that a client sends.
@@ -319,7 +327,7 @@ impl TaskHeartbeat<'_> {
     /// `INVALID` if the partial result is not JSON.
     pub fn new(beat: &HeartbeatTask) -> Result<TaskHeartbeat<'static>, Refused> {
         let TaskLeaseRef { task, token } = beat.lease.clone();
-        let partial = beat.partial.as_ref().map(|part| payload::json_of(&part.bytes, None)).transpose()?;
+        let partial = beat.partial.as_ref().map(|part| payload::encode(&part.bytes, None)).transpose()?;
         Ok(TaskHeartbeat { task: Some(task), lease_token: Some(token), partial })
     }
 }
@@ -329,7 +337,7 @@ impl TaskCompletion<'_> {
     ///
     /// # Errors
     /// `INVALID` if the task or the lease token is missing, or the result does not match its content type.
-    pub fn read(self, reading: &Reading<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
         let lease = self.lease(path)?;
         let content_type = self.content_type.as_deref();
         let result =
@@ -356,7 +364,7 @@ impl TaskCompletion<'_> {
         let TaskLeaseRef { task, token } = done.lease.clone();
         let result = done.result.as_ref();
         let result =
-            result.map(|result| payload::json_of(&result.bytes, done.content_type.as_deref())).transpose()?;
+            result.map(|result| payload::encode(&result.bytes, done.content_type.as_deref())).transpose()?;
         Ok(TaskCompletion {
             task: Some(task),
             lease_token: Some(token),
@@ -375,12 +383,12 @@ impl TaskFailure<'_> {
     ///
     /// # Errors
     /// `INVALID` if the task or the lease token is missing.
-    pub fn read(self, reading: &Reading<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
+    pub fn into_core(self, reading: &ParseContext<'_>, path: Option<TaskId>) -> Result<Op, Refused> {
         let lease = self.lease(path)?;
         Ok(Op::FailTask(FailTask {
             lease,
             reason: self.reason.unwrap_or_default(),
-            details: reading.optional(self.details.as_ref())?,
+            details: reading.optional_payload(self.details.as_ref())?,
             recoverable: self.recoverable.unwrap_or(true),
         }))
     }
@@ -395,7 +403,7 @@ impl TaskFailure<'_> {
             task: Some(task),
             lease_token: Some(token),
             reason: Some(fail.reason.clone()),
-            details: fail.details.as_ref().map(|part| payload::json_of(&part.bytes, None)).transpose()?,
+            details: fail.details.as_ref().map(|part| payload::encode(&part.bytes, None)).transpose()?,
             recoverable: Some(fail.recoverable),
         })
     }
@@ -406,7 +414,7 @@ impl TaskRelease {
     ///
     /// # Errors
     /// `INVALID` if the task or the lease token is missing.
-    pub fn read(self, path: Option<TaskId>) -> Result<Op, Refused> {
+    pub fn into_core(self, path: Option<TaskId>) -> Result<Op, Refused> {
         Ok(Op::ReleaseTask(self.lease(path)?))
     }
 }
@@ -422,8 +430,8 @@ impl TaskCancellation {
     ///
     /// # Errors
     /// `INVALID` if the task is missing.
-    pub fn read(self, path: Option<TaskId>) -> Result<Op, Refused> {
-        let task = named("task", path, self.task)?;
+    pub fn into_core(self, path: Option<TaskId>) -> Result<Op, Refused> {
+        let task = path_or_body("task", path, self.task)?;
         Ok(Op::CancelTask(CancelTask { task, reason: self.reason.unwrap_or_default() }))
     }
 }
@@ -449,7 +457,7 @@ pub struct Task {
     /// Current status.
     pub status: TaskStatus,
     /// Name of the priority.
-    #[cfg_attr(feature = "schema", schemars(with = "schema::Urgency"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::PriorityName"))]
     pub priority: Cow<'static, str>,
     /// Priority from 1 to 10, if the task was created with a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -470,7 +478,7 @@ pub struct Task {
     pub holder: Option<AgentId>,
     /// Lease token under which the result was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub accepted_token: Option<Token>,
+    pub accepted_token: Option<LeaseToken>,
     /// Confidence of the holder, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
@@ -507,7 +515,7 @@ pub struct Task {
 impl Task {
     /// Creates the API representation of a task.
     #[must_use]
-    pub fn new(agents: &dyn AgentNames, task: &CoreTask) -> Self {
+    pub fn new(agents: &dyn AgentIds, task: &CoreTask) -> Self {
         let name = |number| agents.agent_id(number);
         let end = completion(task);
         let priority = task.spec.priority;
@@ -551,7 +559,7 @@ impl Task {
     /// # Errors
     /// `INVALID` if the name is unknown.
     pub fn priority(&self) -> Result<Priority, Refused> {
-        crate::priority::of_word(&self.priority, self.priority_rank.unwrap_or(0))
+        crate::priority::parse_priority(&self.priority, self.priority_rank.unwrap_or(0))
     }
 }
 
@@ -586,21 +594,21 @@ pub struct TaskPayloads {
     /// Time at which the lease of the holder expires.
     pub lease_until: Option<Timestamp>,
     /// Input.
-    pub input: Option<Raw>,
+    pub input: Option<RawJson>,
     /// Result.
-    pub result: Option<Raw>,
+    pub result: Option<RawJson>,
     /// Media type of the result. Omitted for JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_content_type: Option<String>,
     /// Partial results, oldest first.
-    pub partials: Vec<Raw>,
+    pub partials: Vec<RawJson>,
     /// Details of a failure.
-    pub details: Option<Raw>,
+    pub details: Option<RawJson>,
 }
 
 /// Payloads of a task, as they are stored.
 #[derive(Clone, Default, Debug)]
-pub struct StoredPayloads {
+pub struct StoredTaskPayloads {
     /// Dependencies that are not done yet.
     pub blocked_on: Vec<TaskId>,
     /// Time at which the lease of the holder expires.
@@ -618,17 +626,17 @@ pub struct StoredPayloads {
 impl TaskWithPayloads {
     /// Creates the API representation of a single task.
     #[must_use]
-    pub fn new(agents: &dyn AgentNames, task: &CoreTask, stored: &StoredPayloads) -> Self {
+    pub fn new(agents: &dyn AgentIds, task: &CoreTask, stored: &StoredTaskPayloads) -> Self {
         let content_type = completion(task).and_then(|end| end.content_type.as_deref());
         let spec = &task.spec;
         let more = TaskPayloads {
             blocked_on: stored.blocked_on.clone(),
             lease_until: stored.lease_until,
-            input: stored.input.as_ref().map(|bytes| shown_bytes(bytes, spec.content_type.as_deref())),
-            result: stored.result.as_ref().map(|bytes| shown_bytes(bytes, content_type)),
+            input: stored.input.as_ref().map(|bytes| render_bytes(bytes, spec.content_type.as_deref())),
+            result: stored.result.as_ref().map(|bytes| render_bytes(bytes, content_type)),
             result_content_type: content_type.map(str::to_owned),
-            partials: stored.partials.iter().map(|bytes| shown_bytes(bytes, None)).collect(),
-            details: stored.failure_details.as_ref().map(|bytes| shown_bytes(bytes, None)),
+            partials: stored.partials.iter().map(|bytes| render_bytes(bytes, None)).collect(),
+            details: stored.failure_details.as_ref().map(|bytes| render_bytes(bytes, None)),
         };
         Self { task: Task::new(agents, task), more }
     }
@@ -662,15 +670,15 @@ impl HeldTask {
     }
 }
 
-fn decoded(raw: Option<&Raw>, content_type: Option<&str>) -> Result<Option<Bytes>, Refused> {
-    raw.map(|raw| payload::received(raw, content_type).map(|payload| payload.bytes)).transpose()
+fn decoded(raw: Option<&RawJson>, content_type: Option<&str>) -> Result<Option<Bytes>, Refused> {
+    raw.map(|raw| payload::decode_received(raw, content_type).map(|payload| payload.bytes)).transpose()
 }
 
-fn escalates_to(agents: &dyn AgentNames, escalate: Escalate) -> String {
+fn escalates_to(agents: &dyn AgentIds, escalate: EscalationTarget) -> String {
     match escalate {
-        Escalate::Nobody => "nobody".to_owned(),
-        Escalate::Coordinators => "coordinators".to_owned(),
-        Escalate::To(agent) => {
+        EscalationTarget::Never => "nobody".to_owned(),
+        EscalationTarget::Coordinators => "coordinators".to_owned(),
+        EscalationTarget::Agent(agent) => {
             agents.agent_id(agent).map_or_else(|| "coordinators".to_owned(), |agent| agent.to_string())
         }
     }
@@ -696,20 +704,20 @@ deserialize_in_two_passes!(HeldTask { held, task });
 #[serde(rename_all = "camelCase")]
 pub struct TaskLease {
     /// Lease token. Pass it to complete, fail, release or extend the task.
-    pub lease_token: Token,
+    pub lease_token: LeaseToken,
     /// Time at which the lease expires unless a heartbeat extends it.
     pub lease_until: Timestamp,
     /// Input of the task.
-    pub input: Option<Raw>,
+    pub input: Option<RawJson>,
 }
 
 impl HeldTask {
     /// Creates the API representation of a task that is held since `since`.
     #[must_use]
     pub fn new(
-        agents: &dyn AgentNames,
+        agents: &dyn AgentIds,
         task: &CoreTask,
-        token: Token,
+        token: LeaseToken,
         input: &Bytes,
         since: Timestamp,
     ) -> Self {
@@ -720,7 +728,7 @@ impl HeldTask {
         let held = TaskLease {
             lease_token: token,
             lease_until: since.plus_ms(length_ms),
-            input: task.spec.input.map(|_| shown_bytes(input, task.spec.content_type.as_deref())),
+            input: task.spec.input.map(|_| render_bytes(input, task.spec.content_type.as_deref())),
         };
         Self { held, task: Task::new(agents, task) }
     }
@@ -734,14 +742,14 @@ pub struct AcceptedTask {
     /// Sequence number of the record.
     pub seq: Seq,
     /// Lease token under which it was accepted.
-    pub accepted_token: Token,
+    pub accepted_token: LeaseToken,
 }
 
 /// Parses the name of a task status.
 ///
 /// # Errors
 /// `INVALID` if the name is unknown.
-pub fn status_of(name: &str) -> Result<TaskStatus, Refused> {
+pub fn parse_task_status(name: &str) -> Result<TaskStatus, Refused> {
     TaskStatus::ALL.into_iter().find(|status| status.as_str() == name).ok_or_else(|| {
         let names = TaskStatus::ALL.map(TaskStatus::as_str).join(", ");
         Refused::new(Code::Invalid, format!("unknown task status {name:?}"))

@@ -14,7 +14,7 @@ use crate::schema;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewToken {
     /// Role of the bearer. It determines the permissions.
-    #[cfg_attr(feature = "schema", schemars(with = "schema::TokenRoleWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::TokenRoleName"))]
     pub role: String,
     /// Agent that the token authenticates. Required for the role `agent`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ impl NewToken {
     ///
     /// # Errors
     /// `INVALID` if the role is unknown, or inconsistent with the agent.
-    pub fn read(self, secret: &Secret) -> Result<CreateToken, Refused> {
+    pub fn into_core(self, secret: &Secret) -> Result<CreateToken, Refused> {
         let name = match self.name {
             Some(name) => name,
             None => TokenName::new(self.agent.as_ref().map_or(self.role.as_str(), AgentId::as_str))?,
@@ -71,7 +71,7 @@ pub struct Token {
     /// Name of the principal in the log.
     pub name: TokenName,
     /// Role of the bearer.
-    #[cfg_attr(feature = "schema", schemars(with = "schema::TokenRoleWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "schema::TokenRoleName"))]
     pub role: String,
     /// Agent that the token authenticates, for the role `agent`.
     pub agent: Option<AgentId>,

@@ -4,13 +4,13 @@ use quorate_core::limits::JSON_DEPTH_MAX;
 use quorate_core::{Code, Refused};
 use serde::de::IgnoredAny;
 
-mod path;
+mod json_path;
 
 /// Rejects bytes that are not JSON or are nested too deeply.
 ///
 /// # Errors
 /// `INVALID` or `LIMIT_EXCEEDED`, with the position.
-pub fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
+pub fn check_json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
     if let Some(at) = too_deep(bytes) {
         return Err(Refused::new(
             Code::LimitExceeded,
@@ -29,7 +29,7 @@ pub fn json(what: &str, bytes: &[u8]) -> Result<(), Refused> {
                 Code::Invalid,
                 format!(
                     "the {what} contains a lone surrogate at {}: its escape is not text",
-                    path::of(bytes, at)
+                    json_path::path_at(bytes, at)
                 ),
             )
             .hint("an escape from \\ud800 to \\udbff must be followed by one from \\udc00 to \\udfff")),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub struct Why {
+pub struct Explanation {
     /// ID of the explained resource.
     pub id: String,
     /// Current state.
@@ -21,22 +21,22 @@ pub struct Why {
     /// Maximum number of attempts.
     pub max_attempts: Option<u16>,
     /// Condition that it waits for; `null` once it has ended.
-    pub waits_for: Option<Wait>,
+    pub waits_for: Option<WaitCondition>,
     /// Next automatic transition; `null` if there is none.
-    pub next: Option<NextStep>,
+    pub next: Option<NextTransition>,
     /// Time of the next transition, if it is triggered by time alone.
     pub next_at: Option<Timestamp>,
     /// Human-readable explanation.
     pub sentence: String,
     /// Explanations of its parts: the deliveries of a message, the dependencies of a task.
-    pub parts: Vec<Why>,
+    pub parts: Vec<Explanation>,
 }
 
 /// Condition that a resource waits for.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase", tag = "kind")]
-pub enum Wait {
+pub enum WaitCondition {
     /// A point in time.
     Time,
     /// A claim by the agent.
@@ -83,7 +83,7 @@ pub enum Wait {
 /// Next automatic transition of a resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
-pub enum NextStep {
+pub enum NextTransition {
     /// It becomes available for a claim.
     #[serde(rename = "given out")]
     Available,
@@ -104,100 +104,100 @@ pub enum NextStep {
     Starts,
     /// It fails: no attempts are left.
     #[serde(rename = "given up")]
-    GivenUp,
+    Abandoned,
 }
 
-impl From<&CoreWhy> for Why {
+impl From<&CoreWhy> for Explanation {
     fn from(why: &CoreWhy) -> Self {
         Self {
             id: why.id.clone(),
             state: why.state.to_string(),
-            whose: why.whose.clone(),
+            whose: why.assignee.clone(),
             since: why.since,
             attempt: why.attempt.map(|(attempt, _)| attempt),
             max_attempts: why.attempt.map(|(_, max)| max),
             waits_for: wait(&why.waits_for),
             next: next_step(why.next),
             next_at: why.next_at,
-            sentence: why.sentence.clone(),
+            sentence: why.summary.clone(),
             parts: why.parts.iter().map(Into::into).collect(),
         }
     }
 }
 
-fn wait(waits_for: &WaitsFor) -> Option<Wait> {
+fn wait(waits_for: &WaitsFor) -> Option<WaitCondition> {
     Some(match waits_for {
         WaitsFor::Nothing => return None,
-        WaitsFor::Time => Wait::Time,
-        WaitsFor::Claim(agent) => Wait::Claim { agent: agent.clone() },
-        WaitsFor::Ack(agent) => Wait::Ack { agent: agent.clone() },
-        WaitsFor::Return(agent) => Wait::Return { agent: agent.clone() },
-        WaitsFor::Resume => Wait::Resume,
-        WaitsFor::Answers(agents) => Wait::Answers { agents: agents.clone() },
-        WaitsFor::Redrive => Wait::Redrive,
-        WaitsFor::Tasks(tasks) => Wait::Tasks { tasks: tasks.clone() },
-        WaitsFor::Approval(approval) => Wait::Approval { approval: approval.clone() },
-        WaitsFor::Step(agent) => Wait::Step { agent: agent.clone() },
+        WaitsFor::Time => WaitCondition::Time,
+        WaitsFor::Claim(agent) => WaitCondition::Claim { agent: agent.clone() },
+        WaitsFor::Ack(agent) => WaitCondition::Ack { agent: agent.clone() },
+        WaitsFor::Return(agent) => WaitCondition::Return { agent: agent.clone() },
+        WaitsFor::Resume => WaitCondition::Resume,
+        WaitsFor::Answers(agents) => WaitCondition::Answers { agents: agents.clone() },
+        WaitsFor::Redrive => WaitCondition::Redrive,
+        WaitsFor::Tasks(tasks) => WaitCondition::Tasks { tasks: tasks.clone() },
+        WaitsFor::Approval(approval) => WaitCondition::Approval { approval: approval.clone() },
+        WaitsFor::Step(agent) => WaitCondition::Step { agent: agent.clone() },
     })
 }
 
-fn next_step(next: WhyNext) -> Option<NextStep> {
+fn next_step(next: WhyNext) -> Option<NextTransition> {
     Some(match next {
         WhyNext::Nothing => return None,
-        WhyNext::GivenOut => NextStep::Available,
-        WhyNext::GivenOutAgain => NextStep::Redelivered,
-        WhyNext::DeadLetter => NextStep::DeadLetter,
-        WhyNext::Expires => NextStep::Expires,
-        WhyNext::TimesOut => NextStep::TimesOut,
-        WhyNext::Starts => NextStep::Starts,
-        WhyNext::GivenUp => NextStep::GivenUp,
+        WhyNext::BecomesAvailable => NextTransition::Available,
+        WhyNext::IsRedelivered => NextTransition::Redelivered,
+        WhyNext::DeadLetter => NextTransition::DeadLetter,
+        WhyNext::Expires => NextTransition::Expires,
+        WhyNext::TimesOut => NextTransition::TimesOut,
+        WhyNext::Starts => NextTransition::Starts,
+        WhyNext::Fails => NextTransition::Abandoned,
     })
 }
 
-impl From<Why> for CoreWhy {
-    fn from(why: Why) -> Self {
+impl From<Explanation> for CoreWhy {
+    fn from(why: Explanation) -> Self {
         Self {
             id: why.id,
             state: why.state.into(),
-            whose: why.whose,
+            assignee: why.whose,
             since: why.since,
             attempt: why.attempt.zip(why.max_attempts),
             waits_for: why.waits_for.map_or(WaitsFor::Nothing, Into::into),
             next: why.next.map_or(WhyNext::Nothing, Into::into),
             next_at: why.next_at,
-            sentence: why.sentence,
+            summary: why.sentence,
             parts: why.parts.into_iter().map(Into::into).collect(),
         }
     }
 }
 
-impl From<Wait> for WaitsFor {
-    fn from(wait: Wait) -> Self {
+impl From<WaitCondition> for WaitsFor {
+    fn from(wait: WaitCondition) -> Self {
         match wait {
-            Wait::Time => Self::Time,
-            Wait::Claim { agent } => Self::Claim(agent),
-            Wait::Ack { agent } => Self::Ack(agent),
-            Wait::Return { agent } => Self::Return(agent),
-            Wait::Resume => Self::Resume,
-            Wait::Answers { agents } => Self::Answers(agents),
-            Wait::Redrive => Self::Redrive,
-            Wait::Tasks { tasks } => Self::Tasks(tasks),
-            Wait::Approval { approval } => Self::Approval(approval),
-            Wait::Step { agent } => Self::Step(agent),
+            WaitCondition::Time => Self::Time,
+            WaitCondition::Claim { agent } => Self::Claim(agent),
+            WaitCondition::Ack { agent } => Self::Ack(agent),
+            WaitCondition::Return { agent } => Self::Return(agent),
+            WaitCondition::Resume => Self::Resume,
+            WaitCondition::Answers { agents } => Self::Answers(agents),
+            WaitCondition::Redrive => Self::Redrive,
+            WaitCondition::Tasks { tasks } => Self::Tasks(tasks),
+            WaitCondition::Approval { approval } => Self::Approval(approval),
+            WaitCondition::Step { agent } => Self::Step(agent),
         }
     }
 }
 
-impl From<NextStep> for WhyNext {
-    fn from(next: NextStep) -> Self {
+impl From<NextTransition> for WhyNext {
+    fn from(next: NextTransition) -> Self {
         match next {
-            NextStep::Available => Self::GivenOut,
-            NextStep::Redelivered => Self::GivenOutAgain,
-            NextStep::DeadLetter => Self::DeadLetter,
-            NextStep::Expires => Self::Expires,
-            NextStep::TimesOut => Self::TimesOut,
-            NextStep::Starts => Self::Starts,
-            NextStep::GivenUp => Self::GivenUp,
+            NextTransition::Available => Self::BecomesAvailable,
+            NextTransition::Redelivered => Self::IsRedelivered,
+            NextTransition::DeadLetter => Self::DeadLetter,
+            NextTransition::Expires => Self::Expires,
+            NextTransition::TimesOut => Self::TimesOut,
+            NextTransition::Starts => Self::Starts,
+            NextTransition::Abandoned => Self::Fails,
         }
     }
 }

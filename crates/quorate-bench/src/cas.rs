@@ -9,19 +9,19 @@ use quorate_engine::{Error, Space};
 use tokio::task::JoinSet;
 
 use crate::Scale;
-use crate::cycle::register;
+use crate::cycle::register_agents;
 use crate::measure::{Latencies, Meter};
-use crate::report::Line;
+use crate::report::Measurement;
 use crate::rig::Rig;
 
 const KEYS: u64 = 1_000;
 
-pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let mut lines = Vec::new();
     let runs = [(1, 10_000, (4_000.0, "4k/s")), (32, 200_000, (50_000.0, "50k/s"))];
     for (callers, count, (goal, target)) in runs {
         let rig = Rig::new(scale.data.as_deref()).await?;
-        let agents = register(&rig.space, callers).await?;
+        let agents = register_agents(&rig.space, callers).await?;
         let versions: Arc<Vec<AtomicU64>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());
         let meter = Meter::start(&rig.store);
         let mut running = JoinSet::new();
@@ -31,10 +31,10 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
         }
         let mut latencies = Latencies::new();
         while let Some(finished) = running.join_next().await {
-            latencies.add(&finished??);
+            latencies.merge(&finished??);
         }
         let taken = meter.stop(&rig.store);
-        let line = Line::new("W5", format!("in-process, {callers} callers"), latencies.count(), taken);
+        let line = Measurement::new("W5", format!("in-process, {callers} callers"), latencies.count(), taken);
         lines.push(line.latencies(&latencies).set("keys", KEYS).set("callers", callers).target(goal, target));
         rig.close().await;
     }
@@ -75,7 +75,7 @@ async fn call(
                 latencies.record(start.elapsed());
             }
             Err(error) if error.code() == Code::VersionConflict => {
-                let current = error.refused().and_then(|refused| refused.facts.current_version);
+                let current = error.refusal().and_then(|refused| refused.facts.current_version);
                 known.fetch_max(current.unwrap_or(0), Ordering::AcqRel);
             }
             Err(error) => return Err(error),

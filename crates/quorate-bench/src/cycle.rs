@@ -10,13 +10,13 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
 use crate::Scale;
-use crate::measure::{Latencies, Meter, Taken, bytes, next_key, syncs};
-use crate::report::Line;
+use crate::measure::{Latencies, Meter, ResourceUsage, bytes_written, next_key, syncs};
+use crate::report::Measurement;
 use crate::rig::{Rig, new_directory};
 
 /// Parameters of a run of cycles.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cycle {
+pub(crate) struct CycleParams {
     pub(crate) callers: usize,
     pub(crate) bytes: usize,
     pub(crate) cycles: usize,
@@ -25,32 +25,35 @@ pub(crate) struct Cycle {
 }
 
 /// Runs W0: the SQL statements of W1 in a bare loop.
-pub(crate) fn bare(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub(crate) fn measure_baseline(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let directory = new_directory(scale.data.as_deref())?;
     let cycles = scale.count(500_000);
-    let bare = quorate_sqlite::bare_loop(&directory.path().join("data"), cycles, 128)?;
-    let taken = Taken {
+    let bare = quorate_sqlite::run_baseline(&directory.path().join("data"), cycles, 128)?;
+    let taken = ResourceUsage {
         seconds: cycles as f64 / bare.per_second,
         syncs: syncs(&bare.disk),
         wal_syncs: bare.transactions,
         sync_seconds: bare.disk.wal.sync_ns_total as f64 / 1e9,
-        bytes_written: bytes(&bare.disk),
-        ..Taken::default()
+        bytes_written: bytes_written(&bare.disk),
+        ..ResourceUsage::default()
     };
     Ok(vec![
-        Line::new("W0", "bare loop of W1's statements", cycles, taken).set("bytes", 256).set("batch", 128),
+        Measurement::new("W0", "bare loop of W1's statements", cycles, taken)
+            .set("bytes", 256)
+            .set("batch", 128),
     ])
 }
 
 /// Runs W1, without and with idempotency keys.
-pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let mut lines = Vec::new();
     for keyed in [false, true] {
         let rig = Rig::new(scale.data.as_deref()).await?;
-        let agents = register(&rig.space, 30).await?;
-        let cycle = Cycle { callers: 256, bytes: 256, cycles: scale.count(500_000) as usize, keyed };
+        let agents = register_agents(&rig.space, 30).await?;
+        let cycle = CycleParams { callers: 256, bytes: 256, cycles: scale.count(500_000) as usize, keyed };
         let line =
-            timed(&rig, &agents, cycle, "W1", if keyed { "in-process, keyed" } else { "in-process" }).await?;
+            run_timed(&rig, &agents, cycle, "W1", if keyed { "in-process, keyed" } else { "in-process" })
+                .await?;
         lines.push(if keyed { line } else { line.target(100_000.0, "100k/s, p99 < 5 ms, 0.7 × W0") });
         rig.close().await;
     }
@@ -58,23 +61,23 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
 }
 
 /// Runs cycles and measures them.
-pub(crate) async fn timed(
+pub(crate) async fn run_timed(
     rig: &Rig,
     agents: &[AgentId],
-    cycle: Cycle,
+    cycle: CycleParams,
     workload: &'static str,
     variant: &str,
-) -> anyhow::Result<Line> {
+) -> anyhow::Result<Measurement> {
     let meter = Meter::start(&rig.store);
     let latencies = run(&rig.space, agents, cycle).await?;
     let taken = meter.stop(&rig.store);
-    let line = Line::new(workload, variant, latencies.count(), taken).latencies(&latencies);
+    let line = Measurement::new(workload, variant, latencies.count(), taken).latencies(&latencies);
     let line = line.set("agents", agents.len()).set("callers", cycle.callers).set("bytes", cycle.bytes);
     Ok(line.set("keyed", cycle.keyed).set("synchronous", "FULL"))
 }
 
 /// Registers the agents `a0`, `a1` and so on.
-pub(crate) async fn register(space: &Space, count: usize) -> Result<Vec<AgentId>, Error> {
+pub(crate) async fn register_agents(space: &Space, count: usize) -> Result<Vec<AgentId>, Error> {
     let mut ids = Vec::with_capacity(count);
     for index in 0..count {
         let id = AgentId::new(format!("a{index}"))?;
@@ -88,7 +91,7 @@ pub(crate) async fn register(space: &Space, count: usize) -> Result<Vec<AgentId>
 }
 
 /// Runs the cycles and returns their latencies.
-pub(crate) async fn run(space: &Space, agents: &[AgentId], cycle: Cycle) -> Result<Latencies, Error> {
+pub(crate) async fn run(space: &Space, agents: &[AgentId], cycle: CycleParams) -> Result<Latencies, Error> {
     let per_agent = cycle.callers.div_ceil(agents.len().min(cycle.callers));
     let mut workers = JoinSet::new();
     let mut done = Vec::new();
@@ -123,7 +126,7 @@ pub(crate) async fn run(space: &Space, agents: &[AgentId], cycle: Cycle) -> Resu
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = callers.join_next().await {
-        latencies.add(&finished.expect("a caller does not panic")?);
+        latencies.merge(&finished.expect("a caller does not panic")?);
     }
     workers.abort_all();
     Ok(latencies)
@@ -135,7 +138,7 @@ async fn call(
     index: usize,
     mut done: mpsc::Receiver<()>,
     count: usize,
-    cycle: Cycle,
+    cycle: CycleParams,
 ) -> Result<Latencies, Error> {
     let mut latencies = Latencies::new();
     let principal = Principal::Agent(from.clone());
@@ -158,7 +161,7 @@ async fn call(
     Ok(latencies)
 }
 
-fn keyed(commit: Commit, cycle: Cycle) -> Commit {
+fn keyed(commit: Commit, cycle: CycleParams) -> Commit {
     if !cycle.keyed {
         return commit;
     }
@@ -170,13 +173,13 @@ async fn work(
     principal: Principal,
     consumer: Arc<Mutex<Consumer>>,
     done: Arc<Vec<mpsc::Sender<()>>>,
-    cycle: Cycle,
+    cycle: CycleParams,
 ) -> Result<(), Error> {
     loop {
         let (delivery, grant) = {
             let mut consumer = consumer.lock().await;
             let Some(delivery) = consumer.next().await? else { return Ok(()) };
-            (delivery, consumer.grant(1))
+            (delivery, consumer.grant_credit_op(1))
         };
         let Delivery { lease: Some(lease), message, .. } = delivery else { continue };
         let commit = Commit::new(principal.clone(), vec![Op::Ack(lease), grant]);

@@ -1,7 +1,7 @@
 //! Bulk fill of a log, with many messages per commit.
 
 use quorate_core::limits::CLAIM_MAX;
-use quorate_core::{AgentId, Commit, Destination, Message, Op, OpResult, Principal, Waiting};
+use quorate_core::{AgentId, Commit, Destination, Message, Op, OpResult, Principal, WaitMode};
 use quorate_engine::{Error, Space};
 use tokio::task::JoinSet;
 
@@ -38,10 +38,10 @@ async fn fill_lane(space: Space, agents: Vec<AgentId>, commits: u64, acked: bool
             continue;
         }
         let claim =
-            Op::Claim { agent: agent.clone(), max: CLAIM_MAX, lease_ms: 30_000, waiting: Waiting::No };
+            Op::Claim { agent: agent.clone(), max: CLAIM_MAX, lease_ms: 30_000, waiting: WaitMode::NoWait };
         let receipt = space.commit(Commit::new(Principal::System, vec![claim])).await?;
         let Some(OpResult::Claimed(handed)) = receipt.results.into_iter().next() else { continue };
-        let eras = space.published().eras.clone();
+        let eras = space.published().generations.clone();
         let acks = handed.iter().map(|one| {
             Op::Ack(quorate_core::LeaseRef { delivery: eras.delivery_id(one.delivery), token: one.token })
         });

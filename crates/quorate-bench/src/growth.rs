@@ -11,15 +11,15 @@ use quorate_core::AgentId;
 use serde_json::{Value, json};
 
 use crate::Scale;
-use crate::cycle::{self, Cycle};
+use crate::cycle::{self, CycleParams};
 use crate::fill::fill;
-use crate::measure::{Taken, peak_memory};
-use crate::report::Line;
+use crate::measure::{ResourceUsage, peak_memory};
+use crate::report::Measurement;
 use crate::rig::{Rig, new_directory};
 
 const MILLION: u64 = 1_000_000;
 
-pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let mut lines = Vec::new();
     for agents in [30, 3_000] {
         let directory = new_directory(scale.data.as_deref())?;
@@ -27,7 +27,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
         let cycles = scale.count(300_000);
         let mut acked = 0;
         let mut first = None;
-        let steps = if agents == 30 { vec![0, 1, scale.millions] } else { vec![0, 1] };
+        let steps = if agents == 30 { vec![0, 1, scale.acked_millions_max] } else { vec![0, 1] };
         for (step, millions) in steps.into_iter().enumerate() {
             let target = scale.count(millions * MILLION);
             prepare(
@@ -60,11 +60,11 @@ fn short(count: u64) -> String {
     if count >= MILLION { format!("{} M", count / MILLION) } else { format!("{} k", count / 1000) }
 }
 
-fn line_of(variant: String, found: &Value) -> Line {
+fn line_of(variant: String, found: &Value) -> Measurement {
     let number = |name: &str| found[name].as_u64().unwrap_or(0);
     let rate = found["perSecond"].as_f64().unwrap_or_default();
     let done = number("done");
-    let taken = Taken {
+    let taken = ResourceUsage {
         seconds: if rate > 0.0 { done as f64 / rate } else { 0.0 },
         syncs: number("fsyncs"),
         wal_syncs: number("commits"),
@@ -73,7 +73,7 @@ fn line_of(variant: String, found: &Value) -> Line {
         cpu_seconds: found["cpuSeconds"].as_f64().unwrap_or_default(),
         peak_memory: number("peakMemoryBytes"),
     };
-    let mut line = Line::new("W8", variant, done, taken);
+    let mut line = Measurement::new("W8", variant, done, taken);
     line.quantiles = Some((number("p50Us"), number("p99Us"), number("p999Us")));
     line
 }
@@ -82,7 +82,7 @@ fn line_of(variant: String, found: &Value) -> Line {
 async fn prepare(data: &Path, agents: usize, acked: u64, open: u64) -> anyhow::Result<()> {
     let rig = Rig::open(data).await?;
     let ids = if rig.space.published().agents.is_empty() {
-        cycle::register(&rig.space, agents).await?
+        cycle::register_agents(&rig.space, agents).await?
     } else {
         names(agents)?
     };
@@ -142,18 +142,18 @@ fn in_child(binary: &Path, data: &Path, agents: usize, cycles: u64) -> anyhow::R
 ///
 /// # Errors
 /// If the directory cannot be opened, or a cycle fails.
-pub async fn child(data: &Path, agents: usize, cycles: u64, until_killed: bool) -> anyhow::Result<()> {
+pub async fn growth_child(data: &Path, agents: usize, cycles: u64, until_killed: bool) -> anyhow::Result<()> {
     let start = Instant::now();
     let rig = Rig::open(data).await?;
     let ready_ms = start.elapsed().as_millis() as u64;
     let ids = names(agents)?;
-    let cycle = Cycle { callers: 256, bytes: 256, cycles: cycles as usize, keyed: false };
+    let cycle = CycleParams { callers: 256, bytes: 256, cycles: cycles as usize, keyed: false };
     loop {
-        let small = Cycle { cycles: 5_000, ..cycle };
-        let line = cycle::timed(&rig, &ids, if until_killed { small } else { cycle }, "W8", "").await?;
+        let small = CycleParams { cycles: 5_000, ..cycle };
+        let line = cycle::run_timed(&rig, &ids, if until_killed { small } else { cycle }, "W8", "").await?;
         let mut found = line.to_json();
         found["readyMs"] = json!(ready_ms);
-        found["done"] = json!(line.done);
+        found["done"] = json!(line.completed);
         found["peakMemoryBytes"] = json!(peak_memory());
         let mut out = std::io::stdout().lock();
         writeln!(out, "{found}")?;

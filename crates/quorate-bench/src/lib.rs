@@ -3,27 +3,27 @@
 //!
 //! Errors use `anyhow`: a run stops at the first error, and the binary is the only caller.
 
-mod ask;
-mod beats;
+mod atomic_step;
 mod cas;
 mod cycle;
-mod deliberate;
+mod deadlock_check;
+mod deliberation;
 mod fill;
 mod growth;
-mod hold;
+mod heartbeats;
 mod measure;
 mod report;
+mod request;
 mod rig;
-mod step;
 mod tasks;
 mod topic;
-mod waits;
 mod wire;
+mod writer_hold;
 
 use std::path::PathBuf;
 
-pub use growth::child;
-pub use report::{Line, header};
+pub use growth::growth_child;
+pub use report::{Measurement, table_header};
 
 /// Names of all workloads, in the order in which they run.
 pub const WORKLOADS: [&str; 19] = [
@@ -52,11 +52,11 @@ pub const WORKLOADS: [&str; 19] = [
 #[derive(Clone, Debug)]
 pub struct Scale {
     /// Divisor of every full count; 1 for published results.
-    pub part: u64,
+    pub divisor: u64,
     /// Parent of the data directories that are created; the system's temporary directory by default.
     pub data: Option<PathBuf>,
     /// Maximum number of acked messages in the log of W8, in millions.
-    pub millions: u64,
+    pub acked_millions_max: u64,
     /// Path of the `quorate` binary. Workloads over sockets start its `serve`; W8 starts its `bench-child`, which calls
     /// [`child`].
     pub binary: PathBuf,
@@ -65,7 +65,7 @@ pub struct Scale {
 impl Scale {
     /// Scales a full count to this run.
     fn count(&self, full: u64) -> u64 {
-        full / self.part
+        full / self.divisor
     }
 }
 
@@ -73,27 +73,27 @@ impl Scale {
 ///
 /// # Errors
 /// If the workload is unknown or one of its operations fails.
-pub async fn measure(workload: &str, scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub async fn measure(workload: &str, scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     match workload {
-        "W0" => cycle::bare(scale),
+        "W0" => cycle::measure_baseline(scale),
         "W1" => cycle::measure(scale).await,
         "W2" => wire::cycle::measure(scale).await,
-        "W3" => Ok([ask::measure(scale).await?, wire::ask::measure(scale).await?].concat()),
+        "W3" => Ok([request::measure(scale).await?, wire::request::measure(scale).await?].concat()),
         "W4" => Ok([topic::measure(scale).await?, wire::topic::measure(scale).await?].concat()),
         "W5" => cas::measure(scale).await,
         "W6" => tasks::measure(scale).await,
-        "W7" => step::measure(scale).await,
+        "W7" => atomic_step::measure(scale).await,
         "W8" => growth::measure(scale).await,
-        "W9" => wire::cycle::large(scale).await,
+        "W9" => wire::cycle::measure_large(scale).await,
         "HTTP" => wire::http::measure(scale).await,
-        "IDLE" => wire::idle::connections(scale).await,
-        "LOAD" => wire::idle::steady(scale).await,
-        "READY" => wire::idle::start(scale).await,
-        "BEATS" => beats::measure(scale).await,
-        "DELIBERATE" => deliberate::measure(scale).await,
-        "NEIGHBOUR" => wire::neighbour::measure(scale).await,
-        "WAITS" => waits::measure(scale).await,
-        "HOLD" => hold::measure(scale).await,
+        "IDLE" => wire::footprint::measure_idle(scale).await,
+        "LOAD" => wire::footprint::measure_load(scale).await,
+        "READY" => wire::footprint::measure_startup(scale).await,
+        "BEATS" => heartbeats::measure(scale).await,
+        "DELIBERATE" => deliberation::measure(scale).await,
+        "NEIGHBOUR" => wire::noisy_neighbour::measure(scale).await,
+        "WAITS" => deadlock_check::measure(scale).await,
+        "HOLD" => writer_hold::measure(scale).await,
         unknown => anyhow::bail!("unknown workload `{unknown}`"),
     }
 }

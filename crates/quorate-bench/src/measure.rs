@@ -20,7 +20,7 @@ impl Latencies {
         self.0.saturating_record(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         // Both histograms have the same bounds, so no value is out of range.
         let _ = self.0.add(&other.0);
     }
@@ -29,7 +29,7 @@ impl Latencies {
         self.0.len()
     }
 
-    pub(crate) fn at(&self, quantile: f64) -> u64 {
+    pub(crate) fn quantile(&self, quantile: f64) -> u64 {
         self.0.value_at_quantile(quantile)
     }
 }
@@ -50,7 +50,7 @@ pub(crate) struct Meter {
 
 /// Resource usage of a run.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct ResourceUsage {
     pub(crate) seconds: f64,
     pub(crate) syncs: u64,
     pub(crate) wal_syncs: u64,
@@ -66,15 +66,15 @@ impl Meter {
         Self { start: Instant::now(), disk: store.disk_counters(), cpu: cpu_seconds() }
     }
 
-    pub(crate) fn stop(&self, store: &SqliteStore) -> Taken {
+    pub(crate) fn stop(&self, store: &SqliteStore) -> ResourceUsage {
         let seconds = self.start.elapsed().as_secs_f64();
         let (before, after) = (self.disk, store.disk_counters());
-        Taken {
+        ResourceUsage {
             seconds,
             syncs: syncs(&after) - syncs(&before),
             wal_syncs: after.wal.syncs - before.wal.syncs,
             sync_seconds: (after.wal.sync_ns_total - before.wal.sync_ns_total) as f64 / 1e9,
-            bytes_written: bytes(&after) - bytes(&before),
+            bytes_written: bytes_written(&after) - bytes_written(&before),
             cpu_seconds: cpu_seconds() - self.cpu,
             peak_memory: peak_memory(),
         }
@@ -85,8 +85,11 @@ pub(crate) fn syncs(disk: &Counters) -> u64 {
     disk.database.syncs + disk.wal.syncs + disk.other.syncs
 }
 
-pub(crate) fn bytes(disk: &Counters) -> u64 {
-    disk.database.written_bytes + disk.wal.written_bytes + disk.wal.ahead_bytes + disk.other.written_bytes
+pub(crate) fn bytes_written(disk: &Counters) -> u64 {
+    disk.database.written_bytes
+        + disk.wal.written_bytes
+        + disk.wal.preallocated_bytes
+        + disk.other.written_bytes
 }
 
 /// Returns the CPU time of this process, user and system, or 0 if the system does not report it.

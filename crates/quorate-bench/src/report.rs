@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::measure::{Latencies, Taken};
+use crate::measure::{Latencies, ResourceUsage};
 
 /// Result of one workload variant.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct Measurement {
     /// One of [`WORKLOADS`](crate::WORKLOADS).
     pub workload: &'static str,
     pub(crate) variant: String,
@@ -15,30 +15,35 @@ pub struct Line {
     pub(crate) quantiles: Option<(u64, u64, u64)>,
     /// Transactions of the store, each with one fsync.
     pub(crate) transactions: u64,
-    pub(crate) done: u64,
-    pub(crate) taken: Taken,
+    pub(crate) completed: u64,
+    pub(crate) usage: ResourceUsage,
     pub(crate) settings: Map<String, Value>,
     /// Target rate per second, and its description.
     pub(crate) target: Option<(f64, &'static str)>,
 }
 
-impl Line {
-    pub(crate) fn new(workload: &'static str, variant: impl Into<String>, done: u64, taken: Taken) -> Self {
+impl Measurement {
+    pub(crate) fn new(
+        workload: &'static str,
+        variant: impl Into<String>,
+        done: u64,
+        taken: ResourceUsage,
+    ) -> Self {
         Self {
             workload,
             variant: variant.into(),
             per_second: if taken.seconds > 0.0 { done as f64 / taken.seconds } else { 0.0 },
             quantiles: None,
             transactions: taken.wal_syncs,
-            done,
-            taken,
+            completed: done,
+            usage: taken,
             settings: Map::new(),
             target: None,
         }
     }
 
     pub(crate) fn latencies(mut self, latencies: &Latencies) -> Self {
-        self.quantiles = Some((latencies.at(0.5), latencies.at(0.99), latencies.at(0.999)));
+        self.quantiles = Some((latencies.quantile(0.5), latencies.quantile(0.99), latencies.quantile(0.999)));
         self
     }
 
@@ -64,24 +69,24 @@ impl Line {
             "p99Us": p99,
             "p999Us": p999,
             "commits": self.transactions,
-            "perCommit": ratio(self.done, self.transactions),
+            "perCommit": ratio(self.completed, self.transactions),
             "syncUs": self.sync_us(),
-            "fsyncs": self.taken.syncs,
-            "bytesWritten": self.taken.bytes_written,
-            "cpuSeconds": self.taken.cpu_seconds,
-            "peakMemoryBytes": self.taken.peak_memory,
+            "fsyncs": self.usage.syncs,
+            "bytesWritten": self.usage.bytes_written,
+            "cpuSeconds": self.usage.cpu_seconds,
+            "peakMemoryBytes": self.usage.peak_memory,
             "settings": self.settings,
         })
     }
 
     /// Returns the average time of an fsync, which is the lower bound of the commit latency.
     fn sync_us(&self) -> u64 {
-        ((1e6 * self.taken.sync_seconds) as u64).checked_div(self.transactions).unwrap_or(0)
+        ((1e6 * self.usage.sync_seconds) as u64).checked_div(self.transactions).unwrap_or(0)
     }
 
     /// Renders the measurement as a table row. W1 includes its ratio to W0 if W0 was measured in the same run.
     #[must_use]
-    pub fn row(&self, w0_per_second: Option<f64>) -> String {
+    pub fn to_row(&self, w0_per_second: Option<f64>) -> String {
         let (p50, p99, _) = self.quantiles.unwrap_or_default();
         let latency =
             if self.quantiles.is_some() { format!("{:>8} {:>8}", us(p50), us(p99)) } else { " ".repeat(17) };
@@ -104,9 +109,9 @@ impl Line {
             self.workload,
             self.variant,
             thousands(self.per_second),
-            ratio(self.done, self.transactions),
+            ratio(self.completed, self.transactions),
             us(self.sync_us()),
-            self.taken.peak_memory as f64 / 1e6,
+            self.usage.peak_memory as f64 / 1e6,
             if extra.is_empty() { "" } else { "  " },
             extra.join(", "),
         )
@@ -115,7 +120,7 @@ impl Line {
 
 /// Returns the header of the table.
 #[must_use]
-pub fn header() -> String {
+pub fn table_header() -> String {
     format!(
         "{:<5} {:<34} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10}",
         "", "workload", "per second", "p50", "p99", "per sync", "sync", "memory"

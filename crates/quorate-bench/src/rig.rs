@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_engine::{Engine, Space};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
-use quorate_store::{Chance, Store as _, SystemClock};
+use quorate_store::{Entropy, Store as _, SystemClock};
 use tempfile::TempDir;
 
 /// Embedded hub under test.
@@ -27,7 +27,7 @@ impl Rig {
     /// Opens a hub in a directory that is not removed.
     pub(crate) async fn open(path: &Path) -> anyhow::Result<Self> {
         let mut opened = None;
-        let engine = Engine::start(SystemClock::new(), Chance::system(), |context| {
+        let engine = Engine::start(SystemClock::new(), Entropy::system(), |context| {
             let store = SqliteStore::open(path, Options::default(), context)?;
             opened = Some(Arc::clone(&store));
             Ok::<_, OpenError>(store as _)

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use quorate_core::{AgentId, Commit, CompleteTask, Dependency, NewTask, Now, Op, Principal, TaskStatus};
-use quorate_engine::{Error, Space, TaskClaim, TaskEvent};
+use quorate_engine::{Error, Space, TaskClaimQuery, TaskEvent};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::Scale;
-use crate::cycle::register;
+use crate::cycle::register_agents;
 use crate::measure::{Latencies, Meter};
-use crate::report::Line;
+use crate::report::Measurement;
 use crate::rig::Rig;
 
 const WORKERS: usize = 100;
@@ -31,7 +31,7 @@ enum Shape {
     Layers,
 }
 
-pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let mut lines = Vec::new();
     for shape in [Shape::Wide, Shape::Layers] {
         lines.push(one(scale, shape).await?);
@@ -39,9 +39,9 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     Ok(lines)
 }
 
-async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Line> {
+async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Measurement> {
     let rig = Rig::new(scale.data.as_deref()).await?;
-    let agents = register(&rig.space, WORKERS + 1).await?;
+    let agents = register_agents(&rig.space, WORKERS + 1).await?;
     // A smaller run has fewer graphs; only the smallest run has smaller graphs.
     let graphs = scale.count(GRAPHS).max(1);
     let tasks = if scale.count(TASKS) < 100 { 20 } else { TASKS };
@@ -57,21 +57,21 @@ async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Line> {
         run_graph(&rig.space, &agents[WORKERS], graph(shape, tasks as u32)).await?;
     }
     let taken = meter.stop(&rig.store);
-    let done = rig.space.task_counts().of(TaskStatus::Done);
+    let done = rig.space.task_counts().get(TaskStatus::Done);
     anyhow::ensure!(done == graphs * tasks, "{done} of {} tasks are done", graphs * tasks);
     // Closing the engine ends the streams of the workers.
     rig.space.engine().close().await;
     let mut waits = Latencies::new();
     while let Some(finished) = running.join_next().await {
-        waits.add(&finished??);
+        waits.merge(&finished??);
     }
     let variant = match shape {
         Shape::Wide => "wide: 1, then all, then 1",
         Shape::Layers => "layers: 100, then 1, repeated",
     };
-    let line = Line::new("W6", variant, done, taken).latencies(&waits);
+    let line = Measurement::new("W6", variant, done, taken).latencies(&waits);
     let line = line.set("workers", workers).set("tasks", tasks).set("graphs", graphs);
-    let line = line.set("readyToLeasedP95Us", waits.at(0.95));
+    let line = line.set("readyToLeasedP95Us", waits.quantile(0.95));
     Ok(match shape {
         Shape::Wide => line.target(25_000.0, "25k/s"),
         Shape::Layers => line.target(25_000.0, "25k/s, ready to leased p95 < 5 ms"),
@@ -80,7 +80,7 @@ async fn one(scale: &Scale, shape: Shape) -> anyhow::Result<Line> {
 
 /// Creates a graph and waits until its last task is done.
 async fn run_graph(space: &Space, agent: &AgentId, tasks: Vec<NewTask>) -> Result<(), Error> {
-    let op = space.task_op(tasks.into_iter().map(|task| (task, Some(b"{\"n\":1}".to_vec()))));
+    let op = space.create_tasks_op(tasks.into_iter().map(|task| (task, Some(b"{\"n\":1}".to_vec()))));
     space.create_tasks(Commit::new(Principal::Agent(agent.clone()), vec![op])).await?;
     let mut follow = space.follow();
     // The published state is updated after the fsync, like the result of each completion.
@@ -94,17 +94,17 @@ fn graph(shape: Shape, count: u32) -> Vec<NewTask> {
     let dependencies = |n: u32| -> Vec<Dependency> {
         match shape {
             Shape::Wide if n == 0 => Vec::new(),
-            Shape::Wide if n + 1 == count => (1..n).map(Dependency::Nth).collect(),
-            Shape::Wide => vec![Dependency::Nth(0)],
+            Shape::Wide if n + 1 == count => (1..n).map(Dependency::Index).collect(),
+            Shape::Wide => vec![Dependency::Index(0)],
             // The last task of a layer joins the layer; the tasks of the next layer depend on it.
             Shape::Layers => {
                 let (layer, position) = (n / (width + 1), n % (width + 1));
                 let first = layer * (width + 1);
                 let joins = position == width || n + 1 == count;
                 match (joins, layer) {
-                    (true, _) => (first..n).map(Dependency::Nth).collect(),
+                    (true, _) => (first..n).map(Dependency::Index).collect(),
                     (false, 0) => Vec::new(),
-                    (false, _) => vec![Dependency::Nth(first - 1)],
+                    (false, _) => vec![Dependency::Index(first - 1)],
                 }
             }
         }
@@ -116,7 +116,7 @@ fn graph(shape: Shape, count: u32) -> Vec<NewTask> {
 async fn work(space: Space, agent: AgentId, ready: Arc<Barrier>) -> Result<Latencies, Error> {
     let principal = Principal::Agent(agent.clone());
     let (types, lease_ms) = (vec!["work".to_owned()], None);
-    let claim = TaskClaim { principal: principal.clone(), epoch: None, agent, types, lease_ms };
+    let claim = TaskClaimQuery { principal: principal.clone(), epoch: None, agent, types, lease_ms };
     let mut consumer = space.consume_tasks(&claim, 1).await?;
     ready.wait().await;
     let mut waits = Latencies::new();
@@ -127,7 +127,7 @@ async fn work(space: Space, agent: AgentId, ready: Arc<Barrier>) -> Result<Laten
             waits.record(since(start, lease.ready_since.0));
         }
         let done = CompleteTask::done(task.lease.clone(), Some(space.seal(&b"{\"ok\":true}"[..])));
-        let ops = vec![Op::CompleteTask(done), consumer.grant(1)];
+        let ops = vec![Op::CompleteTask(done), consumer.grant_credit_op(1)];
         space.commit(Commit::new(principal.clone(), ops)).await?;
     }
     Ok(waits)
@@ -146,7 +146,7 @@ mod tests {
 
     fn dependencies(task: &NewTask) -> Vec<u32> {
         let nth = |one: &Dependency| match one {
-            Dependency::Nth(n) => *n,
+            Dependency::Index(n) => *n,
             Dependency::Task(id) => panic!("{id} is not an index"),
         };
         task.depends_on.iter().map(nth).collect()

@@ -12,9 +12,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::Scale;
-use crate::cycle::register;
+use crate::cycle::register_agents;
 use crate::measure::{Latencies, Meter};
-use crate::report::Line;
+use crate::report::Measurement;
 use crate::rig::Rig;
 
 const SUBSCRIBERS: usize = 30;
@@ -24,9 +24,9 @@ const CREDIT: u32 = CLAIM_MAX;
 /// Maximum number of messages in flight, so that subscribers keep up and never run out of credit.
 const AHEAD: usize = 2 * PUBLISHERS;
 
-pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let rig = Rig::new(scale.data.as_deref()).await?;
-    let agents = register(&rig.space, SUBSCRIBERS + PUBLISHERS).await?;
+    let agents = register_agents(&rig.space, SUBSCRIBERS + PUBLISHERS).await?;
     let (subscribers, publishers) = agents.split_at(SUBSCRIBERS);
     let share = (scale.count(100_000) / PUBLISHERS as u64).max(1);
     let messages = share * PUBLISHERS as u64;
@@ -45,10 +45,11 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = running.join_next().await {
-        latencies.add(&finished??);
+        latencies.merge(&finished??);
     }
     let taken = meter.stop(&rig.store);
-    let line = Line::new("W4", "topic, 30 subscribers, in-process", messages * SUBSCRIBERS as u64, taken);
+    let line =
+        Measurement::new("W4", "topic, 30 subscribers, in-process", messages * SUBSCRIBERS as u64, taken);
     let line = line.latencies(&latencies).set("subscribers", SUBSCRIBERS).set("publishers", PUBLISHERS);
     rig.close().await;
     Ok(vec![line.set("bytes", 256).set("acksAtOnce", CREDIT).target(600_000.0, "600k/s")])
@@ -104,14 +105,14 @@ async fn consume(
         let mut next = consumer.next().await?;
         while let Some(delivery) = next {
             leases.extend(delivery.lease);
-            next = if leases.len() < CREDIT as usize { consumer.at_hand().await? } else { None };
+            next = if leases.len() < CREDIT as usize { consumer.try_next().await? } else { None };
         }
         // The consumer is closed: there will be no more deliveries.
         if leases.is_empty() {
             break;
         }
         let count = leases.len() as u64;
-        let ops = vec![Op::AckMany(leases), consumer.grant(count as u32)];
+        let ops = vec![Op::AckMany(leases), consumer.grant_credit_op(count as u32)];
         space.commit(Commit::new(principal.clone(), ops)).await?;
         acked += count;
         progress.record(count);

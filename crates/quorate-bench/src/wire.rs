@@ -9,12 +9,12 @@
 //! - READY: startup time.
 //! - NEIGHBOUR: latency of an agent while other clients read large results (noisy neighbours).
 
-pub(crate) mod ask;
 pub(crate) mod cycle;
+pub(crate) mod footprint;
 pub(crate) mod http;
-pub(crate) mod idle;
-pub(crate) mod neighbour;
-mod served;
+mod hub_process;
+pub(crate) mod noisy_neighbour;
+pub(crate) mod request;
 mod socket;
 pub(crate) mod topic;
 

@@ -1,7 +1,7 @@
 //! `quorate agent`: lists, registers, updates, tests, purges and removes agents.
 
+mod probe;
 mod set;
-mod test;
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use clap::{Args, Subcommand};
 use quorate_core::limits::PURGE_MAX;
 use serde_json::{Value, json};
 
-use crate::exit::{CONFLICT, Ended};
-use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, Noun, Page, segment};
-use crate::shape::{Column, Facts, Shape, field, read, time};
-use crate::status::age;
-use crate::text;
+use crate::exit::{CONFLICT, CommandError};
+use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, Resource, segment};
+use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response};
+use crate::status::format_age;
+use crate::terminal;
 
 /// Arguments of `quorate agent`.
 #[derive(Args, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct AgentArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: AgentVerb,
 }
@@ -42,7 +42,7 @@ enum AgentVerb {
         #[arg(long, value_name = "STATUS", value_parser = ["idle", "working", "waiting", "offline"])]
         status: Option<String>,
         #[command(flatten)]
-        page: Page,
+        page: PageArgs,
     },
     /// Show one agent. [ro]
     #[command(after_help = "Example: quorate agent show bob")]
@@ -71,7 +71,7 @@ exists, nothing is changed and the exit code is 5.")]
         #[arg(long, value_name = "ACTION")]
         action: Vec<String>,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
     /// Update the description of an agent, without a new epoch. [rw]
     Set(set::SetArgs),
@@ -89,7 +89,7 @@ exit code is 1 if a check fails, and 3 if there is no such agent.")]
         #[arg(long, value_name = "FILE")]
         playbook: Option<PathBuf>,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
     /// Purge all open deliveries of an agent; the log keeps them. [rw]
     #[command(after_help = "Example: quorate agent purge bob")]
@@ -97,7 +97,7 @@ exit code is 1 if a check fails, and 3 if there is no such agent.")]
         /// Agent id.
         id: String,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
     /// Remove an agent whose inbox is empty. [rw]
     #[command(after_help = "Example: quorate agent remove bob")]
@@ -105,7 +105,7 @@ exit code is 1 if a check fails, and 3 if there is no such agent.")]
         /// Agent id.
         id: String,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
 }
 
@@ -117,16 +117,16 @@ const COLUMNS: &[Column] = &[
     ("OPEN", |agent| field(&agent["load"], "open")),
     ("LEASED", |agent| field(&agent["load"], "leased")),
     ("TASKS", |agent| field(&agent["load"], "tasks")),
-    ("LAST SEEN", |agent| age(&agent["heardAt"]).map(|age| format!("{age} ago")).unwrap_or_default()),
+    ("LAST SEEN", |agent| format_age(&agent["heardAt"]).map(|age| format!("{age} ago")).unwrap_or_default()),
     ("CAPABILITIES", |agent| field(agent, "capabilities")),
 ];
 
 pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
     let AgentArgs { hub, shape, verb } = args;
     if let AgentVerb::Test { name, playbook: Some(file), dry_run } = &verb {
-        return test::of_playbook(file, name, *dry_run, &shape).await;
+        return probe::test_playbook_agent(file, name, *dry_run, &shape).await;
     }
-    let hub = hub.open_as(&shape)?;
+    let hub = hub.open_with_output(&shape)?;
     match verb {
         AgentVerb::List { capability, role, status, page } => {
             let query = [
@@ -139,35 +139,35 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
             shape.list(&hub.get("/v1/agents", &query).await?, "agents", COLUMNS)
         }
         AgentVerb::Show { id } => {
-            let id = hub.id(Noun::Agent, &id).await?;
+            let id = hub.resolve_id(Resource::Agent, &id).await?;
             let answer = hub.get(&format!("/v1/agents/{}", segment(&id)), &[]).await?;
-            shape.one(&answer, || Ok(facts(&read(&answer)?)))
+            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
         }
         AgentVerb::Add { id, name, role, can, action, dry_run } => {
-            let body = Fields::default()
-                .maybe("name", name)?
-                .maybe("role", role)?
+            let body = JsonFields::default()
+                .set_if_some("name", name)?
+                .set_if_some("role", role)?
                 .list("capabilities", &can)?
                 .list("supportedActions", &action)?;
             add(&hub, &id, body, dry_run, &shape).await
         }
         AgentVerb::Set(args) => set::run(&hub, args, &shape).await,
-        AgentVerb::Test { name, dry_run, .. } => test::of_hub(&hub, &name, dry_run, &shape).await,
+        AgentVerb::Test { name, dry_run, .. } => probe::test_hub_agent(&hub, &name, dry_run, &shape).await,
         AgentVerb::Purge { id, dry_run } => {
             let body = json!({"ops": [{"op": "purge", "agent": id}]}).to_string();
-            let answer = hub.change(dry_run, (Method::Post, "/v1/commit"), Some(body)).await?;
+            let answer = hub.write(dry_run, (Method::Post, "/v1/commit"), Some(body)).await?;
             let Some(answer) = answer else { return Ok(()) };
-            let count = &read(&answer)?["results"][0]["count"];
+            let count = &parse_response(&answer)?["results"][0]["count"];
             let noun = if *count == 1 { "delivery" } else { "deliveries" };
             shape.done(&answer, &format!("purged {count} {noun} of {id}"));
             if count.as_u64() == Some(PURGE_MAX as u64) {
-                text::say(format!("there may be more; run it again: quorate agent purge {id}"));
+                terminal::note(format!("there may be more; run it again: quorate agent purge {id}"));
             }
             Ok(())
         }
         AgentVerb::Remove { id, dry_run } => {
             let path = format!("/v1/agents/{}", segment(&id));
-            let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;
+            let answer = hub.write(dry_run, (Method::Delete, &path), None).await?;
             answer.iter().for_each(|answer| shape.done(answer, &format!("removed agent {id}")));
             Ok(())
         }
@@ -177,38 +177,44 @@ pub(crate) async fn run(args: AgentArgs) -> anyhow::Result<()> {
 /// Registers an agent that does not exist yet. The hub treats a second registration as a restart: it begins a new epoch and
 /// replaces the description. A user who repeats the command wants neither, and may have truncated the token file already by
 /// redirecting stdout to it.
-async fn add(hub: &Hub, id: &str, body: Fields, dry_run: DryRun, shape: &Shape) -> anyhow::Result<()> {
+async fn add(
+    hub: &Hub,
+    id: &str,
+    body: JsonFields,
+    dry_run: DryRunArgs,
+    shape: &OutputArgs,
+) -> anyhow::Result<()> {
     let path = format!("/v1/agents/{}", segment(id));
     // If reading is not permitted, the call below returns the error.
     if hub.get(&path, &[]).await.is_ok() {
         return Err(already_exists(id).into());
     }
-    let answer = hub.change(dry_run, (Method::Put, &path), Some(body.to_json())).await?;
+    let answer = hub.write(dry_run, (Method::Put, &path), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
     // No token: another client registered the agent first.
-    let made = read(&answer)?;
+    let made = parse_response(&answer)?;
     let token = made["token"].as_str().ok_or_else(|| already_exists(id))?;
     let done = format!("registered agent {id}; its token is on stdout and is not shown again");
     let again =
         format!("agent {id} is registered, but its token was lost; create another: {}", token_for(id));
-    shape.made_once(&answer, token, &done, &again)?;
-    text::say("store it in a file that only you can read; the agent sends it with every request");
+    shape.created_secret(&answer, token, &done, &again)?;
+    terminal::note("store it in a file that only you can read; the agent sends it with every request");
     Ok(())
 }
 
-fn already_exists(id: &str) -> Ended {
+fn already_exists(id: &str) -> CommandError {
     let hint = format!("to update it: quorate agent set {id}\nto create a token for it: {}", token_for(id));
-    Ended::new(CONFLICT, format!("agent {id} already exists; nothing was changed"), hint)
+    CommandError::new(CONFLICT, format!("agent {id} already exists; nothing was changed"), hint)
 }
 
 fn token_for(id: &str) -> String {
     format!("quorate token create --role agent --agent {id} --name {id}")
 }
 
-fn facts(agent: &Value) -> Facts {
+fn facts(agent: &Value) -> Details {
     let load = &agent["load"];
     let text = |name| field(agent, name);
-    Facts::default()
+    Details::default()
         .add("id", text("id"))
         .add("name", text("name"))
         .add("role", text("role"))
@@ -224,6 +230,6 @@ fn facts(agent: &Value) -> Facts {
             "current work",
             [field(load, "currentTask"), field(load, "currentDelivery")].join(" ").trim().to_owned(),
         )
-        .add("last seen", time(&agent["heardAt"]))
-        .add("offline at", time(&agent["offlineAt"]))
+        .add("last seen", format_time(&agent["heardAt"]))
+        .add("offline at", format_time(&agent["offlineAt"]))
 }

@@ -1,7 +1,7 @@
 //! `quorate approval`: lists and decides approvals. A decision always applies to exact bytes: the action is printed before it
 //! is decided, and the decision is bound to its digest.
 
-mod change;
+mod modification;
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::hub::{DryRun, Fields, Hub, HubArgs, Listing, Method, Noun, segment};
-use crate::shape::{Column, Facts, Shape, field, read, time};
-use crate::{tail, text, why};
+use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, segment};
+use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response};
+use crate::{tail, terminal, why};
 
 /// Effects that `quorate approval watch` follows.
 const KINDS: &str =
@@ -25,7 +25,7 @@ pub(crate) struct ApprovalArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: ApprovalVerb,
 }
@@ -39,7 +39,7 @@ enum ApprovalVerb {
         #[arg(long, default_value = "pending")]
         state: String,
         #[command(flatten)]
-        page: Listing,
+        page: OrderedPageArgs,
     },
     /// Show an approval with the exact bytes of its action. [ro]
     #[command(after_help = "Example: quorate approval show @last
@@ -96,7 +96,7 @@ struct DecideArgs {
     #[arg(long, default_value = "")]
     reason: String,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
 }
 
 #[derive(Args, Debug)]
@@ -117,7 +117,7 @@ const COLUMNS: &[Column] = &[
     ("PRIORITY", |approval| field(approval, "priority")),
     ("ACTION", |approval| field(approval, "action")),
     ("REQUESTED BY", requester),
-    ("EXPIRES", |approval| time(&approval["expiresAt"])),
+    ("EXPIRES", |approval| format_time(&approval["expiresAt"])),
     ("RATIONALE", |approval| field(approval, "rationale")),
 ];
 
@@ -142,7 +142,7 @@ struct Document<'a> {
 
 impl FetchedApproval {
     fn read(answer: &str) -> anyhow::Result<Self> {
-        let approval = read(answer)?;
+        let approval = parse_response(answer)?;
         let document = serde_json::from_str::<Document<'_>>(answer)?.document.map_or("", RawValue::get);
         Ok(Self { id: field(&approval, "id"), document: document.to_owned(), approval })
     }
@@ -150,7 +150,7 @@ impl FetchedApproval {
 
 pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
     let ApprovalArgs { hub: hub_args, shape, verb } = args;
-    let hub = hub_args.open_as(&shape)?;
+    let hub = hub_args.open_with_output(&shape)?;
     match verb {
         ApprovalVerb::List { state, page } => {
             let state = Some(state).filter(|state| state != "all");
@@ -163,7 +163,7 @@ pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
         ApprovalVerb::Show { id, at } => {
             let query = [("at", at.map(|at| at.to_string()))];
             let answer = hub.get(&path_of(&hub, &id).await?, &query).await?;
-            shape.one(&answer, || Ok(facts(&FetchedApproval::read(&answer)?)))
+            shape.item(&answer, || Ok(facts(&FetchedApproval::read(&answer)?)))
         }
         ApprovalVerb::Why { id } => {
             why::show(&hub.get(&format!("{}/why", path_of(&hub, &id).await?), &[]).await?, &shape)
@@ -171,46 +171,46 @@ pub(crate) async fn run(args: ApprovalArgs) -> anyhow::Result<()> {
         ApprovalVerb::Approve(args) => decide(&hub, &shape, "approve", args, None).await,
         ApprovalVerb::Reject(args) => decide(&hub, &shape, "reject", args, None).await,
         ApprovalVerb::Modify(args) => {
-            let change = change::Change::read(&args.set, args.patch)?;
+            let change = modification::Modification::from_flags(&args.set, args.patch)?;
             decide(&hub, &shape, "modify", args.decide, Some(change)).await
         }
         ApprovalVerb::Watch { from, limit } => {
-            tail::run(tail::TailArgs::about(KINDS, hub_args, shape, (from, limit))).await
+            tail::run(tail::TailArgs::for_kinds(KINDS, hub_args, shape, (from, limit))).await
         }
     }
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/approvals/{}", segment(&hub.id(Noun::Approval, id).await?)))
+    Ok(format!("/v1/approvals/{}", segment(&hub.resolve_id(Resource::Approval, id).await?)))
 }
 
 async fn decide(
     hub: &Hub,
-    shape: &Shape,
+    shape: &OutputArgs,
     decision: &str,
     args: DecideArgs,
-    change: Option<change::Change>,
+    change: Option<modification::Modification>,
 ) -> anyhow::Result<()> {
     let path = path_of(hub, &args.id).await?;
     let fetched = FetchedApproval::read(&hub.get(&path, &[]).await?)?;
     // The action is always printed before it is decided; without --digest, the decision binds to the printed digest.
     let digest = args.digest.unwrap_or_else(|| field(&fetched.approval, "digest"));
     let pending = field(&fetched.approval, "digest");
-    text::say(text::clean_line(&format!("{decision} {} (sha256 {pending})", fetched.id)));
-    text::say(text::clean_line(&fetched.document));
-    let patch = change.map(|change| change.patch(&fetched.document)).transpose()?;
-    if let Some(change::Patch { lines, .. }) = &patch {
-        lines.iter().for_each(|line| text::say(text::clean_line(line)));
+    terminal::note(terminal::sanitize_line(&format!("{decision} {} (sha256 {pending})", fetched.id)));
+    terminal::note(terminal::sanitize_line(&fetched.document));
+    let patch = change.map(|change| change.prepare(&fetched.document)).transpose()?;
+    if let Some(modification::PreparedPatch { lines, .. }) = &patch {
+        lines.iter().for_each(|line| terminal::note(terminal::sanitize_line(line)));
     }
-    let body = Fields::default()
+    let body = JsonFields::default()
         .set("decision", decision)?
         .set("digest", &digest)?
         .set("reason", args.reason)?
-        .maybe("modification", patch.map(|patch| patch.json))?;
+        .set_if_some("modification", patch.map(|patch| patch.json))?;
     let path = format!("{path}/decision");
-    let answer = hub.change(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+    let answer = hub.write(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let decided = read(&answer)?;
+    let decided = parse_response(&answer)?;
     let notified = match requester(&decided) {
         principal if decided["agent"].is_null() => format!("requested by {principal}"),
         agent => format!("{agent} is notified"),
@@ -222,27 +222,27 @@ async fn decide(
     Ok(())
 }
 
-fn facts(fetched: &FetchedApproval) -> Facts {
+fn facts(fetched: &FetchedApproval) -> Details {
     let approval = &fetched.approval;
     let text = |name| field(approval, name);
     let then = approval["then"].as_array().map_or(&[][..], Vec::as_slice);
     let then = then.iter().map(|one| format!("{} to {}", field(one, "action"), field(one, "to")));
     let changed = if approval["approvedDocument"].is_null() { "" } else { "approved as" };
-    Facts::default()
+    Details::default()
         .add("id", text("id"))
         .add("state", text("state"))
         .add("action", text("action"))
         .add("requested by", requester(approval))
-        .add("at", time(&approval["askedAt"]))
+        .add("at", format_time(&approval["askedAt"]))
         .add("rationale", text("rationale"))
         .add("confidence", text("confidence"))
         .add("priority", text("priority"))
-        .add("expires", time(&approval["expiresAt"]))
+        .add("expires", format_time(&approval["expiresAt"]))
         .add("default", text("default"))
         .add("session", text("sessionId"))
         .add("follow-ups", then.collect::<Vec<_>>().join(", "))
         .add("decided by", text("decidedBy"))
-        .add("decided", time(&approval["decidedAt"]))
+        .add("decided", format_time(&approval["decidedAt"]))
         .add("reason", text("reason"))
         .add(changed, if changed.is_empty() { String::new() } else { text("approvedDocument") })
         .add("approved sha256", if changed.is_empty() { String::new() } else { text("approvedDigest") })

@@ -8,22 +8,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static ON: AtomicBool = AtomicBool::new(false);
 
 /// Enables ASCII output for the rest of the process.
-pub(crate) fn turn_on() {
+pub(crate) fn enable() {
     ON.store(true, Ordering::Relaxed);
 }
 
-pub(crate) fn is_on() -> bool {
+pub(crate) fn is_enabled() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
 /// Returns a line as it is to be printed.
-pub(crate) fn shown(line: &str) -> Cow<'_, str> {
-    if is_on() { plain(line) } else { Cow::Borrowed(line) }
+pub(crate) fn rendered(line: &str) -> Cow<'_, str> {
+    if is_enabled() { plain(line) } else { Cow::Borrowed(line) }
 }
 
 /// Returns the mark for truncated text, one column wide.
-pub(crate) fn cut() -> char {
-    if is_on() { '~' } else { '…' }
+pub(crate) fn ellipsis() -> char {
+    if is_enabled() { '~' } else { '…' }
 }
 
 fn plain(line: &str) -> Cow<'_, str> {

@@ -1,9 +1,9 @@
 //! `quorate audit`: verifies, prints and exports the log of a running hub or of a data directory. Only `erase` writes.
 
 mod erase;
-mod live;
+mod online;
 mod proof;
-mod readable;
+mod readable_fields;
 
 use std::io::{BufWriter, ErrorKind, Write as _};
 use std::path::Path;
@@ -12,15 +12,15 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use quorate_api::audit::AuditRecord;
 use quorate_api::event::Effect;
-use quorate_api::{AgentNames, Names};
+use quorate_api::{AgentIds, IdResolver};
 use quorate_core::{AgentId, AgentNo, Seq, SpaceName};
 use quorate_sqlite::{ExportError, ExportLine, SpaceIds};
 use serde_json::json;
 
-use crate::exit::{Ended, NOT_VERIFIED, USAGE};
-use crate::hub::{HubArgs, runs};
-use crate::shape::{Format, Shape};
-use crate::{text, verify};
+use crate::exit::{CommandError, USAGE, VERIFICATION_FAILED};
+use crate::hub::{HubArgs, running_hub_url};
+use crate::output::{OutputArgs, OutputFormat};
+use crate::{terminal, verify};
 use quorate_core::hex;
 
 /// Arguments of `quorate audit`.
@@ -33,7 +33,7 @@ pub(crate) struct AuditArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: AuditVerb,
 }
@@ -42,10 +42,10 @@ pub(crate) struct AuditArgs {
 enum AuditVerb {
     /// Verify the hash chain of the log; exit code 7 if it is broken. [ro]
     #[command(after_help = "Example: quorate audit verify --data team-copy")]
-    Verify(proof::GivenArgs),
+    Verify(proof::VerifyArgs),
     /// Print the log, one line per record. [ro]
     #[command(after_help = "Example: quorate audit log --from 100 --limit 20")]
-    Log(SpanArgs),
+    Log(RangeArgs),
     /// Export the log as JSON Lines, for independent verification: see docs/audit.md. [ro]
     #[command(after_help = "Example: quorate audit export --data team > log.jsonl")]
     Export {
@@ -64,7 +64,7 @@ enum AuditVerb {
 
 /// Range of the log to print.
 #[derive(Args, Clone, Debug)]
-struct SpanArgs {
+struct RangeArgs {
     /// First record to print.
     #[arg(long, default_value_t = 1, value_name = "SEQ")]
     from: u64,
@@ -73,12 +73,12 @@ struct SpanArgs {
     limit: u64,
     /// Another rendering; needs a running hub.
     #[arg(long = "as", value_name = "RENDERING")]
-    told_as: Option<ToldAs>,
+    rendering: Option<LogRendering>,
 }
 
 /// Renderings of the log other than one line per record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum ToldAs {
+enum LogRendering {
     /// One sentence per event.
     Text,
     /// One JSON object per communication between agents.
@@ -87,8 +87,8 @@ enum ToldAs {
     Messages,
 }
 
-impl ToldAs {
-    fn word(self) -> &'static str {
+impl LogRendering {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",
             Self::Decisions => "decisions",
@@ -99,10 +99,10 @@ impl ToldAs {
 
 pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
     let AuditArgs { hub, shape, verb } = args;
-    if let AuditVerb::Verify(proof::GivenArgs { proof: Some(file), checkpoint }) = &verb {
+    if let AuditVerb::Verify(proof::VerifyArgs { proof: Some(file), checkpoint }) = &verb {
         if hub.data.is_some() {
             let hint = "omit --data to check the proof, or --proof to verify the directory";
-            return Err(Ended::new(
+            return Err(CommandError::new(
                 USAGE,
                 "--proof and --data cannot be combined: a proof is checked without the log",
                 hint,
@@ -112,64 +112,71 @@ pub(crate) async fn run(args: AuditArgs) -> anyhow::Result<()> {
         return proof::check(file, checkpoint.as_deref(), &shape);
     }
     // A running hub holds the lock of the directory, so it is queried instead.
-    let Some(data) = hub.data.clone().filter(|data| runs(data).is_none()) else {
-        return live::run(hub, shape, verb).await;
+    let Some(data) = hub.data.clone().filter(|data| running_hub_url(data).is_none()) else {
+        return online::run(hub, shape, verb).await;
     };
     let space = hub.space.as_deref().map(str::parse::<SpaceName>).transpose()?;
     match verb {
         AuditVerb::Verify(_) => verified(&data, &shape),
         AuditVerb::Log(span) => {
-            if let Some(rendering) = span.told_as {
-                let message = format!("--as {} needs a running hub", rendering.word());
-                return Err(Ended::new(USAGE, message, "start the hub: quorate serve --data DIR").into());
+            if let Some(rendering) = span.rendering {
+                let message = format!("--as {} needs a running hub", rendering.as_str());
+                return Err(
+                    CommandError::new(USAGE, message, "start the hub: quorate serve --data DIR").into()
+                );
             }
             log(&data, space.as_ref(), &span, shape.format())
         }
         AuditVerb::Export { from } => {
-            each(&data, space.as_ref(), from, |out, line| writeln!(out, "{}", to_json(line)))
+            write_records(&data, space.as_ref(), from, |out, line| writeln!(out, "{}", to_json(line)))
         }
         AuditVerb::Checkpoint => {
             let report = quorate_sqlite::verify(&data, None)?;
-            refuse_damaged(report.ok, &data)?;
+            require_intact(report.ok, &data)?;
             for space in report.spaces {
                 let hash = hex::encode(&space.head_hash);
-                let at = time(space.head_at.0);
+                let at = format_time(space.head_at.0);
                 let line = json!({ "space": space.name, "seq": space.head_seq.0, "hash": hash, "at": at });
-                text::print(line.to_string());
+                terminal::print(line.to_string());
             }
             Ok(())
         }
-        AuditVerb::Proof(args) => proof::of_data(args, &data, space),
+        AuditVerb::Proof(args) => proof::print_offline(args, &data, space),
         AuditVerb::Erase(args) => erase::run(args, &data, space, &shape).await,
     }
 }
 
 /// Prints a range of the log of a data directory.
-fn log(data: &Path, space: Option<&SpaceName>, span: &SpanArgs, format: Format) -> anyhow::Result<()> {
+fn log(data: &Path, space: Option<&SpaceName>, span: &RangeArgs, format: OutputFormat) -> anyhow::Result<()> {
     let (mut left, mut lead) = (span.limit, "{\"records\":[");
-    each(data, space, span.from, |out, line| {
+    write_records(data, space, span.from, |out, line| {
         if left == 0 {
             return Err(ErrorKind::BrokenPipe.into());
         }
         left -= 1;
         match format {
-            Format::Json => {
-                write!(out, "{}{}", std::mem::replace(&mut lead, ","), text::clean_json(&to_json(line)))
+            OutputFormat::Json => {
+                write!(
+                    out,
+                    "{}{}",
+                    std::mem::replace(&mut lead, ","),
+                    terminal::sanitize_json(&to_json(line))
+                )
             }
-            Format::Jsonl => writeln!(out, "{}", text::clean_json(&to_json(line))),
-            _ => writeln!(out, "{}", live::in_words(&serde_json::to_value(audit_record(line))?)),
+            OutputFormat::Jsonl => writeln!(out, "{}", terminal::sanitize_json(&to_json(line))),
+            _ => writeln!(out, "{}", online::record_line(&serde_json::to_value(audit_record(line))?)),
         }
     })?;
     match (format, lead) {
-        (Format::Json, ",") => text::print("]}"),
-        (Format::Json, none) => text::print(format!("{none}]}}")),
+        (OutputFormat::Json, ",") => terminal::print("]}"),
+        (OutputFormat::Json, none) => terminal::print(format!("{none}]}}")),
         _ => {}
     }
     Ok(())
 }
 
 /// Passes each record of a data directory to `write`, until the reader closes the pipe or `write` returns `BrokenPipe`.
-fn each(
+fn write_records(
     data: &Path,
     space: Option<&SpaceName>,
     from: u64,
@@ -190,38 +197,38 @@ fn each(
 }
 
 /// Fails if the data did not verify: checkpoints and proofs of damaged data would be worthless.
-fn refuse_damaged(ok: bool, data: &Path) -> anyhow::Result<()> {
+fn require_intact(ok: bool, data: &Path) -> anyhow::Result<()> {
     if ok {
         return Ok(());
     }
     let hint = format!("for details: quorate verify --data {}", data.display());
-    Err(Ended::new(NOT_VERIFIED, "the data is damaged", hint).into())
+    Err(CommandError::new(VERIFICATION_FAILED, "the data is damaged", hint).into())
 }
 
 fn cut_short(error: &std::io::Error) -> quorate_engine::Error {
-    text::unwritten(error, "the output is incomplete; free disk space and run the command again")
+    terminal::output_error(error, "the output is incomplete; free disk space and run the command again")
 }
 
 /// Does the same as `quorate verify`, but with the exit codes of ordinary commands.
-fn verified(data: &Path, shape: &Shape) -> anyhow::Result<()> {
+fn verified(data: &Path, shape: &OutputArgs) -> anyhow::Result<()> {
     let report = quorate_sqlite::verify(data, None)?;
     if shape.is_json() {
-        text::print(verify::to_json(&report).to_string());
+        terminal::print(verify::to_json(&report).to_string());
     } else {
-        verify::tell(&report, 0);
+        verify::print_report(&report, 0);
     }
-    match report.first_bad {
+    match report.first_defect {
         None => Ok(()),
         Some(bad) => {
             let message = format!("the log is damaged: {} at record {}", bad.damage, bad.seq);
             let hint = "nothing was changed; keep the directory, and restore a backup into a new one";
-            Err(Ended::new(NOT_VERIFIED, message, hint).into())
+            Err(CommandError::new(VERIFICATION_FAILED, message, hint).into())
         }
     }
 }
 
 /// Formats a time as RFC 3339 with milliseconds.
-pub(crate) fn time(ms: u64) -> String {
+pub(crate) fn format_time(ms: u64) -> String {
     let valid = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     valid.map_or_else(|| ms.to_string(), |time| format!("{time:.3}"))
 }
@@ -229,7 +236,7 @@ pub(crate) fn time(ms: u64) -> String {
 /// Resolves the agent numbers of a data directory; `#NUMBER` if no record registers the agent.
 struct OfflineNames<'a>(&'a SpaceIds<'a>);
 
-impl AgentNames for OfflineNames<'_> {
+impl AgentIds for OfflineNames<'_> {
     fn agent_id(&self, number: AgentNo) -> Option<AgentId> {
         self.0.agent(number).or_else(|| AgentId::new(format!("#{number}")).ok())
     }
@@ -237,8 +244,8 @@ impl AgentNames for OfflineNames<'_> {
 
 fn audit_record(line: &ExportLine<'_>) -> AuditRecord {
     let agents = OfflineNames(line.ids);
-    let names = Names { agents: &agents, eras: line.ids.eras() };
-    let effects = Effect::of_record(&line.record, &names);
+    let names = IdResolver { agents: &agents, generations: line.ids.generations() };
+    let effects = Effect::from_record(&line.record, &names);
     AuditRecord::new(line.space, &line.record, effects, line.previous.as_ref())
 }
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use quorate_store::{Clock as _, Position, SystemClock};
+use quorate_store::{BackupPosition, Clock as _, SystemClock};
 use serde_json::json;
 
-use crate::{text, verify};
+use crate::{terminal, verify};
 use quorate_core::hex;
 
 /// Subcommands of `quorate backup`.
@@ -67,7 +67,7 @@ detected as well.")]
 pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
     match command {
         BackupCommand::Create { data, to, dry_run: true, json } => {
-            let positions = quorate_sqlite::backup_dry(&data, &to)?;
+            let positions = quorate_sqlite::backup_dry_run(&data, &to)?;
             print_positions(&positions, json, &format!("dry run: nothing was copied to {}", to.display()));
         }
         BackupCommand::Create { data, to, dry_run: false, json } => {
@@ -75,7 +75,7 @@ pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
             print_positions(&copied, json, &format!("copied to {}", to.display()));
         }
         BackupCommand::Restore { from, data, dry_run: true, json } => {
-            let positions = quorate_sqlite::restore_dry(&from, &data)?;
+            let positions = quorate_sqlite::restore_dry_run(&from, &data)?;
             print_positions(
                 &positions,
                 json,
@@ -87,7 +87,7 @@ pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
             let restored = quorate_sqlite::restore(&from, &data, now)?;
             print_positions(&restored, json, &format!("restored to {}", data.display()));
             if !json {
-                text::say(
+                terminal::note(
                     "started a new generation: lease tokens and versions continue above all earlier values",
                 );
             }
@@ -99,7 +99,7 @@ pub(crate) fn run(command: BackupCommand) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print_positions(positions: &[Position], as_json: bool, done: &str) {
+fn print_positions(positions: &[BackupPosition], as_json: bool, done: &str) {
     if as_json {
         let spaces: Vec<_> = positions
             .iter()
@@ -107,11 +107,11 @@ fn print_positions(positions: &[Position], as_json: bool, done: &str) {
                 |one| json!({ "space": one.space.as_str(), "seq": one.seq.0, "hash": hex::encode(&one.hash) }),
             )
             .collect();
-        text::print(json!({ "spaces": spaces }).to_string());
+        terminal::print(json!({ "spaces": spaces }).to_string());
         return;
     }
-    text::say(done);
-    for Position { space, seq, hash } in positions {
-        text::print(format!("{space}\tup to record {seq}\thead {}", &hex::encode(hash)[..16]));
+    terminal::note(done);
+    for BackupPosition { space, seq, hash } in positions {
+        terminal::print(format!("{space}\tup to record {seq}\thead {}", &hex::encode(hash)[..16]));
     }
 }

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use clap::Args;
 use quorate_bench::{Scale, WORKLOADS};
 
-use crate::exit::{Ended, USAGE};
-use crate::text;
+use crate::exit::{CommandError, USAGE};
+use crate::terminal;
 
 /// Arguments of `quorate bench`.
 #[derive(Args, Debug)]
@@ -65,8 +65,8 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         some => some.iter().map(|name| name.to_uppercase()).collect(),
     };
     if let Some(unknown) = names.iter().find(|name| !WORKLOADS.contains(&name.as_str())) {
-        let message = format!("there is no workload {}", text::clean_line(unknown));
-        return Err(Ended::new(
+        let message = format!("there is no workload {}", terminal::sanitize_line(unknown));
+        return Err(CommandError::new(
             USAGE,
             message,
             format!("the workloads are {}; omit them to run all", WORKLOADS.join(" ")),
@@ -78,9 +78,14 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
         (false, true) => 20,
         (false, false) => 1,
     };
-    let scale = Scale { part, data: args.data, millions: args.millions, binary: std::env::current_exe()? };
+    let scale = Scale {
+        divisor: part,
+        data: args.data,
+        acked_millions_max: args.millions,
+        binary: std::env::current_exe()?,
+    };
     if !args.json {
-        text::print(quorate_bench::header());
+        terminal::print(quorate_bench::table_header());
     }
     let mut w0_per_second = None;
     for name in &names {
@@ -90,7 +95,7 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<()> {
             if line.workload == "W0" {
                 w0_per_second = Some(line.per_second);
             }
-            text::print(if args.json { line.to_json().to_string() } else { line.row(w0_per_second) });
+            terminal::print(if args.json { line.to_json().to_string() } else { line.to_row(w0_per_second) });
         }
     }
     Ok(())
@@ -110,5 +115,5 @@ pub(crate) struct BenchChildArgs {
 }
 
 pub(crate) async fn child(args: BenchChildArgs) -> anyhow::Result<()> {
-    quorate_bench::child(&args.directory, args.agents, args.cycles, args.until_killed).await
+    quorate_bench::growth_child(&args.directory, args.agents, args.cycles, args.until_killed).await
 }

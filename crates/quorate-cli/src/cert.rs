@@ -11,8 +11,8 @@ use quorate_store::{Clock as _, SystemClock};
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use serde_json::json;
 
-use crate::exit::{CONFLICT, Ended};
-use crate::text;
+use crate::exit::{CONFLICT, CommandError};
+use crate::terminal;
 
 /// Validity of the certificate. Browsers reject certificates that are valid for more than 398 days.
 const DAYS: i64 = 397;
@@ -65,7 +65,7 @@ fn dev(args: &DevArgs) -> anyhow::Result<()> {
     {
         let message = format!("{} already exists", existing.display());
         let hint = "choose another directory with --out, or overwrite with --force".to_owned();
-        return Err(Ended { code: CONFLICT, message, hint }.into());
+        return Err(CommandError { code: CONFLICT, message, hint }.into());
     }
     let mut hosts: Vec<String> = LOCAL_HOSTS.iter().map(ToString::to_string).collect();
     hosts.extend(args.host.iter().filter(|host| !LOCAL_HOSTS.contains(&host.as_str())).cloned());
@@ -74,7 +74,7 @@ fn dev(args: &DevArgs) -> anyhow::Result<()> {
     let until = today.checked_add(jiff::Span::new().days(DAYS))?;
     let (pem, secret) = create(&hosts, today, until)?;
     if args.dry_run {
-        text::say("dry run: nothing was written");
+        terminal::note("dry run: nothing was written");
         return print_result(args, &hosts, until);
     }
     fs::create_dir_all(&args.out).with_context(|| format!("cannot create {}", args.out.display()))?;
@@ -89,16 +89,20 @@ fn print_result(args: &DevArgs, hosts: &[String], until: jiff::civil::Date) -> a
     if args.json {
         let document =
             json!({"certificate": certificate, "key": key, "hosts": hosts, "until": until.to_string()});
-        text::print(document.to_string());
+        terminal::print(document.to_string());
         return Ok(());
     }
-    text::print(format!("certificate  {}  for {}, until {until}", certificate.display(), hosts.join(", ")));
-    text::print(format!("key          {}  readable only by you", key.display()));
+    terminal::print(format!(
+        "certificate  {}  for {}, until {until}",
+        certificate.display(),
+        hosts.join(", ")
+    ));
+    terminal::print(format!("key          {}  readable only by you", key.display()));
     if args.dry_run {
         return Ok(());
     }
     let extra: String = args.host.iter().map(|host| format!(" --host {host}")).collect();
-    text::say(format!(
+    terminal::note(format!(
         "for development only: the certificate is self-signed. To use it:\n  \
          quorate serve --tls-cert {cert} --tls-key {key}{extra}\n  \
          quorate status --url https://localhost:7867 --ca-file {cert}\n  \

@@ -1,25 +1,25 @@
 //! The configuration of a command and the source of each value. Precedence: flag, environment variable, `quorate.yaml` of the
 //! project, the user's file, default. Unknown keys are errors, and secrets are never printed.
 
-mod command;
 mod file;
 mod keys;
+mod show;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::exit::{Ended, USAGE};
+use crate::exit::{CommandError, USAGE};
 
-pub(crate) use command::{ConfigArgs, run};
 pub(crate) use file::PROJECT_FILE;
-pub(crate) use keys::{Key, nearest};
+pub(crate) use keys::{Key, closest_match};
+pub(crate) use show::{ConfigArgs, run};
 
-use file::File;
+use file::ConfigFile;
 
 /// A configured value and its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Said {
+pub(crate) struct Setting {
     pub(crate) value: String,
     pub(crate) origin: Origin,
 }
@@ -59,15 +59,15 @@ impl fmt::Display for Origin {
 }
 
 /// The values of one level of precedence.
-type Level = BTreeMap<Key, Said>;
+type SettingMap = BTreeMap<Key, Setting>;
 
 /// Environment variables and working directory of a command.
-pub(crate) struct Surroundings {
+pub(crate) struct ProcessContext {
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) directory: PathBuf,
 }
 
-impl Surroundings {
+impl ProcessContext {
     /// Reads them from this process.
     ///
     /// # Errors
@@ -114,11 +114,11 @@ impl Surroundings {
 /// The values of all levels, highest precedence first.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    levels: Vec<Level>,
+    levels: Vec<SettingMap>,
     /// Configuration files that were read.
     pub(crate) files: Vec<PathBuf>,
     /// All URLs in the user's file, including those of inactive profiles.
-    users_urls: Vec<String>,
+    user_urls: Vec<String>,
 }
 
 impl Settings {
@@ -126,22 +126,23 @@ impl Settings {
     ///
     /// # Errors
     /// If a file has an unknown key or an invalid value, or if the selected profile is not defined.
-    pub(crate) fn load(flags: Level, around: &Surroundings) -> anyhow::Result<Self> {
-        let environment: Level = Key::ALL
+    pub(crate) fn load(flags: SettingMap, around: &ProcessContext) -> anyhow::Result<Self> {
+        let environment: SettingMap = Key::ALL
             .into_iter()
             .filter_map(|key| {
                 let value = around.variable(key.variable())?.to_owned();
-                Some((key, Said { value, origin: Origin::Environment(key.variable()) }))
+                Some((key, Setting { value, origin: Origin::Environment(key.variable()) }))
             })
             .collect();
-        let project = around.project_file().map(|path| File::read(&path, true, around)).transpose()?;
+        let project = around.project_file().map(|path| ConfigFile::read(&path, true, around)).transpose()?;
         let user = around.user_file().filter(|path| path.is_file());
-        let user = user.map(|path| File::read(&path, false, around)).transpose()?;
-        let users = user.iter().flat_map(|file| std::iter::once(&file.plain).chain(file.profiles.values()));
+        let user = user.map(|path| ConfigFile::read(&path, false, around)).transpose()?;
+        let users =
+            user.iter().flat_map(|file| std::iter::once(&file.defaults).chain(file.profiles.values()));
         let users_urls = users.filter_map(|level| Some(level.get(&Key::Url)?.value.clone())).collect();
-        let files: Vec<&File> = project.iter().chain(&user).collect();
+        let files: Vec<&ConfigFile> = project.iter().chain(&user).collect();
         let mut levels = vec![flags, environment];
-        levels.extend(files.iter().map(|file| file.plain.clone()));
+        levels.extend(files.iter().map(|file| file.defaults.clone()));
         // A profile has the precedence of the level that selects it. It is placed below the flags or variables that select
         // it, which can override it for one call, and above the file that selects it, whose plain keys apply to all profiles.
         let chosen =
@@ -151,27 +152,27 @@ impl Settings {
             levels.insert(position, profile(&selected, &files)?);
         }
         let paths = files.iter().map(|file| file.path.clone()).collect();
-        Ok(Self { levels, files: paths, users_urls })
+        Ok(Self { levels, files: paths, user_urls: users_urls })
     }
 
     /// Returns the effective value.
-    pub(crate) fn get(&self, key: Key) -> Option<&Said> {
+    pub(crate) fn get(&self, key: Key) -> Option<&Setting> {
         self.all(key).next()
     }
 
     /// Returns the values of all levels, the effective one first.
-    pub(crate) fn all(&self, key: Key) -> impl Iterator<Item = &Said> {
+    pub(crate) fn all(&self, key: Key) -> impl Iterator<Item = &Setting> {
         self.levels.iter().filter_map(move |level| level.get(&key))
     }
 
     /// Whether the user names this URL, by a flag, a variable, or anywhere in the user's file.
-    pub(crate) fn is_callers(&self, url: &str) -> bool {
+    pub(crate) fn is_set_by_user(&self, url: &str) -> bool {
         let is_set = self.all(Key::Url).any(|one| one.value == url && !one.origin.is_project());
-        is_set || self.users_urls.iter().any(|one| one == url)
+        is_set || self.user_urls.iter().any(|one| one == url)
     }
 
     /// Returns the one of two keys that is set on the higher level; on the same level, the first.
-    pub(crate) fn first_of(&self, keys: [Key; 2]) -> Option<(Key, &Said)> {
+    pub(crate) fn first_set(&self, keys: [Key; 2]) -> Option<(Key, &Setting)> {
         self.levels.iter().find_map(|level| keys.into_iter().find_map(|key| Some((key, level.get(&key)?))))
     }
 
@@ -186,32 +187,33 @@ impl Settings {
 /// # Errors
 /// As [`Settings::load`].
 pub(crate) fn data_directory(flag: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let value = flag.map(|path| Said { value: path.display().to_string(), origin: Origin::Flag("--data") });
+    let value =
+        flag.map(|path| Setting { value: path.display().to_string(), origin: Origin::Flag("--data") });
     let flags = value.into_iter().map(|value| (Key::Data, value)).collect();
     match flag {
         // Not converted: a path need not be UTF-8.
         Some(path) => Ok(path.to_owned()),
-        None => Ok(Settings::load(flags, &Surroundings::read()?)?.data()),
+        None => Ok(Settings::load(flags, &ProcessContext::read()?)?.data()),
     }
 }
 
 /// Returns the values of a profile; the project's file takes precedence.
-fn profile(chosen: &Said, files: &[&File]) -> anyhow::Result<Level> {
-    let found: Vec<&Level> = files.iter().filter_map(|file| file.profiles.get(&chosen.value)).collect();
+fn profile(chosen: &Setting, files: &[&ConfigFile]) -> anyhow::Result<SettingMap> {
+    let found: Vec<&SettingMap> = files.iter().filter_map(|file| file.profiles.get(&chosen.value)).collect();
     if found.is_empty() {
         let mut known: Vec<&str> =
             files.iter().flat_map(|file| file.profiles.keys()).map(String::as_str).collect();
         known.sort_unstable();
         known.dedup();
-        let hint = match (keys::nearest(&chosen.value, known.iter().copied()), known.as_slice()) {
+        let hint = match (keys::closest_match(&chosen.value, known.iter().copied()), known.as_slice()) {
             (Some(near), _) => format!("did you mean {near}? The profiles are {}", known.join(", ")),
             (None, []) => format!("no profiles are defined; add them to {PROJECT_FILE} under `profiles`"),
             (None, known) => format!("the profiles are {}", known.join(", ")),
         };
         let message = format!("unknown profile {:?}, selected by {}", chosen.value, chosen.origin);
-        return Err(Ended::new(USAGE, message, hint).into());
+        return Err(CommandError::new(USAGE, message, hint).into());
     }
-    let mut level = Level::new();
+    let mut level = SettingMap::new();
     for values in found {
         for (key, value) in values {
             level.entry(*key).or_insert_with(|| value.clone());

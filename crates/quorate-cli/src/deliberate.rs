@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use quorate::Hub;
 use quorate::deliberation::{Member, Spec, estimate};
-use quorate_agents::{Agent, Settings, Surroundings};
+use quorate_agents::{Agent, AgentContext, AgentSettings};
 use quorate_core::AgentId;
-use quorate_procedures::count::{Rule, TieBreak};
+use quorate_procedures::tally::{TieBreak, VotingRule};
 use quorate_procedures::tokens;
 use serde_json::{Value, json};
 
-use crate::exit::{Ended, USAGE};
+use crate::exit::{CommandError, USAGE};
 use crate::hub::HubArgs;
-use crate::playbook::{Playbook, provider, read_input};
-use crate::report::{self, FormatArgs};
+use crate::playbook::{Playbook, provider_name, read_input};
+use crate::report::{self, ReportFormatArgs};
 use crate::vote;
 
 /// Ask agents one question and report their decision, without a playbook. [rw]
@@ -40,8 +40,8 @@ pub(crate) struct DeliberateArgs {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     options: Vec<String>,
     /// Rule to tally the votes with.
-    #[arg(long, value_name = "RULE", default_value = Rule::Confidence.as_str(), value_parser = vote::rules())]
-    rule: Rule,
+    #[arg(long, value_name = "RULE", default_value = VotingRule::Confidence.as_str(), value_parser = vote::rules())]
+    rule: VotingRule,
     /// Tie-break: most-voters, highest-confidence, first-listed or last-listed of --options. By default a tie is no decision.
     #[arg(long, value_name = "HOW", value_parser = vote::tie_breaks(), hide_possible_values = true)]
     tie_break: Option<TieBreak>,
@@ -52,23 +52,23 @@ pub(crate) struct DeliberateArgs {
     #[arg(long = "estimate", visible_alias = "dry-run")]
     dry_run: bool,
     #[command(flatten)]
-    format: FormatArgs,
+    format: ReportFormatArgs,
     #[command(flatten)]
     hub: HubArgs,
 }
 
 pub(crate) async fn run(args: DeliberateArgs) -> anyhow::Result<()> {
-    let format = args.format.wanted();
+    let format = args.format.selected();
     let (playbook, registered) = playbook(&args)?;
     if args.dry_run {
-        return report::print_estimate(&estimate(&playbook.spec, tokens::o200k), format);
+        return report::print_estimate(&estimate(&playbook.spec, tokens::count_o200k), format);
     }
-    let hub = args.hub.library().await?;
+    let hub = args.hub.open_library().await?;
     let ran = deliberate(&hub, playbook, &registered).await;
     hub.close().await;
     let (id, outcome) = ran?;
     report::print(&outcome, &id, format, None)?;
-    crate::run::decided(&outcome)
+    crate::run::require_decision(&outcome)
 }
 
 async fn deliberate(
@@ -80,7 +80,7 @@ async fn deliberate(
         if hub.space().is_some() {
             let message = format!("--agent {name}: no hub is running that could have this agent");
             let hint = "start one with `quorate serve`, or declare the agent: --agent NAME=cmd:COMMAND";
-            return Err(Ended::new(USAGE, message, hint).into());
+            return Err(CommandError::new(USAGE, message, hint).into());
         }
         // Fails early if the agent is not registered.
         hub.agent_state(name).await?;
@@ -93,17 +93,18 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
     let input = args.input.as_deref().map(read_input).transpose()?;
     let input = input.map_or(Value::Null, |text| json!({ "text": text }));
     let (mut agents, mut registered, mut members) = (Vec::new(), Vec::new(), Vec::<Member>::new());
-    let surroundings = Surroundings::new(Path::new("."));
+    let surroundings = AgentContext::new(Path::new("."));
     for flag in &args.agent {
         let (name, line) =
             flag.split_once('=').map_or((flag.as_str(), None), |(name, line)| (name, Some(line)));
-        let wrong = |detail: &str, hint: &str| Ended::new(USAGE, format!("--agent {flag}: {detail}"), hint);
+        let wrong =
+            |detail: &str, hint: &str| CommandError::new(USAGE, format!("--agent {flag}: {detail}"), hint);
         AgentId::new(name).map_err(|refused| wrong(&refused.detail, &refused.hint))?;
         match line {
             Some(line) => {
-                let declared = Agent::declare(name, line, &Settings::default(), &surroundings);
+                let declared = Agent::declare(name, line, &AgentSettings::default(), &surroundings);
                 let agent = declared.map_err(|refused| wrong(&refused.detail, &refused.hint))?;
-                members.push(Member { id: name.to_owned(), provider: provider(&agent.declared) });
+                members.push(Member { id: name.to_owned(), provider: provider_name(&agent.declared) });
                 agents.push(agent);
             }
             None => {
@@ -115,13 +116,14 @@ fn playbook(args: &DeliberateArgs) -> anyhow::Result<(Playbook, Vec<String>)> {
     let names: BTreeSet<&str> = members.iter().map(|one| one.id.as_str()).collect();
     if names.len() < members.len() {
         let hint = "give each agent a different name: --agent NAME=USE";
-        return Err(Ended::new(USAGE, "--agent: two agents have the same name", hint).into());
+        return Err(CommandError::new(USAGE, "--agent: two agents have the same name", hint).into());
     }
     let mut spec = Spec::new(args.question.clone(), input, members);
     spec.rule = args.rule;
     spec.tie_break = args.tie_break;
     spec.words.recommendations = args.options.iter().map(|option| option.trim().to_owned()).collect();
     spec.limits.rounds = args.rounds.unwrap_or(spec.limits.rounds);
-    spec.check().map_err(|wrong| Ended::new(USAGE, wrong.to_string(), "see `quorate deliberate --help`"))?;
+    spec.check()
+        .map_err(|wrong| CommandError::new(USAGE, wrong.to_string(), "see `quorate deliberate --help`"))?;
     Ok((Playbook { path: PathBuf::from("deliberate"), spec, agents, approval: None }, registered))
 }

@@ -1,21 +1,21 @@
 //! `quorate deliberation`: outcomes, votes and results under other rules, from a running hub or from a data directory without
 //! one.
 
-mod found;
+mod lookup;
 mod unfinished;
 
 use clap::{Args, Subcommand};
 use quorate::deliberation::{Decision, Outcome};
 use quorate_procedures::conflict::Position;
-use quorate_procedures::deliberation::{Choice, compare};
+use quorate_procedures::deliberation::{TallySummary, compare_rules};
 use serde_json::{Value, json};
 
-use crate::exit::{Ended, NOT_FOUND};
+use crate::exit::{CommandError, NOT_FOUND};
 use crate::hub::HubArgs;
-use crate::report::{self, FormatArgs};
-use crate::shape::{Column, Shape, field, time};
+use crate::output::{Column, OutputArgs, field, format_time};
+use crate::report::{self, ReportFormatArgs};
 
-use found::Found;
+use lookup::LoadedDeliberation;
 
 /// Arguments of `quorate deliberation`.
 #[derive(Args, Debug)]
@@ -39,7 +39,7 @@ enum DeliberationVerb {
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
         limit: u16,
         #[command(flatten)]
-        shape: Shape,
+        shape: OutputArgs,
     },
     /// Show the outcome with its dissent, the progress, or the reason of a failure. [ro]
     #[command(after_help = "Example: quorate deliberation show @last --format html > report.html")]
@@ -47,7 +47,7 @@ enum DeliberationVerb {
         /// Deliberation id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
-        format: FormatArgs,
+        format: ReportFormatArgs,
     },
     /// List all ballots before and after the discussion, with their reasons. [ro]
     #[command(after_help = "Example: quorate deliberation votes @last --conflict C1")]
@@ -58,7 +58,7 @@ enum DeliberationVerb {
         #[arg(long, value_name = "ID")]
         conflict: Option<String>,
         #[command(flatten)]
-        shape: Shape,
+        shape: OutputArgs,
     },
     /// Tally the same ballots under every rule, before and after the discussion. [ro]
     #[command(after_help = "Example: quorate deliberation compare @last
@@ -69,12 +69,12 @@ instead of voted on, so they are omitted; borda needs rankings.")]
         /// Deliberation id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
-        shape: Shape,
+        shape: OutputArgs,
     },
 }
 
 pub(crate) async fn run(args: DeliberationArgs) -> anyhow::Result<()> {
-    let hub = args.hub.looking().await?;
+    let hub = args.hub.open_for_reading().await?;
     let done = dispatch(&hub, args.verb).await;
     hub.close().await;
     done
@@ -83,15 +83,19 @@ pub(crate) async fn run(args: DeliberationArgs) -> anyhow::Result<()> {
 async fn dispatch(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<()> {
     match verb {
         DeliberationVerb::List { limit, shape } => {
-            let rows = found::newest(hub, usize::from(limit)).await?;
+            let rows = lookup::newest_rows(hub, usize::from(limit)).await?;
             shape.list(&json!({ "deliberations": rows }).to_string(), "deliberations", LISTED)
         }
         DeliberationVerb::Show { id, format } => {
-            let format = format.wanted();
-            match found::one(hub, &id).await? {
-                Found::Done { id, outcome } => report::print(&outcome, &id, format, None),
-                Found::Failed { info, failure } => unfinished::failed(&info, *failure, format),
-                Found::Running { info, state } => unfinished::running(&info, &state, format),
+            let format = format.selected();
+            match lookup::load(hub, &id).await? {
+                LoadedDeliberation::Done { id, outcome } => report::print(&outcome, &id, format, None),
+                LoadedDeliberation::Failed { info, failure } => {
+                    unfinished::print_failed(&info, *failure, format)
+                }
+                LoadedDeliberation::Running { info, state } => {
+                    unfinished::print_running(&info, &state, format)
+                }
             }
         }
         DeliberationVerb::Votes { id, conflict, shape } => {
@@ -110,19 +114,19 @@ async fn dispatch(hub: &quorate::Hub, verb: DeliberationVerb) -> anyhow::Result<
 
 /// Returns a deliberation that has an outcome.
 async fn decided(hub: &quorate::Hub, typed: &str) -> anyhow::Result<(String, Box<Outcome>)> {
-    let (id, why) = match found::one(hub, typed).await? {
-        Found::Done { id, outcome } => return Ok((id, outcome)),
-        Found::Failed { info, .. } => (info.procedure().id.to_string(), "failed"),
-        Found::Running { info, .. } => (info.procedure().id.to_string(), "is still running"),
+    let (id, why) = match lookup::load(hub, typed).await? {
+        LoadedDeliberation::Done { id, outcome } => return Ok((id, outcome)),
+        LoadedDeliberation::Failed { info, .. } => (info.procedure().id.to_string(), "failed"),
+        LoadedDeliberation::Running { info, .. } => (info.procedure().id.to_string(), "is still running"),
     };
     let hint = format!("for details: quorate deliberation show {id}");
-    Err(Ended::new(NOT_FOUND, format!("deliberation {id} {why}: there are no votes"), hint).into())
+    Err(CommandError::new(NOT_FOUND, format!("deliberation {id} {why}: there are no votes"), hint).into())
 }
 
 const LISTED: &[Column] = &[
     ("ID", |one| field(one, "id")),
     ("STATE", |one| field(one, "state")),
-    ("STARTED", |one| time(&one["startedAt"])),
+    ("STARTED", |one| format_time(&one["startedAt"])),
     ("ANSWER", |one| field(one, "answer")),
     ("QUESTION", |one| field(one, "subject")),
 ];
@@ -166,7 +170,7 @@ fn counted(choice: &Value) -> String {
 
 /// Returns all ballots, in the order of the conflicts.
 fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> {
-    let all: Vec<&Decision> = outcome.every_decision().collect();
+    let all: Vec<&Decision> = outcome.all_decisions().collect();
     let chosen: Vec<&&Decision> =
         all.iter().filter(|one| only.is_none_or(|id| one.id.eq_ignore_ascii_case(id))).collect();
     if let (Some(id), true) = (only, chosen.is_empty()) {
@@ -176,7 +180,7 @@ fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> 
         } else {
             format!("the conflicts are {}", ids.join(", "))
         };
-        return Err(Ended::new(NOT_FOUND, format!("there is no conflict {id}"), hint).into());
+        return Err(CommandError::new(NOT_FOUND, format!("there is no conflict {id}"), hint).into());
     }
     let row = |decision: &Decision, after: &Position| {
         let before = decision.conflict.positions.iter().find(|one| one.agent == after.agent);
@@ -199,10 +203,10 @@ fn ballots(outcome: &Outcome, only: Option<&str>) -> anyhow::Result<Vec<Value>> 
 /// Tallies every conflict under every rule.
 fn counts(outcome: &Outcome) -> Vec<Value> {
     let mut rows = Vec::new();
-    for one in compare(outcome) {
+    for one in compare_rules(outcome) {
         for counted in &one.rules {
             let stands = one.position.as_ref().map(ToString::to_string);
-            let is_other = |choice: &Choice| choice.choice != stands;
+            let is_other = |choice: &TallySummary| choice.choice != stands;
             rows.push(json!({
                 "conflict": one.id,
                 "topic": one.topic,

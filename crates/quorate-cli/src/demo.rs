@@ -2,18 +2,18 @@
 
 mod accuracy;
 mod contract;
+mod directory;
 mod killed;
-mod place;
 mod review;
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::run::Approve;
+use crate::run::ApprovalMode;
 use contract::SeedRange;
 
-pub(crate) use killed::{HubArgs, run_hub as hub};
+pub(crate) use killed::{DemoHubArgs, run_hub as hub};
 
 /// Arguments of `quorate demo`.
 #[derive(Args, Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct DemoArgs {
     headless: bool,
     /// Who approves the letter: ask, wait, later or auto, as for `quorate run`.
     #[arg(long, value_name = "HOW")]
-    approve: Option<Approve>,
+    approve: Option<ApprovalMode>,
     /// For `killed`: number of documents to process.
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(20..=20_000))]
     documents: u32,

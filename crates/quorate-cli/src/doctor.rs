@@ -1,6 +1,6 @@
 //! `quorate doctor`: checks the configuration, the machine and the hub. Read-only, takes less than 2 s.
 
-mod machine;
+mod host;
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Map, Value, json};
 
-use crate::config::{Key, PROJECT_FILE, Settings, Surroundings};
-use crate::exit::{Ended, FAILED};
+use crate::config::{Key, PROJECT_FILE, ProcessContext, Settings};
+use crate::exit::{CommandError, FAILED};
 use crate::hub::{Hub, HubArgs};
-use crate::shape::{Format, Shape, Table, field};
-use crate::text;
+use crate::output::{OutputArgs, OutputFormat, Table, field};
+use crate::terminal;
 
 /// Tolerated clock skew. The `Date` header has a resolution of one second.
 const SKEW_MS_MAX: i64 = 2_000;
@@ -31,43 +31,43 @@ pub(crate) struct DoctorArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
 }
 
 /// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Grade {
-    Good,
+pub(crate) enum CheckResult {
+    Passed,
     /// Not checked.
     Skipped,
     Warning,
-    Wrong,
+    Failed,
 }
 
-impl Grade {
+impl CheckResult {
     fn glyph(self) -> char {
         match self {
-            Self::Good => '✓',
+            Self::Passed => '✓',
             Self::Skipped => '-',
             Self::Warning => '!',
-            Self::Wrong => '✗',
+            Self::Failed => '✗',
         }
     }
 
     fn word(self) -> &'static str {
         match self {
-            Self::Good => "ok",
+            Self::Passed => "ok",
             Self::Skipped => "skipped",
             Self::Warning => "warning",
-            Self::Wrong => "error",
+            Self::Failed => "error",
         }
     }
 }
 
 /// A check with its result and suggested fix.
 pub(crate) struct Check {
-    pub(crate) about: &'static str,
-    pub(crate) grade: Grade,
+    pub(crate) name: &'static str,
+    pub(crate) result: CheckResult,
     pub(crate) found: String,
     pub(crate) fix: String,
     /// Duration, where it is relevant.
@@ -75,29 +75,34 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn good(about: &'static str, found: impl Into<String>) -> Self {
-        Self::new(about, Grade::Good, found, "")
+    pub(crate) fn passed(about: &'static str, found: impl Into<String>) -> Self {
+        Self::new(about, CheckResult::Passed, found, "")
     }
 
     pub(crate) fn skipped(about: &'static str, why: impl Into<String>) -> Self {
-        Self::new(about, Grade::Skipped, why, "")
+        Self::new(about, CheckResult::Skipped, why, "")
     }
 
     pub(crate) fn warning(about: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self::new(about, Grade::Warning, found, fix)
+        Self::new(about, CheckResult::Warning, found, fix)
     }
 
-    pub(crate) fn wrong(about: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self::new(about, Grade::Wrong, found, fix)
+    pub(crate) fn failed(about: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self::new(about, CheckResult::Failed, found, fix)
     }
 
-    fn new(about: &'static str, grade: Grade, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { about, grade, found: found.into(), fix: fix.into(), ms: None }
+    fn new(
+        about: &'static str,
+        grade: CheckResult,
+        found: impl Into<String>,
+        fix: impl Into<String>,
+    ) -> Self {
+        Self { name: about, result: grade, found: found.into(), fix: fix.into(), ms: None }
     }
 
     fn document(&self) -> Value {
         let mut document =
-            json!({"about": self.about, "is": self.grade.word(), "found": self.found, "fix": self.fix});
+            json!({"about": self.name, "is": self.result.word(), "found": self.found, "fix": self.fix});
         if let Some(ms) = self.ms {
             document["ms"] = ms.into();
         }
@@ -108,21 +113,21 @@ impl Check {
 pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
     let machine =
         format!("{}, {}-{}", env!("CARGO_PKG_VERSION"), std::env::consts::OS, std::env::consts::ARCH);
-    let mut checks = vec![Check::good("binary", machine)];
-    let around = Surroundings::read()?;
+    let mut checks = vec![Check::passed("binary", machine)];
+    let around = ProcessContext::read()?;
     checks.extend(variables(&around));
-    match Settings::load(args.hub.said(), &around) {
+    match Settings::load(args.hub.flags(), &around) {
         Err(error) => checks.push(failed_check("config", &error)),
         Ok(settings) => {
             let files: Vec<String> = settings.files.iter().map(|file| file.display().to_string()).collect();
-            checks.push(Check::good("config", if files.is_empty() { no_file() } else { files.join(", ") }));
-            checks.extend(machine::look(&settings.data()));
+            checks.push(Check::passed("config", if files.is_empty() { no_file() } else { files.join(", ") }));
+            checks.extend(host::check_data_directory(&settings.data()));
             checks.extend(tokens(&settings));
             checks.extend(hub(&args.hub).await);
         }
     }
-    checks.push(machine::files());
-    tell(&checks, &args.shape, Map::new())
+    checks.push(host::check_open_files());
+    print_checks(&checks, &args.shape, Map::new())
 }
 
 fn no_file() -> String {
@@ -130,7 +135,7 @@ fn no_file() -> String {
 }
 
 /// Warns about unknown `QUORATE_*` variables.
-fn variables(around: &Surroundings) -> Vec<Check> {
+fn variables(around: &ProcessContext) -> Vec<Check> {
     let is_unknown = |name: &&String| {
         Key::ALL.iter().all(|key| key.variable() != name.as_str())
             && !SERVE_VARIABLES.contains(&name.as_str())
@@ -148,18 +153,22 @@ fn variables(around: &Surroundings) -> Vec<Check> {
 /// Checks that token files are readable only by their owner.
 fn tokens(settings: &Settings) -> Vec<Check> {
     let named = settings.get(Key::TokenFile).map(|setting| setting.value.clone());
-    let own = settings.data().join(crate::hub::ADMIN_TOKEN);
+    let own = settings.data().join(crate::hub::ADMIN_TOKEN_FILE);
     let own = Some(own).filter(|path| path.exists()).map(|path| path.display().to_string());
-    named.into_iter().chain(own).map(|path| machine::private("token file", Path::new(&path), "600")).collect()
+    named
+        .into_iter()
+        .chain(own)
+        .map(|path| host::check_private("token file", Path::new(&path), "600"))
+        .collect()
 }
 
 fn failed_check(about: &'static str, error: &anyhow::Error) -> Check {
-    let fix = match (error.downcast_ref::<Ended>(), error.downcast_ref::<quorate_client::Error>()) {
+    let fix = match (error.downcast_ref::<CommandError>(), error.downcast_ref::<quorate_client::Error>()) {
         (Some(ended), _) => ended.hint.clone(),
         (_, Some(error)) => error.hint().to_owned(),
         _ => String::new(),
     };
-    Check::wrong(about, error.to_string(), fix)
+    Check::failed(about, error.to_string(), fix)
 }
 
 async fn hub(args: &HubArgs) -> Vec<Check> {
@@ -174,24 +183,24 @@ async fn hub(args: &HubArgs) -> Vec<Check> {
 }
 
 async fn query(hub: &Hub) -> anyhow::Result<Vec<Check>> {
-    let info = hub.answer("/v1/info").await?;
+    let info = hub.get_response("/v1/info").await?;
     let about: Value = info.json()?;
     let principal = field(&about["you"], "principal");
     let version = field(&about, "version");
     let mut checks =
-        vec![Check::good("server", format!("{} {version}, authenticated as {principal}", hub.url()))];
+        vec![Check::passed("server", format!("{} {version}, authenticated as {principal}", hub.url()))];
     if version != env!("CARGO_PKG_VERSION") {
         let found = format!("the hub is version {version}, this program {}", env!("CARGO_PKG_VERSION"));
         checks.push(Check::warning("release", found, "install the same release on both sides"));
     }
     checks.extend(info.header("date").and_then(skew));
-    let state = hub.look("/v1/state", &[]).await?;
-    checks.push(Check::good(
+    let state = hub.get_json("/v1/state", &[]).await?;
+    checks.push(Check::passed(
         "log",
-        format!("{} records, newest {}", state["seq"], crate::shape::time(&state["at"])),
+        format!("{} records, newest {}", state["seq"], crate::output::format_time(&state["at"])),
     ));
-    checks.push(match crate::status::audited(&about["audit"]) {
-        Some(found) => Check::good("audit", found),
+    checks.push(match crate::status::audit_summary(&about["audit"]) {
+        Some(found) => Check::passed("audit", found),
         None => Check::skipped("audit", "not verified yet; run `quorate audit verify` to verify it now"),
     });
     let dead = state["deliveries"]["dead"].as_u64().unwrap_or(0);
@@ -212,7 +221,7 @@ fn skew(date: &str) -> Option<Check> {
     let local = Timestamp::from_millisecond(i64::try_from(SystemClock::new().now().wall.0).ok()?).ok()?;
     let skew_ms = (local.as_millisecond() - remote).abs();
     Some(if skew_ms <= SKEW_MS_MAX {
-        Check::good("clock", "in sync with the hub")
+        Check::passed("clock", "in sync with the hub")
     } else {
         let found = format!("{} s off from the hub's clock", skew_ms / 1000);
         Check::warning("clock", found, "synchronize the clocks: timedatectl set-ntp true")
@@ -220,37 +229,43 @@ fn skew(date: &str) -> Option<Check> {
 }
 
 /// Prints the checks; `about` has additional fields for the JSON document. Fails if a check failed.
-pub(crate) fn tell(checks: &[Check], shape: &Shape, about: Map<String, Value>) -> anyhow::Result<()> {
-    let count = |grade| checks.iter().filter(|check| check.grade == grade).count();
-    let (wrong, warnings) = (count(Grade::Wrong), count(Grade::Warning));
+pub(crate) fn print_checks(
+    checks: &[Check],
+    shape: &OutputArgs,
+    about: Map<String, Value>,
+) -> anyhow::Result<()> {
+    let count = |grade| checks.iter().filter(|check| check.result == grade).count();
+    let (wrong, warnings) = (count(CheckResult::Failed), count(CheckResult::Warning));
     match shape.format() {
-        Format::Json => {
+        OutputFormat::Json => {
             let all: Vec<Value> = checks.iter().map(Check::document).collect();
             let counted = json!({"ok": wrong == 0, "errors": wrong, "warnings": warnings, "checks": all});
             let mut document = Value::Object(about);
             for (name, value) in counted.as_object().into_iter().flatten() {
                 document[name] = value.clone();
             }
-            text::print(text::clean_json(&document.to_string()));
+            terminal::print(terminal::sanitize_json(&document.to_string()));
         }
-        Format::Jsonl => {
-            checks.iter().for_each(|check| text::print(text::clean_json(&check.document().to_string())));
+        OutputFormat::Jsonl => {
+            checks
+                .iter()
+                .for_each(|check| terminal::print(terminal::sanitize_json(&check.document().to_string())));
         }
-        Format::Table => {
+        OutputFormat::Table => {
             for check in checks {
-                let lead = format!("{} {:<13}", check.grade.glyph(), check.about);
+                let lead = format!("{} {:<13}", check.result.glyph(), check.name);
                 let took = check.ms.map_or(String::new(), |ms| format!("  ({ms} ms)"));
-                text::print(text::clean_line(&format!("{lead} {}{took}", check.found)));
+                terminal::print(terminal::sanitize_line(&format!("{lead} {}{took}", check.found)));
                 if !check.fix.is_empty() {
-                    let fix = text::clean(&check.fix).replace('\n', "\n                     ");
-                    text::print(format!("                fix: {fix}"));
+                    let fix = terminal::sanitize(&check.fix).replace('\n', "\n                     ");
+                    terminal::print(format!("                fix: {fix}"));
                 }
             }
         }
         format => {
             let mut table = Table::new(["RESULT", "CHECK", "FOUND", "FIX"]);
             for check in checks {
-                let cells = [check.grade.word(), check.about, &check.found, &check.fix];
+                let cells = [check.result.word(), check.name, &check.found, &check.fix];
                 table.row(cells.map(ToOwned::to_owned));
             }
             table.print(format);
@@ -258,9 +273,9 @@ pub(crate) fn tell(checks: &[Check], shape: &Shape, about: Map<String, Value>) -
     }
     let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     if wrong == 0 {
-        text::say(format!("no problems, {}", plural(warnings, "warning")));
+        terminal::note(format!("no problems, {}", plural(warnings, "warning")));
         return Ok(());
     }
     let message = format!("{}, {}", plural(wrong, "problem"), plural(warnings, "warning"));
-    Err(Ended::new(FAILED, message, "see the fix below each line with ✗").into())
+    Err(CommandError::new(FAILED, message, "see the fix below each line with ✗").into())
 }

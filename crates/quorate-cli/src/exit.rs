@@ -7,8 +7,8 @@ use quorate_core::{Code, Refused};
 use quorate_engine::Error;
 use quorate_sqlite::{BackupError, OpenError, RestoreError};
 
-use crate::advice::{self, Typed};
-use crate::{text, verify};
+use crate::hints::{self, CommandLine};
+use crate::{terminal, verify};
 
 // Exit codes as documented in `docs/guides/command-line.md`. `serve` and `verify` use the codes of `sysexits.h` instead, because
 // service managers expect them; `exit_code` is the mapping.
@@ -18,10 +18,10 @@ pub(crate) const FAILED: u8 = 1;
 /// An invalid command line or configuration.
 pub(crate) const USAGE: u8 = 2;
 pub(crate) const NOT_FOUND: u8 = 3;
-pub(crate) const NOT_SIGNED_IN: u8 = 4;
+pub(crate) const UNAUTHENTICATED: u8 = 4;
 pub(crate) const CONFLICT: u8 = 5;
 pub(crate) const TIMED_OUT: u8 = 6;
-pub(crate) const NOT_VERIFIED: u8 = 7;
+pub(crate) const VERIFICATION_FAILED: u8 = 7;
 /// A deliberation or tally without a decision: a tie, or nothing to compare.
 pub(crate) const NO_DECISION: u8 = 8;
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -36,12 +36,12 @@ const SYSEXITS_USAGE: u8 = 64;
 fn exit_code(sysexits: bool, code: u8) -> u8 {
     match (sysexits, code) {
         (_, INTERRUPTED) => INTERRUPTED,
-        (false, DAMAGED) => NOT_VERIFIED,
+        (false, DAMAGED) => VERIFICATION_FAILED,
         (false, STORAGE_FAILED) => FAILED,
         (false, code) => code,
         // The command line names something that does not exist, is in use, or cannot be used.
-        (true, USAGE | NOT_FOUND | NOT_SIGNED_IN | CONFLICT) => SYSEXITS_USAGE,
-        (true, DAMAGED | NOT_VERIFIED) => DAMAGED,
+        (true, USAGE | NOT_FOUND | UNAUTHENTICATED | CONFLICT) => SYSEXITS_USAGE,
+        (true, DAMAGED | VERIFICATION_FAILED) => DAMAGED,
         (true, _) => STORAGE_FAILED,
     }
 }
@@ -49,20 +49,20 @@ fn exit_code(sysexits: bool, code: u8) -> u8 {
 /// An error that the command itself detected, with its exit code and a hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Ended {
+pub(crate) struct CommandError {
     pub(crate) code: u8,
     pub(crate) message: String,
     pub(crate) hint: String,
 }
 
-impl Ended {
+impl CommandError {
     pub(crate) fn new(code: u8, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: hint.into() }
     }
 }
 
 /// Creates an error with an explicit error code.
-pub(crate) fn refused(code: Code, message: impl Into<String>, hint: impl Into<String>) -> Error {
+pub(crate) fn error_with_code(code: Code, message: impl Into<String>, hint: impl Into<String>) -> Error {
     Refused::new(code, message).hint(hint).into()
 }
 
@@ -71,10 +71,10 @@ fn error_code(code: u8) -> Option<Code> {
     match code {
         USAGE => Some(Code::Invalid),
         NOT_FOUND => Some(Code::NotFound),
-        NOT_SIGNED_IN => Some(Code::Unauthenticated),
+        UNAUTHENTICATED => Some(Code::Unauthenticated),
         CONFLICT => Some(Code::Conflict),
         TIMED_OUT => Some(Code::Timeout),
-        NOT_VERIFIED | DAMAGED | STORAGE_FAILED => Some(Code::StorageFailed),
+        VERIFICATION_FAILED | DAMAGED | STORAGE_FAILED => Some(Code::StorageFailed),
         _ => None,
     }
 }
@@ -96,17 +96,17 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(code);
     }
     let causes: Vec<String> = error.chain().skip(1).map(ToString::to_string).collect();
-    text::error(&name, &error.to_string(), &causes, &hint);
+    terminal::print_error(&name, &error.to_string(), &causes, &hint);
     ExitCode::from(exit_code(uses_sysexits(), code))
 }
 
 fn classify(error: &anyhow::Error) -> (u8, String, String) {
-    if let Some(ended) = error.downcast_ref::<Ended>() {
+    if let Some(ended) = error.downcast_ref::<CommandError>() {
         let name = error_code(ended.code).map(|code| code.to_string());
         return (ended.code, name.unwrap_or_default(), ended.hint.clone());
     }
-    if error.is::<verify::Damaged>() {
-        return (DAMAGED, Code::StorageFailed.to_string(), verify::Damaged::HINT.to_owned());
+    if error.is::<verify::UnreadableData>() {
+        return (DAMAGED, Code::StorageFailed.to_string(), verify::UnreadableData::HINT.to_owned());
     }
     if let Some(open) = error.downcast_ref::<OpenError>() {
         return classify_open(open);
@@ -126,7 +126,7 @@ fn classify(error: &anyhow::Error) -> (u8, String, String) {
     }
     if let Some(refused) = error.downcast_ref::<Error>() {
         let code = refused.code();
-        let hint = advice::for_terminal(code, &refused.to_string(), refused.hint(), &Typed::read());
+        let hint = hints::terminal_hint(code, &refused.to_string(), refused.hint(), &CommandLine::from_env());
         return (exit_code_of(code), code.to_string(), hint);
     }
     match error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()) {
@@ -140,7 +140,7 @@ fn classify_io(error: &io::Error) -> (u8, String, String) {
     let (code, hint) = match error.kind() {
         // `serve` and `verify` report a missing file as an operating system error.
         io::ErrorKind::NotFound if !uses_sysexits() => (Code::NotFound, "check the path"),
-        io::ErrorKind::PermissionDenied => (Code::Forbidden, NOT_YOURS),
+        io::ErrorKind::PermissionDenied => (Code::Forbidden, PERMISSION_HINT),
         io::ErrorKind::StorageFull => (Code::StorageFull, "free disk space and try again"),
         _ => (Code::StorageFailed, "check the path and the disk, then try again"),
     };
@@ -148,7 +148,7 @@ fn classify_io(error: &io::Error) -> (u8, String, String) {
 }
 
 /// Hint for files of other users.
-pub(crate) const NOT_YOURS: &str =
+pub(crate) const PERMISSION_HINT: &str =
     "check the owner with `ls -ld`; run the command as that user, or use another path";
 
 /// Classifies an existing target directory as a conflict.
@@ -162,7 +162,7 @@ fn exit_code_of(code: Code) -> u8 {
     match code {
         // An invalid value is a usage error, even if the hub detects it.
         Code::Invalid => USAGE,
-        Code::Unauthenticated => NOT_SIGNED_IN,
+        Code::Unauthenticated => UNAUTHENTICATED,
         Code::NotFound | Code::UnknownRecipient => NOT_FOUND,
         Code::Conflict
         | Code::VersionConflict
@@ -194,7 +194,7 @@ fn classify_open(error: &OpenError) -> (u8, String, String) {
         OpenError::Missing { .. } => {
             "check the path, or create a new data directory with `quorate serve --data DIR`"
         }
-        OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => NOT_YOURS,
+        OpenError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => PERMISSION_HINT,
         OpenError::Io { .. } | OpenError::Sqlite { .. } => {
             "nothing was changed; check the path and the disk with `quorate doctor`"
         }
@@ -223,10 +223,10 @@ mod tests {
         FAILED,
         USAGE,
         NOT_FOUND,
-        NOT_SIGNED_IN,
+        UNAUTHENTICATED,
         CONFLICT,
         TIMED_OUT,
-        NOT_VERIFIED,
+        VERIFICATION_FAILED,
         INTERRUPTED,
         DAMAGED,
         STORAGE_FAILED,

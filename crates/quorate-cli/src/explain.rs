@@ -4,8 +4,8 @@ use clap::Args;
 use quorate_core::Code;
 use serde_json::json;
 
-use crate::exit::Ended;
-use crate::text;
+use crate::exit::CommandError;
+use crate::terminal;
 
 /// Arguments of `quorate explain`.
 #[derive(Args, Debug)]
@@ -64,11 +64,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
         if args.json {
             let all =
                 Code::ALL.iter().map(|code| json!({"code": code.as_str(), "summary": summary(page(*code))}));
-            text::print(json!({"codes": all.collect::<Vec<_>>()}).to_string());
+            terminal::print(json!({"codes": all.collect::<Vec<_>>()}).to_string());
             return Ok(());
         }
         for code in Code::ALL.iter().copied() {
-            text::print(format!("{code:<18} {}", summary(page(code))));
+            terminal::print(format!("{code:<18} {}", summary(page(code))));
         }
         return Ok(());
     };
@@ -76,16 +76,16 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<()> {
     match Code::ALL.iter().copied().find(|code| code.as_str() == upper) {
         Some(code) if args.json => {
             let (summary, page) = (summary(page(code)), page(code).trim_end());
-            text::print(json!({"code": code.as_str(), "summary": summary, "page": page}).to_string());
+            terminal::print(json!({"code": code.as_str(), "summary": summary, "page": page}).to_string());
             Ok(())
         }
         Some(code) => {
-            text::print(page(code).trim_end());
+            terminal::print(page(code).trim_end());
             Ok(())
         }
-        None => Err(Ended {
+        None => Err(CommandError {
             code: 3,
-            message: format!("unknown error code {}", text::clean(code)),
+            message: format!("unknown error code {}", terminal::sanitize(code)),
             hint: "run `quorate explain` to list all codes".into(),
         }
         .into()),

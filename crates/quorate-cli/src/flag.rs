@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
-use crate::exit::{Ended, USAGE};
-use crate::hub::{DryRun, Fields, Hub, HubArgs, Method, Noun, Page, read_file, segment};
-use crate::shape::{Column, Facts, Shape, field, payload, plain, read, time};
+use crate::exit::{CommandError, USAGE};
+use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, Resource, read_file, segment};
+use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response, payload_text, to_text};
 
 /// Arguments of `quorate flag`.
 #[derive(Args, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct FlagArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: FlagVerb,
 }
@@ -40,7 +40,7 @@ quorate flag raise --json-body flag.json"
         #[arg(long)]
         state: Option<State>,
         #[command(flatten)]
-        page: Page,
+        page: PageArgs,
     },
     /// Show a flag and its resolution (moderators only). [ro]
     #[command(after_help = "Example: quorate flag show @last")]
@@ -57,7 +57,7 @@ quorate flag raise --json-body flag.json"
         #[arg(long, value_name = "TEXT", default_value = "")]
         note: String,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
 }
 
@@ -76,7 +76,7 @@ struct RaiseArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["what", "severity", "place"])]
     json_body: Option<PathBuf>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -102,7 +102,7 @@ const COLUMNS: &[Column] = &[
     ("STATE", |flag| field(flag, "state")),
     ("SEVERITY", |flag| field(&flag["flag"], "severity")),
     ("RAISED BY", |flag| field(flag, "raisedBy")),
-    ("AT", |flag| time(&flag["raisedAt"])),
+    ("AT", |flag| format_time(&flag["raisedAt"])),
     ("WHERE", |flag| field(&flag["flag"], "location")),
     ("WHAT", what),
 ];
@@ -110,12 +110,12 @@ const COLUMNS: &[Column] = &[
 /// Returns the description, or the whole object if it is a custom one.
 fn what(flag: &Value) -> String {
     let words = field(&flag["flag"], "what");
-    if words.is_empty() { plain(&flag["flag"]) } else { words }
+    if words.is_empty() { to_text(&flag["flag"]) } else { words }
 }
 
 pub(crate) async fn run(args: FlagArgs) -> anyhow::Result<()> {
     let FlagArgs { hub, shape, verb } = args;
-    let hub = hub.open_as(&shape)?;
+    let hub = hub.open_with_output(&shape)?;
     match verb {
         FlagVerb::Raise(args) => raise(&hub, &shape, args).await,
         FlagVerb::List { state, page } => {
@@ -124,37 +124,37 @@ pub(crate) async fn run(args: FlagArgs) -> anyhow::Result<()> {
         }
         FlagVerb::Show { id } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            shape.one(&answer, || Ok(facts(&read(&answer)?)))
+            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
         }
         FlagVerb::Resolve { id, note, dry_run } => {
             let path = format!("{}/resolve", path_of(&hub, &id).await?);
-            let body = Fields::default().set("note", note)?;
-            let answer = hub.change(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+            let body = JsonFields::default().set("note", note)?;
+            let answer = hub.write(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
             let Some(answer) = answer else { return Ok(()) };
-            shape.done(&answer, &format!("resolved flag {}", field(&read(&answer)?, "id")));
+            shape.done(&answer, &format!("resolved flag {}", field(&parse_response(&answer)?, "id")));
             Ok(())
         }
     }
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/flags/{}", segment(&hub.id(Noun::Flag, id).await?)))
+    Ok(format!("/v1/flags/{}", segment(&hub.resolve_id(Resource::Flag, id).await?)))
 }
 
-async fn raise(hub: &Hub, shape: &Shape, args: RaiseArgs) -> anyhow::Result<()> {
+async fn raise(hub: &Hub, shape: &OutputArgs, args: RaiseArgs) -> anyhow::Result<()> {
     let body = match (&args.json_body, args.what) {
         (Some(file), _) => object(file)?,
         (None, what) if what.as_deref().is_none_or(|what| what.trim().is_empty()) => {
             let hint = "describe what happened: quorate flag raise 'TEXT'";
-            return Err(Ended::new(USAGE, "the flag is empty", hint).into());
+            return Err(CommandError::new(USAGE, "the flag is empty", hint).into());
         }
-        (None, what) => Fields::default()
-            .maybe("what", what)?
-            .maybe("severity", args.severity.and_then(word))?
-            .maybe("location", args.place)?
+        (None, what) => JsonFields::default()
+            .set_if_some("what", what)?
+            .set_if_some("severity", args.severity.and_then(word))?
+            .set_if_some("location", args.place)?
             .to_json(),
     };
-    let answer = hub.change(args.dry_run, (Method::Post, "/v1/flags"), Some(body)).await?;
+    let answer = hub.write(args.dry_run, (Method::Post, "/v1/flags"), Some(body)).await?;
     answer.iter().for_each(|answer| shape.done(answer, "received; only moderators can read it"));
     Ok(())
 }
@@ -165,33 +165,34 @@ fn object(file: &std::path::Path) -> anyhow::Result<String> {
     let wrong = |why: String| {
         let hint = "send an object such as {\"what\":\"…\",\"location\":\"…\"}; any fields are allowed";
         let from = if file.as_os_str() == "-" { "stdin".into() } else { file.to_string_lossy() };
-        Ended::new(USAGE, format!("{from} is not a valid flag: {why}"), hint)
+        CommandError::new(USAGE, format!("{from} is not a valid flag: {why}"), hint)
     };
     let fields: std::collections::BTreeMap<String, &serde_json::value::RawValue> =
-        serde_json::from_str(&text).map_err(|error| wrong(quorate_core::misread(&error.to_string())))?;
+        serde_json::from_str(&text)
+            .map_err(|error| wrong(quorate_core::describe_json_error(&error.to_string())))?;
     if fields.is_empty() {
         return Err(wrong("the object is empty".to_owned()).into());
     }
     Ok(text.trim().to_owned())
 }
 
-fn facts(flag: &Value) -> Facts {
+fn facts(flag: &Value) -> Details {
     let (body, resolution) = (&flag["flag"], &flag["resolution"]);
     // The fields of a custom object are not known, so all of it is printed.
     let known = ["what", "severity", "location"];
     let is_standard =
         body.as_object().is_some_and(|body| body.keys().all(|key| known.contains(&key.as_str())));
-    let whole = if is_standard || body.is_null() { String::new() } else { payload(body) };
-    Facts::default()
+    let whole = if is_standard || body.is_null() { String::new() } else { payload_text(body) };
+    Details::default()
         .add("id", field(flag, "id"))
         .add("state", field(flag, "state"))
         .add("raised by", field(flag, "raisedBy"))
-        .add("at", time(&flag["raisedAt"]))
+        .add("at", format_time(&flag["raisedAt"]))
         .add("severity", field(body, "severity"))
         .add("where", field(body, "location"))
         .add("what", field(body, "what"))
         .add("flag", if body.is_null() { "erased".to_owned() } else { whole })
         .add("resolved by", field(resolution, "by"))
-        .add("resolved", time(&resolution["at"]))
+        .add("resolved", format_time(&resolution["at"]))
         .add("note", field(resolution, "note"))
 }

@@ -1,32 +1,32 @@
 //! Connection of a command to a hub: which hub, which token, and the errors if it cannot be reached.
 
-mod body;
-mod ids;
-mod place;
+mod request_body;
+mod resolve_id;
+mod target;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use quorate_client::{Answer, Error, Http, Lines, Options, Request};
 use quorate_core::{Code, Refused, Secret};
-use quorate_store::Chance;
+use quorate_store::Entropy;
 use serde_json::Value;
 
-use crate::config::{Key, Origin, Said, Settings, Surroundings};
-use crate::exit::{Ended, INTERRUPTED, NOT_FOUND, USAGE};
-use crate::shape::{self, Shape};
-use crate::text;
+use crate::config::{Key, Origin, ProcessContext, Setting, Settings};
+use crate::exit::{CommandError, INTERRUPTED, NOT_FOUND, USAGE};
+use crate::output::{self, OutputArgs};
+use crate::terminal;
 use quorate_core::hex;
 
-pub(crate) use body::{Content, Fields, read_file};
-pub(crate) use ids::{Noun, meant, none_yet};
-pub(crate) use place::{Place, runs};
 pub(crate) use quorate_client::segment;
+pub(crate) use request_body::{ContentArgs, JsonFields, read_file};
+pub(crate) use resolve_id::{Resource, match_id, no_items};
+pub(crate) use target::{HubTarget, running_hub_url};
 
 /// File in the data directory of a running hub, with the line that it printed when it was ready.
-pub(crate) const READY: &str = "ready.json";
+pub(crate) const READY_FILE: &str = "ready.json";
 /// File in the data directory with the admin token that the hub creates.
-pub(crate) const ADMIN_TOKEN: &str = "admin-token";
+pub(crate) const ADMIN_TOKEN_FILE: &str = "admin-token";
 
 /// Flags that select the hub and the credentials.
 #[derive(Args, Clone, Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct HubArgs {
 
 impl HubArgs {
     /// Returns the settings given by flags.
-    pub(crate) fn said(&self) -> std::collections::BTreeMap<Key, Said> {
+    pub(crate) fn flags(&self) -> std::collections::BTreeMap<Key, Setting> {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let all = [
             (Key::Url, "--url", self.url.clone()),
@@ -72,7 +72,7 @@ impl HubArgs {
             (Key::InsecureHttp, "--insecure-http", self.insecure_http.then(|| "true".to_owned())),
             (Key::Profile, "--profile", self.profile.clone()),
         ];
-        let setting = |flag, value| Said { value, origin: Origin::Flag(flag) };
+        let setting = |flag, value| Setting { value, origin: Origin::Flag(flag) };
         all.into_iter().filter_map(|(key, flag, value)| Some((key, setting(flag, value?)))).collect()
     }
 
@@ -81,34 +81,38 @@ impl HubArgs {
     /// # Errors
     /// If the hub or the token cannot be determined.
     pub(crate) fn open(&self) -> anyhow::Result<Hub> {
-        let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+        let settings = Settings::load(self.flags(), &ProcessContext::read()?)?;
         let (url, (token, token_from), options) = self.endpoint(&settings)?;
-        Ok(Hub { http: Http::new(&url, token.reveal(), options)?, token_from, shape: Shape::default() })
+        Ok(Hub {
+            http: Http::new(&url, token.reveal(), options)?,
+            token_source: token_from,
+            output: OutputArgs::default(),
+        })
     }
 
     /// Same as [`HubArgs::open`], for commands that write: dry runs are printed in this format.
     ///
     /// # Errors
     /// As [`HubArgs::open`].
-    pub(crate) fn open_as(&self, shape: &Shape) -> anyhow::Result<Hub> {
-        Ok(Hub { shape: shape.clone(), ..self.open()? })
+    pub(crate) fn open_with_output(&self, shape: &OutputArgs) -> anyhow::Result<Hub> {
+        Ok(Hub { output: shape.clone(), ..self.open()? })
     }
 
     /// Returns the URL of the hub, the token with its source, and the client options.
     fn endpoint(&self, settings: &Settings) -> anyhow::Result<(String, (Secret, String), Options)> {
         if self.token.is_some() {
-            text::warn(
+            terminal::print_warning(
                 "--token exposes the token to other users of this machine and in the shell history",
                 "use --token-file FILE or QUORATE_TOKEN, and revoke this token with `quorate token revoke`",
             );
         }
-        let target = Place::find(settings, self.data.as_deref())?;
+        let target = HubTarget::resolve(settings, self.data.as_deref())?;
         if !target.url.starts_with("http://") && !target.url.starts_with("https://") {
             let message = format!(
                 "invalid hub URL {}: the scheme must be http or https",
-                text::clean_line(&target.url)
+                terminal::sanitize_line(&target.url)
             );
-            return Err(Ended::new(
+            return Err(CommandError::new(
                 USAGE,
                 message,
                 "use a URL such as http://127.0.0.1:7867 or https://hub.example",
@@ -128,31 +132,31 @@ impl HubArgs {
     /// Returns the configured data directory, if no hub is running there and no URL has precedence.
     fn offline_directory(&self, settings: &Settings) -> Option<PathBuf> {
         let data = self.data.clone().unwrap_or_else(|| settings.data());
-        let has_url = matches!(settings.first_of([Key::Url, Key::Data]), Some((Key::Url, _)));
-        (!has_url && runs(&data).is_none()).then_some(data)
+        let has_url = matches!(settings.first_set([Key::Url, Key::Data]), Some((Key::Url, _)));
+        (!has_url && running_hub_url(&data).is_none()).then_some(data)
     }
 
     /// Returns the configured data directory, if it has data, no hub is running there, and no URL has precedence.
-    pub(crate) fn resting(&self) -> anyhow::Result<Option<PathBuf>> {
-        let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+    pub(crate) fn offline_data(&self) -> anyhow::Result<Option<PathBuf>> {
+        let settings = Settings::load(self.flags(), &ProcessContext::read()?)?;
         Ok(self.offline_directory(&settings).filter(|data| data.join("quorate.db").exists()))
     }
 
     /// Same as [`HubArgs::library`], for reading: a missing data directory is an error and is not created.
-    pub(crate) async fn looking(&self) -> anyhow::Result<quorate::Hub> {
-        let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+    pub(crate) async fn open_for_reading(&self) -> anyhow::Result<quorate::Hub> {
+        let settings = Settings::load(self.flags(), &ProcessContext::read()?)?;
         if let Some(data) = self.offline_directory(&settings).filter(|data| !data.exists()) {
             let message = format!("the data directory {} does not exist", data.display());
             let hint = "set the data directory with --data DIR, or the hub with --url URL";
-            return Err(Ended::new(NOT_FOUND, message, hint).into());
+            return Err(CommandError::new(NOT_FOUND, message, hint).into());
         }
-        self.library().await
+        self.open_library().await
     }
 
     /// Opens a hub of the library, for commands that run agents: the configured or discovered hub, or else an embedded hub on
     /// the data directory.
-    pub(crate) async fn library(&self) -> anyhow::Result<quorate::Hub> {
-        let settings = Settings::load(self.said(), &Surroundings::read()?)?;
+    pub(crate) async fn open_library(&self) -> anyhow::Result<quorate::Hub> {
+        let settings = Settings::load(self.flags(), &ProcessContext::read()?)?;
         if let Some(data) = self.offline_directory(&settings) {
             return Ok(quorate::Hub::open(&data).await?);
         }
@@ -162,13 +166,13 @@ impl HubArgs {
     }
 }
 
-fn is_true(setting: Option<&Said>) -> anyhow::Result<bool> {
+fn is_true(setting: Option<&Setting>) -> anyhow::Result<bool> {
     match setting.map(|setting| setting.value.as_str()) {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
         Some(other) => {
-            let message = format!("invalid insecure_http: {}", text::clean_line(other));
-            Err(Ended::new(USAGE, message, "use true or false").into())
+            let message = format!("invalid insecure_http: {}", terminal::sanitize_line(other));
+            Err(CommandError::new(USAGE, message, "use true or false").into())
         }
     }
 }
@@ -177,9 +181,9 @@ fn is_true(setting: Option<&Said>) -> anyhow::Result<bool> {
 pub(crate) struct Hub {
     http: Http,
     /// File, flag or variable that the token comes from.
-    token_from: String,
+    token_source: String,
     /// Output format of dry runs.
-    shape: Shape,
+    output: OutputArgs,
 }
 
 /// HTTP method of a write.
@@ -191,7 +195,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    fn word(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Post => "POST",
             Self::Put => "PUT",
@@ -202,7 +206,7 @@ impl Method {
 
 /// Paging flags of a list.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Page {
+pub(crate) struct PageArgs {
     /// Maximum number of items.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
@@ -211,7 +215,7 @@ pub(crate) struct Page {
     cursor: Option<String>,
 }
 
-impl Page {
+impl PageArgs {
     pub(crate) fn limit(&self) -> Option<String> {
         Some(self.limit.to_string())
     }
@@ -228,15 +232,15 @@ impl Page {
 
 /// Paging flags of a list ordered by creation.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Listing {
+pub(crate) struct OrderedPageArgs {
     #[command(flatten)]
-    page: Page,
+    page: PageArgs,
     /// Order of creation.
     #[arg(long, value_name = "ORDER", default_value = "newest", value_parser = ["newest", "oldest"])]
     order: String,
 }
 
-impl Listing {
+impl OrderedPageArgs {
     /// Returns the query parameters: the filters, then order and paging.
     pub(crate) fn query<'a>(&self, filters: &[(&'a str, Option<String>)]) -> Vec<(&'a str, Option<String>)> {
         let page = [
@@ -258,12 +262,12 @@ impl Hub {
 
     /// Adds the source of the token to an authentication error, since the hub does not know it.
     fn with_token_source(&self, error: Error) -> anyhow::Error {
-        let Some(refused) = error.refused().filter(|refused| refused.code == Code::Unauthenticated) else {
+        let Some(refused) = error.refusal().filter(|refused| refused.code == Code::Unauthenticated) else {
             return error.into();
         };
         let hint = format!(
             "the token was read from {}; to create another one on the hub's machine:\nquorate token create --role ROLE --name NAME",
-            self.token_from
+            self.token_source
         );
         Error::from(Refused::new(refused.code, refused.detail.clone()).hint(hint)).into()
     }
@@ -272,48 +276,47 @@ impl Hub {
     pub(crate) async fn get(&self, path: &str, query: Query<'_>) -> anyhow::Result<String> {
         let request = with_query(self.http.get(path), query);
         let answer =
-            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
+            until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
                 .await?;
         body_of(&answer)
     }
 
     /// Sends a GET request and returns the response with its headers.
-    pub(crate) async fn answer(&self, path: &str) -> anyhow::Result<Answer> {
+    pub(crate) async fn get_response(&self, path: &str) -> anyhow::Result<Answer> {
         let request = self.http.get(path);
-        unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
-            .await
+        until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) }).await
     }
 
     /// Sends a GET request and parses the body.
-    pub(crate) async fn look(&self, path: &str, query: Query<'_>) -> anyhow::Result<Value> {
-        shape::read(&self.get(path, query).await?)
+    pub(crate) async fn get_json(&self, path: &str, query: Query<'_>) -> anyhow::Result<Value> {
+        output::parse_response(&self.get(path, query).await?)
     }
 
     /// Sends a GET request and streams the lines of the response.
     pub(crate) async fn lines(&self, path: &str, query: Query<'_>) -> anyhow::Result<Lines> {
         let request = with_query(self.http.get(path), query);
-        unless_interrupted(async { request.lines().await.map_err(|error| self.with_token_source(error)) })
+        until_interrupted(async { request.lines().await.map_err(|error| self.with_token_source(error)) })
             .await
     }
 
     /// Sends a request to an agent and waits for its response.
-    pub(crate) async fn ask(&self, question: String) -> anyhow::Result<String> {
+    pub(crate) async fn request(&self, question: String) -> anyhow::Result<String> {
         let request = self.http.post("/v1/request").json(question);
         let answer =
-            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
+            until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
                 .await?;
         body_of(&answer)
     }
 
     /// Sends a write with an idempotency key. A dry run only prints the request and returns `None`.
-    pub(crate) async fn change(
+    pub(crate) async fn write(
         &self,
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
         (method, path): (Method, &str),
         body: Option<String>,
     ) -> anyhow::Result<Option<String>> {
         if dry_run.dry_run {
-            tell_dry_run(&self.shape, method.word(), path, body.as_deref());
+            print_dry_run(&self.output, method.as_str(), path, body.as_deref());
             return Ok(None);
         }
         let request = match method {
@@ -322,40 +325,40 @@ impl Hub {
             Method::Delete => self.http.delete(path),
         };
         // A retry after a broken connection carries the same key, so it has no second effect.
-        let request = request.key(&format!("cli-{}", hex::encode(&Chance::system().sixteen())));
+        let request = request.key(&format!("cli-{}", hex::encode(&Entropy::system().bytes_16())));
         let request = match body {
             Some(body) => request.json(body),
             None => request,
         };
         let answer =
-            unless_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
+            until_interrupted(async { request.send().await.map_err(|error| self.with_token_source(error)) })
                 .await?;
         body_of(&answer).map(Some)
     }
 }
 
 /// Prints the request that a dry run does not send; as one document in JSON formats.
-pub(crate) fn tell_dry_run(shape: &Shape, method: &str, path: &str, body: Option<&str>) {
-    text::say("dry run: no request was sent");
+pub(crate) fn print_dry_run(shape: &OutputArgs, method: &str, path: &str, body: Option<&str>) {
+    terminal::note("dry run: no request was sent");
     if shape.is_json() {
         let (path, body) = (Value::from(path), body.unwrap_or("null"));
         let call = format!("{{\"dryRun\":true,\"method\":\"{method}\",\"path\":{path},\"body\":{body}}}");
-        text::print(text::clean_json(&call));
+        terminal::print(terminal::sanitize_json(&call));
         return;
     }
-    text::print(format!("{method} {path}"));
-    body.iter().for_each(|body| text::print(text::clean_json(body)));
+    terminal::print(format!("{method} {path}"));
+    body.iter().for_each(|body| terminal::print(terminal::sanitize_json(body)));
 }
 
 /// The `--dry-run` flag of commands that write.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct DryRun {
+pub(crate) struct DryRunArgs {
     /// Print the request without sending it.
     #[arg(long)]
     dry_run: bool,
 }
 
-impl DryRun {
+impl DryRunArgs {
     pub(crate) fn new(dry_run: bool) -> Self {
         Self { dry_run }
     }
@@ -375,13 +378,11 @@ fn body_of(answer: &Answer) -> anyhow::Result<String> {
 }
 
 /// Runs a future until ^C, which ends the command with its own exit code.
-pub(crate) async fn unless_interrupted<T>(
-    work: impl Future<Output = anyhow::Result<T>>,
-) -> anyhow::Result<T> {
+pub(crate) async fn until_interrupted<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::select! {
         // Polled first, so that the signal handler is installed before anything is printed.
         biased;
-        _ = tokio::signal::ctrl_c() => Err(Ended::new(INTERRUPTED, "interrupted", "").into()),
+        _ = tokio::signal::ctrl_c() => Err(CommandError::new(INTERRUPTED, "interrupted", "").into()),
         done = work => done,
     }
 }

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 use clap::Args;
 
 use crate::config::PROJECT_FILE;
-use crate::exit::{CONFLICT, Ended};
-use crate::text;
+use crate::exit::{CONFLICT, CommandError};
+use crate::terminal;
 
 /// Content of the file.
 const TEMPLATE: &str = "\
@@ -52,8 +52,8 @@ pub(crate) struct InitArgs {
 
 pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
     if args.dry_run {
-        text::print(TEMPLATE.trim_end());
-        text::say(format!("dry run: {PROJECT_FILE} was not written"));
+        terminal::print(TEMPLATE.trim_end());
+        terminal::note(format!("dry run: {PROJECT_FILE} was not written"));
         return Ok(());
     }
     let mut options = OpenOptions::new();
@@ -68,13 +68,13 @@ pub(crate) fn run(args: &InitArgs) -> anyhow::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             let message = format!("{PROJECT_FILE} already exists; nothing was changed");
             let hint = "inspect it with `quorate config explain`, or overwrite it with --force";
-            return Err(Ended::new(CONFLICT, message, hint).into());
+            return Err(CommandError::new(CONFLICT, message, hint).into());
         }
         Err(error) => return Err(error).context(format!("failed to write {PROJECT_FILE}")),
     };
     file.write_all(TEMPLATE.as_bytes()).and_then(|()| file.sync_all()).context("failed to write")?;
-    text::say(format!("wrote {PROJECT_FILE}"));
-    text::say("next: quorate serve");
+    terminal::note(format!("wrote {PROJECT_FILE}"));
+    terminal::note("next: quorate serve");
     Ok(())
 }
 
@@ -83,13 +83,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::TEMPLATE;
-    use crate::config::{Settings, Surroundings};
+    use crate::config::{ProcessContext, Settings};
 
     #[test]
     fn the_template_is_valid_with_and_without_the_commented_keys() {
         let directory = tempfile::tempdir().expect("a directory");
         let home = directory.path().display().to_string();
-        let around = Surroundings {
+        let around = ProcessContext {
             variables: BTreeMap::from([("HOME".to_owned(), home)]),
             directory: directory.path().to_owned(),
         };

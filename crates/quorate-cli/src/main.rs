@@ -1,6 +1,5 @@
 //! The `quorate` binary. Data goes to stdout, everything else to stderr.
 
-mod advice;
 mod agent;
 mod approval;
 mod ascii;
@@ -16,22 +15,23 @@ mod doctor;
 mod exit;
 mod explain;
 mod flag;
+mod hints;
 mod hub;
 mod init;
 mod man;
 mod memory;
 mod metrics;
 mod msg;
+mod output;
 mod playbook;
 mod report;
 mod run;
 mod serve;
 mod session;
-mod shape;
 mod status;
 mod tail;
 mod task;
-mod text;
+mod terminal;
 mod token;
 mod trace;
 mod verify;
@@ -123,7 +123,7 @@ enum Command {
     /// Print the version. [ro]
     Version(version::VersionArgs),
     #[command(hide = true)]
-    DemoHub(demo::HubArgs),
+    DemoHub(demo::DemoHubArgs),
     #[command(hide = true)]
     BenchChild(bench::BenchChildArgs),
 }
@@ -136,14 +136,14 @@ async fn main() -> ExitCode {
             return match error.kind() {
                 // `--help` and `--version` are reported by clap as errors, but are normal output.
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                    text::print(text::painted(&error.render()).trim_end());
-                    text::lost().map_or(ExitCode::SUCCESS, |lost| exit::report(&lost.into()))
+                    terminal::print(terminal::styled(&error.render()).trim_end());
+                    terminal::stdout_error().map_or(ExitCode::SUCCESS, |lost| exit::report(&lost.into()))
                 }
                 // The command line may contain text that an agent wrote, so it is sanitized.
                 _ => {
                     let rendered = error.render().to_string();
                     let rendered = rendered.replacen("error: ", "error[INVALID]: ", 1);
-                    text::say(text::clean(
+                    terminal::note(terminal::sanitize(
                         rendered.replace("For more information, try", "help: try").trim_end(),
                     ));
                     exit::usage()
@@ -152,11 +152,11 @@ async fn main() -> ExitCode {
         }
     };
     if cli.ascii {
-        ascii::turn_on();
+        ascii::enable();
     }
     let done = run(cli.command).await;
     // A command that succeeded still fails if its output could not be written. An earlier error takes precedence.
-    match (done, text::lost()) {
+    match (done, terminal::stdout_error()) {
         (Ok(()), None) => ExitCode::SUCCESS,
         (Ok(()), Some(lost)) => exit::report(&lost.into()),
         (Err(error), _) => exit::report(&error),
@@ -204,6 +204,6 @@ async fn run(command: Command) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod broken_files;
+mod malformed_files;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
 
-use crate::exit::{Ended, NOT_FOUND};
-use crate::{Cli, text};
+use crate::exit::{CommandError, NOT_FOUND};
+use crate::{Cli, terminal};
 
 /// Arguments of `quorate man`.
 #[derive(Args, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct CompletionsArgs {
 pub(crate) fn completions(args: &CompletionsArgs) {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "quorate", &mut script);
-    text::print(String::from_utf8_lossy(&script).trim_end());
+    terminal::print(String::from_utf8_lossy(&script).trim_end());
 }
 
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
@@ -59,21 +59,21 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<()> {
                 std::fs::write(&file, page(command)?)
                     .with_context(|| format!("failed to write {}", file.display()))?;
             }
-            text::print(file.display().to_string());
+            terminal::print(file.display().to_string());
         }
         let done = if args.dry_run { "would write" } else { "wrote" };
-        text::say(format!("{done} {} pages", pages.len()));
+        terminal::note(format!("{done} {} pages", pages.len()));
         return Ok(());
     }
     let mut command = &root;
     for word in &args.command {
         let missing = || {
-            let message = format!("unknown command {}", text::clean_line(&args.command.join(" ")));
-            Ended::new(NOT_FOUND, message, "run `quorate --help` to list the commands")
+            let message = format!("unknown command {}", terminal::sanitize_line(&args.command.join(" ")));
+            CommandError::new(NOT_FOUND, message, "run `quorate --help` to list the commands")
         };
         command = command.find_subcommand(word).ok_or_else(missing)?;
     }
-    text::print(String::from_utf8(page(command)?)?.trim_end());
+    terminal::print(String::from_utf8(page(command)?)?.trim_end());
     Ok(())
 }
 

@@ -7,10 +7,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::exit::{Ended, USAGE};
-use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Page, segment};
-use crate::shape::{Column, Facts, Shape, field, payload, plain, print_alone, read, time};
-use crate::text;
+use crate::exit::{CommandError, USAGE};
+use crate::hub::{ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, PageArgs, segment};
+use crate::output::{
+    Column, Details, OutputArgs, field, format_time, parse_response, payload_text, print_raw, to_text,
+};
+use crate::terminal;
 
 /// Arguments of `quorate memory`.
 #[derive(Args, Debug)]
@@ -19,7 +21,7 @@ pub(crate) struct MemoryArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: MemoryVerb,
 }
@@ -53,7 +55,7 @@ enum MemoryVerb {
         #[arg(long)]
         author: Option<String>,
         #[command(flatten)]
-        page: Page,
+        page: PageArgs,
     },
     /// Write an entry. [rw]
     #[command(after_help = "Example: quorate memory set plan 'ship on Friday' --expect 2
@@ -64,7 +66,7 @@ version (0: does not exist). Otherwise nothing is changed and the exit code is 5
         /// Key of the entry.
         key: String,
         #[command(flatten)]
-        content: Content,
+        content: ContentArgs,
         /// Type of the entry.
         #[arg(long = "type", value_name = "TYPE")]
         entry_type: Option<String>,
@@ -75,7 +77,7 @@ version (0: does not exist). Otherwise nothing is changed and the exit code is 5
         #[arg(long, value_name = "KEY")]
         on: Vec<String>,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
     /// Delete an entry; its history is kept. [rw]
     #[command(after_help = "Example: quorate memory delete plan --expect 3")]
@@ -86,7 +88,7 @@ version (0: does not exist). Otherwise nothing is changed and the exit code is 5
         #[arg(long, value_name = "N")]
         expect: Option<u64>,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
     /// List all versions of an entry, oldest first. [ro]
     #[command(after_help = "Example: quorate memory log plan")]
@@ -94,7 +96,7 @@ version (0: does not exist). Otherwise nothing is changed and the exit code is 5
         /// Key of the entry.
         key: String,
         #[command(flatten)]
-        page: Page,
+        page: PageArgs,
     },
     /// Print the differences between two versions of an entry. [ro]
     #[command(after_help = "Example: quorate memory diff plan 1 3
@@ -133,7 +135,7 @@ struct RestoreArgs {
     #[arg(long, value_name = "N")]
     expect: Option<u64>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
 }
 
 /// The content of an entry as raw JSON; `None` if it was deleted.
@@ -148,13 +150,13 @@ const COLUMNS: &[Column] = &[
     ("VERSION", |entry| field(entry, "version")),
     ("TYPE", |entry| field(entry, "type")),
     ("AUTHOR", |entry| field(entry, "author")),
-    ("AT", |entry| time(&entry["at"])),
+    ("AT", |entry| format_time(&entry["at"])),
     ("CONTENT", content),
 ];
 
 const VERSIONS: &[Column] = &[
     ("VERSION", |entry| field(entry, "version")),
-    ("AT", |entry| time(&entry["at"])),
+    ("AT", |entry| format_time(&entry["at"])),
     ("RECORD", |entry| field(entry, "seq")),
     ("AUTHOR", |entry| field(entry, "author")),
     ("CHANGE", |entry| match (&entry["restores"], entry["deleted"] == true) {
@@ -166,7 +168,7 @@ const VERSIONS: &[Column] = &[
 ];
 
 fn content(entry: &Value) -> String {
-    if entry["deleted"] == true { String::new() } else { plain(&entry["content"]) }
+    if entry["deleted"] == true { String::new() } else { to_text(&entry["content"]) }
 }
 
 fn path_of(key: &str) -> String {
@@ -175,17 +177,17 @@ fn path_of(key: &str) -> String {
 
 pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
     let MemoryArgs { hub, shape, verb } = args;
-    let hub = hub.open_as(&shape)?;
+    let hub = hub.open_with_output(&shape)?;
     match verb {
         MemoryVerb::Get { key, version, at, facts } => {
             let query = [("version", version.map(|version| version.to_string())), ("at", at)];
             let answer = hub.get(&path_of(&key), &query).await?;
-            if facts || shape.is_said() {
-                return shape.one(&answer, || Ok(facts_of(&read(&answer)?)));
+            if facts || shape.is_explicit() {
+                return shape.item(&answer, || Ok(facts_of(&parse_response(&answer)?)));
             }
             match serde_json::from_str::<Stored<'_>>(&answer)?.content {
-                Some(content) => print_alone(content),
-                None => text::say(format!("{key} was deleted in this version")),
+                Some(content) => print_raw(content),
+                None => terminal::note(format!("{key} was deleted in this version")),
             }
             Ok(())
         }
@@ -200,14 +202,14 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
             shape.list(&hub.get("/v1/context", &query).await?, "entries", COLUMNS)
         }
         MemoryVerb::Set { key, content, entry_type, expect, on, dry_run } => {
-            let body = Fields::default()
-                .maybe("type", entry_type)?
-                .set("content", content.needed()?)?
-                .maybe("expect", expect)?
+            let body = JsonFields::default()
+                .set_if_some("type", entry_type)?
+                .set("content", content.required()?)?
+                .set_if_some("expect", expect)?
                 .list("dependsOn", &on)?;
-            let answer = hub.change(dry_run, (Method::Put, &path_of(&key)), Some(body.to_json())).await?;
+            let answer = hub.write(dry_run, (Method::Put, &path_of(&key)), Some(body.to_json())).await?;
             let Some(answer) = answer else { return Ok(()) };
-            let made = read(&answer)?;
+            let made = parse_response(&answer)?;
             let (version, seq) = (&made["version"], &made["seq"]);
             shape.done(&answer, &format!("{key} is at version {version}, record {seq}"));
             Ok(())
@@ -215,7 +217,7 @@ pub(crate) async fn run(args: MemoryArgs) -> anyhow::Result<()> {
         MemoryVerb::Delete { key, expect, dry_run } => {
             let expect = expect.map(|version| format!("?expect={version}")).unwrap_or_default();
             let path = format!("{}{expect}", path_of(&key));
-            let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;
+            let answer = hub.write(dry_run, (Method::Delete, &path), None).await?;
             answer
                 .iter()
                 .for_each(|answer| shape.done(answer, &format!("deleted {key}; its history is kept")));
@@ -234,48 +236,48 @@ fn history_of(key: &str) -> String {
     format!("{}/history", path_of(key))
 }
 
-async fn restore(hub: &Hub, shape: &Shape, args: RestoreArgs) -> anyhow::Result<()> {
+async fn restore(hub: &Hub, shape: &OutputArgs, args: RestoreArgs) -> anyhow::Result<()> {
     let RestoreArgs { key, prefix, to_version, to_time, to_snapshot, expect, dry_run } = args;
     if to_version.is_none() && to_time.is_none() && to_snapshot.is_none() {
         let hint = "use --to-version N, --to-time TIME or --to-snapshot NAME; `quorate memory log` lists the versions";
-        return Err(Ended::new(USAGE, "missing target to restore", hint).into());
+        return Err(CommandError::new(USAGE, "missing target to restore", hint).into());
     }
-    let body = Fields::default()
+    let body = JsonFields::default()
         .set(if prefix { "prefix" } else { "key" }, &key)?
-        .maybe("toVersion", to_version)?
-        .maybe("toTime", to_time)?
-        .maybe("toSnapshot", to_snapshot)?
-        .maybe("expect", expect)?;
-    let answer = hub.change(dry_run, (Method::Post, "/v1/context:rollback"), Some(body.to_json())).await?;
+        .set_if_some("toVersion", to_version)?
+        .set_if_some("toTime", to_time)?
+        .set_if_some("toSnapshot", to_snapshot)?
+        .set_if_some("expect", expect)?;
+    let answer = hub.write(dry_run, (Method::Post, "/v1/context:rollback"), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let done = read(&answer)?;
+    let done = parse_response(&answer)?;
     let changed = done["changed"].as_array().map_or(&[][..], Vec::as_slice);
     let summary = match changed {
         [] => format!("{key} already has this content: nothing changed"),
-        [one] => format!("restored {} as version {}", plain(&one["key"]), one["version"]),
+        [one] => format!("restored {} as version {}", to_text(&one["key"]), one["version"]),
         several => format!("restored {} entries", several.len()),
     };
     shape.done(&answer, &summary);
     if let Some(count) = done["builtOnCount"].as_u64().filter(|count| *count > 0) {
-        text::say(format!("{count} other entries depend on the replaced versions; --json lists them"));
+        terminal::note(format!("{count} other entries depend on the replaced versions; --json lists them"));
     }
     Ok(())
 }
 
-fn facts_of(entry: &Value) -> Facts {
+fn facts_of(entry: &Value) -> Details {
     let built = entry["dependsOn"].as_array().map_or(&[][..], Vec::as_slice);
-    let built = built.iter().map(|on| format!("{} version {}", plain(&on["key"]), on["version"]));
-    Facts::default()
+    let built = built.iter().map(|on| format!("{} version {}", to_text(&on["key"]), on["version"]));
+    Details::default()
         .add("key", field(entry, "key"))
         .add("version", field(entry, "version"))
         .add("type", field(entry, "type"))
         .add("author", field(entry, "author"))
-        .add("at", time(&entry["at"]))
+        .add("at", format_time(&entry["at"]))
         .add("record", field(entry, "seq"))
         .add("depends on", built.collect::<Vec<_>>().join(", "))
         .add("restores", field(entry, "restores"))
         .add(
             "content",
-            if entry["deleted"] == true { "(deleted)".to_owned() } else { payload(&entry["content"]) },
+            if entry["deleted"] == true { "(deleted)".to_owned() } else { payload_text(&entry["content"]) },
         )
 }

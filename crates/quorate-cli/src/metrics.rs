@@ -4,8 +4,8 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::hub::HubArgs;
-use crate::shape::{Format, Shape, Table};
-use crate::text;
+use crate::output::{OutputArgs, OutputFormat, Table};
+use crate::terminal;
 
 /// Arguments of `quorate metrics`.
 #[derive(Args, Debug)]
@@ -20,15 +20,15 @@ pub(crate) struct MetricsArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
 }
 
 pub(crate) async fn run(args: MetricsArgs) -> anyhow::Result<()> {
     let answer = args.hub.open()?.get("/metrics", &[]).await?;
     let matches = |name: &str| args.prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()));
-    if !args.shape.is_said() {
+    if !args.shape.is_explicit() {
         let lines = answer.lines().filter(|line| matches(name_of(line)));
-        lines.for_each(|line| text::print(text::clean(line)));
+        lines.for_each(|line| terminal::print(terminal::sanitize(line)));
         return Ok(());
     }
     let samples: Vec<(String, String, String)> =
@@ -38,12 +38,14 @@ pub(crate) async fn run(args: MetricsArgs) -> anyhow::Result<()> {
         json!({"name": name, "labels": labels_of(labels), "value": number})
     };
     match args.shape.format() {
-        Format::Json => {
+        OutputFormat::Json => {
             let document = json!({"figures": samples.iter().map(to_json).collect::<Vec<_>>()});
-            text::print(text::clean_json(&document.to_string()));
+            terminal::print(terminal::sanitize_json(&document.to_string()));
         }
-        Format::Jsonl => {
-            samples.iter().for_each(|sample| text::print(text::clean_json(&to_json(sample).to_string())));
+        OutputFormat::Jsonl => {
+            samples
+                .iter()
+                .for_each(|sample| terminal::print(terminal::sanitize_json(&to_json(sample).to_string())));
         }
         format => {
             let mut table = Table::new(["NAME", "VALUE", "LABELS"]);

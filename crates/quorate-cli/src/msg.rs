@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::exit::{Ended, NOT_FOUND, USAGE};
-use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Method, Noun, segment};
-use crate::shape::{Facts, Shape, field, payload, print_alone, read, time};
-use crate::text;
-use crate::token::moment;
+use crate::exit::{CommandError, NOT_FOUND, USAGE};
+use crate::hub::{ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, Resource, segment};
+use crate::output::{Details, OutputArgs, field, format_time, parse_response, payload_text, print_raw};
+use crate::terminal;
+use crate::token::parse_time;
 use crate::why;
 
 /// Arguments of `quorate msg`.
@@ -22,7 +22,7 @@ pub(crate) struct MsgArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: MsgVerb,
 }
@@ -65,7 +65,7 @@ With a message id, all dead deliveries of the message are redelivered.")]
         /// Delivery id, as listed by `msg list --dead`, or message id.
         id: String,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
 }
 
@@ -75,7 +75,7 @@ struct SendArgs {
     #[arg(long, required = true, value_name = "DESTINATION")]
     to: Vec<String>,
     #[command(flatten)]
-    content: Content,
+    content: ContentArgs,
     /// Sender, if the token may send for other agents; by default the agent of the token.
     #[arg(long, value_name = "AGENT")]
     from: Option<String>,
@@ -104,28 +104,31 @@ struct SendArgs {
     #[arg(long, value_name = "ID")]
     id: Option<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
 }
 
 pub(crate) async fn run(args: MsgArgs) -> anyhow::Result<()> {
     let MsgArgs { hub, shape, verb } = args;
-    let hub = hub.open_as(&shape)?;
+    let hub = hub.open_with_output(&shape)?;
     match verb {
         MsgVerb::Send(args) => send(&hub, &shape, *args).await,
         MsgVerb::List(args) => list::run(&hub, &shape, args).await,
         MsgVerb::Show { id, payload } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            if payload && shape.is_said() {
+            if payload && shape.is_explicit() {
                 let hint = "omit --payload to print the whole message, or omit the format";
-                return Err(
-                    Ended::new(USAGE, "--payload cannot be combined with an output format", hint).into()
-                );
+                return Err(CommandError::new(
+                    USAGE,
+                    "--payload cannot be combined with an output format",
+                    hint,
+                )
+                .into());
             }
             if payload {
-                print_alone(serde_json::from_str::<Sent<'_>>(&answer)?.payload);
+                print_raw(serde_json::from_str::<Sent<'_>>(&answer)?.payload);
                 return Ok(());
             }
-            shape.one(&answer, || Ok(facts(&read(&answer)?)))
+            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
         }
         MsgVerb::Why { id } => {
             let path = path_of(&hub, &id).await?;
@@ -143,31 +146,32 @@ struct Sent<'a> {
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/messages/{}", segment(&hub.id(Noun::Message, id).await?)))
+    Ok(format!("/v1/messages/{}", segment(&hub.resolve_id(Resource::Message, id).await?)))
 }
 
-async fn send(hub: &Hub, shape: &Shape, args: SendArgs) -> anyhow::Result<()> {
+async fn send(hub: &Hub, shape: &OutputArgs, args: SendArgs) -> anyhow::Result<()> {
     // Neither action nor content is probably a mistake: `echo hello | quorate msg send --to bob` lacks the `-`.
-    let content = if args.action.is_empty() { Some(args.content.needed()?) } else { args.content.read()? };
-    let body = Fields::default();
+    let content =
+        if args.action.is_empty() { Some(args.content.required()?) } else { args.content.read()? };
+    let body = JsonFields::default();
     let body = match args.to.as_slice() {
         [one] => body.set("to", one)?,
         several => body.set("to", several)?,
     };
     let body = body
-        .maybe("id", args.id)?
-        .maybe("from", args.from)?
-        .maybe("type", args.kind)?
+        .set_if_some("id", args.id)?
+        .set_if_some("from", args.from)?
+        .set_if_some("type", args.kind)?
         .set("action", args.action)?
-        .maybe("payload", content)?
-        .maybe("priority", args.priority)?
-        .maybe("sessionId", args.session)?
-        .maybe("inReplyTo", args.in_reply_to)?
-        .maybe("deliverAt", args.deliver_at.as_deref().map(moment).transpose()?)?
-        .maybe("expiresAt", args.expires_at.as_deref().map(moment).transpose()?)?;
-    let answer = hub.change(args.dry_run, (Method::Post, "/v1/messages"), Some(body.to_json())).await?;
+        .set_if_some("payload", content)?
+        .set_if_some("priority", args.priority)?
+        .set_if_some("sessionId", args.session)?
+        .set_if_some("inReplyTo", args.in_reply_to)?
+        .set_if_some("deliverAt", args.deliver_at.as_deref().map(parse_time).transpose()?)?
+        .set_if_some("expiresAt", args.expires_at.as_deref().map(parse_time).transpose()?)?;
+    let answer = hub.write(args.dry_run, (Method::Post, "/v1/messages"), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let sent = read(&answer)?;
+    let sent = parse_response(&answer)?;
     let receipt = &sent["receipts"][0];
     if receipt["received"] == true {
         shape.done(&answer, "stored as a conduct flag; only moderators can read it");
@@ -176,17 +180,19 @@ async fn send(hub: &Hub, shape: &Shape, args: SendArgs) -> anyhow::Result<()> {
     let count = receipt["deliveries"].as_array().map_or(0, Vec::len);
     let deliveries = if count == 1 { "1 delivery".to_owned() } else { format!("{count} deliveries") };
     let done = format!("stored as record {}, {deliveries} for {}", receipt["seq"], args.to.join(", "));
-    shape.made(&answer, &field(receipt, "id"), &done);
+    shape.created(&answer, &field(receipt, "id"), &done);
     if count == 0 {
-        text::say("no agent receives it: there is no subscriber to the topic, or no agent with the role");
+        terminal::note(
+            "no agent receives it: there is no subscriber to the topic, or no agent with the role",
+        );
     }
     Ok(())
 }
 
-async fn redeliver(hub: &Hub, shape: &Shape, id: &str, dry_run: DryRun) -> anyhow::Result<()> {
+async fn redeliver(hub: &Hub, shape: &OutputArgs, id: &str, dry_run: DryRunArgs) -> anyhow::Result<()> {
     if id.starts_with("dlv_") {
         let path = format!("/v1/dead-letters/{}/redrive", segment(id));
-        let answer = hub.change(dry_run, (Method::Post, &path), None).await?;
+        let answer = hub.write(dry_run, (Method::Post, &path), None).await?;
         answer.iter().for_each(|answer| shape.done(answer, &format!("redelivered {id}")));
         return Ok(());
     }
@@ -195,37 +201,43 @@ async fn redeliver(hub: &Hub, shape: &Shape, id: &str, dry_run: DryRun) -> anyho
     let redriven = &dead[..dead.len().min(OPS_MAX)];
     let ops: Vec<Value> = redriven.iter().map(|one| json!({"op": "redrive", "deliveryId": one})).collect();
     let body = json!({ "ops": ops }).to_string();
-    let Some(answer) = hub.change(dry_run, (Method::Post, "/v1/commit"), Some(body)).await? else {
+    let Some(answer) = hub.write(dry_run, (Method::Post, "/v1/commit"), Some(body)).await? else {
         return Ok(());
     };
     shape.done(&answer, &format!("redelivered {}", redriven.join(", ")));
     if redriven.len() < dead.len() {
-        text::say(format!("{} more dead deliveries: run the command again", dead.len() - redriven.len()));
+        terminal::note(format!(
+            "{} more dead deliveries: run the command again",
+            dead.len() - redriven.len()
+        ));
     }
     Ok(())
 }
 
 /// Returns the dead deliveries of a message.
 async fn dead_deliveries(hub: &Hub, id: &str) -> anyhow::Result<Vec<String>> {
-    let message = hub.look(&path_of(hub, id).await?, &[]).await?;
+    let message = hub.get_json(&path_of(hub, id).await?, &[]).await?;
     let all = message["deliveries"].as_array().map_or(&[][..], Vec::as_slice);
     let dead: Vec<String> =
         all.iter().filter(|one| one["state"] == "dead").map(|one| field(one, "deliveryId")).collect();
     if dead.is_empty() {
-        let message = format!("{} has no dead delivery", text::clean_line(id));
-        return Err(
-            Ended::new(NOT_FOUND, message, "run `quorate msg list --dead` to list dead letters").into()
-        );
+        let message = format!("{} has no dead delivery", terminal::sanitize_line(id));
+        return Err(CommandError::new(
+            NOT_FOUND,
+            message,
+            "run `quorate msg list --dead` to list dead letters",
+        )
+        .into());
     }
     Ok(dead)
 }
 
-fn facts(message: &Value) -> Facts {
+fn facts(message: &Value) -> Details {
     let text = |name| field(message, name);
     let states = message["deliveries"].as_array().map_or(&[][..], Vec::as_slice).iter().map(|one| {
         let attempt = one["attempt"].as_u64().filter(|attempt| *attempt > 0);
         let attempt = attempt.map(|attempt| format!(", attempt {attempt}")).unwrap_or_default();
-        let due = Some(time(&one["due"])).filter(|due| !due.is_empty());
+        let due = Some(format_time(&one["due"])).filter(|due| !due.is_empty());
         let due = due.map(|due| format!(", due {due}")).unwrap_or_default();
         let reason = Some(field(one, "reason")).filter(|reason| !reason.is_empty());
         let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -233,29 +245,29 @@ fn facts(message: &Value) -> Facts {
         let who = who.unwrap_or_else(|| "unassigned".to_owned());
         format!("{} {who}: {}{reason}{attempt}{due}", field(one, "deliveryId"), field(one, "state"))
     });
-    Facts::default()
+    Details::default()
         .add("id", text("id"))
         .add("sender's id", text("clientId"))
-        .add("at", time(&message["timestamp"]))
+        .add("at", format_time(&message["timestamp"]))
         .add("from", if message["from"].is_null() { "the hub".to_owned() } else { text("from") })
         .add("to", text("to"))
         .add("type", text("type"))
         .add("action", text("action"))
-        .add("priority", urgency(&message["priority"]))
+        .add("priority", priority_name(&message["priority"]))
         .add("origin", text("origin"))
         .add("session", text("sessionId"))
         .add("in reply to", text("inReplyTo"))
         .add("confidence", text("confidence"))
         .add("rationale", text("rationale"))
         .add("trace", text("traceparent"))
-        .add("deliver at", time(&message["deliverAt"]))
-        .add("expires at", time(&message["expiresAt"]))
+        .add("deliver at", format_time(&message["deliverAt"]))
+        .add("expires at", format_time(&message["expiresAt"]))
         .add("deliveries", states.collect::<Vec<_>>().join("\n"))
-        .add("payload", payload(&message["payload"]))
+        .add("payload", payload_text(&message["payload"]))
 }
 
 /// Returns the name of a priority.
-pub(crate) fn urgency(level: &Value) -> String {
+pub(crate) fn priority_name(level: &Value) -> String {
     let words = ["low", "normal", "high", "urgent"];
     let word = level.as_u64().and_then(|level| words.get(usize::try_from(level).ok()?));
     word.map_or_else(|| level.to_string(), |word| (*word).to_owned())

@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use quorate_agents::Agent;
-use quorate_procedures::deliberation::{Limits, Provider, Score, Spec};
+use quorate_procedures::deliberation::{Limits, ProviderSpec, ScoreSpec, Spec};
 use quorate_procedures::finding::Vocabulary;
-use quorate_procedures::{conflict, count};
+use quorate_procedures::{conflict, tally};
 use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use agents::AgentIn;
+use agents::AgentEntry;
 
-use crate::config::nearest;
-use crate::exit::{Ended, USAGE};
+use crate::config::closest_match;
+use crate::exit::{CommandError, USAGE};
 
-pub(crate) use agents::provider;
+pub(crate) use agents::provider_name;
 pub(crate) use approval::{Approval, is_file_name};
 
 /// Size limit of a playbook.
@@ -45,7 +45,7 @@ pub(crate) struct Playbook {
 /// Source of the input that agents read.
 pub(crate) enum Input<'a> {
     /// The file that the playbook names.
-    Named,
+    FromPlaybook,
     /// This file instead.
     File(&'a Path),
     /// This text instead.
@@ -59,25 +59,25 @@ struct PlaybookIn {
     subject: String,
     preset: Option<Spanned<String>>,
     input: Option<Spanned<String>>,
-    agents: Spanned<InOrder<AgentIn>>,
-    conflicts: Option<Vec<conflict::Rule>>,
-    rule: Option<count::Rule>,
-    tie_break: Option<count::TieBreak>,
+    agents: Spanned<OrderedMap<AgentEntry>>,
+    conflicts: Option<Vec<conflict::ConflictRule>>,
+    rule: Option<tally::VotingRule>,
+    tie_break: Option<tally::TieBreak>,
     words: Option<Vocabulary>,
-    score: Option<Score>,
+    score: Option<ScoreSpec>,
     limits: Option<Limits>,
-    providers: Option<InOrder<Spanned<Provider>>>,
+    providers: Option<OrderedMap<Spanned<ProviderSpec>>>,
     approval: Option<Spanned<Approval>>,
 }
 
 /// A mapping that keeps the file order.
-struct InOrder<T>(Vec<(String, T)>);
+struct OrderedMap<T>(Vec<(String, T)>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for InOrder<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMap<T> {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Pairs<T>(std::marker::PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Pairs<T> {
-            type Value = InOrder<T>;
+            type Value = OrderedMap<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a mapping of names")
@@ -88,7 +88,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for InOrder<T> {
                 while let Some(pair) = map.next_entry()? {
                     pairs.push(pair);
                 }
-                Ok(InOrder(pairs))
+                Ok(OrderedMap(pairs))
             }
         }
         from.deserialize_map(Pairs(std::marker::PhantomData))
@@ -99,18 +99,18 @@ impl Playbook {
     /// Reads a playbook file; `input` can override its input.
     pub(crate) fn read(path: &Path, input: Input<'_>) -> anyhow::Result<Self> {
         let text = read_text(path, BYTES_MAX, "a playbook")?;
-        Self::of(path, &text, input)
+        Self::parse(path, &text, input)
     }
 
     /// Parses a playbook; `path` is used for errors and relative paths.
-    pub(crate) fn of(path: &Path, playbook: &str, input: Input<'_>) -> anyhow::Result<Self> {
-        let file = Place(path);
+    pub(crate) fn parse(path: &Path, playbook: &str, input: Input<'_>) -> anyhow::Result<Self> {
+        let file = PlaybookPath(path);
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
         let found: PlaybookIn =
             serde_saphyr::from_str_with_options(playbook, options).map_err(|error| file.wrong(&error))?;
         if found.procedure.value != "deliberation" {
             let what = format!("procedure: unknown procedure {:?}", found.procedure.value);
-            return Err(file.ended(
+            return Err(file.error_at(
                 found.procedure.referenced.line(),
                 &what,
                 "use `procedure: deliberation`",
@@ -119,8 +119,8 @@ impl Playbook {
         let text = match (input, &found.input) {
             (Input::Text(text), _) => Some(text),
             (Input::File(given), _) => Some(read_input(given)?),
-            (Input::Named, Some(named)) => Some(read_input(&file.directory().join(&named.value))?),
-            (Input::Named, None) => None,
+            (Input::FromPlaybook, Some(named)) => Some(read_input(&file.directory().join(&named.value))?),
+            (Input::FromPlaybook, None) => None,
         };
         let providers = file.providers(found.providers.map(|providers| providers.0).unwrap_or_default())?;
         let (agents, participants) = file.agents(found.agents.value.0, &providers, text.as_deref())?;
@@ -128,7 +128,7 @@ impl Playbook {
         if members.is_empty() && declared > 0 {
             let what = "agents: nothing in the text concerns any of them";
             let hint = "use another input, or add `when: always` to an agent";
-            return Err(file.ended(found.agents.referenced.line(), what, hint));
+            return Err(file.error_at(found.agents.referenced.line(), what, hint));
         }
         let input = text.map_or(Value::Null, |text| serde_json::json!({ "text": text }));
         let mut spec = match &found.preset {
@@ -136,7 +136,7 @@ impl Playbook {
             Some(preset) if preset.value == "contract" => Spec::contract(found.subject, input, members),
             Some(preset) => {
                 let what = format!("preset: unknown preset {:?}", preset.value);
-                return Err(file.ended(
+                return Err(file.error_at(
                     preset.referenced.line(),
                     &what,
                     "use `preset: contract`, or omit it",
@@ -159,12 +159,12 @@ impl Playbook {
             .map(|quorum| if quorum as usize <= declared { quorum.min(asked) } else { quorum });
         spec.check().map_err(|wrong| {
             let line = line_of(playbook, &wrong.path);
-            file.ended(line, &wrong.to_string(), "see docs/guides/deliberation.md for the settings")
+            file.error_at(line, &wrong.to_string(), "see docs/guides/deliberation.md for the settings")
         })?;
         if let Some(approval) = &found.approval
             && let Err((what, hint)) = approval.value.check(&spec)
         {
-            return Err(file.ended(approval.referenced.line(), &format!("approval.{what}"), &hint));
+            return Err(file.error_at(approval.referenced.line(), &format!("approval.{what}"), &hint));
         }
         let approval = found.approval.map(|approval| approval.value);
         Ok(Self { path: path.to_owned(), spec, agents, approval })
@@ -176,7 +176,7 @@ pub(crate) fn read_input(path: &Path) -> anyhow::Result<String> {
     let text = read_text(path, INPUT_BYTES_MAX, "an input")?;
     if text.trim().is_empty() {
         let what = format!("{} is empty", path.display());
-        return Err(Ended::new(USAGE, what, "pass a file with text: --input FILE").into());
+        return Err(CommandError::new(USAGE, what, "pass a file with text: --input FILE").into());
     }
     Ok(text)
 }
@@ -197,22 +197,22 @@ pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> anyhow::Result<St
     file.take(most + 1).read_to_end(&mut bytes).with_context(reading)?;
     if bytes.len() as u64 > most {
         let what = format!("{} is longer than {most} bytes, the limit for {what}", path.display());
-        return Err(Ended::new(USAGE, what, "shorten the file, or use a part of it").into());
+        return Err(CommandError::new(USAGE, what, "shorten the file, or use a part of it").into());
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let line = 1 + error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
         let what = format!("{}:{line}: not a text file: byte {at} is not valid UTF-8", path.display());
-        Ended::new(USAGE, what, "use plain text; convert a PDF or other document to text first").into()
+        CommandError::new(USAGE, what, "use plain text; convert a PDF or other document to text first").into()
     })
 }
 
 /// The path of a playbook, for errors with a position and for relative paths.
-struct Place<'a>(&'a Path);
+struct PlaybookPath<'a>(&'a Path);
 
-impl Place<'_> {
-    fn ended(&self, line: u64, what: &str, hint: &str) -> anyhow::Error {
-        Ended::new(USAGE, format!("{}:{line}: {what}", self.0.display()), hint).into()
+impl PlaybookPath<'_> {
+    fn error_at(&self, line: u64, what: &str, hint: &str) -> anyhow::Error {
+        CommandError::new(USAGE, format!("{}:{line}: {what}", self.0.display()), hint).into()
     }
 
     /// Returns the directory of the playbook, which relative paths start from.
@@ -227,7 +227,7 @@ impl Place<'_> {
             error.location().map_or_else(|| "1".to_owned(), |at| format!("{}:{}", at.line(), at.column()));
         let (what, hint) = match error {
             serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
-                let hint = match nearest(field, expected.iter().copied()) {
+                let hint = match closest_match(field, expected.iter().copied()) {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => format!("the keys are {}", expected.join(", ")),
                 };
@@ -235,6 +235,6 @@ impl Place<'_> {
             }
             other => (other.to_string(), "see docs/guides/your-first-playbook.md".to_owned()),
         };
-        Ended::new(USAGE, format!("{}:{at}: {what}", self.0.display()), hint).into()
+        CommandError::new(USAGE, format!("{}:{at}: {what}", self.0.display()), hint).into()
     }
 }

@@ -1,9 +1,9 @@
 //! Renders the outcome of a deliberation as text, Markdown, HTML or JSON. Text from agents is escaped for each format.
 
+mod content;
 mod html;
-mod md;
-mod parts;
-mod plain;
+mod markdown;
+mod plain_text;
 mod wrap;
 
 use clap::{Args, ValueEnum};
@@ -11,13 +11,13 @@ use quorate::deliberation::{Estimate, Outcome};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::run::Settled;
-use crate::text;
+use crate::run::ApprovalResult;
+use crate::terminal;
 use quorate_core::hex;
 
 /// Format of a report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ReportFormat {
     /// Plain text.
     Text,
     /// Markdown.
@@ -30,19 +30,19 @@ pub(crate) enum Format {
 
 /// Flags that select the report format.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct FormatArgs {
+pub(crate) struct ReportFormatArgs {
     /// Report format: text, md, html or json.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    format: ReportFormat,
     /// Print one JSON document, same as --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
-impl FormatArgs {
+impl ReportFormatArgs {
     /// Returns the selected format.
-    pub(crate) fn wanted(self) -> Format {
-        if self.json { Format::Json } else { self.format }
+    pub(crate) fn selected(self) -> ReportFormat {
+        if self.json { ReportFormat::Json } else { self.format }
     }
 }
 
@@ -50,21 +50,25 @@ impl FormatArgs {
 pub(crate) fn print(
     outcome: &Outcome,
     id: &str,
-    format: Format,
-    approval: Option<&Settled>,
+    format: ReportFormat,
+    approval: Option<&ApprovalResult>,
 ) -> anyhow::Result<()> {
     let report = match format {
-        Format::Text => plain::report(outcome, id),
-        Format::Md => md::report(outcome, id),
-        Format::Html => html::report(outcome, id),
-        Format::Json => text::clean_json(&document(outcome, id, approval)?.to_string()),
+        ReportFormat::Text => plain_text::report(outcome, id),
+        ReportFormat::Md => markdown::report(outcome, id),
+        ReportFormat::Html => html::report(outcome, id),
+        ReportFormat::Json => terminal::sanitize_json(&document(outcome, id, approval)?.to_string()),
     };
-    text::print(report.trim_end());
+    terminal::print(report.trim_end());
     Ok(())
 }
 
 /// Returns a report as one JSON document.
-pub(crate) fn document(outcome: &Outcome, id: &str, approval: Option<&Settled>) -> anyhow::Result<Value> {
+pub(crate) fn document(
+    outcome: &Outcome,
+    id: &str,
+    approval: Option<&ApprovalResult>,
+) -> anyhow::Result<Value> {
     let mut document = serde_json::to_value(outcome)?;
     document["id"] = id.into();
     document["digest"] = digest(outcome)?.into();
@@ -77,27 +81,27 @@ pub(crate) fn document(outcome: &Outcome, id: &str, approval: Option<&Settled>) 
 /// Returns the SHA-256 of an outcome without timestamps and usage: the same findings and messages give the same digest.
 pub(crate) fn digest(outcome: &Outcome) -> anyhow::Result<String> {
     let mut timeless = outcome.clone();
-    timeless.gathered.actual = Default::default();
-    timeless.gathered.messages.iter_mut().for_each(|message| message.timestamp = 0);
+    timeless.record.actual = Default::default();
+    timeless.record.messages.iter_mut().for_each(|message| message.timestamp = 0);
     Ok(hex::encode(&Sha256::digest(serde_json::to_vec(&timeless)?)))
 }
 
 /// Prints the estimated time, calls, tokens and cost of a deliberation.
-pub(crate) fn print_estimate(estimate: &Estimate, format: Format) -> anyhow::Result<()> {
-    if format == Format::Json {
-        text::print(serde_json::to_string(estimate)?);
+pub(crate) fn print_estimate(estimate: &Estimate, format: ReportFormat) -> anyhow::Result<()> {
+    if format == ReportFormat::Json {
+        terminal::print(serde_json::to_string(estimate)?);
         return Ok(());
     }
     for (name, phase) in
         [("analysis", &estimate.analysis), ("discussion", &estimate.discussion), ("total", &estimate.total)]
     {
         let seconds = format!("{:.0} to {:.0} s", phase.seconds.least, phase.seconds.most);
-        text::print(format!("{name:<11} {seconds}"));
+        terminal::print(format!("{name:<11} {seconds}"));
         for (provider, expected) in &phase.providers {
             let money = expected.money.as_ref();
             let money = money
                 .map_or(String::new(), |money| format!(", cost {:.4} to {:.4}", money.least, money.most));
-            text::print(format!(
+            terminal::print(format!(
                 "  {provider:<9} {} to {} calls, {} to {} tokens in, {} to {} out{money}",
                 expected.calls.least,
                 expected.calls.most,
@@ -108,7 +112,10 @@ pub(crate) fn print_estimate(estimate: &Estimate, format: Format) -> anyhow::Res
             ));
         }
     }
-    estimate.warnings.iter().for_each(|warning| text::say(format!("warning: {}", text::clean_line(warning))));
+    estimate
+        .warnings
+        .iter()
+        .for_each(|warning| terminal::note(format!("warning: {}", terminal::sanitize_line(warning))));
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! `quorate run`: runs a playbook, prints the report, and requests the approval if the playbook has one.
 
 mod approval;
-pub(crate) mod members;
 mod progress;
 mod watch;
+pub(crate) mod workers;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use std::time::Duration;
 use clap::Args;
 use quorate::deliberation::{Outcome, estimate};
 use quorate::{Hub, ProcedureDraft, ProcedureStatus};
-use quorate_procedures::count::Agreement;
+use quorate_procedures::tally::Agreement;
 use quorate_procedures::tokens;
 use serde_json::Value;
 
-use crate::exit::{Ended, FAILED, NO_DECISION};
+use crate::exit::{CommandError, FAILED, NO_DECISION};
 use crate::hub::HubArgs;
 use crate::playbook::{Input, Playbook};
-use crate::report::{self, Format, FormatArgs};
-use crate::text;
+use crate::report::{self, ReportFormat, ReportFormatArgs};
+use crate::terminal;
 
-pub(crate) use approval::{Approve, Pending, Settled};
+pub(crate) use approval::{ApprovalMode, ApprovalResult, PendingApproval};
 pub(crate) use progress::plain_line;
-pub(crate) use watch::begin;
+pub(crate) use watch::print_header;
 
 /// Run a playbook: ask agents a question, let them discuss, and report their decision. [rw]
 #[derive(Args, Debug)]
@@ -44,11 +44,11 @@ pub(crate) struct RunArgs {
     #[arg(long = "estimate", visible_alias = "dry-run")]
     dry_run: bool,
     #[command(flatten)]
-    format: FormatArgs,
+    format: ReportFormatArgs,
     /// How the approval of the playbook is decided: ask (at this terminal), wait (for a decision elsewhere), later (leave it
     /// pending), auto (approve without review). By default ask on a terminal, later otherwise.
     #[arg(long, value_name = "MODE")]
-    approve: Option<Approve>,
+    approve: Option<ApprovalMode>,
     /// Directory for the approved file.
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -57,14 +57,14 @@ pub(crate) struct RunArgs {
 }
 
 pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
-    let format = args.format.wanted();
-    let input = args.input.as_deref().map_or(Input::Named, Input::File);
+    let format = args.format.selected();
+    let input = args.input.as_deref().map_or(Input::FromPlaybook, Input::File);
     let playbook = Playbook::read(&args.file, input)?;
     if args.dry_run {
-        return report::print_estimate(&estimate(&playbook.spec, tokens::o200k), format);
+        return report::print_estimate(&estimate(&playbook.spec, tokens::count_o200k), format);
     }
-    let approve = args.approve.unwrap_or_else(|| Approve::usual(format));
-    let hub = args.hub.library().await?;
+    let approve = args.approve.unwrap_or_else(|| ApprovalMode::default_for(format));
+    let hub = args.hub.open_library().await?;
     let ran = run_playbook(&hub, playbook, format, approve, &args.out).await;
     hub.close().await;
     ran
@@ -73,36 +73,36 @@ pub(crate) async fn run(args: RunArgs) -> anyhow::Result<()> {
 async fn run_playbook(
     hub: &Hub,
     mut playbook: Playbook,
-    format: Format,
-    approve: Approve,
+    format: ReportFormat,
+    approve: ApprovalMode,
     out: &Path,
 ) -> anyhow::Result<()> {
     let asked = playbook.approval.take();
     let (id, outcome) = deliberate(hub, playbook).await?;
     let pending = match &asked {
-        Some(asked) => Pending::ask(hub, asked, &id, &outcome, out).await?,
+        Some(asked) => PendingApproval::request(hub, asked, &id, &outcome, out).await?,
         None => None,
     };
     let Some(pending) = pending else {
         report::print(&outcome, &id, format, None)?;
-        return decided(&outcome);
+        return require_decision(&outcome);
     };
     // An embedded hub cannot be reached by other commands.
     let elsewhere = hub.space().is_none().then_some("");
-    if format == Format::Json {
-        let settled = pending.settle(hub, approve, elsewhere).await?;
+    if format == ReportFormat::Json {
+        let settled = pending.resolve(hub, approve, elsewhere).await?;
         report::print(&outcome, &id, format, Some(&settled))?;
-        return decided(&outcome);
+        return require_decision(&outcome);
     }
     // The report is printed before the decision, so that it can be read first.
     report::print(&outcome, &id, format, None)?;
-    let settled = pending.settle(hub, approve, elsewhere).await?;
-    settled.tell(&format!("quorate approval approve {}   (reject, modify)", settled.id));
-    decided(&outcome)
+    let settled = pending.resolve(hub, approve, elsewhere).await?;
+    settled.print(&format!("quorate approval approve {}   (reject, modify)", settled.id));
+    require_decision(&outcome)
 }
 
 /// Fails with a separate exit code if a deliberation has no decision.
-pub(crate) fn decided(outcome: &Outcome) -> anyhow::Result<()> {
+pub(crate) fn require_decision(outcome: &Outcome) -> anyhow::Result<()> {
     if outcome.is_decided() {
         return Ok(());
     }
@@ -117,31 +117,31 @@ pub(crate) fn decided(outcome: &Outcome) -> anyhow::Result<()> {
             "agents must answer with a `recommendation`: see docs/guides/deliberation.md",
         ),
     };
-    Err(Ended::new(NO_DECISION, what, hint).into())
+    Err(CommandError::new(NO_DECISION, what, hint).into())
 }
 
 /// Runs the deliberation of a playbook in a hub. Returns its id and the outcome.
 pub(crate) async fn deliberate(hub: &Hub, playbook: Playbook) -> anyhow::Result<(String, Outcome)> {
-    begin(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
-    text::say("");
+    print_header(&playbook.path.display().to_string(), &playbook.spec, &playbook.agents);
+    terminal::note("");
     let draft = ProcedureDraft::deliberation(&playbook.spec);
-    let (id, outcome) = procedure(hub, playbook, draft).await?;
-    text::say("");
+    let (id, outcome) = run_procedure(hub, playbook, draft).await?;
+    terminal::note("");
     Ok((id, outcome))
 }
 
 /// Starts the agents of a playbook and the procedure, and prints progress until it is done.
-pub(crate) async fn procedure(
+pub(crate) async fn run_procedure(
     hub: &Hub,
     playbook: Playbook,
     draft: ProcedureDraft,
 ) -> anyhow::Result<(String, Outcome)> {
     let Playbook { spec, agents, .. } = playbook;
-    let _running = members::start(hub, agents, &spec).await?;
+    let _running = workers::start(hub, agents, &spec).await?;
     // A remote hub drives deliberations itself.
     let driver = if hub.space().is_some() { Some(hub.drive_deliberations().await?) } else { None };
     let id = hub.start_procedure(draft).await?;
-    let ended = watch::until_over(hub, id.as_str(), &spec).await?;
+    let ended = watch::wait_until_done(hub, id.as_str(), &spec).await?;
     if let Some(driver) = driver {
         driver.stop().await;
     }
@@ -149,14 +149,14 @@ pub(crate) async fn procedure(
     match ended.procedure().status {
         ProcedureStatus::Done => {
             let outcome: Outcome = serde_json::from_value(result)?;
-            watch::outcome(&outcome);
+            watch::print_outcome(&outcome);
             Ok((id.to_string(), outcome))
         }
         _ => Err(failed(id.as_str(), &result).into()),
     }
 }
 
-fn failed(id: &str, result: &Value) -> Ended {
+fn failed(id: &str, result: &Value) -> CommandError {
     let reason = result["reason"].as_str().unwrap_or("there is no result");
     let mut what = format!("deliberation {id} failed: {reason}");
     for missing in result["missing"].as_array().into_iter().flatten() {
@@ -168,20 +168,20 @@ fn failed(id: &str, result: &Value) -> Ended {
             why.join("; then: ")
         ));
     }
-    Ended::new(
+    CommandError::new(
         FAILED,
-        text::clean(&what),
+        terminal::sanitize(&what),
         "the findings are stored; to test one agent: quorate agent test NAME --playbook FILE",
     )
 }
 
-impl Approve {
+impl ApprovalMode {
     /// Returns the default: ask on a terminal, otherwise leave the approval pending.
-    pub(crate) fn usual(format: Format) -> Self {
+    pub(crate) fn default_for(format: ReportFormat) -> Self {
         let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-        if is_terminal && format != Format::Json { Self::Ask } else { Self::Later }
+        if is_terminal && format != ReportFormat::Json { Self::Ask } else { Self::Later }
     }
 }
 
 /// Polling interval for state that is not pushed.
-pub(crate) const LOOK: Duration = Duration::from_millis(20);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -1,10 +1,10 @@
 //! `quorate serve`: runs a hub that agents connect to over the network.
 
-mod admin;
-mod check;
+mod admin_token;
+mod integrity;
+mod network;
 mod observe;
-mod times;
-mod wall;
+mod timeouts;
 mod webhooks;
 
 use std::fs::{self, Permissions};
@@ -16,17 +16,17 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 use quorate_engine::Engine;
-use quorate_server::{App, Listening, Reserved, ServeError, Settings, Style, Tls};
+use quorate_server::{App, BoundAddress, JournalFormat, ServeError, Server, Settings, Tls};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
-use quorate_store::{Chance, Clock as _, SystemClock};
+use quorate_store::{Clock as _, Entropy, SystemClock};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-pub(crate) use check::Checks;
+pub(crate) use integrity::IntegrityChecks;
 
-use crate::exit::{Ended, STORAGE_FAILED, USAGE};
-use crate::hub::READY;
-use crate::{config, text};
+use crate::exit::{CommandError, STORAGE_FAILED, USAGE};
+use crate::hub::READY_FILE;
+use crate::{config, terminal};
 
 /// Default port: QUOR on a phone keypad.
 const PORT: u16 = 7867;
@@ -57,39 +57,39 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     webhooks: webhooks::WebhookArgs,
     #[command(flatten)]
-    wall: wall::WallArgs,
+    network: network::NetworkArgs,
     #[command(flatten)]
-    times: times::TimeArgs,
+    times: timeouts::TimeoutArgs,
     #[command(flatten)]
-    check: check::CheckArgs,
+    check: integrity::IntegrityArgs,
     #[command(flatten)]
     observe: observe::ObserveArgs,
 }
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
-    close_to_others();
+    restrict_umask();
     let data = config::data_directory(args.data.as_deref())?;
     let clock = SystemClock::new();
     let (log_style, otlp) = (args.observe.install_journal(clock.clone())?, args.observe.otlp()?);
-    let (tls, webhooks) = (args.wall.tls()?, args.webhooks.read()?);
+    let (tls, webhooks) = (args.network.tls()?, args.webhooks.read()?);
     // Validated before anything is created, so that a failed start leaves no directory and no token behind.
     let listen = args.port.map_or(args.listen, |port| (Ipv4Addr::LOCALHOST, port).into());
     let listener = Listener::new(listen, tls, args.insecure_listen)?;
     let checks = args.check.checks();
-    let engines = recover(&data, args.times.engine(), checks, &clock)?;
-    checks.newest(&engines).await?;
+    let engines = recover(&data, args.times.engine_options(), checks, &clock)?;
+    checks.verify_newest(&engines).await?;
     let settings = Settings {
         hosts: args.host,
-        patience: args.times.patience(),
-        limits: args.wall.limits(),
-        times: args.times.times(),
+        timeouts: args.times.timeouts(),
+        limits: args.network.limits(),
+        durations: args.times.times(),
         otlp,
         webhooks,
     };
     // Installed before the ready line is printed, because the reader may send a signal immediately.
     let (mut end, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let served = Served::start(&data, engines, settings, listener, Some(log_style)).await?;
-    text::print(served.ready.to_string());
+    let served = RunningHub::start(&data, engines, settings, listener, Some(log_style)).await?;
+    terminal::print(served.ready.to_string());
     tracing::info!(http = served.ready["http"].as_str(), url = served.url(), "ready");
     let failed = tokio::select! {
         _ = end.recv() => None,
@@ -97,13 +97,13 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
         failure = served.engines.public.failure() => Some(failure),
         failure = served.engines.private.failure() => Some(failure),
         // Writes on top of damaged data would be lost with it.
-        damaged = checks.go_on(&served.engines) => return Err(damaged.into()),
+        damaged = checks.run_in_background(&served.engines) => return Err(damaged.into()),
     };
     if let Some(failure) = failed {
         tracing::error!(why = %failure, "storage failed");
         // The outcome of commits in progress is unknown, so this is not a clean shutdown.
         let hint = "check the disk, then restart the hub; everything acknowledged is durable".to_owned();
-        return Err(Ended { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());
+        return Err(CommandError { code: STORAGE_FAILED, message: failure.to_string(), hint }.into());
     }
     tracing::info!(why = "signal received; completing requests in progress", "stopping");
     served.stop().await;
@@ -113,7 +113,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
 /// A reserved socket and its scheme.
 struct Listener {
-    reserved: Reserved,
+    reserved: BoundAddress,
     scheme: &'static str,
 }
 
@@ -121,35 +121,35 @@ impl Listener {
     fn new(listen: SocketAddr, tls: Option<Tls>, insecure: bool) -> anyhow::Result<Self> {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let reserved = match tls {
-            Some(tls) => Reserved::tls(listen, tls),
-            None => Reserved::plain(listen, insecure),
+            Some(tls) => BoundAddress::tls(listen, tls),
+            None => BoundAddress::plain(listen, insecure),
         };
         Ok(Self { reserved: reserved.map_err(listen_error)?, scheme })
     }
 }
 
 /// A hub of this process that accepts connections.
-pub(crate) struct Served {
+pub(crate) struct RunningHub {
     engines: Engines,
     app: App,
-    listening: Listening,
+    listening: Server,
     ready_file: ReadyFile,
     /// The ready line.
     ready: Value,
 }
 
-impl Served {
+impl RunningHub {
     async fn start(
         data: &Path,
         engines: Engines,
         settings: Settings,
         listener: Listener,
-        log_style: Option<Style>,
+        log_style: Option<JournalFormat>,
     ) -> anyhow::Result<Self> {
         let Engines { public, private, .. } = &engines;
         let app = App::new(Arc::clone(public), Arc::clone(private), settings).await?;
         let space = public.space("default".parse()?).await?;
-        let token_file = admin::token_file(data, &space, log_style).await?;
+        let token_file = admin_token::token_file(data, &space, log_style).await?;
         let Listener { reserved, scheme } = listener;
         let listening = reserved.listen(app.clone()).map_err(listen_error)?;
         let address = listening.address().to_string();
@@ -171,12 +171,13 @@ impl Served {
     }
 
     /// Starts a hub for the duration of a command, on loopback only: on the default port, or else on a free one.
-    pub(crate) async fn for_a_while(data: &Path) -> anyhow::Result<Self> {
-        close_to_others();
-        let listener = Listener { reserved: Reserved::loopback(PORT).map_err(listen_error)?, scheme: "http" };
-        let (clock, checks) = (SystemClock::new(), Checks::default());
+    pub(crate) async fn start_temporary(data: &Path) -> anyhow::Result<Self> {
+        restrict_umask();
+        let listener =
+            Listener { reserved: BoundAddress::loopback(PORT).map_err(listen_error)?, scheme: "http" };
+        let (clock, checks) = (SystemClock::new(), IntegrityChecks::default());
         let engines = recover(data, quorate_engine::Options::default(), checks, &clock)?;
-        checks.newest(&engines).await?;
+        checks.verify_newest(&engines).await?;
         Self::start(data, engines, Settings::default(), listener, None).await
     }
 
@@ -189,13 +190,13 @@ impl Served {
     pub(crate) async fn stop(self) {
         drop(self.ready_file);
         self.listening.drain().await;
-        self.app.settle().await;
+        self.app.flush_telemetry().await;
         self.engines.close().await;
     }
 }
 
 /// Sets the umask, so that new files are accessible only by their owner from the start.
-pub(crate) fn close_to_others() {
+pub(crate) fn restrict_umask() {
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
 }
 
@@ -208,7 +209,7 @@ pub(crate) struct Engines {
 }
 
 /// One of the two stores.
-struct Part<'a> {
+struct StoreEngine<'a> {
     engine: &'a Engine,
     /// Prefix of its space names in reports.
     prefix: &'static str,
@@ -219,8 +220,8 @@ struct Part<'a> {
 const PREFIXES: [&str; 2] = ["", "quorate.private/"];
 
 impl Engines {
-    fn parts(&self) -> [Part<'_>; 2] {
-        let part = |engine, n: usize| Part { engine, prefix: PREFIXES[n], checked: self.checked[n] };
+    fn stores(&self) -> [StoreEngine<'_>; 2] {
+        let part = |engine, n: usize| StoreEngine { engine, prefix: PREFIXES[n], checked: self.checked[n] };
         [part(&self.public, 0), part(&self.private, 1)]
     }
 
@@ -234,16 +235,16 @@ impl Engines {
 pub(crate) fn recover(
     data: &Path,
     options: quorate_engine::Options,
-    checks: Checks,
+    checks: IntegrityChecks,
     clock: &Arc<SystemClock>,
 ) -> anyhow::Result<Engines> {
     let begun = clock.now();
     let version = env!("CARGO_PKG_VERSION");
     tracing::info!(data = %data.display(), version, "starting");
-    let private_data = quorate_sqlite::private_of(data);
-    let checked = [checks.whole(data, PREFIXES[0])?, checks.whole(&private_data, PREFIXES[1])?];
+    let private_data = quorate_sqlite::private_directory(data);
+    let checked = [checks.verify_all(data, PREFIXES[0])?, checks.verify_all(&private_data, PREFIXES[1])?];
     let start = |options, data: &Path| {
-        Engine::start_with(options, clock.clone(), Chance::system(), |wiring| {
+        Engine::start_with(options, clock.clone(), Entropy::system(), |wiring| {
             Ok::<_, OpenError>(SqliteStore::open(data, Options::default(), wiring)? as _)
         })
     };
@@ -261,7 +262,7 @@ pub(crate) fn recover(
     let spaces = public.store().spaces().len();
     tracing::info!(ms, spaces, "recovered");
     let engines = Engines { public, private, checked };
-    engines.parts().iter().filter(|part| part.checked).for_each(|part| part.engine.audited_whole());
+    engines.stores().iter().filter(|part| part.checked).for_each(|part| part.engine.mark_all_audited());
     Ok(engines)
 }
 
@@ -270,7 +271,7 @@ struct ReadyFile(PathBuf);
 
 impl ReadyFile {
     fn write(data: &Path, line: &str) -> Self {
-        let path = data.join(READY);
+        let path = data.join(READY_FILE);
         if let Err(error) = fs::write(&path, format!("{line}\n")) {
             let file = path.display();
             tracing::warn!(%file, why = %error, "commands cannot discover this hub by its data directory");
@@ -294,5 +295,5 @@ fn listen_error(error: ServeError) -> anyhow::Error {
             "another hub may be running there: check with `quorate status`, or use another port (`--port 0` for any)"
         }
     };
-    Ended { code: USAGE, message: quorate_core::error_chain(&error), hint: hint.to_owned() }.into()
+    CommandError { code: USAGE, message: quorate_core::error_chain(&error), hint: hint.to_owned() }.into()
 }

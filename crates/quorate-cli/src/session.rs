@@ -6,9 +6,13 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Listing, Method, Noun, Page, segment};
-use crate::shape::{Column, Facts, Listed, Shape, field, payload, plain, read, time};
-use crate::text;
+use crate::hub::{
+    ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, PageArgs, Resource, segment,
+};
+use crate::output::{
+    Column, Details, ListResponse, OutputArgs, field, format_time, parse_response, payload_text, to_text,
+};
+use crate::terminal;
 
 /// Maximum number of timeline pages to export, with 1,000 lines each.
 const PAGES_MAX: usize = 100;
@@ -20,7 +24,7 @@ pub(crate) struct SessionArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: SessionVerb,
 }
@@ -31,7 +35,7 @@ enum SessionVerb {
     #[command(after_help = "Example: quorate session list --json")]
     List {
         #[command(flatten)]
-        page: Listing,
+        page: OrderedPageArgs,
     },
     /// Show a session. [ro]
     #[command(after_help = "Example: quorate session show @last")]
@@ -62,7 +66,7 @@ enum SessionVerb {
         /// Session id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
-        page: Page,
+        page: PageArgs,
     },
     /// Export a session with its timeline as one JSON document. [ro]
     #[command(after_help = "Example: quorate session export @last > session.json")]
@@ -88,7 +92,7 @@ struct OpenArgs {
     #[arg(long)]
     id: Option<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
 }
 
 /// The task of a session.
@@ -107,7 +111,7 @@ struct ChangeArgs {
     #[arg(long, default_value = "")]
     reason: String,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
 }
 
 const COLUMNS: &[Column] = &[
@@ -115,13 +119,13 @@ const COLUMNS: &[Column] = &[
     ("STATUS", |session| field(session, "status")),
     ("COORDINATOR", |session| field(session, "coordinator")),
     ("PARTICIPANTS", |session| participants(session).join(", ")),
-    ("OPENED", |session| time(&session["openedAt"])),
+    ("OPENED", |session| format_time(&session["openedAt"])),
     ("TITLE", |session| field(session, "title")),
 ];
 
 const TIMELINE: &[Column] = &[
     ("RECORD", |line| field(line, "seq")),
-    ("AT", |line| time(&line["at"])),
+    ("AT", |line| format_time(&line["at"])),
     ("BY", |line| field(line, "by")),
     ("KIND", |line| field(line, "kind")),
     ("EVENT", event),
@@ -136,26 +140,26 @@ fn event(line: &Value) -> String {
     let message = &line["message"];
     if message.is_object() {
         let (from, to) = (field(message, "from"), field(message, "to"));
-        return format!("{from} → {to} {} {}", field(message, "action"), plain(&message["payload"]));
+        return format!("{from} → {to} {} {}", field(message, "action"), to_text(&message["payload"]));
     }
     match line["verb"].as_str() {
         Some(verb) => {
             format!("{verb}: {} {}", field(line, "status"), field(line, "reason")).trim().to_owned()
         }
-        None => format!("{} {}", plain(&line["body"]), field(line, "rationale")).trim().to_owned(),
+        None => format!("{} {}", to_text(&line["body"]), field(line, "rationale")).trim().to_owned(),
     }
 }
 
 pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
     let SessionArgs { hub, shape, verb } = args;
-    let hub = hub.open_as(&shape)?;
+    let hub = hub.open_with_output(&shape)?;
     match verb {
         SessionVerb::List { page } => {
             shape.list(&hub.get("/v1/sessions", &page.query(&[])).await?, "sessions", COLUMNS)
         }
         SessionVerb::Show { id } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            shape.one(&answer, || Ok(facts(&read(&answer)?)))
+            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
         }
         SessionVerb::Open(args) => open(&hub, &shape, args).await,
         SessionVerb::Pause(args) => change(&hub, &shape, "pause", args).await,
@@ -168,7 +172,7 @@ pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
             let listed = shape.rows(&hub.get(&path, &query).await?, "timeline", TIMELINE)?;
             // Every page has a cursor, because new events may follow.
             if page.is_full(listed.items.len()) {
-                text::say(format!(
+                terminal::note(format!(
                     "there may be more results: --cursor {}",
                     listed.cursor.unwrap_or_default()
                 ));
@@ -180,31 +184,31 @@ pub(crate) async fn run(args: SessionArgs) -> anyhow::Result<()> {
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/sessions/{}", segment(&hub.id(Noun::Session, id).await?)))
+    Ok(format!("/v1/sessions/{}", segment(&hub.resolve_id(Resource::Session, id).await?)))
 }
 
-async fn open(hub: &Hub, shape: &Shape, args: OpenArgs) -> anyhow::Result<()> {
-    let task = Content::json(args.task.task).read()?;
-    let body = Fields::default()
-        .maybe("id", args.id)?
+async fn open(hub: &Hub, shape: &OutputArgs, args: OpenArgs) -> anyhow::Result<()> {
+    let task = ContentArgs::json(args.task.task).read()?;
+    let body = JsonFields::default()
+        .set_if_some("id", args.id)?
         .set("title", args.title)?
-        .maybe("coordinator", args.coordinator)?
+        .set_if_some("coordinator", args.coordinator)?
         .list("participants", &args.with)?
-        .maybe("task", task)?;
-    let answer = hub.change(args.dry_run, (Method::Post, "/v1/sessions"), Some(body.to_json())).await?;
+        .set_if_some("task", task)?;
+    let answer = hub.write(args.dry_run, (Method::Post, "/v1/sessions"), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let made = read(&answer)?;
-    shape.made(&answer, &field(&made, "id"), &format!("opened session {}", field(&made, "id")));
+    let made = parse_response(&answer)?;
+    shape.created(&answer, &field(&made, "id"), &format!("opened session {}", field(&made, "id")));
     Ok(())
 }
 
-async fn change(hub: &Hub, shape: &Shape, verb: &str, args: ChangeArgs) -> anyhow::Result<()> {
+async fn change(hub: &Hub, shape: &OutputArgs, verb: &str, args: ChangeArgs) -> anyhow::Result<()> {
     let path = path_of(hub, &args.id).await?;
-    let body = Fields::default().set("reason", args.reason)?;
+    let body = JsonFields::default().set("reason", args.reason)?;
     let path = format!("{path}/{verb}");
-    let answer = hub.change(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+    let answer = hub.write(args.dry_run, (Method::Post, &path), Some(body.to_json())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let session = read(&answer)?;
+    let session = parse_response(&answer)?;
     shape.done(&answer, &format!("session {} is {}", field(&session, "id"), field(&session, "status")));
     Ok(())
 }
@@ -216,7 +220,7 @@ async fn export(hub: &Hub, id: &str) -> anyhow::Result<()> {
     let (mut lines, mut cursor, mut whole) = (Vec::new(), None, false);
     for _ in 0..PAGES_MAX {
         let query = [("limit", Some("1000".to_owned())), ("cursor", cursor.take())];
-        let page = Listed::read(&hub.get(&format!("{path}/timeline"), &query).await?, "timeline")?;
+        let page = ListResponse::parse(&hub.get(&format!("{path}/timeline"), &query).await?, "timeline")?;
         // Every page has a cursor, because new lines may follow.
         whole = page.items.is_empty() || page.cursor.is_none();
         lines.extend(page.items);
@@ -230,26 +234,26 @@ async fn export(hub: &Hub, id: &str) -> anyhow::Result<()> {
         ("timeline", to_raw_value(&lines)?),
         ("whole", to_raw_value(&whole)?),
     ]);
-    text::print(text::clean_json(&serde_json::to_string(&document)?));
+    terminal::print(terminal::sanitize_json(&serde_json::to_string(&document)?));
     if !whole {
-        text::say(format!("the timeline is truncated to its first {} lines", lines.len()));
+        terminal::note(format!("the timeline is truncated to its first {} lines", lines.len()));
     }
     Ok(())
 }
 
-fn facts(session: &Value) -> Facts {
+fn facts(session: &Value) -> Details {
     let text = |name| field(session, name);
     let added = session["added"].as_object().into_iter().flatten();
     let added = added.filter(|(_, count)| **count != 0).map(|(kind, count)| format!("{count} {kind}"));
-    Facts::default()
+    Details::default()
         .add("id", text("id"))
         .add("title", text("title"))
         .add("status", text("status"))
-        .add("since", time(&session["since"]))
+        .add("since", format_time(&session["since"]))
         .add("reason", text("reason"))
         .add("coordinator", text("coordinator"))
         .add("participants", participants(session).join(", "))
-        .add("opened", time(&session["openedAt"]))
+        .add("opened", format_time(&session["openedAt"]))
         .add("added", added.collect::<Vec<_>>().join(", "))
-        .add("task", if session["task"].is_null() { String::new() } else { payload(&session["task"]) })
+        .add("task", if session["task"].is_null() { String::new() } else { payload_text(&session["task"]) })
 }

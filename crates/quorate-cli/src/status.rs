@@ -9,8 +9,8 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::hub::{Hub, HubArgs};
-use crate::shape::{Format, Shape, Table, field, plain, shortened, time};
-use crate::text;
+use crate::output::{OutputArgs, OutputFormat, Table, field, format_time, to_text, truncated};
+use crate::terminal;
 
 /// Maximum number of lines per group.
 const NAMED_MAX: usize = 5;
@@ -24,7 +24,7 @@ pub(crate) struct StatusArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
 }
 
 /// A line of the overview, with a suggested command.
@@ -74,8 +74,10 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let hub = args.hub.open()?;
     let status = look(&hub).await?;
     match args.shape.format() {
-        Format::Json | Format::Jsonl => text::print(text::clean_json(&to_json(&status).to_string())),
-        Format::Table => print(&status),
+        OutputFormat::Json | OutputFormat::Jsonl => {
+            terminal::print(terminal::sanitize_json(&to_json(&status).to_string()))
+        }
+        OutputFormat::Table => print(&status),
         format => {
             let mut table = Table::new(["KIND", "WHAT", "NEXT"]);
             let all =
@@ -92,9 +94,9 @@ pub(crate) async fn run(args: StatusArgs) -> anyhow::Result<()> {
 }
 
 async fn look(hub: &Hub) -> anyhow::Result<Status> {
-    let state = hub.look("/v1/state", &[]).await?;
+    let state = hub.get_json("/v1/state", &[]).await?;
     let thousand = || ("limit", Some("1000".to_owned()));
-    let agents = hub.look("/v1/agents", &[thousand()]).await?;
+    let agents = hub.get_json("/v1/agents", &[thousand()]).await?;
     let agents = agents["agents"].as_array().cloned().unwrap_or_default();
     let down = |agent: &Value| agent["status"] == "offline";
     let mut status = Status {
@@ -107,7 +109,7 @@ async fn look(hub: &Hub) -> anyhow::Result<Status> {
         agents: Agents::count(&agents),
         queue: state["deliveries"].clone(),
         tasks: state["tasks"].clone(),
-        audit: hub.look("/v1/info", &[]).await?["audit"].clone(),
+        audit: hub.get_json("/v1/info", &[]).await?["audit"].clone(),
     };
     status.needs_you.extend(pending(hub).await?);
     status.needs_you.extend(waiting_tasks(hub, &status.tasks).await?);
@@ -135,7 +137,7 @@ async fn dead_letters(hub: &Hub, queue: &Value) -> anyhow::Result<Vec<Line>> {
     if queue["dead"].as_u64() == Some(0) {
         return Ok(Vec::new());
     }
-    let answer = hub.look("/v1/dead-letters", &[("limit", Some(NAMED_MAX.to_string()))]).await?;
+    let answer = hub.get_json("/v1/dead-letters", &[("limit", Some(NAMED_MAX.to_string()))]).await?;
     let letters = answer["deadLetters"].as_array().cloned().unwrap_or_default();
     Ok(letters
         .iter()
@@ -158,7 +160,7 @@ fn attempts(count: &Value) -> String {
 fn absent(agent: &Value) -> Option<Line> {
     let open = agent["load"]["open"].as_u64().filter(|open| *open > 0)?;
     let id = field(agent, "id");
-    let since = age(&agent["heardAt"]).map(|age| format!(", last seen {age} ago")).unwrap_or_default();
+    let since = format_age(&agent["heardAt"]).map(|age| format!(", last seen {age} ago")).unwrap_or_default();
     Some(Line {
         what: format!(
             "{open} {} for {id}, which is offline{since}",
@@ -173,13 +175,13 @@ async fn pending(hub: &Hub) -> anyhow::Result<Vec<Line>> {
     // A full page, so that the count is right; only the oldest are printed.
     let query = [("state", "pending"), ("order", "oldest"), ("limit", "1000")];
     let query = query.map(|(name, value)| (name, Some(value.to_owned())));
-    let answer = hub.look("/v1/approvals", &query).await?;
+    let answer = hub.get_json("/v1/approvals", &query).await?;
     let approvals = answer["approvals"].as_array().map_or(&[][..], Vec::as_slice);
     let line = |approval: &Value| {
         let (id, action, agent) =
             (field(approval, "id"), field(approval, "action"), field(approval, "agent"));
         let who = if agent.is_empty() { field(approval, "askedBy") } else { agent };
-        let until = time(&approval["expiresAt"]);
+        let until = format_time(&approval["expiresAt"]);
         Line {
             what: format!("{id} {action}, requested by {who}, expires {until}"),
             next: format!("quorate approval show {id}"),
@@ -200,7 +202,7 @@ async fn tasks(hub: &Hub, counts: &Value, states: &[&str], words: &str) -> anyho
     let mut lines = Vec::new();
     for state in states.iter().filter(|state| counts[**state].as_u64().is_some_and(|count| count > 0)) {
         let query = [("status", Some((*state).to_owned())), ("limit", Some(NAMED_MAX.to_string()))];
-        let answer = hub.look("/v1/tasks", &query).await?;
+        let answer = hub.get_json("/v1/tasks", &query).await?;
         for task in answer["tasks"].as_array().map_or(&[][..], Vec::as_slice) {
             let (id, reason) = (field(task, "id"), field(task, "reason"));
             let words = if words.is_empty() { state } else { words };
@@ -221,12 +223,12 @@ fn print(status: &Status) {
     let groups = [("NEEDS YOU", &status.needs_you), ("STUCK", &status.stuck), ("ACTIVE", &status.moving)];
     for (name, lines) in groups {
         if lines.is_empty() {
-            text::print(format!("{name:<9}  0"));
+            terminal::print(format!("{name:<9}  0"));
         }
         for (index, line) in lines.iter().take(NAMED_MAX).enumerate() {
             let lead = if index == 0 { format!("{name:<9}  {:<3}", lines.len()) } else { " ".repeat(14) };
             let next = if name == "ACTIVE" { String::new() } else { format!("   → {}", line.next) };
-            text::print(text::clean_line(&format!("{lead} {}{next}", shortened(&line.what, 90))));
+            terminal::print(terminal::sanitize_line(&format!("{lead} {}{next}", truncated(&line.what, 90))));
         }
     }
     let Agents { known, up, down } = status.agents;
@@ -236,20 +238,23 @@ fn print(status: &Status) {
     };
     let waiting = count_of(&status.queue, &["ready", "scheduled"]);
     let open = count_of(&status.tasks, &["blocked", "ready", "scheduled", "leased"]);
-    text::print(format!("AGENTS     {known:<3} {up} up, {down} down{not_connected}"));
-    text::print(format!("QUEUE      {waiting:<3} waiting, {} leased", plain(&status.queue["leased"])));
-    text::print(format!("TASKS      {open:<3} open, {} done", count_of(&status.tasks, &["done", "partial"])));
-    let age = age(&status.at).map(|age| format!(", {age} ago")).unwrap_or_default();
-    text::print(format!("LOG        {:<3} records{age}", status.seq));
-    let audit =
-        audited(&status.audit).map_or_else(|| "not verified yet".to_owned(), |found| format!("✓   {found}"));
-    text::print(format!("AUDIT      {audit}"));
-    text::say(format!("{}   see also: quorate tail, quorate doctor", status.url));
+    terminal::print(format!("AGENTS     {known:<3} {up} up, {down} down{not_connected}"));
+    terminal::print(format!("QUEUE      {waiting:<3} waiting, {} leased", to_text(&status.queue["leased"])));
+    terminal::print(format!(
+        "TASKS      {open:<3} open, {} done",
+        count_of(&status.tasks, &["done", "partial"])
+    ));
+    let age = format_age(&status.at).map(|age| format!(", {age} ago")).unwrap_or_default();
+    terminal::print(format!("LOG        {:<3} records{age}", status.seq));
+    let audit = audit_summary(&status.audit)
+        .map_or_else(|| "not verified yet".to_owned(), |found| format!("✓   {found}"));
+    terminal::print(format!("AUDIT      {audit}"));
+    terminal::note(format!("{}   see also: quorate tail, quorate doctor", status.url));
 }
 
 /// Describes how far the hub has verified the log; `None` before the first verification.
-pub(crate) fn audited(audit: &Value) -> Option<String> {
-    let age = age(&audit["verifiedAt"])?;
+pub(crate) fn audit_summary(audit: &Value) -> Option<String> {
+    let age = format_age(&audit["verifiedAt"])?;
     Some(format!("verified up to record {}, {age} ago", audit["verifiedTo"]))
 }
 
@@ -273,7 +278,7 @@ fn to_json(status: &Status) -> Value {
 }
 
 /// Returns the age of a time in a readable unit.
-pub(crate) fn age(at: &Value) -> Option<String> {
+pub(crate) fn format_age(at: &Value) -> Option<String> {
     let at: Timestamp = at.as_str()?.parse().ok()?;
     let now = i64::try_from(SystemClock::new().now().wall.0).ok()?;
     let seconds = (now - at.as_millisecond()).max(0) / 1000;

@@ -10,10 +10,10 @@ use quorate_client::Error;
 use quorate_core::Code;
 use quorate_store::{Clock as _, SystemClock};
 
-use crate::exit::{Ended, USAGE};
-use crate::hub::{Hub, HubArgs, unless_interrupted};
-use crate::shape::{Format, Shape, time};
-use crate::text;
+use crate::exit::{CommandError, USAGE};
+use crate::hub::{Hub, HubArgs, until_interrupted};
+use crate::output::{OutputArgs, OutputFormat, format_time};
+use crate::terminal;
 
 /// Initial and maximum backoff before reconnecting.
 const BACKOFF_MS: (u64, u64) = (250, 5_000);
@@ -40,15 +40,15 @@ pub(crate) struct TailArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
 }
 
 impl TailArgs {
     /// Creates arguments to follow effects of these kinds, with a first record and a limit.
-    pub(crate) fn about(
+    pub(crate) fn for_kinds(
         kinds: &str,
         hub: HubArgs,
-        shape: Shape,
+        shape: OutputArgs,
         (from, limit): (Option<u64>, Option<u64>),
     ) -> Self {
         Self { chosen: vec![format!("kind={kinds}")], from, limit, hub, shape }
@@ -65,7 +65,7 @@ pub(crate) async fn run(args: TailArgs) -> anyhow::Result<()> {
     let mut backoff = 0;
     loop {
         let before = tail.next;
-        let end = unless_interrupted(tail.follow()).await;
+        let end = until_interrupted(tail.follow()).await;
         if before != tail.next {
             backoff = 0;
         }
@@ -77,12 +77,12 @@ pub(crate) async fn run(args: TailArgs) -> anyhow::Result<()> {
             Err(_) => {}
         }
         let from = tail.next.map_or_else(|| "now".to_owned(), |next| format!("record {next}"));
-        text::say(format!("connection lost; resuming from {from}"));
+        terminal::note(format!("connection lost; resuming from {from}"));
         // The hub is resolved again: another process may listen there now, which must not get the token.
         loop {
             backoff = (backoff * 2).clamp(BACKOFF_MS.0, BACKOFF_MS.1);
-            unless_interrupted(async {
-                SystemClock::new().pass(Duration::from_millis(backoff)).await;
+            until_interrupted(async {
+                SystemClock::new().wait(Duration::from_millis(backoff)).await;
                 Ok(())
             })
             .await?;
@@ -104,8 +104,8 @@ fn parse_filter(text: &str) -> anyhow::Result<(&'static str, String)> {
     match pair {
         Some((name, value)) if !value.is_empty() => Ok((name, value.to_owned())),
         _ => {
-            let message = format!("invalid filter --where {:?}", text::clean_line(text));
-            Err(Ended::new(USAGE, message, "use kind=EFFECT, agent=ID or session=ID").into())
+            let message = format!("invalid filter --where {:?}", terminal::sanitize_line(text));
+            Err(CommandError::new(USAGE, message, "use kind=EFFECT, agent=ID or session=ID").into())
         }
     }
 }
@@ -119,7 +119,7 @@ enum Followed {
 struct Tail {
     hub: Hub,
     query: Vec<(&'static str, String)>,
-    format: Format,
+    format: OutputFormat,
     next: Option<u64>,
     left: Option<u64>,
 }
@@ -156,19 +156,19 @@ impl Tail {
 
     /// Prints an event; returns whether the output is still open.
     fn print(&self, data: &str, event: &Event) -> anyhow::Result<bool> {
-        if matches!(self.format, Format::Json | Format::Jsonl) {
-            return text::print_on(text::clean_json(data));
+        if matches!(self.format, OutputFormat::Json | OutputFormat::Jsonl) {
+            return terminal::print_streaming(terminal::sanitize_json(data));
         }
-        let between = if self.format == Format::Compact { "\t" } else { "  " };
+        let between = if self.format == OutputFormat::Compact { "\t" } else { "  " };
         for effect in &event.effects {
             let cells = [
                 event.seq.to_string(),
-                time(&event.at.to_string().into()),
+                format_time(&event.at.to_string().into()),
                 event.principal.clone(),
                 effect.name().to_owned(),
                 effect_summary::render(effect),
             ];
-            if !text::print_on(cells.map(|cell| text::clean_line(&cell)).join(between))? {
+            if !terminal::print_streaming(cells.map(|cell| terminal::sanitize_line(&cell)).join(between))? {
                 return Ok(false);
             }
         }

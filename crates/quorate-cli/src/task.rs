@@ -10,9 +10,11 @@ use quorate_core::TaskStatus;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::exit::{CONFLICT, Ended, USAGE};
-use crate::hub::{Content, DryRun, Fields, Hub, HubArgs, Listing, Method, Noun, read_file, segment};
-use crate::shape::{Column, Facts, Shape, field, payload, read, time};
+use crate::exit::{CONFLICT, CommandError, USAGE};
+use crate::hub::{
+    ContentArgs, DryRunArgs, Hub, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, read_file, segment,
+};
+use crate::output::{Column, Details, OutputArgs, field, format_time, parse_response, payload_text};
 use crate::why;
 
 /// Arguments of `quorate task`.
@@ -22,7 +24,7 @@ pub(crate) struct TaskArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: TaskVerb,
 }
@@ -42,7 +44,7 @@ enum TaskVerb {
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
         #[command(flatten)]
-        page: Listing,
+        page: OrderedPageArgs,
     },
     /// Show a task with its result. [ro]
     #[command(after_help = "Example: quorate task show @last")]
@@ -74,7 +76,7 @@ quorate task add --graph graph.json")]
         /// Task id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
     /// Cancel a task. [rw]
     #[command(after_help = "Example: quorate task cancel t1 --reason 'not needed'")]
@@ -85,7 +87,7 @@ quorate task add --graph graph.json")]
         #[arg(long, default_value = "")]
         reason: String,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
 }
 
@@ -95,7 +97,7 @@ struct AddArgs {
     #[arg(value_name = "TYPE", required_unless_present = "graph")]
     task_type: Option<String>,
     #[command(flatten)]
-    content: Content,
+    content: ContentArgs,
     /// File with a task graph in JSON; - reads stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["task_type", "agent", "id", "after", "priority", "session"])]
     graph: Option<PathBuf>,
@@ -121,7 +123,7 @@ struct AddArgs {
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
 }
 
 const COLUMNS: &[Column] = &[
@@ -132,7 +134,7 @@ const COLUMNS: &[Column] = &[
     ("ATTEMPT", |task| format!("{}/{}", task["attempt"], task["maxAttempts"])),
     ("AGENT", |task| first(&[field(task, "holder"), field(task, "agent")])),
     ("DEPENDS ON", |task| field(task, "dependsOn")),
-    ("CREATED", |task| time(&task["createdAt"])),
+    ("CREATED", |task| format_time(&task["createdAt"])),
     ("REASON", |task| field(task, "reason")),
 ];
 
@@ -142,7 +144,7 @@ fn first(texts: &[String]) -> String {
 
 pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
     let TaskArgs { hub, shape, verb } = args;
-    let hub = hub.open_as(&shape)?;
+    let hub = hub.open_with_output(&shape)?;
     match verb {
         TaskVerb::List { status, task_type, agent, page } => {
             let query = page.query(&[("status", status), ("type", task_type), ("agent", agent)]);
@@ -150,7 +152,7 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
         }
         TaskVerb::Show { id } => {
             let answer = hub.get(&path_of(&hub, &id).await?, &[]).await?;
-            shape.one(&answer, || Ok(facts(&read(&answer)?)))
+            shape.item(&answer, || Ok(facts(&parse_response(&answer)?)))
         }
         TaskVerb::Why { id } => {
             let path = path_of(&hub, &id).await?;
@@ -163,10 +165,10 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
             create(&hub, &shape, body, dry_run).await
         }
         TaskVerb::Cancel { id, reason, dry_run } => {
-            let id = hub.id(Noun::Task, &id).await?;
-            let body = Fields::default().set("reason", reason)?;
+            let id = hub.resolve_id(Resource::Task, &id).await?;
+            let body = JsonFields::default().set("reason", reason)?;
             let path = format!("/v1/tasks/{}/cancel", segment(&id));
-            let answer = hub.change(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
+            let answer = hub.write(dry_run, (Method::Post, &path), Some(body.to_json())).await?;
             answer.iter().for_each(|answer| shape.done(answer, &format!("cancelled task {id}")));
             Ok(())
         }
@@ -174,16 +176,16 @@ pub(crate) async fn run(args: TaskArgs) -> anyhow::Result<()> {
 }
 
 async fn path_of(hub: &Hub, id: &str) -> anyhow::Result<String> {
-    Ok(format!("/v1/tasks/{}", segment(&hub.id(Noun::Task, id).await?)))
+    Ok(format!("/v1/tasks/{}", segment(&hub.resolve_id(Resource::Task, id).await?)))
 }
 
-async fn add(hub: &Hub, shape: &Shape, args: AddArgs) -> anyhow::Result<()> {
+async fn add(hub: &Hub, shape: &OutputArgs, args: AddArgs) -> anyhow::Result<()> {
     let body = match &args.graph {
         Some(file) => {
             let text = read_file(file)?;
             serde_json::from_str::<serde::de::IgnoredAny>(&text).map_err(|error| {
                 let hint = "use the format {\"tasks\":[{\"id\":\"a\",\"type\":\"sum\"}]}";
-                Ended::new(USAGE, format!("{} is not valid JSON: {error}", file.display()), hint)
+                CommandError::new(USAGE, format!("{} is not valid JSON: {error}", file.display()), hint)
             })?;
             text
         }
@@ -207,27 +209,27 @@ fn retry_body(answer: &str) -> anyhow::Result<String> {
         "escalateTo",
         "sessionId",
     ];
-    let task = read(answer)?;
+    let task = parse_response(answer)?;
     let (id, status) = (field(&task, "id"), field(&task, "status"));
-    let is_over = TaskStatus::ALL.iter().any(|known| known.as_str() == status && known.is_over());
+    let is_over = TaskStatus::ALL.iter().any(|known| known.as_str() == status && known.has_ended());
     if !is_over {
         let what = format!("task {id} is {status}: only a finished task can be retried");
         let hint = format!(
             "cancel it first: quorate task cancel {id}\nor check what it waits for: quorate task why {id}"
         );
-        return Err(Ended::new(CONFLICT, what, hint).into());
+        return Err(CommandError::new(CONFLICT, what, hint).into());
     }
     let fields: BTreeMap<&str, &RawValue> = serde_json::from_str(answer)?;
     let retry = serde_json::json!({"maxAttempts": task["maxAttempts"], "backoffMs": task["backoffMs"]});
-    let body = Fields::default().set("retry", retry)?;
-    let body = COPIED_FIELDS.iter().try_fold(body, |body, name| body.maybe(name, fields.get(name)))?;
+    let body = JsonFields::default().set("retry", retry)?;
+    let body = COPIED_FIELDS.iter().try_fold(body, |body, name| body.set_if_some(name, fields.get(name)))?;
     Ok(body.to_json())
 }
 
-async fn create(hub: &Hub, shape: &Shape, body: String, dry_run: DryRun) -> anyhow::Result<()> {
-    let answer = hub.change(dry_run, (Method::Post, "/v1/tasks"), Some(body)).await?;
+async fn create(hub: &Hub, shape: &OutputArgs, body: String, dry_run: DryRunArgs) -> anyhow::Result<()> {
+    let answer = hub.write(dry_run, (Method::Post, "/v1/tasks"), Some(body)).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let made = read(&answer)?;
+    let made = parse_response(&answer)?;
     let ids: Vec<String> = made["tasks"]
         .as_array()
         .map_or(&[][..], Vec::as_slice)
@@ -241,48 +243,51 @@ async fn create(hub: &Hub, shape: &Shape, body: String, dry_run: DryRun) -> anyh
     if shape.is_json() {
         shape.done(&answer, &done);
     } else {
-        ids.iter().for_each(|id| crate::text::print(crate::text::clean_line(id)));
-        crate::text::say(crate::text::clean_line(&done));
+        ids.iter().for_each(|id| crate::terminal::print(crate::terminal::sanitize_line(id)));
+        crate::terminal::note(crate::terminal::sanitize_line(&done));
     }
     Ok(())
 }
 
 fn one(args: &AddArgs) -> anyhow::Result<String> {
     let retry = args.attempts.map(|attempts| serde_json::json!({"maxAttempts": attempts}));
-    let body = Fields::default()
-        .maybe("id", args.id.as_ref())?
-        .maybe("type", args.task_type.as_ref())?
-        .maybe("agent", args.agent.as_ref())?
-        .maybe("input", args.content.clone().read()?)?
-        .maybe("priority", args.priority.as_ref())?
+    let body = JsonFields::default()
+        .set_if_some("id", args.id.as_ref())?
+        .set_if_some("type", args.task_type.as_ref())?
+        .set_if_some("agent", args.agent.as_ref())?
+        .set_if_some("input", args.content.clone().read()?)?
+        .set_if_some("priority", args.priority.as_ref())?
         .list("dependsOn", &args.after)?
-        .maybe("timeoutMs", args.timeout_ms)?
-        .maybe("retry", retry)?
-        .maybe("sessionId", args.session.as_ref())?;
+        .set_if_some("timeoutMs", args.timeout_ms)?
+        .set_if_some("retry", retry)?
+        .set_if_some("sessionId", args.session.as_ref())?;
     Ok(body.to_json())
 }
 
-fn facts(task: &Value) -> Facts {
+fn facts(task: &Value) -> Details {
     let text = |name| field(task, name);
-    Facts::default()
+    Details::default()
         .add("id", text("id"))
         .add("type", text("type"))
         .add("agent", text("agent"))
         .add("status", text("status"))
         .add("blocked on", text("blockedOn"))
         .add(if text("status") == "leased" { "leased by" } else { "ended by" }, text("holder"))
-        .add("leased until", time(&task["leaseUntil"]))
+        .add("leased until", format_time(&task["leaseUntil"]))
         .add("attempt", format!("{} of {}", task["attempt"], task["maxAttempts"]))
         .add("priority", text("priority"))
         .add("depends on", text("dependsOn"))
-        .add("input", if task["input"].is_null() { String::new() } else { payload(&task["input"]) })
+        .add("input", if task["input"].is_null() { String::new() } else { payload_text(&task["input"]) })
         .add("session", text("sessionId"))
-        .add("created", time(&task["createdAt"]))
+        .add("created", format_time(&task["createdAt"]))
         .add("by", text("creator"))
         .add("reason", text("reason"))
         .add("confidence", text("confidence"))
         .add("rationale", text("rationale"))
         .add("missing", text("missing"))
-        .add("result", if task["result"].is_null() { String::new() } else { payload(&task["result"]) })
-        .add("details", if task["details"].is_null() { String::new() } else { payload(&task["details"]) })
+        .add("result", if task["result"].is_null() { String::new() } else { payload_text(&task["result"]) })
+        .add(
+            "details",
+            if task["details"].is_null() { String::new() } else { payload_text(&task["details"]) },
+        )
 }

@@ -1,15 +1,15 @@
 //! `quorate token`: creates, lists and revokes access tokens.
 
-mod at_rest;
+mod offline;
 
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
 use quorate_store::{Clock as _, SystemClock};
 
-use crate::exit::{Ended, USAGE};
-use crate::hub::{DryRun, Fields, HubArgs, Listing, Method, Noun, segment};
-use crate::shape::{Column, Shape, field, read, time};
-use crate::text;
+use crate::exit::{CommandError, USAGE};
+use crate::hub::{DryRunArgs, HubArgs, JsonFields, Method, OrderedPageArgs, Resource, segment};
+use crate::output::{Column, OutputArgs, field, format_time, parse_response};
+use crate::terminal;
 
 /// Arguments of `quorate token`.
 #[derive(Args, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct TokenArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: TokenVerb,
 }
@@ -38,7 +38,7 @@ file admin-token, if it is missing."
     #[command(after_help = "Example: quorate token list")]
     List {
         #[command(flatten)]
-        page: Listing,
+        page: OrderedPageArgs,
     },
     /// Revoke a token; open connections are closed within 5 s. [rw]
     #[command(after_help = "Example: quorate token revoke tok_1-4-0")]
@@ -46,7 +46,7 @@ file admin-token, if it is missing."
         /// Token id, a unique prefix of it, or @last.
         id: String,
         #[command(flatten)]
-        dry_run: DryRun,
+        dry_run: DryRunArgs,
     },
 }
 
@@ -65,7 +65,7 @@ struct CreateArgs {
     #[arg(long, value_name = "WHEN")]
     expires: Option<String>,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
 }
 
 const COLUMNS: &[Column] = &[
@@ -73,29 +73,29 @@ const COLUMNS: &[Column] = &[
     ("ROLE", |token| field(token, "role")),
     ("AGENT", |token| field(token, "agent")),
     ("NAME", |token| field(token, "name")),
-    ("CREATED", |token| time(&token["createdAt"])),
-    ("EXPIRES", |token| time(&token["expiresAt"])),
+    ("CREATED", |token| format_time(&token["createdAt"])),
+    ("EXPIRES", |token| format_time(&token["expiresAt"])),
     ("CREATED BY", |token| field(token, "createdBy")),
 ];
 
 pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
     let TokenArgs { hub, shape, verb } = args;
-    if let (TokenVerb::Create(args), Some(data)) = (&verb, hub.resting()?) {
-        return at_rest::create(&data, hub.space.as_deref(), args, &shape).await;
+    if let (TokenVerb::Create(args), Some(data)) = (&verb, hub.offline_data()?) {
+        return offline::create(&data, hub.space.as_deref(), args, &shape).await;
     }
-    let hub = hub.open_as(&shape)?;
+    let hub = hub.open_with_output(&shape)?;
     match verb {
         TokenVerb::Create(args) => {
-            let answer = hub.change(args.dry_run, (Method::Post, "/v1/tokens"), Some(args.body()?)).await?;
-            answer.map_or(Ok(()), |answer| made(&args, &answer, &shape, "to revoke it"))
+            let answer = hub.write(args.dry_run, (Method::Post, "/v1/tokens"), Some(args.body()?)).await?;
+            answer.map_or(Ok(()), |answer| print_created(&args, &answer, &shape, "to revoke it"))
         }
         TokenVerb::List { page } => {
             shape.list(&hub.get("/v1/tokens", &page.query(&[])).await?, "tokens", COLUMNS)
         }
         TokenVerb::Revoke { id, dry_run } => {
-            let id = hub.id(Noun::Token, &id).await?;
+            let id = hub.resolve_id(Resource::Token, &id).await?;
             let path = format!("/v1/tokens/{}", segment(&id));
-            let answer = hub.change(dry_run, (Method::Delete, &path), None).await?;
+            let answer = hub.write(dry_run, (Method::Delete, &path), None).await?;
             answer.iter().for_each(|answer| shape.done(answer, &format!("revoked token {id}")));
             Ok(())
         }
@@ -105,33 +105,42 @@ pub(crate) async fn run(args: TokenArgs) -> anyhow::Result<()> {
 impl CreateArgs {
     /// Returns the request body.
     fn body(&self) -> anyhow::Result<String> {
-        let body = Fields::default()
+        let body = JsonFields::default()
             .set("role", &self.role)?
-            .maybe("agent", self.agent.as_ref())?
+            .set_if_some("agent", self.agent.as_ref())?
             .set("name", &self.name)?
-            .maybe("expiresAt", self.expires.as_deref().map(moment).transpose()?)?;
+            .set_if_some("expiresAt", self.expires.as_deref().map(parse_time).transpose()?)?;
         Ok(body.to_json())
     }
 }
 
 /// Prints a new token; `revoke_label` introduces the command that revokes it.
-fn made(args: &CreateArgs, answer: &str, shape: &Shape, revoke_label: &str) -> anyhow::Result<()> {
-    let made = read(answer)?;
+fn print_created(
+    args: &CreateArgs,
+    answer: &str,
+    shape: &OutputArgs,
+    revoke_label: &str,
+) -> anyhow::Result<()> {
+    let made = parse_response(answer)?;
     let (id, CreateArgs { role, name, .. }) = (field(&made, "id"), args);
     let done = format!("created token {id} for {name}, role {role}; it is on stdout and is not shown again");
     let again = format!(
         "token {id} was created, but could not be printed; revoke it and create another: quorate token revoke {id}"
     );
-    shape.made_once(answer, &field(&made, "token"), &done, &again)?;
-    text::say(format!("{revoke_label}: quorate token revoke {id}"));
+    shape.created_secret(answer, &field(&made, "token"), &done, &again)?;
+    terminal::note(format!("{revoke_label}: quorate token revoke {id}"));
     Ok(())
 }
 
 /// Parses an RFC 3339 time, or a duration from now such as `12h`.
-pub(crate) fn moment(text: &str) -> anyhow::Result<String> {
+pub(crate) fn parse_time(text: &str) -> anyhow::Result<String> {
     let wrong = || {
         let hint = "use 90s, 15m, 12h, 30d, or a time such as 2026-01-31T09:30:00Z";
-        anyhow::Error::from(Ended::new(USAGE, format!("invalid time {:?}", text::clean_line(text)), hint))
+        anyhow::Error::from(CommandError::new(
+            USAGE,
+            format!("invalid time {:?}", terminal::sanitize_line(text)),
+            hint,
+        ))
     };
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(format!("{time:.3}"));

@@ -7,10 +7,10 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::exit::{Ended, NOT_FOUND};
-use crate::hub::{Hub, HubArgs, Noun, none_yet, segment};
-use crate::shape::{Listed, Shape, Table, field};
-use crate::text;
+use crate::exit::{CommandError, NOT_FOUND};
+use crate::hub::{Hub, HubArgs, Resource, no_items, segment};
+use crate::output::{ListResponse, OutputArgs, Table, field};
+use crate::terminal;
 
 /// Hexadecimal digits of a trace id.
 const ID_LENGTH: usize = 32;
@@ -24,7 +24,7 @@ pub(crate) struct TraceArgs {
     #[command(flatten)]
     hub: HubArgs,
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
     #[command(subcommand)]
     verb: TraceVerb,
 }
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: TraceArgs) -> anyhow::Result<()> {
         return export::run(export_args, &answer, &args.shape);
     }
     if args.shape.is_json() {
-        text::print(text::clean_json(&answer));
+        terminal::print(terminal::sanitize_json(&answer));
         return Ok(());
     }
     let trace: Value = serde_json::from_str(&answer)?;
@@ -79,7 +79,7 @@ async fn resolve_id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
         return Ok(typed.to_owned());
     }
     let answer = hub.get("/v1/messages", &[("limit", Some(SEARCHED_MESSAGES.to_owned()))]).await?;
-    let messages = Listed::read(&answer, "messages")?.values();
+    let messages = ListResponse::parse(&answer, "messages")?.values();
     let mut ids: Vec<String> = Vec::new();
     for message in &messages {
         let id = id_in(&field(message, "traceparent")).to_owned();
@@ -88,15 +88,19 @@ async fn resolve_id(hub: &Hub, typed: &str) -> anyhow::Result<String> {
         }
     }
     if typed == "@last" {
-        return ids.into_iter().next().ok_or_else(|| none_yet(Noun::Trace).into());
+        return ids.into_iter().next().ok_or_else(|| no_items(Resource::Trace).into());
     }
-    let found = crate::hub::meant(Noun::Trace, typed, &ids, false)?;
+    let found = crate::hub::match_id(Resource::Trace, typed, &ids, false)?;
     if found.len() == ID_LENGTH {
         return Ok(found);
     }
     let message = format!("no trace of the newest {} messages begins with {typed:?}", messages.len());
-    Err(Ended::new(NOT_FOUND, message, "use the complete id: the second part of a message's traceparent")
-        .into())
+    Err(CommandError::new(
+        NOT_FOUND,
+        message,
+        "use the complete id: the second part of a message's traceparent",
+    )
+    .into())
 }
 
 /// Renders each span below its parent; spans without a known parent are roots.

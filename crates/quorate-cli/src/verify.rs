@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use quorate_core::Seq;
-use quorate_sqlite::{Bad, Checkpoint, OpenError, Report};
+use quorate_sqlite::{Defect, LogCheckpoint, OpenError, VerifyReport};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::exit::{DAMAGED, Ended, USAGE};
-use crate::text;
+use crate::exit::{CommandError, DAMAGED, USAGE};
+use crate::terminal;
 use quorate_core::hex;
 
 /// Arguments of `quorate verify`.
@@ -54,28 +54,28 @@ pub(crate) fn check(data: &Path, checkpoint: Option<&Path>, as_json: bool) -> an
         Err(error) => return Err(unreadable(data, error, as_json)),
     };
     if as_json {
-        text::print(to_json(&report).to_string());
+        terminal::print(to_json(&report).to_string());
     } else {
-        tell(&report, checkpoints.as_ref().map_or(0, Vec::len));
+        print_report(&report, checkpoints.as_ref().map_or(0, Vec::len));
     }
-    match report.first_bad {
+    match report.first_defect {
         None => Ok(()),
-        Some(bad) => Err(damaged(&bad).into()),
+        Some(bad) => Err(damage_error(&bad).into()),
     }
 }
 
 const DAMAGE_HINT: &str = "nothing was changed; keep the directory, and restore a backup into a new one";
 
 /// Returns the error for damaged data.
-pub(crate) fn damaged(bad: &Bad) -> Ended {
-    not_what_was_written(bad.damage.as_str(), bad.seq, &text::clean(&bad.space))
+pub(crate) fn damage_error(bad: &Defect) -> CommandError {
+    damage_error_at(bad.damage.as_str(), bad.seq, &terminal::sanitize(&bad.space))
 }
 
 /// Same as [`damaged`], from its parts.
-pub(crate) fn not_what_was_written(damage: &str, seq: Seq, space: &str) -> Ended {
+pub(crate) fn damage_error_at(damage: &str, seq: Seq, space: &str) -> CommandError {
     let location = if space.is_empty() { String::new() } else { format!(" of space {space}") };
     let message = format!("the data is damaged: {damage} at record {seq}{location}");
-    Ended::new(DAMAGED, message, DAMAGE_HINT)
+    CommandError::new(DAMAGED, message, DAMAGE_HINT)
 }
 
 /// Returns the error for data that cannot be opened, and prints the JSON document for it.
@@ -86,11 +86,11 @@ fn unreadable(data: &Path, error: OpenError, as_json: bool) -> anyhow::Error {
     if as_json && (is_damage || matches!(error, OpenError::Missing { .. })) {
         let detail = quorate_core::error_chain(&error);
         let bad = json!({ "space": "", "seq": 0, "damage": "unreadable", "detail": detail });
-        text::print(json!({ "ok": false, "spaces": [], "firstBad": bad }).to_string());
+        terminal::print(json!({ "ok": false, "spaces": [], "firstBad": bad }).to_string());
     }
     match error {
         OpenError::Newer { .. } => error.into(),
-        error if is_damage => Damaged(error).into(),
+        error if is_damage => UnreadableData(error).into(),
         error => error.into(),
     }
 }
@@ -98,17 +98,17 @@ fn unreadable(data: &Path, error: OpenError, as_json: bool) -> anyhow::Error {
 /// Data that cannot be opened at all.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(crate) struct Damaged(OpenError);
+pub(crate) struct UnreadableData(OpenError);
 
-impl Damaged {
+impl UnreadableData {
     pub(crate) const HINT: &'static str = DAMAGE_HINT;
 }
 
-fn in_space(bad: &Bad) -> String {
-    if bad.space.is_empty() { String::new() } else { format!(" of space {}", text::clean(&bad.space)) }
+fn in_space(bad: &Defect) -> String {
+    if bad.space.is_empty() { String::new() } else { format!(" of space {}", terminal::sanitize(&bad.space)) }
 }
 
-pub(crate) fn to_json(report: &Report) -> Value {
+pub(crate) fn to_json(report: &VerifyReport) -> Value {
     let spaces: Vec<Value> = report
         .spaces
         .iter()
@@ -122,43 +122,43 @@ pub(crate) fn to_json(report: &Report) -> Value {
             })
         })
         .collect();
-    let bad = report.first_bad.as_ref().map(|bad| {
+    let bad = report.first_defect.as_ref().map(|bad| {
         json!({ "space": bad.space, "seq": bad.seq.0, "damage": bad.damage.as_str(), "detail": bad.detail })
     });
     json!({ "ok": report.ok, "spaces": spaces, "firstBad": bad })
 }
 
 /// Prints the result for each space and the first damage.
-pub(crate) fn tell(report: &Report, checkpoints: usize) {
+pub(crate) fn print_report(report: &VerifyReport, checkpoints: usize) {
     for space in &report.spaces {
-        let bad = report.first_bad.as_ref().filter(|bad| bad.space == space.name);
+        let bad = report.first_defect.as_ref().filter(|bad| bad.space == space.name);
         let mark = if bad.is_none() { "✓" } else { "✗" };
-        text::print(format!(
+        terminal::print(format!(
             "{mark} {}: {} of {} records   head {}…   {} erased",
-            text::clean(&space.name),
+            terminal::sanitize(&space.name),
             space.records,
             space.head_seq,
             &hex::encode(&space.head_hash)[..16],
             space.erased
         ));
     }
-    if let Some(bad) = &report.first_bad {
-        text::print(format!("✗ {} at record {}{}", bad.damage, bad.seq, in_space(bad)));
+    if let Some(bad) = &report.first_defect {
+        terminal::print(format!("✗ {} at record {}{}", bad.damage, bad.seq, in_space(bad)));
         for line in bad.detail.lines() {
-            text::print(format!("    {}", text::clean(line)));
+            terminal::print(format!("    {}", terminal::sanitize(line)));
         }
     } else if checkpoints == 0 {
-        text::say(
+        terminal::note(
             "no checkpoint given: a completely rewritten log cannot be detected (create one with `quorate audit checkpoint`)",
         );
     }
-    text::say(format!("{:.2} s", report.seconds));
+    terminal::note(format!("{:.2} s", report.seconds));
 }
 
 /// Reads checkpoints from a file.
-pub(crate) fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<Checkpoint>> {
+pub(crate) fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<LogCheckpoint>> {
     let content = std::fs::read_to_string(file).map_err(|error| {
-        Ended::new(
+        CommandError::new(
             USAGE,
             format!("cannot read {}: {error}", file.display()),
             "check the path of --checkpoint",
@@ -169,12 +169,12 @@ pub(crate) fn read_checkpoints(file: &Path) -> anyhow::Result<Vec<Checkpoint>> {
     for value in values {
         let Stored { space, seq, hash } = value.map_err(|_| wrong(file))?;
         let hash = hex::decode(&hash).ok_or_else(|| wrong(file))?;
-        found.push(Checkpoint { space, seq: Seq(seq), hash });
+        found.push(LogCheckpoint { space, seq: Seq(seq), hash });
     }
     if found.is_empty() { Err(wrong(file).into()) } else { Ok(found) }
 }
 
-fn wrong(file: &Path) -> Ended {
+fn wrong(file: &Path) -> CommandError {
     let message = format!("{} is not a checkpoint file", file.display());
-    Ended::new(USAGE, message, "use the output of `quorate audit checkpoint`")
+    CommandError::new(USAGE, message, "use the output of `quorate audit checkpoint`")
 }

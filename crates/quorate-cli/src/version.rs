@@ -3,20 +3,21 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::shape::{Facts, Shape};
+use crate::output::{Details, OutputArgs};
 
 /// Arguments of `quorate version`.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: quorate version --json")]
 pub(crate) struct VersionArgs {
     #[command(flatten)]
-    shape: Shape,
+    shape: OutputArgs,
 }
 
 pub(crate) fn run(args: &VersionArgs) -> anyhow::Result<()> {
     let (version, machine) =
         (env!("CARGO_PKG_VERSION"), format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH));
     let document = json!({"name": "quorate", "version": version, "machine": machine});
-    args.shape
-        .one(&document.to_string(), || Ok(Facts::default().add("quorate", version).add("machine", machine)))
+    args.shape.item(&document.to_string(), || {
+        Ok(Details::default().add("quorate", version).add("machine", machine))
+    })
 }

@@ -7,12 +7,14 @@ use std::io::IsTerminal as _;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
-use quorate_procedures::count::{Agreement, Counting, Question, Rule, Tally, TieBreak, tally};
+use quorate_procedures::tally::{
+    Agreement, Question, Tally, TallyMethod, TieBreak, VotingRule, tally_questions,
+};
 use serde::Serialize;
 
-use crate::exit::{Ended, NO_DECISION, USAGE};
-use crate::shape::{Format, Table};
-use crate::text;
+use crate::exit::{CommandError, NO_DECISION, USAGE};
+use crate::output::{OutputFormat, Table};
+use crate::terminal;
 
 /// Arguments of `quorate vote`.
 #[derive(Args, Debug)]
@@ -49,8 +51,8 @@ to break ties:
 #[derive(Args, Debug)]
 struct TallyArgs {
     /// Rule to tally the ballots with.
-    #[arg(long, value_name = "RULE", default_value = Rule::Confidence.as_str(), value_parser = rules())]
-    rule: Rule,
+    #[arg(long, value_name = "RULE", default_value = VotingRule::Confidence.as_str(), value_parser = rules())]
+    rule: VotingRule,
     /// Tie-break. By default a tie is no decision.
     #[arg(long, value_name = "HOW", value_parser = tie_breaks())]
     tie_break: Option<TieBreak>,
@@ -59,29 +61,29 @@ struct TallyArgs {
     json: bool,
 }
 
-pub(crate) fn rules() -> impl clap::builder::TypedValueParser<Value = Rule> {
-    let names = PossibleValuesParser::new(Rule::ALL.map(Rule::as_str));
-    names.map(|name| Rule::of_name(&name).unwrap_or_default())
+pub(crate) fn rules() -> impl clap::builder::TypedValueParser<Value = VotingRule> {
+    let names = PossibleValuesParser::new(VotingRule::ALL.map(VotingRule::as_str));
+    names.map(|name| VotingRule::from_name(&name).unwrap_or_default())
 }
 
 pub(crate) fn tie_breaks() -> impl clap::builder::TypedValueParser<Value = TieBreak> {
     let names = PossibleValuesParser::new(TieBreak::ALL.map(TieBreak::as_str));
-    names.try_map(|name| TieBreak::of_name(&name).ok_or("not a tie-break"))
+    names.try_map(|name| TieBreak::from_name(&name).ok_or("not a tie-break"))
 }
 
 pub(crate) fn run(args: VoteArgs) -> anyhow::Result<()> {
     let VoteVerb::Tally(args) = args.verb;
     if std::io::stdin().is_terminal() {
-        text::say("reading ballots from stdin, one JSON object per line; end with ^D");
+        terminal::note("reading ballots from stdin, one JSON object per line; end with ^D");
     }
     let questions = ballots::read(std::io::stdin().lock())?;
     if questions.is_empty() {
-        text::say("no ballots");
+        terminal::note("no ballots");
     }
-    let counting = Counting { rule: args.rule, tie_break: args.tie_break };
-    let counted = tally(counting, &questions).map_err(|(index, why)| {
+    let counting = TallyMethod { rule: args.rule, tie_break: args.tie_break };
+    let counted = tally_questions(counting, &questions).map_err(|(index, why)| {
         let what = format!("cannot tally the ballots on {}: {why}", questions[index].name);
-        Ended::new(USAGE, what, "see `quorate vote tally --help` for the format of ballots")
+        CommandError::new(USAGE, what, "see `quorate vote tally --help` for the format of ballots")
     })?;
     if args.json {
         as_lines(&questions, &counted)?;
@@ -92,15 +94,19 @@ pub(crate) fn run(args: VoteArgs) -> anyhow::Result<()> {
             let choice = counted.choice.clone().unwrap_or_else(|| "no decision".to_owned());
             table.row([question.name.clone(), choice, agreement.to_string(), ballots, shares(counted)]);
         }
-        table.print(Format::Table);
+        table.print(OutputFormat::Table);
     }
     let tied = counted.iter().filter(|one| one.choice.is_none()).count();
     if tied == 0 {
         return Ok(());
     }
     let what = format!("no decision: {tied} of {} questions tied", counted.len());
-    Err(Ended::new(NO_DECISION, what, "use --tie-break HOW to break ties; see `quorate vote tally --help`")
-        .into())
+    Err(CommandError::new(
+        NO_DECISION,
+        what,
+        "use --tie-break HOW to break ties; see `quorate vote tally --help`",
+    )
+    .into())
 }
 
 /// JSON output for a question.
@@ -124,7 +130,7 @@ fn as_lines(questions: &[Question], counted: &[Tally]) -> anyhow::Result<()> {
             tie: counted.is_tie(),
             agreement: Agreement::of(Some(counted)),
         };
-        if !text::print_on(text::clean_json(&serde_json::to_string(&line)?))? {
+        if !terminal::print_streaming(terminal::sanitize_json(&serde_json::to_string(&line)?))? {
             break;
         }
     }

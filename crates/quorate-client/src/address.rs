@@ -61,13 +61,13 @@ impl Address {
 
     /// Returns the URI of a path and query.
     pub(crate) fn uri(&self, target: &str) -> Result<Uri, Refused> {
-        let uri = quorate_http::absolute(self.secure, &self.authority(), target);
+        let uri = quorate_http::absolute_uri(self.secure, &self.authority(), target);
         uri.parse().map_err(|_| Refused::new(Code::Invalid, format!("invalid path {target:?}")))
     }
 
     /// Returns the URL for messages and logs.
     pub(crate) fn url(&self) -> String {
-        quorate_http::absolute(self.secure, &self.authority(), "")
+        quorate_http::absolute_uri(self.secure, &self.authority(), "")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Connections to a hub, and errors of connecting.
 
 use hyper_util::rt::TokioIo;
-use quorate::{Code, Error, Remote};
+use quorate::{Code, Error, RemoteError};
 use quorate_http::{ConnectError, Connector};
 
 use crate::address::Address;
@@ -29,7 +29,7 @@ impl Dial {
 }
 
 /// Returns the error for a hub that cannot be reached. Nothing was sent.
-pub(crate) fn away(address: &Address, error: &ConnectError) -> Remote {
+pub(crate) fn away(address: &Address, error: &ConnectError) -> RemoteError {
     let (why, hint) = match error {
         ConnectError::Refused => {
             ("connection refused".to_owned(), "start the hub with `quorate serve`, or check the URL")
@@ -44,7 +44,7 @@ pub(crate) fn away(address: &Address, error: &ConnectError) -> Remote {
             (error.to_string(), "check the URL and the network, then try again")
         }
     };
-    Remote {
+    RemoteError {
         code: Code::Unavailable,
         detail: format!("the hub at {} cannot be reached: {why}", address.url()),
         hint: hint.to_owned(),

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response};
-use quorate::{Clock, Code, Error, Refused, Remote, SystemClock};
+use quorate::{Clock, Code, Error, Refused, RemoteError, SystemClock};
 use quorate_env::sleep;
-use quorate_http::{Client, Limits, Trust};
+use quorate_http::{Client, Limits, TrustRoots};
 use serde::de::DeserializeOwned;
 
 pub use lines::Lines;
@@ -86,12 +86,12 @@ impl Http {
         if let Some(space) = &options.space {
             headers.insert(HeaderName::from_static("quorate-space"), header_value("the space", space)?);
         }
-        let client = Client::new(quorate_http::Options {
-            connect_within: options.connect_within,
+        let client = Client::new(quorate_http::ClientOptions {
+            connect_timeout: options.connect_within,
             calls_max: options.connections_max,
             idle_max: options.connections_max,
             // Shorter than the hub's own keep-alive timeout.
-            idle_within: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(5),
             trust: trust(&address, options.ca_file.as_deref())?,
         });
         let Options { clock, within, answer_bytes_max, .. } = options;
@@ -235,9 +235,10 @@ impl Request {
         let (inner, may_have_effect) = (Arc::clone(&self.http.inner), self.method != Method::GET);
         let repeatable = self.repeatable;
         let request = self.build()?;
-        let limits = Limits { within: self.within, bytes_max: inner.answer_bytes_max };
+        let limits = Limits { timeout: self.within, bytes_max: inner.answer_bytes_max };
         let mut tried = inner.client.send(request.clone(), limits).await;
-        if repeatable && let Err(quorate_http::Error::Broken(_) | quorate_http::Error::Incomplete(_)) = &tried
+        if repeatable
+            && let Err(quorate_http::Error::ConnectionLost(_) | quorate_http::Error::Incomplete(_)) = &tried
         {
             tried = inner.client.send(request, limits).await;
         }
@@ -259,7 +260,7 @@ impl Request {
         if response.status().is_success() {
             return Ok(Lines::new(response.into_body(), inner));
         }
-        let response = quorate_http::read(response, inner.answer_bytes_max).await;
+        let response = quorate_http::read_body(response, inner.answer_bytes_max).await;
         let answer = Answer::from_response(response.map_err(|error| inner.failed(error, false))?);
         Err(problem::of_answer(answer.status, &answer.body, &inner.address.url()))
     }
@@ -280,14 +281,14 @@ impl Inner {
     fn failed(&self, error: quorate_http::Error, may_have_effect: bool) -> Error {
         match error {
             quorate_http::Error::Connect(error) => away(&self.address, &error).into(),
-            quorate_http::Error::Unsent(why) => Remote {
+            quorate_http::Error::Unsent(why) => RemoteError {
                 code: Code::Unavailable,
                 detail: format!("the hub at {} closed the connection: {why}", self.address.url()),
                 hint: "check that the hub is running, then try again".to_owned(),
                 nothing_applied: true,
             }
             .into(),
-            quorate_http::Error::TooLarge(_) => Remote {
+            quorate_http::Error::TooLarge(_) => RemoteError {
                 code: Code::TooLarge,
                 detail: error.to_string(),
                 hint: "request fewer items, with a smaller `limit`".to_owned(),
@@ -299,7 +300,7 @@ impl Inner {
                 let why = format!("no response within {} ms", within.as_millis());
                 self.unavailable(&why, may_have_effect)
             }
-            quorate_http::Error::Broken(why) => self.unavailable(&why, may_have_effect),
+            quorate_http::Error::ConnectionLost(why) => self.unavailable(&why, may_have_effect),
             quorate_http::Error::Incomplete(_) => self.unavailable(&error.to_string(), may_have_effect),
         }
     }
@@ -311,7 +312,7 @@ impl Inner {
         } else {
             "check that the hub is running, then try again"
         };
-        Remote {
+        RemoteError {
             code: Code::Unavailable,
             detail: format!("the hub at {url} is unavailable: {why}"),
             hint: hint.to_owned(),
@@ -345,7 +346,7 @@ impl Answer {
     /// this version.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            Remote {
+            RemoteError {
                 code: Code::Unavailable,
                 detail: format!("unexpected response body: {error}"),
                 hint: "check the URL, and that the hub and this program have the same version".to_owned(),
@@ -368,9 +369,9 @@ impl Answer {
 
 /// Returns the trusted root certificates for an address.
 #[cfg(feature = "tls")]
-fn trust(address: &Address, ca_file: Option<&Path>) -> Result<Trust, Refused> {
-    let Some(file) = ca_file.filter(|_| address.secure) else { return Ok(Trust::default()) };
-    Trust::file(file).map_err(|why| {
+fn trust(address: &Address, ca_file: Option<&Path>) -> Result<TrustRoots, Refused> {
+    let Some(file) = ca_file.filter(|_| address.secure) else { return Ok(TrustRoots::default()) };
+    TrustRoots::from_pem_file(file).map_err(|why| {
         let path = file.display();
         Refused::new(Code::Invalid, format!("failed to read the CA file {path}: {why}"))
             .hint("pass a PEM file with the certificate of the CA that signed the hub's certificate")

@@ -15,7 +15,7 @@ mod socket;
 mod wire;
 
 pub use http::{Answer, Http, Lines, Options, Request, segment};
-pub use quorate::{Code, Error, Refused, Remote};
+pub use quorate::{Code, Error, Refused, RemoteError};
 pub use remote::{Settings, connect, connect_with};
 
 /// Compiles the examples of the guide as documentation tests.

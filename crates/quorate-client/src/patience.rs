@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Chance, Clock, Code, Error};
+use quorate::{Clock, Code, Entropy, Error};
 use quorate_env::Backoff;
 
 /// Delay after the first failure. It doubles with each further failure.
@@ -15,7 +15,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Patience {
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) chance: Arc<Chance>,
+    pub(crate) chance: Arc<Entropy>,
     pub(crate) keep_trying: Duration,
 }
 
@@ -37,7 +37,7 @@ impl Patience {
             };
             unknown |= !error.nothing_applied;
             if self.clock.now().mono >= until {
-                return Err(quorate::Remote { nothing_applied: !unknown, ..error }.into());
+                return Err(quorate::RemoteError { nothing_applied: !unknown, ..error }.into());
             }
             backoff.wait(&*self.clock, &self.chance).await;
         }

@@ -1,7 +1,7 @@
 //! Conversion of `application/problem+json` responses into library errors.
 
-use quorate::{Code, Error, Refused, Remote};
-use quorate_core::{Facts, Seq, Stale, Token, Waits};
+use quorate::{Code, Error, Refused, RemoteError};
+use quorate_core::{Facts, LeaseToken, Seq, StaleReference, WaitEdge};
 use serde::Deserialize;
 
 /// Body of a problem response.
@@ -62,15 +62,15 @@ impl From<Problem> for Error {
             problem.detail = format!("the hub returned {code} without details");
         }
         if problem.applied != "no" && problem.asked.is_none() {
-            return Remote { code, detail: problem.detail, hint: problem.hint, nothing_applied: false }
+            return RemoteError { code, detail: problem.detail, hint: problem.hint, nothing_applied: false }
                 .into();
         }
         let stale = problem.stale.into_iter();
-        let stale = stale.map(|one| Stale {
+        let stale = stale.map(|one| StaleReference {
             op: one.op,
             item: one.item,
             code: code_of(&one.code, problem.status),
-            token: one.lease_token.map(Token),
+            token: one.lease_token.map(LeaseToken),
             ended_by: one.ended_by.map(Seq),
         });
         let cycle = problem.cycle.into_iter();
@@ -82,13 +82,13 @@ impl From<Problem> for Error {
             ended_by: problem.ended_by.map(Seq),
             stale: stale.collect(),
             current_fence: problem.current_fence,
-            cycle: cycle.map(|one| Waits { agent: one.agent, waits_for: one.waits_for }).collect(),
+            cycle: cycle.map(|one| WaitEdge { agent: one.agent, waits_for: one.waits_for }).collect(),
             rule: problem.rule,
-            place: problem.place,
+            field: problem.place,
             offset: problem.offset,
             retry_after_ms: problem.retry_after_ms,
-            asked: problem.asked,
-            passes: code == Code::LimitExceeded && problem.retryable,
+            sent_request: problem.asked,
+            retryable: code == Code::LimitExceeded && problem.retryable,
             private: false,
         };
         Refused { code, detail: problem.detail, hint: problem.hint, facts: Box::new(facts) }.into()
@@ -100,7 +100,7 @@ pub(crate) fn of_answer(status: u16, body: &[u8], url: &str) -> Error {
     match serde_json::from_slice::<Problem>(body) {
         Ok(problem) => Problem { status, ..problem }.into(),
         // Not a problem document: the response is not from a hub, possibly from a proxy in between.
-        Err(_) => Remote {
+        Err(_) => RemoteError {
             code: code_of("", status),
             detail: format!("unexpected response from {url}: status {status} without a problem document"),
             hint: "check the URL: another server or a proxy may have responded".to_owned(),
@@ -163,7 +163,7 @@ mod tests {
         let error = of_answer(500, body, "http://hub");
         assert_eq!(error.code(), Code::StorageFailed);
         assert!(!error.nothing_applied());
-        assert!(error.refused().is_none());
+        assert!(error.refusal().is_none());
     }
 
     #[test]
@@ -172,7 +172,10 @@ mod tests {
             br#"{"code":"TIMEOUT","detail":"no answer","hint":"","applied":"yes","asked":"msg_0-5-0"}"#;
         let error = of_answer(408, body, "http://hub");
         assert!(!error.nothing_applied());
-        assert_eq!(error.refused().and_then(|refused| refused.facts.asked.as_deref()), Some("msg_0-5-0"));
+        assert_eq!(
+            error.refusal().and_then(|refused| refused.facts.sent_request.as_deref()),
+            Some("msg_0-5-0")
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorate::link::Who;
-use quorate::{Chance, Clock, Error, Hub};
+use quorate::{Clock, Entropy, Error, Hub};
 use quorate_api::token::{CreatedToken, NewToken};
 use quorate_core::{AgentId, Principal, TokenId, TokenName};
 use serde::Deserialize;
@@ -35,12 +35,12 @@ pub struct Settings {
     /// until the agent stops.
     pub keep_trying: Duration,
     /// Source of random bytes, used for idempotency keys and backoff jitter.
-    pub chance: Arc<Chance>,
+    pub chance: Arc<Entropy>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { http: Options::default(), keep_trying: KEEP_TRYING, chance: Chance::system() }
+        Self { http: Options::default(), keep_trying: KEEP_TRYING, chance: Entropy::system() }
     }
 }
 
@@ -162,7 +162,7 @@ impl Connection {
 
     /// Generates a unique idempotency key.
     fn key(&self) -> String {
-        quorate_core::hex::encode(&self.patience.chance.sixteen())
+        quorate_core::hex::encode(&self.patience.chance.bytes_16())
     }
 
     /// Returns the path of a resource of an agent.

@@ -13,7 +13,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use quorate::link::{Delivery, Inbox, Over, Promise, Room};
 use quorate::{Code, Error, Refused};
 use quorate_api::delivery::Delivery as DeliveryJson;
-use quorate_core::{LeaseRef, Nack, NackThen, Op};
+use quorate_core::{LeaseRef, Nack, NackAction, Op};
 use quorate_env::sleep;
 use serde::Deserialize;
 use serde_json::json;
@@ -158,7 +158,7 @@ impl Shared {
     /// redelivered.
     fn release(&self, leases: Vec<LeaseRef>) {
         for lease in leases {
-            let nack = Op::Nack(Nack { lease, then: NackThen::Release, reason: String::new() });
+            let nack = Op::Nack(Nack { lease, action: NackAction::Release, reason: String::new() });
             let key = format!("untaken-{}-{}", lease.delivery, lease.token.0);
             if let Ok(body) = op::commit(&[nack], &key, None) {
                 let frame = Frame::new(format!("\"commit\":{body}"), true, self.patience.clock.now());
@@ -226,7 +226,7 @@ impl Shared {
     }
 
     fn unavailable(&self, why: &dyn std::fmt::Display) -> Error {
-        quorate::Remote {
+        quorate::RemoteError {
             code: Code::Unavailable,
             detail: format!("the hub at {} is unavailable: {why}", self.dial.address.url()),
             hint: "check that the hub is running; the client keeps reconnecting".to_owned(),

@@ -4,15 +4,15 @@ pub(crate) mod message;
 pub(crate) mod op;
 pub(crate) mod task;
 
-use quorate::{Code, Error, Refused, Remote};
-use quorate_core::refusal_in;
+use quorate::{Code, Error, Refused, RemoteError};
+use quorate_core::extract_refusal;
 use serde::Deserialize;
 
 /// Returns the error for a response that a hub of the same version does not send.
 pub(crate) fn strange(problem: &dyn std::fmt::Display) -> Error {
     let text = problem.to_string();
-    let problem = refusal_in(&text).map_or(text, |refused| refused.detail);
-    Remote {
+    let problem = extract_refusal(&text).map_or(text, |refused| refused.detail);
+    RemoteError {
         code: Code::Unavailable,
         detail: format!("unexpected response from the hub: {problem}"),
         hint: "check that the hub and this program have the same version".to_owned(),

@@ -2,12 +2,16 @@
 
 #![allow(clippy::print_stdout, reason = "the example prints its results")]
 
-use quorate_contracts::Half;
-use quorate_contracts::measure::{self, Row};
+use quorate_contracts::PhrasingSet;
+use quorate_contracts::measure::{self, ClassCounts};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let half = if arguments.get(1).is_some_and(|half| half == "unseen") { Half::Unseen } else { Half::Seen };
+    let half = if arguments.get(1).is_some_and(|half| half == "unseen") {
+        PhrasingSet::Unseen
+    } else {
+        PhrasingSet::Seen
+    };
     let number =
         |at: usize, default: u64| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
     let seeds = number(2, 1)..=number(3, 200);
@@ -16,11 +20,11 @@ fn main() {
     print("issue", &measure::issues(seeds, half));
 }
 
-fn print(title: &str, rows: &[Row]) {
+fn print(title: &str, rows: &[ClassCounts]) {
     println!("\n{title:36} precision  recall  present");
     let total = measure::total(rows);
     for row in rows.iter().chain([&total]) {
-        let present = row.right + row.missed;
+        let present = row.true_positives + row.false_negatives;
         println!("{:36} {:9.2} {:7.2} {present:6}", row.name, row.precision(), row.recall());
     }
 }

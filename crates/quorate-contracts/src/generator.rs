@@ -36,27 +36,30 @@
 
 mod clause;
 mod compose;
-mod draw;
 mod fact;
-mod facts;
-mod home;
+mod fact_values;
+mod ground_truth;
 mod layout;
 pub(crate) mod numerals;
 mod phrasing;
 mod plan;
 mod problem;
 mod provision;
+mod rng;
+mod section;
 mod template;
-mod truth;
 mod value;
 
 pub use clause::Clause;
 pub use fact::Fact;
-pub use home::Home;
-pub use phrasing::{Half, Topic};
+pub use ground_truth::{
+    Activation, GroundTruth, Label, NearMiss, PlantedProblem, Recommendation, StatedFact, TextSpan,
+    risk_score,
+};
+pub use phrasing::{PhrasingSet, Topic};
 pub use problem::{Problem, Severity};
 pub use provision::Provision;
-pub use truth::{Activation, NearMiss, Place, Planted, Present, Recommendation, Stated, Truth, risk_score};
+pub use section::Section;
 pub use value::{Currency, Date, Value};
 
 /// A generated contract with its labels.
@@ -65,13 +68,13 @@ pub struct Contract {
     /// The text to be read.
     pub text: String,
     /// The labels. Spans are byte offsets in the text.
-    pub truth: Truth,
+    pub truth: GroundTruth,
 }
 
 /// Generates the contract of a seed from one set of phrasings. The output is stable: the same bytes in every version.
 ///
 /// Both sets of a seed have the same facts, the same planted problems and the same recommendation.
-pub fn generate(seed: u64, half: Half) -> Contract {
+pub fn generate(seed: u64, half: PhrasingSet) -> Contract {
     compose::compose(seed, half)
 }
 

@@ -9,7 +9,8 @@
 mod clauses;
 mod concepts;
 mod cues;
-mod discuss;
+mod discussion;
+mod document;
 mod facts;
 mod finding;
 mod grammar;
@@ -17,16 +18,15 @@ mod issues;
 mod numbers;
 #[cfg(test)]
 mod phrases;
-mod reading;
 mod roles;
 #[cfg(test)]
 mod tests;
-mod words;
+mod tokenizer;
 
 use serde_json::Value;
 
 use crate::generator::{Clause, Problem};
-use reading::Contract;
+use document::ParsedContract;
 
 /// A rule-based contract reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,14 +61,14 @@ impl Heuristic {
 
     /// Returns the reader with this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
     /// Whether the contract contains anything in the reader's field. Other readers need not be asked.
     #[must_use]
-    pub fn is_concerned_by(self, text: &str) -> bool {
-        finding::is_concerned(self, &Contract::read(text))
+    pub fn is_relevant_to(self, text: &str) -> bool {
+        finding::is_relevant(self, &ParsedContract::parse(text))
     }
 
     /// Returns the finding of this reader on a contract, in the format of deliberations. Deterministic.
@@ -81,18 +81,18 @@ impl Heuristic {
     /// `your_position` and `other_positions`.
     #[must_use]
     pub fn discuss(self, text: &str, payload: &Value) -> Value {
-        discuss::answer(self, text, payload)
+        discussion::answer(self, text, payload)
     }
 }
 
 /// Types of clauses that the extractor finds in a text.
-pub(crate) fn clauses_of(text: &str) -> Vec<Clause> {
-    clauses::find(&Contract::read(text)).into_iter().map(|found| found.clause).collect()
+pub(crate) fn find_clauses(text: &str) -> Vec<Clause> {
+    clauses::find(&ParsedContract::parse(text)).into_iter().map(|found| found.clause).collect()
 }
 
 /// Problems that all readers together find in a text.
-pub(crate) fn issues_of(text: &str) -> Vec<Problem> {
-    let contract = Contract::read(text);
-    let facts = facts::Facts::read(&contract);
+pub(crate) fn find_problems(text: &str) -> Vec<Problem> {
+    let contract = ParsedContract::parse(text);
+    let facts = facts::Facts::extract(&contract);
     issues::find(&contract, &facts).into_iter().map(|issue| issue.problem).collect()
 }

@@ -17,7 +17,8 @@ pub mod measure;
 mod months;
 
 pub use generator::{
-    Activation, Clause, Contract, Currency, Date, Fact, Half, Home, NearMiss, Place, Planted, Present,
-    Problem, Provision, Recommendation, Severity, Stated, Topic, Truth, Value, generate, risk_score,
+    Activation, Clause, Contract, Currency, Date, Fact, GroundTruth, Label, NearMiss, PhrasingSet,
+    PlantedProblem, Problem, Provision, Recommendation, Section, Severity, StatedFact, TextSpan, Topic,
+    Value, generate, risk_score,
 };
 pub use heuristic::Heuristic;

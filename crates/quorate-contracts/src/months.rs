@@ -17,6 +17,6 @@ pub(crate) const MONTHS: [&str; 12] = [
 ];
 
 /// Returns the index of a month name, case-insensitively, starting at 0.
-pub(crate) fn month_of(word: &str) -> Option<usize> {
+pub(crate) fn month_index(word: &str) -> Option<usize> {
     MONTHS.iter().position(|month| month.eq_ignore_ascii_case(word))
 }

@@ -8,9 +8,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::hex;
 use crate::ids::{AgentId, AgentNo, ApprovalId, Seq};
-use crate::item::Alarm;
-use crate::limits::{APPROVAL_BYTES_MAX, APPROVAL_MS_MAX, APPROVAL_MS_MIN, APPROVAL_THEN_MAX};
-use crate::message::{Payload, Priority, check_reason, check_word};
+use crate::item::ItemTimer;
+use crate::limits::{APPROVAL_BYTES_MAX, APPROVAL_FOLLOW_UPS_MAX, APPROVAL_MS_MAX, APPROVAL_MS_MIN};
+use crate::message::{Payload, Priority, check_label, check_reason};
 use crate::refused::{Code, Refused};
 use crate::task::PartRef;
 use crate::time::Timestamp;
@@ -122,7 +122,7 @@ impl ApprovalState {
 
     /// The record that ended it, if it has ended.
     #[must_use]
-    pub fn over_since(&self) -> Option<Seq> {
+    pub fn ended_in(&self) -> Option<Seq> {
         match self {
             Self::Pending => None,
             Self::Expired { seq, .. } => Some(*seq),
@@ -133,7 +133,7 @@ impl ApprovalState {
 
 /// A follow-up message that the hub sends in the commit that approves the action.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Then {
+pub struct ApprovalFollowUp {
     /// Recipient.
     pub to: AgentNo,
     /// Action of the message.
@@ -148,9 +148,9 @@ pub struct Approval {
     /// The requesting agent; `None` if it is not an agent.
     pub agent: Option<AgentNo>,
     /// The requesting principal, as in the log: the agent itself, or an operator on its behalf.
-    pub asked_by: String,
+    pub requested_by: String,
     /// Time of the request.
-    pub asked_at: Timestamp,
+    pub requested_at: Timestamp,
     /// The record of the request.
     pub seq: Seq,
     /// Kind of the action, as a short label.
@@ -172,7 +172,7 @@ pub struct Approval {
     /// Session that it belongs to.
     pub session: Option<String>,
     /// Follow-up messages on approval.
-    pub then: Vec<Then>,
+    pub follow_ups: Vec<ApprovalFollowUp>,
     /// Current state.
     pub state: ApprovalState,
 }
@@ -186,7 +186,7 @@ impl Approval {
 
     /// The approved canonical bytes and their digest; `None` unless approved.
     #[must_use]
-    pub fn approved(&self) -> Option<(PartRef, ActionDigest)> {
+    pub fn approved_action(&self) -> Option<(PartRef, ActionDigest)> {
         match &self.state {
             ApprovalState::Approved(_) => Some((self.document, self.digest)),
             ApprovalState::Modified { action, digest, .. } => Some((*action, *digest)),
@@ -196,16 +196,16 @@ impl Approval {
 
     /// Returns the approval as of a record; `None` if it was requested later.
     #[must_use]
-    pub fn at(self, seq: Seq) -> Option<Self> {
-        let over = self.state.over_since().is_some_and(|over| over <= seq);
+    pub fn as_of(self, seq: Seq) -> Option<Self> {
+        let over = self.state.ended_in().is_some_and(|over| over <= seq);
         let state = if over { self.state.clone() } else { ApprovalState::Pending };
         (self.seq <= seq).then_some(Self { state, ..self })
     }
 
     /// Returns its timers.
-    pub(crate) fn alarms(&self) -> Vec<Alarm> {
+    pub(crate) fn timers(&self) -> Vec<ItemTimer> {
         match self.is_pending() {
-            true => vec![Alarm::At { part: 0, time: self.expires_at }],
+            true => vec![ItemTimer::At { part: 0, time: self.expires_at }],
             false => Vec::new(),
         }
     }
@@ -235,7 +235,7 @@ pub struct RequestApproval {
     /// Session that it belongs to.
     pub session: Option<String>,
     /// Follow-up messages on approval: recipient and action.
-    pub then: Vec<(AgentId, String)>,
+    pub follow_ups: Vec<(AgentId, String)>,
 }
 
 /// The verdict on a proposed action.
@@ -270,7 +270,7 @@ pub struct DecideApproval {
 impl RequestApproval {
     pub(crate) fn check(&self) -> Result<(), Refused> {
         let invalid = |detail: String| Err(Refused::new(Code::Invalid, detail));
-        if let Some(id) = self.id.as_ref().filter(|id| id.is_made_by_hub()) {
+        if let Some(id) = self.id.as_ref().filter(|id| id.is_generated()) {
             return Err(Refused::new(
                 Code::Invalid,
                 format!("invalid approval id {id}: the prefix apr_ is reserved for generated ids"),
@@ -280,8 +280,8 @@ impl RequestApproval {
         if self.action.is_empty() {
             return invalid("the action is empty".into());
         }
-        check_word("action", &self.action)?;
-        check_word("sessionId", self.session.as_deref().unwrap_or(""))?;
+        check_label("action", &self.action)?;
+        check_label("sessionId", self.session.as_deref().unwrap_or(""))?;
         check_document(&self.document)?;
         check_reason("rationale", self.rationale.as_deref().unwrap_or(""))?;
         check_reason("default", &self.default)?;
@@ -296,11 +296,11 @@ impl RequestApproval {
                 .limit(APPROVAL_MS_MAX)
                 .hint(format!("use {APPROVAL_MS_MIN} to {APPROVAL_MS_MAX} ms")));
         }
-        if self.then.len() > APPROVAL_THEN_MAX {
-            let detail = format!("too many follow-up messages: {}", self.then.len());
-            return Err(Refused::new(Code::LimitExceeded, detail).limit(APPROVAL_THEN_MAX as u64));
+        if self.follow_ups.len() > APPROVAL_FOLLOW_UPS_MAX {
+            let detail = format!("too many follow-up messages: {}", self.follow_ups.len());
+            return Err(Refused::new(Code::LimitExceeded, detail).limit(APPROVAL_FOLLOW_UPS_MAX as u64));
         }
-        self.then.iter().try_for_each(|(_, action)| check_word("action", action))
+        self.follow_ups.iter().try_for_each(|(_, action)| check_label("action", action))
     }
 }
 

@@ -36,7 +36,7 @@ impl Budget {
 
     /// Whether no messages are left.
     #[must_use]
-    pub fn is_spent(&self) -> bool {
+    pub fn is_exhausted(&self) -> bool {
         self.messages_used >= self.messages_max
     }
 }

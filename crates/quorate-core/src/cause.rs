@@ -22,7 +22,7 @@ pub struct Cause {
 impl Cause {
     /// Extracts the inherited properties of a message.
     #[must_use]
-    pub fn of(id: Option<MessageId>, message: &Message) -> Self {
+    pub fn from_message(id: Option<MessageId>, message: &Message) -> Self {
         Self {
             id,
             client_id: message.client_id.clone(),
@@ -38,7 +38,7 @@ impl Cause {
     /// Returns the caused message with the inherited properties filled in; `None` if it already has all of them. Idempotent:
     /// the result depends on the two messages only, so a retried message is identical to the first one.
     #[must_use]
-    pub fn led_to(&self, message: &Message) -> Option<Message> {
+    pub fn propagate_to(&self, message: &Message) -> Option<Message> {
         let hops = self.hops.saturating_add(1);
         let visible = self.is_visible_to(message.from.as_ref());
         let chain = Some(message).filter(|message| visible && message.correlation_id.is_none());
@@ -69,14 +69,14 @@ impl Cause {
         let Some(agent) = agent else { return true };
         self.from.as_ref() == Some(agent)
             || self.reply_to.as_ref() == Some(agent)
-            || !self.to.is_by_name()
+            || !self.to.names_agents()
             || self.to.agents().contains(agent)
     }
 }
 
 impl Message {
     /// Ids of the message that may have caused this one: `causationId`, then `inReplyTo`.
-    pub fn causes(&self) -> impl Iterator<Item = &str> {
+    pub fn cause_ids(&self) -> impl Iterator<Item = &str> {
         let replied_to = self.in_reply_to.as_deref().filter(|id| Some(*id) != self.causation_id.as_deref());
         self.causation_id.as_deref().into_iter().chain(replied_to)
     }
@@ -102,14 +102,14 @@ mod tests {
     fn cause(change: impl FnOnce(&mut Message)) -> Cause {
         let mut message = message("alice", "bob");
         change(&mut message);
-        Cause::of(Some(MessageId { generation: Generation(0), seq: Seq(5), n: 0 }), &message)
+        Cause::from_message(Some(MessageId { generation: Generation(0), seq: Seq(5), n: 0 }), &message)
     }
 
     // Fails under: a sender that lowers the hop count, or cannot raise it; an explicit correlation id or budget overwritten.
     #[test]
     fn d8_a_message_inherits_what_it_does_not_set() {
         let first = cause(|_| {});
-        let caused = first.led_to(&message("bob", "alice")).expect("it inherits something");
+        let caused = first.propagate_to(&message("bob", "alice")).expect("it inherits something");
         assert_eq!(
             (caused.hops, caused.correlation_id.as_deref(), caused.budget),
             (1, Some("msg_0-5-0"), None)
@@ -122,15 +122,15 @@ mod tests {
         let mut own = message("bob", "carol");
         own.hops = 9;
         own.correlation_id = Some("c2".into());
-        let caused = cause.led_to(&own).expect("it inherits the budget");
+        let caused = cause.propagate_to(&own).expect("it inherits the budget");
         assert_eq!(
             (caused.hops, caused.correlation_id.as_deref(), caused.budget.as_deref()),
             (9, Some("c2"), Some("b1"))
         );
-        assert_eq!(cause.led_to(&caused), None, "idempotent");
+        assert_eq!(cause.propagate_to(&caused), None, "idempotent");
         own.hops = 0;
         own.budget = Some("b2".into());
-        let caused = cause.led_to(&own).expect("it inherits the hop count");
+        let caused = cause.propagate_to(&own).expect("it inherits the hop count");
         assert_eq!((caused.hops, caused.budget.as_deref()), (5, Some("b2")));
     }
 
@@ -141,13 +141,13 @@ mod tests {
             message.correlation_id = Some("secret plan".into());
             message.budget = Some("b1".into());
         };
-        let caused = cause(named).led_to(&message("mallory", "alice")).expect("its hops are counted");
+        let caused = cause(named).propagate_to(&message("mallory", "alice")).expect("its hops are counted");
         assert_eq!((caused.hops, caused.correlation_id, caused.budget), (1, None, None));
         let asked = cause(|message| {
             named(message);
-            message.to = Destination::Everybody;
+            message.to = Destination::Broadcast;
         });
-        let caused = asked.led_to(&message("carol", "alice")).expect("it inherits something");
+        let caused = asked.propagate_to(&message("carol", "alice")).expect("it inherits something");
         assert_eq!(caused.correlation_id.as_deref(), Some("secret plan"));
     }
 }

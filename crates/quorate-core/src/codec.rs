@@ -4,23 +4,23 @@
 //! A body consists of the number of payload parts, the length and digest of each, the number of effects, and the tag,
 //! length and fields of each. Numbers are LEB128; texts and byte strings are length-prefixed.
 
-mod approval;
+mod approval_fingerprint;
 mod effect;
 pub mod fingerprint;
 mod item;
 mod message;
 mod presence;
-mod procedure;
+mod procedure_fingerprint;
 mod result;
 mod session;
-mod snapshot;
+mod snapshot_fingerprint;
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
 use crate::effect::{Body, Effect, EndState, Record};
-use crate::ids::{DeliveryNo, Token};
+use crate::ids::{DeliveryNo, LeaseToken};
 use crate::message::Payload;
 
 pub use item::{read_item, write_item};
@@ -32,12 +32,12 @@ pub const FORMAT: u8 = 1;
 
 /// A decoding error: the bytes are corrupt, or written by a newer release.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("cannot decode the body at byte {at}: expected {what}")]
-pub struct Unreadable {
+#[error("cannot decode the body at byte {at}: expected {expected}")]
+pub struct DecodeError {
     /// Byte offset of the error.
     pub at: usize,
     /// Description of the expected value.
-    pub what: &'static str,
+    pub expected: &'static str,
 }
 
 /// Encodes a body. `parts` are the payload parts of the effects, in order.
@@ -64,21 +64,21 @@ pub fn write_body(parts: &[Payload], effects: &[Effect]) -> Vec<u8> {
 ///
 /// # Errors
 /// If the bytes cannot be decoded by this release.
-pub fn read_body(record: &Record) -> Result<Body, Unreadable> {
+pub fn read_body(record: &Record) -> Result<Body, DecodeError> {
     read_with(record, |parts| split_payload(parts, &record.salts, &record.payload))
 }
 
 fn read_with(
     record: &Record,
     payloads_of: impl FnOnce(&[(u64, [u8; 32])]) -> Option<Vec<Payload>>,
-) -> Result<Body, Unreadable> {
+) -> Result<Body, DecodeError> {
     if record.format != FORMAT {
-        return Err(Unreadable { at: 0, what: "a known format" });
+        return Err(DecodeError { at: 0, expected: "a known format" });
     }
     let mut input = Reader::new(&record.body);
     let parts = read_parts(&mut input)?;
     let payloads = payloads_of(&parts)
-        .ok_or(Unreadable { at: 0, what: "salts and payload bytes of the stated lengths" })?;
+        .ok_or(DecodeError { at: 0, expected: "salts and payload bytes of the stated lengths" })?;
     let count = input.count(2)?;
     let mut effects = Vec::with_capacity(count);
     for _ in 0..count {
@@ -95,7 +95,7 @@ fn read_with(
 ///
 /// # Errors
 /// As [`read_body`].
-pub fn read_bare(record: &Record) -> Result<Body, Unreadable> {
+pub fn read_without_payload(record: &Record) -> Result<Body, DecodeError> {
     let bare = |(_, digest): &(u64, [u8; 32])| Payload { digest: *digest, ..Payload::unsealed(Bytes::new()) };
     read_with(record, |parts| Some(parts.iter().map(bare).collect()))
 }
@@ -104,8 +104,8 @@ pub fn read_bare(record: &Record) -> Result<Body, Unreadable> {
 ///
 /// # Errors
 /// As [`read_body`].
-pub fn part(record: &Record, part: u32) -> Result<Option<Payload>, Unreadable> {
-    let parts = parts_of(&record.body)?;
+pub fn payload_part(record: &Record, part: u32) -> Result<Option<Payload>, DecodeError> {
+    let parts = part_table(&record.body)?;
     let payloads = split_payload(&parts, &record.salts, &record.payload);
     Ok(payloads.and_then(|payloads| payloads.into_iter().nth(part as usize)))
 }
@@ -114,7 +114,7 @@ pub fn part(record: &Record, part: u32) -> Result<Option<Payload>, Unreadable> {
 ///
 /// # Errors
 /// As [`read_body`].
-pub fn ends_of(body: &[u8]) -> Result<HashMap<DeliveryNo, (EndState, Token)>, Unreadable> {
+pub fn ended_deliveries(body: &[u8]) -> Result<HashMap<DeliveryNo, (EndState, LeaseToken)>, DecodeError> {
     let mut input = Reader::new(body);
     read_parts(&mut input)?;
     let mut ends = HashMap::new();
@@ -123,7 +123,7 @@ pub fn ends_of(body: &[u8]) -> Result<HashMap<DeliveryNo, (EndState, Token)>, Un
         let mut fields = input.nested()?;
         if effect::is_end(tag) {
             let effect = effect::read(tag, &mut fields, &[])?;
-            ends.extend(effect.ends().map(|(delivery, state, token)| (delivery, (state, token))));
+            ends.extend(effect.ended_deliveries().map(|(delivery, state, token)| (delivery, (state, token))));
         }
     }
     Ok(ends)
@@ -134,7 +134,7 @@ pub fn ends_of(body: &[u8]) -> Result<HashMap<DeliveryNo, (EndState, Token)>, Un
 ///
 /// # Errors
 /// If the bytes cannot be decoded by this release.
-pub fn place_of_part(body: &[u8], part: u32) -> Result<Option<(u64, u64, [u8; 32])>, Unreadable> {
+pub fn locate_part(body: &[u8], part: u32) -> Result<Option<(u64, u64, [u8; 32])>, DecodeError> {
     let mut input = Reader::new(body);
     if input.number()? <= u64::from(part) {
         return Ok(None);
@@ -158,11 +158,11 @@ pub fn parts_prefix(part: u32) -> u64 {
 ///
 /// # Errors
 /// As [`read_body`].
-pub fn parts_of(body: &[u8]) -> Result<Vec<(u64, [u8; 32])>, Unreadable> {
+pub fn part_table(body: &[u8]) -> Result<Vec<(u64, [u8; 32])>, DecodeError> {
     read_parts(&mut Reader::new(body))
 }
 
-fn read_parts(input: &mut Reader<'_>) -> Result<Vec<(u64, [u8; 32])>, Unreadable> {
+fn read_parts(input: &mut Reader<'_>) -> Result<Vec<(u64, [u8; 32])>, DecodeError> {
     let count = input.count(33)?;
     let mut parts = Vec::with_capacity(count);
     for _ in 0..count {
@@ -237,17 +237,17 @@ impl<'a> Reader<'a> {
         Self { bytes, at: 0 }
     }
 
-    pub(crate) fn wrong<T>(&self, what: &'static str) -> Result<T, Unreadable> {
-        Err(Unreadable { at: self.at, what })
+    pub(crate) fn expected<T>(&self, what: &'static str) -> Result<T, DecodeError> {
+        Err(DecodeError { at: self.at, expected: what })
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, Unreadable> {
+    pub(crate) fn number(&mut self) -> Result<u64, DecodeError> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
-            let Some(byte) = self.bytes.get(self.at) else { return self.wrong("a number") };
+            let Some(byte) = self.bytes.get(self.at) else { return self.expected("a number") };
             let low = u64::from(byte & 0x7f);
             if shift == 63 && low > 1 {
-                return self.wrong("a 64-bit number");
+                return self.expected("a 64-bit number");
             }
             self.at += 1;
             value |= low << shift;
@@ -255,71 +255,71 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        self.wrong("a 64-bit number")
+        self.expected("a 64-bit number")
     }
 
-    pub(crate) fn difference(&mut self, from: u64) -> Result<u64, Unreadable> {
+    pub(crate) fn difference(&mut self, from: u64) -> Result<u64, DecodeError> {
         let by = self.number()?;
         Ok(from.wrapping_add((by >> 1) ^ (by & 1).wrapping_neg()))
     }
 
-    pub(crate) fn narrow<T: TryFrom<u64>>(&mut self) -> Result<T, Unreadable> {
+    pub(crate) fn narrow<T: TryFrom<u64>>(&mut self) -> Result<T, DecodeError> {
         let value = self.number()?;
-        T::try_from(value).or_else(|_| self.wrong("a smaller number"))
+        T::try_from(value).or_else(|_| self.expected("a smaller number"))
     }
 
-    pub(crate) fn option(&mut self) -> Result<Option<u64>, Unreadable> {
+    pub(crate) fn option(&mut self) -> Result<Option<u64>, DecodeError> {
         Ok(self.number()?.checked_sub(1))
     }
 
     /// Reads a count of values that take at least `size` bytes each. Bounded by the input, so that a corrupt count cannot
     /// cause a huge allocation.
-    pub(crate) fn count(&mut self, size: usize) -> Result<usize, Unreadable> {
+    pub(crate) fn count(&mut self, size: usize) -> Result<usize, DecodeError> {
         let count: usize = self.narrow()?;
         if count.saturating_mul(size) > self.bytes.len() - self.at {
-            return self.wrong("a count within the remaining bytes");
+            return self.expected("a count within the remaining bytes");
         }
         Ok(count)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Unreadable> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let Some(found) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<N>()) else {
-            return self.wrong("a fixed number of bytes");
+            return self.expected("a fixed number of bytes");
         };
         self.at += N;
         Ok(*found)
     }
 
-    pub(crate) fn slice(&mut self) -> Result<&'a [u8], Unreadable> {
+    pub(crate) fn slice(&mut self) -> Result<&'a [u8], DecodeError> {
         let length: usize = self.narrow()?;
         let Some(found) = self.at.checked_add(length).and_then(|end| self.bytes.get(self.at..end)) else {
-            return self.wrong("as many bytes as the length states");
+            return self.expected("as many bytes as the length states");
         };
         self.at += length;
         Ok(found)
     }
 
-    pub(crate) fn nested(&mut self) -> Result<Reader<'a>, Unreadable> {
+    pub(crate) fn nested(&mut self) -> Result<Reader<'a>, DecodeError> {
         Ok(Reader::new(self.slice()?))
     }
 
-    pub(crate) fn text(&mut self) -> Result<&'a str, Unreadable> {
+    pub(crate) fn text(&mut self) -> Result<&'a str, DecodeError> {
         let bytes = self.slice()?;
-        std::str::from_utf8(bytes).or_else(|_| self.wrong("UTF-8 text"))
+        std::str::from_utf8(bytes).or_else(|_| self.expected("UTF-8 text"))
     }
 
     /// Reads and validates an id.
-    pub(crate) fn id<T: std::str::FromStr>(&mut self) -> Result<T, Unreadable> {
+    pub(crate) fn id<T: std::str::FromStr>(&mut self) -> Result<T, DecodeError> {
         let text = self.text()?;
-        text.parse().or_else(|_| self.wrong("an id"))
+        text.parse().or_else(|_| self.expected("an id"))
     }
 
     pub(crate) fn is_done(&self) -> bool {
         self.at == self.bytes.len()
     }
 
-    pub(crate) fn end(&self) -> Result<(), Unreadable> {
-        if self.is_done() { Ok(()) } else { self.wrong("the end of the input") }
+    pub(crate) fn end(&self) -> Result<(), DecodeError> {
+        if self.is_done() { Ok(()) } else { self.expected("the end of the input") }
     }
 }
 

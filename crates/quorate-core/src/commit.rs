@@ -1,41 +1,41 @@
 //! The commit: an atomic list of operations, and the receipt that answers it.
 
-mod answer;
+mod receipt;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::access_token::{CreateToken, TokenName, TokenRole};
 use crate::approval::{DecideApproval, RequestApproval, Verdict};
 use crate::budget::SetBudget;
 use crate::codec::fingerprint;
 use crate::decide::RollbackPlan;
 use crate::ids::{
-    AgentId, AgentNo, ConsumerId, DeliveryId, Epoch, IdempotencyKey, Key, MessageId, Seq, SnapshotName,
-    Token, TokenId, Version,
+    AgentId, AgentNo, ConsumerId, DeliveryId, Epoch, IdempotencyKey, Key, LeaseToken, MessageId, Seq,
+    SnapshotName, TokenId, Version,
 };
 use crate::inspect::Inspect;
 use crate::limits::{
     ACKS_MAX, CLAIM_MAX, COMMIT_BYTES_MAX, LEASE_MS_MAX, LEASE_MS_MIN, LIST_MAX, NACK_DELAY_MS_MAX, OPS_MAX,
 };
 use crate::lock::{self, AcquireLocks, FenceRef, RenewLocks};
-use crate::message::{Message, Payload, check_reason, check_word, is_json};
+use crate::message::{Message, Payload, check_label, check_reason, is_json};
 use crate::policy::Policy;
 use crate::presence::Heartbeat;
 use crate::procedure::{StartProcedure, StepProcedure};
 use crate::refused::{Code, Refused};
-use crate::registry::Role;
-use crate::request::Ask;
+use crate::registry::AgentRole;
+use crate::request::SendRequest;
 use crate::session::{AddToSession, ChangeSession, OpenSession};
 use crate::snapshot::{MakeSnapshot, Rollback};
-use crate::subscription::{BringHistory, Subscribe};
+use crate::subscription::{Backfill, Subscribe};
 use crate::task::{
     AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, FailTask, HeartbeatTask, TaskLeaseRef,
 };
-use crate::token::{CreateToken, TokenName, TokenRole};
 use crate::topic::Pattern;
 
-pub use answer::{Locked, OpResult, Receipt, Told};
+pub use receipt::{ConsumerEvent, GrantedLocks, OpResult, Receipt};
 
 /// The principal that acts. Set by authentication; identity claims inside a request are ignored.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -95,9 +95,9 @@ impl Commit {
     }
 
     /// Returns the prefix rollbacks that still need a plan, with the indexes of their operations.
-    pub fn unplanned(&self) -> impl Iterator<Item = (usize, &Rollback)> {
+    pub fn unplanned_rollbacks(&self) -> impl Iterator<Item = (usize, &Rollback)> {
         let rollbacks = self.ops.iter().enumerate().filter_map(|(index, op)| match op {
-            Op::Rollback(rollback) if rollback.what.is_prefix() => Some((index, rollback)),
+            Op::Rollback(rollback) if rollback.scope.is_prefix() => Some((index, rollback)),
             _ => None,
         });
         rollbacks.filter(|(index, _)| !self.plans.contains_key(index))
@@ -121,7 +121,7 @@ impl Commit {
     /// covers the original request, because a retry of it may derive other operations.
     #[must_use]
     pub fn keyed_for(mut self, key: IdempotencyKey, asked: &[&[u8]]) -> Self {
-        self.key = Some((key, fingerprint::of_request(asked)));
+        self.key = Some((key, fingerprint::of_parts(asked)));
         self
     }
 
@@ -133,7 +133,7 @@ impl Commit {
         let ends_lease = |op: &Op| {
             matches!(
                 op,
-                Op::Ack(_) | Op::AckMany(_) | Op::CompleteTask(_) | Op::FailTask(_) | Op::Grant { .. }
+                Op::Ack(_) | Op::AckMany(_) | Op::CompleteTask(_) | Op::FailTask(_) | Op::GrantCredit { .. }
             )
         };
         self.ops.iter().all(ends_lease)
@@ -204,17 +204,17 @@ pub enum Op {
         /// Duration of the leases.
         lease_ms: u64,
         /// Whether to wait if fewer than `max` deliveries are ready.
-        waiting: Waiting,
+        waiting: WaitMode,
     },
     /// Grants credit to a standing consumer. Writes no record unless this dispatches a delivery.
-    Grant {
+    GrantCredit {
         /// The consumer that receives the credit.
         consumer: ConsumerId,
         /// Number of additional deliveries that it accepts.
         credit: u32,
     },
     /// Closes a consumer. Writes no record; its deliveries stay leased.
-    Close {
+    CloseConsumer {
         /// The consumer to close.
         consumer: ConsumerId,
     },
@@ -239,7 +239,7 @@ pub enum Op {
     /// `delete`: delete a memory entry by writing a tombstone.
     Delete(DeleteEntry),
     /// `payload.erase`: overwrite a payload with zeros; the hash chain still verifies.
-    Erase(ErasePayload),
+    ErasePayload(ErasePayload),
     /// Processes timeouts: expired leases, expired messages, deliveries that are due.
     Sweep,
     /// `policy.set`: replace the policy of the space.
@@ -291,11 +291,11 @@ pub enum Op {
         pattern: Pattern,
     },
     /// Delivers earlier messages to a subscriber that requested history. Issued by the hub.
-    BringHistory(BringHistory),
+    Backfill(Backfill),
     /// `ack` for several deliveries.
     AckMany(Vec<LeaseRef>),
     /// `request`: send a message and wait for the reply.
-    Request(Ask),
+    Request(SendRequest),
     /// Waits for the reply to an existing request. Writes no record.
     AwaitRequest {
         /// The request.
@@ -315,7 +315,7 @@ pub enum Op {
     /// Waits until a task has ended. Writes no record.
     AwaitTask(AwaitTask),
     /// Heartbeats of several agents whose status did not change. Writes no record.
-    Heard {
+    HeartbeatBatch {
         /// The agents that sent a heartbeat.
         agents: Vec<AgentNo>,
     },
@@ -328,7 +328,7 @@ pub enum Op {
     },
     /// Returns the leased deliveries of an agent after a lost connection, with unchanged lease tokens, and restarts
     /// their leases. Writes no record.
-    Resume {
+    ResumeLeases {
         /// The agent that reconnected.
         agent: AgentId,
         /// New duration of the leases, starting now.
@@ -346,9 +346,9 @@ pub enum Op {
 
 /// Behaviour of a claim when fewer deliveries are ready than it may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Waiting {
+pub enum WaitMode {
     /// Return immediately with what is ready.
-    No,
+    NoWait,
     /// If nothing is ready, wait for the first dispatch, then close the consumer.
     Once(ConsumerId),
     /// Receive deliveries until closed, within the granted credit.
@@ -363,7 +363,7 @@ pub struct RegisterAgent {
     /// Display name.
     pub name: String,
     /// Role of the agent in the space.
-    pub role: Role,
+    pub role: AgentRole,
     /// Capabilities by which messages and tasks are routed to it.
     pub capabilities: Vec<String>,
     /// Actions that it answers.
@@ -380,7 +380,7 @@ pub struct LeaseRef {
     /// The leased delivery.
     pub delivery: DeliveryId,
     /// The lease token.
-    pub token: Token,
+    pub token: LeaseToken,
 }
 
 /// Returns a leased delivery without acknowledging it.
@@ -389,14 +389,14 @@ pub struct Nack {
     /// The delivery and its lease.
     pub lease: LeaseRef,
     /// Further handling of the delivery.
-    pub then: NackThen,
+    pub action: NackAction,
     /// Reason; stored with a dead letter.
     pub reason: String,
 }
 
 /// Further handling of a delivery that was nacked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NackThen {
+pub enum NackAction {
     /// Redeliver after a delay; dead-letter after the last attempt.
     Retry {
         /// Delay before the redelivery.
@@ -405,7 +405,7 @@ pub enum NackThen {
     /// Redeliver immediately and do not count this attempt: the message was not processed.
     Release,
     /// Dead-letter immediately: a retry would not help.
-    Dead,
+    DeadLetter,
 }
 
 /// Extends a lease.
@@ -462,25 +462,25 @@ pub struct Fingerprint {
     /// Fingerprint of the stored message; zeros if it has no client id.
     pub written: [u8; 32],
     /// Fingerprint of the message as sent, if the hub added fields to it. The additions may differ for a resend.
-    pub said: Option<Box<[u8; 32]>>,
+    pub original: Option<Box<[u8; 32]>>,
 }
 
 impl Fingerprint {
     pub(crate) fn new(message: &Message, of: impl FnOnce(&Message) -> [u8; 32]) -> Self {
         let written = if message.client_id.is_some() { of(message) } else { [0; 32] };
-        Self { written, said: None }
+        Self { written, original: None }
     }
 
     /// Keeps the fingerprint of the message as sent, before the hub added fields to it.
     #[must_use]
-    pub fn of_what_was_said(self, original: Self) -> Self {
-        Self { said: Some(original.said.unwrap_or_else(|| Box::new(original.written))), ..self }
+    pub fn with_original(self, original: Self) -> Self {
+        Self { original: Some(original.original.unwrap_or_else(|| Box::new(original.written))), ..self }
     }
 
     /// Whether `earlier`, the fingerprint of a stored message, belongs to the same message.
     #[must_use]
-    pub fn is(&self, earlier: &[u8; 32]) -> bool {
-        self.written == *earlier || self.said.as_deref() == Some(earlier)
+    pub fn matches(&self, earlier: &[u8; 32]) -> bool {
+        self.written == *earlier || self.original.as_deref() == Some(earlier)
     }
 }
 
@@ -499,8 +499,8 @@ impl Op {
             Self::CreateTasks(create) => create.tasks.len(),
             Self::Claim { max, .. } => *max as usize,
             Self::AcquireLocks(ask) => ask.names.len(),
-            Self::Heard { agents } => agents.len(),
-            Self::BringHistory(history) => history.messages.len(),
+            Self::HeartbeatBatch { agents } => agents.len(),
+            Self::Backfill(history) => history.messages.len(),
             _ => 1,
         };
         named.max(1)
@@ -553,7 +553,7 @@ impl Op {
     }
 
     /// Returns the size of the largest payload in bytes. Each task input counts separately.
-    pub(crate) fn bytes_max(&self) -> usize {
+    pub(crate) fn largest_payload_bytes(&self) -> usize {
         match self {
             Self::CreateTasks(create) => {
                 let inputs = create.tasks.iter().filter_map(|task| create.input_of(task));
@@ -568,19 +568,19 @@ impl Op {
             Self::RegisterAgent(agent) => agent.check(),
             Self::Send { message, .. } => message.check(),
             // A standing consumer may grant its first credit later.
-            Self::Claim { max: 0, lease_ms, waiting: Waiting::Standing(_), .. } => check_lease(*lease_ms),
+            Self::Claim { max: 0, lease_ms, waiting: WaitMode::Standing(_), .. } => check_lease(*lease_ms),
             Self::Claim { max, lease_ms, .. } => {
                 check_claim("deliveries", *max)?;
                 check_lease(*lease_ms)
             }
-            Self::Resume { lease_ms, .. } => check_lease(*lease_ms),
+            Self::ResumeLeases { lease_ms, .. } => check_lease(*lease_ms),
             Self::Nack(nack) => nack.check(),
             Self::Extend(extend) => check_lease(extend.lease_ms),
             Self::Put(put) => put.check(),
             Self::AcquireLocks(ask) => ask.check(),
             Self::SetBudget(set) => set.check(),
             Self::RenewLocks(renew) => renew.check(),
-            Self::ReleaseLocks(locks) => lock::check_count(locks.len()),
+            Self::ReleaseLocks(locks) => lock::check_lock_count(locks.len()),
             Self::OpenSession(open) => open.check(),
             Self::ChangeSession(change) => change.check(),
             Self::AddToSession(add) => add.check(),
@@ -594,7 +594,7 @@ impl Op {
             Self::Rollback(rollback) => rollback.check(),
             Self::SetPolicy(policy) => policy.check(),
             Self::Subscribe(subscribe) => subscribe.check(),
-            Self::BringHistory(history) => history.check(),
+            Self::Backfill(history) => history.check(),
             Self::AckMany(leases) => check_leases(leases),
             Self::Request(ask) => ask.check(),
             Self::Heartbeat(heartbeat) => heartbeat.check(),
@@ -604,13 +604,13 @@ impl Op {
             Self::RequestApproval(ask) => ask.check(),
             Self::DecideApproval(decide) => decide.check(),
             Self::RemoveAgent { .. }
-            | Self::Grant { .. }
-            | Self::Close { .. }
+            | Self::GrantCredit { .. }
+            | Self::CloseConsumer { .. }
             | Self::Ack(_)
             | Self::Redrive { .. }
             | Self::Purge { .. }
             | Self::Delete(_)
-            | Self::Erase(_)
+            | Self::ErasePayload(_)
             | Self::Sweep
             | Self::ReleaseTask(_)
             | Self::DropSnapshot { .. }
@@ -620,7 +620,7 @@ impl Op {
             | Self::Inspect(_)
             | Self::AwaitTask(_)
             | Self::RevokeToken { .. }
-            | Self::Heard { .. } => Ok(()),
+            | Self::HeartbeatBatch { .. } => Ok(()),
         }
     }
 }
@@ -666,7 +666,7 @@ impl RegisterAgent {
         Self {
             id,
             name,
-            role: Role::default(),
+            role: AgentRole::default(),
             capabilities: Vec::new(),
             supported_actions: Vec::new(),
             epoch: None,
@@ -675,8 +675,8 @@ impl RegisterAgent {
     }
 
     fn check(&self) -> Result<(), Refused> {
-        AgentId::for_agent(&self.id)?;
-        check_word("name", &self.name)?;
+        AgentId::for_registration(&self.id)?;
+        check_label("name", &self.name)?;
         for (what, list) in
             [("capabilities", &self.capabilities), ("supportedActions", &self.supported_actions)]
         {
@@ -685,7 +685,7 @@ impl RegisterAgent {
                     .limit(LIST_MAX as u64));
             }
             for word in list {
-                check_word(what, word)?;
+                check_label(what, word)?;
             }
         }
         self.check_heartbeat()
@@ -695,13 +695,13 @@ impl RegisterAgent {
 impl Nack {
     fn check(&self) -> Result<(), Refused> {
         check_reason("reason", &self.reason)?;
-        match self.then {
-            NackThen::Retry { delay_ms } if delay_ms > NACK_DELAY_MS_MAX => {
+        match self.action {
+            NackAction::Retry { delay_ms } if delay_ms > NACK_DELAY_MS_MAX => {
                 Err(Refused::new(Code::Invalid, format!("invalid retry delay: {delay_ms} ms"))
                     .limit(NACK_DELAY_MS_MAX)
                     .hint("use a delay of at most one day"))
             }
-            NackThen::Retry { .. } | NackThen::Release | NackThen::Dead => Ok(()),
+            NackAction::Retry { .. } | NackAction::Release | NackAction::DeadLetter => Ok(()),
         }
     }
 }
@@ -716,8 +716,8 @@ impl PutEntry {
     fn check(&self) -> Result<(), Refused> {
         self.content.check()?;
         self.content.check_sealed()?;
-        check_word("type", &self.entry_type)?;
-        check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
+        check_label("type", &self.entry_type)?;
+        check_label("contentType", self.content_type.as_deref().unwrap_or(""))?;
         if self.depends_on.len() > LIST_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,

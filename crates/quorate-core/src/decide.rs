@@ -5,59 +5,59 @@
 
 mod agents;
 mod approvals;
-mod chains;
-mod deliver;
+mod deadlock;
+mod dispatch;
 mod inspect;
 mod items;
 mod leases;
 mod locks;
 mod memory;
-mod meter;
+mod message_chains;
+mod metered_lookup;
 mod policy;
 mod presence;
 mod procedures;
-mod repeats;
+mod repeated_ends;
 mod requests;
 mod rollback;
 mod rollback_plan;
 mod send;
 mod sessions;
+mod subscriptions;
 mod tasks;
 mod tokens;
-mod topics;
-mod waits;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::chain::{self, Header};
 use crate::codec;
-use crate::commit::{Commit, LeaseRef, Op, OpResult, Principal, Receipt, Told};
+use crate::commit::{Commit, ConsumerEvent, LeaseRef, Op, OpResult, Principal, Receipt};
 use crate::effect::{Effect, EndState, Record, RecordKind, ReturnCause};
 use crate::entry::EntryHead;
+use crate::hash_chain::{self, RecordHeader};
 use crate::ids::{
-    AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, LockName, Seq, SpaceName, Token,
+    AgentNo, ClientId, ConsumerId, DeliveryNo, Generation, Key, LeaseToken, LockName, Seq, SpaceName,
 };
 use crate::item::{Item, ItemKey};
 use crate::lock::RenewLocks;
+use crate::lookup::{Lookup, LookupError, StoredReceipt};
 use crate::message::{Message, Payload};
-use crate::refused::{Code, Refused, Stale};
-use crate::rows::{Answered, LookupFailed, Rows};
-use crate::snapshot::{Rollback, RollbackWhat};
+use crate::refused::{Code, Refused, StaleReference};
+use crate::snapshot::{Rollback, RollbackScope};
 use crate::task::TaskLeaseRef;
 use crate::time::{Now, Timestamp};
-use crate::working::{Open, Working};
-use meter::Meter;
+use crate::working::{OpenDelivery, WorkingState};
+use metered_lookup::MeteredLookup;
 
 pub use rollback_plan::RollbackPlan;
 
 /// A delivery as it is sent to the consumer that leased it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Handed {
+pub struct LeasedDelivery {
     /// Number of the delivery.
     pub delivery: DeliveryNo,
     /// Token of the current lease.
-    pub token: Token,
+    pub token: LeaseToken,
     /// Attempt number, starting at 1.
     pub attempt: u16,
     /// Duration of the lease.
@@ -72,18 +72,18 @@ pub struct Handed {
 
 /// A delivery that ended, with its last open state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EndedOpen {
+pub struct EndedDelivery {
     /// Number of the delivery.
     pub delivery: DeliveryNo,
     /// The final state.
     pub state: EndState,
     /// The state before it ended.
-    pub open: Open,
+    pub open: OpenDelivery,
 }
 
 /// The outcome of an accepted commit.
 #[derive(Debug)]
-pub struct Decided {
+pub struct CommitOutcome {
     /// The receipt for the caller.
     pub receipt: Receipt,
     /// The record to write; `None` if nothing durable changed, or for an idempotent replay.
@@ -91,42 +91,47 @@ pub struct Decided {
     /// The effects, in order; the body of the record contains the same.
     pub effects: Vec<Effect>,
     /// Ended deliveries with their last open state, in the order of the effects.
-    pub ended: Vec<EndedOpen>,
+    pub ended: Vec<EndedDelivery>,
     /// Deliveries dispatched to waiting consumers.
-    pub handed: Vec<(ConsumerId, Handed)>,
+    pub dispatched: Vec<(ConsumerId, LeasedDelivery)>,
     /// Consumers that were closed because their agent registered again, went offline or was removed.
-    pub dismissed: Vec<ConsumerId>,
+    pub dismissed_consumers: Vec<ConsumerId>,
     /// Notifications for consumers that wait for something other than deliveries.
-    pub told: Vec<(ConsumerId, Told)>,
+    pub consumer_events: Vec<(ConsumerId, ConsumerEvent)>,
     /// Deliveries whose lease duration grew. Not part of the record, but stored for a restart.
-    pub prolonged: Vec<DeliveryNo>,
+    pub extended_leases: Vec<DeliveryNo>,
     /// Whether the commit was decided now; false for an idempotent replay.
     pub is_new: bool,
 }
 
 /// Reason for which a commit was not applied.
 #[derive(Debug, thiserror::Error)]
-pub enum No {
+pub enum DecideError {
     /// A rule of the domain refused the commit.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// A lookup in the storage failed.
     #[error(transparent)]
-    Failed(#[from] LookupFailed),
+    LookupFailed(#[from] LookupError),
 }
 
 /// Decides a commit at the head. On success the working state includes the commit; on an error it is unchanged.
 ///
 /// # Errors
 /// The refusal, or a failed lookup.
-pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now) -> Result<Decided, No> {
+pub fn decide(
+    working: &mut WorkingState,
+    rows: &dyn Lookup,
+    commit: &Commit,
+    now: Now,
+) -> Result<CommitOutcome, DecideError> {
     let now = Now { wall: now.wall.max(working.head.at), ..now };
     working.begin(now);
     let mut draft = Draft::new(working, rows, commit, now);
     let outcome = draft.run();
-    let spent = draft.rows.spent();
+    let spent = draft.lookup.units_spent();
     let decided = match outcome {
-        Ok(Outcome::Replayed(receipt)) => Ok(Decided::without_effect(receipt)),
+        Ok(Outcome::Replayed(receipt)) => Ok(CommitOutcome::without_effect(receipt)),
         Ok(Outcome::New(results)) => Ok(draft.conclude(results)),
         Err(error) => {
             working.undo();
@@ -135,13 +140,13 @@ pub fn decide(working: &mut Working, rows: &dyn Rows, commit: &Commit, now: Now)
     };
     let record = decided.as_ref().ok().and_then(|decided| decided.record.as_ref());
     working.spent =
-        spent + record.map_or(0, |record| meter::units_of(record.body.len() + record.payload.len()));
+        spent + record.map_or(0, |record| metered_lookup::units_of(record.body.len() + record.payload.len()));
     decided
 }
 
 /// Creates the first record of a space, which contains its name and id.
 #[must_use]
-pub fn genesis(working: &mut Working, name: SpaceName, now: Timestamp) -> (Record, Effect) {
+pub fn decide_genesis(working: &mut WorkingState, name: SpaceName, now: Timestamp) -> (Record, Effect) {
     let effect = Effect::SpaceCreated { name, id: working.id, generation: Generation(0) };
     let wall = now.max(working.head.at);
     working.apply(&effect, Seq(1), &mut 0, Now { wall, ..Now::default() });
@@ -156,17 +161,17 @@ pub fn genesis(working: &mut Working, name: SpaceName, now: Timestamp) -> (Recor
 ///
 /// # Errors
 /// A failed lookup.
-pub fn restored(
-    working: &mut Working,
-    rows: &dyn Rows,
+pub fn decide_restore(
+    working: &mut WorkingState,
+    rows: &dyn Lookup,
     generation: Generation,
     now: Timestamp,
-) -> Result<Decided, No> {
+) -> Result<CommitOutcome, DecideError> {
     let now = Now { wall: now.max(working.head.at), ..Now::default() };
     let commit = Commit::new(Principal::System, Vec::new());
     working.begin(now);
     let mut draft = Draft::new(working, rows, &commit, now);
-    draft.emit(Effect::Restored { generation });
+    draft.emit(Effect::SpaceRestored { generation });
     for number in 1..=draft.working.agents().len() as u64 {
         draft.release_all_of(AgentNo(number), ReturnCause::Restored)?;
     }
@@ -175,7 +180,7 @@ pub fn restored(
 
 /// Creates the next record and moves the head to it.
 fn append(
-    working: &mut Working,
+    working: &mut WorkingState,
     kind: RecordKind,
     principal: String,
     at: Timestamp,
@@ -184,8 +189,8 @@ fn append(
 ) -> Record {
     let seq = Seq(working.head.seq.0 + 1);
     let body = codec::write_body(parts, effects);
-    let header = Header { seq, at, format: codec::FORMAT, kind: kind.number(), principal: &principal };
-    let hash = chain::record_hash(&working.head.hash, &header, &body);
+    let header = RecordHeader { seq, at, format: codec::FORMAT, kind: kind.number(), principal: &principal };
+    let hash = hash_chain::record_hash(&working.head.hash, &header, &body);
     working.head.seq = seq;
     working.head.hash = hash;
     working.head.at = at;
@@ -198,17 +203,17 @@ fn append(
     Record { seq, at, format: codec::FORMAT, kind: kind.number(), principal, hash, body, salts, payload }
 }
 
-impl Decided {
+impl CommitOutcome {
     fn without_effect(receipt: Receipt) -> Self {
         Self {
             receipt,
             record: None,
             effects: Vec::new(),
             ended: Vec::new(),
-            handed: Vec::new(),
-            dismissed: Vec::new(),
-            told: Vec::new(),
-            prolonged: Vec::new(),
+            dispatched: Vec::new(),
+            dismissed_consumers: Vec::new(),
+            consumer_events: Vec::new(),
+            extended_leases: Vec::new(),
             is_new: false,
         }
     }
@@ -216,8 +221,8 @@ impl Decided {
     /// Whether the receipt is stored under the idempotency key. This includes commits without an effect: a retry might
     /// have one, because the state may have changed.
     #[must_use]
-    pub fn uses_key(&self) -> bool {
-        self.is_new && self.receipt.uses_key()
+    pub fn consumes_key(&self) -> bool {
+        self.is_new && self.receipt.consumes_key()
     }
 }
 
@@ -228,8 +233,8 @@ enum Outcome {
 
 /// A commit that is being decided: the state that it changes, and its effects so far.
 struct Draft<'a> {
-    working: &'a mut Working,
-    rows: Meter<'a>,
+    working: &'a mut WorkingState,
+    lookup: MeteredLookup<'a>,
     commit: &'a Commit,
     now: Now,
     /// Sequence number of the record that this commit will become.
@@ -242,35 +247,35 @@ struct Draft<'a> {
     messages: u32,
     /// Number of deliveries of this commit so far.
     deliveries: usize,
-    ended: Vec<EndedOpen>,
-    handed: Vec<(ConsumerId, Handed)>,
-    dismissed: Vec<ConsumerId>,
-    told: Vec<(ConsumerId, Told)>,
-    prolonged: Vec<DeliveryNo>,
+    ended: Vec<EndedDelivery>,
+    dispatched: Vec<(ConsumerId, LeasedDelivery)>,
+    dismissed_consumers: Vec<ConsumerId>,
+    consumer_events: Vec<(ConsumerId, ConsumerEvent)>,
+    extended_leases: Vec<DeliveryNo>,
     /// Entries written by this commit, which lookups do not see yet.
     entries: BTreeMap<Key, EntryHead>,
-    sent_here: BTreeMap<ClientId, ([u8; 32], OpResult)>,
-    erased_here: Vec<(Seq, u32)>,
+    sent_in_commit: BTreeMap<ClientId, ([u8; 32], OpResult)>,
+    erased_in_commit: Vec<(Seq, u32)>,
     /// Locks that were released or lost a waiter. They are granted to the next waiters before the commit ends.
-    stirred_locks: BTreeSet<LockName>,
+    freed_locks: BTreeSet<LockName>,
     /// Number of tasks of this commit so far.
     tasks: u32,
     /// Leases in this commit that an earlier record has already ended.
-    repeated: Vec<Stale>,
+    repeated_ends: Vec<StaleReference>,
     /// Whether this commit ends the lease of a task that was still active.
-    ends_task: bool,
+    ends_task_lease: bool,
     /// Index of the operation that is being decided.
     op: usize,
     /// Items that this commit removed from memory; `None` if they are not stored as a row either.
-    items_over: HashMap<ItemKey, Option<Item>>,
+    closed_items: HashMap<ItemKey, Option<Item>>,
 }
 
 impl<'a> Draft<'a> {
-    fn new(working: &'a mut Working, rows: &'a dyn Rows, commit: &'a Commit, now: Now) -> Self {
+    fn new(working: &'a mut WorkingState, rows: &'a dyn Lookup, commit: &'a Commit, now: Now) -> Self {
         let seq = Seq(working.head.seq.0 + 1);
         Self {
             working,
-            rows: Meter::new(rows),
+            lookup: MeteredLookup::new(rows),
             commit,
             now,
             seq,
@@ -280,45 +285,46 @@ impl<'a> Draft<'a> {
             messages: 0,
             deliveries: 0,
             ended: Vec::new(),
-            handed: Vec::new(),
-            dismissed: Vec::new(),
-            told: Vec::new(),
-            prolonged: Vec::new(),
+            dispatched: Vec::new(),
+            dismissed_consumers: Vec::new(),
+            consumer_events: Vec::new(),
+            extended_leases: Vec::new(),
             entries: BTreeMap::new(),
-            sent_here: BTreeMap::new(),
-            erased_here: Vec::new(),
-            stirred_locks: BTreeSet::new(),
+            sent_in_commit: BTreeMap::new(),
+            erased_in_commit: Vec::new(),
+            freed_locks: BTreeSet::new(),
             tasks: 0,
-            repeated: Vec::new(),
-            ends_task: false,
+            repeated_ends: Vec::new(),
+            ends_task_lease: false,
             op: 0,
-            items_over: HashMap::new(),
+            closed_items: HashMap::new(),
         }
     }
 
-    fn run(&mut self) -> Result<Outcome, No> {
+    fn run(&mut self) -> Result<Outcome, DecideError> {
         if let Some((key, fingerprint)) = &self.commit.key
-            && let Some(answered) = self.rows.answered(&self.commit.principal, key)?
+            && let Some(answered) = self.lookup.stored_receipt(&self.commit.principal, key)?
         {
-            return replay(answered, fingerprint).map_err(No::Refused);
+            return replay(answered, fingerprint).map_err(DecideError::Refused);
         }
-        self.find_actor()?;
+        self.resolve_actor()?;
         for (index, op) in self.commit.ops.iter().enumerate() {
-            self.commit.principal.check_right(op).map_err(|refused| refused.at_op(index))?;
+            self.commit.principal.check_allowed(op).map_err(|refused| refused.at_op(index))?;
         }
         if let Some(actor) = self.actor {
-            self.bring_back(actor);
+            self.mark_online(actor);
         }
         let mut results = Vec::with_capacity(self.commit.ops.len());
         let mut refused: Option<Refused> = None;
         for (index, op) in self.commit.ops.iter().enumerate() {
             self.op = index;
-            let result =
-                self.run_op(op).and_then(|result| self.rows.check().map(|()| result).map_err(No::from));
+            let result = self
+                .run_op(op)
+                .and_then(|result| self.lookup.check_limit().map(|()| result).map_err(DecideError::from));
             match result {
                 Ok(result) => results.push(result),
-                Err(No::Failed(failed)) => return Err(No::Failed(failed)),
-                Err(No::Refused(mut refusal)) => {
+                Err(DecideError::LookupFailed(failed)) => return Err(DecideError::LookupFailed(failed)),
+                Err(DecideError::Refused(mut refusal)) => {
                     let is_stale =
                         matches!(refusal.code, Code::StaleLease | Code::VersionConflict | Code::StaleFence);
                     let stale = std::mem::take(&mut refusal.facts.stale);
@@ -332,7 +338,7 @@ impl<'a> Draft<'a> {
                     if stale.is_empty() {
                         let (item, token) = item_of(op);
                         let ended_by = refusal.facts.ended_by;
-                        first.facts.stale.push(Stale {
+                        first.facts.stale.push(StaleReference {
                             op: index,
                             item,
                             code: refusal.code,
@@ -340,42 +346,45 @@ impl<'a> Draft<'a> {
                             ended_by,
                         });
                     }
-                    first.facts.stale.extend(stale.into_iter().map(|one| Stale { op: index, ..one }));
+                    first
+                        .facts
+                        .stale
+                        .extend(stale.into_iter().map(|one| StaleReference { op: index, ..one }));
                 }
             }
         }
-        if let Some(refused) = refused.or_else(|| self.mixed_repeats()) {
-            return Err(No::Refused(refused));
+        if let Some(refused) = refused.or_else(|| self.reject_mixed_ends()) {
+            return Err(DecideError::Refused(refused));
         }
-        self.serve_stirred_locks()?;
-        self.hand_out_stirred()?;
-        self.hand_out_tasks();
+        self.grant_freed_locks()?;
+        self.dispatch_deliveries()?;
+        self.dispatch_tasks();
         if let Some(actor) = self.actor {
-            self.working.hear_of(actor, self.now);
+            self.working.record_activity(actor, self.now);
         }
         Ok(Outcome::New(results))
     }
 
-    fn run_op(&mut self, op: &Op) -> Result<OpResult, No> {
+    fn run_op(&mut self, op: &Op) -> Result<OpResult, DecideError> {
         // The size limit of the policy applies to every payload, whatever the operation.
-        self.working.policy().check_size(op.bytes_max())?;
+        self.working.policy().check_size(op.largest_payload_bytes())?;
         match op {
             Op::RegisterAgent(agent) => self.register(agent),
             Op::RemoveAgent { agent } => self.remove_agent(agent),
             Op::Send { message, fingerprint } => self.send(message, fingerprint),
             Op::Claim { agent, max, lease_ms, waiting } => self.claim(agent, *max, *lease_ms, *waiting),
-            Op::Grant { consumer, credit } => Ok(self.grant(*consumer, *credit)),
-            Op::Close { consumer } => Ok(self.close(*consumer)),
+            Op::GrantCredit { consumer, credit } => Ok(self.grant_credit(*consumer, *credit)),
+            Op::CloseConsumer { consumer } => Ok(self.close_consumer(*consumer)),
             Op::Ack(lease) => self.ack(*lease),
             Op::Nack(nack) => self.nack(nack),
             Op::Extend(extend) => self.extend(*extend),
             Op::Redrive { delivery } => self.redrive(*delivery),
-            Op::Purge { agent } => self.purge(agent).map_err(No::Refused),
+            Op::Purge { agent } => self.purge(agent).map_err(DecideError::Refused),
             Op::Put(put) => self.put(put),
             Op::Delete(delete) => self.delete(delete),
-            Op::Erase(erase) => self.erase(*erase),
+            Op::ErasePayload(erase) => self.erase(*erase),
             Op::Sweep => self.sweep(),
-            Op::SetPolicy(policy) => self.set_policy(policy).map_err(No::Refused),
+            Op::SetPolicy(policy) => self.set_policy(policy).map_err(DecideError::Refused),
             Op::AcquireLocks(ask) => self.acquire_locks(ask),
             Op::RenewLocks(renew) => self.renew_locks(renew),
             Op::ReleaseLocks(locks) => self.release_locks(locks),
@@ -383,8 +392,8 @@ impl<'a> Draft<'a> {
             Op::OpenSession(open) => self.open_session(open),
             Op::ChangeSession(change) => self.change_session(change),
             Op::AddToSession(add) => self.add_to_session(add),
-            Op::CreateTasks(create) => self.make_tasks(create),
-            Op::ClaimTasks(claim) => self.claim_tasks(claim).map_err(No::Refused),
+            Op::CreateTasks(create) => self.create_tasks(create),
+            Op::ClaimTasks(claim) => self.claim_tasks(claim).map_err(DecideError::Refused),
             Op::HeartbeatTask(heartbeat) => self.heartbeat_task(heartbeat),
             Op::CompleteTask(complete) => self.complete_task(complete),
             Op::FailTask(fail) => self.fail_task(fail),
@@ -393,94 +402,98 @@ impl<'a> Draft<'a> {
             Op::MakeSnapshot(make) => self.make_snapshot(make),
             Op::DropSnapshot { name } => self.drop_snapshot(name),
             Op::Rollback(rollback) => self.rollback(rollback),
-            Op::Subscribe(asked) => self.subscribe(asked).map_err(No::Refused),
-            Op::Unsubscribe { agent, pattern } => self.unsubscribe(agent, pattern).map_err(No::Refused),
-            Op::BringHistory(history) => self.bring_history(history).map_err(No::Refused),
+            Op::Subscribe(asked) => self.subscribe(asked).map_err(DecideError::Refused),
+            Op::Unsubscribe { agent, pattern } => {
+                self.unsubscribe(agent, pattern).map_err(DecideError::Refused)
+            }
+            Op::Backfill(history) => self.backfill(history).map_err(DecideError::Refused),
             Op::AckMany(leases) => self.ack_many(leases),
             Op::Request(ask) => self.request(ask),
             Op::AwaitRequest { request, waiting } => self.await_request(*request, *waiting),
             Op::CancelRequest { request } => self.cancel_request(*request),
-            Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat).map_err(No::Refused),
+            Op::Heartbeat(heartbeat) => self.heartbeat(heartbeat).map_err(DecideError::Refused),
             Op::Inspect(what) => self.inspect(what),
             Op::AwaitTask(wait) => self.await_task(wait),
-            Op::Heard { agents } => Ok(self.heard(agents)),
-            Op::CreateToken(new) => self.create_token(new).map_err(No::Refused),
-            Op::RevokeToken { token } => self.revoke_token(*token).map_err(No::Refused),
+            Op::HeartbeatBatch { agents } => Ok(self.heartbeat_batch(agents)),
+            Op::CreateToken(new) => self.create_token(new).map_err(DecideError::Refused),
+            Op::RevokeToken { token } => self.revoke_token(*token).map_err(DecideError::Refused),
             Op::RequestApproval(ask) => self.request_approval(ask),
             Op::DecideApproval(decide) => self.decide_approval(decide),
             Op::StartProcedure(start) => self.start_procedure(start),
             Op::StepProcedure(step) => self.step_procedure(step),
-            Op::Resume { agent, lease_ms } => self.resume(agent, *lease_ms).map_err(No::Refused),
+            Op::ResumeLeases { agent, lease_ms } => {
+                self.resume_leases(agent, *lease_ms).map_err(DecideError::Refused)
+            }
         }
     }
 
     /// Applies an effect to the working state and records it, so that state and log cannot diverge.
     fn emit(&mut self, effect: Effect) {
-        self.rows.add_effect(&effect);
+        self.lookup.add_effect(&effect);
         self.working.apply(&effect, self.seq, &mut self.messages, self.now);
         self.effects.push(effect);
     }
 
     /// Returns the end of a delivery, if this commit ended it.
-    fn ended_here(&self, delivery: DeliveryNo) -> Option<&EndedOpen> {
-        self.rows.add_steps(self.ended.len());
+    fn ended_in_commit(&self, delivery: DeliveryNo) -> Option<&EndedDelivery> {
+        self.lookup.add_steps(self.ended.len());
         self.ended.iter().rev().find(|ended| ended.delivery == delivery)
     }
 
     /// Ends a delivery. Keeps its last open state for the dead letter row and for repeated acks.
-    fn end(&mut self, delivery: DeliveryNo, state: EndState, effect: Effect) {
+    fn end_delivery(&mut self, delivery: DeliveryNo, state: EndState, effect: Effect) {
         let open = self.working.open(delivery).copied();
         self.emit(effect);
         if let Some(open) = open {
-            self.ended.push(EndedOpen { delivery, state, open });
+            self.ended.push(EndedDelivery { delivery, state, open });
             // The ended lease frees capacity for the next one.
             if let Some(agent) = open.to.agent_no() {
-                self.working.stir_all(agent);
+                self.working.schedule_dispatch_to(agent);
             }
             if matches!(state, EndState::Dead | EndState::Purged) {
-                self.lose_question(delivery, &open);
+                self.fail_question(delivery, &open);
             }
         }
     }
 
-    fn conclude(self, results: Vec<OpResult>) -> Decided {
+    fn conclude(self, results: Vec<OpResult>) -> CommitOutcome {
         let sweep = matches!(self.commit.ops.as_slice(), [Op::Sweep]);
         let kind = if sweep { RecordKind::Sweep } else { RecordKind::Commit };
         self.conclude_as(kind, results)
     }
 
-    fn conclude_as(self, kind: RecordKind, results: Vec<OpResult>) -> Decided {
+    fn conclude_as(self, kind: RecordKind, results: Vec<OpResult>) -> CommitOutcome {
         let at = self.now.wall;
         if self.effects.is_empty() {
-            return Decided {
-                handed: self.handed,
-                dismissed: self.dismissed,
-                told: self.told,
-                prolonged: self.prolonged,
+            return CommitOutcome {
+                dispatched: self.dispatched,
+                dismissed_consumers: self.dismissed_consumers,
+                consumer_events: self.consumer_events,
+                extended_leases: self.extended_leases,
                 is_new: true,
-                ..Decided::without_effect(Receipt { seq: None, at, results })
+                ..CommitOutcome::without_effect(Receipt { seq: None, at, results })
             };
         }
         for effect in &self.effects {
-            self.working.count_end(effect);
+            self.working.count_ended(effect);
         }
         let principal = self.commit.principal.to_text();
         let record = append(self.working, kind, principal, at, &self.parts, &self.effects);
-        Decided {
+        CommitOutcome {
             receipt: Receipt { seq: Some(record.seq), at, results },
             record: Some(record),
             effects: self.effects,
             ended: self.ended,
-            handed: self.handed,
-            dismissed: self.dismissed,
-            told: self.told,
-            prolonged: self.prolonged,
+            dispatched: self.dispatched,
+            dismissed_consumers: self.dismissed_consumers,
+            consumer_events: self.consumer_events,
+            extended_leases: self.extended_leases,
             is_new: true,
         }
     }
 }
 
-fn replay(answered: Answered, fingerprint: &[u8; 32]) -> Result<Outcome, Refused> {
+fn replay(answered: StoredReceipt, fingerprint: &[u8; 32]) -> Result<Outcome, Refused> {
     if answered.fingerprint == *fingerprint {
         return Ok(Outcome::Replayed(answered.receipt));
     }
@@ -489,7 +502,7 @@ fn replay(answered: Answered, fingerprint: &[u8; 32]) -> Result<Outcome, Refused
 }
 
 /// Returns the name of the operation's object, and its lease token, for a refusal.
-fn item_of(op: &Op) -> (String, Option<Token>) {
+fn item_of(op: &Op) -> (String, Option<LeaseToken>) {
     let delivery = |lease: &LeaseRef| (lease.delivery.to_string(), Some(lease.token));
     let task = |lease: &TaskLeaseRef| (lease.task.to_string(), Some(lease.token));
     match op {
@@ -506,7 +519,7 @@ fn item_of(op: &Op) -> (String, Option<Token>) {
             (locks.first().map(|one| one.lock.to_string()).unwrap_or_default(), None)
         }
         Op::StepProcedure(step) => (step.procedure.to_string(), None),
-        Op::Rollback(Rollback { what: RollbackWhat::Key { key, .. }, .. }) => (key.to_string(), None),
+        Op::Rollback(Rollback { scope: RollbackScope::Key { key, .. }, .. }) => (key.to_string(), None),
         _ => (String::new(), None),
     }
 }

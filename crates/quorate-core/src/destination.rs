@@ -9,7 +9,7 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::ids::{AgentId, Capability};
 use crate::refused::{Code, Refused};
-use crate::registry::Role;
+use crate::registry::AgentRole;
 use crate::text_serde;
 use crate::topic::Topic;
 
@@ -23,9 +23,9 @@ pub enum Destination {
     /// `topic:findings.high`: each subscriber except the sender, once. May have no recipients.
     Topic(Topic),
     /// `*`: all agents except the sender.
-    Everybody,
+    Broadcast,
     /// `role:NAME`: all agents with this role except the sender.
-    Role(Role),
+    Role(AgentRole),
     /// `can:CAPABILITY`: exactly one agent with this capability, the first to claim it.
     Can(Capability),
 }
@@ -37,13 +37,13 @@ impl Destination {
         match self {
             Self::Agent(agent) => std::slice::from_ref(agent),
             Self::Agents(agents) => agents,
-            Self::Topic(_) | Self::Everybody | Self::Role(_) | Self::Can(_) => &[],
+            Self::Topic(_) | Self::Broadcast | Self::Role(_) | Self::Can(_) => &[],
         }
     }
 
     /// Whether it addresses agents by name.
     #[must_use]
-    pub fn is_by_name(&self) -> bool {
+    pub fn names_agents(&self) -> bool {
         matches!(self, Self::Agent(_) | Self::Agents(_))
     }
 
@@ -51,7 +51,7 @@ impl Destination {
     ///
     /// # Errors
     /// `INVALID` if a text is not a destination, or a list contains anything but agents.
-    pub fn of_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Refused> {
+    pub fn from_texts<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Refused> {
         let mut all = texts.into_iter().map(|text| text.as_ref().parse()).collect::<Result<Vec<_>, _>>()?;
         if all.len() == 1
             && let Some(one) = all.pop()
@@ -75,7 +75,7 @@ impl FromStr for Destination {
 
     fn from_str(text: &str) -> Result<Self, Refused> {
         if text == "*" {
-            return Ok(Self::Everybody);
+            return Ok(Self::Broadcast);
         }
         match text.split_once(':') {
             Some(("topic", topic)) => Ok(Self::Topic(topic.parse()?)),
@@ -96,7 +96,7 @@ impl fmt::Display for Destination {
                 f.write_str(&agents.join(", "))
             }
             Self::Topic(topic) => write!(f, "topic:{topic}"),
-            Self::Everybody => f.write_str("*"),
+            Self::Broadcast => f.write_str("*"),
             Self::Role(role) => write!(f, "role:{}", role.as_str()),
             Self::Can(capability) => write!(f, "can:{capability}"),
         }
@@ -126,7 +126,7 @@ impl<'de> Deserialize<'de> for Destination {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Destination, E> {
-                text.parse().map_err(text_serde::carry)
+                text.parse().map_err(text_serde::refusal_error)
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Destination, A::Error> {
@@ -134,7 +134,7 @@ impl<'de> Deserialize<'de> for Destination {
                 while let Some(text) = list.next_element::<Cow<'de, str>>()? {
                     texts.push(text);
                 }
-                Destination::of_texts(texts).map_err(text_serde::carry)
+                Destination::from_texts(texts).map_err(text_serde::refusal_error)
             }
         }
 
@@ -177,10 +177,10 @@ mod tests {
 
     #[test]
     fn d3_a_list_names_agents() {
-        let agents = Destination::of_texts(["bob", "carol"]).expect("a list");
+        let agents = Destination::from_texts(["bob", "carol"]).expect("a list");
         assert_eq!(agents.agents().len(), 2);
-        assert_eq!(Destination::of_texts(["*"]), Ok(Destination::Everybody));
-        assert_eq!(Destination::of_texts([""; 0]), Ok(Destination::Agents(vec![])));
-        assert_eq!(Destination::of_texts(["bob", "*"]).map_err(|refused| refused.code), Err(Code::Invalid));
+        assert_eq!(Destination::from_texts(["*"]), Ok(Destination::Broadcast));
+        assert_eq!(Destination::from_texts([""; 0]), Ok(Destination::Agents(vec![])));
+        assert_eq!(Destination::from_texts(["bob", "*"]).map_err(|refused| refused.code), Err(Code::Invalid));
     }
 }

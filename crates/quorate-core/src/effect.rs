@@ -5,15 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::ids::{
-    AgentNo, DeliveryNo, Generation, Key, Seq, SessionId, SessionNo, SpaceId, SpaceName, Token, Version,
+    AgentNo, DeliveryNo, Generation, Key, LeaseToken, Seq, SessionId, SessionNo, SpaceId, SpaceName, Version,
 };
 use crate::item::{Item, Verb};
 use crate::message::{Message, Priority};
 use crate::presence::Presence;
 use crate::recipient::Recipient;
 use crate::registry::Agent;
-use crate::session::AddKind;
-use crate::subscription::Letter;
+use crate::session::ContributionKind;
+use crate::subscription::RecordedMessage;
 use crate::time::Timestamp;
 
 /// Kind of a record. The numbers are part of the hash input and must never change.
@@ -144,7 +144,7 @@ pub enum ReturnCause {
     /// Its holder nacked it.
     Nacked,
     /// Its lease expired.
-    Lapsed,
+    LeaseExpired,
     /// Its holder registered again under a new epoch, or was removed.
     EpochEnded,
     /// Its holder released it without an attempt.
@@ -161,7 +161,7 @@ impl ReturnCause {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Nacked => "nacked",
-            Self::Lapsed => "lapsed",
+            Self::LeaseExpired => "lapsed",
             Self::EpochEnded => "epoch ended",
             Self::Released => "released",
             Self::Offline => "offline",
@@ -172,7 +172,7 @@ impl ReturnCause {
 
 /// Further state of a delivery that was returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Next {
+pub enum ReturnOutcome {
     /// Ready for redelivery.
     Ready,
     /// Redelivered at this time at the earliest.
@@ -191,13 +191,13 @@ pub struct NewDelivery {
     /// The recipient; for a pool, also the agent that the delivery is leased to on creation.
     pub to: Recipient,
     /// The lease, if the delivery is leased on creation: token and duration in milliseconds.
-    pub lease: Option<(Token, u64)>,
+    pub lease: Option<(LeaseToken, u64)>,
 }
 
 /// The message and the recipient of a delivery. Effects repeat it for each delivery, so that a single record can be
 /// interpreted without other state: nothing else keeps this of an ended delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Origin {
+pub struct DeliveryOrigin {
     /// The recipient; for a pool, also the agent that held the lease, if any.
     pub to: Recipient,
     /// The record that contains the message.
@@ -206,28 +206,28 @@ pub struct Origin {
     pub n: u32,
 }
 
-impl Origin {
+impl DeliveryOrigin {
     /// Returns the position of the message: its record, and its index within that record.
     #[must_use]
-    pub fn place(self) -> (Seq, u32) {
+    pub fn message_position(self) -> (Seq, u32) {
         (self.seq, self.n)
     }
 }
 
 /// A leased delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Holding {
+pub struct LoggedLease {
     /// Number of the delivery.
     pub delivery: DeliveryNo,
     /// The lease token.
-    pub token: Token,
+    pub token: LeaseToken,
     /// Message and recipient, as of before the lease.
-    pub origin: Origin,
+    pub origin: DeliveryOrigin,
 }
 
 /// An earlier version of an entry that a rollback restores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Restored {
+pub struct RestoredVersion {
     /// The record that contains the content.
     pub seq: Seq,
     /// Number of the earlier version.
@@ -247,7 +247,7 @@ pub enum Effect {
         generation: Generation,
     },
     /// The space was restored from a backup.
-    Restored {
+    SpaceRestored {
         /// The new generation.
         generation: Generation,
     },
@@ -279,38 +279,38 @@ pub enum Effect {
         /// Duration of the leases.
         lease_ms: u64,
         /// The deliveries with their lease tokens.
-        deliveries: Vec<Holding>,
+        deliveries: Vec<LoggedLease>,
     },
     /// A delivery was acknowledged.
     Acked {
         /// Number of the delivery.
         delivery: DeliveryNo,
         /// Token of the lease that ended.
-        token: Token,
+        token: LeaseToken,
         /// Message and recipient.
-        origin: Origin,
+        origin: DeliveryOrigin,
     },
     /// A delivery was returned to its inbox or pool.
     Returned {
         /// Number of the delivery.
         delivery: DeliveryNo,
         /// Token of the lease that ended; 0 if it was not leased.
-        token: Token,
+        token: LeaseToken,
         /// Cause of the return.
         cause: ReturnCause,
         /// Reason given by the holder; may be empty.
         reason: String,
         /// Further state of the delivery.
-        next: Next,
+        next: ReturnOutcome,
         /// Message and recipient, as of before the return.
-        origin: Origin,
+        origin: DeliveryOrigin,
     },
     /// A waiting delivery expired together with its message.
     Expired {
         /// Number of the delivery.
         delivery: DeliveryNo,
         /// Message and recipient.
-        origin: Origin,
+        origin: DeliveryOrigin,
     },
     /// A dead letter was redriven.
     Redriven {
@@ -336,7 +336,7 @@ pub enum Effect {
         /// Number of the delivery.
         delivery: DeliveryNo,
         /// Message and recipient.
-        origin: Origin,
+        origin: DeliveryOrigin,
     },
     /// A memory entry was written.
     Written {
@@ -353,7 +353,7 @@ pub enum Effect {
         /// Entries that it was derived from, with their versions; version 0 = did not exist.
         depends_on: Vec<(Key, Version)>,
         /// The earlier version that it restores. Then `part` is an index into that version's record.
-        restores: Option<Restored>,
+        restores: Option<RestoredVersion>,
     },
     /// A memory entry was deleted.
     Deleted {
@@ -386,7 +386,7 @@ pub enum Effect {
         /// The session.
         session: SessionId,
         /// Kind of the addition.
-        kind: AddKind,
+        kind: ContributionKind,
         /// Number of the addition within its kind, starting at 1.
         n: u64,
         /// Index of the payload part that contains it.
@@ -399,32 +399,32 @@ pub enum Effect {
     /// Several deliveries were acknowledged.
     AckedMany {
         /// The deliveries with the tokens of the ended leases.
-        deliveries: Vec<Holding>,
+        deliveries: Vec<LoggedLease>,
     },
     /// Deliveries from pools were leased to an agent.
-    Taken {
+    LeasedFromPool {
         /// The agent that holds the leases.
         agent: AgentNo,
         /// Duration of the leases.
         lease_ms: u64,
         /// The deliveries with their lease tokens.
-        deliveries: Vec<Holding>,
+        deliveries: Vec<LoggedLease>,
     },
     /// Earlier messages were delivered to a new subscriber; the deliveries are numbered from `first`.
-    Brought {
+    Backfilled {
         /// The subscriber.
         agent: AgentNo,
         /// The number of the first delivery.
         first: DeliveryNo,
         /// The messages.
-        letters: Vec<Letter>,
+        letters: Vec<RecordedMessage>,
     },
     /// A waiting delivery was dead-lettered, because the policy no longer allows its message.
-    Barred {
+    DeniedByPolicy {
         /// Number of the delivery.
         delivery: DeliveryNo,
         /// Message and recipient.
-        origin: Origin,
+        origin: DeliveryOrigin,
     },
     /// The presence of an agent changed: its status, health or availability.
     AgentStatus {
@@ -448,18 +448,20 @@ impl Effect {
 
     /// Returns the final state and the lease token, if this effect ended the delivery.
     #[must_use]
-    pub fn ended(&self, number: DeliveryNo) -> Option<(EndState, Token)> {
+    pub fn ended(&self, number: DeliveryNo) -> Option<(EndState, LeaseToken)> {
         match self {
             Self::Acked { delivery, token, .. } if *delivery == number => Some((EndState::Acked, *token)),
-            Self::Returned { delivery, token, next: Next::Dead, .. } if *delivery == number => {
+            Self::Returned { delivery, token, next: ReturnOutcome::Dead, .. } if *delivery == number => {
                 Some((EndState::Dead, *token))
             }
-            Self::Returned { delivery, token, next: Next::Expired, .. } if *delivery == number => {
+            Self::Returned { delivery, token, next: ReturnOutcome::Expired, .. } if *delivery == number => {
                 Some((EndState::Expired, *token))
             }
-            Self::Expired { delivery, .. } if *delivery == number => Some((EndState::Expired, Token(0))),
-            Self::Purged { delivery, .. } if *delivery == number => Some((EndState::Purged, Token(0))),
-            Self::Barred { delivery, .. } if *delivery == number => Some((EndState::Dead, Token(0))),
+            Self::Expired { delivery, .. } if *delivery == number => Some((EndState::Expired, LeaseToken(0))),
+            Self::Purged { delivery, .. } if *delivery == number => Some((EndState::Purged, LeaseToken(0))),
+            Self::DeniedByPolicy { delivery, .. } if *delivery == number => {
+                Some((EndState::Dead, LeaseToken(0)))
+            }
             Self::AckedMany { deliveries } => {
                 let acked = deliveries.iter().find(|held| held.delivery == number);
                 acked.map(|held| (EndState::Acked, held.token))
@@ -469,13 +471,13 @@ impl Effect {
     }
 
     /// Returns the deliveries that this effect ended, each with its final state and lease token.
-    pub fn ends(&self) -> impl Iterator<Item = (DeliveryNo, EndState, Token)> {
-        let (one, many): (_, &[Holding]) = match self {
+    pub fn ended_deliveries(&self) -> impl Iterator<Item = (DeliveryNo, EndState, LeaseToken)> {
+        let (one, many): (_, &[LoggedLease]) = match self {
             Self::Acked { delivery, .. }
             | Self::Returned { delivery, .. }
             | Self::Expired { delivery, .. }
             | Self::Purged { delivery, .. }
-            | Self::Barred { delivery, .. } => (Some(*delivery), &[]),
+            | Self::DeniedByPolicy { delivery, .. } => (Some(*delivery), &[]),
             Self::AckedMany { deliveries } => (None, deliveries),
             _ => (None, &[]),
         };
@@ -484,21 +486,21 @@ impl Effect {
     }
 
     /// Returns the existing deliveries that this effect concerns, with message and recipient; no new deliveries.
-    pub fn origins(&self) -> impl Iterator<Item = (DeliveryNo, Origin)> {
+    pub fn affected_deliveries(&self) -> impl Iterator<Item = (DeliveryNo, DeliveryOrigin)> {
         let one = match self {
             Self::Acked { delivery, origin, .. }
             | Self::Returned { delivery, origin, .. }
             | Self::Expired { delivery, origin }
             | Self::Purged { delivery, origin }
-            | Self::Barred { delivery, origin } => Some((*delivery, *origin)),
+            | Self::DeniedByPolicy { delivery, origin } => Some((*delivery, *origin)),
             Self::Redriven { delivery, to, seq, n, .. } => {
-                Some((*delivery, Origin { to: *to, seq: *seq, n: *n }))
+                Some((*delivery, DeliveryOrigin { to: *to, seq: *seq, n: *n }))
             }
             _ => None,
         };
         let many = match self {
             Self::Leased { deliveries, .. }
-            | Self::Taken { deliveries, .. }
+            | Self::LeasedFromPool { deliveries, .. }
             | Self::AckedMany { deliveries } => deliveries.as_slice(),
             _ => &[],
         };
@@ -535,7 +537,7 @@ impl Effect {
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::SpaceCreated { .. } => "space.created",
-            Self::Restored { .. } => "space.restored",
+            Self::SpaceRestored { .. } => "space.restored",
             Self::AgentRegistered { .. } => "agent.registered",
             Self::AgentRemoved { .. } => "agent.removed",
             Self::Sent { .. } => "message.sent",
@@ -552,9 +554,9 @@ impl Effect {
             Self::WaitAborted { .. } => "wait.aborted",
             Self::SessionAdded { .. } => "session.added",
             Self::AckedMany { .. } => "delivery.ackedMany",
-            Self::Taken { .. } => "delivery.taken",
-            Self::Brought { .. } => "delivery.brought",
-            Self::Barred { .. } => "delivery.barred",
+            Self::LeasedFromPool { .. } => "delivery.taken",
+            Self::Backfilled { .. } => "delivery.brought",
+            Self::DeniedByPolicy { .. } => "delivery.barred",
             Self::AgentStatus { .. } => "agent.status",
         }
     }

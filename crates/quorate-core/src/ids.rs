@@ -45,7 +45,7 @@ number_id!(
 );
 number_id!(
     /// Lease token: greater than every earlier one of its space.
-    Token
+    LeaseToken
 );
 number_id!(
     /// Version of a memory entry or procedure.
@@ -223,13 +223,13 @@ text_id!(
 );
 
 impl SessionId {
-    pub(crate) fn made(generation: Generation, seq: Seq, n: u64) -> Self {
+    pub(crate) fn generated(generation: Generation, seq: Seq, n: u64) -> Self {
         Self(format!("ses_{generation}-{seq}-{n}").into())
     }
 
     /// Whether it has the form of a generated id. Clients may not choose such an id.
     #[must_use]
-    pub fn is_made(&self) -> bool {
+    pub fn is_generated(&self) -> bool {
         self.0.strip_prefix("ses_").and_then(numbers::<3>).is_some()
     }
 }
@@ -244,18 +244,18 @@ text_id!(
 impl TaskId {
     /// Generates the id of a task from its record and its index within the record.
     #[must_use]
-    pub fn made_by_hub(generation: Generation, seq: Seq, n: u32) -> Self {
+    pub fn generated(generation: Generation, seq: Seq, n: u32) -> Self {
         Self(format!("{TASK_PREFIX}{generation}-{seq}-{n}").into())
     }
 
     /// Whether it has the prefix of a generated id. Clients may not choose such an id.
     #[must_use]
-    pub fn is_made_by_hub(&self) -> bool {
+    pub fn is_generated(&self) -> bool {
         self.0.starts_with(TASK_PREFIX)
     }
 
     /// The id of the task with this item key.
-    pub(crate) fn of_key(key: &crate::item::ItemKey) -> Self {
+    pub(crate) fn from_key(key: &crate::item::ItemKey) -> Self {
         Self(Arc::clone(&key.id))
     }
 
@@ -279,13 +279,13 @@ text_id!(
 impl ProcedureId {
     /// Generates the id of a procedure from its record and its index within the record.
     #[must_use]
-    pub fn made_by_hub(generation: Generation, seq: Seq, n: u32) -> Self {
+    pub fn generated(generation: Generation, seq: Seq, n: u32) -> Self {
         Self(format!("{PROCEDURE_PREFIX}{generation}-{seq}-{n}").into())
     }
 
     /// Whether it has the prefix of a generated id. Clients may not choose such an id.
     #[must_use]
-    pub fn is_made_by_hub(&self) -> bool {
+    pub fn is_generated(&self) -> bool {
         self.0.starts_with(PROCEDURE_PREFIX)
     }
 }
@@ -300,13 +300,13 @@ text_id!(
 impl ApprovalId {
     /// Generates the id of an approval from its record and its index within the record.
     #[must_use]
-    pub fn made_by_hub(generation: Generation, seq: Seq, n: u32) -> Self {
+    pub fn generated(generation: Generation, seq: Seq, n: u32) -> Self {
         Self(format!("{APPROVAL_PREFIX}{generation}-{seq}-{n}").into())
     }
 
     /// Whether it has the prefix of a generated id. Clients may not choose such an id.
     #[must_use]
-    pub fn is_made_by_hub(&self) -> bool {
+    pub fn is_generated(&self) -> bool {
         self.0.starts_with(APPROVAL_PREFIX)
     }
 }
@@ -344,7 +344,7 @@ impl AgentId {
     ///
     /// # Errors
     /// `INVALID` for `*`, `topic:…`, `role:…` and `can:…`, and for texts that are not valid ids.
-    pub fn for_agent(text: impl AsRef<str>) -> Result<Self, Refused> {
+    pub fn for_registration(text: impl AsRef<str>) -> Result<Self, Refused> {
         let text = text.as_ref();
         if text == "*" || ["topic:", "role:", "can:"].iter().any(|prefix| text.starts_with(prefix)) {
             return Err(Refused::new(
@@ -381,7 +381,7 @@ fn check_text(kind: &str, text: &str, max: usize) -> Result<(), Refused> {
 /// The start of a generation: the history since a restore from a backup. Ids contain the generation, so that they cannot
 /// be confused with ids of the history that the restore discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Era {
+pub struct GenerationStart {
     /// Number of the generation.
     pub generation: Generation,
     /// Its first record.
@@ -392,18 +392,18 @@ pub struct Era {
 
 /// All generations of a space, oldest first; never empty in an existing space.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Eras(pub Vec<Era>);
+pub struct Generations(pub Vec<GenerationStart>);
 
-impl Eras {
+impl Generations {
     /// Returns the generation of a record.
     #[must_use]
-    pub fn of_seq(&self, seq: Seq) -> Generation {
+    pub fn at_seq(&self, seq: Seq) -> Generation {
         self.0.iter().rev().find(|era| era.first_seq <= seq).map_or(Generation(0), |era| era.generation)
     }
 
     /// Returns the generation of a delivery.
     #[must_use]
-    pub fn of_delivery(&self, number: DeliveryNo) -> Generation {
+    pub fn at_delivery(&self, number: DeliveryNo) -> Generation {
         self.0
             .iter()
             .rev()
@@ -414,13 +414,13 @@ impl Eras {
     /// Returns the full id of a message.
     #[must_use]
     pub fn message_id(&self, seq: Seq, n: u32) -> MessageId {
-        MessageId { generation: self.of_seq(seq), seq, n }
+        MessageId { generation: self.at_seq(seq), seq, n }
     }
 
     /// Returns the full id of a delivery.
     #[must_use]
     pub fn delivery_id(&self, number: DeliveryNo) -> DeliveryId {
-        DeliveryId { generation: self.of_delivery(number), number }
+        DeliveryId { generation: self.at_delivery(number), number }
     }
 
     /// Returns the number of a delivery, if the id belongs to this history and not to one discarded by a restore.
@@ -428,7 +428,7 @@ impl Eras {
     /// # Errors
     /// `NOT_FOUND` if the generation of the id does not match.
     pub fn resolve(&self, id: DeliveryId) -> Result<DeliveryNo, Refused> {
-        if self.of_delivery(id.number) == id.generation {
+        if self.at_delivery(id.number) == id.generation {
             return Ok(id.number);
         }
         Err(Refused::new(Code::NotFound, format!("there is no delivery {id}"))

@@ -1,11 +1,11 @@
 //! Inspection of the state at the head: data that only the writer has, such as waiting consumers and lease deadlines.
 
 use crate::ids::{AgentId, AgentNo, DeliveryNo, Seq, TaskId};
-use crate::presence::Status;
-use crate::registry::{Agent, Role};
+use crate::presence::AgentStatus;
+use crate::registry::{Agent, AgentRole};
 use crate::request::Request;
 use crate::time::Timestamp;
-use crate::working::Open;
+use crate::working::OpenDelivery;
 
 /// A query on the state at the head.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,14 +49,14 @@ pub struct AgentFilter {
     /// An action that the agent supports.
     pub action: Option<String>,
     /// Role of the agent.
-    pub role: Option<Role>,
+    pub role: Option<AgentRole>,
     /// Status, as reported by the agent or derived from its load.
-    pub status: Option<Status>,
+    pub status: Option<AgentStatus>,
 }
 
 impl AgentFilter {
     /// Whether an agent matches every field except `status`.
-    pub(crate) fn means(&self, agent: &Agent) -> bool {
+    pub(crate) fn matches_registration(&self, agent: &Agent) -> bool {
         !agent.removed
             && self.id.as_ref().is_none_or(|id| *id == agent.id)
             && self.capability.as_ref().is_none_or(|one| agent.capabilities.contains(one))
@@ -67,27 +67,27 @@ impl AgentFilter {
 
 /// The result of an [`Inspect`] query.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Inspected {
+pub enum InspectResult {
     /// Result of [`Inspect::Deliveries`].
     Deliveries {
         /// The deliveries, in order; `None` for one that is not open.
-        deliveries: Vec<Option<DeliveryLook>>,
+        deliveries: Vec<Option<DeliveryInspection>>,
         /// The open request of the message, and its deadline.
         request: Option<(Request, Timestamp)>,
     },
     /// Result of [`Inspect::Inbox`].
-    Inbox(Vec<DeliveryLook>),
+    Inbox(Vec<DeliveryInspection>),
     /// Result of [`Inspect::Agents`].
-    Agents(Vec<AgentLook>),
+    Agents(Vec<AgentInspection>),
 }
 
 /// An open delivery with its runtime state.
 #[derive(Clone, PartialEq, Debug)]
-pub struct DeliveryLook {
+pub struct DeliveryInspection {
     /// Number of the delivery.
     pub number: DeliveryNo,
     /// Its current state.
-    pub open: Open,
+    pub open: OpenDelivery,
     /// The recipient: an agent, or a pool such as `can:review`.
     pub to: String,
     /// The recipient agent, or the agent that leased it from a pool.
@@ -95,46 +95,46 @@ pub struct DeliveryLook {
     /// Whether that agent is unavailable.
     pub is_away: bool,
     /// Number of claims and streams that wait for deliveries of that agent.
-    pub listening: usize,
+    pub consumers: usize,
     /// Number of deliveries ahead of it in the queue. Only set for a ready delivery that is the only result.
     pub ahead: Option<usize>,
     /// Start of the lease, if known since the hub's start, and its deadline.
-    pub held: Option<(Option<Timestamp>, Timestamp)>,
+    pub lease_period: Option<(Option<Timestamp>, Timestamp)>,
 }
 
-impl DeliveryLook {
+impl DeliveryInspection {
     /// Returns the agent that holds the delivery, or its recipient.
     #[must_use]
-    pub fn who(&self) -> &str {
+    pub fn holder_or_recipient(&self) -> &str {
         self.agent.as_ref().map_or(&self.to, AgentId::as_str)
     }
 }
 
 /// An agent and its load.
 #[derive(Clone, PartialEq, Debug)]
-pub struct AgentLook {
+pub struct AgentInspection {
     /// Number of the agent.
     pub number: AgentNo,
     /// The registration and presence.
     pub agent: Agent,
     /// The reported status, or, if that is `idle`, the status derived from the load.
-    pub status: Status,
+    pub status: AgentStatus,
     /// Number of open deliveries in its inbox.
-    pub open: usize,
+    pub open_deliveries: usize,
     /// Number of deliveries leased to it.
-    pub leased: usize,
+    pub leased_deliveries: usize,
     /// Number of claims and streams that wait for its deliveries.
-    pub listening: usize,
+    pub consumers: usize,
     /// Number of its requests that wait for a reply.
-    pub asking: usize,
+    pub open_requests: usize,
     /// The leased delivery with the lowest number.
-    pub current: Option<DeliveryNo>,
+    pub current_delivery: Option<DeliveryNo>,
     /// Number of tasks leased to it.
-    pub tasks: usize,
+    pub leased_tasks: usize,
     /// The oldest task that is leased to it.
     pub current_task: Option<TaskId>,
     /// Time of the last activity since the hub's start.
-    pub heard_at: Timestamp,
+    pub last_seen_at: Timestamp,
     /// Time at which it goes offline without further activity.
     pub offline_at: Option<Timestamp>,
 }

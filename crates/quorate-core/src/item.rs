@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use crate::access_token::{AccessToken, TokenState};
 use crate::approval::Approval;
 use crate::budget::Budget;
 use crate::lock::Lock;
-use crate::policy::InForce;
+use crate::policy::ActivePolicy;
 use crate::pool::Pool;
 use crate::procedure::Procedure;
 use crate::request::Request;
@@ -18,7 +19,6 @@ use crate::snapshot::{Snapshot, SnapshotState};
 use crate::subscription::{Subscription, SubscriptionState};
 use crate::task::Task;
 use crate::time::Timestamp;
-use crate::token::{AccessToken, TokenState};
 
 /// The kind of an item. The numbers never change: they are part of the log and of row keys.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -145,7 +145,7 @@ impl ItemKey {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
     /// Policy of the space.
-    Policy(InForce),
+    Policy(ActivePolicy),
     /// Lock with fencing tokens.
     Lock(Lock),
     /// Session.
@@ -172,18 +172,18 @@ pub enum Item {
 
 /// Retention of an item's current state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keep {
+pub enum Retention {
     /// In memory and in its row, because decisions need it.
-    AtHand,
+    InMemory,
     /// In its row only: it has ended and is looked up on demand.
-    Stored,
+    RowOnly,
     /// In the log only; its row is deleted.
-    Gone,
+    LogOnly,
 }
 
 /// A timer after which an item changes by itself. `part` distinguishes several timers of one item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Alarm {
+pub enum ItemTimer {
     /// Fires at a wall-clock time.
     At {
         /// Identifies the timer within the item.
@@ -205,7 +205,7 @@ impl Item {
     #[must_use]
     pub fn key(&self) -> ItemKey {
         match self {
-            Self::Policy(_) => ItemKey::new(ItemKind::Policy, InForce::ID),
+            Self::Policy(_) => ItemKey::new(ItemKind::Policy, ActivePolicy::ID),
             Self::Lock(lock) => ItemKey::new(ItemKind::Lock, lock.name.as_str()),
             Self::Session(session) => ItemKey::new(ItemKind::Session, session.id.as_str()),
             Self::Task(task) => ItemKey::new(ItemKind::Task, task.spec.id.to_shared()),
@@ -222,41 +222,41 @@ impl Item {
 
     /// Returns where it is retained.
     #[must_use]
-    pub fn keep(&self) -> Keep {
+    pub fn retention(&self) -> Retention {
         match self {
-            Self::Policy(_) | Self::Pool(_) => Keep::AtHand,
-            Self::Lock(lock) if lock.is_free() => Keep::Stored,
-            Self::Lock(_) => Keep::AtHand,
-            Self::Session(session) if session.status.is_closed() => Keep::Stored,
-            Self::Session(_) => Keep::AtHand,
-            Self::Task(task) if task.status().is_over() => Keep::Stored,
-            Self::Task(_) => Keep::AtHand,
-            Self::Snapshot(snapshot) if snapshot.state == SnapshotState::Dropped => Keep::Gone,
-            Self::Snapshot(_) => Keep::Stored,
+            Self::Policy(_) | Self::Pool(_) => Retention::InMemory,
+            Self::Lock(lock) if lock.is_free() => Retention::RowOnly,
+            Self::Lock(_) => Retention::InMemory,
+            Self::Session(session) if session.status.is_closed() => Retention::RowOnly,
+            Self::Session(_) => Retention::InMemory,
+            Self::Task(task) if task.status().has_ended() => Retention::RowOnly,
+            Self::Task(_) => Retention::InMemory,
+            Self::Snapshot(snapshot) if snapshot.state == SnapshotState::Dropped => Retention::LogOnly,
+            Self::Snapshot(_) => Retention::RowOnly,
             // There may be one per chain, so it is looked up when a message names it.
-            Self::Budget(_) => Keep::Stored,
+            Self::Budget(_) => Retention::RowOnly,
             Self::Subscription(subscription) => match subscription.state {
-                SubscriptionState::Active | SubscriptionState::CatchingUp(_) => Keep::AtHand,
-                SubscriptionState::Ended => Keep::Gone,
+                SubscriptionState::Active | SubscriptionState::CatchingUp(_) => Retention::InMemory,
+                SubscriptionState::Ended => Retention::LogOnly,
             },
-            Self::Request(request) => request.keep(),
+            Self::Request(request) => request.retention(),
             Self::Token(token) => match token.state {
-                TokenState::Active => Keep::AtHand,
-                TokenState::Ended => Keep::Gone,
+                TokenState::Active => Retention::InMemory,
+                TokenState::Ended => Retention::LogOnly,
             },
-            Self::Procedure(procedure) if procedure.status.is_over() => Keep::Stored,
-            Self::Procedure(_) => Keep::AtHand,
-            Self::Approval(approval) if approval.is_pending() => Keep::AtHand,
-            Self::Approval(_) => Keep::Stored,
+            Self::Procedure(procedure) if procedure.status.has_ended() => Retention::RowOnly,
+            Self::Procedure(_) => Retention::InMemory,
+            Self::Approval(approval) if approval.is_pending() => Retention::InMemory,
+            Self::Approval(_) => Retention::RowOnly,
         }
     }
 
     /// Returns its timers.
     #[must_use]
-    pub fn alarms(&self) -> Vec<Alarm> {
+    pub fn timers(&self) -> Vec<ItemTimer> {
         match self {
-            Self::Lock(lock) => lock.alarms(),
-            Self::Request(request) => request.alarms(),
+            Self::Lock(lock) => lock.timers(),
+            Self::Request(request) => request.timers(),
             Self::Policy(_)
             | Self::Session(_)
             | Self::Snapshot(_)
@@ -264,9 +264,9 @@ impl Item {
             | Self::Subscription(_)
             | Self::Pool(_)
             | Self::Procedure(_) => Vec::new(),
-            Self::Task(task) => task.alarms(),
-            Self::Token(token) => token.alarms(),
-            Self::Approval(approval) => approval.alarms(),
+            Self::Task(task) => task.timers(),
+            Self::Token(token) => token.timers(),
+            Self::Approval(approval) => approval.timers(),
         }
     }
 }
@@ -335,7 +335,7 @@ pub enum Verb {
     /// An agent unsubscribed.
     Unsubscribed,
     /// Earlier messages were delivered to a subscriber.
-    HistoryBrought,
+    Backfilled,
     /// The pool was created.
     PoolOpened,
     /// The request was sent.
@@ -409,7 +409,7 @@ impl Verb {
         Self::BudgetWarned,
         Self::Subscribed,
         Self::Unsubscribed,
-        Self::HistoryBrought,
+        Self::Backfilled,
         Self::PoolOpened,
         Self::RequestMade,
         Self::RequestAnswered,
@@ -465,7 +465,7 @@ impl Verb {
             Self::BudgetWarned => 82,
             Self::Subscribed => 20,
             Self::Unsubscribed => 21,
-            Self::HistoryBrought => 22,
+            Self::Backfilled => 22,
             Self::PoolOpened => 25,
             Self::RequestMade => 30,
             Self::RequestAnswered => 31,
@@ -528,7 +528,7 @@ impl Verb {
             Self::BudgetWarned => "budget.warned",
             Self::Subscribed => "topic.subscribed",
             Self::Unsubscribed => "topic.unsubscribed",
-            Self::HistoryBrought => "topic.caughtUp",
+            Self::Backfilled => "topic.caughtUp",
             Self::PoolOpened => "pool.opened",
             Self::RequestMade => "request.made",
             Self::RequestAnswered => "request.answered",
@@ -560,6 +560,6 @@ impl serde::Serialize for Verb {
 
 impl<'de> serde::Deserialize<'de> for Verb {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        crate::text_serde::word(deserializer, Self::ALL, |verb| verb.as_str())
+        crate::text_serde::deserialize_name(deserializer, Self::ALL, |verb| verb.as_str())
     }
 }

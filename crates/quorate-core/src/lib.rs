@@ -6,40 +6,42 @@
 //!
 //! It is pure: no I/O, no async, no clock, no SQL, no randomness. Time and entropy are passed in as arguments.
 
+mod access_token;
 mod approval;
 mod budget;
 mod cause;
-pub mod chain;
 pub mod codec;
 mod commit;
-mod created;
+mod creation_order;
+mod deadlock;
 mod decide;
 mod destination;
 mod effect;
 mod entry;
 mod error_chain;
-mod fold;
+pub mod hash_chain;
 pub mod hex;
+mod history_position;
 mod ids;
 mod inspect;
 mod item;
+mod json_error;
 pub mod limits;
 mod lock;
+mod lookup;
 mod message;
-mod misread;
+mod permissions;
 mod policy;
 mod pool;
-mod position;
 mod presence;
 mod procedure;
-mod reach;
 mod recipient;
 mod refused;
 mod registry;
+mod replay;
 mod request;
 pub mod retry;
-mod rights;
-mod rows;
+mod routing;
 mod secret;
 mod session;
 mod snapshot;
@@ -48,72 +50,84 @@ mod subscription;
 mod task;
 mod text_serde;
 mod time;
-mod token;
 mod topic;
 mod trace;
-mod waits;
 mod why;
 mod working;
 
+pub use access_token::{AccessToken, Bearer, CreateToken, TokenDigest, TokenName, TokenRole, TokenState};
 pub use approval::{
-    ActionDigest, Approval, ApprovalState, DecideApproval, Decision, RequestApproval, Then, Verdict,
+    ActionDigest, Approval, ApprovalFollowUp, ApprovalState, DecideApproval, Decision, RequestApproval,
+    Verdict,
 };
 pub use budget::{Budget, SetBudget};
 pub use cause::Cause;
 pub use commit::{
-    Commit, DeleteEntry, ErasePayload, Extend, Fingerprint, LeaseRef, Locked, Nack, NackThen, Op, OpResult,
-    Principal, PutEntry, Receipt, RegisterAgent, Told, Waiting, check_lease,
+    Commit, ConsumerEvent, DeleteEntry, ErasePayload, Extend, Fingerprint, GrantedLocks, LeaseRef, Nack,
+    NackAction, Op, OpResult, Principal, PutEntry, Receipt, RegisterAgent, WaitMode, check_lease,
 };
-pub use created::{Created, Creations, ItemRange};
-pub use decide::{Decided, EndedOpen, Handed, No, RollbackPlan, decide, genesis, restored};
+pub use creation_order::{CreationIndex, CreationPosition, ItemRange};
+pub use decide::{
+    CommitOutcome, DecideError, EndedDelivery, LeasedDelivery, RollbackPlan, decide, decide_genesis,
+    decide_restore,
+};
 pub use destination::Destination;
 pub use effect::{
-    Body, Effect, EndState, Holding, NewDelivery, Next, Origin, Record, RecordKind, Restored, ReturnCause,
+    Body, DeliveryOrigin, Effect, EndState, LoggedLease, NewDelivery, Record, RecordKind, RestoredVersion,
+    ReturnCause, ReturnOutcome,
 };
 pub use entry::EntryHead;
 pub use error_chain::error_chain;
-pub use fold::{EntryVersion, World};
+pub use history_position::{AsOf, TimelinePage};
 pub use ids::{
     AgentId, AgentNo, ApprovalId, BudgetId, Capability, ClientId, ConsumerId, DeliveryId, DeliveryNo, Epoch,
-    Era, Eras, Fence, Generation, IdempotencyKey, Key, LockName, MessageId, PoolNo, ProcedureId, Seq,
-    SessionId, SessionNo, SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId, Token, TokenId, Version, row_id,
+    Fence, Generation, GenerationStart, Generations, IdempotencyKey, Key, LeaseToken, LockName, MessageId,
+    PoolNo, ProcedureId, Seq, SessionId, SessionNo, SnapshotName, SpaceId, SpaceName, SpaceNo, TaskId,
+    TokenId, Version, row_id,
 };
-pub use inspect::{AgentFilter, AgentLook, DeliveryLook, Inspect, Inspected};
-pub use item::{Alarm, Item, ItemKey, ItemKind, Keep, Verb};
+pub use inspect::{AgentFilter, AgentInspection, DeliveryInspection, Inspect, InspectResult};
+pub use item::{Item, ItemKey, ItemKind, ItemTimer, Retention, Verb};
+pub use json_error::describe_json_error;
 pub use lock::{AcquireLocks, FenceRef, Grant, Lock, RenewLocks};
+pub use lookup::{
+    DeadDelivery, DeliveryEnd, EraseTarget, Lookup, LookupError, PrefixScan, PriorSend, StoredReceipt,
+    VersionSelector,
+};
 pub use message::{Durability, IfUnavailable, Message, MessageType, Payload, Priority, is_json};
-pub use misread::misread;
-pub use policy::{Broadcasts, InForce, Policy, Preset, Violation};
-pub use pool::{Pool, Takers};
-pub use position::{Page, When};
-pub use presence::{Health, Heartbeat, Presence, Status, check_health_note};
+pub use permissions::Permission;
+pub use policy::{ActivePolicy, BroadcastQuota, Policy, Preset, Violation};
+pub use pool::{Pool, PoolAccess};
+pub use presence::{AgentStatus, Health, Heartbeat, Presence, check_health_note};
 pub use procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure};
-pub use reach::{Map, Reach};
-pub use recipient::{Home, Recipient};
-pub use refused::{Code, Facts, Refused, Stale, Waits};
-pub use registry::{Agent, Agents, Role};
-pub use request::{Ask, Asked, Reply, Request, RequestState};
-pub use rights::Deed;
-pub use rows::{Answered, Dead, Ended, EraseTarget, LookupFailed, Rows, Scan, SentBefore, VersionAt};
-pub use secret::{NoSecret, Secret};
+pub use recipient::{QueueId, Recipient};
+pub use refused::{Code, Facts, Refused, StaleReference, WaitEdge};
+pub use registry::{Agent, AgentRegistry, AgentRole};
+pub use replay::{EntryVersion, ReplayedSpace};
+pub use request::{RecipientOutcome, ReplyState, Request, RequestState, SendRequest};
+pub use routing::{RoutedTo, RoutingContext};
+pub use secret::{InvalidSecret, Secret};
 pub use session::{
-    AddKind, AddToSession, ChangeSession, LineKind, OpenSession, Participant, Session, SessionChange,
-    SessionStatus,
+    AddToSession, ChangeSession, ContributionKind, OpenSession, Participant, Session, SessionChange,
+    SessionStatus, TimelineKind,
 };
-pub use snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
+pub use snapshot::{MakeSnapshot, Rollback, RollbackScope, RollbackTarget, Snapshot, SnapshotState};
 pub use store_error::StoreError;
-pub use subscription::{BringHistory, Earlier, History, Letter, Subscribe, Subscription, SubscriptionState};
-pub use task::{
-    AwaitTask, CancelTask, Cancellation, ClaimTasks, CompleteTask, Completion, CreateTasks, Dependency,
-    Escalate, EscalateTo, Escalation, FailTask, GivenUp, HeartbeatTask, NewTask, OnDependencyFailure,
-    PartRef, Setback, SetbackKind, Task, TaskCounts, TaskHanded, TaskInput, TaskLease, TaskLeaseRef,
-    TaskLoss, TaskNext, TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus, TaskTarget, TaskWaitsFor,
-    TaskWhy,
+pub use subscription::{
+    Backfill, EarlierMessage, History, RecordedMessage, Subscribe, Subscription, SubscriptionState,
 };
-pub use text_serde::{parse as parse_text, refusal_in};
+pub use task::{
+    AttemptFailure, AttemptFailureKind, AwaitTask, CancelTask, Cancellation, ClaimTasks, CompleteTask,
+    Completion, CreateTasks, Dependency, EscalateTo, Escalation, EscalationTarget, FailTask, HeartbeatTask,
+    LeaseLoss, LeasedTask, NewTask, OnDependencyFailure, PartRef, Task, TaskCounts, TaskFailure, TaskInput,
+    TaskLease, TaskLeaseRef, TaskNext, TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus, TaskTarget,
+    TaskWaitsFor, TaskWhy,
+};
+pub use text_serde::{extract_refusal, parse as parse_text};
 pub use time::{Mono, Now, Timestamp};
-pub use token::{AccessToken, Bearer, CreateToken, TokenDigest, TokenName, TokenRole, TokenState};
 pub use topic::{Pattern, Topic};
 pub use trace::{SpanId, TraceContext, TraceId};
 pub use why::{Next as WhyNext, WaitsFor, Why};
-pub use working::{Counts, Found, Head, Kept, Open, OpenState, Replayed, Tokens, Topics, Wake, Working};
+pub use working::{
+    AccessTokens, DeliveryStateCounts, Head, NextWake, OpenDelivery, OpenDeliveryState, ReplayedRecord,
+    StoredCounters, SubscriptionTree, TokenLookup, WorkingState,
+};

@@ -33,7 +33,7 @@ pub const APPROVALS_PENDING_MAX: usize = 10_000;
 /// Bytes of an action to be approved: a person has to read it, and it is included in the follow-up messages.
 pub const APPROVAL_BYTES_MAX: usize = 256 * 1024;
 /// Follow-up messages of one approval.
-pub const APPROVAL_THEN_MAX: usize = 16;
+pub const APPROVAL_FOLLOW_UPS_MAX: usize = 16;
 /// Minimum timeout of an approval.
 pub const APPROVAL_MS_MIN: u64 = 1_000;
 /// Default timeout of an approval: 72 hours.
@@ -109,9 +109,9 @@ pub const LOCK_WAITS_PER_AGENT_MAX: usize = 1_000;
 /// Locks held per agent.
 pub const LOCKS_PER_AGENT_MAX: usize = 10_000;
 /// Interval of deadlock detection while agents wait.
-pub const WAITS_LOOK_MS: u64 = 500;
+pub const DEADLOCK_CHECK_MS: u64 = 500;
 /// Default limit of open tasks per space: blocked, ready, scheduled, leased or awaiting approval.
-pub const TASKS_OPEN_MAX: usize = 10_000;
+pub const OPEN_TASKS_DEFAULT: usize = 10_000;
 /// Tasks created by one operation.
 pub const TASKS_PER_OP_MAX: usize = 10_000;
 /// Dependencies of all tasks of one operation.
@@ -119,7 +119,7 @@ pub const TASK_EDGES_MAX: usize = 100_000;
 /// Concurrent task waits per agent.
 pub const TASK_WAITS_PER_AGENT_MAX: usize = 1_000;
 /// Bytes of all ids and labels of one operation that creates tasks: ids, types, dependencies, sessions.
-pub const TASK_WORDS_BYTES_MAX: usize = 2 * 1024 * 1024;
+pub const TASK_TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Minimum timeout of a task attempt.
 pub const TASK_TIMEOUT_MS_MIN: u64 = 1_000;
 /// Maximum timeout of a task attempt: 7 days.
@@ -129,13 +129,13 @@ pub const BACKOFF_MS_DEFAULT: u64 = 1_000;
 /// Maximum backoff after the first failed attempt of a task: 1 hour.
 pub const BACKOFF_MS_MAX: u64 = 60 * 60 * 1000;
 /// Partial results retained per task; older ones are in the log only.
-pub const PARTIALS_KEPT: usize = 8;
+pub const PARTIALS_MAX: usize = 8;
 /// Bytes of a task input that is held in memory until the task ends; larger inputs are read from the log when claimed.
-pub const INPUT_AT_HAND_BYTES: usize = 1024;
+pub const INPUT_IN_MEMORY_BYTES_MAX: usize = 1024;
 /// Maximum hop count of a message.
 pub const HOPS_MAX: u16 = 32;
 /// Occurrences of the same message in one chain.
-pub const SAME_MAX: u32 = 2;
+pub const CHAIN_REPEATS_MAX: u32 = 2;
 /// Number of recent messages considered by loop detection.
 pub const CHAIN_WINDOW: usize = 16_384;
 /// Minimum heartbeat interval.
@@ -143,25 +143,25 @@ pub const HEARTBEAT_MS_MIN: u64 = 100;
 /// Maximum heartbeat interval: 12 hours.
 pub const HEARTBEAT_MS_MAX: u64 = 12 * 60 * 60 * 1000;
 /// Missed heartbeats after which an agent is offline.
-pub const HEARTBEATS_MISSED: u64 = 3;
+pub const HEARTBEATS_MISSED_MAX: u64 = 3;
 /// Minimum interval between checks for missed heartbeats.
-pub const PRESENCE_LOOK_MS: u64 = 250;
+pub const PRESENCE_CHECK_MS: u64 = 250;
 /// Default timeout of a command.
-pub const REQUEST_COMMAND_MS: u64 = 30_000;
+pub const REQUEST_COMMAND_MS_DEFAULT: u64 = 30_000;
 /// Default timeout of a query.
-pub const REQUEST_QUERY_MS: u64 = 5_000;
+pub const REQUEST_QUERY_MS_DEFAULT: u64 = 5_000;
 /// Default timeout of a request to several recipients.
-pub const REQUEST_SEVERAL_MS: u64 = 1_000;
+pub const REQUEST_MULTI_MS_DEFAULT: u64 = 1_000;
 /// Maximum timeout of a request: 24 hours.
 pub const REQUEST_MS_MAX: u64 = 24 * 60 * 60 * 1000;
 /// Recipients of one request.
-pub const REQUEST_ASKED_MAX: usize = 256;
+pub const REQUEST_RECIPIENTS_MAX: usize = 256;
 /// Concurrent calls waiting for the replies to one request: the first, and its idempotent replays.
 pub const REQUEST_LISTENERS_MAX: usize = 16;
 /// Open requests per agent.
 pub const REQUESTS_OPEN_MAX: usize = 10_000;
 /// Records scanned by one as-of read.
-pub const PAST_RECORDS_MAX: u64 = 1_000_000;
+pub const AS_OF_RECORDS_MAX: u64 = 1_000_000;
 /// Bytes of a conduct flag.
 pub const FLAG_BYTES_MAX: usize = 64 * 1024;
 /// Access tokens per space.
@@ -169,6 +169,6 @@ pub const TOKENS_MAX: usize = 10_000;
 /// Characters of an access token's name.
 pub const TOKEN_NAME_CHARS_MAX: usize = 128;
 /// Agents, deliveries or messages returned by one inspection.
-pub const VIEW_MAX: usize = 1_000;
+pub const INSPECT_MAX: usize = 1_000;
 /// Size limit of a page of results: it ends with the item that reaches 4 MB; the cursor continues after it.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;

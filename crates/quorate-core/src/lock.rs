@@ -3,9 +3,9 @@
 //! A fencing token is greater than every earlier one of its lock. A write under a fencing token is refused once a higher
 //! one was granted, so a holder whose lock expired unnoticed cannot overwrite newer data.
 
-use crate::commit::Waiting;
+use crate::commit::WaitMode;
 use crate::ids::{AgentId, AgentNo, DeliveryId, DeliveryNo, Epoch, Fence, Generation, LockName, Seq};
-use crate::item::Alarm;
+use crate::item::ItemTimer;
 use crate::limits::{LEASE_MS_MAX, LEASE_MS_MIN, LOCK_CAPACITY_MAX, LOCK_NAMES_MAX};
 use crate::message::Priority;
 use crate::refused::{Code, Refused};
@@ -58,7 +58,7 @@ impl Lock {
 
     /// Whether another holder fits into its capacity.
     #[must_use]
-    pub fn has_room(&self) -> bool {
+    pub fn has_capacity(&self) -> bool {
         self.grants.len() < self.capacity as usize
     }
 
@@ -87,8 +87,8 @@ impl Lock {
     }
 
     /// One timer per grant: it expires unless renewed.
-    pub(crate) fn alarms(&self) -> Vec<Alarm> {
-        let alarm = |grant: &Grant| Alarm::After { part: grant.fence.0, length_ms: grant.ttl_ms };
+    pub(crate) fn timers(&self) -> Vec<ItemTimer> {
+        let alarm = |grant: &Grant| ItemTimer::After { part: grant.fence.0, length_ms: grant.ttl_ms };
         self.grants.iter().map(alarm).collect()
     }
 }
@@ -116,7 +116,7 @@ pub struct AcquireLocks {
     /// Maximum number of concurrent holders. `None` keeps the current capacity, initially one.
     pub capacity: Option<u32>,
     /// Behaviour if not all locks are available.
-    pub waiting: Waiting,
+    pub waiting: WaitMode,
     /// The delivery on whose behalf the agent waits. For deadlock detection, only that delivery counts as blocked.
     pub within: Option<DeliveryId>,
 }
@@ -131,7 +131,7 @@ impl AcquireLocks {
     }
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        check_count(self.names.len())?;
+        check_lock_count(self.names.len())?;
         check_length(self.ttl_ms)?;
         match self.capacity {
             Some(capacity) if !(1..=LOCK_CAPACITY_MAX).contains(&capacity) => {
@@ -156,12 +156,12 @@ pub struct RenewLocks {
 impl RenewLocks {
     /// Renews locks for the duration of their grants.
     #[must_use]
-    pub fn again(locks: Vec<FenceRef>) -> Self {
+    pub fn with_granted_ttl(locks: Vec<FenceRef>) -> Self {
         Self { locks, ttl_ms: None }
     }
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        check_count(self.locks.len())?;
+        check_lock_count(self.locks.len())?;
         self.ttl_ms.map_or(Ok(()), check_length)
     }
 }
@@ -176,7 +176,7 @@ fn check_length(ttl_ms: u64) -> Result<(), Refused> {
 }
 
 /// Refuses empty and too long lists of locks.
-pub(crate) fn check_count(count: usize) -> Result<(), Refused> {
+pub(crate) fn check_lock_count(count: usize) -> Result<(), Refused> {
     if (1..=LOCK_NAMES_MAX).contains(&count) {
         return Ok(());
     }

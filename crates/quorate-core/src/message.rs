@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use crate::chain;
 use crate::destination::Destination;
+use crate::hash_chain;
 use crate::ids::{AgentId, ClientId};
 use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, DELIVERIES_PER_COMMIT_MAX, HOPS_MAX, METADATA_BYTES_MAX, NUMBER_MAX,
@@ -28,7 +28,7 @@ impl Payload {
     /// Computes the digest of the bytes with a fresh random salt. Runs on the caller's thread, not in the writer.
     #[must_use]
     pub fn seal(bytes: Bytes, salt: [u8; 16]) -> Self {
-        let digest = chain::part_digest(&salt, &bytes);
+        let digest = hash_chain::part_digest(&salt, &bytes);
         Self { bytes, salt, digest }
     }
 
@@ -43,7 +43,7 @@ impl Payload {
     pub fn is_intact(&self) -> bool {
         match self.is_erased() {
             true => self.bytes.iter().all(|byte| *byte == 0),
-            false => chain::part_digest(&self.salt, &self.bytes) == self.digest,
+            false => hash_chain::part_digest(&self.salt, &self.bytes) == self.digest,
         }
     }
 
@@ -178,7 +178,7 @@ impl Priority {
     ///
     /// # Errors
     /// `INVALID` for anything else.
-    pub fn from_ten(value: u8) -> Result<Self, Refused> {
+    pub fn from_ten_scale(value: u8) -> Result<Self, Refused> {
         match value {
             1..=3 => Ok(Self { level: 0, rank: value }),
             4..=6 => Ok(Self { level: 1, rank: value }),
@@ -355,8 +355,8 @@ impl Message {
     /// Effective handling of an unavailable recipient. The sender's choice applies only to recipients addressed by name;
     /// for topics, roles and broadcasts the message is queued.
     #[must_use]
-    pub fn otherwise(&self) -> IfUnavailable {
-        if self.to.is_by_name() { self.if_unavailable } else { IfUnavailable::Queue }
+    pub fn unavailable_handling(&self) -> IfUnavailable {
+        if self.to.names_agents() { self.if_unavailable } else { IfUnavailable::Queue }
     }
 
     /// Whether the payload is declared to be JSON.
@@ -384,7 +384,7 @@ impl Message {
             ("origin", self.origin.as_ref()),
         ];
         for (name, label) in labels {
-            check_word(name, label.map_or("", String::as_str))?;
+            check_label(name, label.map_or("", String::as_str))?;
         }
         if self.priority.level > 3 {
             return invalid(format!("invalid priority level {}: not between 0 and 3", self.priority.level));
@@ -435,7 +435,7 @@ pub fn is_json(content_type: Option<&str>) -> bool {
 }
 
 /// Validates a short label such as an action: bounded, without control characters. May be empty.
-pub(crate) fn check_word(name: &str, label: &str) -> Result<(), Refused> {
+pub(crate) fn check_label(name: &str, label: &str) -> Result<(), Refused> {
     let max = crate::limits::ID_BYTES_MAX;
     if label.len() > max {
         return Err(Refused::new(Code::Invalid, format!("{name} is too long: {} bytes", label.len()))

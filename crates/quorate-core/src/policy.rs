@@ -4,11 +4,11 @@
 
 use crate::ids::Seq;
 use crate::limits::{
-    BROADCASTS_PER_MINUTE_DEFAULT, OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX, TASKS_OPEN_MAX,
+    BROADCASTS_PER_MINUTE_DEFAULT, OPEN_TASKS_DEFAULT, OPEN_TASKS_MAX, PAYLOAD_BYTES_MAX, REASON_CHARS_MAX,
 };
 use crate::message::{Message, MessageType};
 use crate::refused::{Code, Refused};
-use crate::registry::{Agent, Role};
+use crate::registry::{Agent, AgentRole};
 use crate::time::Timestamp;
 
 /// The topology: which agents may reach each other.
@@ -71,21 +71,21 @@ impl Default for Policy {
             structured: false,
             confidence: false,
             rationale: false,
-            open_tasks_max: TASKS_OPEN_MAX as u32,
+            open_tasks_max: OPEN_TASKS_DEFAULT as u32,
         }
     }
 }
 
 /// The active policy of a space.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct InForce {
+pub struct ActivePolicy {
     /// The policy itself.
-    pub rules: Policy,
+    pub policy: Policy,
     /// The record that made the space supervised. Messages sent before it are checked when they are delivered.
     pub supervised_since: Seq,
 }
 
-impl InForce {
+impl ActivePolicy {
     /// The constant id of the policy item: a space has one policy.
     pub const ID: &'static str = "policy";
 }
@@ -130,16 +130,16 @@ impl Policy {
 
     /// Whether a sender may reach a recipient; `None` is the hub. Coordinators may reach, and be reached by, every agent.
     #[must_use]
-    pub fn lets_reach(&self, from: Option<Role>, to: Role) -> bool {
+    pub fn allows(&self, from: Option<AgentRole>, to: AgentRole) -> bool {
         match self.preset {
             Preset::Mesh => true,
-            Preset::Supervised => !is_subordinate(from) || to == Role::Coordinator,
+            Preset::Supervised => !is_subordinate(from) || to == AgentRole::Coordinator,
         }
     }
 
     /// Whether a sender may reach only the coordinators.
     #[must_use]
-    pub fn confines(&self, from: Option<Role>) -> bool {
+    pub fn restricts_to_coordinators(&self, from: Option<AgentRole>) -> bool {
         self.preset == Preset::Supervised && is_subordinate(from)
     }
 
@@ -161,7 +161,11 @@ impl Policy {
     ///
     /// # Errors
     /// `POLICY_VIOLATION` or `TOO_LARGE`, naming the rule.
-    pub fn check_reasons(&self, confidence: Option<f64>, rationale: Option<&str>) -> Result<(), Refused> {
+    pub fn check_justification(
+        &self,
+        confidence: Option<f64>,
+        rationale: Option<&str>,
+    ) -> Result<(), Refused> {
         let missing = |rule: &str| {
             Refused::new(Code::PolicyViolation, format!("missing {rule} in the response"))
                 .rule(rule, rule)
@@ -206,7 +210,7 @@ impl Policy {
                     .rule("structured", "inReplyTo")
                     .hint("set inReplyTo to the id of the message that it replies to"));
             }
-            return self.check_reasons(message.confidence, message.rationale.as_deref());
+            return self.check_justification(message.confidence, message.rationale.as_deref());
         }
         self.check_rationale(message.rationale.as_deref())
     }
@@ -228,9 +232,9 @@ impl Policy {
     }
 
     /// Refuses an agent that registers itself as coordinator: in a supervised space only operators may do that.
-    pub(crate) fn check_role(&self, before: Option<&Agent>, role: Role) -> Result<(), Refused> {
-        let was_subordinate = before.is_none_or(|agent| agent.role != Role::Coordinator);
-        if self.preset == Preset::Supervised && was_subordinate && role == Role::Coordinator {
+    pub(crate) fn check_role(&self, before: Option<&Agent>, role: AgentRole) -> Result<(), Refused> {
+        let was_subordinate = before.is_none_or(|agent| agent.role != AgentRole::Coordinator);
+        if self.preset == Preset::Supervised && was_subordinate && role == AgentRole::Coordinator {
             return Err(Refused::new(
                 Code::PolicyViolation,
                 "an agent may not register itself as coordinator",
@@ -243,13 +247,13 @@ impl Policy {
 }
 
 /// Whether a sender is an agent other than a coordinator.
-fn is_subordinate(from: Option<Role>) -> bool {
-    from.is_some_and(|role| role != Role::Coordinator)
+fn is_subordinate(from: Option<AgentRole>) -> bool {
+    from.is_some_and(|role| role != AgentRole::Coordinator)
 }
 
 /// Broadcasts of an agent within its current one-minute window. In memory only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Broadcasts {
+pub struct BroadcastQuota {
     since: Timestamp,
     count: u32,
 }
@@ -257,12 +261,12 @@ pub struct Broadcasts {
 /// Length of the rate limit's window.
 const MINUTE_MS: u64 = 60_000;
 
-impl Broadcasts {
+impl BroadcastQuota {
     /// Counts one more broadcast.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, naming the rule.
-    pub fn one_more(self, policy: &Policy, now: Timestamp) -> Result<Self, Refused> {
+    pub fn consume(self, policy: &Policy, now: Timestamp) -> Result<Self, Refused> {
         let running = self.count > 0 && now < self.since.plus_ms(MINUTE_MS);
         let Self { since, count } = if running { self } else { Self { since: now, count: 0 } };
         if count < policy.broadcasts_per_minute {
@@ -273,14 +277,14 @@ impl Broadcasts {
             format!("broadcast rate limit exceeded: {count} within a minute"),
         )
         .limit(u64::from(policy.broadcasts_per_minute))
-        .passes()
+        .retryable()
         .rule("broadcastsPerMinute", "to")
         .hint("retry in a minute, or publish to a topic instead"))
     }
 }
 
 /// Creates the refusal of a message to a recipient that the policy does not allow.
-pub(crate) fn out_of_reach(from: &str, to: &str) -> Refused {
+pub(crate) fn recipient_not_allowed(from: &str, to: &str) -> Refused {
     Refused::new(
         Code::PolicyViolation,
         format!(
@@ -299,7 +303,7 @@ pub struct Violation {
     /// The principal, as in the log.
     pub principal: String,
     /// The field that violates the rule.
-    pub place: String,
+    pub field: String,
     /// Error code of the refusal.
     pub code: Code,
     /// Time of the refusal.

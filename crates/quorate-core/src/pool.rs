@@ -1,13 +1,13 @@
 //! Pools: shared queues of messages to `can:CAPABILITY`, from which capable agents claim.
 
 use crate::ids::{Capability, PoolNo};
-use crate::registry::{Agent, Role};
+use crate::registry::{Agent, AgentRole};
 
 /// The agents that may claim from a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Takers {
+pub enum PoolAccess {
     /// Every agent with the capability.
-    Anybody,
+    AnyCapable,
     /// Only coordinators with the capability, because the sender may reach no other agents.
     Coordinators,
 }
@@ -20,16 +20,16 @@ pub struct Pool {
     /// Required capability.
     pub capability: Capability,
     /// The agents that may claim from it.
-    pub takers: Takers,
+    pub access: PoolAccess,
 }
 
 impl Pool {
     /// Whether an agent may claim from it.
     #[must_use]
-    pub fn serves(&self, agent: &Agent) -> bool {
-        let allowed = match self.takers {
-            Takers::Anybody => true,
-            Takers::Coordinators => agent.role == Role::Coordinator,
+    pub fn is_open_to(&self, agent: &Agent) -> bool {
+        let allowed = match self.access {
+            PoolAccess::AnyCapable => true,
+            PoolAccess::Coordinators => agent.role == AgentRole::Coordinator,
         };
         allowed && !agent.removed && agent.capabilities.iter().any(|one| *one == self.capability.as_str())
     }
@@ -37,9 +37,9 @@ impl Pool {
     /// The id of its item.
     #[must_use]
     pub fn id(&self) -> String {
-        match self.takers {
-            Takers::Anybody => format!("can:{}", self.capability),
-            Takers::Coordinators => format!("coordinators can:{}", self.capability),
+        match self.access {
+            PoolAccess::AnyCapable => format!("can:{}", self.capability),
+            PoolAccess::Coordinators => format!("coordinators can:{}", self.capability),
         }
     }
 }

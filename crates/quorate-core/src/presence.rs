@@ -8,7 +8,7 @@ use crate::refused::{Code, Refused};
 
 /// The activity of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Status {
+pub enum AgentStatus {
     /// Ready for work.
     #[default]
     Idle,
@@ -20,9 +20,9 @@ pub enum Status {
     Offline,
 }
 
-crate::text_serde::serde_words!(Status);
+crate::text_serde::serde_words!(AgentStatus);
 
-impl Status {
+impl AgentStatus {
     /// All values, in the order of their stored numbers.
     pub const ALL: [Self; 4] = [Self::Idle, Self::Working, Self::Waiting, Self::Offline];
 
@@ -75,7 +75,7 @@ impl Health {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Presence {
     /// Current activity.
-    pub status: Status,
+    pub status: AgentStatus,
     /// Reported health.
     pub health: Health,
     /// Becomes false when a request to it times out, and true with its next activity.
@@ -84,21 +84,21 @@ pub struct Presence {
 
 impl Default for Presence {
     fn default() -> Self {
-        Self { status: Status::Idle, health: Health::Healthy, available: true }
+        Self { status: AgentStatus::Idle, health: Health::Healthy, available: true }
     }
 }
 
 impl Presence {
     /// Whether it is offline or did not answer a request in time.
     #[must_use]
-    pub fn is_away(&self) -> bool {
-        !self.available || self.status == Status::Offline
+    pub fn is_unavailable(&self) -> bool {
+        !self.available || self.status == AgentStatus::Offline
     }
 
     /// The presence after activity: available, and no longer offline.
     #[must_use]
-    pub(crate) fn back(self) -> Self {
-        let status = if self.status == Status::Offline { Status::Idle } else { self.status };
+    pub(crate) fn after_activity(self) -> Self {
+        let status = if self.status == AgentStatus::Offline { AgentStatus::Idle } else { self.status };
         Self { status, available: true, ..self }
     }
 }
@@ -109,14 +109,14 @@ pub struct Heartbeat {
     /// The agent.
     pub agent: AgentId,
     /// Current activity.
-    pub status: Status,
+    pub status: AgentStatus,
     /// Reported health.
     pub health: Health,
 }
 
 impl Heartbeat {
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        if self.status == Status::Offline {
+        if self.status == AgentStatus::Offline {
             return Err(Refused::new(Code::Invalid, "invalid status `offline` in a heartbeat")
                 .hint("use idle, working or waiting; an agent without heartbeats goes offline by itself"));
         }

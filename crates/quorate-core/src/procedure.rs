@@ -3,7 +3,7 @@
 
 use crate::ids::{AgentId, ProcedureId, Seq, Version};
 use crate::limits::PROCEDURES_OPEN_MAX;
-use crate::message::{Payload, check_word};
+use crate::message::{Payload, check_label};
 use crate::refused::{Code, Refused};
 use crate::task::PartRef;
 use crate::time::Timestamp;
@@ -53,7 +53,7 @@ impl ProcedureStatus {
 
     /// Whether the procedure has ended.
     #[must_use]
-    pub fn is_over(self) -> bool {
+    pub fn has_ended(self) -> bool {
         match self {
             Self::Running => false,
             Self::Done | Self::Failed => true,
@@ -81,7 +81,7 @@ pub struct Procedure {
     /// The record of this version.
     pub seq: Seq,
     /// The record of the previous version; `None` for the first.
-    pub before: Option<Seq>,
+    pub previous_seq: Option<Seq>,
     /// Current status.
     pub status: ProcedureStatus,
     /// Current phase, named by the driver; empty before the first step.
@@ -130,32 +130,32 @@ fn check_payload(payload: Option<&Payload>) -> Result<(), Refused> {
     payload.map_or(Ok(()), |payload| payload.check().and_then(|()| payload.check_sealed()))
 }
 
-fn check_label(field: &str, label: &str) -> Result<(), Refused> {
+fn check_procedure_label(field: &str, label: &str) -> Result<(), Refused> {
     if label.is_empty() {
         return Err(Refused::new(Code::Invalid, format!("the {field} of the procedure is empty"))
             .hint(format!("set {field} to a short name")));
     }
-    check_word(field, label)
+    check_label(field, label)
 }
 
 impl StartProcedure {
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        if let Some(id) = self.id.as_ref().filter(|id| id.is_made_by_hub()) {
+        if let Some(id) = self.id.as_ref().filter(|id| id.is_generated()) {
             return Err(Refused::new(
                 Code::Invalid,
                 format!("invalid procedure id {id}: the prefix prc_ is reserved for generated ids"),
             )
             .hint("choose an id that does not start with prc_, or omit it"));
         }
-        check_label("kind", &self.kind)?;
+        check_procedure_label("kind", &self.kind)?;
         check_payload(self.spec.as_ref())
     }
 }
 
 impl StepProcedure {
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        check_label("phase", &self.phase)?;
-        if self.result.is_some() && !self.status.is_over() {
+        check_procedure_label("phase", &self.phase)?;
+        if self.result.is_some() && !self.status.has_ended() {
             return Err(Refused::new(Code::Invalid, "unexpected result: the procedure is still running")
                 .hint("keep it in state until the last step"));
         }
@@ -164,9 +164,9 @@ impl StepProcedure {
     }
 }
 
-pub(crate) fn too_many() -> Refused {
+pub(crate) fn too_many_procedures() -> Refused {
     Refused::new(Code::LimitExceeded, "too many running procedures in this space")
         .limit(PROCEDURES_OPEN_MAX as u64)
-        .passes()
+        .retryable()
         .hint("wait until one ends, or fail procedures that are no longer driven")
 }

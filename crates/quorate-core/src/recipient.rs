@@ -16,7 +16,7 @@ const _: () = assert!(AGENTS_MAX < 1 << AGENT_BITS && POOLS_MAX < 1 << (32 - AGE
 
 /// The queue that a delivery waits in.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Home {
+pub enum QueueId {
     /// The inbox of an agent.
     Agent(AgentNo),
     /// The queue of a pool.
@@ -45,7 +45,7 @@ impl Recipient {
 
     /// Removes the holder of a pool delivery. A direct delivery is unchanged.
     #[must_use]
-    pub fn back_home(self) -> Self {
+    pub fn without_holder(self) -> Self {
         match self.pool_no() {
             Some(_) => Self(self.0 & !AGENT_MASK),
             None => self,
@@ -54,10 +54,10 @@ impl Recipient {
 
     /// Returns the queue it waits in.
     #[must_use]
-    pub fn home(self) -> Home {
+    pub fn queue(self) -> QueueId {
         match self.pool_no() {
-            Some(pool) => Home::Pool(pool),
-            None => Home::Agent(AgentNo(u64::from(self.0))),
+            Some(pool) => QueueId::Pool(pool),
+            None => QueueId::Agent(AgentNo(u64::from(self.0))),
         }
     }
 
@@ -114,12 +114,12 @@ mod tests {
         let (agent, pool) = (AgentNo(AGENTS_MAX as u64), PoolNo(POOLS_MAX as u64));
         let direct = Recipient::agent(agent);
         assert_eq!((direct.agent_no(), direct.pool_no(), direct.number()), (Some(agent), None, agent.0));
-        assert_eq!((direct.home(), direct.back_home()), (Home::Agent(agent), direct));
+        assert_eq!((direct.queue(), direct.without_holder()), (QueueId::Agent(agent), direct));
         let pooled = Recipient::pool(pool);
         assert_eq!((pooled.agent_no(), pooled.pool_no(), pooled.number()), (None, Some(pool), pool.0 << 32));
         let held = pooled.held_by(agent);
         assert_eq!((held.agent_no(), held.pool_no()), (Some(agent), Some(pool)));
-        assert_eq!((held.home(), held.back_home()), (Home::Pool(pool), pooled));
+        assert_eq!((held.queue(), held.without_holder()), (QueueId::Pool(pool), pooled));
         for one in [direct, pooled, held] {
             assert_eq!(Recipient::from_number(one.number()), Some(one));
         }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::ids::{Seq, Token};
+use crate::ids::{LeaseToken, Seq};
 
 /// The stable code of a refusal or an error. Each has a page in `docs/errors/`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
@@ -132,7 +132,7 @@ impl Code {
 
     /// The default hint, used where no more specific one is set.
     #[must_use]
-    pub fn next_step(self) -> &'static str {
+    pub fn default_hint(self) -> &'static str {
         match self {
             Self::Invalid => "fix the field named in the detail and send the request again",
             Self::Unauthenticated => "send a valid access token of this hub",
@@ -182,7 +182,7 @@ impl fmt::Display for Code {
 
 /// An item that a commit names under a lease or version that is no longer current.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Stale {
+pub struct StaleReference {
     /// Index of the operation that names it, starting at 0.
     pub op: usize,
     /// Id of the item.
@@ -190,7 +190,7 @@ pub struct Stale {
     /// Reason of the refusal.
     pub code: Code,
     /// Token of the expired or ended lease, if the item is held under one.
-    pub token: Option<Token>,
+    pub token: Option<LeaseToken>,
     /// The record in which this lease ended successfully; see [`Facts::ended_by`].
     pub ended_by: Option<Seq>,
 }
@@ -210,31 +210,31 @@ pub struct Facts {
     /// caller that lost the response to its commit can tell from it that the commit was applied.
     pub ended_by: Option<Seq>,
     /// All stale items of the commit, not only the first.
-    pub stale: Vec<Stale>,
+    pub stale: Vec<StaleReference>,
     /// Highest fencing token issued for the lock.
     pub current_fence: Option<u64>,
     /// The cycle in the wait-for graph.
-    pub cycle: Vec<Waits>,
+    pub cycle: Vec<WaitEdge>,
     /// The policy rule that was violated.
     pub rule: Option<String>,
     /// The field of the message or agent that violates the rule.
-    pub place: Option<String>,
+    pub field: Option<String>,
     /// Byte offset within that field.
     pub offset: Option<usize>,
     /// Milliseconds after which the same request may be accepted.
     pub retry_after_ms: Option<u64>,
     /// Id of the request that was sent nevertheless: only the wait for its reply ended.
-    pub asked: Option<String>,
+    pub sent_request: Option<String>,
     /// Whether the limit applies to concurrent work or to a rate, so that the same request may be accepted later. Otherwise
     /// the request itself is over the limit.
-    pub passes: bool,
+    pub retryable: bool,
     /// Whether only moderators may learn of it: no metric, log event or list of violations mentions it.
     pub private: bool,
 }
 
 /// An edge of a cycle in the wait-for graph: the agent waits for something that the agent of the next edge holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Waits {
+pub struct WaitEdge {
     /// The waiting agent.
     pub agent: String,
     /// The resource it waits for.
@@ -260,7 +260,7 @@ impl Refused {
     /// Creates a refusal with the default hint of its code.
     #[must_use]
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), hint: code.next_step().to_owned(), facts: Box::default() }
+        Self { code, detail: detail.into(), hint: code.default_hint().to_owned(), facts: Box::default() }
     }
 
     /// Sets the hint.
@@ -279,8 +279,8 @@ impl Refused {
 
     /// Marks the limit as one on concurrent work or a rate: capacity frees up over time, so the caller may retry.
     #[must_use]
-    pub fn passes(mut self) -> Self {
-        self.facts.passes = true;
+    pub fn retryable(mut self) -> Self {
+        self.facts.retryable = true;
         self
     }
 
@@ -295,7 +295,7 @@ impl Refused {
     #[must_use]
     pub fn rule(mut self, rule: impl Into<String>, place: impl Into<String>) -> Self {
         self.facts.rule = Some(rule.into());
-        self.facts.place = Some(place.into());
+        self.facts.field = Some(place.into());
         self
     }
 
@@ -315,8 +315,8 @@ impl Refused {
 
     /// Sets the id of the request that remains sent and may have been delivered.
     #[must_use]
-    pub fn asked(mut self, question: impl fmt::Display) -> Self {
-        self.facts.asked = Some(question.to_string());
+    pub fn sent_request(mut self, question: impl fmt::Display) -> Self {
+        self.facts.sent_request = Some(question.to_string());
         self
     }
 

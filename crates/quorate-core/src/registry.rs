@@ -11,7 +11,7 @@ use crate::refused::{Code, Refused};
 
 /// The role of an agent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Role {
+pub enum AgentRole {
     /// Coordinates the others; in a supervised space all messages go through it.
     Coordinator,
     /// Performs any work.
@@ -23,9 +23,9 @@ pub enum Role {
     Observer,
 }
 
-crate::text_serde::serde_words!(Role);
+crate::text_serde::serde_words!(AgentRole);
 
-impl Role {
+impl AgentRole {
     /// All roles.
     pub const ALL: [Self; 4] = [Self::Coordinator, Self::Worker, Self::Specialist, Self::Observer];
 
@@ -41,7 +41,7 @@ impl Role {
     }
 }
 
-impl FromStr for Role {
+impl FromStr for AgentRole {
     type Err = Refused;
 
     fn from_str(text: &str) -> Result<Self, Refused> {
@@ -60,7 +60,7 @@ pub struct Agent {
     /// Display name.
     pub name: String,
     /// Role of the agent.
-    pub role: Role,
+    pub role: AgentRole,
     /// Capabilities.
     pub capabilities: Vec<String>,
     /// Actions that it handles.
@@ -87,7 +87,7 @@ type Chunk = Vec<Arc<Agent>>;
 
 /// All agents of a space. Copy-on-write: readers keep a consistent version.
 #[derive(Clone, Debug, Default)]
-pub struct Agents {
+pub struct AgentRegistry {
     /// Empty until the first registration, then [`SHARDS`] shards.
     by_id: Vec<Arc<IdShard>>,
     /// Agent numbers by capability, sharded likewise.
@@ -96,7 +96,7 @@ pub struct Agents {
     count: usize,
 }
 
-impl Agents {
+impl AgentRegistry {
     /// Returns the number of the agent that currently has this id.
     #[must_use]
     pub fn number(&self, id: &AgentId) -> Option<AgentNo> {
@@ -243,16 +243,16 @@ fn shard_of(text: &str) -> usize {
     (hash % SHARDS as u64) as usize
 }
 
-impl PartialEq for Agents {
+impl PartialEq for AgentRegistry {
     /// Ignores the indexes, which are derived from the agents.
     fn eq(&self, other: &Self) -> bool {
         self.count == other.count && self.iter().eq(other.iter())
     }
 }
 
-impl Eq for Agents {}
+impl Eq for AgentRegistry {}
 
-impl FromIterator<Agent> for Agents {
+impl FromIterator<Agent> for AgentRegistry {
     /// Collects agents in the order of their numbers.
     fn from_iter<I: IntoIterator<Item = Agent>>(agents: I) -> Self {
         let mut all = Self::default();

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use crate::codec::fingerprint;
 use crate::commit::Fingerprint;
 use crate::ids::{AgentNo, ConsumerId, DeliveryNo, MessageId, Seq};
-use crate::item::{Alarm, Keep};
-use crate::limits::{REQUEST_COMMAND_MS, REQUEST_MS_MAX, REQUEST_QUERY_MS, REQUEST_SEVERAL_MS};
+use crate::item::{ItemTimer, Retention};
+use crate::limits::{
+    REQUEST_COMMAND_MS_DEFAULT, REQUEST_MS_MAX, REQUEST_MULTI_MS_DEFAULT, REQUEST_QUERY_MS_DEFAULT,
+};
 use crate::message::{Message, MessageType};
 use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
 
 /// `request`: sends a message and waits for the replies.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct SendRequest {
     /// The request message. Its correlation id defaults to its own id; it expires when the wait ends.
     pub message: Arc<Message>,
     /// Fingerprint that identifies an idempotent replay.
@@ -23,21 +25,21 @@ pub struct Ask {
     /// The consumer to notify of the outcome, if any.
     pub waiting: Option<ConsumerId>,
     /// The timed-out request that this one retries. Exempts the retry from loop detection.
-    pub again: Option<MessageId>,
+    pub retry_of: Option<MessageId>,
 }
 
-impl Ask {
+impl SendRequest {
     /// Creates a request; computes the fingerprint if the message has a client id.
     #[must_use]
     pub fn new(message: Message, timeout_ms: Option<u64>, waiting: Option<ConsumerId>) -> Self {
-        let fingerprint = Fingerprint::new(&message, fingerprint::of_question);
-        Self { message: Arc::new(message), fingerprint, timeout_ms, waiting, again: None }
+        let fingerprint = Fingerprint::new(&message, fingerprint::of_request_message);
+        Self { message: Arc::new(message), fingerprint, timeout_ms, waiting, retry_of: None }
     }
 
     /// Returns this request with another message: a rewritten one. The fingerprint is recomputed.
     #[must_use]
     pub fn with_message(&self, message: Message) -> Self {
-        Self { again: self.again, ..Self::new(message, self.timeout_ms, self.waiting) }
+        Self { retry_of: self.retry_of, ..Self::new(message, self.timeout_ms, self.waiting) }
     }
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
@@ -70,17 +72,17 @@ impl Ask {
 
     /// Returns the effective timeout for this number of recipients.
     #[must_use]
-    pub fn length_ms(&self, recipients: usize) -> u64 {
-        self.timeout_ms.unwrap_or_else(|| Self::length_by_type(&self.message, recipients))
+    pub fn effective_timeout_ms(&self, recipients: usize) -> u64 {
+        self.timeout_ms.unwrap_or_else(|| Self::default_timeout_ms(&self.message, recipients))
     }
 
     /// Returns the default timeout: 30 s for a command, 5 s for a query, 1 s for several recipients.
     #[must_use]
-    pub fn length_by_type(message: &Message, recipients: usize) -> u64 {
+    pub fn default_timeout_ms(message: &Message, recipients: usize) -> u64 {
         match message.kind {
-            _ if recipients > 1 => REQUEST_SEVERAL_MS,
-            MessageType::Query => REQUEST_QUERY_MS,
-            MessageType::Command | MessageType::Event | MessageType::Response => REQUEST_COMMAND_MS,
+            _ if recipients > 1 => REQUEST_MULTI_MS_DEFAULT,
+            MessageType::Query => REQUEST_QUERY_MS_DEFAULT,
+            MessageType::Command | MessageType::Event | MessageType::Response => REQUEST_COMMAND_MS_DEFAULT,
         }
     }
 }
@@ -97,29 +99,29 @@ pub struct Request {
     /// Correlation id.
     pub correlation: String,
     /// Timeout, by the monotonic clock.
-    pub length_ms: u64,
+    pub timeout_ms: u64,
     /// First delivery of the message; the others follow in the order of `asked`.
-    pub first: DeliveryNo,
+    pub first_delivery: DeliveryNo,
     /// Recipients with the outcome of each.
-    pub asked: Vec<Asked>,
+    pub recipients: Vec<RecipientOutcome>,
     /// Current state.
     pub state: RequestState,
 }
 
 /// A recipient of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct RecipientOutcome {
     /// An agent, or a pool together with the agent that replied.
-    pub to: Recipient,
+    pub recipient: Recipient,
     /// Outcome for this recipient.
-    pub reply: Reply,
+    pub reply: ReplyState,
 }
 
 /// The outcome of a request for one recipient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reply {
+pub enum ReplyState {
     /// No reply yet.
-    Open,
+    Pending,
     /// A reply was accepted.
     Answered {
         /// The record that contains the reply.
@@ -173,42 +175,48 @@ impl Request {
     }
 
     /// Whether a reply addressed to this agent belongs to the request: it is the requester or the `reply_to` agent.
-    pub(crate) fn is_answered_to(&self, agent: AgentNo) -> bool {
+    pub(crate) fn accepts_reply_to(&self, agent: AgentNo) -> bool {
         agent == self.from || Some(agent) == self.reply_to
     }
 
-    pub(crate) fn keep(&self) -> Keep {
-        if self.is_open() { Keep::AtHand } else { Keep::Stored }
+    pub(crate) fn retention(&self) -> Retention {
+        if self.is_open() { Retention::InMemory } else { Retention::RowOnly }
     }
 
-    pub(crate) fn alarms(&self) -> Vec<Alarm> {
-        if self.is_open() { vec![Alarm::After { part: 0, length_ms: self.length_ms }] } else { Vec::new() }
+    pub(crate) fn timers(&self) -> Vec<ItemTimer> {
+        if self.is_open() {
+            vec![ItemTimer::After { part: 0, length_ms: self.timeout_ms }]
+        } else {
+            Vec::new()
+        }
     }
 
     /// The accepted replies, in the order of the recipients.
-    pub fn answers(&self) -> impl Iterator<Item = (Seq, u32)> {
-        self.asked.iter().filter_map(|one| match one.reply {
-            Reply::Answered { seq, n } => Some((seq, n)),
-            Reply::Open | Reply::Lost => None,
+    pub fn replies(&self) -> impl Iterator<Item = (Seq, u32)> {
+        self.recipients.iter().filter_map(|one| match one.reply {
+            ReplyState::Answered { seq, n } => Some((seq, n)),
+            ReplyState::Pending | ReplyState::Lost => None,
         })
     }
 
     /// The recipients that have not replied.
     pub fn missing(&self) -> impl Iterator<Item = Recipient> {
-        let silent = self.asked.iter().filter(|one| !matches!(one.reply, Reply::Answered { .. }));
-        silent.map(|one| one.to)
+        let silent = self.recipients.iter().filter(|one| !matches!(one.reply, ReplyState::Answered { .. }));
+        silent.map(|one| one.recipient)
     }
 
     /// The index of the recipient of this delivery.
     pub(crate) fn index_of(&self, delivery: DeliveryNo) -> Option<usize> {
-        let index = usize::try_from(delivery.0.checked_sub(self.first.0)?).ok()?;
-        (index < self.asked.len()).then_some(index)
+        let index = usize::try_from(delivery.0.checked_sub(self.first_delivery.0)?).ok()?;
+        (index < self.recipients.len()).then_some(index)
     }
 
     /// Sets the outcome of one recipient, and ends the request if no further reply can arrive.
-    pub(crate) fn with(mut self, index: usize, reply: Reply) -> Self {
-        self.asked[index].reply = reply;
-        if self.asked.iter().all(|one| one.reply != Reply::Open) && self.answers().next().is_some() {
+    pub(crate) fn with_reply(mut self, index: usize, reply: ReplyState) -> Self {
+        self.recipients[index].reply = reply;
+        if self.recipients.iter().all(|one| one.reply != ReplyState::Pending)
+            && self.replies().next().is_some()
+        {
             self.state = RequestState::Answered;
         }
         self
@@ -231,7 +239,7 @@ mod tests {
         let mut message = Message::new(Destination::Agent(bob.clone()), "look", payload);
         message.from = Some(bob);
         change(&mut message);
-        Ask::new(message, timeout_ms, None).check()
+        SendRequest::new(message, timeout_ms, None).check()
     }
 
     // Fails under: an event, a request from the hub, a scheduled request, or an unlimited timeout accepted.

@@ -17,7 +17,7 @@ const LONGEST_MS: u64 = 16_000;
 /// assert_eq!(retry::wait_ms(0, 3, Code::Forbidden), None);
 /// ```
 #[must_use]
-pub fn wait_ms(retries: u32, retries_max: u32, code: Code) -> Option<u64> {
+pub fn next_delay_ms(retries: u32, retries_max: u32, code: Code) -> Option<u64> {
     let transient = matches!(code, Code::Timeout | Code::Unavailable | Code::Overloaded);
     (transient && retries < retries_max).then(|| backoff_ms(retries))
 }
@@ -35,7 +35,7 @@ mod tests {
     // Fails under: a backoff that does not double or has no maximum, one retry too many or too few.
     #[test]
     fn d7_retries_wait_1_2_4_8_16_seconds() {
-        let waits: Vec<_> = (0..8).map(|retries| wait_ms(retries, 7, Code::Unavailable)).collect();
+        let waits: Vec<_> = (0..8).map(|retries| next_delay_ms(retries, 7, Code::Unavailable)).collect();
         let seconds = [1, 2, 4, 8, 16, 16, 16].map(|seconds: u64| Some(seconds * 1000));
         assert_eq!(waits[..7], seconds);
         assert_eq!(waits[7], None, "seven were allowed");
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn d7_only_three_codes_are_retried() {
         let retried: Vec<_> =
-            Code::ALL.iter().copied().filter(|code| wait_ms(0, 3, *code).is_some()).collect();
+            Code::ALL.iter().copied().filter(|code| next_delay_ms(0, 3, *code).is_some()).collect();
         assert_eq!(retried, [Code::Timeout, Code::Unavailable, Code::Overloaded]);
     }
 }

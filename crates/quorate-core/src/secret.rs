@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use crate::token::TokenDigest;
+use crate::access_token::TokenDigest;
 
 /// Prefix of every secret, recognised by the secret scanner.
 const PREFIX: &str = "qrt_";
@@ -26,10 +26,10 @@ pub struct Secret {
 
 /// The reason why a text is not a valid secret. Does not contain the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum NoSecret {
+pub enum InvalidSecret {
     /// It does not have the form of a secret.
     #[error("invalid access token: expected qrt_ followed by 49 letters and digits")]
-    Shape,
+    Format,
     /// It has the form of a secret, but the checksum does not match.
     #[error("invalid access token: the checksum does not match, so it was mistyped or truncated")]
     Checksum,
@@ -38,7 +38,7 @@ pub enum NoSecret {
 impl Secret {
     /// Creates a secret from random bits.
     #[must_use]
-    pub fn of_random(bits: [u8; 32]) -> Self {
+    pub fn from_random(bits: [u8; 32]) -> Self {
         let mut text = String::with_capacity(PREFIX.len() + BITS_DIGITS + CHECK_DIGITS);
         text.push_str(PREFIX);
         push_digits::<BITS_DIGITS>(&mut text, bits);
@@ -61,19 +61,19 @@ impl Secret {
 }
 
 impl FromStr for Secret {
-    type Err = NoSecret;
+    type Err = InvalidSecret;
 
-    fn from_str(text: &str) -> Result<Self, NoSecret> {
-        let digits = text.strip_prefix(PREFIX).ok_or(NoSecret::Shape)?;
+    fn from_str(text: &str) -> Result<Self, InvalidSecret> {
+        let digits = text.strip_prefix(PREFIX).ok_or(InvalidSecret::Format)?;
         let well_formed =
             digits.len() == BITS_DIGITS + CHECK_DIGITS && digits.bytes().all(|b| DIGITS.contains(&b));
         if !well_formed {
-            return Err(NoSecret::Shape);
+            return Err(InvalidSecret::Format);
         }
         let (body, check) = text.split_at(PREFIX.len() + BITS_DIGITS);
         let mut expected = String::with_capacity(CHECK_DIGITS);
         push_digits::<CHECK_DIGITS>(&mut expected, checksum(body));
-        if expected == check { Ok(Self { text: text.to_owned() }) } else { Err(NoSecret::Checksum) }
+        if expected == check { Ok(Self { text: text.to_owned() }) } else { Err(InvalidSecret::Checksum) }
     }
 }
 

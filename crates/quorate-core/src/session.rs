@@ -5,7 +5,7 @@ use crate::effect::Effect;
 use crate::ids::{AgentId, Generation, Seq, SessionId, SessionNo};
 use crate::item::{Item, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, TITLE_CHARS_MAX};
-use crate::message::{Payload, check_reason, check_word, is_json};
+use crate::message::{Payload, check_label, check_reason, is_json};
 use crate::refused::{Code, Refused};
 use crate::time::Timestamp;
 
@@ -62,7 +62,7 @@ pub struct Participant {
 
 /// The kind of a contribution to a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum AddKind {
+pub enum ContributionKind {
     /// A decision.
     Decision,
     /// A work product.
@@ -75,9 +75,9 @@ pub enum AddKind {
     Note,
 }
 
-crate::text_serde::serde_words!(AddKind);
+crate::text_serde::serde_words!(ContributionKind);
 
-impl AddKind {
+impl ContributionKind {
     /// All kinds.
     pub const ALL: [Self; 5] = [Self::Decision, Self::Artifact, Self::Finding, Self::Blocker, Self::Note];
 
@@ -136,32 +136,32 @@ pub struct Session {
     /// Time of opening.
     pub opened_at: Timestamp,
     /// Number of contributions by kind, in the order of [`AddKind::ALL`].
-    pub added: [u64; AddKind::ALL.len()],
+    pub contributions: [u64; ContributionKind::ALL.len()],
 }
 
 impl Session {
     /// Whether this agent currently participates.
     #[must_use]
-    pub fn has(&self, agent: &AgentId) -> bool {
+    pub fn has_participant(&self, agent: &AgentId) -> bool {
         self.participants.iter().any(|one| one.agent == *agent && one.left_at.is_none())
     }
 
     /// The agent that joined or left with this change, if it was one of those: the last participant.
     #[must_use]
-    pub fn moved_by(&self, verb: Verb) -> Option<&AgentId> {
+    pub fn changed_participant(&self, verb: Verb) -> Option<&AgentId> {
         let moved = matches!(verb, Verb::SessionJoined | Verb::SessionLeft);
         self.participants.last().filter(|_| moved).map(|one| &one.agent)
     }
 
     /// Number of contributions of a kind.
     #[must_use]
-    pub fn count(&self, kind: AddKind) -> u64 {
-        self.added[usize::from(kind.number())]
+    pub fn contribution_count(&self, kind: ContributionKind) -> u64 {
+        self.contributions[usize::from(kind.number())]
     }
 
     /// Counts a contribution, the `n`-th of its kind.
-    pub fn take_in(&mut self, kind: AddKind, n: u64) {
-        self.added[usize::from(kind.number())] = n;
+    pub fn count_contribution(&mut self, kind: ContributionKind, n: u64) {
+        self.contributions[usize::from(kind.number())] = n;
     }
 
     /// Adds a participant; a former one rejoins.
@@ -228,7 +228,7 @@ pub struct AddToSession {
     /// Id of the session.
     pub session: SessionId,
     /// Kind of the contribution.
-    pub kind: AddKind,
+    pub kind: ContributionKind,
     /// Content.
     pub body: Payload,
     /// Media type of the content; `None` is JSON.
@@ -239,7 +239,7 @@ pub struct AddToSession {
 
 impl OpenSession {
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        if let Some(id) = self.id.as_ref().filter(|id| id.is_made()) {
+        if let Some(id) = self.id.as_ref().filter(|id| id.is_generated()) {
             return Err(Refused::new(
                 Code::Invalid,
                 format!("invalid session id {id}: reserved for generated ids"),
@@ -260,13 +260,13 @@ impl OpenSession {
                 .hint(format!("use 1 to {TITLE_CHARS_MAX} printable characters; put details into task")));
         }
         if self.participants.len() > SESSION_PARTICIPANTS_MAX {
-            return Err(too_many(self.participants.len()));
+            return Err(too_many_participants(self.participants.len()));
         }
         self.task.as_ref().map_or(Ok(()), Payload::check)
     }
 }
 
-pub(crate) fn too_many(participants: usize) -> Refused {
+pub(crate) fn too_many_participants(participants: usize) -> Refused {
     Refused::new(Code::LimitExceeded, format!("too many participants: {participants}"))
         .limit(SESSION_PARTICIPANTS_MAX as u64)
         .hint("former participants count as well; open another session")
@@ -287,32 +287,32 @@ impl AddToSession {
 
     pub(crate) fn check(&self) -> Result<(), Refused> {
         self.body.check()?;
-        check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
+        check_label("contentType", self.content_type.as_deref().unwrap_or(""))?;
         check_reason("rationale", &self.rationale)
     }
 }
 
 /// The kind of an entry in a session's timeline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum LineKind {
+pub enum TimelineKind {
     /// A message that names the session.
     Message,
     /// A change of the session's status or participants.
     Change,
     /// A contribution.
-    Added(AddKind),
+    Contribution(ContributionKind),
 }
 
-impl LineKind {
+impl TimelineKind {
     /// All kinds.
     pub const ALL: [Self; 7] = [
         Self::Message,
         Self::Change,
-        Self::Added(AddKind::Decision),
-        Self::Added(AddKind::Artifact),
-        Self::Added(AddKind::Finding),
-        Self::Added(AddKind::Blocker),
-        Self::Added(AddKind::Note),
+        Self::Contribution(ContributionKind::Decision),
+        Self::Contribution(ContributionKind::Artifact),
+        Self::Contribution(ContributionKind::Finding),
+        Self::Contribution(ContributionKind::Blocker),
+        Self::Contribution(ContributionKind::Note),
     ];
 
     /// The name on the wire.
@@ -321,7 +321,7 @@ impl LineKind {
         match self {
             Self::Message => "message",
             Self::Change => "changed",
-            Self::Added(kind) => kind.as_str(),
+            Self::Contribution(kind) => kind.as_str(),
         }
     }
 
@@ -331,7 +331,7 @@ impl LineKind {
         match self {
             Self::Message => 0,
             Self::Change => 1,
-            Self::Added(kind) => 2 + kind.number(),
+            Self::Contribution(kind) => 2 + kind.number(),
         }
     }
 }
@@ -340,12 +340,14 @@ impl Effect {
     /// Returns the session and kind of this effect's timeline entry, if it has one. A message belongs to the timeline of the
     /// session that it names, whether or not that session was ever opened.
     #[must_use]
-    pub fn line(&self) -> Option<(&str, LineKind)> {
+    pub fn timeline_entry(&self) -> Option<(&str, TimelineKind)> {
         match self {
-            Self::Sent { message, .. } => Some((message.session_id.as_deref()?, LineKind::Message)),
-            Self::SessionAdded { session, kind, .. } => Some((session.as_str(), LineKind::Added(*kind))),
+            Self::Sent { message, .. } => Some((message.session_id.as_deref()?, TimelineKind::Message)),
+            Self::SessionAdded { session, kind, .. } => {
+                Some((session.as_str(), TimelineKind::Contribution(*kind)))
+            }
             Self::Changed { item: Item::Session(session), .. } => {
-                Some((session.id.as_str(), LineKind::Change))
+                Some((session.id.as_str(), TimelineKind::Change))
             }
             _ => None,
         }
@@ -355,7 +357,7 @@ impl Effect {
 impl SessionNo {
     /// The number of the `n`-th session that a record opens. A commit opens at most 256.
     #[must_use]
-    pub(crate) fn opened_at(seq: Seq, n: u32) -> Self {
+    pub(crate) fn from_record(seq: Seq, n: u32) -> Self {
         Self(seq.0 << 8 | u64::from(n))
     }
 
@@ -367,6 +369,6 @@ impl SessionNo {
 
     /// The generated id.
     pub(crate) fn id(self, generation: Generation) -> SessionId {
-        SessionId::made(generation, self.record(), self.0 & 0xff)
+        SessionId::generated(generation, self.record(), self.0 & 0xff)
     }
 }

@@ -28,7 +28,7 @@ pub struct Snapshot {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SnapshotState {
     /// Exists.
-    Kept,
+    Active,
     /// Dropped; its name can be reused.
     Dropped,
 }
@@ -44,7 +44,7 @@ pub struct MakeSnapshot {
 
 /// The entries that a rollback restores.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RollbackWhat {
+pub enum RollbackScope {
     /// A single entry.
     Key {
         /// Key of the entry.
@@ -58,7 +58,7 @@ pub enum RollbackWhat {
 
 /// The point in history that a rollback restores.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RollbackTo {
+pub enum RollbackTarget {
     /// This version; for a single entry only.
     Version(Version),
     /// As of this record.
@@ -74,9 +74,9 @@ pub enum RollbackTo {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rollback {
     /// Entries to restore.
-    pub what: RollbackWhat,
+    pub scope: RollbackScope,
     /// Point in history to restore.
-    pub to: RollbackTo,
+    pub target: RollbackTarget,
     /// Fencing token of a lock that protects the entries; refused if it is outdated.
     pub fence: Option<FenceRef>,
 }
@@ -89,13 +89,13 @@ impl MakeSnapshot {
 
 impl Rollback {
     pub(crate) fn check(&self) -> Result<(), Refused> {
-        match (&self.what, &self.to) {
-            (RollbackWhat::Prefix(_), RollbackTo::Version(_)) => {
+        match (&self.scope, &self.target) {
+            (RollbackScope::Prefix(_), RollbackTarget::Version(_)) => {
                 Err(Refused::new(Code::Invalid, "cannot roll back a prefix to a version")
                     .hint("roll back to a record, a time or a snapshot, or name a single key"))
             }
-            (RollbackWhat::Prefix(prefix), _) => check_prefix(prefix),
-            (RollbackWhat::Key { .. }, _) => Ok(()),
+            (RollbackScope::Prefix(prefix), _) => check_prefix(prefix),
+            (RollbackScope::Key { .. }, _) => Ok(()),
         }
     }
 }
@@ -109,7 +109,7 @@ fn check_prefix(prefix: &str) -> Result<(), Refused> {
         .hint(format!("use at most {KEY_BYTES_MAX} bytes, the maximum length of a key")))
 }
 
-impl RollbackWhat {
+impl RollbackScope {
     /// Whether it covers a prefix.
     #[must_use]
     pub fn is_prefix(&self) -> bool {

@@ -12,7 +12,7 @@ pub enum StoreError {
     Busy,
     /// The disk is full. Nothing was changed; reads continue, and writes resume once space is available.
     #[error("the disk is full")]
-    Full,
+    DiskFull,
     /// A write or fsync failed. Whether it was applied is unknown; all further writes are refused until a restart.
     #[error("storage failed; no writes are accepted until the hub is restarted: {0}")]
     Failed(Arc<str>),
@@ -21,10 +21,10 @@ pub enum StoreError {
     Closed,
     /// Stored data is corrupt.
     #[error("corrupt data: {0}")]
-    Damaged(Arc<str>),
+    Corrupt(Arc<str>),
     /// The space does not exist. Nothing was changed.
     #[error("the space does not exist")]
-    NoSpace,
+    UnknownSpace,
     /// A read failed.
     #[error("read failed: {0}")]
     Read(Arc<str>),
@@ -33,16 +33,16 @@ pub enum StoreError {
 impl StoreError {
     /// Creates the error for a payload that does not match the digest in its record.
     #[must_use]
-    pub fn damaged_payload(seq: Seq) -> Self {
-        Self::Damaged(format!("a payload of record {seq} does not match its digest").into())
+    pub fn corrupt_payload(seq: Seq) -> Self {
+        Self::Corrupt(format!("a payload of record {seq} does not match its digest").into())
     }
 
     /// Whether the write is guaranteed not to have been applied.
     #[must_use]
-    pub fn nothing_applied(&self) -> bool {
+    pub fn is_not_applied(&self) -> bool {
         match self {
-            Self::Busy | Self::Full | Self::Closed | Self::NoSpace | Self::Read(_) => true,
-            Self::Failed(_) | Self::Damaged(_) => false,
+            Self::Busy | Self::DiskFull | Self::Closed | Self::UnknownSpace | Self::Read(_) => true,
+            Self::Failed(_) | Self::Corrupt(_) => false,
         }
     }
 }

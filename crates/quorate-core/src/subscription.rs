@@ -48,18 +48,18 @@ impl Subscription {
     /// The id of its item. Patterns contain no spaces, so the id can be split again.
     #[must_use]
     pub fn id(&self) -> String {
-        Self::id_of(&self.agent, &self.pattern)
+        Self::item_id(&self.agent, &self.pattern)
     }
 
     /// The id of the item for this agent and pattern.
     #[must_use]
-    pub fn id_of(agent: &AgentId, pattern: &Pattern) -> String {
+    pub fn item_id(agent: &AgentId, pattern: &Pattern) -> String {
         format!("{agent} {pattern}")
     }
 
     /// The outstanding backfill, if any.
     #[must_use]
-    pub fn wanted(&self) -> Option<History> {
+    pub fn pending_backfill(&self) -> Option<History> {
         match self.state {
             SubscriptionState::CatchingUp(history) => Some(history),
             SubscriptionState::Active | SubscriptionState::Ended => None,
@@ -95,18 +95,18 @@ impl Subscribe {
 
 /// An earlier message to backfill.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Earlier {
+pub struct EarlierMessage {
     /// The sender; `None` is the hub.
     pub from: Option<AgentId>,
     /// The session named by the message.
     pub session_id: Option<String>,
     /// Position and delivery properties. Its `session` is resolved when the backfill is decided.
-    pub letter: Letter,
+    pub message: RecordedMessage,
 }
 
 /// A message in the log, with the properties that its deliveries inherit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Letter {
+pub struct RecordedMessage {
     /// The record that contains it.
     pub seq: Seq,
     /// Index within the record.
@@ -123,20 +123,20 @@ pub struct Letter {
 
 /// Delivers earlier messages to a subscriber that requested them. Issued by the hub, which reads them from the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BringHistory {
+pub struct Backfill {
     /// The subscriber.
     pub agent: AgentId,
     /// Pattern of the subscription.
     pub pattern: Pattern,
     /// The outstanding history when the scan started (compare-and-set): if it has changed, another backfill got there first.
-    pub wanted: History,
+    pub expected: History,
     /// The messages, oldest first.
-    pub messages: Vec<Earlier>,
+    pub messages: Vec<EarlierMessage>,
     /// Position to continue from; the backfill is complete once it reaches the start of the subscription.
     pub next: Seq,
 }
 
-impl BringHistory {
+impl Backfill {
     pub(crate) fn check(&self) -> Result<(), Refused> {
         let count = self.messages.len();
         if count <= DELIVERIES_PER_COMMIT_MAX {

@@ -4,8 +4,8 @@
 //! escalated). Work on it requires a lease whose token is higher than every earlier one, so at most one completion is
 //! accepted. The specification is immutable and shared; the progress is a [`TaskState`].
 
-mod counts;
 mod ops;
+mod status;
 mod why;
 
 use std::borrow::Cow;
@@ -14,16 +14,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::ids::{AgentNo, MessageId, Seq, TaskId, Token};
-use crate::item::Alarm;
+use crate::ids::{AgentNo, LeaseToken, MessageId, Seq, TaskId};
+use crate::item::ItemTimer;
 use crate::message::Priority;
 use crate::time::Timestamp;
 
-pub use counts::{TaskCounts, TaskStatus};
 pub use ops::{
     AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask,
     HeartbeatTask, NewTask, TaskLeaseRef,
 };
+pub use status::{TaskCounts, TaskStatus};
 pub use why::{TaskNext, TaskWaitsFor, TaskWhy};
 
 /// The position of a task in creation order: its record, and its index within the record.
@@ -75,14 +75,14 @@ impl OnDependencyFailure {
 
 /// The recipients of an escalation when a task fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Escalate {
+pub enum EscalationTarget {
     /// No escalation: the task fails.
-    Nobody,
+    Never,
     /// Every agent with role coordinator. If there is none, the task fails.
     #[default]
     Coordinators,
     /// This agent; the coordinators if it has been removed.
-    To(AgentNo),
+    Agent(AgentNo),
 }
 
 /// Location of a task's input within the record that created the task.
@@ -111,7 +111,7 @@ pub struct TaskSpec {
     /// Id, unique in the space forever.
     pub id: TaskId,
     /// Position in creation order.
-    pub no: TaskNo,
+    pub number: TaskNo,
     /// Time of creation.
     pub created_at: Timestamp,
     /// The creating agent; `None` is the hub.
@@ -139,7 +139,7 @@ pub struct TaskSpec {
     /// Behaviour when a dependency ends in a state other than done.
     pub on_dependency_failure: OnDependencyFailure,
     /// Recipients of the escalation when it fails.
-    pub escalate: Escalate,
+    pub escalate: EscalationTarget,
     /// Session that it belongs to.
     pub session: Option<String>,
 }
@@ -171,7 +171,7 @@ pub struct Task {
     /// Current state.
     pub state: TaskState,
     /// The last failed attempt.
-    pub setback: Option<Box<Setback>>,
+    pub last_failure: Option<Box<AttemptFailure>>,
     /// The most recent partial results, oldest first.
     pub partials: Vec<TaskPartial>,
     /// Dependencies that were skipped because they failed.
@@ -208,7 +208,7 @@ pub enum TaskState {
     /// Ended with a partial result. Dependents do not count it as done.
     Partial(Box<Completion>),
     /// Failed: all attempts were used, or a dependency failed.
-    Failed(GivenUp),
+    Failed(TaskFailure),
     /// Cancelled.
     Cancelled(Box<Cancellation>),
     /// Failed, and a coordinator or agent was notified.
@@ -221,7 +221,7 @@ pub struct TaskLease {
     /// The holder.
     pub by: AgentNo,
     /// Lease token, higher than every earlier one of the space.
-    pub token: Token,
+    pub token: LeaseToken,
     /// Duration, restarted by each heartbeat. The deadline itself is held in memory.
     pub length_ms: NonZeroU64,
     /// Time at which the task had become ready.
@@ -236,7 +236,7 @@ pub struct Completion {
     /// The agent that completed it.
     pub by: AgentNo,
     /// Token of the lease under which it was completed.
-    pub token: Token,
+    pub token: LeaseToken,
     /// The record of this change.
     pub seq: Seq,
     /// Time of this change.
@@ -253,13 +253,13 @@ pub struct Completion {
 
 /// The failed end of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GivenUp {
+pub struct TaskFailure {
     /// The record of this change.
     pub seq: Seq,
     /// Time of this change.
     pub at: Timestamp,
     /// The failed dependency that caused it; `None` if its own attempts failed.
-    pub because_of: Option<TaskId>,
+    pub failed_dependency: Option<TaskId>,
 }
 
 /// The cancellation of a task.
@@ -274,7 +274,7 @@ pub struct Cancellation {
     /// Reason given; may be empty.
     pub reason: String,
     /// Token of the lease that it ended, so that the former holder gets a specific error.
-    pub token: Option<Token>,
+    pub token: Option<LeaseToken>,
 }
 
 /// The escalation of a failed task to a coordinator or agent by a message.
@@ -288,28 +288,28 @@ pub struct Escalation {
 
 /// The cause of a failed attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SetbackKind {
+pub enum AttemptFailureKind {
     /// The holder reported a recoverable failure.
     Failed,
     /// The holder reported a permanent failure; it is not retried.
-    Hopeless,
+    Permanent,
     /// The attempt exceeded its timeout.
     TimedOut,
     /// The lease expired.
-    Lapsed,
+    LeaseExpired,
     /// The holder re-registered, was removed, or went offline.
     HolderGone,
 }
 
-impl SetbackKind {
+impl AttemptFailureKind {
     /// The name in exports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Failed => "failed",
-            Self::Hopeless => "hopeless",
+            Self::Permanent => "hopeless",
             Self::TimedOut => "timed out",
-            Self::Lapsed => "lapsed",
+            Self::LeaseExpired => "lapsed",
             Self::HolderGone => "holder gone",
         }
     }
@@ -317,13 +317,13 @@ impl SetbackKind {
 
 /// A failed attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Setback {
+pub struct AttemptFailure {
     /// Cause of the failure.
-    pub kind: SetbackKind,
+    pub kind: AttemptFailureKind,
     /// The agent that attempted it; another agent is preferred for the next attempt.
     pub by: AgentNo,
     /// Token of its lease; 0 once a later lease was released, so that the report can no longer be replayed.
-    pub token: Token,
+    pub token: LeaseToken,
     /// Attempt number, starting at 1.
     pub attempt: u16,
     /// The record of this change.
@@ -349,7 +349,7 @@ pub struct TaskPartial {
 
 /// A task as delivered to its holder, leased.
 #[derive(Clone, PartialEq, Debug)]
-pub struct TaskHanded {
+pub struct LeasedTask {
     /// The task, in state [`TaskState::Leased`].
     pub task: Task,
     /// Its input if it is in memory; otherwise it is read from the log.
@@ -358,19 +358,19 @@ pub struct TaskHanded {
 
 /// The reason why a holder lost its lease without ending the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TaskLoss {
+pub enum LeaseLoss {
     /// The task was cancelled.
     Cancelled,
     /// The attempt exceeded its timeout.
     TimedOut,
     /// The lease expired.
-    Lapsed,
+    LeaseExpired,
     /// The holder re-registered, was removed, or went offline.
     HolderGone,
 }
 
 /// Flag that distinguishes the attempt's timer from the lease's timer; both belong to one token.
-pub(crate) const TRY_ALARM: u64 = 1 << 63;
+pub(crate) const ATTEMPT_TIMER: u64 = 1 << 63;
 
 impl Task {
     /// The status of its current state.
@@ -390,7 +390,7 @@ impl Task {
 
     /// The lease token of the accepted completion.
     #[must_use]
-    pub fn accepted_token(&self) -> Option<Token> {
+    pub fn accepted_token(&self) -> Option<LeaseToken> {
         match &self.state {
             TaskState::Done(end) | TaskState::Partial(end) => Some(end.token),
             _ => None,
@@ -402,31 +402,30 @@ impl Task {
     pub fn reason(&self) -> Option<Cow<'_, str>> {
         let reason = match &self.state {
             TaskState::Cancelled(end) => &end.reason,
-            TaskState::Failed(GivenUp { because_of: Some(id), .. }) => {
+            TaskState::Failed(TaskFailure { failed_dependency: Some(id), .. }) => {
                 return Some(format!("its dependency {id} failed").into());
             }
-            _ => &self.setback.as_ref()?.reason,
+            _ => &self.last_failure.as_ref()?.reason,
         };
         (!reason.is_empty()).then_some(Cow::Borrowed(reason))
     }
 
     /// The agent that should not make the next attempt if another is available.
-    pub(crate) fn avoids(&self) -> Option<AgentNo> {
-        self.setback.as_ref().map(|setback| setback.by)
+    pub(crate) fn avoided_agent(&self) -> Option<AgentNo> {
+        self.last_failure.as_ref().map(|setback| setback.by)
     }
 
     /// Returns its timers.
-    pub(crate) fn alarms(&self) -> Vec<Alarm> {
+    pub(crate) fn timers(&self) -> Vec<ItemTimer> {
         match &self.state {
-            TaskState::Scheduled { due } => vec![Alarm::At { part: 0, time: *due }],
+            TaskState::Scheduled { due } => vec![ItemTimer::At { part: 0, time: *due }],
             TaskState::Leased(lease) => {
                 let token = lease.token.0;
-                let mut alarms = vec![Alarm::After { part: token, length_ms: lease.length_ms.get() }];
-                alarms.extend(
-                    self.spec
-                        .timeout_ms
-                        .map(|timeout| Alarm::After { part: token | TRY_ALARM, length_ms: timeout.get() }),
-                );
+                let mut alarms = vec![ItemTimer::After { part: token, length_ms: lease.length_ms.get() }];
+                alarms.extend(self.spec.timeout_ms.map(|timeout| ItemTimer::After {
+                    part: token | ATTEMPT_TIMER,
+                    length_ms: timeout.get(),
+                }));
                 alarms
             }
             TaskState::Blocked { .. }
@@ -460,23 +459,23 @@ impl TaskState {
     }
 }
 
-impl TaskHanded {
+impl LeasedTask {
     /// The current lease.
     #[must_use]
     pub fn lease_ref(&self) -> TaskLeaseRef {
-        let token = self.task.lease().map_or(Token(0), |lease| lease.token);
+        let token = self.task.lease().map_or(LeaseToken(0), |lease| lease.token);
         TaskLeaseRef { task: self.task.spec.id.clone(), token }
     }
 }
 
-impl TaskLoss {
+impl LeaseLoss {
     /// The name in exports.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cancelled => "cancelled",
             Self::TimedOut => "timed out",
-            Self::Lapsed => "lapsed",
+            Self::LeaseExpired => "lapsed",
             Self::HolderGone => "holder gone",
         }
     }

@@ -33,7 +33,7 @@ where
         }
 
         fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
-            text.parse().map_err(carry)
+            text.parse().map_err(refusal_error)
         }
     }
 
@@ -41,7 +41,7 @@ where
 }
 
 /// Creates a serde error that contains a refusal.
-pub(crate) fn carry<E: Error>(refused: Refused) -> E {
+pub(crate) fn refusal_error<E: Error>(refused: Refused) -> E {
     E::custom(Encoded(&refused))
 }
 
@@ -57,7 +57,7 @@ impl Display for Encoded<'_> {
 
 /// Extracts the refusal from the message of a serde error, if it contains one.
 #[must_use]
-pub fn refusal_in(error: &str) -> Option<Refused> {
+pub fn extract_refusal(error: &str) -> Option<Refused> {
     let mut parts = error.splitn(4, MARK);
     let (detail, hint, limit) = (parts.next()?, parts.next()?, parts.next()?);
     let refused = Refused::new(Code::Invalid, detail).hint(hint);
@@ -97,7 +97,7 @@ macro_rules! serde_words {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::text_serde::word(deserializer, &Self::ALL, |word| word.as_str())
+                $crate::text_serde::deserialize_name(deserializer, &Self::ALL, |word| word.as_str())
             }
         }
 
@@ -127,7 +127,7 @@ macro_rules! text_schema {
 pub(crate) use {serde_text, serde_words, text_schema};
 
 /// Deserializes one of several names.
-pub(crate) fn word<'de, T: Copy, D: Deserializer<'de>>(
+pub(crate) fn deserialize_name<'de, T: Copy, D: Deserializer<'de>>(
     deserializer: D,
     all: &[T],
     as_str: fn(&T) -> &'static str,

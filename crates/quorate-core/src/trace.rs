@@ -36,7 +36,7 @@ const SAMPLED: u8 = 1;
 /// The text is not a valid trace context or trace id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not in W3C Trace Context format")]
-pub struct NoTrace;
+pub struct InvalidTraceContext;
 
 impl TraceContext {
     /// The parent span of a message, if its `traceparent` is valid.
@@ -47,7 +47,7 @@ impl TraceContext {
 
     /// The span of a durable message; `None` for an ephemeral one.
     #[must_use]
-    pub fn of(id: MessageId, message: &Message) -> Option<Self> {
+    pub fn of_message(id: MessageId, message: &Message) -> Option<Self> {
         if !message.payload.is_sealed() {
             return None;
         }
@@ -61,7 +61,7 @@ impl TraceContext {
 
     /// The span of a delivery of the message with this span.
     #[must_use]
-    pub fn of_delivery(&self, delivery: DeliveryNo) -> SpanId {
+    pub fn delivery_span(&self, delivery: DeliveryNo) -> SpanId {
         SpanId(mix(u64::from_be_bytes(self.span.0), delivery.0, 0))
     }
 }
@@ -91,26 +91,27 @@ fn lower_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 impl FromStr for TraceId {
-    type Err = NoTrace;
-    fn from_str(text: &str) -> Result<Self, NoTrace> {
-        lower_hex(text).filter(|bytes| *bytes != [0; 16]).map(Self).ok_or(NoTrace)
+    type Err = InvalidTraceContext;
+    fn from_str(text: &str) -> Result<Self, InvalidTraceContext> {
+        lower_hex(text).filter(|bytes| *bytes != [0; 16]).map(Self).ok_or(InvalidTraceContext)
     }
 }
 
 impl FromStr for TraceContext {
-    type Err = NoTrace;
+    type Err = InvalidTraceContext;
 
     /// Parses `00-TRACE-SPAN-FLAGS`. Later versions may append fields; version 255 is invalid.
-    fn from_str(text: &str) -> Result<Self, NoTrace> {
+    fn from_str(text: &str) -> Result<Self, InvalidTraceContext> {
         let mut parts = text.split('-');
-        let mut next = || parts.next().ok_or(NoTrace);
-        let [version] = lower_hex::<1>(next()?).ok_or(NoTrace)?;
+        let mut next = || parts.next().ok_or(InvalidTraceContext);
+        let [version] = lower_hex::<1>(next()?).ok_or(InvalidTraceContext)?;
         let trace = next()?.parse()?;
-        let span = lower_hex(next()?).filter(|bytes| *bytes != [0; 8]).map(SpanId).ok_or(NoTrace)?;
-        let [flags] = lower_hex::<1>(next()?).ok_or(NoTrace)?;
+        let span =
+            lower_hex(next()?).filter(|bytes| *bytes != [0; 8]).map(SpanId).ok_or(InvalidTraceContext)?;
+        let [flags] = lower_hex::<1>(next()?).ok_or(InvalidTraceContext)?;
         let ends = parts.next().is_none();
         if version == 255 || (version == 0 && !ends) {
-            return Err(NoTrace);
+            return Err(InvalidTraceContext);
         }
         Ok(Self { trace, span, flags })
     }
@@ -156,7 +157,7 @@ mod tests {
     const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     fn message(salt: u8) -> Message {
-        Message::new(Destination::Everybody, "go", Payload::seal(Bytes::from_static(b"1"), [salt; 16]))
+        Message::new(Destination::Broadcast, "go", Payload::seal(Bytes::from_static(b"1"), [salt; 16]))
     }
 
     fn id(seq: u64, n: u32) -> MessageId {
@@ -186,19 +187,19 @@ mod tests {
 
     #[test]
     fn d11_a_message_is_a_span_of_its_trace() {
-        let alone = TraceContext::of(id(1, 0), &message(1)).expect("a span");
+        let alone = TraceContext::of_message(id(1, 0), &message(1)).expect("a span");
         let within = Message { traceparent: Some(GIVEN.into()), ..message(1) };
-        let span = TraceContext::of(id(1, 0), &within).expect("a span");
+        let span = TraceContext::of_message(id(1, 0), &within).expect("a span");
         assert_eq!((span.trace.to_string().as_str(), span.span), (&GIVEN[3..35], alone.span));
         // Its own span, not that of its parent, and a different one at every position, even for the same payload.
         assert_ne!(span.to_string(), GIVEN);
-        assert_ne!(alone.span, TraceContext::of(id(1, 1), &message(1)).expect("a span").span);
-        assert_ne!(alone.span, TraceContext::of(id(2, 0), &message(1)).expect("a span").span);
-        assert_ne!(alone.trace, TraceContext::of(id(1, 0), &message(2)).expect("a span").trace);
-        assert_ne!(alone.span, alone.of_delivery(DeliveryNo(1)));
-        assert_eq!(alone.trace.to_string().parse(), Ok::<TraceId, super::NoTrace>(alone.trace));
+        assert_ne!(alone.span, TraceContext::of_message(id(1, 1), &message(1)).expect("a span").span);
+        assert_ne!(alone.span, TraceContext::of_message(id(2, 0), &message(1)).expect("a span").span);
+        assert_ne!(alone.trace, TraceContext::of_message(id(1, 0), &message(2)).expect("a span").trace);
+        assert_ne!(alone.span, alone.delivery_span(DeliveryNo(1)));
+        assert_eq!(alone.trace.to_string().parse(), Ok::<TraceId, super::InvalidTraceContext>(alone.trace));
         let ephemeral = Message { payload: Payload::unsealed(Bytes::new()), ..message(1) };
-        assert_eq!(TraceContext::of(id(1, 0), &ephemeral), None);
+        assert_eq!(TraceContext::of_message(id(1, 0), &ephemeral), None);
     }
 
     #[test]

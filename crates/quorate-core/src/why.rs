@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use crate::effect::EndState;
 use crate::ids::Seq;
-use crate::inspect::DeliveryLook;
+use crate::inspect::DeliveryInspection;
 use crate::message::IfUnavailable;
 use crate::refused::Code;
 use crate::time::Timestamp;
-use crate::working::{Open, OpenState};
+use crate::working::{OpenDelivery, OpenDeliveryState};
 
 mod approval;
 mod procedure;
@@ -23,7 +23,7 @@ pub struct Why {
     /// Current state, as one word.
     pub state: Cow<'static, str>,
     /// The agent or pool (such as `can:review`) that it is assigned to.
-    pub whose: Option<String>,
+    pub assignee: Option<String>,
     /// Start of the current state, if known.
     pub since: Option<Timestamp>,
     /// Attempt number, starting at 1, and the maximum number of attempts. 0 if not attempted yet.
@@ -35,7 +35,7 @@ pub struct Why {
     /// Time of the next event, if a timer triggers it.
     pub next_at: Option<Timestamp>,
     /// The whole explanation as one sentence.
-    pub sentence: String,
+    pub summary: String,
     /// Explanations of its parts: the deliveries of a message.
     pub parts: Vec<Why>,
 }
@@ -73,9 +73,9 @@ pub enum Next {
     /// No event is pending.
     Nothing,
     /// It becomes available for its first delivery.
-    GivenOut,
+    BecomesAvailable,
     /// It becomes available for redelivery.
-    GivenOutAgain,
+    IsRedelivered,
     /// It is dead-lettered.
     DeadLetter,
     /// It expires.
@@ -85,50 +85,66 @@ pub enum Next {
     /// It starts once all its dependencies are done.
     Starts,
     /// It fails: this is its last attempt.
-    GivenUp,
+    Fails,
 }
 
 impl Why {
     /// Explains an open delivery.
     #[must_use]
-    pub fn of_open(id: String, delivery: &DeliveryLook, now: Timestamp) -> Self {
-        let Open { state, attempt, attempts_max, .. } = delivery.open;
-        let agent = delivery.who();
+    pub fn of_open_delivery(id: String, delivery: &DeliveryInspection, now: Timestamp) -> Self {
+        let OpenDelivery { state, attempt, attempts_max, .. } = delivery.open;
+        let agent = delivery.holder_or_recipient();
         let attempts = |label: &str, number: u16| format!("({label} {number} of {attempts_max})");
         let base =
-            Self { attempt: Some((attempt, attempts_max)), whose: Some(agent.to_owned()), ..Self::of(id) };
-        match (state, delivery.held) {
-            (OpenState::Leased { .. }, Some((since, until))) => {
+            Self { attempt: Some((attempt, attempts_max)), assignee: Some(agent.to_owned()), ..Self::of(id) };
+        match (state, delivery.lease_period) {
+            (OpenDeliveryState::Leased { .. }, Some((since, until))) => {
                 let (next, at, outcome) = after_lease(&delivery.open, until);
-                let since_text = since.map_or(String::new(), |since| format!(" since {}", clock(since, now)));
+                let since_text =
+                    since.map_or(String::new(), |since| format!(" since {}", format_time_of_day(since, now)));
                 let sentence = format!(
                     "leased to {agent}{since_text} {}; if not acked by {} {outcome}",
                     attempts("attempt", attempt),
-                    clock(at, now)
+                    format_time_of_day(at, now)
                 );
                 let waits_for = WaitsFor::Ack(agent.to_owned());
-                Self { state: "leased".into(), since, waits_for, next, next_at: Some(at), sentence, ..base }
+                Self {
+                    state: "leased".into(),
+                    since,
+                    waits_for,
+                    next,
+                    next_at: Some(at),
+                    summary: sentence,
+                    ..base
+                }
             }
-            (OpenState::Scheduled { due }, _) => {
+            (OpenDeliveryState::Scheduled { due }, _) => {
                 let sentence = format!(
                     "scheduled for {agent} {}; available from {}",
                     attempts("attempts used", attempt),
-                    clock(due, now)
+                    format_time_of_day(due, now)
                 );
-                let next = if attempt == 0 { Next::GivenOut } else { Next::GivenOutAgain };
+                let next = if attempt == 0 { Next::BecomesAvailable } else { Next::IsRedelivered };
                 let next_at = Some(due);
-                Self { state: "scheduled".into(), waits_for: WaitsFor::Time, next, next_at, sentence, ..base }
+                Self {
+                    state: "scheduled".into(),
+                    waits_for: WaitsFor::Time,
+                    next,
+                    next_at,
+                    summary: sentence,
+                    ..base
+                }
             }
-            (OpenState::Ready { since }, _) => {
+            (OpenDeliveryState::Ready { since }, _) => {
                 let mut sentence = format!(
                     "ready for {agent} since {} {}",
-                    clock(since, now),
+                    format_time_of_day(since, now),
                     attempts("attempts used", attempt)
                 );
                 sentence.push_str(&queue_position(delivery));
-                let expires = Some(delivery.open.expires).filter(|at| *at != Open::NEVER);
+                let expires = Some(delivery.open.expires).filter(|at| *at != OpenDelivery::NEVER);
                 if let Some(at) = expires {
-                    sentence.push_str(&format!("; expires at {}", clock(at, now)));
+                    sentence.push_str(&format!("; expires at {}", format_time_of_day(at, now)));
                 }
                 let next = if expires.is_some() { Next::Expires } else { Next::Nothing };
                 let waits_for = match delivery.is_away {
@@ -136,30 +152,44 @@ impl Why {
                     false => WaitsFor::Claim(agent.to_owned()),
                 };
                 let since = Some(since);
-                Self { state: "ready".into(), since, waits_for, next, next_at: expires, sentence, ..base }
+                Self {
+                    state: "ready".into(),
+                    since,
+                    waits_for,
+                    next,
+                    next_at: expires,
+                    summary: sentence,
+                    ..base
+                }
             }
-            (OpenState::Held { since }, _) => {
+            (OpenDeliveryState::Held { since }, _) => {
                 let sentence = format!(
                     "held for {agent} since {} {}: its session is paused; delivered when the session resumes",
-                    clock(since, now),
+                    format_time_of_day(since, now),
                     attempts("attempts used", attempt)
                 );
                 Self {
                     state: "held".into(),
                     since: Some(since),
                     waits_for: WaitsFor::Resume,
-                    sentence,
+                    summary: sentence,
                     ..base
                 }
             }
             // A leased delivery always has a deadline; without one there is nothing more to explain.
-            (OpenState::Leased { .. }, None) => Self { state: "leased".into(), ..base },
+            (OpenDeliveryState::Leased { .. }, None) => Self { state: "leased".into(), ..base },
         }
     }
 
     /// Explains an ended delivery; `reason` is that of a dead letter.
     #[must_use]
-    pub fn of_ended(id: String, agent: &str, state: EndState, seq: Seq, reason: Option<&str>) -> Self {
+    pub fn of_ended_delivery(
+        id: String,
+        agent: &str,
+        state: EndState,
+        seq: Seq,
+        reason: Option<&str>,
+    ) -> Self {
         let (waits_for, sentence) = match state {
             EndState::Acked => (WaitsFor::Nothing, format!("acked by {agent} in record {seq}")),
             EndState::Expired => {
@@ -177,9 +207,9 @@ impl Why {
         };
         Self {
             state: state.as_str().into(),
-            whose: Some(agent.to_owned()),
+            assignee: Some(agent.to_owned()),
             waits_for,
-            sentence,
+            summary: sentence,
             ..Self::of(id)
         }
     }
@@ -190,7 +220,7 @@ impl Why {
         let base = match &parts[..] {
             [] => Self {
                 state: "answered".into(),
-                sentence: "replied to a request: delivered to the waiting call, not to an inbox".into(),
+                summary: "replied to a request: delivered to the waiting call, not to an inbox".into(),
                 ..Self::of(id)
             },
             [one] => Self { id, parts: Vec::new(), ..one.clone() },
@@ -209,7 +239,7 @@ impl Why {
                     state: "sent".into(),
                     next: soonest.map_or(Next::Nothing, |(_, next)| next),
                     next_at: soonest.map(|(at, _)| at),
-                    sentence: format!("sent to {} agents: {}", many.len(), counts.join(", ")),
+                    summary: format!("sent to {} agents: {}", many.len(), counts.join(", ")),
                     ..Self::of(id)
                 }
             }
@@ -219,67 +249,73 @@ impl Why {
 
     /// Adds that `asker` waits for replies to this request.
     #[must_use]
-    pub fn waited_for(self, asker: &str, missing: Vec<String>, until: Timestamp, now: Timestamp) -> Self {
+    pub fn with_pending_replies(
+        self,
+        asker: &str,
+        missing: Vec<String>,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Self {
         let sentence = format!(
             "{asker} waits for a reply from {} until {}; {}",
             missing.join(", "),
-            clock(until, now),
-            self.sentence
+            format_time_of_day(until, now),
+            self.summary
         );
         Self {
             state: "waiting".into(),
             waits_for: WaitsFor::Answers(missing),
             next: Next::TimesOut,
             next_at: Some(until),
-            sentence,
+            summary: sentence,
             ..self
         }
     }
 
     /// Adds the outcome of the request, which has ended.
     #[must_use]
-    pub fn request_over(self, state: &'static str, code: Option<(Code, &str)>) -> Self {
+    pub fn with_request_outcome(self, state: &'static str, code: Option<(Code, &str)>) -> Self {
         let outcome = code.map_or(String::new(), |(code, reason)| format!(" ({code}: {reason})"));
-        let sentence = format!("the request has ended: {state}{outcome}; {}", self.sentence);
-        Self { state: state.into(), sentence, ..self }
+        let sentence = format!("the request has ended: {state}{outcome}; {}", self.summary);
+        Self { state: state.into(), summary: sentence, ..self }
     }
 
     fn of(id: String) -> Self {
         Self {
             id,
             state: "".into(),
-            whose: None,
+            assignee: None,
             since: None,
             attempt: None,
             waits_for: WaitsFor::Nothing,
             next: Next::Nothing,
             next_at: None,
-            sentence: String::new(),
+            summary: String::new(),
             parts: Vec::new(),
         }
     }
 }
 
 /// The event that follows when the lease of a delivery expires at `until`.
-fn after_lease(open: &Open, until: Timestamp) -> (Next, Timestamp, &'static str) {
+fn after_lease(open: &OpenDelivery, until: Timestamp) -> (Next, Timestamp, &'static str) {
     if open.expires <= until {
         (Next::Expires, until, "it expires")
     } else if open.attempt >= open.attempts_max {
         (Next::DeadLetter, until, "it is dead-lettered")
     } else {
-        (Next::GivenOutAgain, until, "it is redelivered")
+        (Next::IsRedelivered, until, "it is redelivered")
     }
 }
 
 /// Describes what delays a ready delivery: its recipient's availability, or deliveries ahead in the queue.
-fn queue_position(delivery: &DeliveryLook) -> String {
-    let agent = delivery.who();
+fn queue_position(delivery: &DeliveryInspection) -> String {
+    let agent = delivery.holder_or_recipient();
     match (delivery.is_away, delivery.open.if_unavailable, delivery.ahead.unwrap_or(0)) {
         (true, IfUnavailable::Queue, _) => format!("; {agent} is unavailable, so it stays queued"),
         (true, IfUnavailable::Redirect | IfUnavailable::Fail, _) => {
             format!("; {agent} is unavailable, so it will be redirected or refused")
         }
-        (false, _, 0) if delivery.listening == 0 => format!("; delivered with the next claim by {agent}"),
+        (false, _, 0) if delivery.consumers == 0 => format!("; delivered with the next claim by {agent}"),
         (false, _, 0) => format!("; delivered when {agent} has capacity"),
         (false, _, 1) => "; 1 delivery ahead of it".to_owned(),
         (false, _, ahead) => format!("; {ahead} deliveries ahead of it"),
@@ -287,7 +323,7 @@ fn queue_position(delivery: &DeliveryLook) -> String {
 }
 
 /// Formats a time of day in UTC, with the date if it is not today.
-pub(crate) fn clock(at: Timestamp, now: Timestamp) -> String {
+pub(crate) fn format_time_of_day(at: Timestamp, now: Timestamp) -> String {
     const DAY_MS: u64 = 86_400_000;
     let seconds = at.0 % DAY_MS / 1000;
     let time = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);

@@ -4,47 +4,48 @@
 //! consumers each have one setter that maintains all indexes and pushes an undo entry, so that a refused commit can be
 //! undone.
 
+mod activity;
 mod apply;
 mod approvals;
-mod chains;
+mod consumers;
 mod inbox;
 mod items;
-mod line;
 mod locks;
+mod message_chains;
 mod pools;
-mod presence;
-mod queue;
+mod ready_queue;
 mod replay;
 mod requests;
 mod sessions;
+mod subscriptions;
 mod tasks;
 mod tokens;
-mod topics;
-mod waits;
+mod wait_graph;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::effect::Origin;
+use crate::effect::DeliveryOrigin;
 use crate::ids::{
-    AgentNo, ConsumerId, DeliveryNo, Epoch, Eras, Generation, PoolNo, Seq, SessionNo, SpaceId, Token,
+    AgentNo, ConsumerId, DeliveryNo, Epoch, Generation, Generations, LeaseToken, PoolNo, Seq, SessionNo,
+    SpaceId,
 };
 use crate::item::ItemKey;
 use crate::message::{IfUnavailable, Priority};
-use crate::policy::Broadcasts;
-use crate::recipient::{Home, Recipient};
-use crate::registry::{Agent, Agents};
+use crate::policy::BroadcastQuota;
+use crate::recipient::{QueueId, Recipient};
+use crate::registry::{Agent, AgentRegistry};
 use crate::time::{Mono, Now, Timestamp};
 
+pub(crate) use consumers::Consumer;
 pub(crate) use inbox::Inbox;
-pub(crate) use line::Consumer;
-pub(crate) use locks::Waiter;
-pub use replay::Replayed;
-pub(crate) use requests::Listener;
-pub(crate) use tasks::{Awaiting, Claimer, Next, Taker};
-pub use tokens::{Found, Tokens};
-pub use topics::Topics;
-pub(crate) use waits::WaitId;
+pub(crate) use locks::LockWaiter;
+pub use replay::ReplayedRecord;
+pub(crate) use requests::ReplyListeners;
+pub use subscriptions::SubscriptionTree;
+pub(crate) use tasks::{NextTask, TaskClaimer, TaskDispatch, TaskWaiter};
+pub use tokens::{AccessTokens, TokenLookup};
+pub(crate) use wait_graph::WaitId;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -63,7 +64,7 @@ pub struct Head {
 
 /// Number of deliveries in each state. The sum is the number of all deliveries ever created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct DeliveryStateCounts {
     /// Ready for dispatch.
     pub ready: u64,
     /// Scheduled for a later time, or held by a paused session.
@@ -82,7 +83,7 @@ pub struct Counts {
 
 /// The state of an open delivery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OpenState {
+pub enum OpenDeliveryState {
     /// Ready for dispatch.
     Ready {
         /// Time at which it became ready.
@@ -101,17 +102,17 @@ pub enum OpenState {
     /// Leased to an agent. The deadline is stored separately, see [`WorkingState::lease`].
     Leased {
         /// Token of the current lease.
-        token: Token,
+        token: LeaseToken,
     },
 }
 
 /// A delivery that has not ended. The type is kept small: there may be a million of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Open {
+pub struct OpenDelivery {
     /// The record that contains the message.
     pub seq: Seq,
     /// The current state.
-    pub state: OpenState,
+    pub state: OpenDeliveryState,
     /// Expiry time of the message; [`OpenDelivery::NEVER`] if it does not expire.
     pub expires: Timestamp,
     /// Number of the session that the message belongs to; 0 if none.
@@ -129,13 +130,13 @@ pub struct Open {
     pub if_unavailable: IfUnavailable,
 }
 
-impl Open {
+impl OpenDelivery {
     /// Expiry time of a message that does not expire.
     pub const NEVER: Timestamp = Timestamp(u64::MAX);
 
     /// Creates a delivery without attempts, with default limits.
     #[must_use]
-    pub fn new(to: impl Into<Recipient>, seq: Seq, n: u32, state: OpenState) -> Self {
+    pub fn new(to: impl Into<Recipient>, seq: Seq, n: u32, state: OpenDeliveryState) -> Self {
         Self {
             seq,
             state,
@@ -152,8 +153,8 @@ impl Open {
 
     /// Returns the recipient and the position of the message.
     #[must_use]
-    pub fn origin(&self) -> Origin {
-        Origin { to: self.to, seq: self.seq, n: self.n }
+    pub fn origin(&self) -> DeliveryOrigin {
+        DeliveryOrigin { to: self.to, seq: self.seq, n: self.n }
     }
 
     /// Returns the session that the message belongs to.
@@ -164,7 +165,7 @@ impl Open {
 
     /// Sets the session that the message belongs to.
     #[must_use]
-    pub fn of_session(self, session: Option<SessionNo>) -> Self {
+    pub fn with_session(self, session: Option<SessionNo>) -> Self {
         Self { session: session.unwrap_or_default(), ..self }
     }
 
@@ -176,10 +177,12 @@ impl Open {
 
     /// Returns the current lease token, if the delivery is leased.
     #[must_use]
-    pub fn token(&self) -> Option<Token> {
+    pub fn token(&self) -> Option<LeaseToken> {
         match self.state {
-            OpenState::Leased { token } => Some(token),
-            OpenState::Ready { .. } | OpenState::Scheduled { .. } | OpenState::Held { .. } => None,
+            OpenDeliveryState::Leased { token } => Some(token),
+            OpenDeliveryState::Ready { .. }
+            | OpenDeliveryState::Scheduled { .. }
+            | OpenDeliveryState::Held { .. } => None,
         }
     }
 }
@@ -203,14 +206,14 @@ impl Lease {
 
 /// The next time at which a sweep has something to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wake {
+pub struct NextWake {
     /// The next due or expiry time, by the wall clock.
     pub wall: Option<Timestamp>,
     /// The next lease deadline or check, by the monotonic clock.
     pub mono: Option<Mono>,
 }
 
-impl Wake {
+impl NextWake {
     /// Whether a sweep is due.
     #[must_use]
     pub fn is_due(&self, now: Now) -> bool {
@@ -221,17 +224,17 @@ impl Wake {
 /// An entry of the undo journal: the previous value of one part of the state.
 #[derive(Debug)]
 enum Undo {
-    Delivery(DeliveryNo, Option<(Open, Option<Lease>)>),
+    Delivery(DeliveryNo, Option<(OpenDelivery, Option<Lease>)>),
     // Boxed, because it is rare and large: most entries are deliveries.
     Agent(AgentNo, Option<Box<Agent>>),
     Consumer(ConsumerId, Option<Consumer>),
     Fairness(AgentNo, inbox::Fairness),
-    Item(Box<items::ItemBefore>),
+    Item(Box<items::ItemUndo>),
     Deadline(Box<(ItemKey, u64, Mono)>),
-    Waiter(Box<(ConsumerId, Option<Waiter>)>),
+    Waiter(Box<(ConsumerId, Option<LockWaiter>)>),
     Task(tasks::TaskUndo),
     Chain(Option<u64>),
-    Broadcasts(AgentNo, Option<Broadcasts>),
+    Broadcasts(AgentNo, Option<BroadcastQuota>),
     Numbers {
         next_delivery: u64,
         last_token: u64,
@@ -239,45 +242,45 @@ enum Undo {
         look_at: Option<Mono>,
         presence_at: Option<Mono>,
     },
-    Seen(AgentNo, Mono),
-    Listener(requests::Place, Option<Listener>),
+    Activity(AgentNo, Mono),
+    Listener(requests::MessagePosition, Option<ReplyListeners>),
 }
 
 /// The state at the head of one space.
 #[derive(Debug)]
-pub struct Working {
+pub struct WorkingState {
     /// The newest record.
     pub head: Head,
     /// Id of the space.
     pub id: SpaceId,
     /// Units of work of the last decision, even if it was refused; see [`crate::limits::COMMIT_WORK_MAX`].
     pub spent: u64,
-    eras: Arc<Eras>,
+    generations: Arc<Generations>,
     next_delivery: u64,
     last_token: u64,
     /// The highest epoch ever issued, so that none is issued twice.
     last_epoch: u64,
-    agents: Arc<Agents>,
+    agents: Arc<AgentRegistry>,
     inboxes: Vec<Inbox>,
     pools: pools::Pools,
-    open: Map<DeliveryNo, Open>,
+    open: Map<DeliveryNo, OpenDelivery>,
     leases: Map<DeliveryNo, Lease>,
     due: BTreeSet<(Timestamp, DeliveryNo)>,
     message_expiries: BTreeSet<(Timestamp, DeliveryNo)>,
     lease_deadlines: BTreeSet<(Mono, DeliveryNo)>,
     consumers: Map<ConsumerId, Consumer>,
     items: items::Items,
-    chains: chains::Chains,
+    chains: message_chains::RecentMessages,
     /// Time of the next deadlock check, if there are waits.
-    look_at: Option<Mono>,
+    deadlock_check_at: Option<Mono>,
     /// Broadcast quota usage of each sender.
-    broadcasts: Map<AgentNo, Broadcasts>,
-    watched: presence::Watched,
+    broadcast_quotas: Map<AgentNo, BroadcastQuota>,
+    activity: activity::ActivityTracker,
     /// Last queue ticket issued. Tickets order waiting consumers: a later one has a higher ticket.
-    turns: u64,
+    last_ticket: u64,
     /// Inboxes and pools with ready deliveries and waiting consumers. They are dispatched before the commit ends.
-    stirred: Vec<Home>,
-    counts: Counts,
+    scheduled_dispatch: Vec<QueueId>,
+    counts: DeliveryStateCounts,
     /// Number of ready deliveries by priority level.
     ready_by_level: [u64; 4],
     /// Undo journal since the last [`WorkingState::mark_durable`].
@@ -294,17 +297,17 @@ pub struct Working {
 #[derive(Clone, Debug)]
 struct DurableState {
     head: Head,
-    eras: Arc<Eras>,
-    counts: Counts,
+    eras: Arc<Generations>,
+    counts: DeliveryStateCounts,
 }
 
-impl Working {
+impl WorkingState {
     /// Creates the state of a space before its first record.
     #[must_use]
     pub fn new(id: SpaceId) -> Self {
         let head = Head {
             seq: Seq(0),
-            hash: crate::chain::first_previous(id),
+            hash: crate::hash_chain::genesis_hash(id),
             at: Timestamp(0),
             generation: Generation(0),
         };
@@ -312,7 +315,7 @@ impl Working {
             head,
             id,
             spent: 0,
-            eras: Arc::default(),
+            generations: Arc::default(),
             next_delivery: 1,
             last_token: 0,
             last_epoch: 0,
@@ -326,46 +329,52 @@ impl Working {
             lease_deadlines: BTreeSet::new(),
             consumers: Map::default(),
             items: items::Items::default(),
-            chains: chains::Chains::default(),
-            look_at: None,
-            broadcasts: Map::default(),
-            watched: presence::Watched::default(),
-            turns: 0,
-            stirred: Vec::new(),
-            counts: Counts::default(),
+            chains: message_chains::RecentMessages::default(),
+            deadlock_check_at: None,
+            broadcast_quotas: Map::default(),
+            activity: activity::ActivityTracker::default(),
+            last_ticket: 0,
+            scheduled_dispatch: Vec::new(),
+            counts: DeliveryStateCounts::default(),
             ready_by_level: [0; 4],
             journal: Vec::new(),
             mark: 0,
             stirred_mark: 0,
-            durable: DurableState { head, eras: Arc::default(), counts: Counts::default() },
+            durable: DurableState { head, eras: Arc::default(), counts: DeliveryStateCounts::default() },
         }
     }
 
     /// Restores a space from storage, except its open deliveries, which [`WorkingState::load`] adds.
     #[must_use]
-    pub fn restore(id: SpaceId, head: Head, eras: Eras, agents: Vec<Agent>, counters: Kept) -> Self {
+    pub fn restore(
+        id: SpaceId,
+        head: Head,
+        eras: Generations,
+        agents: Vec<Agent>,
+        counters: StoredCounters,
+    ) -> Self {
         let mut working = Self::new(id);
         working.head = head;
-        working.eras = Arc::new(eras);
+        working.generations = Arc::new(eras);
         working.next_delivery = counters.next_delivery;
         working.last_token = counters.last_token;
-        working.counts = Counts { ready: 0, scheduled: 0, leased: 0, ..counters.counts };
+        working.counts = DeliveryStateCounts { ready: 0, scheduled: 0, leased: 0, ..counters.counts };
         for agent in agents {
             let number = working.agents.next_number();
             working.set_agent(number, Some(agent));
         }
-        working.settle();
+        working.mark_durable();
         working
     }
 
     /// Adds a stored open delivery. A lease restarts with its full duration, and a delivery of a paused session is held
     /// again. Items must be loaded before.
-    pub fn load(&mut self, number: DeliveryNo, open: Open, lease_ms: u64, now: Now) {
+    pub fn load(&mut self, number: DeliveryNo, open: OpenDelivery, lease_ms: u64, now: Now) {
         let state = match open.state {
-            OpenState::Ready { since } => self.waiting(open.session(), since),
+            OpenDeliveryState::Ready { since } => self.waiting_state(open.session(), since),
             other => other,
         };
-        let open = Open { state, ..open };
+        let open = OpenDelivery { state, ..open };
         let deadline = now.mono.plus_ms(lease_ms);
         let lease = open.token().map(|_| Lease { lease_ms, deadline, since: None, seq: Seq(0) });
         self.put_delivery(number, Some((open, lease)));
@@ -379,19 +388,19 @@ impl Working {
 
     /// Returns the registered agents.
     #[must_use]
-    pub fn agents(&self) -> &Arc<Agents> {
+    pub fn agents(&self) -> &Arc<AgentRegistry> {
         &self.agents
     }
 
     /// Returns the generations of the space.
     #[must_use]
-    pub fn eras(&self) -> &Arc<Eras> {
-        &self.eras
+    pub fn generations(&self) -> &Arc<Generations> {
+        &self.generations
     }
 
     /// Returns the number of deliveries in each state.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> DeliveryStateCounts {
         self.counts
     }
 
@@ -403,13 +412,13 @@ impl Working {
 
     /// Returns the counters that a store has to persist.
     #[must_use]
-    pub fn kept(&self) -> Kept {
-        Kept { next_delivery: self.next_delivery, last_token: self.last_token, counts: self.counts }
+    pub fn stored_counters(&self) -> StoredCounters {
+        StoredCounters { next_delivery: self.next_delivery, last_token: self.last_token, counts: self.counts }
     }
 
     /// Returns an open delivery.
     #[must_use]
-    pub fn open(&self, number: DeliveryNo) -> Option<&Open> {
+    pub fn open(&self, number: DeliveryNo) -> Option<&OpenDelivery> {
         self.open.get(&number)
     }
 
@@ -426,7 +435,7 @@ impl Working {
 
     /// Returns all open deliveries, sorted by number. For comparisons; not for hot paths.
     #[must_use]
-    pub fn all_open(&self) -> Vec<(DeliveryNo, Open)> {
+    pub fn all_open(&self) -> Vec<(DeliveryNo, OpenDelivery)> {
         let mut all: Vec<_> = self.open.iter().map(|(number, open)| (*number, *open)).collect();
         all.sort_by_key(|(number, _)| *number);
         all
@@ -434,19 +443,19 @@ impl Working {
 
     /// Returns the next time at which a sweep has something to do.
     #[must_use]
-    pub fn wake(&self) -> Wake {
+    pub fn next_wake(&self) -> NextWake {
         let due = self.due.first().map(|(at, _)| *at);
         let expiry = self.message_expiries.first().map(|(at, _)| *at);
         // A dispatch that was scheduled by a refused commit is done by the next sweep, immediately.
-        let stirred = (!self.stirred.is_empty()).then_some(Timestamp(0));
+        let stirred = (!self.scheduled_dispatch.is_empty()).then_some(Timestamp(0));
         let (alarm, deadline) = self.items.wake();
-        Wake {
+        NextWake {
             wall: [due, expiry, stirred, alarm].into_iter().flatten().min(),
             mono: [
                 self.lease_deadlines.first().map(|(at, _)| *at),
                 deadline,
-                self.next_look(),
-                self.watched.wake(),
+                self.next_deadlock_check(),
+                self.activity.wake(),
             ]
             .into_iter()
             .flatten()
@@ -460,58 +469,59 @@ impl Working {
             && due <= now.wall
         {
             let before = self.open[&number];
-            let state = self.waiting(before.session(), due);
-            self.set_delivery(number, Some((Open { state, ..before }, None)));
-            self.stir(before.to.home());
+            let state = self.waiting_state(before.session(), due);
+            self.set_delivery(number, Some((OpenDelivery { state, ..before }, None)));
+            self.schedule_dispatch(before.to.queue());
         }
         self.mark = self.journal.len();
-        self.stirred_mark = self.stirred.len();
+        self.stirred_mark = self.scheduled_dispatch.len();
         self.items.tasks.mark();
         self.journal.push(Undo::Numbers {
             next_delivery: self.next_delivery,
             last_token: self.last_token,
             last_epoch: self.last_epoch,
-            look_at: self.look_at,
-            presence_at: self.watched.look_at,
+            look_at: self.deadlock_check_at,
+            presence_at: self.activity.check_at,
         });
     }
 
     /// Undoes the current commit. Deliveries that became due stay ready.
     pub(crate) fn undo(&mut self) {
         self.undo_to(self.mark);
-        self.stirred.truncate(self.stirred_mark);
-        self.items.tasks.back_to_mark();
+        self.scheduled_dispatch.truncate(self.stirred_mark);
+        self.items.tasks.reset_to_mark();
     }
 
     /// Marks all commits so far as durable: they can no longer be undone.
-    pub fn settle(&mut self) {
+    pub fn mark_durable(&mut self) {
         self.journal.clear();
         self.mark = 0;
-        self.durable = DurableState { head: self.head, eras: Arc::clone(&self.eras), counts: self.counts };
+        self.durable =
+            DurableState { head: self.head, eras: Arc::clone(&self.generations), counts: self.counts };
     }
 
     /// Whether there are records that are not marked as durable yet.
     #[must_use]
-    pub fn has_moved(&self) -> bool {
+    pub fn has_unsaved_records(&self) -> bool {
         self.head.seq != self.durable.head.seq
     }
 
     /// Undoes all commits since [`WorkingState::mark_durable`], because they could not be written.
-    pub fn revert(&mut self) {
+    pub fn revert_to_durable(&mut self) {
         self.undo_to(0);
         let DurableState { head, eras, counts } = self.durable.clone();
         self.head = head;
-        self.eras = eras;
+        self.generations = eras;
         self.counts = counts;
         // Undone dispatches have to be repeated: both the deliveries and the consumers wait again.
-        self.stirred.clear();
+        self.scheduled_dispatch.clear();
         for number in 1..=self.inboxes.len() as u64 {
-            self.stir(Home::Agent(AgentNo(number)));
+            self.schedule_dispatch(QueueId::Agent(AgentNo(number)));
         }
         for number in 1..=self.pools.len() as u64 {
-            self.stir(Home::Pool(PoolNo(number)));
+            self.schedule_dispatch(QueueId::Pool(PoolNo(number)));
         }
-        self.items.tasks.stir_all();
+        self.items.tasks.schedule_all_dispatch();
     }
 
     fn undo_to(&mut self, mark: usize) {
@@ -525,55 +535,55 @@ impl Working {
                 }
                 Undo::Consumer(id, before) => self.put_consumer(id, before),
                 Undo::Fairness(agent, before) => self.inbox_mut(agent).fairness = before,
-                Undo::Item(before) => self.put_back(*before),
-                Undo::Deadline(before) => self.put_deadline_back(&before.0, before.1, before.2),
-                Undo::Chain(oldest) => self.chains.pop(oldest),
+                Undo::Item(before) => self.undo_item(*before),
+                Undo::Deadline(before) => self.undo_deadline(&before.0, before.1, before.2),
+                Undo::Chain(oldest) => self.chains.undo_push(oldest),
                 Undo::Waiter(before) => drop(self.items.locks.put_waiter(before.0, before.1)),
-                Undo::Task(before) => self.put_task_back(before),
-                Undo::Broadcasts(agent, Some(before)) => drop(self.broadcasts.insert(agent, before)),
-                Undo::Broadcasts(agent, None) => drop(self.broadcasts.remove(&agent)),
+                Undo::Task(before) => self.undo_task(before),
+                Undo::Broadcasts(agent, Some(before)) => drop(self.broadcast_quotas.insert(agent, before)),
+                Undo::Broadcasts(agent, None) => drop(self.broadcast_quotas.remove(&agent)),
                 Undo::Numbers { next_delivery, last_token, last_epoch, look_at, presence_at } => {
-                    self.look_at = look_at;
+                    self.deadlock_check_at = look_at;
                     self.next_delivery = next_delivery;
                     self.last_token = last_token;
                     self.last_epoch = last_epoch;
-                    self.watched.look_at = presence_at;
+                    self.activity.check_at = presence_at;
                 }
-                Undo::Seen(agent, at) => self.watched.set_seen(agent, at),
+                Undo::Activity(agent, at) => self.activity.set_last_seen(agent, at),
                 Undo::Listener(place, before) => drop(self.items.requests.put_listener(place, before)),
             }
         }
     }
 
     /// Schedules the dispatch of an inbox or pool, if it has ready deliveries and waiting consumers.
-    pub(crate) fn stir(&mut self, home: Home) {
+    pub(crate) fn schedule_dispatch(&mut self, home: QueueId) {
         let inbox = self.inbox_at(home);
-        if inbox.is_awaited() && inbox.has_ready() && !self.stirred.contains(&home) {
-            self.stirred.push(home);
+        if inbox.has_waiting_consumers() && inbox.has_ready() && !self.scheduled_dispatch.contains(&home) {
+            self.scheduled_dispatch.push(home);
         }
     }
 
     /// Schedules the dispatch of the inbox and all pools of an agent, because it has capacity or credit again.
-    pub(crate) fn stir_all(&mut self, agent: AgentNo) {
-        self.stir(Home::Agent(agent));
+    pub(crate) fn schedule_dispatch_to(&mut self, agent: AgentNo) {
+        self.schedule_dispatch(QueueId::Agent(agent));
         for index in 0..self.inbox(agent).pools().len() {
             let pool = self.inbox(agent).pools()[index];
-            self.stir(Home::Pool(pool));
+            self.schedule_dispatch(QueueId::Pool(pool));
         }
     }
 
     /// Returns the broadcast quota usage of an agent.
-    pub(crate) fn broadcasts(&self, agent: AgentNo) -> Broadcasts {
-        self.broadcasts.get(&agent).copied().unwrap_or_default()
+    pub(crate) fn broadcasts(&self, agent: AgentNo) -> BroadcastQuota {
+        self.broadcast_quotas.get(&agent).copied().unwrap_or_default()
     }
 
-    pub(crate) fn set_broadcasts(&mut self, agent: AgentNo, new: Broadcasts) {
-        let before = self.broadcasts.insert(agent, new);
+    pub(crate) fn set_broadcasts(&mut self, agent: AgentNo, new: BroadcastQuota) {
+        let before = self.broadcast_quotas.insert(agent, new);
         self.journal.push(Undo::Broadcasts(agent, before));
     }
 
-    pub(crate) fn take_stirred(&mut self) -> Vec<Home> {
-        std::mem::take(&mut self.stirred)
+    pub(crate) fn take_scheduled_dispatch(&mut self) -> Vec<QueueId> {
+        std::mem::take(&mut self.scheduled_dispatch)
     }
 
     pub(crate) fn next_delivery(&self) -> DeliveryNo {
@@ -587,9 +597,9 @@ impl Working {
     }
 
     /// Returns the next lease token. It exceeds all earlier ones, including those of a history that a restore replaced.
-    pub(crate) fn next_token(&mut self) -> Token {
+    pub(crate) fn next_token(&mut self) -> LeaseToken {
         self.last_token = (self.last_token + 1).max(self.head.generation.0 << 24);
-        Token(self.last_token)
+        LeaseToken(self.last_token)
     }
 
     pub(crate) fn inbox(&self, agent: AgentNo) -> &Inbox {
@@ -601,7 +611,7 @@ impl Working {
     }
 
     /// Returns up to `max` deliveries with an expired lease, earliest deadline first.
-    pub(crate) fn lapsed(&self, now: Mono, max: usize) -> Vec<DeliveryNo> {
+    pub(crate) fn expired_leases(&self, now: Mono, max: usize) -> Vec<DeliveryNo> {
         self.lease_deadlines
             .iter()
             .take_while(|(at, _)| *at <= now)
@@ -611,7 +621,7 @@ impl Working {
     }
 
     /// Returns up to `max` waiting deliveries with an expired message, earliest expiry first.
-    pub(crate) fn expired(&self, now: Timestamp, max: usize) -> Vec<DeliveryNo> {
+    pub(crate) fn expired_messages(&self, now: Timestamp, max: usize) -> Vec<DeliveryNo> {
         self.message_expiries
             .iter()
             .take_while(|(at, _)| *at <= now)
@@ -620,14 +630,14 @@ impl Working {
             .collect()
     }
 
-    fn set_delivery(&mut self, number: DeliveryNo, new: Option<(Open, Option<Lease>)>) {
+    fn set_delivery(&mut self, number: DeliveryNo, new: Option<(OpenDelivery, Option<Lease>)>) {
         let before = self.open.get(&number).map(|open| (*open, self.leases.get(&number).copied()));
         self.journal.push(Undo::Delivery(number, before));
         self.put_delivery(number, new);
     }
 
     /// Replaces a delivery and updates every index over deliveries. No other function changes deliveries.
-    fn put_delivery(&mut self, number: DeliveryNo, new: Option<(Open, Option<Lease>)>) {
+    fn put_delivery(&mut self, number: DeliveryNo, new: Option<(OpenDelivery, Option<Lease>)>) {
         let old = match new {
             Some((open, _)) => self.open.insert(number, open),
             None => self.open.remove(&number),
@@ -636,17 +646,17 @@ impl Working {
             let home = home_of(&mut self.inboxes, &mut self.pools, old.to);
             home.open -= 1;
             match old.state {
-                OpenState::Ready { .. } => {
+                OpenDeliveryState::Ready { .. } => {
                     self.counts.ready -= 1;
                     self.ready_by_level[level_of(old.priority)] -= 1;
                     home.remove_ready(old.priority, number);
                 }
-                OpenState::Scheduled { due } => {
+                OpenDeliveryState::Scheduled { due } => {
                     self.counts.scheduled -= 1;
                     self.due.remove(&(due, number));
                 }
-                OpenState::Held { .. } => self.counts.scheduled -= 1,
-                OpenState::Leased { .. } => {
+                OpenDeliveryState::Held { .. } => self.counts.scheduled -= 1,
+                OpenDeliveryState::Leased { .. } => {
                     self.counts.leased -= 1;
                     if let Some(agent) = old.to.agent_no() {
                         self.inbox_mut(agent).leased.remove(&number);
@@ -656,12 +666,12 @@ impl Working {
                     }
                 }
             }
-            if old.expires != Open::NEVER && old.token().is_none() {
+            if old.expires != OpenDelivery::NEVER && old.token().is_none() {
                 self.message_expiries.remove(&(old.expires, number));
             }
-            self.watch_delivery(&old, number, false);
+            self.track_delivery(&old, number, false);
         }
-        self.put_in_session(
+        self.update_session_index(
             number,
             old.and_then(|old| old.session()),
             new.and_then(|(open, _)| open.session()),
@@ -670,17 +680,17 @@ impl Working {
         let home = home_of(&mut self.inboxes, &mut self.pools, open.to);
         home.open += 1;
         match open.state {
-            OpenState::Ready { since } => {
+            OpenDeliveryState::Ready { since } => {
                 self.counts.ready += 1;
                 self.ready_by_level[level_of(open.priority)] += 1;
                 home.insert_ready(open.priority, number, since);
             }
-            OpenState::Scheduled { due } => {
+            OpenDeliveryState::Scheduled { due } => {
                 self.counts.scheduled += 1;
                 self.due.insert((due, number));
             }
-            OpenState::Held { .. } => self.counts.scheduled += 1,
-            OpenState::Leased { .. } => {
+            OpenDeliveryState::Held { .. } => self.counts.scheduled += 1,
+            OpenDeliveryState::Leased { .. } => {
                 self.counts.leased += 1;
                 if let Some(agent) = open.to.agent_no() {
                     self.inbox_mut(agent).leased.insert(number);
@@ -691,16 +701,16 @@ impl Working {
                 }
             }
         }
-        if open.expires != Open::NEVER && open.token().is_none() {
+        if open.expires != OpenDelivery::NEVER && open.token().is_none() {
             self.message_expiries.insert((open.expires, number));
         }
-        self.watch_delivery(&open, number, true);
+        self.track_delivery(&open, number, true);
     }
 
     fn set_agent(&mut self, number: AgentNo, new: Option<Agent>) {
         self.journal.push(Undo::Agent(number, self.agents.get(number).cloned().map(Box::new)));
         if self.put_agent(number, new) {
-            self.requeue(number);
+            self.requeue_consumers(number);
         }
     }
 
@@ -712,7 +722,7 @@ impl Working {
             None => number.0 as usize - 1,
         };
         self.inboxes.resize_with(count, Inbox::default);
-        self.watch_agent(number, new.as_ref(), count);
+        self.track_agent(number, new.as_ref(), count);
         self.last_epoch = self.last_epoch.max(new.as_ref().map_or(0, |agent| agent.epoch.0));
         Arc::make_mut(&mut self.agents).set(number, new);
         known && self.join_pools(number)
@@ -726,24 +736,24 @@ fn level_of(priority: Priority) -> usize {
 
 /// Returns the inbox or pool that a delivery belongs to.
 fn home_of<'a>(inboxes: &'a mut [Inbox], pools: &'a mut pools::Pools, to: Recipient) -> &'a mut Inbox {
-    match to.home() {
-        Home::Agent(agent) => &mut inboxes[agent.0 as usize - 1],
-        Home::Pool(pool) => pools.inbox_mut(pool),
+    match to.queue() {
+        QueueId::Agent(agent) => &mut inboxes[agent.0 as usize - 1],
+        QueueId::Pool(pool) => pools.inbox_mut(pool),
     }
 }
 
 /// Counters that a store persists in addition to rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kept {
+pub struct StoredCounters {
     /// The number of the next delivery.
     pub next_delivery: u64,
     /// The last lease token that was issued.
     pub last_token: u64,
     /// Number of deliveries in each state.
-    pub counts: Counts,
+    pub counts: DeliveryStateCounts,
 }
 
-impl Working {
+impl WorkingState {
     /// Returns all leased deliveries, sorted by number. Scans all leases.
     pub(crate) fn all_leased(&self) -> Vec<DeliveryNo> {
         let mut leased: Vec<_> = self.leases.keys().copied().collect();
@@ -752,7 +762,7 @@ impl Working {
     }
 
     /// Returns the scheduled deliveries, earliest first.
-    pub(crate) fn scheduled(&self) -> impl Iterator<Item = DeliveryNo> {
+    pub(crate) fn scheduled_deliveries(&self) -> impl Iterator<Item = DeliveryNo> {
         self.due.iter().map(|(_, number)| *number)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_api::canonical;
-use quorate_api::canonical::document;
+use quorate_api::canonical::action_document_from_value;
 use quorate_core::{
     Approval, ApprovalId, ApprovalState, Code, Commit, DecideApproval, Op, OpResult, Payload, Receipt,
     Refused, RequestApproval, Verdict, Why,
@@ -19,12 +19,12 @@ use crate::space::Space;
 
 /// Rejects a document that is not the canonical form of an action.
 pub(crate) fn check_document(action: Option<&str>, document: &Payload) -> Result<(), Refused> {
-    let value = canonical::read("action", &document.bytes)?;
+    let value = canonical::parse_canonical("action", &document.bytes)?;
     let name = value["action"].as_str();
     let is_complete =
         value.as_object().is_some_and(|members| members.len() == 2 && members.contains_key("payload"));
     let is_expected = name.is_some() && (action.is_none() || action == name);
-    if is_complete && is_expected && canonical::write(&value) == document.bytes {
+    if is_complete && is_expected && canonical::to_canonical_bytes(&value) == document.bytes {
         return Ok(());
     }
     Err(Refused::new(Code::Invalid, "the action is not in canonical form")
@@ -34,7 +34,7 @@ pub(crate) fn check_document(action: Option<&str>, document: &Payload) -> Result
 /// Rejects a modification that is not JSON, and a modified document that is not an action.
 pub(crate) fn check_verdict(verdict: &Verdict) -> Result<(), Refused> {
     let Verdict::Modify { patch, document } = verdict else { return Ok(()) };
-    canonical::read("modification", &patch.bytes)?;
+    canonical::parse_canonical("modification", &patch.bytes)?;
     document.as_ref().map_or(Ok(()), |document| check_document(None, document))
 }
 
@@ -54,10 +54,10 @@ pub struct ApprovalView {
 impl Space {
     /// Computes the modified documents of decisions before the commit is submitted. Decisions that no longer apply
     /// are left unchanged; the writer refuses them with a reason.
-    pub(crate) async fn work_out(&self, commit: &mut Commit) -> Result<(), Error> {
+    pub(crate) async fn apply_modifications(&self, commit: &mut Commit) -> Result<(), Error> {
         for (index, op) in commit.ops.iter_mut().enumerate() {
             // Callers without permission to decide must not learn whether a patch applies.
-            let is_allowed = commit.principal.check_right(op).is_ok();
+            let is_allowed = commit.principal.check_allowed(op).is_ok();
             let Op::DecideApproval(decide) = op else { continue };
             let DecideApproval { approval, verdict, digest, .. } = &mut **decide;
             let Verdict::Modify { patch, document } = verdict else { continue };
@@ -116,7 +116,7 @@ impl Space {
     ///
     /// # Errors
     /// `NOT_FOUND`, or a storage failure.
-    pub async fn approval_over(&self, id: &ApprovalId, wait: Duration) -> Result<Approval, Error> {
+    pub async fn wait_for_approval(&self, id: &ApprovalId, wait: Duration) -> Result<Approval, Error> {
         let mut follow = self.follow();
         let decided = async {
             loop {
@@ -133,7 +133,7 @@ impl Space {
         };
         tokio::select! {
             decided = decided => decided,
-            () = self.pass(wait) => self.item(id).await,
+            () = self.sleep(wait) => self.item(id).await,
         }
     }
 
@@ -154,23 +154,23 @@ impl Space {
 
     /// Returns the display name of the requester.
     #[must_use]
-    pub fn asker_name(&self, approval: &Approval) -> String {
-        approval.agent.map_or_else(|| approval.asked_by.clone(), |agent| self.agent_name(agent))
+    pub fn requester_name(&self, approval: &Approval) -> String {
+        approval.agent.map_or_else(|| approval.requested_by.clone(), |agent| self.agent_name(agent))
     }
 
     pub(crate) async fn why_approval(&self, id: &ApprovalId) -> Result<Why, Error> {
         let approval = self.item(id).await?;
         let now = self.engine().clock().now().wall;
-        Ok(Why::of_approval(&approval, &self.asker_name(&approval), now))
+        Ok(Why::of_approval(&approval, &self.requester_name(&approval), now))
     }
 }
 
 /// Returns the canonical bytes of an action with a patched payload.
 fn apply_modification(action: &str, document_bytes: &[u8], patch: &[u8]) -> Result<Bytes, Refused> {
-    let mut original = canonical::read("action", document_bytes)?;
-    let patch = canonical::read("modification", patch)?;
+    let mut original = canonical::parse_canonical("action", document_bytes)?;
+    let patch = canonical::parse_canonical("modification", patch)?;
     let payload = patch::apply(original["payload"].take(), &patch)?;
-    Ok(document(action, payload))
+    Ok(action_document_from_value(action, payload))
 }
 
 fn unexpected_result() -> Error {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use quorate_core::chain::{Broken, Chain, check_parts, first_previous};
+use quorate_core::hash_chain::{ChainVerifier, LogDamage, genesis_hash, verify_parts};
 use quorate_core::{Head, Seq, SpaceName, SpaceNo, Timestamp, codec};
 use quorate_store::{SpaceInfo, Store, StoreError};
 
@@ -26,21 +26,21 @@ const BUSY: Duration = Duration::from_millis(100);
 
 /// Corruption of a log.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{} at record {seq} of space {space}: {detail}", .broken.as_str())]
-pub struct Unsound {
+#[error("{} at record {seq} of space {space}: {detail}", .damage.as_str())]
+pub struct AuditFailure {
     /// Name of the space.
     pub space: SpaceName,
     /// First corrupt record.
     pub seq: Seq,
     /// Kind of corruption.
-    pub broken: Broken,
+    pub damage: LogDamage,
     /// Human-readable description.
     pub detail: String,
 }
 
 /// Audit progress of a space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Audited {
+pub struct AuditProgress {
     /// Last audited record, starting from the first one.
     pub seq: Seq,
     /// Time of the audit.
@@ -49,11 +49,11 @@ pub struct Audited {
 
 /// Audit progress of all spaces.
 #[derive(Default)]
-pub(crate) struct Auditor(Mutex<BTreeMap<SpaceNo, Audited>>);
+pub(crate) struct Auditor(Mutex<BTreeMap<SpaceNo, AuditProgress>>);
 
 /// Reason for an early end of an audit.
 enum Stop {
-    Unsound(Unsound),
+    Unsound(AuditFailure),
     /// The store is closed or has failed, which is reported elsewhere.
     Gone,
 }
@@ -61,22 +61,22 @@ enum Stop {
 impl Engine {
     /// Returns the audit progress of a space since the start of the hub.
     #[must_use]
-    pub fn audited(&self, space: SpaceNo) -> Option<Audited> {
+    pub fn audit_progress(&self, space: SpaceNo) -> Option<AuditProgress> {
         self.auditor.0.lock().unwrap_or_else(PoisonError::into_inner).get(&space).copied()
     }
 
     /// Marks all current records as audited, for example after an offline verification.
-    pub fn audited_whole(&self) {
+    pub fn mark_all_audited(&self) {
         for info in self.store.spaces() {
             if let Some(published) = self.store.published(info.number) {
                 let seq = published.borrow().head.seq;
-                self.note_audited(info.number, seq);
+                self.record_audit(info.number, seq);
             }
         }
     }
 
-    pub(crate) fn note_audited(&self, space: SpaceNo, seq: Seq) {
-        let audited = Audited { seq, at: self.clock.now().wall };
+    pub(crate) fn record_audit(&self, space: SpaceNo, seq: Seq) {
+        let audited = AuditProgress { seq, at: self.clock.now().wall };
         self.auditor.0.lock().unwrap_or_else(PoisonError::into_inner).insert(space, audited);
     }
 
@@ -85,7 +85,7 @@ impl Engine {
     ///
     /// # Errors
     /// The first corruption found.
-    pub async fn audit_newest(&self, records: u64) -> Result<(), Unsound> {
+    pub async fn audit_newest(&self, records: u64) -> Result<(), AuditFailure> {
         let spaces = self.store.spaces();
         let share = |whole: u64| whole / (spaces.len() as u64).max(1);
         let records = share(records).max(records.min(NEWEST_MIN));
@@ -118,7 +118,7 @@ impl Engine {
             walk.audit_payloads(run).await?;
         }
         if (first, from) == (Seq(1), 0) {
-            self.note_audited(info.number, head.seq);
+            self.record_audit(info.number, head.seq);
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ impl Engine {
     ///
     /// # Errors
     /// The first corruption found.
-    pub async fn audit_all(&self) -> Result<(), Unsound> {
+    pub async fn audit_all(&self) -> Result<(), AuditFailure> {
         for info in self.store.spaces() {
             match self.audit_all_of(&info).await {
                 Err(Stop::Unsound(unsound)) => return Err(unsound),
@@ -150,7 +150,7 @@ impl Engine {
                 begun = self.clock.now().mono;
             }
         }
-        self.note_audited(info.number, walk.head.seq);
+        self.record_audit(info.number, walk.head.seq);
         Ok(())
     }
 
@@ -180,21 +180,22 @@ fn runs(lengths: &[(Seq, u64)]) -> Vec<(Seq, usize)> {
 struct Walk<'a> {
     store: &'a dyn Store,
     info: &'a SpaceInfo,
-    chain: Chain,
+    chain: ChainVerifier,
     head: Head,
 }
 
 impl<'a> Walk<'a> {
     async fn begin(store: &'a dyn Store, info: &'a SpaceInfo, first: Seq, head: Head) -> Result<Self, Stop> {
-        let mut walk = Self { store, info, chain: Chain::before(first, first_previous(info.id)), head };
+        let mut walk =
+            Self { store, info, chain: ChainVerifier::starting_at(first, genesis_hash(info.id)), head };
         if first > Seq(1) {
             let before = Seq(first.0 - 1);
-            let found = walk.retry_busy(|| store.bodies(info.number, before, 1)).await;
+            let found = walk.retry_busy(|| store.log_bodies(info.number, before, 1)).await;
             let found = walk.read(before, found)?;
             let found = found.into_iter().find(|record| record.seq == before);
             walk.chain.hash = found.map(|record| record.hash).ok_or_else(|| {
                 let detail = "the record preceding the audited range is missing".to_owned();
-                walk.unsound(before, Broken::Deleted, detail)
+                walk.unsound(before, LogDamage::Deleted, detail)
             })?;
         }
         Ok(walk)
@@ -208,31 +209,31 @@ impl<'a> Walk<'a> {
     async fn audit_page(&mut self) -> Result<Vec<(Seq, u64)>, Stop> {
         let from = self.chain.next;
         let max = PAGE.min((self.head.seq.0 - from.0) as usize + 1);
-        let records = self.retry_busy(|| self.store.bodies(self.info.number, from, max)).await;
+        let records = self.retry_busy(|| self.store.log_bodies(self.info.number, from, max)).await;
         let records = self.read(from, records)?;
         if records.is_empty() {
             let detail = format!("the log ends here, but its head is {}", self.head.seq);
-            return Err(self.unsound(from, Broken::Truncated, detail));
+            return Err(self.unsound(from, LogDamage::Truncated, detail));
         }
         let mut lengths = Vec::with_capacity(records.len());
         for record in &records {
             let next = self.chain.next;
-            self.chain.add(record).map_err(|broken| {
+            self.chain.verify_next(record).map_err(|broken| {
                 let detail = match broken {
-                    Broken::Deleted => format!("the next record is {}", record.seq),
-                    Broken::Reordered => {
+                    LogDamage::Deleted => format!("the next record is {}", record.seq),
+                    LogDamage::Reordered => {
                         "its timestamp is earlier than that of the previous record".to_owned()
                     }
                     _ => "the stored bytes do not match the stored hash".to_owned(),
                 };
                 self.unsound(next, broken, detail)
             })?;
-            let parts = codec::parts_of(&record.body).unwrap_or_default();
+            let parts = codec::part_table(&record.body).unwrap_or_default();
             lengths.push((record.seq, parts.iter().map(|(length, _)| length).sum()));
         }
         if !self.has_more() && self.chain.hash != self.head.hash {
             let detail = "the chain does not lead to the head".to_owned();
-            return Err(self.unsound(self.head.seq, Broken::Forked, detail));
+            return Err(self.unsound(self.head.seq, LogDamage::Forked, detail));
         }
         Ok(lengths)
     }
@@ -241,7 +242,7 @@ impl<'a> Walk<'a> {
     async fn audit_payloads(&self, (first, count): (Seq, usize)) -> Result<(), Stop> {
         let records = self.retry_busy(|| self.store.log(self.info.number, first, count)).await;
         for record in self.read(first, records)? {
-            check_parts(&record).map_err(|detail| self.unsound(record.seq, Broken::Edited, detail))?;
+            verify_parts(&record).map_err(|detail| self.unsound(record.seq, LogDamage::Edited, detail))?;
         }
         Ok(())
     }
@@ -262,18 +263,18 @@ impl<'a> Walk<'a> {
     /// Converts the error of a read.
     fn read<T>(&self, from: Seq, read: Result<T, StoreError>) -> Result<T, Stop> {
         read.map_err(|error| match error {
-            StoreError::Read(_) | StoreError::Damaged(_) => {
-                self.unsound(from, Broken::Unreadable, error.to_string())
+            StoreError::Read(_) | StoreError::Corrupt(_) => {
+                self.unsound(from, LogDamage::Unreadable, error.to_string())
             }
             StoreError::Busy
-            | StoreError::Full
+            | StoreError::DiskFull
             | StoreError::Failed(_)
             | StoreError::Closed
-            | StoreError::NoSpace => Stop::Gone,
+            | StoreError::UnknownSpace => Stop::Gone,
         })
     }
 
-    fn unsound(&self, seq: Seq, broken: Broken, detail: String) -> Stop {
-        Stop::Unsound(Unsound { space: self.info.name.clone(), seq, broken, detail })
+    fn unsound(&self, seq: Seq, broken: LogDamage, detail: String) -> Stop {
+        Stop::Unsound(AuditFailure { space: self.info.name.clone(), seq, damage: broken, detail })
     }
 }

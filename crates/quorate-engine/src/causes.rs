@@ -6,8 +6,8 @@ use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quorate_core::limits::OPS_MAX;
-use quorate_core::{Ask, Cause, ClientId, Commit, Fingerprint, Message, MessageId, Op, SpaceNo};
-use quorate_store::{Read, Rows, StoreError, StoredMessage};
+use quorate_core::{Cause, ClientId, Commit, Fingerprint, Message, MessageId, Op, SendRequest, SpaceNo};
+use quorate_store::{ReadQuery, ReadResult, StoreError, StoredMessage};
 
 use crate::error::Error;
 use crate::space::Space;
@@ -27,15 +27,15 @@ struct Cache {
 
 /// Cache of messages that are likely to cause others.
 #[derive(Default)]
-pub(crate) struct Causes(Mutex<Cache>);
+pub(crate) struct CauseCache(Mutex<Cache>);
 
-impl Causes {
+impl CauseCache {
     fn lock(&self) -> MutexGuard<'_, Cache> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a message that is being delivered.
-    pub(crate) fn note(&self, space: SpaceNo, id: MessageId, message: &Message) {
+    pub(crate) fn insert(&self, space: SpaceNo, id: MessageId, message: &Message) {
         // Messages with many recipients are not cached: they are read from the log when needed.
         if message.to.agents().len() > RECIPIENTS_MAX {
             return;
@@ -44,7 +44,7 @@ impl Causes {
         if cache.by_id.contains_key(&(space, id)) {
             return;
         }
-        cache.by_id.insert((space, id), Cause::of(Some(id), message));
+        cache.by_id.insert((space, id), Cause::from_message(Some(id), message));
         if let Some(client_id) = &message.client_id {
             cache.by_client_id.insert((space, client_id.clone()), id);
         }
@@ -88,8 +88,8 @@ impl MessageName {
 impl Space {
     /// Propagates hop count, chain and budget from the causes to the messages of a commit. Unknown causes are
     /// ignored.
-    pub(crate) async fn continue_chains(&self, commit: &mut Commit) -> Result<(), Error> {
-        let has_cause = |op: &Op| message_of(op).is_some_and(|message| message.causes().next().is_some());
+    pub(crate) async fn propagate_causes(&self, commit: &mut Commit) -> Result<(), Error> {
+        let has_cause = |op: &Op| message_of(op).is_some_and(|message| message.cause_ids().next().is_some());
         // Commits that are too long are rejected by admission anyway.
         if commit.ops.len() > OPS_MAX || !commit.ops.iter().any(has_cause) {
             return Ok(());
@@ -98,14 +98,14 @@ impl Space {
         for op in &mut commit.ops {
             let Some(message) = message_of(op) else { continue };
             if let Some(cause) = self.cause_of(message, &earlier).await?
-                && let Some(led) = cause.led_to(message)
+                && let Some(led) = cause.propagate_to(message)
             {
                 replace(op, led);
             }
             if let Some(message) = message_of(op)
                 && let Some(client_id) = &message.client_id
             {
-                earlier.insert(client_id.clone(), Cause::of(None, message));
+                earlier.insert(client_id.clone(), Cause::from_message(None, message));
             }
         }
         Ok(())
@@ -113,10 +113,10 @@ impl Space {
 
     /// Loads the cause of a message into the cache. Returns whether a commit with this message can be submitted
     /// without a read; false if its cause does not exist or is not cacheable.
-    pub async fn recall_cause(&self, message: &Message) -> bool {
+    pub async fn preload_cause(&self, message: &Message) -> bool {
         // An error here occurs again in the commit and is reported there.
         drop(self.cause_of(message, &HashMap::new()).await);
-        let first = message.causes().find_map(MessageName::parse);
+        let first = message.cause_ids().find_map(MessageName::parse);
         first.is_none_or(|name| self.engine().causes.find(self.number(), &name).is_some())
     }
 
@@ -126,7 +126,7 @@ impl Space {
         message: &Message,
         earlier: &HashMap<ClientId, Cause>,
     ) -> Result<Option<Cause>, Error> {
-        for name in message.causes().filter_map(MessageName::parse) {
+        for name in message.cause_ids().filter_map(MessageName::parse) {
             // Some clients set the causation ID of a root message to its own ID.
             if matches!((&name, &message.client_id), (MessageName::Client(name), Some(own)) if name == own) {
                 continue;
@@ -151,20 +151,20 @@ impl Space {
         }
         let read = match name {
             // ID of an earlier generation, replaced by a restore.
-            MessageName::Assigned(id) if self.published().eras.of_seq(id.seq) != id.generation => {
+            MessageName::Assigned(id) if self.published().generations.at_seq(id.seq) != id.generation => {
                 return Ok(None);
             }
-            MessageName::Assigned(MessageId { seq, n, .. }) => Read::Message { seq: *seq, n: *n },
-            MessageName::Client(client_id) => Read::MessageByClientId(client_id.clone()),
+            MessageName::Assigned(MessageId { seq, n, .. }) => ReadQuery::Message { seq: *seq, n: *n },
+            MessageName::Client(client_id) => ReadQuery::MessageByClientId(client_id.clone()),
         };
         let StoredMessage { seq, n, message, .. } = match self.read_one(read).await {
-            Ok(Rows::Message(Some(stored))) => stored,
-            Ok(_) | Err(Error::Store(StoreError::Damaged(_))) => return Ok(None),
+            Ok(ReadResult::Message(Some(stored))) => stored,
+            Ok(_) | Err(Error::Store(StoreError::Corrupt(_))) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let id = self.published().eras.message_id(seq, n);
-        causes.note(self.number(), id, &message);
-        Ok(Some(Cause::of(Some(id), &message)))
+        let id = self.published().generations.message_id(seq, n);
+        causes.insert(self.number(), id, &message);
+        Ok(Some(Cause::from_message(Some(id), &message)))
     }
 }
 
@@ -185,14 +185,14 @@ fn replace(op: &mut Op, led: Message) {
         _ => return,
     };
     if let (Some(original), Some(stored)) = (fingerprint_of(op), fingerprint_of(&mut new)) {
-        *stored = mem::take(stored).of_what_was_said(mem::take(original));
+        *stored = mem::take(stored).with_original(mem::take(original));
     }
     *op = new;
 }
 
 fn fingerprint_of(op: &mut Op) -> Option<&mut Fingerprint> {
     match op {
-        Op::Send { fingerprint, .. } | Op::Request(Ask { fingerprint, .. }) => Some(fingerprint),
+        Op::Send { fingerprint, .. } | Op::Request(SendRequest { fingerprint, .. }) => Some(fingerprint),
         _ => None,
     }
 }

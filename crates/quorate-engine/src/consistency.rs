@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorate_core::{
     Item, ItemKind, ItemRange, Key, Seq, SpaceNo, TaskId, TaskState, TaskStatus, Timestamp, Version,
 };
-use quorate_store::{Clock, Read, Rows, Store, StoreError};
+use quorate_store::{Clock, ReadQuery, ReadResult, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -25,7 +25,7 @@ const FINDINGS_MAX: usize = 100;
 
 /// Result of a consistency check.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Check {
+pub struct ConsistencyReport {
     /// Time at which the check started.
     pub at: Timestamp,
     /// Newest record at that time.
@@ -45,12 +45,12 @@ pub struct Check {
     /// Number of tasks that are done or partially done without a result.
     pub resultless: u64,
     /// First 100 inconsistencies: cycles, then dangling entries, then tasks without a result, then stale entries.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Inconsistency>,
 }
 
 /// An inconsistency.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Finding {
+pub enum Inconsistency {
     /// Dependency cycle: each entry was derived from the next, and the last from the first.
     Cycle {
         /// Keys of the entries.
@@ -89,7 +89,7 @@ pub enum Finding {
     },
 }
 
-impl Check {
+impl ConsistencyReport {
     /// Whether the check was complete and found no inconsistency.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -97,15 +97,15 @@ impl Check {
     }
 
     async fn of(store: &Arc<dyn Store>, clock: &dyn Clock, space: SpaceNo) -> Result<Self, Error> {
-        let published = store.published(space).ok_or(StoreError::NoSpace)?;
+        let published = store.published(space).ok_or(StoreError::UnknownSpace)?;
         let seq = published.borrow().head.seq;
         let at = clock.now().wall;
-        let found = Dependencies::read(store, space).await?;
+        let found = Dependencies::load(store, space).await?;
         let (mut dangling, mut stale) = (Vec::new(), Vec::new());
         let mut counts = [0; 2];
         for entry in &found.entries {
-            for on in &entry.on {
-                let live = on.now.filter(|head| !head.deleted);
+            for on in &entry.sources {
+                let live = on.current.filter(|head| !head.deleted);
                 let (key, version) = (entry.key.clone(), entry.version);
                 let (name, on_version) = (on.key.clone(), on.version);
                 match live {
@@ -114,12 +114,15 @@ impl Check {
                         counts[1] += 1;
                         push_limited(
                             &mut stale,
-                            Finding::Stale { key, version, on: name, on_version, now: now.version },
+                            Inconsistency::Stale { key, version, on: name, on_version, now: now.version },
                         );
                     }
                     None => {
                         counts[0] += 1;
-                        push_limited(&mut dangling, Finding::Dangling { key, version, on: name, on_version });
+                        push_limited(
+                            &mut dangling,
+                            Inconsistency::Dangling { key, version, on: name, on_version },
+                        );
                     }
                 }
             }
@@ -127,7 +130,7 @@ impl Check {
         let ended = EndedTasks::read(store, space).await?;
         let cycles = found.cycles();
         let cyclic = cycles.len() as u64;
-        let cycles = cycles.into_iter().map(|keys| Finding::Cycle { keys });
+        let cycles = cycles.into_iter().map(|keys| Inconsistency::Cycle { keys });
         let findings = cycles.chain(dangling).chain(ended.findings).chain(stale).take(FINDINGS_MAX).collect();
         let [dangling, stale] = counts;
         Ok(Self {
@@ -150,7 +153,7 @@ impl Check {
 struct EndedTasks {
     tasks: u64,
     resultless: u64,
-    findings: Vec<Finding>,
+    findings: Vec<Inconsistency>,
     complete: bool,
 }
 
@@ -160,9 +163,9 @@ impl EndedTasks {
         let (mut after, mut seen) = (None, 0);
         loop {
             let page =
-                Read::Items { kind: ItemKind::Task, range: ItemRange::ById(after.clone()), limit: PAGE };
+                ReadQuery::Items { kind: ItemKind::Task, range: ItemRange::ById(after.clone()), limit: PAGE };
             let rows = store.read(space, vec![page]).await?;
-            let Some(Rows::Items(page)) = rows.into_iter().next() else {
+            let Some(ReadResult::Items(page)) = rows.into_iter().next() else {
                 return Err(StoreError::Read("unexpected result of a read".into()).into());
             };
             let Some(last) = page.last() else { return Ok(found) };
@@ -183,13 +186,13 @@ impl EndedTasks {
             if end.result.is_none() {
                 self.resultless += 1;
                 let (task, status) = (task.spec.id.clone(), task.status());
-                push_limited(&mut self.findings, Finding::Resultless { task, status });
+                push_limited(&mut self.findings, Inconsistency::Resultless { task, status });
             }
         }
     }
 }
 
-fn push_limited(findings: &mut Vec<Finding>, finding: Finding) {
+fn push_limited(findings: &mut Vec<Inconsistency>, finding: Inconsistency) {
     if findings.len() < FINDINGS_MAX {
         findings.push(finding);
     }
@@ -200,9 +203,9 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn check(&self) -> Result<Arc<Check>, Error> {
+    pub async fn check(&self) -> Result<Arc<ConsistencyReport>, Error> {
         let engine = self.engine();
-        let check = Arc::new(Check::of(&engine.store, &*engine.clock, self.number()).await?);
+        let check = Arc::new(ConsistencyReport::of(&engine.store, &*engine.clock, self.number()).await?);
         engine.checks.publish(self.number(), &check);
         Ok(check)
     }
@@ -216,37 +219,37 @@ impl Space {
 
     /// Returns the result of the last check, manual or periodic.
     #[must_use]
-    pub fn last_check(&self) -> Option<Arc<Check>> {
+    pub fn last_check(&self) -> Option<Arc<ConsistencyReport>> {
         self.follow_checks().borrow().clone()
     }
 
     /// Follows the results of checks.
     #[must_use]
-    pub fn follow_checks(&self) -> watch::Receiver<Option<Arc<Check>>> {
+    pub fn follow_checks(&self) -> watch::Receiver<Option<Arc<ConsistencyReport>>> {
         self.engine().checks.follow(self.number())
     }
 }
 
 /// Checks of a hub: the last result of each space, and the periodic checks.
 #[derive(Clone, Default)]
-pub(crate) struct Checks(Arc<Mutex<State>>);
+pub(crate) struct ConsistencyChecks(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    last: HashMap<SpaceNo, watch::Sender<Option<Arc<Check>>>>,
+    last: HashMap<SpaceNo, watch::Sender<Option<Arc<ConsistencyReport>>>>,
     timers: HashMap<SpaceNo, JoinHandle<()>>,
 }
 
-impl Checks {
+impl ConsistencyChecks {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn publish(&self, space: SpaceNo, check: &Arc<Check>) {
+    fn publish(&self, space: SpaceNo, check: &Arc<ConsistencyReport>) {
         self.lock().last.entry(space).or_default().send_replace(Some(Arc::clone(check)));
     }
 
-    fn follow(&self, space: SpaceNo) -> watch::Receiver<Option<Arc<Check>>> {
+    fn follow(&self, space: SpaceNo) -> watch::Receiver<Option<Arc<ConsistencyReport>>> {
         self.lock().last.entry(space).or_default().subscribe()
     }
 
@@ -254,10 +257,12 @@ impl Checks {
         let checks = self.clone();
         let timer = tokio::spawn(async move {
             loop {
-                clock.pass(every).await;
-                match Check::of(&store, &*clock, space).await {
+                clock.wait(every).await;
+                match ConsistencyReport::of(&store, &*clock, space).await {
                     Ok(check) => checks.publish(space, &Arc::new(check)),
-                    Err(Error::Store(StoreError::Closed | StoreError::Failed(_) | StoreError::NoSpace)) => {
+                    Err(Error::Store(
+                        StoreError::Closed | StoreError::Failed(_) | StoreError::UnknownSpace,
+                    )) => {
                         return;
                     }
                     // The error may be temporary; the next check follows soon.

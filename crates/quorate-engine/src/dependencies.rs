@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use quorate_core::{EntryHead, Key, SpaceNo, Version};
-use quorate_store::{Built, Read, Rows, Store, StoreError};
+use quorate_store::{EntryDependencies, ReadQuery, ReadResult, Store, StoreError};
 
 use crate::error::Error;
 
@@ -19,64 +19,67 @@ const PAGE: usize = 256;
 #[derive(Default)]
 pub(crate) struct Dependencies {
     /// Sorted by key.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<DependentEntry>,
     /// Whether all derived entries were read.
     pub(crate) complete: bool,
 }
 
 /// Live entry that was derived from others.
-pub(crate) struct Entry {
+pub(crate) struct DependentEntry {
     pub(crate) key: Key,
     pub(crate) version: Version,
-    pub(crate) on: Vec<On>,
+    pub(crate) sources: Vec<Source>,
 }
 
 /// Source of a derived entry. Earlier versions of the entry itself are not included.
-pub(crate) struct On {
+pub(crate) struct Source {
     pub(crate) key: Key,
     /// Version of the source at that time; 0 if it did not exist.
     pub(crate) version: Version,
     /// Current version of the source.
-    pub(crate) now: Option<EntryHead>,
+    pub(crate) current: Option<EntryHead>,
 }
 
 impl Dependencies {
     /// Reads the dependencies. Each entry is consistent, but different entries can be from different points in time.
-    pub(crate) async fn read(store: &Arc<dyn Store>, space: SpaceNo) -> Result<Self, Error> {
+    pub(crate) async fn load(store: &Arc<dyn Store>, space: SpaceNo) -> Result<Self, Error> {
         let mut found = Self { complete: true, ..Self::default() };
         let mut after = None;
         let mut dependencies = 0;
         loop {
-            let page = Read::Built { after: after.clone(), limit: PAGE };
+            let page = ReadQuery::Dependencies { after: after.clone(), limit: PAGE };
             let rows = store.read(space, vec![page]).await?;
-            let Some(Rows::Built(page)) = rows.into_iter().next() else {
+            let Some(ReadResult::Dependencies(page)) = rows.into_iter().next() else {
                 return Err(StoreError::Read("unexpected result of a read".into()).into());
             };
             let Some(last) = page.last() else { return Ok(found) };
             after = Some(last.key.clone());
-            for Built { key, version, depends_on } in page {
+            for EntryDependencies { key, version, depends_on } in page {
                 if found.entries.len() >= ENTRIES_MAX || dependencies >= DEPENDENCIES_MAX {
                     found.complete = false;
                     return Ok(found);
                 }
                 dependencies += depends_on.len();
                 let others = depends_on.into_iter().filter(|(on, ..)| *on != key);
-                let on = others.map(|(key, version, now)| On { key, version, now }).collect();
-                found.entries.push(Entry { key, version, on });
+                let on = others.map(|(key, version, now)| Source { key, version, current: now }).collect();
+                found.entries.push(DependentEntry { key, version, sources: on });
             }
         }
     }
 
     /// Returns the entries that were derived, directly or transitively, from a version for which `is_undone` is true,
     /// each with its source. Sorted by key.
-    pub(crate) fn built_on(&self, is_undone: impl Fn(&Key, Version) -> bool) -> Vec<(&Entry, &On)> {
+    pub(crate) fn derived_from(
+        &self,
+        is_undone: impl Fn(&Key, Version) -> bool,
+    ) -> Vec<(&DependentEntry, &Source)> {
         let index: HashMap<&Key, usize> =
             self.entries.iter().enumerate().map(|(index, entry)| (&entry.key, index)).collect();
-        let mut users: Vec<Vec<(usize, &On)>> = self.entries.iter().map(|_| Vec::new()).collect();
-        let mut found: Vec<Option<&On>> = vec![None; self.entries.len()];
+        let mut users: Vec<Vec<(usize, &Source)>> = self.entries.iter().map(|_| Vec::new()).collect();
+        let mut found: Vec<Option<&Source>> = vec![None; self.entries.len()];
         let mut next = Vec::new();
         for (user, entry) in self.entries.iter().enumerate() {
-            for on in &entry.on {
+            for on in &entry.sources {
                 if let Some(used) = index.get(&on.key)
                     && self.entries[*used].version == on.version
                 {
@@ -106,7 +109,7 @@ impl Dependencies {
         let edges: Vec<Vec<usize>> = self
             .entries
             .iter()
-            .map(|entry| entry.on.iter().filter_map(|on| index.get(&on.key).copied()).collect())
+            .map(|entry| entry.sources.iter().filter_map(|on| index.get(&on.key).copied()).collect())
             .collect();
         let mut cycles: Vec<Vec<Key>> = Vec::new();
         for group in strongly_connected(&edges) {
@@ -182,11 +185,15 @@ mod tests {
 
     fn dependencies(entries: &[Built<'_>]) -> Dependencies {
         let key = |text: &str| Key::new(text).expect("a valid key");
-        let on = |(name, version): &(&str, u64)| On { key: key(name), version: Version(*version), now: None };
-        let entry = |(name, version, ons): &Built<'_>| Entry {
+        let on = |(name, version): &(&str, u64)| Source {
             key: key(name),
             version: Version(*version),
-            on: ons.iter().map(on).collect(),
+            current: None,
+        };
+        let entry = |(name, version, ons): &Built<'_>| DependentEntry {
+            key: key(name),
+            version: Version(*version),
+            sources: ons.iter().map(on).collect(),
         };
         Dependencies { entries: entries.iter().map(entry).collect(), complete: true }
     }
@@ -226,7 +233,7 @@ mod tests {
             ("third", 9, &[("fine", 1), ("second", 1)]),
         ]);
         let undone = |key: &Key, version: Version| key.as_str() == "base" && version == Version(5);
-        let built = found.built_on(undone);
+        let built = found.derived_from(undone);
         let described: Vec<_> =
             built.iter().map(|(entry, on)| format!("{} on {} v{}", entry.key, on.key, on.version)).collect();
         assert_eq!(described, ["direct on base v5", "second on direct v3", "third on second v1"]);

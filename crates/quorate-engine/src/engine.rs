@@ -5,28 +5,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use quorate_core::{SpaceName, SpaceNo, Timestamp};
-use quorate_store::{BoxFuture, Chance, Clock, Sink, Store, StoreError, Wiring};
+use quorate_store::{BoxFuture, Clock, Entropy, Sink, Store, StoreContext, StoreError};
 use tokio::task::JoinHandle;
 use tracing::instrument::WithSubscriber as _;
 use tracing::subscriber::NoSubscriber;
 
-use crate::alarm::Alarms;
+use crate::admission::{Admission, Options};
 use crate::audit::Auditor;
-use crate::causes::Causes;
-use crate::consistency::Checks;
-use crate::door::{Door, Options};
+use crate::causes::CauseCache;
+use crate::consistency::ConsistencyChecks;
 use crate::error::Error;
 use crate::flags::Flags;
-use crate::guard::Guard;
-use crate::line::Lines;
-use crate::post::Post;
-use crate::signs::Signs;
+use crate::heartbeats::HeartbeatBuffer;
+use crate::lock_wait::PendingLocks;
+use crate::mailboxes::Mailboxes;
 use crate::space::Space;
 use crate::sweep;
+use crate::timers::Timers;
+use crate::violations::Violations;
 
 /// Background sweep of one space.
 struct Sweeping {
-    signs: Arc<Signs>,
+    signs: Arc<HeartbeatBuffer>,
     task: JoinHandle<()>,
 }
 
@@ -34,15 +34,15 @@ struct Sweeping {
 pub struct Engine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) chance: Arc<Chance>,
-    pub(crate) guard: Guard,
-    pub(crate) door: Arc<Door>,
-    post: Arc<Post>,
-    alarms: Arc<Alarms>,
+    pub(crate) entropy: Arc<Entropy>,
+    pub(crate) violations: Violations,
+    pub(crate) admission: Arc<Admission>,
+    mailboxes: Arc<Mailboxes>,
+    timers: Arc<Timers>,
     sweeps: Mutex<HashMap<SpaceNo, Sweeping>>,
-    pub(crate) checks: Checks,
-    pub(crate) lines: Lines,
-    pub(crate) causes: Causes,
+    pub(crate) checks: ConsistencyChecks,
+    pub(crate) pending_locks: PendingLocks,
+    pub(crate) causes: CauseCache,
     pub(crate) auditor: Auditor,
     /// Engine whose spaces store the conduct flags of the spaces of this engine.
     private: RwLock<Option<Arc<Engine>>>,
@@ -56,14 +56,14 @@ pub struct Engine {
 impl Engine {
     /// Returns the timestamp for the ID of a new conduct flag. It is greater than that of every earlier flag, even
     /// within a millisecond.
-    pub(crate) fn next_flag(&self, now: Timestamp) -> Timestamp {
+    pub(crate) fn next_flag_time(&self, now: Timestamp) -> Timestamp {
         let next = |last: u64| last.saturating_add(1).max(now.0);
         let update = self.flag.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
         Timestamp(update.map_or(now.0, next))
     }
 
     /// Returns the number of a new ephemeral message. It is only unique within this engine.
-    pub(crate) fn next_ephemeral(&self) -> u64 {
+    pub(crate) fn next_ephemeral_number(&self) -> u64 {
         self.ephemeral.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -74,8 +74,8 @@ impl Engine {
     /// The error of `open`.
     pub fn start<E>(
         clock: Arc<dyn Clock>,
-        chance: Arc<Chance>,
-        open: impl FnOnce(Wiring) -> Result<Arc<dyn Store>, E>,
+        chance: Arc<Entropy>,
+        open: impl FnOnce(StoreContext) -> Result<Arc<dyn Store>, E>,
     ) -> Result<Arc<Self>, E> {
         Self::start_with(Options::default(), clock, chance, open)
     }
@@ -87,33 +87,33 @@ impl Engine {
     pub fn start_with<E>(
         options: Options,
         clock: Arc<dyn Clock>,
-        chance: Arc<Chance>,
-        open: impl FnOnce(Wiring) -> Result<Arc<dyn Store>, E>,
+        chance: Arc<Entropy>,
+        open: impl FnOnce(StoreContext) -> Result<Arc<dyn Store>, E>,
     ) -> Result<Arc<Self>, E> {
-        let post = Arc::new(Post::default());
-        let alarms = Arc::new(Alarms::default());
+        let post = Arc::new(Mailboxes::default());
+        let alarms = Arc::new(Timers::default());
         let (mailboxes, timers) = (Arc::clone(&post), Arc::clone(&alarms));
         let sink: Sink = Arc::new(move |handover| {
-            timers.moved(handover.space, handover.wake);
-            mailboxes.hand_over(handover);
+            timers.update(handover.space, handover.wake);
+            mailboxes.dispatch(handover);
         });
-        let wiring = Wiring { clock: Arc::clone(&clock), chance: Arc::clone(&chance), sink };
+        let wiring = StoreContext { clock: Arc::clone(&clock), entropy: Arc::clone(&chance), sink };
         let store = open(wiring)?;
-        let door = Door::new(options, Arc::clone(&chance));
-        let (guard, checks) = (Guard::default(), Checks::default());
-        let (sweeps, lines) = (Mutex::default(), Lines::default());
-        let (causes, auditor) = (Causes::default(), Auditor::default());
+        let door = Admission::new(options, Arc::clone(&chance));
+        let (guard, checks) = (Violations::default(), ConsistencyChecks::default());
+        let (sweeps, lines) = (Mutex::default(), PendingLocks::default());
+        let (causes, auditor) = (CauseCache::default(), Auditor::default());
         Ok(Arc::new(Self {
             store,
             clock,
-            chance,
-            door,
-            guard,
-            post,
-            alarms,
+            entropy: chance,
+            admission: door,
+            violations: guard,
+            mailboxes: post,
+            timers: alarms,
             sweeps,
             checks,
-            lines,
+            pending_locks: lines,
             causes,
             auditor,
             private: RwLock::default(),
@@ -125,7 +125,7 @@ impl Engine {
 
     /// Stores the conduct flags of every space that is opened from now on in a space of the same name of another
     /// engine, over a separate store.
-    pub fn keep_flags_in(&self, private: Arc<Self>) {
+    pub fn store_flags_in(&self, private: Arc<Self>) {
         *self.private.write().unwrap_or_else(PoisonError::into_inner) = Some(private);
     }
 
@@ -137,7 +137,7 @@ impl Engine {
 
     /// Returns the engine that stores the flags, if there is one.
     #[must_use]
-    pub fn private(&self) -> Option<Arc<Self>> {
+    pub fn private_engine(&self) -> Option<Arc<Self>> {
         self.private.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -148,39 +148,39 @@ impl Engine {
     pub async fn space(self: &Arc<Self>, name: SpaceName) -> Result<Space, Error> {
         let existed = self.store.spaces().iter().any(|info| info.name == name);
         if !existed {
-            self.door.admit_space(&name)?;
+            self.admission.admit_space(&name)?;
         }
         let number = self.store.space(name.clone()).await?;
-        if let Some(private) = self.private() {
+        if let Some(private) = self.private_engine() {
             // The private space is created together with the public one, so that its existence reveals nothing.
             // No tracing subscriber: log output must not depend on conduct flags.
             let private_space = Box::pin(private.space(name)).with_subscriber(NoSubscriber::default());
-            let flags = Flags::kept_in(private_space.await?);
+            let flags = Flags::in_space(private_space.await?);
             self.flags.write().unwrap_or_else(PoisonError::into_inner).insert(number, flags);
         }
         let published = self.store.published(number).ok_or(StoreError::Closed)?;
         if !existed {
             // A new log needs no audit.
-            self.note_audited(number, published.borrow().head.seq);
+            self.record_audit(number, published.borrow().head.seq);
         }
         let subscribed = !published.borrow().topics.is_empty();
         let mut sweeps = self.sweeps.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !sweeps.contains_key(&number);
         let sweeping = sweeps.entry(number).or_insert_with(|| {
-            let signs = Arc::new(Signs::default());
+            let signs = Arc::new(HeartbeatBuffer::default());
             let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.clock));
-            let (published, alarm) = (published.clone(), self.alarms.of(number));
-            let gather = self.door.options().gather;
+            let (published, alarm) = (published.clone(), self.timers.of_space(number));
+            let gather = self.admission.options().heartbeat_batching;
             let sweep = sweep::run(store, clock, number, published, alarm, Arc::clone(&signs), gather);
             Sweeping { signs, task: tokio::spawn(sweep.with_current_subscriber()) }
         });
-        let (post, signs) = (Arc::clone(&self.post), Arc::clone(&sweeping.signs));
+        let (post, signs) = (Arc::clone(&self.mailboxes), Arc::clone(&sweeping.signs));
         drop(sweeps);
         let space = Space::new(Arc::clone(self), number, published, post, signs);
         if is_new && subscribed {
             let space = space.clone();
             let catch_up = async move {
-                if let Err(error) = space.catch_up_all().await {
+                if let Err(error) = space.resume_backfills().await {
                     // The backfill is retried when the agent subscribes again.
                     let (space, code) = (space.number().0, error.code().as_str());
                     tracing::warn!(space, code, "failed to backfill subscriptions");
@@ -199,8 +199,8 @@ impl Engine {
 
     /// Returns the source of random bytes.
     #[must_use]
-    pub fn chance(&self) -> &Arc<Chance> {
-        &self.chance
+    pub fn entropy(&self) -> &Arc<Entropy> {
+        &self.entropy
     }
 
     /// Returns the clock.
@@ -222,8 +222,8 @@ impl Engine {
         }
         self.checks.stop();
         self.store.close().await;
-        self.post.dismiss_all();
-        if let Some(private) = self.private() {
+        self.mailboxes.close_all();
+        if let Some(private) = self.private_engine() {
             Box::pin(private.close()).await;
         }
     }

@@ -1,22 +1,22 @@
 //! Ephemeral messages: held in memory only, delivered at most once, without a record or ack.
 
-mod asked;
+mod requests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quorate_core::{
-    AgentId, AgentNo, Code, Commit, Destination, Durability, Epoch, Map, Message, MessageType, Op, Principal,
-    Reach, Refused, Role, Takers, Timestamp,
+    AgentId, AgentNo, AgentRole, Code, Commit, Destination, Durability, Epoch, Message, MessageType, Op,
+    PoolAccess, Principal, Refused, RoutedTo, RoutingContext, Timestamp,
 };
-use quorate_store::Published;
+use quorate_store::PublishedState;
 
 use crate::error::Error;
-use crate::post::{Delivery, MessageRef};
+use crate::mailboxes::{Delivery, MessageRef};
 use crate::space::Space;
 
-pub(crate) use asked::Questions;
+pub(crate) use requests::EphemeralRequests;
 
 /// Maximum number of messages in a buffer.
 const SHELF_MAX: usize = 1024;
@@ -25,13 +25,13 @@ const SHELF_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// An ephemeral message.
 #[derive(Clone, Debug)]
-pub(crate) struct Ephemeral {
+pub(crate) struct EphemeralMessage {
     pub(crate) number: u64,
     pub(crate) sent_at: Timestamp,
     pub(crate) message: Arc<Message>,
 }
 
-impl Ephemeral {
+impl EphemeralMessage {
     pub(crate) fn into_delivery(self) -> Delivery {
         Delivery {
             lease: None,
@@ -47,38 +47,38 @@ impl Ephemeral {
 /// Ephemeral messages and bytes in a mailbox. A consumer that does not read its messages gets no more capacity than
 /// an agent without a consumer.
 #[derive(Default)]
-pub(crate) struct Untaken {
+pub(crate) struct MailboxUsage {
     messages: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-impl Untaken {
+impl MailboxUsage {
     /// Whether there is capacity for the message.
-    pub(crate) fn has_room(&self, message: &Ephemeral) -> bool {
+    pub(crate) fn has_capacity(&self, message: &EphemeralMessage) -> bool {
         let bytes = self.bytes.load(Ordering::Relaxed) + message.message.payload.bytes.len();
         self.messages.load(Ordering::Relaxed) < SHELF_MAX && bytes <= SHELF_BYTES_MAX
     }
 }
 
 /// Ephemeral message in a mailbox. Releases its capacity when it is taken or dropped.
-pub(crate) struct Posted {
-    message: Ephemeral,
-    usage: Arc<Untaken>,
+pub(crate) struct QueuedEphemeral {
+    message: EphemeralMessage,
+    usage: Arc<MailboxUsage>,
 }
 
-impl Posted {
-    pub(crate) fn new(message: Ephemeral, usage: &Arc<Untaken>) -> Self {
+impl QueuedEphemeral {
+    pub(crate) fn new(message: EphemeralMessage, usage: &Arc<MailboxUsage>) -> Self {
         usage.messages.fetch_add(1, Ordering::Relaxed);
         usage.bytes.fetch_add(message.message.payload.bytes.len(), Ordering::Relaxed);
         Self { message, usage: Arc::clone(usage) }
     }
 
-    pub(crate) fn take(self) -> Ephemeral {
+    pub(crate) fn take(self) -> EphemeralMessage {
         self.message.clone()
     }
 }
 
-impl Drop for Posted {
+impl Drop for QueuedEphemeral {
     fn drop(&mut self) {
         self.usage.messages.fetch_sub(1, Ordering::Relaxed);
         self.usage.bytes.fetch_sub(self.message.message.payload.bytes.len(), Ordering::Relaxed);
@@ -87,38 +87,38 @@ impl Drop for Posted {
 
 /// Buffer of ephemeral messages for an agent that has no consumer yet.
 #[derive(Default)]
-pub(crate) struct Shelf {
-    messages: VecDeque<Ephemeral>,
+pub(crate) struct EphemeralBuffer {
+    messages: VecDeque<EphemeralMessage>,
     bytes: usize,
 }
 
 /// Creates the error for a full buffer.
-pub(crate) fn no_room() -> Refused {
+pub(crate) fn buffer_full() -> Refused {
     Refused::new(Code::QueueFull, "the buffer for ephemeral messages of the recipient is full")
         .limit(SHELF_MAX as u64)
         .hint("send a durable message, or retry when the recipient is connected")
 }
 
-impl Shelf {
+impl EphemeralBuffer {
     /// Whether there is capacity for the message.
-    pub(crate) fn has_room(&self, message: &Ephemeral) -> bool {
+    pub(crate) fn has_capacity(&self, message: &EphemeralMessage) -> bool {
         let bytes = self.bytes + message.message.payload.bytes.len();
         self.messages.len() < SHELF_MAX && bytes <= SHELF_BYTES_MAX
     }
 
     /// Appends a message. The caller checks the capacity.
-    pub(crate) fn put(&mut self, message: Ephemeral) {
+    pub(crate) fn put(&mut self, message: EphemeralMessage) {
         self.bytes += message.message.payload.bytes.len();
         self.messages.push_back(message);
     }
 
     /// Returns a message to the front. Its capacity was reserved when it was taken.
-    pub(crate) fn put_back(&mut self, message: Ephemeral) {
+    pub(crate) fn put_back(&mut self, message: EphemeralMessage) {
         self.bytes += message.message.payload.bytes.len();
         self.messages.push_front(message);
     }
 
-    pub(crate) fn take(&mut self) -> Option<Ephemeral> {
+    pub(crate) fn take(&mut self) -> Option<EphemeralMessage> {
         let message = self.messages.pop_front()?;
         self.bytes -= message.message.payload.bytes.len();
         Some(message)
@@ -136,10 +136,10 @@ impl Space {
         epoch: Option<Epoch>,
         message: Message,
     ) -> Result<MessageRef, Error> {
-        let Some(message) = self.set_message_aside(principal, message).await? else {
+        let Some(message) = self.extract_message_flag(principal, message).await? else {
             return Ok(MessageRef::Flag);
         };
-        Ok(self.noting(principal, self.send_now(principal, epoch, message))?)
+        Ok(self.record_violation(principal, self.send_now(principal, epoch, message))?)
     }
 
     fn send_now(
@@ -149,10 +149,10 @@ impl Space {
         message: Message,
     ) -> Result<MessageRef, Refused> {
         let admitted = self.admit_ephemeral(principal, epoch, message)?;
-        let number = admitted.letter.number;
-        match answered_request(&admitted.letter.message) {
+        let number = admitted.message.number;
+        match answered_request(&admitted.message.message) {
             // A late or unsolicited response is dropped.
-            Some(question) => self.post().questions.answer(question, self.number(), admitted),
+            Some(question) => self.mailboxes().requests.answer(question, self.number(), admitted),
             None => self.deliver_ephemeral(admitted)?,
         }
         Ok(MessageRef::Ephemeral(number))
@@ -166,11 +166,11 @@ impl Space {
         message: Message,
     ) -> Result<Admitted, Refused> {
         let published = self.published();
-        let rules = &published.policy.rules;
+        let rules = &published.policy.policy;
         let op = Op::send(Message { durability: Durability::Ephemeral, ..message });
-        principal.check_right(&op)?;
+        principal.check_allowed(&op)?;
         let commit = Commit::new(principal.clone(), vec![op]);
-        let commit = self.engine().door.admit_ephemeral(commit, rules)?;
+        let commit = self.engine().admission.admit_ephemeral(commit, rules)?;
         let Some(Op::Send { message, .. }) = commit.ops.into_iter().next() else {
             return Err(Refused::new(Code::Invalid, "the commit contains no message"));
         };
@@ -182,32 +182,34 @@ impl Space {
         check_sender(&published, principal, epoch, &message)?;
         rules.check_size(message.payload.bytes.len())?;
         rules.check_shape(&message)?;
-        let map = Map { agents: &published.agents, topics: &published.topics, policy: rules };
-        let reach = map.reach(message.from.as_ref(), &message.to)?;
+        let map = RoutingContext { agents: &published.agents, topics: &published.topics, policy: rules };
+        let reach = map.route(message.from.as_ref(), &message.to)?;
         let from = message.from.as_ref().and_then(|from| published.agents.number(from));
         let sent_at = self.engine().clock.now().wall;
-        if let (Destination::Everybody, Some(sender)) = (&message.to, from) {
-            self.engine().guard.broadcast(self.number(), sender, rules, sent_at)?;
+        if let (Destination::Broadcast, Some(sender)) = (&message.to, from) {
+            self.engine().violations.count_broadcast(self.number(), sender, rules, sent_at)?;
         }
         let to = match reach {
-            Reach::Agents(agents) if message.to.is_by_name() => To::All(agents),
-            Reach::Agents(agents) => To::Any(agents),
-            Reach::One { capability, takers } => {
-                To::One(capable_agents(&published, capability.as_str(), takers))
+            RoutedTo::Agents(agents) if message.to.names_agents() => EphemeralTarget::All(agents),
+            RoutedTo::Agents(agents) => EphemeralTarget::Any(agents),
+            RoutedTo::AnyCapable { capability, takers } => {
+                EphemeralTarget::One(capable_agents(&published, capability.as_str(), takers))
             }
         };
-        let number = self.engine().next_ephemeral();
-        Ok(Admitted { from, to, letter: Ephemeral { number, sent_at, message } })
+        let number = self.engine().next_ephemeral_number();
+        Ok(Admitted { from, to, message: EphemeralMessage { number, sent_at, message } })
     }
 
     pub(crate) fn deliver_ephemeral(&self, admitted: Admitted) -> Result<(), Refused> {
-        let Admitted { to, letter: message, .. } = admitted;
+        let Admitted { to, message: message, .. } = admitted;
         match to {
-            To::All(agents) => self.post().deliver_to_all(self.number(), &agents, &message)?,
-            To::Any(agents) => self.post().deliver_to_any(self.number(), &agents, &message),
-            To::One(able) => {
+            EphemeralTarget::All(agents) => {
+                self.mailboxes().deliver_to_all(self.number(), &agents, &message)?
+            }
+            EphemeralTarget::Any(agents) => self.mailboxes().deliver_to_any(self.number(), &agents, &message),
+            EphemeralTarget::One(able) => {
                 let to = message.message.to.to_string();
-                if !self.post().deliver_to_one(self.number(), &able, message) {
+                if !self.mailboxes().deliver_to_one(self.number(), &able, message) {
                     return Err(Refused::new(Code::Unavailable, format!("no agent is connected for {to}"))
                         .hint("send a durable message, which waits for an agent with the capability"));
                 }
@@ -221,12 +223,12 @@ impl Space {
 pub(crate) struct Admitted {
     /// Sender; `None` for the hub.
     pub(crate) from: Option<AgentNo>,
-    pub(crate) to: To,
-    pub(crate) letter: Ephemeral,
+    pub(crate) to: EphemeralTarget,
+    pub(crate) message: EphemeralMessage,
 }
 
 /// Recipients of an ephemeral message.
-pub(crate) enum To {
+pub(crate) enum EphemeralTarget {
     /// All of these agents, or none.
     All(Vec<AgentNo>),
     /// Those of these agents that have capacity.
@@ -246,7 +248,7 @@ fn answered_request(message: &Message) -> Option<u64> {
 /// Checks the sender: a registered agent in its current epoch that sends as itself, or a principal that is allowed to
 /// send as any registered agent.
 fn check_sender(
-    published: &Published,
+    published: &PublishedState,
     principal: &Principal,
     epoch: Option<Epoch>,
     message: &Message,
@@ -280,9 +282,10 @@ fn check_sender(
 }
 
 /// Returns the agents that have a capability and are allowed to take the message.
-fn capable_agents(published: &Published, capability: &str, takers: Takers) -> Vec<AgentNo> {
-    let is_coordinator =
-        |number: &AgentNo| published.agents.get(*number).is_some_and(|agent| agent.role == Role::Coordinator);
+fn capable_agents(published: &PublishedState, capability: &str, takers: PoolAccess) -> Vec<AgentNo> {
+    let is_coordinator = |number: &AgentNo| {
+        published.agents.get(*number).is_some_and(|agent| agent.role == AgentRole::Coordinator)
+    };
     let capable = published.agents.capable(capability).iter().copied();
-    capable.filter(|number| takers == Takers::Anybody || is_coordinator(number)).collect()
+    capable.filter(|number| takers == PoolAccess::AnyCapable || is_coordinator(number)).collect()
 }

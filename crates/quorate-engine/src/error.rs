@@ -1,3 +1,3 @@
 //! The public error, which is defined in `quorate-api`.
 
-pub use quorate_api::error::{Error, Remote};
+pub use quorate_api::error::{Error, RemoteError};

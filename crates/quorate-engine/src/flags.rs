@@ -9,7 +9,7 @@ use quorate_core::limits::{FLAG_BYTES_MAX, REASON_CHARS_MAX};
 use quorate_core::{
     Code, Commit, Head, IdempotencyKey, Key, Op, Principal, PutEntry, Refused, Timestamp, Version,
 };
-use quorate_store::{Entry, Read, When};
+use quorate_store::{AsOf, Entry, ReadQuery};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -84,13 +84,13 @@ struct Content {
 }
 
 /// Caller and idempotency key of a request.
-pub struct Asked<'a> {
+pub struct FlagRequest<'a> {
     /// Principal that makes the request.
-    pub by: &'a Principal,
+    pub principal: &'a Principal,
     /// Idempotency key, if there is one.
     pub key: Option<&'a IdempotencyKey>,
     /// Path and body of the request, covered by the key.
-    pub what: [&'a [u8]; 2],
+    pub content: [&'a [u8]; 2],
 }
 
 /// Conduct flags of one space.
@@ -100,7 +100,7 @@ pub struct Flags(Space);
 impl Flags {
     /// Creates the handle for the flags in this space of the private store.
     #[must_use]
-    pub fn kept_in(space: Space) -> Self {
+    pub fn in_space(space: Space) -> Self {
         Self(space)
     }
 
@@ -108,12 +108,12 @@ impl Flags {
     ///
     /// # Errors
     /// `INVALID`, `TOO_LARGE` or `SECRET_DETECTED` for the content, `DUPLICATE`, or a storage failure.
-    pub async fn raise(&self, asked: &Asked<'_>, about: &Bytes) -> Result<(), Error> {
+    pub async fn raise(&self, asked: &FlagRequest<'_>, about: &Bytes) -> Result<(), Error> {
         let flag = checked(about)?;
-        let (raised_at, by) = (self.now(), asked.by.to_text());
+        let (raised_at, by) = (self.now(), asked.principal.to_text());
         let content = Content { raised_by: by, raised_at_ms: raised_at.0, flag, resolution: None };
         let engine = self.0.engine();
-        let id = id_of(engine.next_flag(raised_at), engine.draw_sixteen());
+        let id = id_of(engine.next_flag_time(raised_at), engine.random_16());
         let put = self.put(Key::new(id)?, Version(0), &content)?;
         self.0.commit_private(asked.commit(put)).await.map(drop)
     }
@@ -122,14 +122,14 @@ impl Flags {
     ///
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` if it is already resolved, or a storage failure.
-    pub async fn resolve(&self, asked: &Asked<'_>, id: &str, note: String) -> Result<Flag, Error> {
+    pub async fn resolve(&self, asked: &FlagRequest<'_>, id: &str, note: String) -> Result<Flag, Error> {
         if note.chars().count() > REASON_CHARS_MAX {
             return Err(Refused::new(Code::TooLarge, "the note is too long")
                 .limit(REASON_CHARS_MAX as u64)
                 .hint(format!("send at most {REASON_CHARS_MAX} characters"))
                 .into());
         }
-        if asked.key.is_some() && self.0.answered(asked.commit(Vec::new())).await?.is_some() {
+        if asked.key.is_some() && self.0.stored_receipt(asked.commit(Vec::new())).await?.is_some() {
             return self.flag(id).await;
         }
         let entry = self.entry(id).await?;
@@ -142,7 +142,7 @@ impl Flags {
             .hint("a resolution is final; raise another flag to add information")
             .into());
         }
-        content.resolution = Some(Resolution { by: asked.by.to_text(), at_ms: self.now().0, note });
+        content.resolution = Some(Resolution { by: asked.principal.to_text(), at_ms: self.now().0, note });
         let put = self.put(entry.key.clone(), entry.version.head.version, &content)?;
         self.0.commit_private(asked.commit(put)).await?;
         self.flag(id).await
@@ -167,7 +167,7 @@ impl Flags {
         limit: usize,
     ) -> Result<(Vec<Flag>, bool), Error> {
         let entry_type = state.map(|state| state.as_str().to_owned());
-        let read = Read::Entries { prefix: PREFIX.into(), entry_type, author: None, after, limit };
+        let read = ReadQuery::Entries { prefix: PREFIX.into(), entry_type, author: None, after, limit };
         let (entries, more) = self.0.entries_page(read, limit).await?;
         Ok((entries.iter().map(flag).collect::<Result<_, _>>()?, more))
     }
@@ -184,7 +184,7 @@ impl Flags {
 
     async fn entry(&self, id: &str) -> Result<Entry, Error> {
         let found = match Key::new(id) {
-            Ok(key) => self.0.entry(&key, When::Now).await?,
+            Ok(key) => self.0.entry(&key, AsOf::Latest).await?,
             Err(_) => None,
         };
         let missing = || {
@@ -209,19 +209,19 @@ impl Flags {
     }
 }
 
-impl Asked<'_> {
+impl FlagRequest<'_> {
     /// Creates the commit. The principal is the system; the caller is part of the content, where it can be erased.
     /// Keys are scoped to the principal, so that the key of a flag does not disclose it to others.
     fn commit(&self, ops: Vec<Op>) -> Commit {
         let commit = Commit::new(Principal::System, ops);
         let Some(key) = self.key else { return commit };
         let mut scoped = Sha256::new();
-        scoped.update(self.by.to_text());
+        scoped.update(self.principal.to_text());
         scoped.update([0]);
         scoped.update(key.as_str());
         let scoped = hex::encode(&scoped.finalize());
         match IdempotencyKey::new(scoped) {
-            Ok(scoped) => commit.keyed_for(scoped, &self.what),
+            Ok(scoped) => commit.keyed_for(scoped, &self.content),
             // Cannot fail: 64 hexadecimal digits are a valid key.
             Err(_) => commit,
         }
@@ -247,7 +247,7 @@ fn checked(about: &Bytes) -> Result<Box<RawValue>, Refused> {
     let invalid = |detail: String| {
         Refused::new(Code::Invalid, detail).hint("send a JSON object that describes what happened and where")
     };
-    wellformed::json("flag", about)?;
+    wellformed::check_json("flag", about)?;
     let flag: Box<RawValue> = serde_json::from_slice(about).map_err(|error| invalid(error.to_string()))?;
     let fields: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(flag.get()).map_err(|_| invalid("the flag is not a JSON object".into()))?;

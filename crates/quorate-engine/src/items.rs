@@ -4,16 +4,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use quorate_api::page::{Page, cursor_of};
+use quorate_api::page::{Page, encode_cursor};
 use quorate_core::{
     AccessToken, Approval, ApprovalId, Budget, BudgetId, Code, Item, ItemKey, ItemKind, ItemRange, Lock,
     LockName, MessageId, Procedure, ProcedureId, Refused, Request, Seq, Session, SessionId, Snapshot,
     SnapshotName, Task, TaskId, TokenId,
 };
-use quorate_store::{Read, Rows};
+use quorate_store::{ReadQuery, ReadResult};
 
 use crate::error::Error;
-use crate::reads::unexpected;
+use crate::reads::unexpected_result;
 use crate::space::Space;
 
 /// Maximum number of items scanned for one page; the cursor continues after them.
@@ -22,7 +22,7 @@ const LOOKED_AT_MAX: usize = 10_000;
 const AT_ONCE: usize = 500;
 
 /// Resource that is stored as one row.
-pub trait Noun: Sized {
+pub trait StoredItem: Sized {
     /// Kind of item.
     const KIND: ItemKind;
     /// Hint if no item with an ID exists.
@@ -31,7 +31,7 @@ pub trait Noun: Sized {
     type Id: fmt::Display;
 
     /// Converts an item; `None` if it is of another kind.
-    fn of(item: Item) -> Option<Self>;
+    fn from_item(item: Item) -> Option<Self>;
 
     /// Creates the error for an unknown ID.
     fn not_found(id: &Self::Id) -> Refused {
@@ -42,12 +42,12 @@ pub trait Noun: Sized {
 /// One row per resource: its type, the type of its ID, its item variant, and the hint.
 macro_rules! stored_items {
     ($($noun:ty, $id:ty, $kind:ident($held:ident) => $own:expr, $hint:literal;)*) => {$(
-        impl Noun for $noun {
+        impl StoredItem for $noun {
             const KIND: ItemKind = ItemKind::$kind;
             const HINT: &'static str = $hint;
             type Id = $id;
 
-            fn of(item: Item) -> Option<Self> {
+            fn from_item(item: Item) -> Option<Self> {
                 match item {
                     Item::$kind($held) => Some($own),
                     _ => None,
@@ -72,7 +72,7 @@ stored_items! {
         "list the valid tokens; revoked and expired ones are not listed";
 }
 
-fn key_of<T: Noun>(id: &T::Id) -> ItemKey {
+fn key_of<T: StoredItem>(id: &T::Id) -> ItemKey {
     ItemKey::new(T::KIND, id.to_string())
 }
 
@@ -85,11 +85,11 @@ pub struct ItemPage<T> {
     pub rest: Option<ItemRange>,
 }
 
-impl<T: Noun> ItemPage<T> {
+impl<T: StoredItem> ItemPage<T> {
     /// Converts the page to the form that clients receive.
     pub fn render<U>(&self, show: impl Fn(&T) -> U) -> Page<U> {
         let items = self.items.iter().map(|(_, item)| show(item)).collect();
-        Page { items, cursor: self.rest.as_ref().and_then(|rest| cursor_of(T::KIND, rest)) }
+        Page { items, cursor: self.rest.as_ref().and_then(|rest| encode_cursor(T::KIND, rest)) }
     }
 }
 
@@ -98,10 +98,10 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn find<T: Noun>(&self, id: &T::Id) -> Result<Option<T>, Error> {
-        match self.read_one(Read::Item(key_of::<T>(id))).await? {
-            Rows::Item(item) => Ok(item.and_then(T::of)),
-            other => Err(unexpected(&other)),
+    pub async fn find<T: StoredItem>(&self, id: &T::Id) -> Result<Option<T>, Error> {
+        match self.read_one(ReadQuery::Item(key_of::<T>(id))).await? {
+            ReadResult::Item(item) => Ok(item.and_then(T::from_item)),
+            other => Err(unexpected_result(&other)),
         }
     }
 
@@ -109,7 +109,7 @@ impl Space {
     ///
     /// # Errors
     /// `NOT_FOUND`, or a storage failure.
-    pub async fn item<T: Noun>(&self, id: &T::Id) -> Result<T, Error> {
+    pub async fn item<T: StoredItem>(&self, id: &T::Id) -> Result<T, Error> {
         Ok(self.find(id).await?.ok_or_else(|| T::not_found(id))?)
     }
 
@@ -117,23 +117,23 @@ impl Space {
     ///
     /// # Errors
     /// `NOT_FOUND`, also if it was created later; or a storage failure.
-    pub async fn item_at<T: Noun>(&self, id: &T::Id, at: Seq) -> Result<T, Error> {
+    pub async fn item_at<T: StoredItem>(&self, id: &T::Id, at: Seq) -> Result<T, Error> {
         let key = key_of::<T>(id);
         let found = self.items_at(std::slice::from_ref(&key), at).await?.remove(&key);
-        Ok(found.and_then(T::of).ok_or_else(|| T::not_found(id))?)
+        Ok(found.and_then(T::from_item).ok_or_else(|| T::not_found(id))?)
     }
 
     /// Returns a page of the items that match the filter.
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn list<T: Noun>(
+    pub async fn list<T: StoredItem>(
         &self,
         range: ItemRange,
         limit: usize,
         filter: impl Fn(&T) -> bool,
     ) -> Result<ItemPage<T>, Error> {
-        self.scan(T::KIND, range, limit, |item| T::of(item).filter(&filter)).await
+        self.scan(T::KIND, range, limit, |item| T::from_item(item).filter(&filter)).await
     }
 
     /// Returns the items of a kind by ID, after one of them, that match the filter, and the rest of the list.
@@ -165,10 +165,10 @@ impl Space {
         while scanned < LOOKED_AT_MAX
             && let Some(range) = page.rest.take()
         {
-            let read = Read::Items { kind, range: range.clone(), limit: at_once };
+            let read = ReadQuery::Items { kind, range: range.clone(), limit: at_once };
             let items = match self.read_one(read).await? {
-                Rows::Items(items) => items,
-                other => return Err(unexpected(&other)),
+                ReadResult::Items(items) => items,
+                other => return Err(unexpected_result(&other)),
             };
             scanned += items.len();
             let is_last = items.len() < at_once;

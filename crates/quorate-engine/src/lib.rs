@@ -5,29 +5,28 @@
 //! dispatches deliveries to waiting consumers, and runs the timers for lease expiry, message expiry and scheduled
 //! deliveries.
 
-mod alarm;
+mod admission;
 mod approvals;
 mod audit;
 mod causes;
-mod check;
 mod consistency;
 mod dependencies;
-mod door;
 mod engine;
+mod enqueue;
 mod ephemeral;
 mod error;
-mod flagged;
+mod flag_screening;
 mod flags;
-mod guard;
+mod heartbeats;
+mod history;
+mod idempotent_wait;
 mod items;
-mod line;
+mod json_check;
 mod lock;
+mod lock_wait;
+mod mailboxes;
 mod messages;
-mod once;
-mod pace;
-mod past;
 mod policy;
-mod post;
 mod procedures;
 mod reads;
 mod registry;
@@ -36,43 +35,44 @@ mod rollback;
 mod seal;
 mod secrets;
 mod sessions;
-mod signs;
 mod space;
-mod stream;
+mod subscriptions;
 mod sweep;
 mod task;
+mod timers;
 mod tokens;
-mod topics;
 pub mod views;
+mod violations;
 mod watch;
 mod why;
+mod yielder;
 
+pub use admission::Options;
 pub use approvals::ApprovalView;
-pub use audit::{Audited, Unsound};
-pub use consistency::{Check, Finding};
-pub use door::Options;
+pub use audit::{AuditFailure, AuditProgress};
+pub use consistency::{ConsistencyReport, Inconsistency};
 pub use engine::Engine;
-pub use error::{Error, Remote};
-pub use flagged::{
-    is_flag, is_flag_word, is_marked as is_marked_private, nobody_answers as nobody_answers_a_flag,
-};
-pub use flags::{Asked as FlagAsked, Flag, FlagState, Flags, Resolution};
-pub use items::{ItemPage, Noun};
-pub use messages::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage};
-pub use once::Asker;
-pub use pace::Pace;
-pub use post::{Consumer, Delivery, MessageRef};
+pub use enqueue::PendingCommit;
+pub use error::{Error, RemoteError};
+pub use flag_screening::{flag_has_no_answer, is_flag, is_flag_marker, is_marked as is_marked_private};
+pub use flags::{Flag, FlagRequest, FlagState, Flags, Resolution};
+pub use idempotent_wait::CommitBuilder;
+pub use items::{ItemPage, StoredItem};
+pub use mailboxes::{Consumer, Delivery, MessageRef};
+pub use messages::{ListedMessage, MessageCursor, MessageFilter, MessagesPage, OutboxPage};
 pub use procedures::{ProcedurePage, ProcedureView};
 pub use reads::{DeliveryView, MessageView};
-pub use registry::{AgentView, Letter};
-pub use request::{Answer, Asking};
-pub use rollback::{BuiltOn, RolledBack, Turned};
-pub use secrets::{Found, Scanner, Secrets};
-pub use sessions::{Addition, Happening, TIMELINE_MAX, TimelineLine};
+pub use registry::{AgentView, InboxEntry};
+pub use request::{Answer, RequestHandle};
+pub use rollback::{DerivedEntry, RollbackResult, RolledBackEntry};
+pub use secrets::{Scanner, SecretHandling, SecretMatch};
+pub use sessions::{SessionAddition, SessionEvent, TIMELINE_MAX, TimelineEntry};
 pub use space::Space;
-pub use stream::Pending;
-pub use task::{PartialResult, TaskClaim, TaskConsumer, TaskEvent, TaskFilter, TaskInHand, TaskView};
-pub use watch::{Change, Watch};
+pub use task::{ClaimedTask, PartialResult, TaskClaimQuery, TaskConsumer, TaskEvent, TaskFilter, TaskView};
+pub use watch::{MemoryEntryChange, Watch};
+pub use yielder::Yielder;
 
 // Parameters and results of reads.
-pub use quorate_store::{DeadLetter, DeliveryState, Entry, Figures, Page, Published, Read, SpaceInfo, When};
+pub use quorate_store::{
+    AsOf, DeadLetter, DeliveryState, Entry, PublishedState, ReadQuery, SpaceInfo, StoreStats, TimelinePage,
+};

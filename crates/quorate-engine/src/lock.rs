@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use quorate_core::{
-    AcquireLocks, Code, Commit, ConsumerId, Epoch, FenceRef, LockName, Locked, Op, OpResult, Principal,
-    Refused, Told, Waiting,
+    AcquireLocks, Code, Commit, ConsumerEvent, ConsumerId, Epoch, FenceRef, GrantedLocks, LockName, Op,
+    OpResult, Principal, Refused, WaitMode,
 };
 use quorate_store::StoreError;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::Error;
-use crate::post::Mail;
+use crate::mailboxes::MailboxItem;
 use crate::space::Space;
 
 impl Space {
@@ -26,19 +26,19 @@ impl Space {
         epoch: Option<Epoch>,
         ask: AcquireLocks,
         wait: Duration,
-    ) -> Result<Locked, Error> {
-        let (id, mail) = self.post().wait(self.number());
-        let waiting = if wait.is_zero() { Waiting::No } else { Waiting::Once(id) };
+    ) -> Result<GrantedLocks, Error> {
+        let (id, mail) = self.mailboxes().open_waiter(self.number());
+        let waiting = if wait.is_zero() { WaitMode::NoWait } else { WaitMode::Once(id) };
         let mut queued = QueuedLock { space: self.clone(), id, mail: Some(mail), waits: !wait.is_zero() };
         let name = ask.names.first().cloned();
         let op = Op::AcquireLocks(AcquireLocks { waiting, ..ask });
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         match receipt.results.into_iter().next() {
-            Some(OpResult::Locked(locked)) => {
+            Some(OpResult::LocksGranted(locked)) => {
                 queued.waits = false;
                 Ok(locked)
             }
-            Some(OpResult::InLine) => queued.wait(wait, name).await,
+            Some(OpResult::Queued) => queued.wait(wait, name).await,
             _ => Err(StoreError::Read("unexpected result of a lock operation".into()).into()),
         }
     }
@@ -48,28 +48,28 @@ impl Space {
 struct QueuedLock {
     space: Space,
     id: ConsumerId,
-    mail: Option<UnboundedReceiver<Mail>>,
+    mail: Option<UnboundedReceiver<MailboxItem>>,
     /// Whether the waiter is registered with the writer.
     waits: bool,
 }
 
 impl QueuedLock {
-    async fn wait(mut self, wait: Duration, name: Option<LockName>) -> Result<Locked, Error> {
+    async fn wait(mut self, wait: Duration, name: Option<LockName>) -> Result<GrantedLocks, Error> {
         let space = self.space.clone();
         let Some(mail) = &mut self.mail else { return Err(StoreError::Closed.into()) };
         let (mut event, in_time) = tokio::select! {
             event = mail.recv() => (event, true),
-            () = space.pass(wait) => (None, false),
+            () = space.sleep(wait) => (None, false),
         };
         if event.is_none() {
             // Locks granted before the wait ended are in the mailbox once this commit returns.
-            space.commit_system(vec![Op::Close { consumer: self.id }]).await?;
+            space.commit_system(vec![Op::CloseConsumer { consumer: self.id }]).await?;
             event = mail.try_recv().ok();
         }
         self.waits = false;
         match event {
-            Some(Mail::Told(Told::Locked(locked))) => Ok(locked),
-            Some(Mail::Told(Told::Refused(refused))) => Err(refused.into()),
+            Some(MailboxItem::Event(ConsumerEvent::LocksGranted(locked))) => Ok(locked),
+            Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => Err(refused.into()),
             Some(_) => Err(StoreError::Read("unexpected result of a lock operation".into()).into()),
             None if in_time => {
                 Err(Refused::new(Code::StaleEpoch, "the agent has registered again, or was removed")
@@ -88,7 +88,7 @@ impl QueuedLock {
 
 impl Space {
     /// Releases locks whose caller is gone.
-    pub(crate) async fn release_unwanted(&self, locks: Vec<FenceRef>) {
+    pub(crate) async fn release_abandoned_locks(&self, locks: Vec<FenceRef>) {
         if let Err(error) = self.commit_system(vec![Op::ReleaseLocks(locks)]).await {
             let (space, code) = (self.number().0, error.code().as_str());
             tracing::warn!(space, code, "failed to release locks; they expire on their own");
@@ -99,19 +99,21 @@ impl Space {
 impl Drop for QueuedLock {
     fn drop(&mut self) {
         let (space, id) = (self.space.clone(), self.id);
-        let Some(mut mail) = self.mail.take().filter(|_| self.waits) else { return space.post().close(id) };
+        let Some(mut mail) = self.mail.take().filter(|_| self.waits) else {
+            return space.mailboxes().close(id);
+        };
         let Ok(handle) = Handle::try_current() else {
-            space.post().close(id);
-            return space.forget_consumer(id);
+            space.mailboxes().close(id);
+            return space.close_consumer_detached(id);
         };
         handle.spawn(async move {
-            let closed = space.commit_system(vec![Op::Close { consumer: id }]).await;
-            space.post().close(id);
+            let closed = space.commit_system(vec![Op::CloseConsumer { consumer: id }]).await;
+            space.mailboxes().close(id);
             // Release locks that were granted in the meantime, since the caller is gone. If that cannot be written,
             // they expire.
-            while let (Ok(_), Ok(Mail::Told(event))) = (&closed, mail.try_recv()) {
-                if let Told::Locked(locked) = event {
-                    space.release_unwanted(locked.locks).await;
+            while let (Ok(_), Ok(MailboxItem::Event(event))) = (&closed, mail.try_recv()) {
+                if let ConsumerEvent::LocksGranted(locked) = event {
+                    space.release_abandoned_locks(locked.locks).await;
                 }
             }
         });

@@ -1,15 +1,15 @@
 //! Lists of the messages sent in a space, newest first.
 
 use quorate_core::limits::PAGE_BYTES_MAX;
-use quorate_core::{AgentId, Effect, LineKind, MessageId, Record, Seq, SessionId, codec};
-use quorate_store::{Page, Read, Rows, StoreError, StoredMessage};
+use quorate_core::{AgentId, Effect, MessageId, Record, Seq, SessionId, TimelineKind, codec};
+use quorate_store::{ReadQuery, ReadResult, StoreError, StoredMessage, TimelinePage};
 
 use crate::error::Error;
-use crate::pace::Pace;
-use crate::reads::unexpected;
+use crate::reads::unexpected_result;
 use crate::space::Space;
+use crate::yielder::Yielder;
 
-pub use quorate_api::query::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage};
+pub use quorate_api::query::{ListedMessage, MessageCursor, MessageFilter, MessagesPage, OutboxPage};
 
 /// Number of records read together.
 const READ_AT_ONCE: u64 = 64;
@@ -27,7 +27,7 @@ impl Space {
     pub async fn messages(
         &self,
         filter: &MessageFilter,
-        before: Option<Before>,
+        before: Option<MessageCursor>,
         limit: usize,
     ) -> Result<MessagesPage, Error> {
         let sent = self.sent(filter, before, limit).await?;
@@ -42,7 +42,7 @@ impl Space {
                 bytes += message.payload.bytes.len();
                 page.messages.push(ListedMessage { id: *id, at, message });
                 if bytes >= PAGE_BYTES_MAX && missing > 0 {
-                    page.cursor = Before { seq: id.seq, n: id.n }.cursor();
+                    page.cursor = MessageCursor { seq: id.seq, n: id.n }.unless_exhausted();
                     return Ok(page);
                 }
             }
@@ -52,11 +52,11 @@ impl Space {
 
     /// Reads stored messages, in the order of their IDs.
     async fn stored(&self, ids: &[MessageId]) -> Result<Vec<Option<StoredMessage>>, Error> {
-        let reads = ids.iter().map(|id| Read::Message { seq: id.seq, n: id.n }).collect();
+        let reads = ids.iter().map(|id| ReadQuery::Message { seq: id.seq, n: id.n }).collect();
         let rows = self.engine().store.read(self.number(), reads).await?;
         let stored = rows.into_iter().map(|row| match row {
-            Rows::Message(stored) => Ok(stored),
-            other => Err(unexpected(&other)),
+            ReadResult::Message(stored) => Ok(stored),
+            other => Err(unexpected_result(&other)),
         });
         stored.collect()
     }
@@ -69,7 +69,7 @@ impl Space {
     pub async fn outbox(
         &self,
         agent: &AgentId,
-        before: Option<Before>,
+        before: Option<MessageCursor>,
         limit: usize,
     ) -> Result<OutboxPage, Error> {
         let filter = MessageFilter { from: Some(agent.clone()), ..MessageFilter::default() };
@@ -80,13 +80,13 @@ impl Space {
     async fn sent(
         &self,
         filter: &MessageFilter,
-        before: Option<Before>,
+        before: Option<MessageCursor>,
         limit: usize,
     ) -> Result<OutboxPage, Error> {
-        let head = Before::record(Seq(self.published().head.seq.0 + 1));
+        let head = MessageCursor::before_record(Seq(self.published().head.seq.0 + 1));
         let mut before = before.unwrap_or(head).min(head);
         let last = Seq(before.seq.0.saturating_sub(LOOKED_AT_MAX)).max(Seq(1));
-        let (mut messages, mut pace) = (Vec::new(), Pace::default());
+        let (mut messages, mut pace) = (Vec::new(), Yielder::default());
         loop {
             // The previous page may have ended within a record: its remaining messages come first.
             let end = Seq(before.seq.0 + u64::from(before.n > 0));
@@ -98,55 +98,57 @@ impl Space {
             let is_last = records.is_empty() || filter.session.is_some() && records.len() < OF_SESSION_MAX;
             for record in &records {
                 let found = self.sent_in(record, filter)?;
-                for id in found.into_iter().filter(|id| Before { seq: id.seq, n: id.n } < before) {
+                for id in found.into_iter().filter(|id| MessageCursor { seq: id.seq, n: id.n } < before) {
                     messages.push(id);
                     if messages.len() == limit {
-                        let cursor = Before { seq: id.seq, n: id.n }.cursor();
+                        let cursor = MessageCursor { seq: id.seq, n: id.n }.unless_exhausted();
                         return Ok(OutboxPage { messages, cursor });
                     }
                 }
-                before = Before::record(record.seq);
-                pace.after(record).await;
+                before = MessageCursor::before_record(record.seq);
+                pace.after_record(record).await;
             }
             if is_last {
                 return Ok(OutboxPage { messages, cursor: None });
             }
         }
-        Ok(OutboxPage { messages, cursor: before.cursor() })
+        Ok(OutboxPage { messages, cursor: before.unless_exhausted() })
     }
 
     /// Reads the records before this one, newest first, without their payloads.
     async fn records_before(&self, before: Seq, last: Seq) -> Result<Vec<Record>, Error> {
         let from = Seq(before.0.saturating_sub(READ_AT_ONCE)).max(last);
-        let mut records = self.bodies_between(from, before).await?;
+        let mut records = self.records_between(from, before).await?;
         records.reverse();
         Ok(records)
     }
 
     /// Reads the records before this one with messages of a session, newest first, using the timeline index.
     async fn session_records_before(&self, session: &SessionId, before: Seq) -> Result<Vec<Record>, Error> {
-        let (session, kind) = (session.as_str().into(), Some(LineKind::Message));
-        let read = Read::Timeline { session, kind, page: Page::Before(before), limit: OF_SESSION_MAX };
+        let (session, kind) = (session.as_str().into(), Some(TimelineKind::Message));
+        let read =
+            ReadQuery::Timeline { session, kind, page: TimelinePage::Before(before), limit: OF_SESSION_MAX };
         let seqs = match self.read_one(read).await? {
-            Rows::Timeline(seqs) => seqs,
-            other => return Err(unexpected(&other)),
+            ReadResult::Timeline(seqs) => seqs,
+            other => return Err(unexpected_result(&other)),
         };
         let mut records = Vec::with_capacity(seqs.len());
         for seq in seqs {
-            records.extend(self.bodies(seq, 1).await?);
+            records.extend(self.records_without_payloads(seq, 1).await?);
         }
         Ok(records)
     }
 
     /// Returns the messages of a record that match the filter, newest first.
     fn sent_in(&self, record: &Record, filter: &MessageFilter) -> Result<Vec<MessageId>, Error> {
-        let body = codec::read_bare(record).map_err(|error| StoreError::Damaged(error.to_string().into()))?;
+        let body = codec::read_without_payload(record)
+            .map_err(|error| StoreError::Corrupt(error.to_string().into()))?;
         let published = self.published();
         let mut found = Vec::new();
         let mut n = 0;
         for effect in body.effects {
             let Effect::Sent { message, deliveries, .. } = effect else { continue };
-            let id = published.eras.message_id(record.seq, n);
+            let id = published.generations.message_id(record.seq, n);
             n += 1;
             let received_by = |agent: &AgentId| {
                 let number = published.agents.number(agent);
@@ -160,7 +162,7 @@ impl Space {
                     .session
                     .as_ref()
                     .is_none_or(|id| message.session_id.as_deref() == Some(id.as_str()))
-                && filter.of.as_ref().is_none_or(|agent| sent_by(agent) || received_by(agent));
+                && filter.participant.as_ref().is_none_or(|agent| sent_by(agent) || received_by(agent));
             if matches {
                 found.push(id);
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate_core::{InForce, Op, Policy, Violation};
+use quorate_core::{ActivePolicy, Op, Policy, Violation};
 
 use crate::error::Error;
 use crate::space::Space;
@@ -10,7 +10,7 @@ use crate::space::Space;
 impl Space {
     /// Returns the policy in force.
     #[must_use]
-    pub fn policy(&self) -> Arc<InForce> {
+    pub fn policy(&self) -> Arc<ActivePolicy> {
         Arc::clone(&self.published().policy)
     }
 
@@ -32,6 +32,6 @@ impl Space {
     /// Returns the violations after a given number, each with its number since the hub started.
     #[must_use]
     pub fn violations_after(&self, after: u64, limit: usize) -> Vec<(u64, Violation)> {
-        self.engine().guard.violations(self.number(), after, limit)
+        self.engine().violations.after(self.number(), after, limit)
     }
 }

@@ -5,10 +5,10 @@ use quorate_core::{
     Commit, Effect, Epoch, Item, ItemKind, ItemRange, Op, OpResult, PartRef, Payload, Principal, Procedure,
     ProcedureId, ProcedureStatus, Seq, StartProcedure, StepProcedure, Version, Why, codec,
 };
-use quorate_store::{Read, Rows, StoreError};
+use quorate_store::{ReadQuery, ReadResult, StoreError};
 
 use crate::error::Error;
-use crate::items::Noun as _;
+use crate::items::StoredItem as _;
 use crate::space::Space;
 
 /// Procedure with its spec, state and result.
@@ -93,7 +93,7 @@ impl Space {
     pub async fn procedure_at(&self, id: &ProcedureId, at: Seq) -> Result<Procedure, Error> {
         let mut procedure = self.procedure(id).await?;
         while procedure.seq > at {
-            let before = procedure.before.ok_or_else(|| Procedure::not_found(id))?;
+            let before = procedure.previous_seq.ok_or_else(|| Procedure::not_found(id))?;
             procedure = self.version_in(id, before).await?;
         }
         Ok(procedure)
@@ -101,11 +101,11 @@ impl Space {
 
     /// Returns the procedure as of the end of a record.
     async fn version_in(&self, id: &ProcedureId, seq: Seq) -> Result<Procedure, Error> {
-        let Rows::Record(Some(record)) = self.read_one(Read::Record(seq)).await? else {
+        let ReadResult::Record(Some(record)) = self.read_one(ReadQuery::Record(seq)).await? else {
             return Err(unexpected_result());
         };
-        let body = codec::read_bare(&record)
-            .map_err(|error| StoreError::Damaged(format!("record {seq}: {error}").into()))?;
+        let body = codec::read_without_payload(&record)
+            .map_err(|error| StoreError::Corrupt(format!("record {seq}: {error}").into()))?;
         let last = body.effects.into_iter().rev().find_map(|effect| match effect {
             Effect::Changed { item: Item::Procedure(procedure), .. } if procedure.id == *id => {
                 Some(procedure)
@@ -150,8 +150,8 @@ impl Space {
     /// Returns a payload by its location. An erased payload is marked as such.
     pub(crate) async fn payload_part(&self, part: Option<PartRef>) -> Result<Option<Payload>, Error> {
         let Some(PartRef { seq, part }) = part else { return Ok(None) };
-        match self.read_one(Read::Part { seq, part, start: 0, length: u64::MAX }).await? {
-            Rows::Part(Some(found)) => {
+        match self.read_one(ReadQuery::Part { seq, part, start: 0, length: u64::MAX }).await? {
+            ReadResult::Part(Some(found)) => {
                 // The salt is not disclosed. A zero salt marks an erased payload.
                 let salt = if found.erased { [0; 16] } else { [0xff; 16] };
                 Ok(Some(Payload { salt, ..Payload::unsealed(found.bytes) }))

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{
-    AgentId, ClientId, Code, DeliveryId, DeliveryNo, Destination, Effect, Home, Key, Message, MessageId,
-    Payload, Record, Refused, Seq, Timestamp, Version, codec,
+    AgentId, ClientId, Code, DeliveryId, DeliveryNo, Destination, Effect, Key, Message, MessageId, Payload,
+    QueueId, Record, Refused, Seq, Timestamp, Version, codec,
 };
-use quorate_store::{DeadLetter, DeliveryState, Entry, Read, Rows, StoreError, StoredMessage, When};
+use quorate_store::{
+    AsOf, DeadLetter, DeliveryState, Entry, ReadQuery, ReadResult, StoreError, StoredMessage,
+};
 
 use crate::error::Error;
 use crate::space::Space;
@@ -41,7 +43,7 @@ pub struct DeliveryView {
 }
 
 impl Space {
-    pub(crate) async fn read_one(&self, read: Read) -> Result<Rows, Error> {
+    pub(crate) async fn read_one(&self, read: ReadQuery) -> Result<ReadResult, Error> {
         let rows = self.engine().store.read(self.number(), vec![read]).await?;
         rows.into_iter().next().ok_or_else(|| StoreError::Read("the store returned no result".into()).into())
     }
@@ -50,10 +52,10 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn entry(&self, key: &Key, when: When) -> Result<Option<Entry>, Error> {
-        match self.read_one(Read::Entry { key: key.clone(), when }).await? {
-            Rows::Entry(entry) => Ok(entry),
-            other => Err(unexpected(&other)),
+    pub async fn entry(&self, key: &Key, when: AsOf) -> Result<Option<Entry>, Error> {
+        match self.read_one(ReadQuery::Entry { key: key.clone(), when }).await? {
+            ReadResult::Entry(entry) => Ok(entry),
+            other => Err(unexpected_result(&other)),
         }
     }
 
@@ -62,7 +64,7 @@ impl Space {
     /// # Errors
     /// Storage failures.
     pub async fn history(&self, key: &Key, after: Version, limit: usize) -> Result<Vec<Entry>, Error> {
-        self.entries_of(Read::History { key: key.clone(), after, limit }).await
+        self.query_entries(ReadQuery::History { key: key.clone(), after, limit }).await
     }
 
     /// Returns the live entries with this key prefix, by key.
@@ -71,17 +73,17 @@ impl Space {
     /// Storage failures.
     pub async fn entries(&self, prefix: &str, after: Option<Key>, limit: usize) -> Result<Vec<Entry>, Error> {
         let prefix = prefix.to_owned();
-        self.entries_of(Read::Entries { prefix, entry_type: None, author: None, after, limit }).await
+        self.query_entries(ReadQuery::Entries { prefix, entry_type: None, author: None, after, limit }).await
     }
 
     /// Returns the entries that match a query.
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn entries_of(&self, read: Read) -> Result<Vec<Entry>, Error> {
+    pub async fn query_entries(&self, read: ReadQuery) -> Result<Vec<Entry>, Error> {
         match self.read_one(read).await? {
-            Rows::Entries(entries) => Ok(entries),
-            other => Err(unexpected(&other)),
+            ReadResult::Entries(entries) => Ok(entries),
+            other => Err(unexpected_result(&other)),
         }
     }
 
@@ -91,7 +93,7 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn entries_page(&self, mut read: Read, limit: usize) -> Result<(Vec<Entry>, bool), Error> {
+    pub async fn entries_page(&self, mut read: ReadQuery, limit: usize) -> Result<(Vec<Entry>, bool), Error> {
         let (mut page, mut bytes) = (Vec::new(), 0);
         loop {
             // Estimate from the average size so far; start with a few.
@@ -99,7 +101,7 @@ impl Space {
             let fit = if page.is_empty() { 0 } else { (PAGE_BYTES_MAX - bytes) / average };
             let at_once = fit.clamp(ENTRIES_AT_ONCE_MIN, ENTRIES_AT_ONCE_MAX).min(limit - page.len());
             continue_after(&mut read, page.last(), at_once);
-            let more = self.entries_of(read.clone()).await?;
+            let more = self.query_entries(read.clone()).await?;
             let is_last = more.len() < at_once;
             for entry in more {
                 bytes += entry.content.as_ref().map_or(0, |content| content.bytes.len());
@@ -120,15 +122,15 @@ impl Space {
     /// `NOT_FOUND`, also for an ID of an earlier generation; or a storage failure.
     pub async fn message(&self, id: MessageId) -> Result<MessageView, Error> {
         let missing = || Refused::new(Code::NotFound, format!("there is no message {id}"));
-        if self.published().eras.of_seq(id.seq) != id.generation {
+        if self.published().generations.at_seq(id.seq) != id.generation {
             return Err(missing()
                 .hint("the id may belong to history that was replaced by a restore from a backup")
                 .into());
         }
-        match self.read_one(Read::Message { seq: id.seq, n: id.n }).await? {
-            Rows::Message(Some(stored)) => self.with_deliveries(stored).await,
-            Rows::Message(None) => Err(missing().into()),
-            other => Err(unexpected(&other)),
+        match self.read_one(ReadQuery::Message { seq: id.seq, n: id.n }).await? {
+            ReadResult::Message(Some(stored)) => self.with_deliveries(stored).await,
+            ReadResult::Message(None) => Err(missing().into()),
+            other => Err(unexpected_result(&other)),
         }
     }
 
@@ -137,34 +139,36 @@ impl Space {
     /// # Errors
     /// `NOT_FOUND`, or a storage failure.
     pub async fn message_by_client_id(&self, id: &ClientId) -> Result<MessageView, Error> {
-        match self.read_one(Read::MessageByClientId(id.clone())).await? {
-            Rows::Message(Some(stored)) => self.with_deliveries(stored).await,
-            Rows::Message(None) => {
+        match self.read_one(ReadQuery::MessageByClientId(id.clone())).await? {
+            ReadResult::Message(Some(stored)) => self.with_deliveries(stored).await,
+            ReadResult::Message(None) => {
                 Err(Refused::new(Code::NotFound, format!("there is no message {id}")).into())
             }
-            other => Err(unexpected(&other)),
+            other => Err(unexpected_result(&other)),
         }
     }
 
     async fn with_deliveries(&self, stored: StoredMessage) -> Result<MessageView, Error> {
         let count = stored.recipients.len() as u32;
-        let states = match self.read_one(Read::Deliveries { first: stored.first, count }).await? {
-            Rows::Deliveries(states) => states,
-            other => return Err(unexpected(&other)),
-        };
+        let states =
+            match self.read_one(ReadQuery::Deliveries { first: stored.first_delivery, count }).await? {
+                ReadResult::Deliveries(states) => states,
+                other => return Err(unexpected_result(&other)),
+            };
         let published = self.published();
         let deliveries =
             stored.recipients.iter().zip(states).enumerate().filter_map(|(index, (to, state))| {
                 // A delivery from a pool is listed under the capability, regardless of its current holder.
-                let agent = match to.home() {
-                    Home::Agent(agent) => published.agents.get(agent)?.id.clone(),
-                    Home::Pool(_) => AgentId::new(stored.message.to.to_string()).ok()?,
+                let agent = match to.queue() {
+                    QueueId::Agent(agent) => published.agents.get(agent)?.id.clone(),
+                    QueueId::Pool(_) => AgentId::new(stored.message.to.to_string()).ok()?,
                 };
-                let id = published.eras.delivery_id(DeliveryNo(stored.first.0 + index as u64));
+                let id =
+                    published.generations.delivery_id(DeliveryNo(stored.first_delivery.0 + index as u64));
                 Some(DeliveryView { id, agent, state: state? })
             });
         Ok(MessageView {
-            id: published.eras.message_id(stored.seq, stored.n),
+            id: published.generations.message_id(stored.seq, stored.n),
             at: stored.at,
             message: Arc::clone(&stored.message),
             deliveries: deliveries.collect(),
@@ -177,10 +181,10 @@ impl Space {
     /// # Errors
     /// Storage failures.
     pub async fn destination(&self, id: MessageId) -> Result<Destination, Error> {
-        let missing = || StoreError::Damaged(format!("message {id} is missing in the log").into());
-        let records = self.bodies(id.seq, 1).await?;
+        let missing = || StoreError::Corrupt(format!("message {id} is missing in the log").into());
+        let records = self.records_without_payloads(id.seq, 1).await?;
         let record = records.first().filter(|record| record.seq == id.seq).ok_or_else(missing)?;
-        let body = codec::read_bare(record).map_err(|error| unreadable(record, &error))?;
+        let body = codec::read_without_payload(record).map_err(|error| undecodable_record(record, &error))?;
         let sent = body.effects.into_iter().filter_map(|effect| match effect {
             Effect::Sent { message, .. } => Some(message.to.clone()),
             _ => None,
@@ -207,9 +211,9 @@ impl Space {
             ),
             None => None,
         };
-        match self.read_one(Read::DeadLetters { agent, after, limit }).await? {
-            Rows::DeadLetters(letters) => Ok(letters),
-            other => Err(unexpected(&other)),
+        match self.read_one(ReadQuery::DeadLetters { agent, after, limit }).await? {
+            ReadResult::DeadLetters(letters) => Ok(letters),
+            other => Err(unexpected_result(&other)),
         }
     }
 
@@ -218,12 +222,12 @@ impl Space {
     ///
     /// # Errors
     /// Storage failures.
-    pub async fn bodies(&self, from: Seq, max: usize) -> Result<Vec<Record>, Error> {
-        Ok(self.engine().store.bodies(self.number(), from, max).await?)
+    pub async fn records_without_payloads(&self, from: Seq, max: usize) -> Result<Vec<Record>, Error> {
+        Ok(self.engine().store.log_bodies(self.number(), from, max).await?)
     }
 
     /// Reads all records between two positions, without their payloads.
-    pub(crate) async fn bodies_between(&self, from: Seq, end: Seq) -> Result<Vec<Record>, Error> {
+    pub(crate) async fn records_between(&self, from: Seq, end: Seq) -> Result<Vec<Record>, Error> {
         let mut records: Vec<Record> = Vec::new();
         loop {
             let next = records.last().map_or(from, |last| Seq(last.seq.0 + 1));
@@ -231,7 +235,7 @@ impl Space {
             if missing == 0 {
                 return Ok(records);
             }
-            let more = self.bodies(next, missing).await?;
+            let more = self.records_without_payloads(next, missing).await?;
             if more.is_empty() {
                 return Ok(records);
             }
@@ -249,13 +253,13 @@ impl Space {
 }
 
 /// Continues a query after an entry, with a new limit.
-fn continue_after(read: &mut Read, last: Option<&Entry>, at_once: usize) {
+fn continue_after(read: &mut ReadQuery, last: Option<&Entry>, at_once: usize) {
     match read {
-        Read::Entries { after, limit, .. } => {
+        ReadQuery::Entries { after, limit, .. } => {
             *limit = at_once;
             *after = last.map(|last| last.key.clone()).or_else(|| after.take());
         }
-        Read::History { after, limit, .. } => {
+        ReadQuery::History { after, limit, .. } => {
             *limit = at_once;
             *after = last.map_or(*after, |last| last.version.head.version);
         }
@@ -263,33 +267,33 @@ fn continue_after(read: &mut Read, last: Option<&Entry>, at_once: usize) {
     }
 }
 
-pub(crate) fn unexpected(rows: &Rows) -> Error {
+pub(crate) fn unexpected_result(rows: &ReadResult) -> Error {
     let kind = match rows {
-        Rows::Entry(_) => "an entry",
-        Rows::Entries(_) => "entries",
-        Rows::Message(_) => "a message",
-        Rows::Deliveries(_) => "deliveries",
-        Rows::DeadLetters(_) => "dead letters",
-        Rows::Seq(_) => "a position",
-        Rows::Item(_) => "an item",
-        Rows::Items(_) => "items",
-        Rows::Built(_) => "dependencies",
-        Rows::Record(_) => "a record",
-        Rows::Timeline(_) => "a timeline",
-        Rows::Part(_) => "a payload",
+        ReadResult::Entry(_) => "an entry",
+        ReadResult::Entries(_) => "entries",
+        ReadResult::Message(_) => "a message",
+        ReadResult::Deliveries(_) => "deliveries",
+        ReadResult::DeadLetters(_) => "dead letters",
+        ReadResult::Seq(_) => "a position",
+        ReadResult::Item(_) => "an item",
+        ReadResult::Items(_) => "items",
+        ReadResult::Dependencies(_) => "dependencies",
+        ReadResult::Record(_) => "a record",
+        ReadResult::Timeline(_) => "a timeline",
+        ReadResult::Part(_) => "a payload",
     };
     StoreError::Read(format!("unexpected result of a read: {kind}").into()).into()
 }
 
 /// Returns a payload of a record, as it was written; `None` if it does not exist.
-pub(crate) fn part_of(record: &Record, part: u32) -> Result<Option<Payload>, Error> {
-    match codec::part(record, part).map_err(|error| unreadable(record, &error))? {
-        Some(payload) if !payload.is_intact() => Err(StoreError::damaged_payload(record.seq).into()),
+pub(crate) fn payload_of(record: &Record, part: u32) -> Result<Option<Payload>, Error> {
+    match codec::payload_part(record, part).map_err(|error| undecodable_record(record, &error))? {
+        Some(payload) if !payload.is_intact() => Err(StoreError::corrupt_payload(record.seq).into()),
         found => Ok(found),
     }
 }
 
 /// Creates the error for a record that cannot be decoded.
-pub(crate) fn unreadable(record: &Record, error: &codec::Unreadable) -> Error {
-    StoreError::Damaged(format!("record {}: {error}", record.seq).into()).into()
+pub(crate) fn undecodable_record(record: &Record, error: &codec::DecodeError) -> Error {
+    StoreError::Corrupt(format!("record {}: {error}", record.seq).into()).into()
 }

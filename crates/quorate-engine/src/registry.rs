@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use quorate_core::{
-    AgentFilter, AgentId, AgentLook, AgentNo, Code, Commit, DeliveryId, DeliveryLook, DeliveryNo, Epoch,
-    Health, Heartbeat, Inspect, Inspected, MessageId, Op, OpResult, Principal, Refused, Status,
+    AgentFilter, AgentId, AgentInspection, AgentNo, AgentStatus, Code, Commit, DeliveryId,
+    DeliveryInspection, DeliveryNo, Epoch, Health, Heartbeat, Inspect, InspectResult, MessageId, Op,
+    OpResult, Principal, Refused,
 };
 use quorate_store::StoreError;
 
@@ -12,21 +13,21 @@ use crate::error::Error;
 use crate::space::Space;
 
 /// Agent with its presence and load.
-pub type AgentView = AgentLook;
+pub type AgentView = AgentInspection;
 
 /// Open delivery in an inbox.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Letter {
+pub struct InboxEntry {
     /// Delivery ID.
     pub id: DeliveryId,
     /// ID of the delivered message.
     pub message: MessageId,
     /// State of the delivery.
-    pub look: DeliveryLook,
+    pub delivery: DeliveryInspection,
 }
 
 impl Space {
-    pub(crate) async fn inspect(&self, inspect: Inspect) -> Result<Inspected, Error> {
+    pub(crate) async fn inspect(&self, inspect: Inspect) -> Result<InspectResult, Error> {
         let receipt = self.commit_system(vec![Op::Inspect(inspect)]).await?;
         match receipt.results.into_iter().next() {
             Some(OpResult::Inspected(result)) => Ok(*result),
@@ -45,7 +46,7 @@ impl Space {
         limit: usize,
     ) -> Result<Vec<AgentView>, Error> {
         match self.inspect(Inspect::Agents { filter, after, limit }).await? {
-            Inspected::Agents(agents) => Ok(agents),
+            InspectResult::Agents(agents) => Ok(agents),
             other => Err(unexpected_result(&other)),
         }
     }
@@ -73,16 +74,16 @@ impl Space {
         agent: &AgentId,
         after: DeliveryNo,
         limit: usize,
-    ) -> Result<Vec<Letter>, Error> {
+    ) -> Result<Vec<InboxEntry>, Error> {
         let inspect = Inspect::Inbox { agent: agent.clone(), after, limit };
-        let Inspected::Inbox(looks) = self.inspect(inspect).await? else {
+        let InspectResult::Inbox(looks) = self.inspect(inspect).await? else {
             return Err(StoreError::Read("unexpected result of an inspection".into()).into());
         };
-        let eras = &self.published().eras;
-        let inbox_entry = |look: DeliveryLook| Letter {
+        let eras = &self.published().generations;
+        let inbox_entry = |look: DeliveryInspection| InboxEntry {
             id: eras.delivery_id(look.number),
             message: eras.message_id(look.open.seq, look.open.n()),
-            look,
+            delivery: look,
         };
         Ok(looks.into_iter().map(inbox_entry).collect())
     }
@@ -95,11 +96,11 @@ impl Space {
         &self,
         agent: &AgentId,
         epoch: Option<Epoch>,
-        status: Status,
+        status: AgentStatus,
         health: Health,
     ) -> Result<(), Error> {
         let heartbeat = Heartbeat { agent: agent.clone(), status, health };
-        if self.signs().take(&self.published(), &heartbeat, epoch) {
+        if self.heartbeats().buffer(&self.published(), &heartbeat, epoch) {
             return Ok(());
         }
         let op = Op::Heartbeat(heartbeat);
@@ -108,15 +109,15 @@ impl Space {
     }
 
     /// Sends heartbeats of an agent until the future is dropped or a new epoch of the agent starts.
-    pub async fn beat(
+    pub async fn run_heartbeats(
         &self,
         agent: AgentId,
         epoch: Epoch,
         every: Duration,
-        report: impl Fn() -> (Status, Health),
+        report: impl Fn() -> (AgentStatus, Health),
     ) {
         loop {
-            self.pass(every).await;
+            self.sleep(every).await;
             let (status, health) = report();
             match self.heartbeat(&agent, Some(epoch), status, health).await {
                 Err(error) if matches!(error.code(), Code::StaleEpoch | Code::NotFound) => return,
@@ -127,11 +128,11 @@ impl Space {
     }
 }
 
-fn unexpected_result(result: &Inspected) -> Error {
+fn unexpected_result(result: &InspectResult) -> Error {
     let kind = match result {
-        Inspected::Deliveries { .. } => "deliveries",
-        Inspected::Inbox(_) => "an inbox",
-        Inspected::Agents(_) => "agents",
+        InspectResult::Deliveries { .. } => "deliveries",
+        InspectResult::Inbox(_) => "an inbox",
+        InspectResult::Agents(_) => "agents",
     };
     StoreError::Read(format!("unexpected result of an inspection: {kind}").into()).into()
 }

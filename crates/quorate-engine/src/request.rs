@@ -3,27 +3,27 @@
 use std::collections::VecDeque;
 
 use quorate_core::{
-    Ask, Code, Commit, ConsumerId, Epoch, MessageId, Op, OpResult, Principal, Refused, Request, RequestState,
-    Told,
+    Code, Commit, ConsumerEvent, ConsumerId, Epoch, MessageId, Op, OpResult, Principal, Refused, Request,
+    RequestState, SendRequest,
 };
-use quorate_store::{Read, Rows, StoreError};
+use quorate_store::{ReadQuery, ReadResult, StoreError};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::error::Error;
-use crate::flagged::{is_private, nobody_answers};
-use crate::post::{Mail, MessageRef};
-use crate::space::{Closing, Space};
+use crate::flag_screening::{flag_has_no_answer, is_private};
+use crate::mailboxes::{MailboxItem, MessageRef};
+use crate::space::{ConsumerGuard, Space};
 
 pub use quorate_api::received::Answer;
 
 /// Pending request and the receiver of its responses. Dropping it before the end cancels the request.
-pub struct Asking {
+pub struct RequestHandle {
     space: Space,
     principal: Principal,
     epoch: Option<Epoch>,
     request: MessageId,
     id: ConsumerId,
-    mail: UnboundedReceiver<Mail>,
+    mail: UnboundedReceiver<MailboxItem>,
     /// Responses that arrived before this wait started.
     earlier: VecDeque<Answer>,
     /// IDs of those responses, which can be delivered again.
@@ -52,10 +52,12 @@ impl Space {
         &self,
         principal: &Principal,
         epoch: Option<Epoch>,
-        ask: Ask,
-    ) -> Result<Asking, Error> {
-        self.open_request(principal, epoch, |waiting| Op::Request(Ask { waiting: Some(waiting), ..ask }))
-            .await
+        ask: SendRequest,
+    ) -> Result<RequestHandle, Error> {
+        self.open_request(principal, epoch, |waiting| {
+            Op::Request(SendRequest { waiting: Some(waiting), ..ask })
+        })
+        .await
     }
 
     /// Waits for the responses to a request, after a restart or instead of an earlier waiter.
@@ -67,7 +69,7 @@ impl Space {
         principal: &Principal,
         epoch: Option<Epoch>,
         request: MessageId,
-    ) -> Result<Asking, Error> {
+    ) -> Result<RequestHandle, Error> {
         self.open_request(principal, epoch, |waiting| Op::AwaitRequest { request, waiting }).await
     }
 
@@ -76,22 +78,22 @@ impl Space {
         principal: &Principal,
         epoch: Option<Epoch>,
         op: impl FnOnce(ConsumerId) -> Op,
-    ) -> Result<Asking, Error> {
-        let (id, mail) = self.post().wait(self.number());
-        let mut closing = Closing { space: self, id, waits: true, mailbox: true };
+    ) -> Result<RequestHandle, Error> {
+        let (id, mail) = self.mailboxes().open_waiter(self.number());
+        let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
         let commit = Commit { epoch, ..Commit::new(principal.clone(), vec![op(id)]) };
         let outcome = self.commit(commit).await;
         if is_private(&outcome) {
             // The writer never saw the request, so there is no consumer to close.
-            closing.waits = false;
-            return outcome.and_then(|_| Err(nobody_answers().into()));
+            closing.registered = false;
+            return outcome.and_then(|_| Err(flag_has_no_answer().into()));
         }
         let receipt = outcome?;
         let Some(OpResult::Requested { id: request, is_open, .. }) = receipt.results.into_iter().next()
         else {
             return Err(StoreError::Read("unexpected result of a request".into()).into());
         };
-        let mut asking = Asking {
+        let mut asking = RequestHandle {
             space: self.clone(),
             principal: principal.clone(),
             epoch,
@@ -104,8 +106,8 @@ impl Space {
             stays: false,
         };
         // From here on the pending request closes itself when dropped.
-        closing.waits = false;
-        closing.mailbox = false;
+        closing.registered = false;
+        closing.owns_mailbox = false;
         // No response can precede the request itself.
         if receipt.seq != Some(request.seq) {
             asking.catch_up(is_open).await?;
@@ -128,7 +130,7 @@ impl Space {
     }
 }
 
-impl Asking {
+impl RequestHandle {
     /// Returns the ID of the request, which is that of its message.
     #[must_use]
     pub fn id(&self) -> MessageId {
@@ -137,7 +139,7 @@ impl Asking {
 
     /// Keeps the request open when this is dropped: the caller can repeat the request under the same ID or key and
     /// await the same response. Otherwise it ends with its timeout.
-    pub fn stays(&mut self) {
+    pub fn keep_open(&mut self) {
         self.stays = true;
     }
 
@@ -149,7 +151,7 @@ impl Asking {
     pub async fn next(&mut self) -> Result<Option<Answer>, Error> {
         let question = self.request;
         self.receive_next().await.map_err(|error| match error {
-            Error::Refused(refused) => refused.asked(question).into(),
+            Error::Refused(refused) => refused.sent_request(question).into(),
             other => other,
         })
     }
@@ -166,7 +168,7 @@ impl Asking {
         self.end = End::NotYet;
         loop {
             match self.mail.recv().await {
-                Some(Mail::Told(Told::Answered { id, at, message, is_last })) => {
+                Some(MailboxItem::Event(ConsumerEvent::Answered { id, at, message, is_last })) => {
                     if is_last {
                         self.end = End::Over;
                     }
@@ -177,7 +179,7 @@ impl Asking {
                         return Ok(None);
                     }
                 }
-                Some(Mail::Told(Told::Refused(refused))) => {
+                Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => {
                     self.end = End::Over;
                     return Err(refused.into());
                 }
@@ -203,7 +205,7 @@ impl Asking {
         let no_response = |question| {
             Refused::new(Code::Cancelled, "no response can arrive any longer")
                 .hint("read the request to see how it ended")
-                .asked(question)
+                .sent_request(question)
         };
         self.next().await?.ok_or_else(|| no_response(self.request).into())
     }
@@ -232,9 +234,11 @@ impl Asking {
                 over(*code, format!("request {id} has no answer: {reason}"))
             }
         };
-        for (seq, n) in request.answers() {
-            if let Rows::Message(Some(stored)) = self.space.read_one(Read::Message { seq, n }).await? {
-                let id = self.space.published().eras.message_id(seq, n);
+        for (seq, n) in request.replies() {
+            if let ReadResult::Message(Some(stored)) =
+                self.space.read_one(ReadQuery::Message { seq, n }).await?
+            {
+                let id = self.space.published().generations.message_id(seq, n);
                 self.received.push(id);
                 let id = MessageRef::Durable(id);
                 self.earlier.push_back(Answer { id, at: stored.at, message: stored.message });
@@ -244,9 +248,9 @@ impl Asking {
     }
 }
 
-impl Drop for Asking {
+impl Drop for RequestHandle {
     fn drop(&mut self) {
-        self.space.post().close(self.id);
+        self.space.mailboxes().close(self.id);
         if matches!(self.end, End::NotYet) && !self.stays {
             let op = Op::CancelRequest { request: self.request };
             let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), vec![op]) };

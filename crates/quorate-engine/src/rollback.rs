@@ -6,7 +6,7 @@ use quorate_core::{
     Commit, Effect, Epoch, IdempotencyKey, Key, Op, OpResult, Principal, Receipt, Rollback, Seq, Version,
     codec,
 };
-use quorate_store::{Read, Rows, StoreError, When};
+use quorate_store::{AsOf, ReadQuery, ReadResult, StoreError};
 
 use crate::dependencies::Dependencies;
 use crate::error::Error;
@@ -17,15 +17,15 @@ const LISTED_MAX: usize = 1000;
 
 /// Result of a rollback.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RolledBack {
+pub struct RollbackResult {
     /// Record of the rollback; `None` if nothing had to change.
     pub seq: Option<Seq>,
     /// Record that was rolled back to.
     pub to: Seq,
     /// Changed entries, by key.
-    pub changed: Vec<Turned>,
+    pub changed: Vec<RolledBackEntry>,
     /// First 1,000 entries that were derived, directly or transitively, from an undone version.
-    pub built_on: Vec<BuiltOn>,
+    pub built_on: Vec<DerivedEntry>,
     /// Total number of such entries.
     pub built_on_count: u64,
     /// Whether all entries were searched; the limit is 100,000.
@@ -34,7 +34,7 @@ pub struct RolledBack {
 
 /// Entry that was rolled back.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Turned {
+pub struct RolledBackEntry {
     /// Entry key.
     pub key: Key,
     /// New version.
@@ -45,7 +45,7 @@ pub struct Turned {
 
 /// Entry that was derived from an undone version. It is left unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct BuiltOn {
+pub struct DerivedEntry {
     /// Key of the derived entry.
     pub key: Key,
     /// Version of the derived entry.
@@ -69,7 +69,7 @@ impl Space {
         epoch: Option<Epoch>,
         key: Option<IdempotencyKey>,
         rollback: Rollback,
-    ) -> Result<RolledBack, Error> {
+    ) -> Result<RollbackResult, Error> {
         let mut commit = Commit { epoch, ..Commit::new(principal.clone(), vec![Op::Rollback(rollback)]) };
         if let Some(key) = key {
             commit = commit.keyed(key);
@@ -78,11 +78,11 @@ impl Space {
         self.rolled_back(&receipt).await
     }
 
-    async fn rolled_back(&self, receipt: &Receipt) -> Result<RolledBack, Error> {
+    async fn rolled_back(&self, receipt: &Receipt) -> Result<RollbackResult, Error> {
         let Some(OpResult::RolledBack { to, .. }) = receipt.results.first() else {
             return Err(StoreError::Read("unexpected result of a rollback".into()).into());
         };
-        let mut found = RolledBack {
+        let mut found = RollbackResult {
             seq: receipt.seq,
             to: *to,
             changed: Vec::new(),
@@ -93,8 +93,8 @@ impl Space {
         let Some(seq) = receipt.seq else { return Ok(found) };
         found.changed = self.entries_changed_by(seq).await?;
         let undone = self.undone_ranges(&found.changed, *to).await?;
-        let dependencies = Dependencies::read(&self.engine().store, self.number()).await?;
-        let built_on = dependencies.built_on(|key, version| {
+        let dependencies = Dependencies::load(&self.engine().store, self.number()).await?;
+        let built_on = dependencies.derived_from(|key, version| {
             undone.get(key).is_some_and(|(kept, new)| kept < &version && version < *new)
         });
         found.complete = dependencies.complete;
@@ -102,7 +102,7 @@ impl Space {
         found.built_on = built_on
             .into_iter()
             .take(LISTED_MAX)
-            .map(|(entry, on)| BuiltOn {
+            .map(|(entry, on)| DerivedEntry {
                 key: entry.key.clone(),
                 version: entry.version,
                 on: on.key.clone(),
@@ -113,21 +113,23 @@ impl Space {
     }
 
     /// Returns the entries that a record rolled back.
-    async fn entries_changed_by(&self, seq: Seq) -> Result<Vec<Turned>, Error> {
+    async fn entries_changed_by(&self, seq: Seq) -> Result<Vec<RolledBackEntry>, Error> {
         let records = self.log(seq, 1).await?;
         let body = records.first().map(codec::read_body).transpose();
-        let body = body.map_err(|error| StoreError::Damaged(format!("record {seq}: {error}").into()))?;
+        let body = body.map_err(|error| StoreError::Corrupt(format!("record {seq}: {error}").into()))?;
         let mut changed = Vec::new();
         for effect in body.map(|body| body.effects).unwrap_or_default() {
             match effect {
                 Effect::Written { key, version, restores, .. } => {
-                    changed.push(Turned {
+                    changed.push(RolledBackEntry {
                         key,
                         version,
                         restored: restores.map(|restored| restored.version),
                     });
                 }
-                Effect::Deleted { key, version } => changed.push(Turned { key, version, restored: None }),
+                Effect::Deleted { key, version } => {
+                    changed.push(RolledBackEntry { key, version, restored: None })
+                }
                 _ => {}
             }
         }
@@ -138,12 +140,12 @@ impl Space {
     /// Returns for each entry the last kept version and the first new one: the versions between them were undone.
     async fn undone_ranges(
         &self,
-        changed: &[Turned],
+        changed: &[RolledBackEntry],
         to: Seq,
     ) -> Result<BTreeMap<Key, (Version, Version)>, Error> {
         let deleted = || changed.iter().filter(|entry| entry.restored.is_none());
         let reads =
-            deleted().map(|entry| Read::Entry { key: entry.key.clone(), when: When::Seq(to) }).collect();
+            deleted().map(|entry| ReadQuery::Entry { key: entry.key.clone(), when: AsOf::Seq(to) }).collect();
         let mut undone: BTreeMap<_, _> = changed
             .iter()
             .map(|entry| (entry.key.clone(), (entry.restored.unwrap_or_default(), entry.version)))
@@ -151,7 +153,7 @@ impl Space {
         let rows = self.engine().store.read(self.number(), reads).await?;
         for (entry, row) in deleted().zip(rows) {
             // The entry did not exist then. If it was deleted before, versions up to the tombstone were not undone.
-            if let (Rows::Entry(Some(tombstone)), Some(range)) = (row, undone.get_mut(&entry.key)) {
+            if let (ReadResult::Entry(Some(tombstone)), Some(range)) = (row, undone.get_mut(&entry.key)) {
                 range.0 = tombstone.version.head.version;
             }
         }

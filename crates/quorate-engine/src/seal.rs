@@ -4,7 +4,7 @@ use bytes::Bytes;
 use quorate_api::Seal;
 use quorate_core::{Payload, Secret};
 
-use crate::flagged::{is_flag_word, is_marked};
+use crate::flag_screening::{is_flag_marker, is_marked};
 use crate::space::Space;
 
 impl Seal for Space {
@@ -13,7 +13,7 @@ impl Seal for Space {
     }
 
     fn seal_message(&self, action: &str, metadata: Option<&str>, bytes: Bytes) -> Payload {
-        let is_flag = is_flag_word(action) || metadata.is_some_and(|text| is_marked(text.as_bytes()));
+        let is_flag = is_flag_marker(action) || metadata.is_some_and(|text| is_marked(text.as_bytes()));
         match is_flag {
             true => self.seal_private(bytes),
             false => Self::seal(self, bytes),
@@ -24,7 +24,7 @@ impl Seal for Space {
         Self::salt(self)
     }
 
-    fn draw_secret(&self) -> Secret {
-        Self::draw_secret(self)
+    fn generate_secret(&self) -> Secret {
+        Self::generate_secret(self)
     }
 }

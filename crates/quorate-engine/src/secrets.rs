@@ -6,26 +6,26 @@
 //! hide a secret in the log.
 
 mod decode;
-mod judge;
-mod pass;
+mod filter;
 mod placeholder;
 mod prefilter;
 mod rewrite;
-mod sieve;
-mod table;
+mod rules;
+mod scan_pass;
 mod texts;
+mod validators;
 
 use std::convert::Infallible;
 use std::ops::Range;
 
-use decode::{Codes, Decoded};
-use pass::{Hit, Pass, add};
+use decode::{ControlCodes, Decoded};
+pub(crate) use filter::SecretFilter;
+pub use filter::SecretHandling;
 use placeholder::Placeholders;
 use prefilter::Prefilter;
 use quorate_core::Commit;
-pub use sieve::Secrets;
-pub(crate) use sieve::Sieve;
-use table::Rule;
+use rules::Rule;
+use scan_pass::{Hit, ScanPass, insert_hit};
 
 /// Minimum length of a text that can contain a name and a secret.
 const SHORTEST: usize = 12;
@@ -41,7 +41,7 @@ pub struct Scanner {
 
 /// Location of a secret. It does not contain the secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct SecretMatch {
     /// Name of the rule.
     pub rule: &'static str,
     /// Offset of the first byte.
@@ -64,7 +64,7 @@ impl Scanner {
     /// Parses the rules.
     #[must_use]
     pub fn new() -> Self {
-        let (rules, samples) = table::read();
+        let (rules, samples) = rules::parse_rules();
         let mut keywords: Vec<&str> = Vec::new();
         let mut rules_at: Vec<Vec<usize>> = Vec::new();
         for (number, rule) in rules.iter().enumerate() {
@@ -84,13 +84,13 @@ impl Scanner {
 
     /// Returns the first secret, if there is one.
     #[must_use]
-    pub fn scan(&self, bytes: &[u8]) -> Option<Found> {
+    pub fn scan(&self, bytes: &[u8]) -> Option<SecretMatch> {
         self.find_hits(bytes, 1).first().map(|hit| self.found(hit))
     }
 
     /// Returns all secrets, in order and without overlap.
     #[must_use]
-    pub fn scan_all(&self, bytes: &[u8]) -> Vec<Found> {
+    pub fn scan_all(&self, bytes: &[u8]) -> Vec<SecretMatch> {
         self.find_hits(bytes, usize::MAX).iter().map(|hit| self.found(hit)).collect()
     }
 
@@ -109,8 +109,8 @@ impl Scanner {
         (!hits.is_empty()).then_some(text)
     }
 
-    fn found(&self, hit: &Hit) -> Found {
-        Found { rule: self.rules[hit.rule].name, offset: hit.start, length: hit.end - hit.start }
+    fn found(&self, hit: &Hit) -> SecretMatch {
+        SecretMatch { rule: self.rules[hit.rule].name, offset: hit.start, length: hit.end - hit.start }
     }
 
     /// Scans the text as a human reader sees it: decoded where escapes or terminal control sequences may hide a
@@ -121,18 +121,18 @@ impl Scanner {
             return hits;
         }
         if !decode::is_needed(bytes) {
-            Pass::new(self, bytes, most, &mut hits).run();
+            ScanPass::new(self, bytes, most, &mut hits).run();
             return hits;
         }
-        let text = Decoded::escapes(bytes);
-        if !text.has_codes() {
-            self.find_hits_decoded(&text.bytes, most, &mut hits, |hit| text.original(hit));
+        let text = Decoded::decode_escapes(bytes);
+        if !text.has_control_codes() {
+            self.find_hits_decoded(&text.bytes, most, &mut hits, |hit| text.to_original(hit));
             return hits;
         }
-        for codes in [Codes::Separate, Codes::Join] {
-            let visible = Decoded::codes(&text.bytes, codes);
+        for codes in [ControlCodes::Separate, ControlCodes::Join] {
+            let visible = Decoded::replace_control_codes(&text.bytes, codes);
             self.find_hits_decoded(&visible.bytes, most, &mut hits, |hit| {
-                text.original(visible.original(hit))
+                text.to_original(visible.to_original(hit))
             });
             if hits.len() >= most {
                 break;
@@ -150,10 +150,10 @@ impl Scanner {
         original: impl Fn(Range<usize>) -> Range<usize>,
     ) {
         let mut found = Vec::new();
-        Pass::new(self, bytes, most, &mut found).run();
+        ScanPass::new(self, bytes, most, &mut found).run();
         for hit in found {
             let Range { start, end } = original(hit.start..hit.end);
-            add(hits, Hit { start, end, ..hit });
+            insert_hit(hits, Hit { start, end, ..hit });
         }
     }
 }

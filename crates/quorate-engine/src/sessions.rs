@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use quorate_core::limits::PAGE_BYTES_MAX;
 use quorate_core::{
-    AddKind, AddToSession, ChangeSession, Commit, Effect, Epoch, Item, LineKind, Message, MessageId, Op,
-    OpResult, OpenSession, Payload, Principal, Record, Seq, Session, SessionId, Timestamp, Verb, codec,
+    AddToSession, ChangeSession, Commit, ContributionKind, Effect, Epoch, Item, Message, MessageId, Op,
+    OpResult, OpenSession, Payload, Principal, Record, Seq, Session, SessionId, TimelineKind, Timestamp,
+    Verb, codec,
 };
-use quorate_store::{Page, Read, Rows, StoreError};
+use quorate_store::{ReadQuery, ReadResult, StoreError, TimelinePage};
 
 use crate::error::Error;
-use crate::items::Noun as _;
-use crate::reads::{part_of, unreadable};
+use crate::items::StoredItem as _;
+use crate::reads::{payload_of, undecodable_record};
 use crate::space::Space;
 
 /// Maximum number of records of a timeline that one call reads.
@@ -19,7 +20,7 @@ pub const TIMELINE_MAX: usize = 256;
 
 /// Entry of a session's timeline.
 #[derive(Clone, Debug)]
-pub struct TimelineLine {
+pub struct TimelineEntry {
     /// Sequence number of the record; the next page begins after it.
     pub seq: Seq,
     /// Time of the commit.
@@ -27,12 +28,12 @@ pub struct TimelineLine {
     /// Principal that made the commit: `agent:ID`, `system` and so on.
     pub by: String,
     /// The event.
-    pub what: Happening,
+    pub event: SessionEvent,
 }
 
 /// Event in a session.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum SessionEvent {
     /// A message of the session.
     Message {
         /// Message ID.
@@ -48,14 +49,14 @@ pub enum Happening {
         session: Box<Session>,
     },
     /// An addition.
-    Added(Addition),
+    Added(SessionAddition),
 }
 
 /// Addition to a session.
 #[derive(Clone, Debug)]
-pub struct Addition {
+pub struct SessionAddition {
     /// Kind of addition.
-    pub kind: AddKind,
+    pub kind: ContributionKind,
     /// Number of the addition among those of its kind, starting at 1.
     pub n: u64,
     /// Body of the addition.
@@ -128,8 +129,8 @@ impl Space {
     /// Storage failures.
     pub async fn session_task(&self, session: &Session) -> Result<Option<Payload>, Error> {
         let Some(part) = session.task else { return Ok(None) };
-        match self.read_one(Read::Record(session.number.record())).await? {
-            Rows::Record(Some(record)) => part_of(&record, part),
+        match self.read_one(ReadQuery::Record(session.number.record())).await? {
+            ReadResult::Record(Some(record)) => payload_of(&record, part),
             _ => Ok(None),
         }
     }
@@ -144,23 +145,25 @@ impl Space {
     pub async fn timeline(
         &self,
         id: &SessionId,
-        kind: Option<LineKind>,
-        page: Page,
+        kind: Option<TimelineKind>,
+        page: TimelinePage,
         limit: usize,
-    ) -> Result<(Vec<TimelineLine>, Option<Seq>), Error> {
+    ) -> Result<(Vec<TimelineEntry>, Option<Seq>), Error> {
         let limit = limit.min(TIMELINE_MAX);
-        let timeline = Read::Timeline { session: id.as_str().into(), kind, page, limit };
-        let Rows::Timeline(seqs) = self.read_one(timeline).await? else { return Err(unexpected_result()) };
+        let timeline = ReadQuery::Timeline { session: id.as_str().into(), kind, page, limit };
+        let ReadResult::Timeline(seqs) = self.read_one(timeline).await? else {
+            return Err(unexpected_result());
+        };
         let (mut entries, mut bytes) = (Vec::new(), 0);
         let mut is_full = seqs.len() == limit;
         for (index, seq) in seqs.iter().enumerate() {
-            let Rows::Record(record) = self.read_one(Read::Record(*seq)).await? else {
+            let ReadResult::Record(record) = self.read_one(ReadQuery::Record(*seq)).await? else {
                 return Err(unexpected_result());
             };
             let Some(record) = record else { continue };
             bytes += record.payload.len();
             let mut of_record = self.entries_of_record(id, kind, &record)?;
-            if let Page::Before(_) = page {
+            if let TimelinePage::Before(_) = page {
                 of_record.reverse();
             }
             entries.extend(of_record);
@@ -172,16 +175,20 @@ impl Space {
         if entries.is_empty() {
             self.require_timeline(id).await?;
         }
-        let cursor = entries.last().filter(|_| is_full).map(|last: &TimelineLine| last.seq);
+        let cursor = entries.last().filter(|_| is_full).map(|last: &TimelineEntry| last.seq);
         Ok((entries, cursor))
     }
 
     /// A page can be empty, but a session ID that was never used is an error.
     async fn require_timeline(&self, id: &SessionId) -> Result<(), Error> {
-        let first =
-            Read::Timeline { session: id.as_str().into(), kind: None, page: Page::After(Seq(0)), limit: 1 };
+        let first = ReadQuery::Timeline {
+            session: id.as_str().into(),
+            kind: None,
+            page: TimelinePage::After(Seq(0)),
+            limit: 1,
+        };
         match self.read_one(first).await? {
-            Rows::Timeline(seqs) if seqs.is_empty() => Err(Session::not_found(id).into()),
+            ReadResult::Timeline(seqs) if seqs.is_empty() => Err(Session::not_found(id).into()),
             _ => Ok(()),
         }
     }
@@ -189,40 +196,40 @@ impl Space {
     fn entries_of_record(
         &self,
         id: &SessionId,
-        kind: Option<LineKind>,
+        kind: Option<TimelineKind>,
         record: &Record,
-    ) -> Result<Vec<TimelineLine>, Error> {
-        let body = codec::read_body(record).map_err(|error| unreadable(record, &error))?;
-        let eras = Arc::clone(&self.published().eras);
+    ) -> Result<Vec<TimelineEntry>, Error> {
+        let body = codec::read_body(record).map_err(|error| undecodable_record(record, &error))?;
+        let eras = Arc::clone(&self.published().generations);
         let mut entries = Vec::new();
         let mut n = 0;
         for effect in body.effects {
             let matches = effect
-                .line()
+                .timeline_entry()
                 .is_some_and(|(session, of)| session == id.as_str() && kind.is_none_or(|kind| kind == of));
             let what = match effect {
                 Effect::Sent { message, .. } => {
                     n += 1;
                     if matches && !message.payload.is_intact() {
-                        return Err(StoreError::damaged_payload(record.seq).into());
+                        return Err(StoreError::corrupt_payload(record.seq).into());
                     }
-                    Happening::Message { id: eras.message_id(record.seq, n - 1), message }
+                    SessionEvent::Message { id: eras.message_id(record.seq, n - 1), message }
                 }
                 Effect::Changed { verb, item: Item::Session(session) } => {
-                    Happening::Changed { verb, session: Box::new(session) }
+                    SessionEvent::Changed { verb, session: Box::new(session) }
                 }
                 Effect::SessionAdded { kind, n, part, content_type, rationale, .. } => {
-                    let body = part_of(record, part)?.ok_or_else(unexpected_result)?;
-                    Happening::Added(Addition { kind, n, body, content_type, rationale })
+                    let body = payload_of(record, part)?.ok_or_else(unexpected_result)?;
+                    SessionEvent::Added(SessionAddition { kind, n, body, content_type, rationale })
                 }
                 _ => continue,
             };
             if matches {
-                entries.push(TimelineLine {
+                entries.push(TimelineEntry {
                     seq: record.seq,
                     at: record.at,
                     by: record.principal.clone(),
-                    what,
+                    event: what,
                 });
             }
         }

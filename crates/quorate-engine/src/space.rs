@@ -5,42 +5,42 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Code, Commit, ConsumerId, Epoch, Handed, LeaseRef, Nack, NackThen, Op, OpResult, Payload,
-    Principal, Receipt, Refused, Seq, SpaceNo, Waiting,
+    AgentId, Code, Commit, ConsumerId, Epoch, LeaseRef, LeasedDelivery, Nack, NackAction, Op, OpResult,
+    Payload, Principal, Receipt, Refused, Seq, SpaceNo, WaitMode,
 };
-use quorate_store::{Published, Read, Rows, StoreError};
+use quorate_store::{PublishedState, ReadQuery, ReadResult, StoreError};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
-use crate::ephemeral::Ephemeral;
+use crate::ephemeral::EphemeralMessage;
 use crate::error::Error;
-use crate::flagged::is_marked;
-use crate::post::{Consumer, Delivery, Letter, Mail, Post, place};
-use crate::signs::Signs;
+use crate::flag_screening::is_marked;
+use crate::heartbeats::HeartbeatBuffer;
+use crate::mailboxes::{Consumer, Delivery, LoadedMessage, MailboxItem, Mailboxes, message_position};
 
 /// Handle to a space of a hub. Cheap to clone.
 #[derive(Clone)]
 pub struct Space {
     engine: Arc<Engine>,
     number: SpaceNo,
-    published: watch::Receiver<Arc<Published>>,
-    post: Arc<Post>,
-    signs: Arc<Signs>,
+    published: watch::Receiver<Arc<PublishedState>>,
+    mailboxes: Arc<Mailboxes>,
+    heartbeats: Arc<HeartbeatBuffer>,
 }
 
 impl Space {
     pub(crate) fn new(
         engine: Arc<Engine>,
         number: SpaceNo,
-        published: watch::Receiver<Arc<Published>>,
-        post: Arc<Post>,
-        signs: Arc<Signs>,
+        published: watch::Receiver<Arc<PublishedState>>,
+        post: Arc<Mailboxes>,
+        signs: Arc<HeartbeatBuffer>,
     ) -> Self {
-        Self { engine, number, published, post, signs }
+        Self { engine, number, published, mailboxes: post, heartbeats: signs }
     }
 
-    pub(crate) fn signs(&self) -> &Signs {
-        &self.signs
+    pub(crate) fn heartbeats(&self) -> &HeartbeatBuffer {
+        &self.heartbeats
     }
 
     /// Returns the number of the space.
@@ -57,18 +57,18 @@ impl Space {
 
     /// Returns the state after the last durable batch.
     #[must_use]
-    pub fn published(&self) -> Arc<Published> {
+    pub fn published(&self) -> Arc<PublishedState> {
         Arc::clone(&self.published.borrow())
     }
 
     /// Follows the state after each durable batch.
     #[must_use]
-    pub fn follow(&self) -> watch::Receiver<Arc<Published>> {
+    pub fn follow(&self) -> watch::Receiver<Arc<PublishedState>> {
         self.published.clone()
     }
 
-    pub(crate) fn post(&self) -> &Post {
-        &self.post
+    pub(crate) fn mailboxes(&self) -> &Mailboxes {
+        &self.mailboxes
     }
 
     /// Seals the bytes of a message or an entry.
@@ -85,14 +85,15 @@ impl Space {
     /// random sequence of public payloads.
     #[must_use]
     pub fn seal_private(&self, bytes: impl Into<Bytes>) -> Payload {
-        let salt = self.engine.private().map_or_else(|| self.salt(), |private| private.chance.sixteen());
+        let salt =
+            self.engine.private_engine().map_or_else(|| self.salt(), |private| private.entropy.bytes_16());
         Payload::seal(bytes.into(), salt)
     }
 
     /// Generates a random salt.
     #[must_use]
     pub fn salt(&self) -> [u8; 16] {
-        self.engine.chance.sixteen()
+        self.engine.entropy.bytes_16()
     }
 
     /// Commits operations atomically. The commit is durable when this returns.
@@ -100,13 +101,17 @@ impl Space {
     /// # Errors
     /// The refusal, or a storage failure.
     pub async fn commit(&self, commit: Commit) -> Result<Receipt, Error> {
-        self.enqueue(commit).await?.answer().await
+        self.enqueue(commit).await?.receipt().await
     }
 
     /// Records a violation if a rule of the space refused the operation.
-    pub(crate) fn noting<T>(&self, principal: &Principal, outcome: Result<T, Refused>) -> Result<T, Refused> {
+    pub(crate) fn record_violation<T>(
+        &self,
+        principal: &Principal,
+        outcome: Result<T, Refused>,
+    ) -> Result<T, Refused> {
         if let Err(refused) = &outcome {
-            self.engine.guard.note(self.number, principal, refused, self.engine.clock.now().wall);
+            self.engine.violations.record(self.number, principal, refused, self.engine.clock.now().wall);
         }
         outcome
     }
@@ -131,49 +136,49 @@ impl Space {
         let number = self.published().agents.number(agent).ok_or_else(|| {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
-        let (id, mut mail) = self.post.open(self.number, number);
-        let waiting = if wait.is_zero() { Waiting::No } else { Waiting::Once(id) };
-        let mut closing = Closing { space: self, id, waits: !wait.is_zero(), mailbox: true };
+        let (id, mut mail) = self.mailboxes.open_consumer(self.number, number);
+        let waiting = if wait.is_zero() { WaitMode::NoWait } else { WaitMode::Once(id) };
+        let mut closing = ConsumerGuard { space: self, id, registered: !wait.is_zero(), owns_mailbox: true };
         let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting };
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         let mut handed = match receipt.results.into_iter().next() {
             Some(OpResult::Claimed(handed)) => handed,
             _ => Vec::new(),
         };
-        closing.waits = closing.waits && handed.is_empty();
+        closing.registered = closing.registered && handed.is_empty();
         let mut ephemeral = Vec::new();
         let mut collect = |mail| match mail {
-            Mail::Handed(list) => handed.extend(list),
-            Mail::Ephemeral(message) => ephemeral.push(message.take()),
+            MailboxItem::Leased(list) => handed.extend(list),
+            MailboxItem::Ephemeral(message) => ephemeral.push(message.take()),
             // A claim of deliveries receives no other events.
-            Mail::Told(_) => {}
+            MailboxItem::Event(_) => {}
         };
-        if closing.waits {
+        if closing.registered {
             let came = tokio::select! {
                 came = mail.recv() => came,
-                () = self.pass(wait) => None,
+                () = self.sleep(wait) => None,
             };
             // The writer does not see ephemeral messages, so this claim is still registered.
-            if !matches!(came, Some(Mail::Handed(_))) {
+            if !matches!(came, Some(MailboxItem::Leased(_))) {
                 // Anything dispatched before the wait ended is in the mailbox once this commit returns.
-                self.commit_system(vec![Op::Close { consumer: id }]).await?;
+                self.commit_system(vec![Op::CloseConsumer { consumer: id }]).await?;
             }
-            closing.waits = false;
+            closing.registered = false;
             came.into_iter().for_each(&mut collect);
         }
         drop(closing);
         std::iter::from_fn(|| mail.try_recv().ok()).for_each(collect);
         let more = ephemeral.split_off(ephemeral.len().min((max as usize).saturating_sub(handed.len())));
         if !more.is_empty() {
-            self.post.put_back(self.number, number, more);
+            self.mailboxes.return_ephemeral(self.number, number, more);
         }
-        let mut deliveries: Vec<_> = ephemeral.into_iter().map(Ephemeral::into_delivery).collect();
-        deliveries.extend(self.open_letters(handed).await?);
+        let mut deliveries: Vec<_> = ephemeral.into_iter().map(EphemeralMessage::into_delivery).collect();
+        deliveries.extend(self.load_messages(handed).await?);
         Ok(deliveries)
     }
 
     /// Sleeps for this duration on the hub's clock.
-    pub async fn pass(&self, wait: Duration) {
+    pub async fn sleep(&self, wait: Duration) {
         quorate_store::sleep(&*self.engine.clock, wait).await;
     }
 
@@ -192,50 +197,59 @@ impl Space {
         let number = self.published().agents.number(agent).ok_or_else(|| {
             Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
         })?;
-        let (id, mail) = self.post.open(self.number, number);
-        let mut closing = Closing { space: self, id, waits: true, mailbox: true };
-        let op = Op::Claim { agent: agent.clone(), max: credit, lease_ms, waiting: Waiting::Standing(id) };
+        let (id, mail) = self.mailboxes.open_consumer(self.number, number);
+        let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
+        let op = Op::Claim { agent: agent.clone(), max: credit, lease_ms, waiting: WaitMode::Standing(id) };
         let receipt = self.commit(Commit { epoch, ..Commit::new(principal.clone(), vec![op]) }).await?;
         let ready = match receipt.results.into_iter().next() {
             Some(OpResult::Claimed(handed)) => handed,
             _ => Vec::new(),
         };
         // From here on the consumer closes itself when dropped.
-        closing.waits = false;
-        closing.mailbox = false;
+        closing.registered = false;
+        closing.owns_mailbox = false;
         Ok(Consumer::new(self.clone(), id, mail, ready))
     }
 
     /// Returns the lease of a dispatched delivery.
-    pub(crate) fn lease_of(&self, handed: &Handed) -> LeaseRef {
-        LeaseRef { delivery: self.published.borrow().eras.delivery_id(handed.delivery), token: handed.token }
+    pub(crate) fn lease_of(&self, handed: &LeasedDelivery) -> LeaseRef {
+        LeaseRef {
+            delivery: self.published.borrow().generations.delivery_id(handed.delivery),
+            token: handed.token,
+        }
     }
 
     /// Adds the messages to dispatched deliveries: from memory if they were just sent, otherwise from the log in a
     /// single read.
-    pub(crate) async fn open_letters(&self, mut handed: Vec<Handed>) -> Result<Vec<Delivery>, Error> {
+    pub(crate) async fn load_messages(
+        &self,
+        mut handed: Vec<LeasedDelivery>,
+    ) -> Result<Vec<Delivery>, Error> {
         let missing: Vec<_> =
-            handed.iter().filter(|delivery| delivery.message.is_none()).map(place).collect();
+            handed.iter().filter(|delivery| delivery.message.is_none()).map(message_position).collect();
         if !missing.is_empty() {
-            let mut messages = self.letters(missing).await?.into_iter();
-            handed.retain_mut(|delivery| self.put_in(delivery, &mut messages));
+            let mut messages = self.read_messages(missing).await?.into_iter();
+            handed.retain_mut(|delivery| self.attach_message(delivery, &mut messages));
         }
-        Ok(handed.into_iter().filter_map(|delivery| self.opened(delivery)).collect())
+        Ok(handed.into_iter().filter_map(|delivery| self.delivery_from(delivery)).collect())
     }
 
     /// Reads the messages at these positions of the log. A damaged message does not fail the others.
-    pub(crate) async fn letters(&self, positions: Vec<(Seq, u32)>) -> Result<Vec<Letter>, Error> {
+    pub(crate) async fn read_messages(
+        &self,
+        positions: Vec<(Seq, u32)>,
+    ) -> Result<Vec<LoadedMessage>, Error> {
         let read = |positions: &[(Seq, u32)]| {
-            let reads = positions.iter().map(|(seq, n)| Read::Message { seq: *seq, n: *n }).collect();
+            let reads = positions.iter().map(|(seq, n)| ReadQuery::Message { seq: *seq, n: *n }).collect();
             self.engine.store.read(self.number, reads)
         };
         let rows = match read(&positions).await {
-            Err(StoreError::Damaged(_)) => {
+            Err(StoreError::Corrupt(_)) => {
                 let mut rows = Vec::with_capacity(positions.len());
                 for position in &positions {
                     match read(std::slice::from_ref(position)).await {
                         Ok(found) => rows.extend(found.into_iter().map(Ok)),
-                        Err(error @ StoreError::Damaged(_)) => rows.push(Err(error)),
+                        Err(error @ StoreError::Corrupt(_)) => rows.push(Err(error)),
                         Err(other) => return Err(other.into()),
                     }
                 }
@@ -244,10 +258,10 @@ impl Space {
             rows => rows?.into_iter().map(Ok).collect(),
         };
         let found = positions.into_iter().zip(rows).map(|((seq, n), row)| match row? {
-            Rows::Message(Some(stored)) => Ok((stored.at, stored.message)),
+            ReadResult::Message(Some(stored)) => Ok((stored.at, stored.message)),
             _ => {
-                let id = self.published.borrow().eras.message_id(seq, n);
-                Err(StoreError::Damaged(format!("message {id} is missing in the log").into()))
+                let id = self.published.borrow().generations.message_id(seq, n);
+                Err(StoreError::Corrupt(format!("message {id} is missing in the log").into()))
             }
         });
         Ok(found.collect())
@@ -255,7 +269,11 @@ impl Space {
 
     /// Attaches the next message to a delivery that has none. Returns false if the message is damaged; the delivery
     /// is then dead-lettered with that reason, because its content can never be delivered.
-    pub(crate) fn put_in(&self, delivery: &mut Handed, messages: &mut impl Iterator<Item = Letter>) -> bool {
+    pub(crate) fn attach_message(
+        &self,
+        delivery: &mut LeasedDelivery,
+        messages: &mut impl Iterator<Item = LoadedMessage>,
+    ) -> bool {
         if delivery.message.is_some() {
             return true;
         }
@@ -267,7 +285,7 @@ impl Space {
             }
             Some(Err(error)) => {
                 let reason = format!("{error}; run `quorate verify`");
-                let nack = Nack { lease: self.lease_of(delivery), then: NackThen::Dead, reason };
+                let nack = Nack { lease: self.lease_of(delivery), action: NackAction::DeadLetter, reason };
                 self.submit(vec![Commit::new(Principal::System, vec![Op::Nack(nack)])]);
                 false
             }
@@ -275,19 +293,21 @@ impl Space {
     }
 
     /// Converts a dispatched delivery into the form that its recipient receives; `None` without a message.
-    pub(crate) fn opened(&self, handed: Handed) -> Option<Delivery> {
+    pub(crate) fn delivery_from(&self, handed: LeasedDelivery) -> Option<Delivery> {
         let lease = self.lease_of(&handed);
-        let (seq, n) = place(&handed);
-        let id = self.published.borrow().eras.message_id(seq, n);
-        let Handed { lease_ms, attempt, message: Some((sent_at, message)), .. } = handed else { return None };
-        self.engine.causes.note(self.number, id, &message);
+        let (seq, n) = message_position(&handed);
+        let id = self.published.borrow().generations.message_id(seq, n);
+        let LeasedDelivery { lease_ms, attempt, message: Some((sent_at, message)), .. } = handed else {
+            return None;
+        };
+        self.engine.causes.insert(self.number, id, &message);
         Some(Delivery { lease: Some(lease), lease_ms, attempt, id: id.into(), sent_at, message })
     }
 
     /// Releases deliveries without counting the attempt. Leases that have expired meanwhile are skipped.
     pub(crate) async fn release(&self, leases: Vec<LeaseRef>) -> Result<(), Error> {
         for lease in leases {
-            let nack = Nack { lease, then: NackThen::Release, reason: String::new() };
+            let nack = Nack { lease, action: NackAction::Release, reason: String::new() };
             match self.commit_system(vec![Op::Nack(nack)]).await {
                 Err(error) if error.code() != Code::StaleLease => return Err(error),
                 _ => {}
@@ -302,8 +322,8 @@ impl Space {
     }
 
     /// Closes a consumer without awaiting the outcome.
-    pub(crate) fn forget_consumer(&self, id: ConsumerId) {
-        let commit = Commit::new(Principal::System, vec![Op::Close { consumer: id }]);
+    pub(crate) fn close_consumer_detached(&self, id: ConsumerId) {
+        let commit = Commit::new(Principal::System, vec![Op::CloseConsumer { consumer: id }]);
         // If the queue is full or closed, its leases expire and the deliveries are redelivered.
         self.submit(vec![commit]);
     }
@@ -311,22 +331,22 @@ impl Space {
 
 /// Closes a consumer on drop while it is being created or waits: the calling future can be dropped at any await
 /// point.
-pub(crate) struct Closing<'a> {
+pub(crate) struct ConsumerGuard<'a> {
     pub(crate) space: &'a Space,
     pub(crate) id: ConsumerId,
     /// Whether the consumer is registered with the writer.
-    pub(crate) waits: bool,
+    pub(crate) registered: bool,
     /// Whether the mailbox has to be closed here.
-    pub(crate) mailbox: bool,
+    pub(crate) owns_mailbox: bool,
 }
 
-impl Drop for Closing<'_> {
+impl Drop for ConsumerGuard<'_> {
     fn drop(&mut self) {
-        if self.mailbox {
-            self.space.post.close(self.id);
+        if self.owns_mailbox {
+            self.space.mailboxes.close(self.id);
         }
-        if self.waits {
-            self.space.forget_consumer(self.id);
+        if self.registered {
+            self.space.close_consumer_detached(self.id);
         }
     }
 }

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_core::{Commit, Mono, Now, Op, Principal, SpaceNo, Wake};
-use quorate_store::{Clock, Published, Store, StoreError};
+use quorate_core::{Commit, Mono, NextWake, Now, Op, Principal, SpaceNo};
+use quorate_store::{Clock, PublishedState, Store, StoreError};
 use tokio::sync::watch;
 
-use crate::alarm::Alarm;
-use crate::signs::Signs;
+use crate::heartbeats::HeartbeatBuffer;
+use crate::timers::Timer;
 
 /// Maximum interval between checks, because the wall clock can jump without notice.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -20,16 +20,16 @@ pub(crate) async fn run(
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     space: SpaceNo,
-    published: watch::Receiver<Arc<Published>>,
-    alarm: Arc<Alarm>,
-    signs: Arc<Signs>,
+    published: watch::Receiver<Arc<PublishedState>>,
+    alarm: Arc<Timer>,
+    signs: Arc<HeartbeatBuffer>,
     gather: Duration,
 ) {
     let gather_ms = u64::try_from(gather.as_millis()).unwrap_or(u64::MAX);
     let mut flush_at: Option<Mono> = None;
     let mut failures = 0_u64;
     loop {
-        alarm.unset();
+        alarm.disarm();
         let wake = published.borrow().wake;
         let now = clock.now();
         let (sweeps, flushes) = (wake.is_due(now), flush_at.is_some_and(|at| at <= now.mono));
@@ -37,7 +37,7 @@ pub(crate) async fn run(
             flush_at = None;
             let sweep = sweeps.then(|| Commit::new(Principal::System, vec![Op::Sweep]));
             // Flush heartbeats first, so that a live agent is not declared offline.
-            let commits: Vec<_> = signs.commit().into_iter().chain(sweep).collect();
+            let commits: Vec<_> = signs.take_commit().into_iter().chain(sweep).collect();
             if commits.is_empty() {
                 continue;
             }
@@ -47,32 +47,32 @@ pub(crate) async fn run(
                     continue;
                 }
                 Err(StoreError::Closed) => return,
-                Err(error @ (StoreError::Failed(_) | StoreError::Damaged(_) | StoreError::NoSpace)) => {
+                Err(error @ (StoreError::Failed(_) | StoreError::Corrupt(_) | StoreError::UnknownSpace)) => {
                     tracing::error!(space = space.0, why = %error, "sweep stopped: leases of this space no longer expire");
                     return;
                 }
-                Err(error @ (StoreError::Busy | StoreError::Full | StoreError::Read(_))) => {
+                Err(error @ (StoreError::Busy | StoreError::DiskFull | StoreError::Read(_))) => {
                     // Log only the first failure of a series: it is retried ten times per second.
                     if failures == 0 {
                         tracing::warn!(space = space.0, why = %error, "sweep failed, retrying");
                     }
                     failures += 1;
-                    clock.pass(AFTER_FAILURE).await;
+                    clock.wait(AFTER_FAILURE).await;
                     continue;
                 }
             }
         }
-        let timer = clock.pass(until(wake, flush_at, now));
-        alarm.set(wake);
+        let timer = clock.wait(until(wake, flush_at, now));
+        alarm.arm(wake);
         tokio::select! {
             () = timer => {}
-            () = signs.first() => flush_at = Some(clock.now().mono.plus_ms(gather_ms)),
-            () = alarm.nearer() => {}
+            () = signs.first_buffered() => flush_at = Some(clock.now().mono.plus_ms(gather_ms)),
+            () = alarm.became_earlier() => {}
         }
     }
 }
 
-fn until(wake: Wake, flush_at: Option<Mono>, now: Now) -> Duration {
+fn until(wake: NextWake, flush_at: Option<Mono>, now: Now) -> Duration {
     let wall = wake.wall.map(|at| at.0.saturating_sub(now.wall.0));
     let mono = [wake.mono, flush_at].into_iter().flatten().min().map(|at| at.0.saturating_sub(now.mono.0));
     let ms = [wall, mono].into_iter().flatten().min();

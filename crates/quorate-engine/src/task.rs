@@ -8,24 +8,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    ClaimTasks, Commit, CreateTasks, NewTask, Op, OpResult, Task, TaskHanded, TaskId, TaskLeaseRef, Told,
-    Waiting,
+    ClaimTasks, Commit, ConsumerEvent, CreateTasks, LeasedTask, NewTask, Op, OpResult, Task, TaskId,
+    TaskLeaseRef, WaitMode,
 };
-use quorate_store::{PartBytes, Read, Rows, StoreError};
+use quorate_store::{PartBytes, ReadQuery, ReadResult, StoreError};
 
 use crate::error::Error;
-use crate::post::Mail;
-use crate::reads::unexpected;
-use crate::space::{Closing, Space};
+use crate::mailboxes::MailboxItem;
+use crate::reads::unexpected_result;
+use crate::space::{ConsumerGuard, Space};
 
-pub use quorate_api::query::TaskClaim;
+pub use quorate_api::query::TaskClaimQuery;
 
 pub use consumer::{TaskConsumer, TaskEvent};
 pub use reads::{PartialResult, TaskFilter, TaskView};
 
 /// Task leased to the agent that works on it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct TaskInHand {
+pub struct ClaimedTask {
     /// Lease under which it is held.
     pub lease: TaskLeaseRef,
     /// The task. Its state is `Leased`.
@@ -35,7 +35,7 @@ pub struct TaskInHand {
 }
 
 /// Creates the commit of a claim.
-pub(crate) fn claim_commit(claim: &TaskClaim, max: u32, waiting: Waiting) -> Commit {
+pub(crate) fn claim_commit(claim: &TaskClaimQuery, max: u32, waiting: WaitMode) -> Commit {
     let op = Op::ClaimTasks(ClaimTasks {
         agent: claim.agent.clone(),
         types: claim.types.clone(),
@@ -49,7 +49,7 @@ pub(crate) fn claim_commit(claim: &TaskClaim, max: u32, waiting: Waiting) -> Com
 impl Space {
     /// Packs tasks and their inputs into a single operation that creates them atomically.
     #[must_use]
-    pub fn task_op(&self, tasks: impl IntoIterator<Item = (NewTask, Option<Vec<u8>>)>) -> Op {
+    pub fn create_tasks_op(&self, tasks: impl IntoIterator<Item = (NewTask, Option<Vec<u8>>)>) -> Op {
         Op::CreateTasks(CreateTasks::pack(tasks, self.salt()))
     }
 
@@ -70,7 +70,7 @@ impl Space {
         let mut ids = Vec::new();
         for (given_ids, result) in given_ids.into_iter().zip(receipt.results) {
             if let OpResult::TasksCreated { generation, seq, first, .. } = result {
-                let assigned = |n| TaskId::made_by_hub(generation, seq, first + n);
+                let assigned = |n| TaskId::generated(generation, seq, first + n);
                 let id = |(n, id): (usize, Option<TaskId>)| id.unwrap_or_else(|| assigned(n as u32));
                 ids.extend(given_ids.into_iter().enumerate().map(id));
             }
@@ -84,29 +84,29 @@ impl Space {
     /// The refusal, or a storage failure.
     pub async fn claim_tasks(
         &self,
-        claim: &TaskClaim,
+        claim: &TaskClaimQuery,
         max: u32,
         wait: Duration,
-    ) -> Result<Vec<TaskInHand>, Error> {
-        let (id, mut mail) = self.post().wait(self.number());
+    ) -> Result<Vec<ClaimedTask>, Error> {
+        let (id, mut mail) = self.mailboxes().open_waiter(self.number());
         let waits = !wait.is_zero();
-        let waiting = if waits { Waiting::Once(id) } else { Waiting::No };
-        let mut closing = Closing { space: self, id, waits, mailbox: true };
+        let waiting = if waits { WaitMode::Once(id) } else { WaitMode::NoWait };
+        let mut closing = ConsumerGuard { space: self, id, registered: waits, owns_mailbox: true };
         let receipt = self.commit(claim_commit(claim, max, waiting)).await?;
         let mut handed = claimed(receipt.results);
-        closing.waits = closing.waits && handed.is_empty();
-        if closing.waits {
+        closing.registered = closing.registered && handed.is_empty();
+        if closing.registered {
             let first = tokio::select! {
                 first = mail.recv() => first,
-                () = self.pass(wait) => None,
+                () = self.sleep(wait) => None,
             };
             if first.is_none() {
                 // Anything dispatched before the wait ended is in the mailbox once this commit returns.
-                self.commit_system(vec![Op::Close { consumer: id }]).await?;
+                self.commit_system(vec![Op::CloseConsumer { consumer: id }]).await?;
             }
-            closing.waits = false;
+            closing.registered = false;
             for mail in first.into_iter().chain(std::iter::from_fn(|| mail.try_recv().ok())) {
-                if let Mail::Told(Told::TaskHanded(task)) = mail {
+                if let MailboxItem::Event(ConsumerEvent::TaskLeased(task)) = mail {
                     handed.push(*task);
                 }
             }
@@ -120,37 +120,37 @@ impl Space {
     }
 
     /// Adds the input to a dispatched task: from memory if available, otherwise from the log.
-    pub(crate) async fn with_input(&self, handed: TaskHanded) -> Result<TaskInHand, Error> {
+    pub(crate) async fn with_input(&self, handed: LeasedTask) -> Result<ClaimedTask, Error> {
         let lease = handed.lease_ref();
-        let TaskHanded { task, input } = handed;
+        let LeasedTask { task, input } = handed;
         let input = match (input, task.spec.input) {
             (Some(input), _) => input,
             (None, Some(range)) if range.length > 0 => {
-                let seq = task.spec.no.seq;
-                self.part(seq, range.part, (range.start, range.length)).await?.bytes
+                let seq = task.spec.number.seq;
+                self.payload_range(seq, range.part, (range.start, range.length)).await?.bytes
             }
             (None, _) => Bytes::new(),
         };
-        Ok(TaskInHand { lease, task, input })
+        Ok(ClaimedTask { lease, task, input })
     }
 
-    pub(crate) async fn part(
+    pub(crate) async fn payload_range(
         &self,
         seq: quorate_core::Seq,
         part: u32,
         (start, length): (u64, u64),
     ) -> Result<PartBytes, Error> {
-        match self.read_one(Read::Part { seq, part, start, length }).await? {
-            Rows::Part(Some(found)) => Ok(found),
-            Rows::Part(None) => {
-                Err(StoreError::Damaged(format!("record {seq} has no part {part}").into()).into())
+        match self.read_one(ReadQuery::Part { seq, part, start, length }).await? {
+            ReadResult::Part(Some(found)) => Ok(found),
+            ReadResult::Part(None) => {
+                Err(StoreError::Corrupt(format!("record {seq} has no part {part}").into()).into())
             }
-            other => Err(unexpected(&other)),
+            other => Err(unexpected_result(&other)),
         }
     }
 }
 
-fn claimed(results: Vec<OpResult>) -> Vec<TaskHanded> {
+fn claimed(results: Vec<OpResult>) -> Vec<LeasedTask> {
     match results.into_iter().next() {
         Some(OpResult::TasksClaimed(handed)) => handed,
         _ => Vec::new(),

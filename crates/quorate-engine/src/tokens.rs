@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    Bearer, Commit, CreateToken, Op, OpResult, Principal, Secret, Timestamp, TokenId, TokenName, Tokens,
+    AccessTokens, Bearer, Commit, CreateToken, Op, OpResult, Principal, Secret, Timestamp, TokenId, TokenName,
 };
 use quorate_store::StoreError;
 
@@ -14,16 +14,16 @@ use crate::space::Space;
 impl Engine {
     /// Generates sixteen random bytes, for identifiers that are held in memory only.
     #[must_use]
-    pub fn draw_sixteen(&self) -> [u8; 16] {
-        self.chance.sixteen()
+    pub fn random_16(&self) -> [u8; 16] {
+        self.entropy.bytes_16()
     }
 }
 
 impl Space {
     /// Generates a secret, for a token that is created together with other operations in one commit.
     #[must_use]
-    pub fn draw_secret(&self) -> Secret {
-        Secret::of_random(self.engine().chance.thirty_two())
+    pub fn generate_secret(&self) -> Secret {
+        Secret::from_random(self.engine().entropy.bytes_32())
     }
 
     /// Creates an access token. The secret cannot be retrieved again.
@@ -37,7 +37,7 @@ impl Space {
         name: TokenName,
         expires_at: Option<Timestamp>,
     ) -> Result<(TokenId, Secret), Error> {
-        let secret = self.draw_secret();
+        let secret = self.generate_secret();
         let new = CreateToken { digest: secret.digest(), bearer, name, expires_at };
         let receipt = self.commit(Commit::new(principal.clone(), vec![Op::CreateToken(new)])).await?;
         match receipt.results.first() {
@@ -56,7 +56,7 @@ impl Space {
 
     /// Returns the valid access tokens, as of the last durable batch.
     #[must_use]
-    pub fn tokens(&self) -> Arc<Tokens> {
+    pub fn tokens(&self) -> Arc<AccessTokens> {
         Arc::clone(&self.published().tokens)
     }
 }

@@ -1,32 +1,33 @@
 //! Conversions of engine types to the JSON types of `quorate-api`, for resources that need more than core types.
 
-use quorate_api::agent::{Agent, Load};
+use quorate_api::agent::{Agent, AgentLoad};
 use quorate_api::delivery::{
-    Delivery as HeldDelivery, DeliveryState as ApiDeliveryState, DeliveryStatus, Held,
+    Delivery as HeldDelivery, DeliveryLease, DeliveryState as ApiDeliveryState, DeliveryStatus,
 };
 use quorate_api::entry::{Entry as ApiEntry, EntryVersion};
 use quorate_api::inbox::InboxDelivery;
 use quorate_api::message::{Deliveries, Message as ApiMessage, MessageWithDeliveries};
 use quorate_api::rollback::{
-    BuiltOn, Check as ApiCheck, CheckCounts, Finding as ApiFinding, RestoredEntry, RolledBack as ApiRollback,
+    ConsistencyCounts, ConsistencyReport as ApiCheck, DerivedEntry, Inconsistency as ApiFinding,
+    RestoredEntry, RollbackResult as ApiRollback,
 };
 use quorate_api::session::{
-    TimelineAddition, TimelineChange, TimelineEvent, TimelineLine as ApiTimelineLine, TimelineMessage,
+    TimelineAddition, TimelineChange, TimelineEntry as ApiTimelineLine, TimelineEvent, TimelineMessage,
     TimelineRecord,
 };
-use quorate_api::task::{HeldTask, StoredPayloads, TaskWithPayloads};
-use quorate_api::{Raw, payload};
-use quorate_core::{Agents, LineKind, Message, OpenState, Timestamp};
+use quorate_api::task::{HeldTask, StoredTaskPayloads, TaskWithPayloads};
+use quorate_api::{RawJson, payload};
+use quorate_core::{AgentRegistry, Message, OpenDeliveryState, TimelineKind, Timestamp};
 use quorate_store::{DeliveryState, Entry};
 
-use crate::consistency::{Check, Finding};
-use crate::post::{Delivery, MessageRef};
+use crate::consistency::{ConsistencyReport, Inconsistency};
+use crate::mailboxes::{Delivery, MessageRef};
 use crate::reads::{DeliveryView, MessageView};
-use crate::registry::{AgentView, Letter};
-use crate::rollback::RolledBack;
-use crate::sessions::{Happening, TimelineLine};
+use crate::registry::{AgentView, InboxEntry};
+use crate::rollback::RollbackResult;
+use crate::sessions::{SessionEvent, TimelineEntry};
 use crate::space::Space;
-use crate::task::{TaskInHand, TaskView};
+use crate::task::{ClaimedTask, TaskView};
 
 /// Converts a message.
 #[must_use]
@@ -51,8 +52,8 @@ pub fn message_with_deliveries(view: &MessageView) -> MessageWithDeliveries {
 
 /// Returns the lease of a delivery that is held since `since`.
 #[must_use]
-pub fn held(delivery: &Delivery, since: Timestamp) -> Held {
-    Held {
+pub fn delivery_lease(delivery: &Delivery, since: Timestamp) -> DeliveryLease {
+    DeliveryLease {
         delivery_id: delivery.lease.map(|lease| lease.delivery),
         lease_token: delivery.lease.map(|lease| lease.token),
         attempt: delivery.attempt,
@@ -63,7 +64,7 @@ pub fn held(delivery: &Delivery, since: Timestamp) -> Held {
 /// Converts a delivery that is held since `since`, with its message in any representation.
 #[must_use]
 pub fn delivery<M>(delivery: &Delivery, since: Timestamp, message: M) -> HeldDelivery<M> {
-    let Held { delivery_id, lease_token, attempt, lease_until } = held(delivery, since);
+    let DeliveryLease { delivery_id, lease_token, attempt, lease_until } = delivery_lease(delivery, since);
     HeldDelivery { delivery_id, lease_token, attempt, lease_until, message }
 }
 
@@ -82,10 +83,12 @@ pub fn delivery_state(view: &DeliveryView) -> ApiDeliveryState {
     match view.state {
         DeliveryState::Open { state, attempt } => {
             let (status, due, reason) = match state {
-                OpenState::Ready { .. } => (DeliveryStatus::Ready, None, None),
-                OpenState::Scheduled { due } => (DeliveryStatus::Scheduled, Some(due), None),
-                OpenState::Held { .. } => (DeliveryStatus::Scheduled, None, Some("paused".to_owned())),
-                OpenState::Leased { .. } => (DeliveryStatus::Leased, None, None),
+                OpenDeliveryState::Ready { .. } => (DeliveryStatus::Ready, None, None),
+                OpenDeliveryState::Scheduled { due } => (DeliveryStatus::Scheduled, Some(due), None),
+                OpenDeliveryState::Held { .. } => {
+                    (DeliveryStatus::Scheduled, None, Some("paused".to_owned()))
+                }
+                OpenDeliveryState::Leased { .. } => (DeliveryStatus::Leased, None, None),
             };
             ApiDeliveryState { attempt: Some(attempt), due, reason, ..base(status) }
         }
@@ -104,7 +107,7 @@ pub fn entry(entry: &Entry) -> ApiEntry {
         version: version.head.version,
         entry_type: version.entry_type.clone(),
         content: content
-            .map_or(Raw::NULL, |content| payload::shown(content, version.content_type.as_deref())),
+            .map_or(RawJson::NULL, |content| payload::render(content, version.content_type.as_deref())),
         content_type: version.content_type.clone(),
         author: version.author.clone(),
         at: version.at,
@@ -121,7 +124,7 @@ pub fn entry(entry: &Entry) -> ApiEntry {
 #[must_use]
 pub fn agent(space: &Space, view: &AgentView) -> Agent {
     let agent = &view.agent;
-    let eras = &space.published().eras;
+    let eras = &space.published().generations;
     Agent {
         id: agent.id.clone(),
         name: agent.name.clone(),
@@ -134,24 +137,24 @@ pub fn agent(space: &Space, view: &AgentView) -> Agent {
         health: (&agent.presence.health).into(),
         note: agent.presence.health.note().to_owned(),
         available: agent.presence.available,
-        load: Load {
-            open: view.open,
-            leased: view.leased,
-            listening: view.listening,
-            asking: view.asking,
-            tasks: view.tasks,
+        load: AgentLoad {
+            open: view.open_deliveries,
+            leased: view.leased_deliveries,
+            listening: view.consumers,
+            asking: view.open_requests,
+            tasks: view.leased_tasks,
             current_task: view.current_task.clone(),
-            current_delivery: view.current.map(|number| eras.delivery_id(number)),
+            current_delivery: view.current_delivery.map(|number| eras.delivery_id(number)),
         },
-        heard_at: view.heard_at,
+        heard_at: view.last_seen_at,
         offline_at: view.offline_at,
     }
 }
 
 /// Converts a task with its payloads.
 #[must_use]
-pub fn task_with_payloads(agents: &Agents, view: &TaskView) -> TaskWithPayloads {
-    let stored = StoredPayloads {
+pub fn task_with_payloads(agents: &AgentRegistry, view: &TaskView) -> TaskWithPayloads {
+    let stored = StoredTaskPayloads {
         blocked_on: view.blocked_on.clone(),
         lease_until: view.lease_until,
         input: view.input.clone(),
@@ -164,50 +167,53 @@ pub fn task_with_payloads(agents: &Agents, view: &TaskView) -> TaskWithPayloads 
 
 /// Converts a task that is held since `since`.
 #[must_use]
-pub fn held_task(agents: &Agents, held: &TaskInHand, since: Timestamp) -> HeldTask {
+pub fn held_task(agents: &AgentRegistry, held: &ClaimedTask, since: Timestamp) -> HeldTask {
     HeldTask::new(agents, &held.task, held.lease.token, &held.input, since)
 }
 
 /// Converts a delivery in an inbox.
 #[must_use]
-pub fn inbox_delivery(delivery: &Letter) -> InboxDelivery {
+pub fn inbox_delivery(delivery: &InboxEntry) -> InboxDelivery {
     InboxDelivery {
         delivery_id: delivery.id,
         message_id: delivery.message,
-        attempt: delivery.look.open.attempt,
-        lease_until: delivery.look.held.map(|(_, until)| until),
+        attempt: delivery.delivery.open.attempt,
+        lease_until: delivery.delivery.lease_period.map(|(_, until)| until),
     }
 }
 
 /// Converts an entry of the timeline of a session.
 #[must_use]
-pub fn timeline_line(line: &TimelineLine) -> ApiTimelineLine {
-    let what = match &line.what {
-        Happening::Message { id, message: sent } => TimelineEvent::Message(TimelineMessage {
-            kind: LineKind::Message.as_str().to_owned(),
+pub fn timeline_entry(line: &TimelineEntry) -> ApiTimelineLine {
+    let what = match &line.event {
+        SessionEvent::Message { id, message: sent } => TimelineEvent::Message(TimelineMessage {
+            kind: TimelineKind::Message.as_str().to_owned(),
             message: Box::new(message(*id, line.at, sent)),
         }),
-        Happening::Changed { verb, session } => TimelineEvent::Changed(TimelineChange {
-            kind: LineKind::Change.as_str().to_owned(),
+        SessionEvent::Changed { verb, session } => TimelineEvent::Changed(TimelineChange {
+            kind: TimelineKind::Change.as_str().to_owned(),
             verb: verb.as_str().to_owned(),
-            agent: session.moved_by(*verb).cloned(),
+            agent: session.changed_participant(*verb).cloned(),
             status: session.status,
             reason: session.reason.clone(),
         }),
-        Happening::Added(added) => TimelineEvent::Added(TimelineAddition {
+        SessionEvent::Added(added) => TimelineEvent::Added(TimelineAddition {
             kind: added.kind,
             n: added.n,
-            body: payload::shown(&added.body, added.content_type.as_deref()),
+            body: payload::render(&added.body, added.content_type.as_deref()),
             content_type: added.content_type.clone(),
             rationale: added.rationale.clone(),
         }),
     };
-    ApiTimelineLine { record: TimelineRecord { seq: line.seq, at: line.at, by: line.by.clone() }, what }
+    ApiTimelineLine {
+        record: TimelineRecord { seq: line.seq, at: line.at, by: line.by.clone() },
+        event: what,
+    }
 }
 
 /// Converts the result of a rollback.
 #[must_use]
-pub fn rolled_back(done: RolledBack) -> ApiRollback {
+pub fn rollback_result(done: RollbackResult) -> ApiRollback {
     let changed = done.changed.into_iter();
     let built_on = done.built_on.into_iter();
     ApiRollback {
@@ -217,7 +223,12 @@ pub fn rolled_back(done: RolledBack) -> ApiRollback {
             .map(|one| RestoredEntry { key: one.key, version: one.version, restored: one.restored })
             .collect(),
         built_on: built_on
-            .map(|one| BuiltOn { key: one.key, version: one.version, on: one.on, on_version: one.on_version })
+            .map(|one| DerivedEntry {
+                key: one.key,
+                version: one.version,
+                on: one.on,
+                on_version: one.on_version,
+            })
             .collect(),
         built_on_count: done.built_on_count,
         complete: done.complete,
@@ -226,13 +237,13 @@ pub fn rolled_back(done: RolledBack) -> ApiRollback {
 
 /// Converts the result of a consistency check.
 #[must_use]
-pub fn check(check: &Check) -> ApiCheck {
+pub fn consistency_report(check: &ConsistencyReport) -> ApiCheck {
     ApiCheck {
         clean: check.is_clean(),
         at: check.at,
         seq: check.seq,
         complete: check.complete,
-        counts: CheckCounts {
+        counts: ConsistencyCounts {
             entries: check.entries,
             tasks: check.tasks,
             dangling: check.dangling,
@@ -244,15 +255,15 @@ pub fn check(check: &Check) -> ApiCheck {
     }
 }
 
-fn finding(finding: Finding) -> ApiFinding {
+fn finding(finding: Inconsistency) -> ApiFinding {
     match finding {
-        Finding::Cycle { keys } => ApiFinding::Cycle { keys },
-        Finding::Dangling { key, version, on, on_version } => {
+        Inconsistency::Cycle { keys } => ApiFinding::Cycle { keys },
+        Inconsistency::Dangling { key, version, on, on_version } => {
             ApiFinding::Dangling { key, version, on, on_version }
         }
-        Finding::Stale { key, version, on, on_version, now } => {
+        Inconsistency::Stale { key, version, on, on_version, now } => {
             ApiFinding::Stale { key, version, on, on_version, current_version: now }
         }
-        Finding::Resultless { task, status } => ApiFinding::Resultless { task, status },
+        Inconsistency::Resultless { task, status } => ApiFinding::Resultless { task, status },
     }
 }

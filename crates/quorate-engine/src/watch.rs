@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use quorate_core::{Effect, Payload, Record, Seq, codec};
-use quorate_store::{Published, StoreError};
+use quorate_store::{PublishedState, StoreError};
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::reads::{part_of, unreadable};
+use crate::reads::{payload_of, undecodable_record};
 use crate::space::Space;
 
-pub use quorate_api::received::Change;
+pub use quorate_api::received::MemoryEntryChange;
 
 /// Number of records read together.
 const PAGE: usize = 256;
@@ -23,8 +23,8 @@ pub struct Watch {
     prefix: String,
     /// Next record to read.
     next: Seq,
-    published: watch::Receiver<Arc<Published>>,
-    found: VecDeque<Change>,
+    published: watch::Receiver<Arc<PublishedState>>,
+    found: VecDeque<MemoryEntryChange>,
 }
 
 impl Space {
@@ -46,7 +46,7 @@ impl Watch {
     ///
     /// # Errors
     /// Storage failures, or the hub was closed.
-    pub async fn next(&mut self) -> Result<Change, Error> {
+    pub async fn next(&mut self) -> Result<MemoryEntryChange, Error> {
         loop {
             if let Some(change) = self.found.pop_front() {
                 return Ok(change);
@@ -70,7 +70,7 @@ impl Watch {
     }
 
     async fn changes_of(&mut self, record: &Record) -> Result<(), Error> {
-        for effect in codec::read_body(record).map_err(|error| unreadable(record, &error))?.effects {
+        for effect in codec::read_body(record).map_err(|error| undecodable_record(record, &error))?.effects {
             let (key, version, location) = match effect {
                 Effect::Written { key, version, part, restores, .. } => {
                     (key, version, Some((restores.map_or(record.seq, |restored| restored.seq), part)))
@@ -82,20 +82,27 @@ impl Watch {
                 continue;
             }
             let content = match location {
-                Some((seq, part)) if seq == record.seq => part_of(record, part)?,
+                Some((seq, part)) if seq == record.seq => payload_of(record, part)?,
                 // After a rollback, the content is stored in the record that wrote it first.
                 Some((seq, part)) => self.content(seq, part).await?,
                 None => None,
             };
             let author = record.principal.clone();
-            self.found.push_back(Change { seq: record.seq, at: record.at, author, key, version, content });
+            self.found.push_back(MemoryEntryChange {
+                seq: record.seq,
+                at: record.at,
+                author,
+                key,
+                version,
+                content,
+            });
         }
         Ok(())
     }
 
     async fn content(&self, seq: Seq, part: u32) -> Result<Option<Payload>, Error> {
         match self.space.log(seq, 1).await?.first() {
-            Some(record) => part_of(record, part),
+            Some(record) => payload_of(record, part),
             None => Ok(None),
         }
     }

@@ -2,13 +2,13 @@
 //! happens next.
 
 use quorate_core::{
-    AgentNo, ApprovalId, ClientId, Code, DeliveryNo, Inspect, Inspected, MessageId, ProcedureId, Recipient,
-    Refused, Request, RequestState, TaskId, Timestamp, Why,
+    AgentNo, ApprovalId, ClientId, Code, DeliveryNo, Inspect, InspectResult, MessageId, ProcedureId,
+    Recipient, Refused, Request, RequestState, TaskId, Timestamp, Why,
 };
-use quorate_store::{DeliveryState, Read, Rows};
+use quorate_store::{DeliveryState, ReadQuery, ReadResult};
 
 use crate::error::Error;
-use crate::reads::{MessageView, unexpected};
+use crate::reads::{MessageView, unexpected_result};
 use crate::space::Space;
 
 impl Space {
@@ -59,17 +59,18 @@ impl Space {
         let first = deliveries.first().map_or(DeliveryNo(0), |one| one.id.number);
         let inspect =
             Inspect::Deliveries { message: Some((id.seq, id.n)), first, count: deliveries.len() as u32 };
-        let Inspected::Deliveries { deliveries: looks, request: open } = self.inspect(inspect).await? else {
+        let InspectResult::Deliveries { deliveries: looks, request: open } = self.inspect(inspect).await?
+        else {
             return Err(quorate_store::StoreError::Read("unexpected result of an inspection".into()).into());
         };
         let mut parts = Vec::with_capacity(deliveries.len());
         for (delivery, look) in deliveries.iter().zip(looks) {
             let name = delivery.id.to_string();
             parts.push(match (look, &delivery.state) {
-                (Some(look), _) => Why::of_open(name, &look, now),
+                (Some(look), _) => Why::of_open_delivery(name, &look, now),
                 (None, DeliveryState::Ended { state, seq }) => {
                     let reason = self.reason_of(delivery.id.number).await?;
-                    Why::of_ended(name, delivery.agent.as_str(), *state, *seq, reason.as_deref())
+                    Why::of_ended_delivery(name, delivery.agent.as_str(), *state, *seq, reason.as_deref())
                 }
                 // The delivery ended between the two reads.
                 (None, DeliveryState::Open { .. }) => return Box::pin(self.why(&id.to_string())).await,
@@ -87,18 +88,18 @@ impl Space {
 
     fn why_waiting(&self, why: Why, request: &Request, until: Timestamp, now: Timestamp) -> Why {
         let missing = request.missing().map(|to| self.recipient_name(to)).collect();
-        why.waited_for(&self.agent_name(request.from), missing, until, now)
+        why.with_pending_replies(&self.agent_name(request.from), missing, until, now)
     }
 
     /// Returns the reason for dead-lettering.
     async fn reason_of(&self, delivery: DeliveryNo) -> Result<Option<String>, Error> {
         let after = DeliveryNo(delivery.0.saturating_sub(1));
-        match self.read_one(Read::DeadLetters { agent: None, after, limit: 1 }).await? {
-            Rows::DeadLetters(letters) => {
+        match self.read_one(ReadQuery::DeadLetters { agent: None, after, limit: 1 }).await? {
+            ReadResult::DeadLetters(letters) => {
                 let letter = letters.into_iter().find(|letter| letter.delivery == delivery);
                 Ok(letter.map(|letter| letter.reason).filter(|reason| !reason.is_empty()))
             }
-            other => Err(unexpected(&other)),
+            other => Err(unexpected_result(&other)),
         }
     }
 
@@ -116,10 +117,10 @@ impl Space {
 fn with_request_end(why: Why, request: &Request) -> Why {
     match &request.state {
         RequestState::Failed { code, reason } => {
-            why.request_over(request.state.as_str(), Some((*code, reason)))
+            why.with_request_outcome(request.state.as_str(), Some((*code, reason)))
         }
         RequestState::Waiting | RequestState::Answered | RequestState::TimedOut | RequestState::Cancelled => {
-            why.request_over(request.state.as_str(), None)
+            why.with_request_outcome(request.state.as_str(), None)
         }
     }
 }

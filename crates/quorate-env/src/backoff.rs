@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Chance, Clock};
+use crate::{Clock, Entropy};
 
 /// Delays that double up to a maximum. Each is chosen at random between half and all of it, so that clients that failed
 /// together do not retry together.
@@ -21,16 +21,16 @@ impl Backoff {
     }
 
     /// Counts a failure and returns the delay before the next attempt.
-    pub fn next(&mut self, entropy: &Chance) -> Duration {
+    pub fn next(&mut self, entropy: &Entropy) -> Duration {
         let full = self.first.saturating_mul(2_u32.saturating_pow(self.failures)).min(self.longest);
         self.failures = self.failures.saturating_add(1);
-        let [high, low, ..] = entropy.sixteen();
+        let [high, low, ..] = entropy.bytes_16();
         let half = full / 2;
         half + half.mul_f64(f64::from(u16::from_be_bytes([high, low])) / f64::from(u16::MAX))
     }
 
     /// Counts a failure and delays on this clock.
-    pub async fn wait(&mut self, clock: &dyn Clock, entropy: &Chance) {
+    pub async fn wait(&mut self, clock: &dyn Clock, entropy: &Entropy) {
         crate::sleep(clock, self.next(entropy)).await;
     }
 
@@ -51,7 +51,7 @@ mod tests {
     use std::time::Duration;
 
     use super::Backoff;
-    use crate::Chance;
+    use crate::Entropy;
 
     const FIRST: Duration = Duration::from_millis(50);
     const LONGEST: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ mod tests {
     // Fails under: delays that do not double; no maximum; no jitter; a reset without effect.
     #[test]
     fn delays_double_up_to_a_maximum_with_jitter() {
-        let entropy = Chance::seeded(7);
+        let entropy = Entropy::seeded(7);
         let mut backoff = Backoff::new(FIRST, LONGEST);
         let delays: Vec<_> = (0..40).map(|_| backoff.next(&entropy)).collect();
         for (failures, delay) in delays.iter().enumerate() {
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_maximum_holds_for_any_number_of_failures() {
         let mut backoff = Backoff { first: Duration::MAX, longest: LONGEST, failures: u32::MAX };
-        assert!(backoff.next(&Chance::seeded(1)) <= LONGEST);
+        assert!(backoff.next(&Entropy::seeded(1)) <= LONGEST);
         assert_eq!(backoff.failures(), u32::MAX);
     }
 }

@@ -13,7 +13,7 @@ pub trait Clock: Send + Sync {
     /// Reads both clocks.
     fn now(&self) -> Now;
     /// Completes after `wait` on this clock, or spuriously earlier: callers have to check the time again.
-    fn pass(&self, wait: Duration) -> BoxFuture<'static, ()>;
+    fn wait(&self, wait: Duration) -> BoxFuture<'static, ()>;
 }
 
 /// Waits for a duration on a clock.
@@ -21,7 +21,7 @@ pub async fn sleep(clock: &dyn Clock, wait: Duration) {
     let mut now = clock.now();
     let until = now.plus(wait).mono;
     while now.mono < until {
-        clock.pass(Duration::from_millis(until.0 - now.mono.0)).await;
+        clock.wait(Duration::from_millis(until.0 - now.mono.0)).await;
         now = clock.now();
     }
 }
@@ -46,7 +46,7 @@ impl Clock for SystemClock {
         Now { wall: Timestamp(whole_ms(wall)), mono: Mono(whole_ms(self.start.elapsed())) }
     }
 
-    fn pass(&self, wait: Duration) -> BoxFuture<'static, ()> {
+    fn wait(&self, wait: Duration) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(wait))
     }
 }
@@ -57,12 +57,12 @@ fn whole_ms(duration: Duration) -> u64 {
 
 /// A clock that is advanced manually, for tests.
 #[derive(Debug)]
-pub struct SetClock {
+pub struct ManualClock {
     now: Mutex<Now>,
     moved: watch::Sender<u64>,
 }
 
-impl SetClock {
+impl ManualClock {
     /// Creates a clock at a time in milliseconds since 1970.
     #[must_use]
     pub fn at(ms: u64) -> Arc<Self> {
@@ -86,12 +86,12 @@ impl SetClock {
     }
 }
 
-impl Clock for SetClock {
+impl Clock for ManualClock {
     fn now(&self) -> Now {
         *self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pass(&self, wait: Duration) -> BoxFuture<'static, ()> {
+    fn wait(&self, wait: Duration) -> BoxFuture<'static, ()> {
         let until = self.now().plus(wait).mono;
         let mut moved = self.moved.subscribe();
         // Checked after subscribing, so that no change in between is missed.

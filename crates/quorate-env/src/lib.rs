@@ -5,14 +5,14 @@
 //! store.
 
 mod backoff;
-mod chance;
 mod clock;
+mod entropy;
 
 use std::pin::Pin;
 
 pub use backoff::Backoff;
-pub use chance::Chance;
-pub use clock::{Clock, SetClock, SystemClock, sleep};
+pub use clock::{Clock, ManualClock, SystemClock, sleep};
+pub use entropy::Entropy;
 
 /// A boxed future, for traits that are used as `Arc<dyn …>`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -4,7 +4,7 @@
 //!
 //! Built on hyper-util's pooling client and rustls. Interpreting status and body is up to the caller.
 
-mod connect;
+mod connector;
 #[cfg(feature = "tls")]
 mod tls;
 mod url;
@@ -23,7 +23,7 @@ use hyper_util::client::legacy;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::sync::Semaphore;
 
-pub use connect::{ConnectError, Connector, Stream, Trust};
+pub use connector::{ConnectError, Connector, Stream, TrustRoots};
 #[cfg(feature = "tls")]
 pub use tokio_rustls::rustls::CertificateError;
 pub use url::Url;
@@ -33,27 +33,27 @@ const HEADER_BYTES_MAX: usize = 64 << 10;
 
 /// Options of a client's connections.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ClientOptions {
     /// Connect timeout, including DNS, TCP and TLS.
-    pub connect_within: Duration,
+    pub connect_timeout: Duration,
     /// Maximum concurrent calls; further ones wait. Streams do not count.
     pub calls_max: usize,
     /// Maximum idle connections per host; 0 disables connection reuse.
     pub idle_max: usize,
     /// Idle timeout of a connection.
-    pub idle_within: Duration,
+    pub idle_timeout: Duration,
     /// Trusted certificate authorities.
-    pub trust: Trust,
+    pub trust: TrustRoots,
 }
 
-impl Default for Options {
+impl Default for ClientOptions {
     fn default() -> Self {
         Self {
-            connect_within: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(10),
             calls_max: 256,
             idle_max: 0,
-            idle_within: Duration::from_secs(5),
-            trust: Trust::default(),
+            idle_timeout: Duration::from_secs(5),
+            trust: TrustRoots::default(),
         }
     }
 }
@@ -62,7 +62,7 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Total timeout.
-    pub within: Duration,
+    pub timeout: Duration,
     /// Maximum bytes of the response body.
     pub bytes_max: usize,
 }
@@ -78,7 +78,7 @@ pub enum Error {
     Unsent(String),
     /// The connection was lost before the response started; the request may have been received.
     #[error("the connection was lost before the response: {0}")]
-    Broken(String),
+    ConnectionLost(String),
     /// The connection was lost during the response.
     #[error("the response is incomplete: {0}")]
     Incomplete(String),
@@ -103,8 +103,14 @@ struct Inner {
 impl Client {
     /// Creates a client. Connections are opened on demand.
     #[must_use]
-    pub fn new(options: Options) -> Self {
-        let Options { connect_within, calls_max, idle_max, idle_within, trust } = options;
+    pub fn new(options: ClientOptions) -> Self {
+        let ClientOptions {
+            connect_timeout: connect_within,
+            calls_max,
+            idle_max,
+            idle_timeout: idle_within,
+            trust,
+        } = options;
         let connector = Connector::new(connect_within, trust);
         let pool = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -134,9 +140,9 @@ impl Client {
             // Cannot fail: the semaphore is never closed.
             let _slot = self.0.slots.acquire().await;
             let response = self.0.pool.request(request).await.map_err(|error| classify(&error))?;
-            read(response, limits.bytes_max).await
+            read_body(response, limits.bytes_max).await
         };
-        with_timeout(limits.within, exchange).await
+        with_timeout(limits.timeout, exchange).await
     }
 
     /// Sends a request to an absolute URI and returns once the response head has arrived. The body is streamed, without a
@@ -158,7 +164,7 @@ impl Client {
 ///
 /// # Errors
 /// `TooLarge` or `Incomplete`.
-pub async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Response<Bytes>, Error> {
+pub async fn read_body(response: Response<Incoming>, bytes_max: usize) -> Result<Response<Bytes>, Error> {
     let (head, body) = response.into_parts();
     match Limited::new(body, bytes_max).collect().await {
         Ok(body) => Ok(Response::from_parts(head, body.to_bytes())),
@@ -172,22 +178,22 @@ async fn with_timeout<T>(within: Duration, work: impl Future<Output = Result<T, 
 }
 
 fn classify(error: &legacy::Error) -> Error {
-    if let Some(connect) = connect::find::<ConnectError>(error) {
+    if let Some(connect) = connector::find_source::<ConnectError>(error) {
         return Error::Connect(connect.clone());
     }
-    let hyper = connect::find::<hyper::Error>(error);
+    let hyper = connector::find_source::<hyper::Error>(error);
     let why =
         hyper.map_or_else(|| quorate_core::error_chain(error), |hyper| quorate_core::error_chain(hyper));
     // hyper reports a cancellation if the connection was closed before the request was written.
     if error.is_connect() || hyper.is_some_and(hyper::Error::is_canceled) {
         Error::Unsent(why)
     } else {
-        Error::Broken(why)
+        Error::ConnectionLost(why)
     }
 }
 
 /// Builds an absolute URI from scheme, authority, and path with query.
 #[must_use]
-pub fn absolute(secure: bool, authority: &str, target: &str) -> String {
+pub fn absolute_uri(secure: bool, authority: &str, target: &str) -> String {
     format!("{}://{authority}{target}", if secure { "https" } else { "http" })
 }

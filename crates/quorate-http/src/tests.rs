@@ -8,12 +8,12 @@ use hyper::Request;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Client, ConnectError, Error, Limits, Options};
+use super::{Client, ClientOptions, ConnectError, Error, Limits};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 /// Protects the tests against hanging; no test waits for it.
 const GUARD: Duration = Duration::from_secs(60);
-const LIMITS: Limits = Limits { within: GUARD, bytes_max: 100 };
+const LIMITS: Limits = Limits { timeout: GUARD, bytes_max: 100 };
 
 fn get(url: &str) -> Request<Full<Bytes>> {
     Request::get(url).header("authorization", "Bearer hunter2").body(Full::default()).expect("a request")
@@ -54,7 +54,7 @@ async fn server(response: &'static str) -> String {
 }
 
 async fn failed(url: &str, limits: Limits) -> Error {
-    let error = Client::new(Options::default()).send(get(url), limits).await.expect_err("it fails");
+    let error = Client::new(ClientOptions::default()).send(get(url), limits).await.expect_err("it fails");
     assert!(!format!("{error:?} {error}").contains("hunter2"), "{error:?}");
     error
 }
@@ -64,7 +64,7 @@ async fn failed(url: &str, limits: Limits) -> Error {
 async fn dropping_a_call_closes_its_connection() {
     let (listener, url) = listener().await;
     for idle_max in [0, 4] {
-        let client = Client::new(Options { idle_max, ..Options::default() });
+        let client = Client::new(ClientOptions { idle_max, ..ClientOptions::default() });
         let mut call = Box::pin(client.send(get(&url), LIMITS));
         let stream = tokio::select! {
             _ = &mut call => panic!("the server does not respond"),
@@ -79,7 +79,7 @@ async fn dropping_a_call_closes_its_connection() {
 #[tokio::test]
 async fn dropping_a_stream_closes_its_connection() {
     let (listener, url) = listener().await;
-    let client = Client::new(Options { idle_max: 4, ..Options::default() });
+    let client = Client::new(ClientOptions { idle_max: 4, ..ClientOptions::default() });
     let begin = async {
         let mut stream = accept(&listener).await;
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nfirst").await.expect("written");
@@ -95,7 +95,8 @@ async fn dropping_a_stream_closes_its_connection() {
 async fn idle_connections_are_reused_and_then_closed() {
     let (listener, url) = listener().await;
     let idle_within = Duration::from_millis(100);
-    let client = Client::new(Options { idle_max: 1, idle_within, ..Options::default() });
+    let client =
+        Client::new(ClientOptions { idle_max: 1, idle_timeout: idle_within, ..ClientOptions::default() });
     let response = async {
         let mut stream = accept(&listener).await;
         stream.write_all(OK.as_bytes()).await.expect("written");
@@ -121,7 +122,7 @@ async fn idle_connections_are_reused_and_then_closed() {
 async fn i21_responses_are_limited_in_time_and_size() {
     let (_silent, url) = listener().await;
     let within = Duration::from_millis(50);
-    assert!(matches!(failed(&url, Limits { within, ..LIMITS }).await, Error::TimedOut(_)));
+    assert!(matches!(failed(&url, Limits { timeout: within, ..LIMITS }).await, Error::TimedOut(_)));
     let url = server(OK).await;
     assert!(matches!(failed(&url, Limits { bytes_max: 1, ..LIMITS }).await, Error::TooLarge(1)));
 }
@@ -134,7 +135,7 @@ async fn an_error_states_whether_the_request_may_have_been_received() {
     let refused = failed(&url, LIMITS).await;
     assert!(matches!(refused, Error::Connect(ConnectError::Refused)), "{refused:?}");
     let broken = failed(&server("").await, LIMITS).await;
-    assert!(matches!(broken, Error::Broken(_)), "{broken:?}");
+    assert!(matches!(broken, Error::ConnectionLost(_)), "{broken:?}");
     let short = failed(&server("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}").await, LIMITS).await;
     assert!(matches!(short, Error::Incomplete(_)), "{short:?}");
 }
@@ -144,6 +145,6 @@ async fn an_error_states_whether_the_request_may_have_been_received() {
 async fn i18_redirects_are_not_followed() {
     let url =
         server("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n").await;
-    let response = Client::new(Options::default()).send(get(&url), LIMITS).await.expect("a response");
+    let response = Client::new(ClientOptions::default()).send(get(&url), LIMITS).await.expect("a response");
     assert_eq!(response.status(), 302);
 }

@@ -13,20 +13,20 @@ use crate::ConnectError;
 
 /// The trusted certificate authorities.
 #[derive(Clone, Default, Debug)]
-pub enum Trust {
+pub enum TrustRoots {
     /// The system's trust store, or the file named by `SSL_CERT_FILE`. Loaded with the first https connection.
     #[default]
-    Machine,
+    System,
     /// Only these authorities.
-    Only(Arc<RootCertStore>),
+    Custom(Arc<RootCertStore>),
 }
 
-impl Trust {
+impl TrustRoots {
     /// Trusts only the authorities of a PEM file.
     ///
     /// # Errors
     /// If it contains no readable certificate.
-    pub fn file(file: &Path) -> Result<Self, String> {
+    pub fn from_pem_file(file: &Path) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_file_iter(file).map_err(|error| error.to_string())? {
             let certificate = certificate.map_err(|error| error.to_string())?;
@@ -35,14 +35,14 @@ impl Trust {
         if roots.is_empty() {
             Err("the file contains no certificates".into())
         } else {
-            Ok(Self::Only(Arc::new(roots)))
+            Ok(Self::Custom(Arc::new(roots)))
         }
     }
 
     fn roots(&self) -> Arc<RootCertStore> {
         match self {
-            Self::Only(roots) => Arc::clone(roots),
-            Self::Machine => {
+            Self::Custom(roots) => Arc::clone(roots),
+            Self::System => {
                 let mut roots = RootCertStore::empty();
                 // Unreadable certificates of the system are skipped and therefore not trusted.
                 roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -54,14 +54,14 @@ impl Trust {
 
 /// Opens TLS connections.
 #[derive(Clone)]
-pub(crate) struct Tls {
+pub(crate) struct TlsConnector {
     tcp: HttpConnector,
-    trust: Trust,
+    trust: TrustRoots,
     connector: Arc<OnceLock<HttpsConnector<HttpConnector>>>,
 }
 
-impl Tls {
-    pub(crate) fn new(tcp: HttpConnector, trust: Trust) -> Self {
+impl TlsConnector {
+    pub(crate) fn new(tcp: HttpConnector, trust: TrustRoots) -> Self {
         Self { tcp, trust, connector: Arc::default() }
     }
 

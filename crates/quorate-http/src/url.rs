@@ -54,14 +54,14 @@ impl Url {
 
     /// Returns this URL with a path appended.
     #[must_use]
-    pub fn below(&self, path: &str) -> Self {
+    pub fn join(&self, path: &str) -> Self {
         let target = format!("{}{path}", self.target.trim_end_matches('/'));
         Self { target, ..self.clone() }
     }
 
     /// Whether the host is this machine (loopback).
     #[must_use]
-    pub fn is_here(&self) -> bool {
+    pub fn is_loopback(&self) -> bool {
         let ip = self.host.parse::<std::net::IpAddr>();
         self.host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
@@ -79,7 +79,7 @@ impl Url {
     /// The complete URL, for a request. Not for display: the query may contain a key.
     #[must_use]
     pub fn absolute(&self) -> String {
-        crate::absolute(self.secure, &self.authority(), &self.target)
+        crate::absolute_uri(self.secure, &self.authority(), &self.target)
     }
 }
 

@@ -25,29 +25,29 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use detect::{detect, unchecked};
+pub use detect::{detect, missing_checkers};
 pub use position::{Position, PositionValue, read as read_position};
 
 /// A rule that detects one kind of conflict.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub enum Rule {
+pub enum ConflictRule {
     /// Scores that differ by more than the spread.
-    Numeric(Numeric),
+    Numeric(NumericRule),
     /// An item relied on that was not found.
-    Presence(Presence),
+    Presence(PresenceRule),
     /// The same issue with different severities.
-    Severity(Weighed),
+    Severity(WeightedRule),
     /// Different recommendations.
-    Categorical(Weighed),
+    Categorical(WeightedRule),
     /// Different values of the same fact.
-    Factual(Weighed),
+    Factual(WeightedRule),
 }
 
 /// Parameters of a numeric rule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Numeric {
+pub struct NumericRule {
     /// Name of the score.
     pub score: String,
     /// Maximum difference that is not a conflict.
@@ -60,7 +60,7 @@ pub struct Numeric {
 /// Parameters of a presence rule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Presence {
+pub struct PresenceRule {
     /// The agent whose `found` list is authoritative.
     pub by: String,
     /// Weight of such a conflict, from 0 to 1.
@@ -71,7 +71,7 @@ pub struct Presence {
 /// Parameters of a rule that has only a weight.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Weighed {
+pub struct WeightedRule {
     /// Weight of such a conflict, from 0 to 1; by default specific to the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
@@ -85,16 +85,16 @@ fn presence_weight() -> f64 {
     0.6
 }
 
-impl Rule {
+impl ConflictRule {
     /// Kind of conflict that the rule detects.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ConflictKind {
         match self {
-            Self::Numeric(_) => Kind::Numeric,
-            Self::Presence(_) => Kind::Presence,
-            Self::Severity(_) => Kind::Severity,
-            Self::Categorical(_) => Kind::Categorical,
-            Self::Factual(_) => Kind::Factual,
+            Self::Numeric(_) => ConflictKind::Numeric,
+            Self::Presence(_) => ConflictKind::Presence,
+            Self::Severity(_) => ConflictKind::Severity,
+            Self::Categorical(_) => ConflictKind::Categorical,
+            Self::Factual(_) => ConflictKind::Factual,
         }
     }
 
@@ -113,7 +113,7 @@ impl Rule {
     /// Rules that apply to any subject.
     #[must_use]
     pub fn general() -> Vec<Self> {
-        let weighed = Weighed::default;
+        let weighed = WeightedRule::default;
         vec![Self::Severity(weighed()), Self::Categorical(weighed()), Self::Factual(weighed())]
     }
 
@@ -121,15 +121,15 @@ impl Rule {
     #[must_use]
     pub fn contract() -> Vec<Self> {
         vec![
-            Self::Numeric(Numeric {
+            Self::Numeric(NumericRule {
                 score: "overall_risk_score".into(),
                 spread: 20.0,
                 weight: numeric_weight(),
             }),
-            Self::Presence(Presence { by: "clause_extractor".into(), weight: presence_weight() }),
-            Self::Severity(Weighed::default()),
-            Self::Categorical(Weighed::default()),
-            Self::Factual(Weighed::default()),
+            Self::Presence(PresenceRule { by: "clause_extractor".into(), weight: presence_weight() }),
+            Self::Severity(WeightedRule::default()),
+            Self::Categorical(WeightedRule::default()),
+            Self::Factual(WeightedRule::default()),
         ]
     }
 }
@@ -137,7 +137,7 @@ impl Rule {
 /// Kind of a conflict.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ConflictKind {
     /// Different scores.
     Numeric,
     /// Whether an item is present.
@@ -150,7 +150,7 @@ pub enum Kind {
     Factual,
 }
 
-impl Kind {
+impl ConflictKind {
     /// Name of the kind in rules and results.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -170,7 +170,7 @@ pub struct Conflict {
     /// Identifies the conflict, stable between runs: kind and normalised topic.
     pub key: String,
     /// Kind of the conflict.
-    pub kind: Kind,
+    pub kind: ConflictKind,
     /// Human-readable topic.
     pub topic: String,
     /// Positions, in the order of the agents.

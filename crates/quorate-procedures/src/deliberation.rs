@@ -13,37 +13,37 @@
 
 mod analysis;
 mod ask;
-mod compare;
 mod consensus;
 mod discussion;
 mod estimate;
-mod figures;
 mod message;
 mod outcome;
 mod reply;
+mod rule_comparison;
 mod schema;
 mod spec;
 mod state;
 mod strategy;
 mod synthesis;
+mod usage;
 mod vote;
 
 #[cfg(test)]
 mod tests;
 
 use crate::finding;
-use crate::tokens::Count;
+use crate::tokens::TokenCounter;
 
 pub use ask::{ANALYSE, Ask, DISCUSS};
-pub use compare::{Choice, Compared, Counted, compare};
-pub use estimate::{Estimate, Expected, ExpectedPhase, FINDING_TOKENS, Range, estimate};
-pub use figures::{Figures, LOCAL, Spent, Usage, Used};
+pub use estimate::{Bounds, Estimate, FINDING_TOKENS, PhaseEstimate, ProviderEstimate, estimate};
 pub use message::{COORDINATOR, Message, MessageType};
-pub use outcome::{Decision, Failure, Gathered, How, Outcome, Quorum};
-pub use spec::{AGENTS_MAX, Level, Limits, Member, NotAsked, Provider, Score, Spec};
-pub use state::{AskId, Change, Missing, Phase, State};
-pub use strategy::{Demand, Need};
-pub use synthesis::{Flagged, RankedIssue, Scored, Sentence, Synthesis};
+pub use outcome::{Decision, DeliberationRecord, FailedDeliberation, Outcome, Quorum, ResolutionMethod};
+pub use rule_comparison::{RuleComparison, RuleResult, TallySummary, compare_rules};
+pub use spec::{AGENTS_MAX, ExcludedAgent, Limits, Member, ProviderSpec, ScoreLevel, ScoreSpec, Spec};
+pub use state::{AskId, MissingAnswer, Phase, PositionChange, State};
+pub use strategy::{Demand, DemandPriority};
+pub use synthesis::{IssueReport, RankedIssue, ScoreResult, Sentence, Synthesis};
+pub use usage::{LOCAL_PROVIDER, PhaseUsage, ProviderUsage, Usage, UsageStats};
 
 /// Input of the state machine.
 #[derive(Clone, PartialEq, Debug)]
@@ -69,86 +69,93 @@ pub enum Event {
         why: String,
     },
     /// The deadline returned by [`State::next_wakeup`] was reached.
-    Time,
+    DeadlineReached,
     /// The hub was restarted: pending questions get their full timeout again.
     Resumed,
 }
 
 /// Output of the state machine.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Out {
+pub enum Output {
     /// Sends a question to an agent.
     Ask(Ask),
     /// Publishes a message.
     Publish(Message),
     /// An event was ignored, with the reason; for logging only.
-    Noted(String),
+    Ignored(String),
     /// The deliberation finished with an outcome. No further outputs follow.
     Finished(Box<Outcome>),
     /// The deliberation failed. No further outputs follow.
-    Failed(Box<Failure>),
+    Failed(Box<FailedDeliberation>),
 }
 
 /// The state machine, for one spec and one token counter.
 #[derive(Clone, Copy, Debug)]
 pub struct Deliberation<'a> {
     spec: &'a Spec,
-    count: Count,
+    count_tokens: TokenCounter,
 }
 
 impl<'a> Deliberation<'a> {
     /// Creates a machine for a spec that passed [`Spec::check`].
     #[must_use]
-    pub fn new(spec: &'a Spec, count: Count) -> Self {
-        Self { spec, count }
+    pub fn new(spec: &'a Spec, count: TokenCounter) -> Self {
+        Self { spec, count_tokens: count }
     }
 
     /// Processes an event and returns the outputs. Store the state in the same commit that sends them.
-    pub fn step(&self, state: &mut State, event: Event, now_ms: u64) -> Vec<Out> {
-        let mut step = Step { spec: self.spec, count: self.count, now_ms, state, outs: Vec::new() };
+    pub fn step(&self, state: &mut State, event: Event, now_ms: u64) -> Vec<Output> {
+        let mut step =
+            Step { spec: self.spec, count_tokens: self.count_tokens, now_ms, state, outputs: Vec::new() };
         match event {
             Event::Start => step.start(),
-            Event::Answered { ask, from, body, usage } => step.answered(&ask, &from, &body, usage),
+            Event::Answered { ask, from, body, usage } => step.record_answer(&ask, &from, &body, usage),
             Event::Failed { ask, why } => {
                 if step.is_pending(&ask) {
-                    step.failed(&ask, why);
+                    step.record_failure(&ask, why);
                 }
             }
-            Event::Time => step.time(),
-            Event::Resumed => step.resumed(),
+            Event::DeadlineReached => step.expire_asks(),
+            Event::Resumed => step.extend_deadlines(),
         }
         step.advance();
-        step.outs
+        step.outputs
     }
 
     /// Returns all outputs that the state implies: every message, every pending question, and the final result. After a
     /// crash between two commits of one step, the driver sends those that were not recorded.
     #[must_use]
-    pub fn owed(&self, state: &State, now_ms: u64) -> Vec<Out> {
+    pub fn pending_outputs(&self, state: &State, now_ms: u64) -> Vec<Output> {
         let mut state = state.clone();
-        let step = Step { spec: self.spec, count: self.count, now_ms, state: &mut state, outs: Vec::new() };
-        let published = step.state.messages.iter().cloned().map(Out::Publish);
-        let asked = step.state.asks.keys().filter_map(|id| step.question(id)).map(Out::Ask);
-        published.chain(asked).chain(step.end()).collect()
+        let step = Step {
+            spec: self.spec,
+            count_tokens: self.count_tokens,
+            now_ms,
+            state: &mut state,
+            outputs: Vec::new(),
+        };
+        let published = step.state.messages.iter().cloned().map(Output::Publish);
+        let asked = step.state.asks.keys().filter_map(|id| step.render_ask(id)).map(Output::Ask);
+        published.chain(asked).chain(step.final_output()).collect()
     }
 }
 
 /// A step in progress.
 struct Step<'a> {
     spec: &'a Spec,
-    count: Count,
+    count_tokens: TokenCounter,
     now_ms: u64,
     state: &'a mut State,
-    outs: Vec<Out>,
+    outputs: Vec<Output>,
 }
 
 impl Step<'_> {
     fn start(&mut self) {
         if self.state.phase != Phase::New {
-            self.outs.push(Out::Noted("already started".into()));
+            self.outputs.push(Output::Ignored("already started".into()));
             return;
         }
-        self.begin(Phase::Analysis);
+        self.enter_phase(Phase::Analysis);
         for member in &self.spec.agents {
             self.ask(&member.id, None, None);
         }
@@ -158,31 +165,34 @@ impl Step<'_> {
     fn is_pending(&mut self, ask: &AskId) -> bool {
         let pending = self.state.asks.contains_key(ask);
         if !pending {
-            self.outs
-                .push(Out::Noted(format!("{ask} is not pending: unknown, already answered, or too late")));
+            self.outputs.push(Output::Ignored(format!(
+                "{ask} is not pending: unknown, already answered, or too late"
+            )));
         }
         pending
     }
 
-    fn answered(&mut self, ask: &AskId, from: &str, body: &[u8], usage: Option<Usage>) {
+    fn record_answer(&mut self, ask: &AskId, from: &str, body: &[u8], usage: Option<Usage>) {
         if !self.is_pending(ask) {
             return;
         }
         let asked = self.state.asks[ask].clone();
         if asked.agent != from {
-            self.outs
-                .push(Out::Noted(format!("{from} answered {ask}, which is addressed to {}", asked.agent)));
+            self.outputs.push(Output::Ignored(format!(
+                "{from} answered {ask}, which is addressed to {}",
+                asked.agent
+            )));
             return;
         }
-        self.spend(&asked.agent, usage);
-        if let Some(why) = reply::declined(body) {
-            return self.failed(ask, why);
+        self.record_usage(&asked.agent, usage);
+        if let Some(why) = reply::decline_reason(body) {
+            return self.record_failure(ask, why);
         }
         let result = match asked.conflict {
-            None => finding::read(body, &self.spec.words).map(|finding| {
+            None => finding::parse(body, &self.spec.words).map(|finding| {
                 self.state.findings.insert(asked.agent.clone(), finding);
             }),
-            Some(index) => self.read_reply(body, &asked.agent, index).map(|reply| {
+            Some(index) => self.parse_reply(body, &asked.agent, index).map(|reply| {
                 self.state.replies.entry(index).or_default().insert(asked.agent.clone(), reply);
             }),
         };
@@ -190,35 +200,35 @@ impl Step<'_> {
             Ok(()) => {
                 self.state.asks.remove(ask);
             }
-            Err(wrong) => self.failed(ask, wrong.to_string()),
+            Err(wrong) => self.record_failure(ask, wrong.to_string()),
         }
     }
 
     /// Asks the agent once more with the error; an agent that fails twice is excluded.
-    fn failed(&mut self, ask: &AskId, why: String) {
+    fn record_failure(&mut self, ask: &AskId, why: String) {
         let Some(asked) = self.state.asks.remove(ask) else { return };
         match asked.again {
             None => self.ask(&asked.agent, asked.conflict, Some(why)),
-            Some(first) => self.state.missing.push(Missing {
+            Some(first) => self.state.missing.push(MissingAnswer {
                 agent: asked.agent,
                 asked: ask.clone(),
-                conflict: asked.conflict.map(state::name_of),
+                conflict: asked.conflict.map(state::conflict_id),
                 why: vec![first, why],
             }),
         }
     }
 
-    fn time(&mut self) {
+    fn expire_asks(&mut self) {
         let late = self.state.asks.iter().filter(|(_, asked)| asked.due_ms <= self.now_ms);
         let late: Vec<(AskId, u64)> =
-            late.map(|(id, asked)| (id.clone(), self.within_ms(asked.conflict))).collect();
+            late.map(|(id, asked)| (id.clone(), self.timeout_ms(asked.conflict))).collect();
         for (ask, within_ms) in late {
-            self.failed(&ask, format!("no answer within {} s", figures::seconds(within_ms)));
+            self.record_failure(&ask, format!("no answer within {} s", usage::format_seconds(within_ms)));
         }
     }
 
-    fn resumed(&mut self) {
-        let (analysis, message) = (self.within_ms(None), self.within_ms(Some(0)));
+    fn extend_deadlines(&mut self) {
+        let (analysis, message) = (self.timeout_ms(None), self.timeout_ms(Some(0)));
         for asked in self.state.asks.values_mut() {
             asked.due_ms = self.now_ms + if asked.conflict.is_some() { message } else { analysis };
         }
@@ -236,16 +246,16 @@ impl Step<'_> {
     }
 
     /// Switches to another phase.
-    fn begin(&mut self, phase: Phase) {
-        self.state.figures.end(self.state.phase, self.now_ms.saturating_sub(self.state.since_ms));
+    fn enter_phase(&mut self, phase: Phase) {
+        self.state.figures.add_duration(self.state.phase, self.now_ms.saturating_sub(self.state.since_ms));
         self.state.phase = phase;
         self.state.since_ms = self.now_ms;
     }
 
-    fn spend(&mut self, agent: &str, usage: Option<Usage>) {
+    fn record_usage(&mut self, agent: &str, usage: Option<Usage>) {
         let provider =
-            self.spec.agents.get(self.spec.place(agent)).and_then(|member| member.provider.clone());
-        let provider = provider.unwrap_or_else(|| LOCAL.to_owned());
-        self.state.figures.spend(self.state.phase, provider, usage, self.spec);
+            self.spec.agents.get(self.spec.agent_index(agent)).and_then(|member| member.provider.clone());
+        let provider = provider.unwrap_or_else(|| LOCAL_PROVIDER.to_owned());
+        self.state.figures.add_answer(self.state.phase, provider, usage, self.spec);
     }
 }

@@ -4,16 +4,16 @@
 //! Retryable errors are retried with backoff, and the failure of one agent does not end the deliberation for the
 //! others.
 
-mod course;
-mod going_out;
+mod outbox;
+mod run;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::{
-    AgentId, Code, Commit, Epoch, Op, OpResult, Principal, Procedure, ProcedureId, ProcedureStatus, Refused,
-    RegisterAgent, Role,
+    AgentId, AgentRole, Code, Commit, Epoch, Op, OpResult, Principal, Procedure, ProcedureId,
+    ProcedureStatus, Refused, RegisterAgent,
 };
 use quorate_engine::{Delivery, Error, Space};
 use quorate_env::Backoff;
@@ -21,9 +21,9 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
 /// Agent id of the deliberation driver.
-pub const DRIVER: &str = "deliberations";
+pub const DELIBERATION_DRIVER: &str = "deliberations";
 /// Kind of the procedures that the driver runs.
-pub const KIND: &str = "deliberation";
+pub const DELIBERATION_KIND: &str = "deliberation";
 /// Maximum number of deliberation starts in flight; further start notices wait in the inbox.
 const CREDIT: u32 = 256;
 const LEASE_MS: u64 = 30_000;
@@ -42,11 +42,11 @@ impl Driver {
     /// # Errors
     /// If the registration is refused, or storage fails.
     pub async fn start(space: Space) -> Result<Self, Error> {
-        let agent = AgentId::new(DRIVER)?;
+        let agent = AgentId::new(DELIBERATION_DRIVER)?;
         let register = RegisterAgent {
             id: agent.clone(),
             name: "Deliberations".into(),
-            role: Role::Coordinator,
+            role: AgentRole::Coordinator,
             capabilities: Vec::new(),
             supported_actions: Vec::new(),
             epoch: None,
@@ -63,8 +63,8 @@ impl Driver {
                 .into());
             }
         };
-        let driving = Driving { space, agent, epoch, active: Arc::default() };
-        let running = driving.running().await?;
+        let driving = DriverContext { space, agent, epoch, active: Arc::default() };
+        let running = driving.running_procedures().await?;
         let stop = Arc::new(Notify::new());
         let task = tokio::spawn(driving.run(running, Arc::clone(&stop)));
         Ok(Self { stop, task })
@@ -85,7 +85,7 @@ impl Drop for Driver {
 }
 
 #[derive(Clone)]
-struct Driving {
+struct DriverContext {
     space: Space,
     agent: AgentId,
     epoch: Epoch,
@@ -93,7 +93,7 @@ struct Driving {
     active: Arc<Mutex<HashSet<ProcedureId>>>,
 }
 
-impl Driving {
+impl DriverContext {
     fn principal(&self) -> Principal {
         Principal::Agent(self.agent.clone())
     }
@@ -103,13 +103,13 @@ impl Driving {
     }
 
     /// Waits for the next backoff delay.
-    async fn wait(&self, backoff: &mut Backoff) {
+    async fn wait_backoff(&self, backoff: &mut Backoff) {
         let engine = self.space.engine();
-        backoff.wait(&**engine.clock(), engine.chance()).await;
+        backoff.wait(&**engine.clock(), engine.entropy()).await;
     }
 
     /// Returns the deliberations that were running when the hub stopped.
-    async fn running(&self) -> Result<Vec<Procedure>, Error> {
+    async fn running_procedures(&self) -> Result<Vec<Procedure>, Error> {
         let mut running = Vec::new();
         let mut after = None;
         loop {
@@ -123,7 +123,7 @@ impl Driving {
     }
 
     fn drives(&self, procedure: &Procedure) -> bool {
-        procedure.kind == KIND && procedure.driver.as_ref() == Some(&self.agent)
+        procedure.kind == DELIBERATION_KIND && procedure.driver.as_ref() == Some(&self.agent)
     }
 
     async fn run(self, running: Vec<Procedure>, stop: Arc<Notify>) {
@@ -131,12 +131,12 @@ impl Driving {
         for procedure in running {
             driven.spawn(self.clone().drive(procedure.id, None));
         }
-        let (principal, mut backoff) = (self.principal(), backoff());
+        let (principal, mut backoff) = (self.principal(), commit_backoff());
         let mut consumer = loop {
             let opened = self.space.consume(&principal, Some(self.epoch), &self.agent, CREDIT, LEASE_MS);
             match opened.await {
                 Ok(consumer) => break consumer,
-                Err(error) if passes(&error) => self.wait(&mut backoff).await,
+                Err(error) if is_retryable(&error) => self.wait_backoff(&mut backoff).await,
                 Err(error) => {
                     let code = error.code().as_str();
                     tracing::error!(code, "deliberation driver stopped: cannot open its inbox");
@@ -158,12 +158,12 @@ impl Driving {
                             break;
                         }
                     };
-                    let grant = consumer.grant(1);
-                    match started(&delivery) {
+                    let grant = consumer.grant_credit_op(1);
+                    match parse_start_notice(&delivery) {
                         Some(id) => {
                             driven.spawn(self.clone().drive(id, Some((delivery, grant))));
                         }
-                        None => self.done_with(Some((delivery, grant))).await,
+                        None => self.ack_notice(Some((delivery, grant))).await,
                     }
                 }
             }
@@ -172,7 +172,7 @@ impl Driving {
     }
 
     /// Acks a notice that needs no step, or whose deliberation is already driven.
-    async fn done_with(&self, notice: Option<(Delivery, Op)>) {
+    async fn ack_notice(&self, notice: Option<(Delivery, Op)>) {
         let ops = notice_ops(notice.as_ref());
         if !ops.is_empty()
             && let Err(error) = self.space.commit(self.commit(ops)).await
@@ -185,30 +185,30 @@ impl Driving {
     async fn drive(self, id: ProcedureId, mut notice: Option<(Delivery, Op)>) {
         let lock = || self.active.lock().unwrap_or_else(PoisonError::into_inner);
         if !lock().insert(id.clone()) {
-            return self.done_with(notice).await;
+            return self.ack_notice(notice).await;
         }
-        let mut backoff = backoff();
-        while let Err(error) = self.deliberate(&id, &mut notice).await {
+        let mut backoff = commit_backoff();
+        while let Err(error) = self.run_deliberation(&id, &mut notice).await {
             let code = error.code().as_str();
-            if !passes(&error) {
+            if !is_retryable(&error) {
                 // Storage failed, or a newer driver took over: the next driver resumes it.
                 tracing::warn!(procedure = %id, code, "deliberation suspended until the driver restarts");
                 break;
             }
             tracing::warn!(procedure = %id, code, "deliberation step failed; retrying");
-            self.wait(&mut backoff).await;
+            self.wait_backoff(&mut backoff).await;
         }
         lock().remove(&id);
     }
 }
 
 /// Backoff between attempts to commit a step.
-const fn backoff() -> Backoff {
+const fn commit_backoff() -> Backoff {
     Backoff::new(Duration::from_millis(100), Duration::from_secs(5))
 }
 
 /// Whether a retry may succeed without intervention.
-fn passes(error: &Error) -> bool {
+fn is_retryable(error: &Error) -> bool {
     match error {
         Error::Refused(refused) => refused.code.retryable(),
         Error::Store(_) => matches!(error.code(), Code::Overloaded | Code::StorageFull),
@@ -217,7 +217,7 @@ fn passes(error: &Error) -> bool {
 }
 
 /// Parses a `procedure.started` notice; `None` for any other message.
-fn started(delivery: &Delivery) -> Option<ProcedureId> {
+fn parse_start_notice(delivery: &Delivery) -> Option<ProcedureId> {
     #[derive(serde::Deserialize)]
     struct Notice {
         procedure: String,

@@ -18,7 +18,7 @@
 //! Only `summary` is required. Unknown fields are rejected with their path, so that a misspelt field is not silently
 //! ignored. Put additional data into `details`.
 
-mod check;
+mod parse;
 
 #[cfg(test)]
 mod tests;
@@ -28,8 +28,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use check::{WHOLE, Wrong, read, read_answer};
-pub(crate) use check::{check_confidence, check_name, not_in, read_object};
+pub use parse::{FieldError, ROOT_PATH, parse, parse_answer};
+pub(crate) use parse::{check_confidence, check_name, not_allowed, parse_object};
 
 /// Maximum size of an answer in bytes.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024;
@@ -114,23 +114,23 @@ impl Default for Vocabulary {
 impl Vocabulary {
     /// Returns the index of a severity in the list.
     #[must_use]
-    pub fn severity(&self, word: &str) -> Option<usize> {
+    pub fn severity_index(&self, word: &str) -> Option<usize> {
         index_of(&self.severities, word)
     }
 
     /// Returns the index of a recommendation in the list.
     #[must_use]
-    pub fn recommendation(&self, word: &str) -> Option<usize> {
+    pub fn recommendation_index(&self, word: &str) -> Option<usize> {
         index_of(&self.recommendations, word)
     }
 }
 
 fn index_of(list: &[String], word: &str) -> Option<usize> {
-    let key = crate::plain::words(word);
-    list.iter().position(|known| crate::plain::words(known) == key)
+    let key = crate::normalise::normalise_words(word);
+    list.iter().position(|known| crate::normalise::normalise_words(known) == key)
 }
 
 /// Rounds to six decimals, so that stored numbers are read back unchanged.
-pub(crate) fn steady(value: f64) -> f64 {
+pub(crate) fn round_to_micros(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

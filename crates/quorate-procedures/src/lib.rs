@@ -5,11 +5,11 @@
 //! deterministically. The driver stores the new state in the same commit that sends the outputs.
 
 pub mod conflict;
-pub mod count;
 pub mod deliberation;
 mod driver;
 pub mod finding;
-pub mod plain;
+pub mod normalise;
+pub mod tally;
 pub mod tokens;
 
-pub use driver::{DRIVER, Driver, KIND};
+pub use driver::{DELIBERATION_DRIVER, DELIBERATION_KIND, Driver};

@@ -1,33 +1,33 @@
 //! Token counts of texts, and truncation at sentence boundaries.
 
 /// Function that counts tokens. A plain function pointer, so that tests can count words instead.
-pub type Count = fn(&str) -> usize;
+pub type TokenCounter = fn(&str) -> usize;
 
 /// Marks the position where a text was truncated.
-pub const MARK: &str = " […]";
+pub const TRUNCATION_MARK: &str = " […]";
 
 /// Counts tokens of OpenAI's `o200k_base`, used for all models; other vendors' counts differ by about 10 to 30 %. The
 /// first call loads the vocabulary.
 #[must_use]
-pub fn o200k(text: &str) -> usize {
+pub fn count_o200k(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().count_ordinary(text)
 }
 
 /// Loads the vocabulary ahead of the first count. It takes a few tenths of a second and about 46 MB.
-pub fn prepare() {
-    let _ = o200k("");
+pub fn preload() {
+    let _ = count_o200k("");
 }
 
 /// Whether a text has at most `limit` tokens. A token has at least one byte, so short texts need not be counted.
 #[must_use]
-pub fn fits(text: &str, limit: usize, count: Count) -> bool {
+pub fn fits(text: &str, limit: usize, count: TokenCounter) -> bool {
     text.len() <= limit || count(text) <= limit
 }
 
 /// Returns `None` if the text has at most `limit` tokens. Otherwise returns as many of its first sentences as fit,
 /// followed by [`TRUNCATION_MARK`]; if not even one sentence fits, as many words.
 #[must_use]
-pub fn cut(text: &str, limit: usize, count: Count) -> Option<String> {
+pub fn truncate(text: &str, limit: usize, count: TokenCounter) -> Option<String> {
     if fits(text, limit, count) {
         return None;
     }
@@ -46,7 +46,7 @@ pub fn cut(text: &str, limit: usize, count: Count) -> Option<String> {
 }
 
 fn marked(text: &str) -> String {
-    format!("{}{MARK}", text.trim_end())
+    format!("{}{TRUNCATION_MARK}", text.trim_end())
 }
 
 /// Byte offsets of sentence ends: after a full stop or similar that whitespace follows, and at line ends.
@@ -74,20 +74,20 @@ mod tests {
     #[test]
     fn a6_a_long_text_is_cut_at_a_sentence_and_marked() {
         let text = "One two three. Four five! Six seven eight nine";
-        assert_eq!(cut(text, 9, words), None);
-        assert_eq!(cut(text, 8, words).as_deref(), Some("One two three. Four five! […]"));
-        assert_eq!(cut(text, 5, words).as_deref(), Some("One two three. […]"));
-        assert_eq!(cut(text, 3, words).as_deref(), Some("One two […]"), "not even a sentence fits");
-        assert_eq!(cut("1.5 is no end. Two\nthree", 6, words), None);
-        assert_eq!(cut("1.5 is no end. Two\nthree", 5, words).as_deref(), Some("1.5 is no end. […]"));
+        assert_eq!(truncate(text, 9, words), None);
+        assert_eq!(truncate(text, 8, words).as_deref(), Some("One two three. Four five! […]"));
+        assert_eq!(truncate(text, 5, words).as_deref(), Some("One two three. […]"));
+        assert_eq!(truncate(text, 3, words).as_deref(), Some("One two […]"), "not even a sentence fits");
+        assert_eq!(truncate("1.5 is no end. Two\nthree", 6, words), None);
+        assert_eq!(truncate("1.5 is no end. Two\nthree", 5, words).as_deref(), Some("1.5 is no end. […]"));
     }
 
     #[test]
     fn a6_tokens_are_those_of_a_real_tokenizer() {
-        assert_eq!(o200k("hello world"), 2);
+        assert_eq!(count_o200k("hello world"), 2);
         let text = "The supplier shall indemnify the customer. ".repeat(200);
-        let cut = cut(&text, 500, o200k).expect("it is too long");
-        assert!(o200k(&cut) <= 500 && o200k(&cut) > 480, "{}", o200k(&cut));
+        let cut = truncate(&text, 500, count_o200k).expect("it is too long");
+        assert!(count_o200k(&cut) <= 500 && count_o200k(&cut) > 480, "{}", count_o200k(&cut));
         assert!(cut.ends_with("customer. […]"), "{cut}");
     }
 }

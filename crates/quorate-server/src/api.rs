@@ -10,31 +10,31 @@ use axum::Extension;
 use axum::extract::Path;
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use quorate_core::Deed;
+use quorate_core::Permission;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::json;
 
 use crate::app::App;
 use crate::bulk;
-use crate::call::{Answer, Call};
+use crate::call::{ApiResult, Call};
 
-pub(crate) use document::{about_the_hub, text};
+pub(crate) use document::{openapi_text, serve_openapi};
 pub(crate) use quorate_api::schema;
 
 /// Builds a schema on demand.
-type Shape = Arc<dyn Fn(&mut SchemaGenerator) -> Schema + Send + Sync>;
+type SchemaFn = Arc<dyn Fn(&mut SchemaGenerator) -> Schema + Send + Sync>;
 
-fn shape_of<T: JsonSchema>() -> Shape {
+fn schema_fn<T: JsonSchema>() -> SchemaFn {
     Arc::new(|generator| generator.subschema_for::<T>())
 }
 
 /// Access required by an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Who {
+pub(crate) enum Access {
     /// No token required.
-    Everybody,
+    Public,
     /// A token with a role that has this permission; see `quorate_core`'s permission table.
-    Holders(Deed),
+    Requires(Permission),
 }
 
 /// An API operation and its documentation.
@@ -46,57 +46,57 @@ pub(crate) struct Operation {
     /// `resource.verb`.
     pub(crate) id: &'static str,
     /// One sentence, starting with an imperative verb.
-    pub(crate) about: &'static str,
-    pub(crate) who: Who,
+    pub(crate) summary: &'static str,
+    pub(crate) access: Access,
     /// Path parameters and their schemas.
-    in_path: Vec<(&'static str, Shape)>,
-    in_query: Option<Shape>,
+    path_parameters: Vec<(&'static str, SchemaFn)>,
+    query_schema: Option<SchemaFn>,
     /// Operation-specific headers: name, schema, description.
-    in_headers: Vec<(&'static str, Shape, &'static str)>,
-    body: Option<Shape>,
+    header_parameters: Vec<(&'static str, SchemaFn, &'static str)>,
+    body: Option<SchemaFn>,
     /// Additional media type accepted for the body.
-    also_as: Option<&'static str>,
-    answers: Vec<Answers>,
+    additional_media_type: Option<&'static str>,
+    responses: Vec<OperationResponse>,
     /// Whether agents may call it only for themselves.
-    itself: bool,
+    own_agent_only: bool,
     /// Reason why a writing operation accepts no idempotency key.
-    without_key: Option<&'static str>,
+    no_key_reason: Option<&'static str>,
 }
 
 /// Success response of an operation.
 #[derive(Clone)]
-struct Answers {
+struct OperationResponse {
     status: u16,
-    about: &'static str,
-    kind: &'static str,
-    shape: Option<Shape>,
+    description: &'static str,
+    media_type: &'static str,
+    schema: Option<SchemaFn>,
 }
 
 /// Operations and the handler that serves them.
 pub(crate) struct Route {
     pub(crate) operations: Vec<Operation>,
-    pub(crate) served_at: &'static str,
+    pub(crate) router_path: &'static str,
     pub(crate) handler: MethodRouter<App>,
 }
 
 /// A `GET` operation. Requires [`Permission::Read`] by default.
 pub(crate) fn get(path: &'static str, id: &'static str, about: &'static str) -> Operation {
-    Operation::new("get", path, id, about, Who::Holders(Deed::Read))
+    Operation::new("get", path, id, about, Access::Requires(Permission::Read))
 }
 
 /// A `POST` operation. Requires [`Permission::Work`] by default.
 pub(crate) fn post(path: &'static str, id: &'static str, about: &'static str) -> Operation {
-    Operation::new("post", path, id, about, Who::Holders(Deed::Work))
+    Operation::new("post", path, id, about, Access::Requires(Permission::Work))
 }
 
 /// A `PUT` operation. Requires [`Permission::Work`] by default.
 pub(crate) fn put(path: &'static str, id: &'static str, about: &'static str) -> Operation {
-    Operation::new("put", path, id, about, Who::Holders(Deed::Work))
+    Operation::new("put", path, id, about, Access::Requires(Permission::Work))
 }
 
 /// A `DELETE` operation. Requires [`Permission::Work`] by default.
 pub(crate) fn delete(path: &'static str, id: &'static str, about: &'static str) -> Operation {
-    Operation::new("delete", path, id, about, Who::Holders(Deed::Work))
+    Operation::new("delete", path, id, about, Access::Requires(Permission::Work))
 }
 
 impl Operation {
@@ -105,89 +105,89 @@ impl Operation {
         path: &'static str,
         id: &'static str,
         about: &'static str,
-        who: Who,
+        who: Access,
     ) -> Self {
         Self {
             method,
             path,
             id,
-            about,
-            who,
-            in_path: Vec::new(),
-            in_query: None,
-            in_headers: Vec::new(),
+            summary: about,
+            access: who,
+            path_parameters: Vec::new(),
+            query_schema: None,
+            header_parameters: Vec::new(),
             body: None,
-            also_as: None,
-            answers: Vec::new(),
-            itself: false,
-            without_key: None,
+            additional_media_type: None,
+            responses: Vec::new(),
+            own_agent_only: false,
+            no_key_reason: None,
         }
     }
 
     /// Makes the operation public: no token required.
-    pub(crate) fn open(mut self) -> Self {
-        self.who = Who::Everybody;
+    pub(crate) fn public(mut self) -> Self {
+        self.access = Access::Public;
         self
     }
 
     /// Requires another permission.
-    pub(crate) fn is(mut self, deed: Deed) -> Self {
-        self.who = Who::Holders(deed);
+    pub(crate) fn requires(mut self, deed: Permission) -> Self {
+        self.access = Access::Requires(deed);
         self
     }
 
     /// Restricts agents to themselves: the `{id}` in the path must be the caller's own.
-    pub(crate) fn for_itself(mut self) -> Self {
-        self.itself = true;
+    pub(crate) fn own_agent_only(mut self) -> Self {
+        self.own_agent_only = true;
         self
     }
 
     /// Accepts no idempotency key, for the given reason. Keys are stored with the change that a call makes, so this
     /// is only for calls that change nothing.
     pub(crate) fn without_key(mut self, reason: &'static str) -> Self {
-        self.without_key = Some(reason);
+        self.no_key_reason = Some(reason);
         self
     }
 
     /// Adds a path parameter.
-    pub(crate) fn path<T: JsonSchema>(mut self, name: &'static str) -> Self {
-        self.in_path.push((name, shape_of::<T>()));
+    pub(crate) fn path_parameter<T: JsonSchema>(mut self, name: &'static str) -> Self {
+        self.path_parameters.push((name, schema_fn::<T>()));
         self
     }
 
     /// Sets the query parameters: the fields of `T`.
-    pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
-        self.in_query = Some(Arc::new(|generator| T::json_schema(generator)));
+    pub(crate) fn query_parameters<T: JsonSchema>(mut self) -> Self {
+        self.query_schema = Some(Arc::new(|generator| T::json_schema(generator)));
         self
     }
 
     /// Adds an optional header that only this operation reads.
-    pub(crate) fn header<T: JsonSchema>(mut self, name: &'static str, about: &'static str) -> Self {
-        self.in_headers.push((name, shape_of::<T>(), about));
+    pub(crate) fn header_parameter<T: JsonSchema>(mut self, name: &'static str, about: &'static str) -> Self {
+        self.header_parameters.push((name, schema_fn::<T>(), about));
         self
     }
 
     /// Sets the request body. The body may be omitted if `T` has no required field.
-    pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
-        self.body = Some(shape_of::<T>());
+    pub(crate) fn request_body<T: JsonSchema>(mut self) -> Self {
+        self.body = Some(schema_fn::<T>());
         self
     }
 
     /// Accepts the request body in an additional media type.
-    pub(crate) fn also_as(mut self, kind: &'static str) -> Self {
-        self.also_as = Some(kind);
+    pub(crate) fn also_accepts(mut self, kind: &'static str) -> Self {
+        self.additional_media_type = Some(kind);
         self
     }
 
     /// Adds a JSON response.
-    pub(crate) fn answers<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
-        self.answering(status, about, "application/json", Some(shape_of::<T>()))
+    pub(crate) fn returns<T: JsonSchema>(self, status: u16, about: &'static str) -> Self {
+        self.add_response(status, about, "application/json", Some(schema_fn::<T>()))
     }
 
     /// Adds a paginated list response, as written by [`crate::call::page_response`].
-    pub(crate) fn lists<T: JsonSchema>(self, name: &'static str) -> Self {
-        let shape = listed(name, shape_of::<T>(), true);
-        self.answering(
+    pub(crate) fn returns_page<T: JsonSchema>(self, name: &'static str) -> Self {
+        let shape = list_schema(name, schema_fn::<T>(), true);
+        self.add_response(
             200,
             "One page of results. Pass `cursor` to get the next page.",
             "application/json",
@@ -196,72 +196,79 @@ impl Operation {
     }
 
     /// Adds an unpaginated list response, as written by [`crate::call::NamedList`].
-    pub(crate) fn lists_all<T: JsonSchema>(self, name: &'static str) -> Self {
-        let shape = listed(name, shape_of::<T>(), false);
-        self.answering(200, "The complete list.", "application/json", Some(shape))
+    pub(crate) fn returns_list<T: JsonSchema>(self, name: &'static str) -> Self {
+        let shape = list_schema(name, schema_fn::<T>(), false);
+        self.add_response(200, "The complete list.", "application/json", Some(shape))
     }
 
     /// Adds a response in another media type, without a schema.
-    pub(crate) fn answers_with(self, status: u16, about: &'static str, kind: &'static str) -> Self {
-        self.answering(status, about, kind, None)
+    pub(crate) fn returns_media(self, status: u16, about: &'static str, kind: &'static str) -> Self {
+        self.add_response(status, about, kind, None)
     }
 
     /// Adds a response that streams JSON documents in the given media type.
-    pub(crate) fn streams<T: JsonSchema>(self, about: &'static str, kind: &'static str) -> Self {
-        let document = shape_of::<T>();
-        let shape: Shape = Arc::new(move |generator| {
+    pub(crate) fn returns_stream<T: JsonSchema>(self, about: &'static str, kind: &'static str) -> Self {
+        let document = schema_fn::<T>();
+        let shape: SchemaFn = Arc::new(move |generator| {
             let document = document(generator);
             json_schema!({"type": "string", "contentMediaType": "application/json", "contentSchema": document})
         });
-        self.answering(200, about, kind, Some(shape))
+        self.add_response(200, about, kind, Some(shape))
     }
 
     /// Adds an error status that is specific to this operation.
-    pub(crate) fn problem(self, status: u16, about: &'static str) -> Self {
-        self.answering(status, about, "application/problem+json", None)
+    pub(crate) fn returns_problem(self, status: u16, about: &'static str) -> Self {
+        self.add_response(status, about, "application/problem+json", None)
     }
 
-    fn answering(
+    fn add_response(
         mut self,
         status: u16,
         about: &'static str,
         kind: &'static str,
-        shape: Option<Shape>,
+        shape: Option<SchemaFn>,
     ) -> Self {
-        self.answers.push(Answers { status, about, kind, shape });
+        self.responses.push(OperationResponse {
+            status,
+            description: about,
+            media_type: kind,
+            schema: shape,
+        });
         self
     }
 
     /// Sets the handler.
-    pub(crate) fn to<H, T>(self, handler: H) -> Route
+    pub(crate) fn handled_by<H, T>(self, handler: H) -> Route
     where
         H: Handler<T, App>,
         T: 'static,
     {
         let served_at = self.path;
-        self.answered_at(served_at, handler)
+        self.handled_at(served_at, handler)
     }
 
     /// Sets the handler and runs it as a bulk read: for lists and other calls that scan or render a lot of data.
-    pub(crate) fn bulk<F, A>(self, handler: F) -> Route
+    pub(crate) fn handled_in_bulk_by<F, A>(self, handler: F) -> Route
     where
         F: Fn(Call) -> A + Clone + Send + Sync + 'static,
-        A: Future<Output = Answer> + Send + 'static,
+        A: Future<Output = ApiResult> + Send + 'static,
     {
-        self.to(move |call: Call| bulk::answer(call, handler))
+        self.handled_by(move |call: Call| bulk::run_as_bulk_read(call, handler))
     }
 
     /// Like [`Self::handled_in_bulk_by`], with a path parameter.
-    pub(crate) fn bulk_of<F, A>(self, handler: F) -> Route
+    pub(crate) fn handled_with_id_in_bulk_by<F, A>(self, handler: F) -> Route
     where
         F: Fn(Path<String>, Call) -> A + Clone + Send + Sync + 'static,
-        A: Future<Output = Answer> + Send + 'static,
+        A: Future<Output = ApiResult> + Send + 'static,
     {
-        self.to(move |id: Path<String>, call: Call| bulk::answer(call, move |call| handler(id, call)))
+        self.handled_by(move |id: Path<String>, call: Call| {
+            bulk::run_as_bulk_read(call, move |call| handler(id, call))
+        })
     }
 
     /// Sets the handler at a router path that differs from the documented path.
-    pub(crate) fn answered_at<H, T>(self, served_at: &'static str, handler: H) -> Route
+    pub(crate) fn handled_at<H, T>(self, served_at: &'static str, handler: H) -> Route
     where
         H: Handler<T, App>,
         T: 'static,
@@ -273,17 +280,17 @@ impl Operation {
             _ => MethodFilter::POST,
         };
         // Permissions are checked where the token is read (`call.rs`), using this extension.
-        let handler = on(method, handler).route_layer(Extension(Asked {
-            who: self.who,
-            itself: self.itself,
-            has_query: self.in_query.is_some(),
+        let handler = on(method, handler).route_layer(Extension(RouteAccess {
+            access: self.access,
+            own_agent_only: self.own_agent_only,
+            has_query: self.query_schema.is_some(),
             id: self.id,
         }));
-        Route { operations: vec![self], served_at, handler }
+        Route { operations: vec![self], router_path: served_at, handler }
     }
 }
 
-fn listed(name: &'static str, item: Shape, has_pages: bool) -> Shape {
+fn list_schema(name: &'static str, item: SchemaFn, has_pages: bool) -> SchemaFn {
     Arc::new(move |generator| {
         let item = item(generator);
         let mut fields = json!({name: {"type": "array", "items": item}});
@@ -307,10 +314,10 @@ impl Route {
 
 /// Access rules of the matched route, attached to each request.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
-    pub(crate) who: Who,
+pub(crate) struct RouteAccess {
+    pub(crate) access: Access,
     /// Whether agents may call it only for themselves.
-    pub(crate) itself: bool,
+    pub(crate) own_agent_only: bool,
     /// Whether the operation takes query parameters.
     pub(crate) has_query: bool,
     pub(crate) id: &'static str,

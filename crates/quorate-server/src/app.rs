@@ -12,19 +12,19 @@ use quorate_engine::{Engine, Error, Flags, Space};
 use tokio::sync::{Mutex, Semaphore};
 use tower::ServiceExt as _;
 
-use crate::bulk::Bulk;
-use crate::deliberations::Drivers;
-use crate::exclusive::Exclusive;
-use crate::making::{Made, Making};
-use crate::observe::{self, Observed};
+use crate::bulk::BulkReads;
+use crate::deliberation_drivers::DeliberationDrivers;
+use crate::exclusive_jobs::ExclusiveJobs;
+use crate::observe::{self, Telemetry};
 use crate::otlp::Exporter;
-use crate::rate::Rates;
-use crate::routes::webhooks::UNAUTHENTICATED_MAX;
+use crate::rate_limit::RateLimits;
+use crate::routes::webhooks::UNAUTHENTICATED_EVENTS_MAX;
 use crate::settings::Settings;
-use crate::sign_in::Codes;
-use crate::wire::told::Before;
-use crate::ws::Seats;
-use crate::{guard, routes, unread};
+use crate::sign_in_codes::SignInCodes;
+use crate::space_keys::{CreatedSpace, CreatedSpaces};
+use crate::wire::message_cache::MessageCache;
+use crate::ws::ActiveConnections;
+use crate::{drain_body, host_origin, routes};
 
 /// A hub that serves requests.
 #[derive(Clone)]
@@ -33,32 +33,32 @@ pub struct App(Arc<Inner>);
 struct Inner {
     engine: Arc<Engine>,
     /// Engine for conduct flags. They have a store of their own, so that no other data depends on them.
-    private: Arc<Engine>,
+    flag_engine: Arc<Engine>,
     settings: Settings,
     /// Open spaces. Opening a space starts its sweep.
     spaces: RwLock<BTreeMap<SpaceName, Space>>,
     /// Active WebSocket of each connected agent.
-    seats: Seats,
+    active_connections: ActiveConnections,
     /// Rate limits per principal and per address.
-    rates: Rates,
+    rates: RateLimits,
     /// Sign-in codes that were not redeemed yet.
-    codes: Codes,
+    sign_in_codes: SignInCodes,
     /// Rendered messages with several recipients.
-    told: Before,
+    message_cache: MessageCache,
     /// Metrics, traces and request logs.
-    observed: Observed,
+    telemetry: Telemetry,
     /// Runs lists, exports and event streams.
-    bulk: Bulk,
+    bulk: BulkReads,
     /// Jobs that run at most once per space at a time.
-    exclusive: Exclusive,
+    exclusive_jobs: ExclusiveJobs,
     /// Drivers of deliberations.
-    drivers: Drivers,
+    deliberation_drivers: DeliberationDrivers,
     /// Limits concurrent webhook events whose sender is not authenticated yet.
     webhook_permits: Semaphore,
     /// Idempotency keys of created spaces.
-    made: Mutex<Made>,
+    created_spaces: Mutex<CreatedSpaces>,
     /// Whether the hub is shutting down.
-    ends: AtomicBool,
+    is_shutting_down: AtomicBool,
 }
 
 /// A weak reference to an [`App`].
@@ -82,34 +82,34 @@ impl App {
     /// # Errors
     /// When the storage fails.
     pub async fn new(engine: Arc<Engine>, private: Arc<Engine>, settings: Settings) -> Result<Self, Error> {
-        engine.keep_flags_in(Arc::clone(&private));
-        let rates = Rates::new(settings.limits);
-        let bulk = Bulk::new(settings.limits.bulk_reads);
+        engine.store_flags_in(Arc::clone(&private));
+        let rates = RateLimits::new(settings.limits);
+        let bulk = BulkReads::new(settings.limits.bulk_reads);
         let exporter = settings
             .otlp
             .as_ref()
-            .and_then(|otlp| Exporter::start(otlp, Arc::clone(engine.clock()), Arc::clone(engine.chance())));
+            .and_then(|otlp| Exporter::start(otlp, Arc::clone(engine.clock()), Arc::clone(engine.entropy())));
         let app = Self(Arc::new(Inner {
             engine,
-            private,
+            flag_engine: private,
             settings,
             spaces: RwLock::default(),
-            seats: Seats::default(),
+            active_connections: ActiveConnections::default(),
             rates,
-            codes: Codes::default(),
-            told: Before::default(),
-            observed: Observed::new(exporter),
+            sign_in_codes: SignInCodes::default(),
+            message_cache: MessageCache::default(),
+            telemetry: Telemetry::new(exporter),
             bulk,
-            exclusive: Exclusive::default(),
-            drivers: Drivers::default(),
-            webhook_permits: Semaphore::new(UNAUTHENTICATED_MAX),
-            made: Mutex::default(),
-            ends: AtomicBool::new(false),
+            exclusive_jobs: ExclusiveJobs::default(),
+            deliberation_drivers: DeliberationDrivers::default(),
+            webhook_permits: Semaphore::new(UNAUTHENTICATED_EVENTS_MAX),
+            created_spaces: Mutex::default(),
+            is_shutting_down: AtomicBool::new(false),
         }));
-        app.make_space(SpaceName::new(DEFAULT_SPACE)?).await?;
+        app.open_space(SpaceName::new(DEFAULT_SPACE)?).await?;
         for info in app.engine().store().spaces() {
-            let space = app.make_space(info.name).await?;
-            app.drivers().take_up(&space).await?;
+            let space = app.open_space(info.name).await?;
+            app.deliberation_drivers().resume(&space).await?;
         }
         app.check_webhooks()?;
         Ok(app)
@@ -135,36 +135,36 @@ impl App {
         &self.0.settings
     }
 
-    pub(crate) fn seats(&self) -> &Seats {
-        &self.0.seats
+    pub(crate) fn active_connections(&self) -> &ActiveConnections {
+        &self.0.active_connections
     }
 
-    pub(crate) fn rates(&self) -> &Rates {
+    pub(crate) fn rates(&self) -> &RateLimits {
         &self.0.rates
     }
 
-    pub(crate) fn codes(&self) -> &Codes {
-        &self.0.codes
+    pub(crate) fn sign_in_codes(&self) -> &SignInCodes {
+        &self.0.sign_in_codes
     }
 
-    pub(crate) fn told(&self) -> &Before {
-        &self.0.told
+    pub(crate) fn message_cache(&self) -> &MessageCache {
+        &self.0.message_cache
     }
 
-    pub(crate) fn observed(&self) -> &Observed {
-        &self.0.observed
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        &self.0.telemetry
     }
 
-    pub(crate) fn bulk(&self) -> &Bulk {
+    pub(crate) fn bulk(&self) -> &BulkReads {
         &self.0.bulk
     }
 
-    pub(crate) fn exclusive(&self) -> &Exclusive {
-        &self.0.exclusive
+    pub(crate) fn exclusive_jobs(&self) -> &ExclusiveJobs {
+        &self.0.exclusive_jobs
     }
 
-    pub(crate) fn drivers(&self) -> &Drivers {
-        &self.0.drivers
+    pub(crate) fn deliberation_drivers(&self) -> &DeliberationDrivers {
+        &self.0.deliberation_drivers
     }
 
     pub(crate) fn downgrade(&self) -> WeakApp {
@@ -172,12 +172,12 @@ impl App {
     }
 
     /// Marks the hub as shutting down: it is no longer ready.
-    pub(crate) fn end(&self) {
-        self.0.ends.store(true, Ordering::Relaxed);
+    pub(crate) fn begin_shutdown(&self) {
+        self.0.is_shutting_down.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn ends(&self) -> bool {
-        self.0.ends.load(Ordering::Relaxed)
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.0.is_shutting_down.load(Ordering::Relaxed)
     }
 
     /// Returns an open space.
@@ -196,48 +196,49 @@ impl App {
     }
 
     /// Opens a space and creates it if it does not exist.
-    pub(crate) async fn make_space(&self, name: SpaceName) -> Result<Space, Error> {
+    pub(crate) async fn open_space(&self, name: SpaceName) -> Result<Space, Error> {
         let space = self.engine().space(name.clone()).await?;
         self.0.spaces.write().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), space.clone());
-        observe::begin(self, &name, &space);
+        observe::observe_space(self, &name, &space);
         Ok(space)
     }
 
     /// Creates a space. Returns whether it is new; a replay with the same idempotency key returns the first result.
-    pub(crate) async fn new_space(
+    pub(crate) async fn create_space(
         &self,
         by: &Principal,
         key: Option<IdempotencyKey>,
         name: &SpaceName,
     ) -> Result<bool, Error> {
         // Serialized: of two concurrent calls only one may report the space as new.
-        let mut made = self.0.made.lock().await;
+        let mut made = self.0.created_spaces.lock().await;
         let now = self.engine().clock().now().mono;
-        if let Some(was_new) = made.answered(by, key.as_ref(), name, now)? {
+        if let Some(was_new) = made.replayed(by, key.as_ref(), name, now)? {
             return Ok(was_new);
         }
         let is_new = self.space(name).is_none();
-        self.make_space(name.clone()).await?;
-        made.note(Making { by: by.clone(), key, name: name.clone(), is_new, at: now });
+        self.open_space(name.clone()).await?;
+        made.record(CreatedSpace { by: by.clone(), key, name: name.clone(), is_new, at: now });
         Ok(is_new)
     }
 
     /// Returns the router with all middleware.
     pub(crate) fn router(&self) -> Router {
-        let host_origin = axum::middleware::from_fn_with_state(self.clone(), guard::check);
-        let observed = axum::middleware::from_fn_with_state(self.clone(), observe::watch);
-        let drained = axum::middleware::from_fn(unread::settle);
-        routes::all().layer(host_origin).layer(observed).layer(drained).with_state(self.clone())
+        let host_origin =
+            axum::middleware::from_fn_with_state(self.clone(), host_origin::check_host_and_origin);
+        let observed = axum::middleware::from_fn_with_state(self.clone(), observe::observe_request);
+        let drained = axum::middleware::from_fn(drain_body::drain);
+        routes::router().layer(host_origin).layer(observed).layer(drained).with_state(self.clone())
     }
 
     /// Returns the engine and the engine for conduct flags. For tests that start another server on them.
     #[must_use]
     pub fn engines_for_tests(&self) -> [Arc<Engine>; 2] {
-        [&self.0.engine, &self.0.private].map(Arc::clone)
+        [&self.0.engine, &self.0.flag_engine].map(Arc::clone)
     }
 
     /// Handles one request without a socket. For tests.
-    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
+    pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         match self.router().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},

@@ -6,7 +6,7 @@ use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-pub(crate) use quorate_api::fields::{DEPTH_MAX, Fields, parse, parse_one_or_list};
+pub(crate) use quorate_api::request_body::{DEPTH_MAX, RequestFields, parse, parse_one_or_list};
 use quorate_core::{Code, Refused};
 use tokio::time::timeout;
 

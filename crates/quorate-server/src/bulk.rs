@@ -7,8 +7,8 @@
 //! A read stays open until its response is written to the connection, so a client that does not read soon reaches its
 //! limit.
 
-mod lease;
-mod pieces;
+mod chunks;
+mod permit;
 mod queue;
 #[cfg(test)]
 mod tests;
@@ -25,9 +25,9 @@ use quorate_core::{Code, Principal, Refused};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::call::{Answer, Call};
-pub(crate) use lease::Lease;
-pub(crate) use pieces::{Gone, PIECE_BYTES, Pieces};
+use crate::call::{ApiResult, Call};
+pub(crate) use chunks::{ChunkSender, RECORD_CHUNK_BYTES, ReaderGone};
+pub(crate) use permit::BulkPermit;
 use queue::FairQueue;
 pub(crate) use queue::Owner;
 
@@ -38,7 +38,7 @@ const RETRY_AFTER_MS: u64 = 1_000;
 
 /// Executor of bulk reads.
 #[derive(Clone)]
-pub(crate) struct Bulk(Arc<Shared>);
+pub(crate) struct BulkReads(Arc<Shared>);
 
 struct Shared {
     /// Maximum number of open reads per principal; 0 disables the limit.
@@ -59,12 +59,12 @@ struct State {
 }
 
 /// Statistics for `/metrics`.
-pub(crate) struct Figures {
+pub(crate) struct BulkStats {
     pub(crate) open: usize,
     pub(crate) refused: u64,
 }
 
-impl Bulk {
+impl BulkReads {
     /// Must be called within a Tokio runtime, whose blocking pool it uses.
     pub(crate) fn new(limit: usize) -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
@@ -85,7 +85,7 @@ impl Bulk {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` if it has too many open reads, with the time to wait.
-    pub(crate) fn open(&self, owner: Owner) -> Result<Lease, Refused> {
+    pub(crate) fn open(&self, owner: Owner) -> Result<BulkPermit, Refused> {
         let mut state = self.0.state();
         let open = state.open.entry(owner.clone()).or_default();
         if self.0.limit > 0 && *open >= self.0.limit {
@@ -94,7 +94,7 @@ impl Bulk {
             return Err(too_many(&owner.principal, self.0.limit));
         }
         *open += 1;
-        Ok(Lease { shared: Arc::clone(&self.0), owner })
+        Ok(BulkPermit { shared: Arc::clone(&self.0), owner })
     }
 
     /// Runs a future in turns, on behalf of its owner.
@@ -108,8 +108,11 @@ impl Bulk {
         self.0.push(Arc::new(task));
     }
 
-    pub(crate) fn figures(&self) -> Figures {
-        Figures { open: self.0.state().open.values().sum(), refused: self.0.refused.load(Ordering::Relaxed) }
+    pub(crate) fn stats(&self) -> BulkStats {
+        BulkStats {
+            open: self.0.state().open.values().sum(),
+            refused: self.0.refused.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -117,13 +120,13 @@ impl Bulk {
 ///
 /// # Errors
 /// Those of the handler, and `LIMIT_EXCEEDED` if the principal has too many bulk reads open.
-pub(crate) async fn answer<F, A>(call: Call, handler: F) -> Answer
+pub(crate) async fn run_as_bulk_read<F, A>(call: Call, handler: F) -> ApiResult
 where
     F: FnOnce(Call) -> A + Send + 'static,
-    A: Future<Output = Answer> + Send + 'static,
+    A: Future<Output = ApiResult> + Send + 'static,
 {
     let bulk = call.app.bulk().clone();
-    let lease = bulk.open(Owner::of(&call))?;
+    let lease = bulk.open(Owner::of_call(&call))?;
     let (mut sender, receiver) = oneshot::channel();
     bulk.spawn(lease.owner(), async move {
         tokio::select! {
@@ -135,7 +138,7 @@ where
     });
     let no_response = |_| Refused::new(Code::Unavailable, "the call ended without a response");
     let response = receiver.await.map_err(no_response)??;
-    Ok(response.map(|body| lease.held_by(body)))
+    Ok(response.map(|body| lease.attach_to(body)))
 }
 
 fn too_many(principal: &Principal, limit: usize) -> Refused {

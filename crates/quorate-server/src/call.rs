@@ -8,26 +8,27 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use quorate_api::Reading;
+use quorate_api::ParseContext;
 use quorate_api::result::OperationResult;
 use quorate_core::limits::{NUMBER_MAX, PAGE_BYTES_MAX};
 use quorate_core::{
-    AgentId, AgentNo, Bearer, Code, Commit, Epoch, Found, IdempotencyKey, Op, Principal, Receipt, Refused,
-    Secret, Seq, SpaceName, SpaceNo, Timestamp, TokenDigest, TokenRole, TraceContext, misread,
+    AgentId, AgentNo, Bearer, Code, Commit, Epoch, IdempotencyKey, Op, Principal, Receipt, Refused, Secret,
+    Seq, SpaceName, SpaceNo, Timestamp, TokenDigest, TokenLookup, TokenRole, TraceContext,
+    describe_json_error,
 };
 use quorate_engine::{Error, Space, is_marked_private};
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use crate::api::{Asked, Who};
+use crate::api::{Access, RouteAccess};
 use crate::app::{App, DEFAULT_SPACE};
 use crate::body;
-use crate::deliberations;
-use crate::listen::Life;
+use crate::deliberation_drivers;
+use crate::listen::Connection;
 use crate::observe;
 use crate::problem::Problem;
-use crate::settings::Times;
+use crate::settings::Durations;
 use crate::wire::time;
 
 /// Header with the epoch of the calling agent.
@@ -50,15 +51,15 @@ pub(crate) struct Call {
     pub(crate) uri: Uri,
     pub(crate) body: Bytes,
     /// Rechecked while a response streams or a call waits.
-    pub(crate) pass: Pass,
+    pub(crate) credential: Credential,
     /// Client connection; `None` in tests that call the router directly.
-    life: Option<Life>,
+    connection: Option<Connection>,
     /// Trace context of the request's `traceparent` header.
     pub(crate) trace: Option<TraceContext>,
 }
 
 /// Result of a handler.
-pub(crate) type Answer = Result<Response, Problem>;
+pub(crate) type ApiResult = Result<Response, Problem>;
 
 impl FromRequest<App> for Call {
     type Rejection = Problem;
@@ -66,22 +67,23 @@ impl FromRequest<App> for Call {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let (mut head, body) = request.into_parts();
         // Authenticate first: unauthenticated clients learn nothing, not even that a request was too large.
-        let life = head.extensions.get::<Life>().cloned();
-        let (known, pass) = known(app, &head.headers)
-            .map_err(|refused| counted(app, life.as_ref().map(|life| life.peer), refused))?;
-        let Known { space, home, principal, bearer } = known;
-        app.rates().call(home, &principal, app.engine().clock().now().mono)?;
-        if let Some(who) = head.extensions.get::<observe::Caller>() {
-            who.is(space.number(), &principal);
+        let life = head.extensions.get::<Connection>().cloned();
+        let (known, pass) = authenticate(app, &head.headers).map_err(|refused| {
+            count_failed_authentication(app, life.as_ref().map(|life| life.peer), refused)
+        })?;
+        let Authenticated { space, home, principal, bearer } = known;
+        app.rates().check_call(home, &principal, app.engine().clock().now().mono)?;
+        if let Some(who) = head.extensions.get::<observe::CallerSlot>() {
+            who.set(space.number(), &principal);
         }
         // W3C Trace Context: an invalid `traceparent` is ignored.
         let trace = head.headers.get("traceparent").and_then(|text| text.to_str().ok()?.parse().ok());
         // Check permissions before reading anything of the body.
-        if let Some(asked) = head.extensions.get::<Asked>().copied() {
-            if let Who::Holders(deed) = asked.who {
-                principal.check_deed(deed, &format!("call {}", asked.id))?;
+        if let Some(asked) = head.extensions.get::<RouteAccess>().copied() {
+            if let Access::Requires(deed) = asked.access {
+                principal.check_permission(deed, &format!("call {}", asked.id))?;
             }
-            if let (true, Some(by)) = (asked.itself, bearer.agent()) {
+            if let (true, Some(by)) = (asked.own_agent_only, bearer.agent()) {
                 check_itself(by, asked.id, &mut head).await?;
             }
             check_query(asked, &head.uri)?;
@@ -95,7 +97,7 @@ impl FromRequest<App> for Call {
             number.map(Epoch).ok_or_else(invalid)
         });
         let key = text_of(&head.headers, KEY)?.map(IdempotencyKey::new).transpose()?;
-        let body = body::read(&head.headers, body, app.settings().patience.body).await?;
+        let body = body::read(&head.headers, body, app.settings().timeouts.body).await?;
         Ok(Self {
             app: app.clone(),
             space,
@@ -106,15 +108,15 @@ impl FromRequest<App> for Call {
             key,
             uri: head.uri,
             body,
-            pass,
-            life,
+            credential: pass,
+            connection: life,
             trace,
         })
     }
 }
 
 /// Rejects query parameters on operations that take none, instead of ignoring them silently.
-fn check_query(asked: Asked, uri: &Uri) -> Result<(), Refused> {
+fn check_query(asked: RouteAccess, uri: &Uri) -> Result<(), Refused> {
     match uri.query() {
         Some(query) if !asked.has_query && !query.is_empty() => {
             let name = query.split(['=', '&']).next().unwrap_or_default();
@@ -139,7 +141,7 @@ async fn check_itself(by: &AgentId, call: &str, head: &mut Parts) -> Result<(), 
 }
 
 /// An authenticated principal and the space it acts in.
-pub(crate) struct Known {
+pub(crate) struct Authenticated {
     pub(crate) space: Space,
     pub(crate) home: SpaceNo,
     pub(crate) principal: Principal,
@@ -148,12 +150,12 @@ pub(crate) struct Known {
 
 /// Identifies a token, to recheck its validity on long-lived connections.
 #[derive(Clone)]
-pub(crate) struct Pass {
+pub(crate) struct Credential {
     home: Space,
     digest: TokenDigest,
 }
 
-impl Pass {
+impl Credential {
     /// Returns the space of the token.
     pub(crate) fn home(&self) -> &Space {
         &self.home
@@ -163,23 +165,23 @@ impl Pass {
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
         let now = self.home.engine().clock().now().wall;
         match self.home.published().tokens.find(&self.digest, now) {
-            Found::Active(token) => token.expires_at,
-            Found::Expired(_) | Found::Unknown => Some(now),
+            TokenLookup::Active(token) => token.expires_at,
+            TokenLookup::Expired(_) | TokenLookup::Unknown => Some(now),
         }
     }
 
     /// Whether the token is still valid: neither expired nor revoked.
-    pub(crate) fn is_good(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         let now = self.home.engine().clock().now().wall;
-        matches!(self.home.published().tokens.find(&self.digest, now), Found::Active(_))
+        matches!(self.home.published().tokens.find(&self.digest, now), TokenLookup::Active(_))
     }
 }
 
 /// Counts a failed authentication against the peer address. Authenticated calls are not affected by that limit.
-pub(crate) fn counted(app: &App, peer: Option<IpAddr>, refused: Refused) -> Refused {
+pub(crate) fn count_failed_authentication(app: &App, peer: Option<IpAddr>, refused: Refused) -> Refused {
     let Some(peer) = peer.filter(|_| refused.code == Code::Unauthenticated) else { return refused };
     let now = app.engine().clock().now().mono;
-    app.rates().failed(peer, now).err().unwrap_or(refused)
+    app.rates().count_failure(peer, now).err().unwrap_or(refused)
 }
 
 fn unauthenticated(detail: &str) -> Refused {
@@ -188,33 +190,33 @@ fn unauthenticated(detail: &str) -> Refused {
 }
 
 /// Authenticates a request by its bearer token.
-pub(crate) fn known(app: &App, headers: &HeaderMap) -> Result<(Known, Pass), Refused> {
+pub(crate) fn authenticate(app: &App, headers: &HeaderMap) -> Result<(Authenticated, Credential), Refused> {
     let bearer = text_of(headers, header::AUTHORIZATION.as_str())?
         .ok_or_else(|| unauthenticated("the request has no bearer token"))?;
     let (scheme, secret) = bearer.split_once(' ').unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(unauthenticated("the request has no bearer token"));
     }
-    bearer_of(app, secret, text_of(headers, SPACE)?.as_deref())
+    authenticate_secret(app, secret, text_of(headers, SPACE)?.as_deref())
 }
 
 /// Authenticates a token secret. Hub admins may request another space.
-pub(crate) fn bearer_of(
+pub(crate) fn authenticate_secret(
     app: &App,
     secret: &str,
     requested_space: Option<&str>,
-) -> Result<(Known, Pass), Refused> {
+) -> Result<(Authenticated, Credential), Refused> {
     let digest =
         secret.trim().parse::<Secret>().map_err(|invalid| unauthenticated(&invalid.to_string()))?.digest();
     let now = app.engine().clock().now().wall;
     let found = app.spaces().iter().find_map(|(name, space)| {
         let published = space.published();
         match published.tokens.find(&digest, now) {
-            Found::Active(token) => {
+            TokenLookup::Active(token) => {
                 Some(Ok((name.clone(), space.clone(), token.principal(), token.bearer.clone())))
             }
-            Found::Expired(_) => Some(Err(unauthenticated("the access token has expired"))),
-            Found::Unknown => None,
+            TokenLookup::Expired(_) => Some(Err(unauthenticated("the access token has expired"))),
+            TokenLookup::Unknown => None,
         }
     });
     let not_found = || unauthenticated("unknown access token; it may have been revoked or have expired");
@@ -223,8 +225,8 @@ pub(crate) fn bearer_of(
         Some(other) if other != name.as_str() => other_space(app, &name, &bearer, other)?,
         _ => home.clone(),
     };
-    let known = Known { space, home: home.number(), principal, bearer };
-    Ok((known, Pass { home, digest }))
+    let known = Authenticated { space, home: home.number(), principal, bearer };
+    Ok((known, Credential { home, digest }))
 }
 
 /// Resolves a space other than the token's own. Only admins of the default space, the hub admins, have access to it.
@@ -250,18 +252,18 @@ fn text_of(headers: &HeaderMap, name: &str) -> Result<Option<String>, Refused> {
 
 impl Call {
     /// Returns the client connection.
-    pub(crate) fn life(&self) -> Option<&Life> {
-        self.life.as_ref()
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        self.connection.as_ref()
     }
 
     /// Returns the calling agent; `None` for other principals.
-    pub(crate) fn by(&self) -> Option<&AgentId> {
+    pub(crate) fn calling_agent(&self) -> Option<&AgentId> {
         self.bearer.agent()
     }
 
     /// Whether the caller may see items of this owner: agents see their own, other principals see all.
-    pub(crate) fn sees(&self, owner: Option<AgentNo>) -> bool {
-        let Some(by) = self.by() else { return true };
+    pub(crate) fn can_see(&self, owner: Option<AgentNo>) -> bool {
+        let Some(by) = self.calling_agent() else { return true };
         let published = self.space.published();
         owner.and_then(|owner| published.agents.get(owner)).is_some_and(|agent| agent.id == *by)
     }
@@ -275,15 +277,15 @@ impl Call {
             .find(|(_, space)| space.number() == self.home)
             .map(|(name, _)| name.clone());
         match own {
-            Some(own) if own.as_str() == name => Ok(self.pass.home().clone()),
+            Some(own) if own.as_str() == name => Ok(self.credential.home().clone()),
             Some(own) => other_space(&self.app, &own, &self.bearer, name),
             None => Err(unauthenticated("the space of the token no longer exists")),
         }
     }
 
     /// Checks that the caller may read the traffic of an agent: agents read their own, other principals read all.
-    pub(crate) fn own_or_all(&self, agent: AgentId) -> Result<AgentId, Refused> {
-        match self.by() {
+    pub(crate) fn check_readable_agent(&self, agent: AgentId) -> Result<AgentId, Refused> {
+        match self.calling_agent() {
             Some(by) if *by != agent => {
                 Err(Refused::new(Code::Forbidden, format!("{by} is not allowed to read messages of {agent}"))
                     .hint("read your own messages, or use a token with role viewer, operator or admin"))
@@ -293,8 +295,8 @@ impl Call {
     }
 
     /// Returns the default durations and check intervals.
-    pub(crate) fn times(&self) -> &Times {
-        &self.app.settings().times
+    pub(crate) fn times(&self) -> &Durations {
+        &self.app.settings().durations
     }
 
     /// Awaits a long-running operation while the token is valid and the hub is running.
@@ -302,30 +304,27 @@ impl Call {
     /// # Errors
     /// Errors of the operation; `UNAUTHENTICATED` when the token becomes invalid, `UNAVAILABLE` when the hub shuts
     /// down.
-    pub(crate) async fn waiting<T>(
-        &self,
-        what: impl Future<Output = Result<T, Error>>,
-    ) -> Result<T, Problem> {
-        self.waiting_with(what, |refused| refused).await
+    pub(crate) async fn wait<T>(&self, what: impl Future<Output = Result<T, Error>>) -> Result<T, Problem> {
+        self.wait_mapping_refusal(what, |refused| refused).await
     }
 
     /// Like [`Call::wait`], for a call that has taken effect before it waits: `saying` amends the error that ends
     /// the wait.
-    pub(crate) async fn waiting_with<T>(
+    pub(crate) async fn wait_mapping_refusal<T>(
         &self,
         what: impl Future<Output = Result<T, Error>>,
         saying: impl Fn(Refused) -> Refused,
     ) -> Result<T, Problem> {
-        let mut life = self.life.clone();
+        let mut life = self.connection.clone();
         let stops = async {
             match &mut life {
-                Some(life) => life.must_let_go().await,
+                Some(life) => life.drain_deadline().await,
                 None => std::future::pending().await,
             }
         };
         let revoked = async {
-            while self.pass.is_good() {
-                tokio::time::sleep(self.times().look).await;
+            while self.credential.is_valid() {
+                tokio::time::sleep(self.times().token_check).await;
             }
         };
         tokio::select! {
@@ -343,9 +342,15 @@ impl Call {
     }
 
     /// Returns the context for parsing the request.
-    pub(crate) fn reading(&self) -> Reading<'_> {
+    pub(crate) fn reading(&self) -> ParseContext<'_> {
         let defaults = self.times().defaults();
-        Reading { body: &self.body, agent: self.by(), defaults, seal: &self.space, secrets: None }
+        ParseContext {
+            body: &self.body,
+            agent: self.calling_agent(),
+            defaults,
+            seal: &self.space,
+            secrets: None,
+        }
     }
 
     /// Parses the query string.
@@ -355,8 +360,8 @@ impl Call {
             let detail = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
             // The message may start with the path of the field.
             let detail = match detail.split_once(": ") {
-                Some((path, what)) if !path.contains(' ') => format!("{path}: {}", misread(what)),
-                _ => misread(detail),
+                Some((path, what)) if !path.contains(' ') => format!("{path}: {}", describe_json_error(what)),
+                _ => describe_json_error(detail),
             };
             Refused::new(Code::Invalid, detail).hint("GET /v1/openapi.json lists every parameter")
         };
@@ -364,13 +369,13 @@ impl Call {
     }
 
     /// Resolves the position of an as-of read: a sequence number, or the newest record at a time.
-    pub(crate) async fn past(&self, at: Option<&str>, time: Option<&str>) -> Result<Option<Seq>, Error> {
+    pub(crate) async fn as_of(&self, at: Option<&str>, time: Option<&str>) -> Result<Option<Seq>, Error> {
         let when = match (at, time) {
             (None, None) => return Ok(None),
             (Some(at), None) => {
-                at.parse().map_or_else(|_| time::read("at", at).map(Err), |seq| Ok(Ok(Seq(seq))))?
+                at.parse().map_or_else(|_| time::parse("at", at).map(Err), |seq| Ok(Ok(Seq(seq))))?
             }
-            (None, Some(text)) => Err(time::read("time", text)?),
+            (None, Some(text)) => Err(time::parse("time", text)?),
             (Some(_), Some(_)) => {
                 return Err(Refused::new(Code::Invalid, "at and time cannot be combined")
                     .hint("send only one of them")
@@ -392,13 +397,13 @@ impl Call {
 
     /// Commits operations as the caller.
     pub(crate) async fn commit(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
-        observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
-        deliberations::driven(&self.app, &self.space, &mut ops).await?;
-        self.space.commit(self.as_commit(ops)).await
+        observe::propagate_traces(&self.app, &self.space, &mut ops, self.trace).await;
+        deliberation_drivers::assign_driver(&self.app, &self.space, &mut ops).await?;
+        self.space.commit(self.new_commit(ops)).await
     }
 
     /// Builds a commit with the caller's principal, epoch and idempotency key.
-    pub(crate) fn as_commit(&self, ops: Vec<Op>) -> Commit {
+    pub(crate) fn new_commit(&self, ops: Vec<Op>) -> Commit {
         let commit = Commit { epoch: self.epoch, ..Commit::new(self.principal.clone(), ops) };
         match &self.key {
             Some(key) => commit.keyed(key.clone()),
@@ -408,15 +413,15 @@ impl Call {
 
     /// Like [`Self::commit`], for operations derived from current state: the idempotency key covers the request (path
     /// and body) instead of the operations.
-    pub(crate) async fn commit_asked(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
-        observe::continued(&self.app, &self.space, &mut ops, self.trace).await;
+    pub(crate) async fn commit_for_request(&self, mut ops: Vec<Op>) -> Result<Receipt, Error> {
+        observe::propagate_traces(&self.app, &self.space, &mut ops, self.trace).await;
         self.space.commit(self.request_commit(ops)).await
     }
 
     /// Returns the receipt of an earlier call with the same idempotency key. Check it before reading current state.
-    pub(crate) async fn answered(&self) -> Result<Option<Receipt>, Error> {
+    pub(crate) async fn replayed_receipt(&self) -> Result<Option<Receipt>, Error> {
         match &self.key {
-            Some(_) => self.space.answered(self.request_commit(Vec::new())).await,
+            Some(_) => self.space.stored_receipt(self.request_commit(Vec::new())).await,
             None => Ok(None),
         }
     }
@@ -431,8 +436,8 @@ impl Call {
 
     /// Returns the agent to act for: the named one, by default the caller. Principals that are not agents must name
     /// one.
-    pub(crate) fn acting(&self, named: Option<AgentId>) -> Result<AgentId, Refused> {
-        match (named, self.by()) {
+    pub(crate) fn acting_agent(&self, named: Option<AgentId>) -> Result<AgentId, Refused> {
+        match (named, self.calling_agent()) {
             (Some(named), _) => Ok(named),
             (None, Some(by)) => Ok(by.clone()),
             (None, None) => {
@@ -443,16 +448,16 @@ impl Call {
 
     /// Handles a message that could not be parsed. A conduct flag is raised from the raw JSON: an invalid field must
     /// neither prevent it nor disclose it.
-    pub(crate) async fn unread(&self, json: &Bytes, refused: Refused) -> Result<(), Problem> {
+    pub(crate) async fn raise_flag_or_refuse(&self, json: &Bytes, refused: Refused) -> Result<(), Problem> {
         if self.space.raise_if_marked(&self.principal, self.key.as_ref(), json).await? {
             return Ok(());
         }
-        Err(self.hushed(json, refused).into())
+        Err(self.make_private_if_flag(json, refused).into())
     }
 
     /// Marks the error as private if the unparsed request was meant for moderators, so that it is not recorded
     /// anywhere.
-    pub(crate) fn hushed(&self, json: &[u8], refused: Refused) -> Refused {
+    pub(crate) fn make_private_if_flag(&self, json: &[u8], refused: Refused) -> Refused {
         if !is_marked_private(json) {
             return refused;
         }
@@ -461,25 +466,25 @@ impl Call {
 
     /// Returns the result of each operation.
     pub(crate) fn results(&self, receipt: &Receipt) -> Vec<OperationResult> {
-        let eras = &self.space.published().eras;
+        let eras = &self.space.published().generations;
         receipt.results.iter().map(|one| OperationResult::new(eras, one)).collect()
     }
 }
 
 /// Returns a JSON response with the given status.
-pub(crate) fn answer(status: StatusCode, value: &impl Serialize) -> Answer {
+pub(crate) fn json_response(status: StatusCode, value: &impl Serialize) -> ApiResult {
     let json = to_json(value)?;
     Ok((status, [(header::CONTENT_TYPE, "application/json")], json).into_response())
 }
 
 /// An unpaginated list under its field name. Serialized directly, because a round trip through [`serde_json::Value`]
 /// would not preserve payload bytes.
-pub(crate) struct Listed<T> {
+pub(crate) struct NamedList<T> {
     pub(crate) name: &'static str,
     pub(crate) items: Vec<T>,
 }
 
-impl<T: Serialize> Serialize for Listed<T> {
+impl<T: Serialize> Serialize for NamedList<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(1))?;
         map.serialize_entry(self.name, &self.items)?;
@@ -489,11 +494,11 @@ impl<T: Serialize> Serialize for Listed<T> {
 
 /// Returns one page of a list under its field name, with the cursor of the next page. Each item comes with the cursor
 /// after it: the page ends early with the item that reaches [`PAGE_BYTES_MAX`]; otherwise the cursor is `rest`.
-pub(crate) fn page<T: Serialize>(
+pub(crate) fn page_response<T: Serialize>(
     name: &'static str,
     items: impl IntoIterator<Item = (String, T)>,
     rest: Option<String>,
-) -> Answer {
+) -> ApiResult {
     let mut json = format!("{{\"{name}\":[");
     let mut cursor = rest;
     let mut items = items.into_iter().peekable();
@@ -520,6 +525,6 @@ fn to_json(value: &impl Serialize) -> Result<String, Refused> {
 }
 
 /// Returns a JSON response with status 200.
-pub(crate) fn ok(value: &impl Serialize) -> Answer {
-    answer(StatusCode::OK, value)
+pub(crate) fn ok_response(value: &impl Serialize) -> ApiResult {
+    json_response(StatusCode::OK, value)
 }

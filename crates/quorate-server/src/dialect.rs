@@ -6,28 +6,28 @@
 //! dialect's message, under `quorate`. Every rendered message is parsed again before it is returned, and fields that
 //! would differ are added there, so no field can be forgotten.
 
-mod beyond;
+pub(crate) mod context_entry;
 mod coscientist;
 mod deliberation;
-pub(crate) mod entry;
-mod kept;
-mod letter;
+mod envelope;
+mod field_reader;
 pub(crate) mod merge;
+mod metadata;
 mod native;
+mod native_extras;
 mod orchestrator;
-mod said;
-mod shape;
-pub(crate) mod state;
+pub(crate) mod shared_state;
 #[cfg(test)]
 mod tests;
+mod writer;
 pub(crate) mod yaml;
 
-pub(crate) use letter::{Letter, NOBODY};
-pub(crate) use said::{Said, Wrong, under};
-pub(crate) use shape::{Shape, raw_of};
+pub(crate) use envelope::{Envelope, NO_RECIPIENT};
+pub(crate) use field_reader::{FieldError, FieldReader, field_path};
+pub(crate) use writer::{ObjectWriter, to_raw_json};
 
-use kept::Kept;
-use quorate_core::{Code, Destination, Refused, Role};
+use metadata::DialectMetadata;
+use quorate_core::{AgentRole, Code, Destination, Refused};
 use serde_json::value::RawValue;
 
 /// A supported message format.
@@ -44,10 +44,10 @@ pub(crate) enum Dialect {
 }
 
 /// A parsed dialect message, before native extras are applied.
-struct Heard<'a> {
-    envelope: Letter,
+struct ParsedMessage<'a> {
+    envelope: Envelope,
     /// Dialect fields without a native counterpart.
-    own: Vec<(String, Box<RawValue>)>,
+    dialect_fields: Vec<(String, Box<RawValue>)>,
     /// The message's metadata and its path.
     metadata: Option<&'a RawValue>,
     metadata_path: String,
@@ -76,31 +76,37 @@ impl Dialect {
     }
 
     /// Whether its messages can be sent and received as YAML as well.
-    pub(crate) fn speaks_yaml(self) -> bool {
+    pub(crate) fn supports_yaml(self) -> bool {
         self == Self::Orchestrator
     }
 
     /// Returns the messages of a document: one, unless the dialect's example format wraps several.
-    pub(crate) fn messages(self, path: &str, raw: &RawValue) -> Result<Vec<(String, Box<RawValue>)>, Wrong> {
+    pub(crate) fn messages(
+        self,
+        path: &str,
+        raw: &RawValue,
+    ) -> Result<Vec<(String, Box<RawValue>)>, FieldError> {
         match self {
-            Self::Orchestrator => orchestrator::unwrapped(path, raw),
+            Self::Orchestrator => orchestrator::unwrap_examples(path, raw),
             _ => Ok(vec![(path.to_owned(), raw.to_owned())]),
         }
     }
 
     /// Parses a message.
-    pub(crate) fn read(self, path: &str, raw: &RawValue) -> Result<Letter, Wrong> {
-        let Heard { mut envelope, own, metadata, metadata_path } = self.hear(path, raw)?;
-        let (fields, rest) = kept::parted(self, &metadata_path, metadata)?;
+    pub(crate) fn parse(self, path: &str, raw: &RawValue) -> Result<Envelope, FieldError> {
+        let ParsedMessage { mut envelope, dialect_fields: own, metadata, metadata_path } =
+            self.parse_fields(path, raw)?;
+        let (fields, rest) = metadata::split(self, &metadata_path, metadata)?;
         let whole = match fields {
-            Some(extras) => {
-                beyond::apply(Said::read(kept::beyond_path(&metadata_path), &extras)?, &mut envelope)?
-            }
+            Some(extras) => native_extras::apply_extras(
+                FieldReader::parse(metadata::native_extras_path(&metadata_path), &extras)?,
+                &mut envelope,
+            )?,
             None => None,
         };
-        envelope.message.metadata = kept::joined(self, &metadata_path, whole, rest, own)?;
-        if envelope.message.to == NOBODY
-            && let Some(to) = self.usual_recipient(&envelope)
+        envelope.message.metadata = metadata::join(self, &metadata_path, whole, rest, own)?;
+        if envelope.message.to == NO_RECIPIENT
+            && let Some(to) = self.default_recipient(&envelope)
         {
             envelope.message.to = to;
         }
@@ -111,44 +117,51 @@ impl Dialect {
     ///
     /// # Errors
     /// When the rendered message cannot be parsed again. That is a bug in the dialect.
-    pub(crate) fn write(self, envelope: &Letter) -> Result<Box<RawValue>, Wrong> {
-        let stored = Kept::of(self, envelope.message.metadata.as_deref());
-        let bare = self.tell(envelope, &stored, None).to_raw();
-        let extras = beyond::between(envelope, &self.hear("", &bare)?.envelope);
-        let written = self.tell(envelope, &stored, stored.passed_on(&extras).as_deref()).to_raw();
-        if stored.is_rebuilt_from(self, &self.hear("", &written)?.own) {
+    pub(crate) fn render(self, envelope: &Envelope) -> Result<Box<RawValue>, FieldError> {
+        let stored = DialectMetadata::of(self, envelope.message.metadata.as_deref());
+        let bare = self.render_fields(envelope, &stored, None).to_raw();
+        let extras = native_extras::native_extras(envelope, &self.parse_fields("", &bare)?.envelope);
+        let written =
+            self.render_fields(envelope, &stored, stored.dialect_metadata(&extras).as_deref()).to_raw();
+        if stored.round_trips(self, &self.parse_fields("", &written)?.dialect_fields) {
             return Ok(written);
         }
-        let extras = Shape::default().with(kept::BEYOND, extras.with("metadata", stored.whole()));
-        Ok(self.tell(envelope, &stored, Some(&extras.to_raw())).to_raw())
+        let extras =
+            ObjectWriter::default().with(metadata::NATIVE_EXTRAS, extras.with("metadata", stored.original()));
+        Ok(self.render_fields(envelope, &stored, Some(&extras.to_raw())).to_raw())
     }
 
     /// Returns the default recipient of a message that names none. A reply goes to the requester, which only the hub
     /// knows.
-    fn usual_recipient(self, envelope: &Letter) -> Option<Destination> {
+    fn default_recipient(self, envelope: &Envelope) -> Option<Destination> {
         match self {
-            Self::Native => native::usual_recipient(envelope),
+            Self::Native => native::default_recipient(envelope),
             _ if envelope.message.in_reply_to.is_some() => None,
-            _ => Some(Destination::Role(Role::Coordinator)),
+            _ => Some(Destination::Role(AgentRole::Coordinator)),
         }
     }
 
-    fn hear<'a>(self, path: &str, raw: &'a RawValue) -> Result<Heard<'a>, Wrong> {
-        let fields = Said::read(path, raw)?;
+    fn parse_fields<'a>(self, path: &str, raw: &'a RawValue) -> Result<ParsedMessage<'a>, FieldError> {
+        let fields = FieldReader::parse(path, raw)?;
         match self {
-            Self::Deliberation => deliberation::hear(fields),
-            Self::Orchestrator => orchestrator::hear(fields),
-            Self::Coscientist => coscientist::hear(fields),
-            Self::Native => native::hear(fields),
+            Self::Deliberation => deliberation::parse(fields),
+            Self::Orchestrator => orchestrator::parse(fields),
+            Self::Coscientist => coscientist::parse(fields),
+            Self::Native => native::parse(fields),
         }
     }
 
-    fn tell(self, envelope: &Letter, stored: &Kept, metadata: Option<&RawValue>) -> Shape {
+    fn render_fields(
+        self,
+        envelope: &Envelope,
+        stored: &DialectMetadata,
+        metadata: Option<&RawValue>,
+    ) -> ObjectWriter {
         match self {
-            Self::Deliberation => deliberation::tell(envelope, stored, metadata),
-            Self::Orchestrator => orchestrator::tell(envelope, stored, metadata),
-            Self::Coscientist => coscientist::tell(envelope, stored, metadata),
-            Self::Native => native::tell(envelope, stored, metadata),
+            Self::Deliberation => deliberation::render(envelope, stored, metadata),
+            Self::Orchestrator => orchestrator::render(envelope, stored, metadata),
+            Self::Coscientist => coscientist::render(envelope, stored, metadata),
+            Self::Native => native::render(envelope, stored, metadata),
         }
     }
 }

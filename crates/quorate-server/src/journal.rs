@@ -20,7 +20,7 @@ use crate::wire::time;
 
 /// Maximum level of written events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Level {
+pub enum JournalLevel {
     /// The hub cannot continue.
     Error,
     /// Something was refused or failed.
@@ -31,7 +31,7 @@ pub enum Level {
     Debug,
 }
 
-impl Level {
+impl JournalLevel {
     /// All levels, most severe first.
     pub const ALL: [Self; 4] = [Self::Error, Self::Warn, Self::Info, Self::Debug];
 
@@ -60,13 +60,13 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for JournalLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl FromStr for Level {
+impl FromStr for JournalLevel {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|level| level.as_str() == text);
@@ -76,7 +76,7 @@ impl FromStr for Level {
 
 /// Format of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Style {
+pub enum JournalFormat {
     /// One JSON object.
     Json,
     /// Human-readable text.
@@ -84,7 +84,7 @@ pub enum Style {
 }
 
 /// Receives each line, without a line break.
-pub type Out = Arc<dyn Fn(&str) + Send + Sync>;
+pub type LineSink = Arc<dyn Fn(&str) + Send + Sync>;
 /// Returns the current time.
 type WallClock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -95,10 +95,10 @@ const WARNINGS_A_SECOND: u64 = 20;
 /// A `tracing` [`Subscriber`] that writes events of Quorate's own crates as lines. Events of other crates are
 /// dropped, because their content cannot be vouched for. Spans are not written.
 pub struct Journal {
-    level: Level,
-    style: Style,
+    level: JournalLevel,
+    style: JournalFormat,
     now: WallClock,
-    out: Out,
+    out: LineSink,
     warned: Mutex<Warned>,
 }
 
@@ -127,19 +127,19 @@ impl Journal {
     /// Creates a journal that writes every event up to this level.
     #[must_use]
     pub fn new(
-        level: Level,
-        style: Style,
+        level: JournalLevel,
+        style: JournalFormat,
         now: impl Fn() -> Timestamp + Send + Sync + 'static,
-        out: Out,
+        out: LineSink,
     ) -> Self {
         Self { level, style, now: Arc::new(now), out, warned: Mutex::default() }
     }
 
-    fn line(&self, now: Timestamp, level: Level, event: &str, fields: &[(&str, Value)]) {
-        let at = time::shown(now);
+    fn line(&self, now: Timestamp, level: JournalLevel, event: &str, fields: &[(&str, Value)]) {
+        let at = time::format(now);
         let line = match self.style {
-            Style::Json => json_line(&at, level, event, fields),
-            Style::Plain => plain_line(&at, level, event, fields),
+            JournalFormat::Json => json_line(&at, level, event, fields),
+            JournalFormat::Plain => plain_line(&at, level, event, fields),
         };
         (self.out)(&line);
     }
@@ -155,8 +155,8 @@ impl Subscriber for Journal {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let (level, now) = (Level::of(*event.metadata().level()), (self.now)());
-        if level == Level::Warn {
+        let (level, now) = (JournalLevel::of(*event.metadata().level()), (self.now)());
+        if level == JournalLevel::Warn {
             let (is_written, suppressed) =
                 self.warned.lock().unwrap_or_else(PoisonError::into_inner).count_warning(now);
             if suppressed > 0 {
@@ -224,13 +224,13 @@ impl Visit for Fields {
     }
 }
 
-fn json_line(at: &str, level: Level, event: &str, fields: &[(&str, Value)]) -> String {
+fn json_line(at: &str, level: JournalLevel, event: &str, fields: &[(&str, Value)]) -> String {
     let head = [("at", at.into()), ("level", level.as_str().into()), ("event", event.into())];
     let pairs = head.iter().chain(fields).map(|(name, value)| format!("{}:{value}", Value::from(*name)));
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(","))
 }
 
-fn plain_line(at: &str, level: Level, event: &str, fields: &[(&str, Value)]) -> String {
+fn plain_line(at: &str, level: JournalLevel, event: &str, fields: &[(&str, Value)]) -> String {
     let pairs = fields.iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| match value {
         Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '\n', '\u{1b}']) => {
             format!(" {name}={text}")

@@ -9,39 +9,41 @@ mod app;
 mod body;
 mod bulk;
 mod call;
-mod deliberations;
+mod deliberation_drivers;
 mod dialect;
-mod exclusive;
-mod guard;
+mod drain_body;
+mod exclusive_jobs;
+mod host_origin;
 mod listen;
-mod patience;
 mod problem;
-mod rate;
+mod rate_limit;
+mod reject;
 mod routes;
 mod settings;
-mod sign_in;
+mod sign_in_codes;
 mod tls;
-mod turn_away;
-mod unread;
-mod webhook;
+mod webhook_config;
 mod wire;
+mod write_timeout;
 mod ws;
 
 mod journal;
-mod making;
 mod observe;
 mod otlp;
+mod space_keys;
 
 pub use app::App;
-pub use journal::{Journal, Level, Out, Style};
-pub use listen::{Listening, Reserved, ServeError};
-pub use otlp::{Otlp, otlp_of};
-pub use settings::{CONNECTIONS_MAX, HEADER_BYTES_MAX, Limits, Patience, Rate, Settings, Times};
+pub use journal::{Journal, JournalFormat, JournalLevel, LineSink};
+pub use listen::{BoundAddress, ServeError, Server};
+pub use otlp::{OtlpSettings, trace_to_otlp};
+pub use settings::{CONNECTIONS_MAX, Durations, HEADER_BYTES_MAX, Limits, Rate, Settings, Timeouts};
 pub use tls::{Tls, TlsError};
-pub use webhook::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX, Webhook, Webhooks};
+pub use webhook_config::{
+    WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX, Webhook, Webhooks,
+};
 
 /// Returns the OpenAPI 3.1 document as JSON, as served by `GET /v1/openapi.json`.
 #[must_use]
 pub fn openapi() -> &'static str {
-    api::text()
+    api::openapi_text()
 }

@@ -16,11 +16,11 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::App;
-use crate::observe::Presence;
-use crate::patience::Patient;
-use crate::settings::{HEADER_BYTES_MAX, Patience};
+use crate::observe::CountGuard;
+use crate::reject;
+use crate::settings::{HEADER_BYTES_MAX, Timeouts};
 use crate::tls::Tls;
-use crate::turn_away;
+use crate::write_timeout::WriteTimeout;
 
 /// Pause after a failed `accept`. Most likely the process is out of file descriptors, and some must be closed first.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ pub enum ServeError {
 }
 
 /// An address that is bound and not yet listened on: connections are refused until the hub is ready.
-pub struct Reserved {
+pub struct BoundAddress {
     socket: TcpSocket,
     address: SocketAddr,
     tls: Option<Tls>,
@@ -52,7 +52,7 @@ pub struct Reserved {
     any_port: bool,
 }
 
-impl Reserved {
+impl BoundAddress {
     /// Binds an address without TLS. Port 0 selects any free port. `insecure` allows addresses reachable from other
     /// machines.
     ///
@@ -92,7 +92,7 @@ impl Reserved {
     ///
     /// # Errors
     /// When another process listens on the port in the meantime.
-    pub fn listen(self, app: App) -> Result<Listening, ServeError> {
+    pub fn listen(self, app: App) -> Result<Server, ServeError> {
         let Self { socket, address, tls, any_port } = self;
         let failed = |source| ServeError::Listen { address, source };
         let listener = match socket.listen(BACKLOG) {
@@ -106,7 +106,7 @@ impl Reserved {
         let address = listener.local_addr().map_err(failed)?;
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(run(app, listener, stopped, tls));
-        Ok(Listening { address, stop, task })
+        Ok(Server { address, stop, task })
     }
 }
 
@@ -119,20 +119,20 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
 }
 
 /// A running server.
-pub struct Listening {
+pub struct Server {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
-impl Listening {
+impl Server {
     /// Starts to listen without TLS. Port 0 selects any free port. `insecure` allows addresses reachable from other
     /// machines.
     ///
     /// # Errors
     /// When the address is not loopback, or cannot be used.
     pub async fn start(app: App, address: SocketAddr, insecure: bool) -> Result<Self, ServeError> {
-        Reserved::plain(address, insecure)?.listen(app)
+        BoundAddress::plain(address, insecure)?.listen(app)
     }
 
     /// Starts to listen with TLS. A changed certificate is reloaded while the hub runs.
@@ -140,7 +140,7 @@ impl Listening {
     /// # Errors
     /// When the address cannot be used.
     pub async fn start_tls(app: App, address: SocketAddr, tls: Tls) -> Result<Self, ServeError> {
-        Reserved::tls(address, tls)?.listen(app)
+        BoundAddress::tls(address, tls)?.listen(app)
     }
 
     /// Returns the bound address.
@@ -160,10 +160,11 @@ impl Listening {
 
 async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>, tls: Option<Tls>) {
     let settings = app.settings();
-    let (patience, connections) = (settings.patience, settings.limits.connections);
-    let watched = tls.as_ref().map(|tls| tokio::spawn(tls.clone().watch(settings.times.certificate_look)));
+    let (patience, connections) = (settings.timeouts, settings.limits.connections);
+    let watched =
+        tls.as_ref().map(|tls| tokio::spawn(tls.clone().watch(settings.durations.certificate_check)));
     let capacity = Arc::new(Semaphore::new(connections));
-    let rejections = Arc::new(Semaphore::new(turn_away::AT_THE_DOOR_MAX));
+    let rejections = Arc::new(Semaphore::new(reject::REJECTIONS_MAX));
     let (router, acceptor) = (app.router(), tls.as_ref().map(Tls::acceptor));
     loop {
         let accepted = tokio::select! {
@@ -184,24 +185,24 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
             // drop.
             if let Ok(permit) = Arc::clone(&rejections).try_acquire_owned() {
                 let is_tls = acceptor.is_some();
-                tokio::spawn(turn_away::full(stream, is_tls, connections, patience, permit));
+                tokio::spawn(reject::reject_over_limit(stream, is_tls, connections, patience, permit));
             }
             continue;
         };
         // Held by the connection and by the WebSocket it may be upgraded to, which outlives the request.
-        let life = Life {
+        let life = Connection {
             stopped: stopped.clone(),
             cut: Arc::default(),
             peer: peer.ip(),
             is_tls: acceptor.is_some(),
             drain: patience.drain,
             _permit: Arc::new(permit),
-            _presence: Arc::new(Presence::of_connection(&app)),
+            _presence: Arc::new(CountGuard::for_connection(&app)),
         };
         let router = router.clone().layer(Extension(life.clone()));
         tokio::spawn(handshake_and_serve(router, stream, acceptor.clone(), patience, life));
     }
-    app.end();
+    app.begin_shutdown();
     drop(listener);
     watched.inspect(JoinHandle::abort);
     // All permits are free once the last connection is closed.
@@ -211,7 +212,7 @@ async fn run(app: App, listener: TcpListener, mut stopped: watch::Receiver<bool>
 
 /// State of a client connection. Streams and WebSockets that outlive their request hold a clone.
 #[derive(Clone)]
-pub(crate) struct Life {
+pub(crate) struct Connection {
     stopped: watch::Receiver<bool>,
     cut: Arc<Notify>,
     /// Address of the peer: the client, or a proxy in front of it.
@@ -219,25 +220,25 @@ pub(crate) struct Life {
     pub(crate) is_tls: bool,
     drain: Duration,
     _permit: Arc<OwnedSemaphorePermit>,
-    _presence: Arc<Presence>,
+    _presence: Arc<CountGuard>,
 }
 
-impl Life {
+impl Connection {
     /// Resolves when the hub begins to shut down.
-    pub(crate) async fn stopped(&mut self) {
+    pub(crate) async fn shutting_down(&mut self) {
         // An error means that the sender was dropped: the hub has stopped.
         let _ = self.stopped.wait_for(|stop| *stop).await;
     }
 
     /// Resolves when pending waits must end, halfway through the drain period, so that their responses can still be
     /// sent.
-    pub(crate) async fn must_let_go(&mut self) {
-        self.stopped().await;
+    pub(crate) async fn drain_deadline(&mut self) {
+        self.shutting_down().await;
         tokio::time::sleep(self.drain / 2).await;
     }
 
     /// Closes the connection immediately, for a client that does not read.
-    pub(crate) fn cut(&self) {
+    pub(crate) fn abort(&self) {
         self.cut.notify_one();
     }
 }
@@ -247,33 +248,33 @@ async fn handshake_and_serve(
     router: Router,
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
-    patience: Patience,
-    life: Life,
+    patience: Timeouts,
+    life: Connection,
 ) {
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = acceptor else {
-        return serve(router, Patient::within(stream, patience.reader), patience, life).await;
+        return serve(router, WriteTimeout::new(stream, patience.write), patience, life).await;
     };
     let handshake = async {
-        if turn_away::speaks_plainly(&stream).await {
-            turn_away::plain(stream, patience).await;
+        if reject::is_plain_http(&stream).await {
+            reject::reject_plain_http(stream, patience).await;
             return None;
         }
         // On failure the client has received a TLS alert.
-        acceptor.accept(Patient::within(stream, patience.reader)).await.ok()
+        acceptor.accept(WriteTimeout::new(stream, patience.write)).await.ok()
     };
     let mut stops = life.clone();
     let established = tokio::select! {
         established = tokio::time::timeout(patience.handshake, handshake) => established.ok().flatten(),
         // No request has been received yet, so nothing is lost.
-        () = stops.stopped() => None,
+        () = stops.shutting_down() => None,
     };
     if let Some(stream) = established {
         serve(router, stream, patience, life).await;
     }
 }
 
-async fn serve<S>(router: Router, stream: S, patience: Patience, mut life: Life)
+async fn serve<S>(router: Router, stream: S, patience: Timeouts, mut life: Connection)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -286,7 +287,7 @@ where
         // A broken connection is not an error of the hub: clients learn the outcome by retrying with the same key.
         tokio::select! {
             _ = &mut connection => {}
-            () = life.stopped() => {
+            () = life.shutting_down() => {
                 connection.as_mut().graceful_shutdown();
                 let _ = connection.await;
             }

@@ -5,12 +5,12 @@
 //! (`middleware.rs`).
 
 mod errors;
-mod fold;
-mod handed;
 mod histogram;
-mod page;
-mod seen;
-pub(crate) mod spans;
+mod log_metrics;
+mod middleware;
+mod prometheus;
+pub(crate) mod span_index;
+mod trace_cache;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,12 +23,12 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use crate::app::App;
 use crate::otlp::Exporter;
-use errors::Errors;
-use fold::Fold;
-pub(crate) use handed::{Handed, continued, one_continued};
+use errors::ErrorCounters;
 use histogram::Histogram;
-pub(crate) use page::page;
-pub(crate) use seen::{Caller, Unobserved, unobserved, watch};
+use log_metrics::LogMetrics;
+pub(crate) use middleware::{CallerSlot, Unobserved, mark_unobserved, observe_request};
+pub(crate) use prometheus::render_metrics;
+pub(crate) use trace_cache::{TraceCache, propagate_trace, propagate_traces};
 
 /// Delay between two reads of the log, so that records are read in batches.
 const READ_INTERVAL: Duration = Duration::from_millis(250);
@@ -41,68 +41,68 @@ struct RequestStats {
     /// By method and status.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     request_ms: Mutex<BTreeMap<&'static str, Histogram>>,
-    errors: Errors,
+    errors: ErrorCounters,
     connections: AtomicU64,
     sockets: AtomicU64,
 }
 
 /// Telemetry of a hub.
 #[derive(Default)]
-pub(crate) struct Observed {
-    doors: RequestStats,
+pub(crate) struct Telemetry {
+    http: RequestStats,
     spaces: RwLock<BTreeMap<SpaceNo, Arc<ObservedSpace>>>,
     /// Trace contexts of recent deliveries.
-    pub(crate) handed: Handed,
+    pub(crate) trace_cache: TraceCache,
     pub(crate) exporter: Option<Exporter>,
 }
 
 /// Telemetry of one space.
 struct ObservedSpace {
-    fold: AsyncMutex<Fold>,
+    fold: AsyncMutex<LogMetrics>,
     /// Serializes reading the log and exporting finished spans.
     turn: AsyncMutex<()>,
 }
 
 impl ObservedSpace {
-    fn new(fold: Fold) -> Self {
+    fn new(fold: LogMetrics) -> Self {
         Self { fold: AsyncMutex::new(fold), turn: AsyncMutex::default() }
     }
 }
 
 /// Counts something while it exists.
-pub(crate) struct Presence(App, fn(&Observed) -> &AtomicU64);
+pub(crate) struct CountGuard(App, fn(&Telemetry) -> &AtomicU64);
 
-impl Drop for Presence {
+impl Drop for CountGuard {
     fn drop(&mut self) {
-        (self.1)(self.0.observed()).fetch_sub(1, Ordering::Relaxed);
+        (self.1)(self.0.telemetry()).fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Presence {
-    fn new(app: &App, counter: fn(&Observed) -> &AtomicU64) -> Self {
-        counter(app.observed()).fetch_add(1, Ordering::Relaxed);
+impl CountGuard {
+    fn new(app: &App, counter: fn(&Telemetry) -> &AtomicU64) -> Self {
+        counter(app.telemetry()).fetch_add(1, Ordering::Relaxed);
         Self(app.clone(), counter)
     }
 
     /// Counts an open connection.
-    pub(crate) fn of_connection(app: &App) -> Self {
-        Self::new(app, |observed| &observed.doors.connections)
+    pub(crate) fn for_connection(app: &App) -> Self {
+        Self::new(app, |observed| &observed.http.connections)
     }
 
     /// Counts an open WebSocket.
-    pub(crate) fn of_socket(app: &App) -> Self {
-        Self::new(app, |observed| &observed.doors.sockets)
+    pub(crate) fn for_websocket(app: &App) -> Self {
+        Self::new(app, |observed| &observed.http.sockets)
     }
 }
 
-impl Observed {
+impl Telemetry {
     pub(crate) fn new(exporter: Option<Exporter>) -> Self {
         Self { exporter, ..Self::default() }
     }
 
     /// Counts a refusal or failure.
-    pub(crate) fn refused(&self, by: Option<(SpaceNo, &Principal)>, code: Code) {
-        self.doors.errors.count(by, code);
+    pub(crate) fn count_error(&self, by: Option<(SpaceNo, &Principal)>, code: Code) {
+        self.http.errors.count(by, code);
     }
 
     fn watched(&self, space: SpaceNo) -> Option<Arc<ObservedSpace>> {
@@ -111,15 +111,19 @@ impl Observed {
 
     /// Calls `look` with the aggregate of the log, after reading what was acknowledged by now, within
     /// [`PAGES_PER_LOOK_MAX`].
-    pub(crate) async fn look<T>(&self, space: &Space, look: impl FnOnce(&Fold) -> T) -> Result<T, Error> {
+    pub(crate) async fn with_log_metrics<T>(
+        &self,
+        space: &Space,
+        look: impl FnOnce(&LogMetrics) -> T,
+    ) -> Result<T, Error> {
         let Some(watched) = self.watched(space.number()) else {
             let head = space.published().head.seq;
-            return Ok(look(&Fold::new(head, false)));
+            return Ok(look(&LogMetrics::new(head, false)));
         };
         let mut fold = watched.fold.lock().await;
         let head = space.published().head.seq;
         for _ in 0..PAGES_PER_LOOK_MAX {
-            if fold.page(space, head).await? {
+            if fold.read_page(space, head).await? {
                 break;
             }
         }
@@ -128,12 +132,12 @@ impl Observed {
 }
 
 /// Starts to observe a space, until the hub is dropped.
-pub(crate) fn begin(app: &App, name: &SpaceName, space: &Space) {
-    let observed = app.observed();
+pub(crate) fn observe_space(app: &App, name: &SpaceName, space: &Space) {
+    let observed = app.telemetry();
     let number = space.number();
     let mut published = space.follow();
     let head = published.borrow().head.seq;
-    let watched = Arc::new(ObservedSpace::new(Fold::new(head, observed.exporter.is_some())));
+    let watched = Arc::new(ObservedSpace::new(LogMetrics::new(head, observed.exporter.is_some())));
     let mut spaces = observed.spaces.write().unwrap_or_else(PoisonError::into_inner);
     if spaces.contains_key(&number) {
         return;
@@ -170,10 +174,10 @@ async fn catch_up(app: &App, space: &Space, watched: &ObservedSpace, to: Seq) ->
     let _turn = watched.turn.lock().await;
     loop {
         let mut fold = watched.fold.lock().await;
-        let is_all = fold.page(space, to).await?;
+        let is_all = fold.read_page(space, to).await?;
         let finished = fold.take_finished();
         drop(fold);
-        if let (Some(exporter), false) = (&app.observed().exporter, finished.is_empty()) {
+        if let (Some(exporter), false) = (&app.telemetry().exporter, finished.is_empty()) {
             export(exporter, space, watched, finished).await?;
         }
         if is_all {
@@ -193,38 +197,38 @@ async fn export(
     exporter: &Exporter,
     space: &Space,
     watched: &ObservedSpace,
-    places: Vec<spans::Place>,
+    places: Vec<span_index::MessagePosition>,
 ) -> Result<(), Error> {
     for place in places {
         let span = watched.fold.lock().await.spans.get_mut(place).map(|span| span.clone());
         let Some(span) = span else { continue };
-        let id = space.published().eras.message_id(place.0, place.1);
+        let id = space.published().generations.message_id(place.0, place.1);
         let view = match space.message(id).await {
             Ok(view) => view,
             Err(error) if is_closed(&error) => return Err(error),
             // Skip a message that cannot be read; the others are exported.
             Err(_) => continue,
         };
-        exporter.push(crate::otlp::span::of_message(space, &span, &view));
+        exporter.push(crate::otlp::span::message_spans(space, &span, &view));
     }
     Ok(())
 }
 
 impl App {
     /// Exports pending spans, within a short timeout. Call it before closing the hub.
-    pub async fn settle(&self) {
-        if self.observed().exporter.is_none() {
+    pub async fn flush_telemetry(&self) {
+        if self.telemetry().exporter.is_none() {
             return;
         }
         let spaces: Vec<Space> = self.spaces().values().cloned().collect();
         for space in &spaces {
             let head = space.published().head.seq;
-            if let Some(watched) = self.observed().watched(space.number()) {
+            if let Some(watched) = self.telemetry().watched(space.number()) {
                 // Spans that are not exported now can still be derived from the log.
                 let _ = catch_up(self, space, &watched, head).await;
             }
         }
-        if let Some(exporter) = &self.observed().exporter {
+        if let Some(exporter) = &self.telemetry().exporter {
             exporter.flush().await;
         }
     }

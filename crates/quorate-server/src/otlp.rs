@@ -1,9 +1,9 @@
 //! OTLP exporter: sends spans to a collector over HTTP with JSON encoding. Nothing waits for the collector: spans
 //! that it does not accept in time are dropped and counted. They can be derived from the log at any time.
 
-mod post;
+mod send;
 pub(crate) mod span;
-mod told;
+mod trace_json;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use quorate_env::{Backoff, Chance, Clock};
+use quorate_env::{Backoff, Clock, Entropy};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use post::{Collector, Posted};
+use send::{Collector, ExportOutcome};
 
-pub use told::otlp_of;
+pub use trace_json::trace_to_otlp;
 
 /// Maximum number of spans waiting to be exported.
 const QUEUE_MAX: usize = 8_192;
@@ -32,7 +32,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Settings of the OTLP exporter.
 #[derive(Clone)]
-pub struct Otlp {
+pub struct OtlpSettings {
     /// Base URL of the collector, such as `http://127.0.0.1:4318`; `/v1/traces` is appended.
     pub endpoint: String,
     /// Additional request headers, such as an API key.
@@ -43,7 +43,7 @@ pub struct Otlp {
     pub retry_after: Duration,
 }
 
-impl Otlp {
+impl OtlpSettings {
     /// Settings without headers and with service name `quorate`.
     #[must_use]
     pub fn new(endpoint: impl Into<String>) -> Self {
@@ -64,7 +64,7 @@ impl Otlp {
     }
 }
 
-impl fmt::Debug for Otlp {
+impl fmt::Debug for OtlpSettings {
     /// Omits the headers: they may contain API keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Otlp").field("endpoint", &self.endpoint).finish_non_exhaustive()
@@ -73,11 +73,11 @@ impl fmt::Debug for Otlp {
 
 /// Exporter statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Figures {
+pub(crate) struct ExporterStats {
     pub(crate) exported: u64,
     pub(crate) dropped: u64,
     pub(crate) failures: u64,
-    pub(crate) waiting: u64,
+    pub(crate) queued: u64,
 }
 
 #[derive(Default)]
@@ -110,7 +110,7 @@ pub(crate) struct Exporter(Arc<Shared>);
 
 impl Exporter {
     /// Starts the background task. The settings must be valid.
-    pub(crate) fn start(otlp: &Otlp, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Option<Self> {
+    pub(crate) fn start(otlp: &OtlpSettings, clock: Arc<dyn Clock>, chance: Arc<Entropy>) -> Option<Self> {
         let collector = Collector::new(otlp).ok()?;
         let shared = Arc::new(Shared::default());
         let sender = Sender {
@@ -140,13 +140,13 @@ impl Exporter {
         self.0.filled.notify_one();
     }
 
-    pub(crate) fn figures(&self) -> Figures {
+    pub(crate) fn stats(&self) -> ExporterStats {
         let queue = self.0.lock();
-        Figures {
+        ExporterStats {
             exported: self.0.exported.load(Ordering::Relaxed),
             dropped: self.0.dropped.load(Ordering::Relaxed),
             failures: self.0.failures.load(Ordering::Relaxed),
-            waiting: (queue.spans.len() + queue.in_flight) as u64,
+            queued: (queue.spans.len() + queue.in_flight) as u64,
         }
     }
 
@@ -155,7 +155,7 @@ impl Exporter {
         let empty = async {
             loop {
                 let emptied = self.0.emptied.notified();
-                if self.figures().waiting == 0 {
+                if self.stats().queued == 0 {
                     return;
                 }
                 self.0.flush_now.notify_one();
@@ -180,7 +180,7 @@ struct Sender {
     service: String,
     backoff: Backoff,
     clock: Arc<dyn Clock>,
-    chance: Arc<Chance>,
+    chance: Arc<Entropy>,
 }
 
 impl Sender {
@@ -220,18 +220,18 @@ impl Sender {
         let body = request(&self.service, batch).to_string();
         let mut backoff = self.backoff;
         for attempt in 1..=ATTEMPTS_MAX {
-            match self.collector.post(body.clone()).await {
-                Posted::Taken { rejected } => {
+            match self.collector.send(body.clone()).await {
+                ExportOutcome::Accepted { rejected } => {
                     let rejected = rejected.min(count);
                     self.shared.exported.fetch_add(count - rejected, Ordering::Relaxed);
                     self.shared.dropped.fetch_add(rejected, Ordering::Relaxed);
                     return;
                 }
-                Posted::Refused(why) => {
+                ExportOutcome::Rejected(why) => {
                     self.failed(attempt, &why, true);
                     break;
                 }
-                Posted::Failed(why) => {
+                ExportOutcome::Failed(why) => {
                     let is_last = attempt == ATTEMPTS_MAX || self.shared.lock().closed;
                     self.failed(attempt, &why, is_last);
                     if is_last {
@@ -255,8 +255,8 @@ fn request(service: &str, spans: Vec<Value>) -> Value {
     let version = env!("CARGO_PKG_VERSION");
     json!({"resourceSpans": [{
         "resource": {"attributes": [
-            span::text("service.name", service),
-            span::text("service.version", version),
+            span::string_attribute("service.name", service),
+            span::string_attribute("service.version", version),
         ]},
         "scopeSpans": [{"scope": {"name": "quorate", "version": version}, "spans": spans}],
     }]})

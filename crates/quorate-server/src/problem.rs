@@ -2,7 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use quorate_core::{Code, Facts, Refused, Stale};
+use quorate_core::{Code, Facts, Refused, StaleReference};
 use quorate_engine::Error;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,7 +18,7 @@ const CONFLICTS_MAX: usize = 32;
 
 /// Response extension with the error, for logs and metrics.
 #[derive(Clone)]
-pub(crate) struct Told {
+pub(crate) struct ReportedError {
     pub(crate) code: Code,
     pub(crate) detail: String,
 }
@@ -56,11 +56,11 @@ impl Problem {
 
     /// Whether the same call may succeed later.
     fn is_retryable(&self) -> bool {
-        self.code.retryable() || self.facts.passes || self.facts.retry_after_ms.is_some()
+        self.code.retryable() || self.facts.retryable || self.facts.retry_after_ms.is_some()
     }
 
     /// Overrides the HTTP status.
-    pub(crate) fn under(self, status: StatusCode) -> Self {
+    pub(crate) fn with_status(self, status: StatusCode) -> Self {
         Self { own_status: Some(status), ..self }
     }
 
@@ -72,7 +72,7 @@ impl Problem {
     }
 
     /// Returns all stale items.
-    pub(crate) fn stale(&self) -> impl Iterator<Item = &Stale> {
+    pub(crate) fn stale(&self) -> impl Iterator<Item = &StaleReference> {
         self.facts.stale.iter()
     }
 
@@ -82,7 +82,7 @@ impl Problem {
     }
 
     fn applied(&self) -> &'static str {
-        match (&self.facts.asked, self.nothing_applied) {
+        match (&self.facts.sent_request, self.nothing_applied) {
             (Some(_), _) => "yes",
             (None, true) => "no",
             (None, false) => "unknown",
@@ -102,14 +102,14 @@ impl Problem {
             hint: self.hint.clone(),
             retryable: self.is_retryable(),
             applied: self.applied(),
-            asked: facts.asked.clone(),
+            asked: facts.sent_request.clone(),
             op: facts.op,
             current_version: facts.current_version,
             current_epoch: facts.current_epoch,
             current_fence: facts.current_fence,
             limit: facts.limit,
             rule: facts.rule.clone(),
-            place: facts.place.clone(),
+            place: facts.field.clone(),
             offset: facts.offset,
             retry_after_ms: facts.retry_after_ms,
             ended_by: facts.ended_by.map(|seq| seq.0),
@@ -172,7 +172,7 @@ impl IntoResponse for Problem {
         if self.facts.private {
             response.extensions_mut().insert(Unobserved);
         }
-        response.extensions_mut().insert(Told { code: self.code, detail: self.detail });
+        response.extensions_mut().insert(ReportedError { code: self.code, detail: self.detail });
         if status == StatusCode::UNAUTHORIZED {
             let how = header::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, how);
@@ -186,7 +186,7 @@ impl IntoResponse for Problem {
 }
 
 /// Returns the codes of a status. 412 and 428 are alternative statuses of `VERSION_CONFLICT`.
-pub(crate) fn codes_of(status: u16) -> impl Iterator<Item = &'static str> {
+pub(crate) fn codes_for_status(status: u16) -> impl Iterator<Item = &'static str> {
     let own = matches!(status, 412 | 428).then_some(Code::VersionConflict);
     let codes = Code::ALL.iter().copied().filter(move |code| status_of(*code).as_u16() == status);
     codes.chain(own).map(Code::as_str)
@@ -311,9 +311,9 @@ struct StaleOut {
     ended_by: Option<u64>,
 }
 
-impl From<&Stale> for StaleOut {
-    fn from(stale: &Stale) -> Self {
-        let Stale { op, item, code, token, ended_by } = stale;
+impl From<&StaleReference> for StaleOut {
+    fn from(stale: &StaleReference) -> Self {
+        let StaleReference { op, item, code, token, ended_by } = stale;
         Self {
             op: *op,
             item: item.clone(),
@@ -397,7 +397,7 @@ mod tests {
             (body["status"].as_u64().unwrap_or_default(), body["retryable"].as_bool().unwrap_or_default())
         };
         assert_eq!(status(refused()), (429, false));
-        assert_eq!(status(refused().passes()), (429, true));
+        assert_eq!(status(refused().retryable()), (429, true));
         let mut often = refused();
         often.facts.retry_after_ms = Some(10);
         assert_eq!(status(often), (429, true));

@@ -2,17 +2,17 @@
 
 pub(crate) mod admin;
 mod agents;
-mod answers;
 pub(crate) mod approvals;
+mod async_requests;
 mod commit;
 mod context;
 mod dead_letters;
-pub(crate) mod going_back;
 mod health;
 mod inbox;
 pub(crate) mod locks;
 mod messages;
 mod requests;
+pub(crate) mod rollback;
 pub(crate) mod sessions;
 pub(crate) mod subscriptions;
 mod tasks;
@@ -24,7 +24,7 @@ mod state;
 mod sign_in;
 pub(crate) mod webhooks;
 
-mod dialect_memory;
+mod context_entries;
 mod dialects;
 mod shared_state;
 
@@ -39,25 +39,25 @@ pub(crate) mod procedures;
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
-use quorate_api::page::{Order, PageQuery, cursor_of, invalid_cursor};
+use quorate_api::page::{Order, PageQuery, encode_cursor, invalid_cursor};
 use quorate_core::{Code, ItemRange, Refused};
-use quorate_engine::{ItemPage, Noun};
+use quorate_engine::{ItemPage, StoredItem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Route, schema};
 use crate::app::App;
-use crate::call::{Answer, Call, page};
+use crate::call::{ApiResult, Call, page_response};
 use crate::problem::Problem;
 #[cfg(test)]
-pub(crate) use sign_in::PAGES_PER_PERSON_MAX;
+pub(crate) use sign_in::WEB_SESSIONS_PER_PRINCIPAL_MAX;
 
 /// Default and maximum page size of lists.
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 1_000;
 
 /// Refusal of a wait for historical state.
-pub(crate) fn waits_for_the_past() -> Refused {
+pub(crate) fn at_with_wait() -> Refused {
     Refused::new(Code::Invalid, "at and waitMs cannot be combined: historical state does not change")
         .hint("omit one of them")
 }
@@ -65,7 +65,7 @@ pub(crate) fn waits_for_the_past() -> Refused {
 /// Position of an as-of read; current state by default.
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Past {
+pub(crate) struct AsOfQuery {
     /// Sequence number of a record, or a time: read the state after it.
     at: Option<String>,
     /// Read the state at this time.
@@ -76,7 +76,7 @@ pub(crate) struct Past {
 /// Page of a list.
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Page {
+pub(crate) struct CursorQuery {
     #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
     #[schemars(with = "Option<schema::Cursor>")]
@@ -86,7 +86,7 @@ pub(crate) struct Page {
 /// Page of a list that is ordered by creation.
 #[derive(Deserialize, Default, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Listing {
+pub(crate) struct ListQuery {
     #[schemars(with = "Option<schema::Order>")]
     order: Option<Order>,
     #[schemars(with = "Option<schema::Limit>")]
@@ -95,34 +95,38 @@ pub(crate) struct Listing {
     cursor: Option<String>,
 }
 
-impl Listing {
+impl ListQuery {
     fn query(self) -> Result<PageQuery, Refused> {
-        let limit = checked_limit(self.limit)?;
+        let limit = check_limit(self.limit)?;
         Ok(PageQuery { order: self.order.unwrap_or_default(), cursor: self.cursor, limit })
     }
 }
 
 /// Returns a page of a list that is ordered by creation: the items that match.
-async fn list<T: Noun, S: Serialize>(
+async fn list<T: StoredItem, S: Serialize>(
     call: &Call,
     name: &'static str,
-    listing: Listing,
+    listing: ListQuery,
     matches: impl Fn(&T) -> bool,
     show: impl Fn(&T) -> S,
-) -> Answer {
+) -> ApiResult {
     let query = listing.query()?;
     let found = call.space.list(query.range(T::KIND)?, query.limit, matches).await?;
-    page_of(name, &found, show)
+    item_page(name, &found, show)
 }
 
 /// Returns a page of items under the name of their list.
-fn page_of<T: Noun, S: Serialize>(name: &'static str, found: &ItemPage<T>, show: impl Fn(&T) -> S) -> Answer {
-    let cursor = |rest: &ItemRange| cursor_of(T::KIND, rest);
+fn item_page<T: StoredItem, S: Serialize>(
+    name: &'static str,
+    found: &ItemPage<T>,
+    show: impl Fn(&T) -> S,
+) -> ApiResult {
+    let cursor = |rest: &ItemRange| encode_cursor(T::KIND, rest);
     let items = found.items.iter().map(|(rest, item)| (cursor(rest).unwrap_or_default(), show(item)));
-    page(name, items, found.rest.as_ref().and_then(cursor))
+    page_response(name, items, found.rest.as_ref().and_then(cursor))
 }
 
-fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
+fn check_limit(limit: Option<usize>) -> Result<usize, Refused> {
     match limit.unwrap_or(LIMIT_DEFAULT) {
         limit @ 1..=LIMIT_MAX => Ok(limit),
         0 => Err(Refused::new(Code::Invalid, "limit must be at least 1")
@@ -134,14 +138,14 @@ fn checked_limit(limit: Option<usize>) -> Result<usize, Refused> {
 }
 
 /// Parses a numeric cursor, as issued by this hub.
-fn number_in(cursor: Option<&str>) -> Result<u64, Refused> {
+fn numeric_cursor(cursor: Option<&str>) -> Result<u64, Refused> {
     let Some(cursor) = cursor else { return Ok(0) };
     let number = cursor.parse().ok().filter(|number: &u64| number.to_string() == cursor);
     number.ok_or_else(invalid_cursor)
 }
 
 /// Returns all operations. Add new modules to this list.
-pub(crate) fn rooms() -> Vec<Route> {
+pub(crate) fn route_table() -> Vec<Route> {
     [
         health::routes(),
         commit::routes(),
@@ -149,11 +153,11 @@ pub(crate) fn rooms() -> Vec<Route> {
         inbox::routes(),
         messages::routes(),
         requests::routes(),
-        answers::routes(),
+        async_requests::routes(),
         subscriptions::routes(),
         dead_letters::routes(),
         context::routes(),
-        going_back::routes(),
+        rollback::routes(),
         tasks::routes(),
         locks::routes(),
         sessions::routes(),
@@ -162,7 +166,7 @@ pub(crate) fn rooms() -> Vec<Route> {
         state::routes(),
         sign_in::routes(),
         dialects::routes(),
-        dialect_memory::routes(),
+        context_entries::routes(),
         shared_state::routes(),
         metrics::routes(),
         traces::routes(),
@@ -181,12 +185,12 @@ pub(crate) fn rooms() -> Vec<Route> {
 }
 
 /// Builds the router from the route table.
-pub(crate) fn all() -> Router<App> {
+pub(crate) fn router() -> Router<App> {
     let mut router = Router::new();
-    for route in rooms() {
-        router = router.route(route.served_at, route.handler);
+    for route in route_table() {
+        router = router.route(route.router_path, route.handler);
     }
-    router.fallback(not_found).method_not_allowed_fallback(not_like_this)
+    router.fallback(not_found).method_not_allowed_fallback(method_not_allowed)
 }
 
 async fn not_found(uri: axum::http::Uri) -> Response {
@@ -196,10 +200,10 @@ async fn not_found(uri: axum::http::Uri) -> Response {
 }
 
 /// Refuses a method that the path does not support. The router sets `Allow` itself, except for paths with a wildcard.
-pub(crate) async fn not_like_this(method: axum::http::Method, uri: axum::http::Uri) -> Response {
+pub(crate) async fn method_not_allowed(method: axum::http::Method, uri: axum::http::Uri) -> Response {
     let refused = Refused::new(Code::Invalid, format!("{method} is not supported for {}", uri.path()))
         .hint("GET /v1/openapi.json lists the methods of every path");
-    let refused = Problem::from(refused).under(axum::http::StatusCode::METHOD_NOT_ALLOWED);
+    let refused = Problem::from(refused).with_status(axum::http::StatusCode::METHOD_NOT_ALLOWED);
     let mut response = refused.into_response();
     if context::is_history(&uri) {
         let allowed = axum::http::HeaderValue::from_static("GET,HEAD");

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use quorate_api::Defaults;
 
-use crate::otlp::Otlp;
-use crate::webhook::Webhooks;
+use crate::otlp::OtlpSettings;
+use crate::webhook_config::Webhooks;
 
 /// Maximum number of concurrent connections.
 pub const CONNECTIONS_MAX: usize = 10_000;
@@ -19,24 +19,24 @@ pub struct Settings {
     /// refused, as protection against DNS rebinding.
     pub hosts: Vec<String>,
     /// Timeouts for slow clients.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Connection and rate limits.
     pub limits: Limits,
     /// Default durations and check intervals.
-    pub times: Times,
+    pub durations: Durations,
     /// Exporter for OpenTelemetry spans.
-    pub otlp: Option<Otlp>,
+    pub otlp: Option<OtlpSettings>,
     /// Inbound webhooks.
     pub webhooks: Webhooks,
 }
 
 /// Timeouts for slow clients.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// For the first frame of a WebSocket.
     pub hello: Duration,
     /// For a client to read pending output. Then it is disconnected.
-    pub reader: Duration,
+    pub write: Duration,
     /// Ping interval of an idle WebSocket. After three pings without a reply it is disconnected.
     pub ping: Duration,
     /// For the TLS handshake.
@@ -49,12 +49,12 @@ pub struct Patience {
     pub drain: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         let ten = Duration::from_secs(10);
         Self {
             hello: ten,
-            reader: ten,
+            write: ten,
             ping: Duration::from_secs(20),
             handshake: ten,
             headers: ten,
@@ -66,7 +66,7 @@ impl Default for Patience {
 
 /// Default durations for calls that specify none, and check intervals.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct Durations {
     /// Lease of a delivery or task, and of a lock.
     pub lease: Duration,
     /// Heartbeat interval of agents that register without one; zero expects no heartbeats.
@@ -74,30 +74,30 @@ pub struct Times {
     /// Longest wait of one claim.
     pub wait_max: Duration,
     /// How often the token of an open connection is rechecked. Revocation must take effect within 5 seconds.
-    pub look: Duration,
+    pub token_check: Duration,
     /// How often the certificate files are checked for changes.
-    pub certificate_look: Duration,
+    pub certificate_check: Duration,
     /// Validity of a sign-in code.
     pub sign_in_code: Duration,
     /// Validity of the token of a web session.
-    pub page_token: Duration,
+    pub web_session: Duration,
 }
 
-impl Default for Times {
+impl Default for Durations {
     fn default() -> Self {
         Self {
             lease: Duration::from_millis(quorate_core::limits::LEASE_MS_DEFAULT),
             heartbeat: Duration::ZERO,
             wait_max: Duration::from_secs(60),
-            look: Duration::from_secs(2),
-            certificate_look: Duration::from_secs(2),
+            token_check: Duration::from_secs(2),
+            certificate_check: Duration::from_secs(2),
             sign_in_code: Duration::from_secs(60),
-            page_token: Duration::from_secs(8 * 60 * 60),
+            web_session: Duration::from_secs(8 * 60 * 60),
         }
     }
 }
 
-impl Times {
+impl Durations {
     pub(crate) fn defaults(&self) -> Defaults {
         Defaults { lease_ms: self.lease_ms(), heartbeat_ms: whole_ms(self.heartbeat) }
     }
@@ -115,7 +115,7 @@ pub struct Limits {
     /// Calls of one agent: requests and WebSocket frames.
     pub agents: Rate,
     /// Calls of one principal that is not an agent.
-    pub people: Rate,
+    pub other_principals: Rate,
     /// Failed authentications from one address: invalid tokens and sign-in codes.
     pub failures: Rate,
     /// Concurrent lists, exports and event streams of one principal; 0 disables the limit.
@@ -127,7 +127,7 @@ impl Default for Limits {
         Self {
             connections: CONNECTIONS_MAX,
             agents: Rate { per_second: 100_000, burst: 200_000 },
-            people: Rate { per_second: 10_000, burst: 20_000 },
+            other_principals: Rate { per_second: 10_000, burst: 20_000 },
             failures: Rate { per_second: 10, burst: 100 },
             bulk_reads: 64,
         }

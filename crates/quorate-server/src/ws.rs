@@ -4,14 +4,14 @@
 //! One task serves a connection (`connection.rs`): it receives frames and enqueues their operations in order
 //! (`receive.rs`), and sends replies and deliveries (`send.rs`). A client that does not read is disconnected.
 
-mod broken;
+mod active;
+mod connection;
 mod frame;
-mod hear;
 mod hello;
 mod ledger;
-mod seats;
-mod talk;
-mod tell;
+mod read_error;
+mod receive;
+mod send;
 
 use std::time::Duration;
 
@@ -21,18 +21,18 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::response::Response;
 use bytes::Bytes;
-use quorate_api::Reading;
+use quorate_api::ParseContext;
 use quorate_core::{AgentId, Code, Commit, Epoch, Mono, Op, Principal, Refused};
 use quorate_engine::Space;
 
 use crate::app::App;
 use crate::body::BODY_BYTES_MAX;
-use crate::listen::Life;
-use crate::observe::Presence;
+use crate::listen::Connection;
+use crate::observe::CountGuard;
 use crate::problem::Problem;
+pub(crate) use active::ActiveConnections;
 #[cfg(test)]
 pub(crate) use frame::REQUESTS_MAX;
-pub(crate) use seats::Seats;
 
 /// Read buffer, held by every idle connection.
 const READ_BUFFER_BYTES: usize = 8 * 1024;
@@ -47,7 +47,7 @@ struct Session {
     space: Space,
     principal: Principal,
     /// The calling agent, if the token belongs to an agent.
-    by: Option<AgentId>,
+    calling_agent: Option<AgentId>,
     /// The agent whose deliveries are sent on this connection.
     agent: Option<AgentId>,
     /// Epoch of that agent.
@@ -62,14 +62,14 @@ impl Session {
     }
 
     /// Whether the agent has registered again or was removed.
-    fn is_over(&self) -> bool {
+    fn is_superseded(&self) -> bool {
         let epoch = |agent: &AgentId| self.space.published().agents.by_id(agent).map(|one| one.epoch);
         self.agent.as_ref().is_some_and(|agent| epoch(agent) != self.epoch)
     }
 
-    fn reading<'a>(&'a self, body: &'a Bytes) -> Reading<'a> {
-        let defaults = self.app.settings().times.defaults();
-        Reading { body, agent: self.by.as_ref(), defaults, seal: &self.space, secrets: None }
+    fn reading<'a>(&'a self, body: &'a Bytes) -> ParseContext<'a> {
+        let defaults = self.app.settings().durations.defaults();
+        ParseContext { body, agent: self.calling_agent.as_ref(), defaults, seal: &self.space, secrets: None }
     }
 
     /// Counts a refused frame.
@@ -77,7 +77,7 @@ impl Session {
         if problem.is_private() {
             return;
         }
-        self.app.observed().refused(Some((self.space.number(), &self.principal)), problem.code());
+        self.app.telemetry().count_error(Some((self.space.number(), &self.principal)), problem.code());
     }
 
     fn commit(&self, ops: Vec<Op>) -> Commit {
@@ -88,7 +88,7 @@ impl Session {
 /// Upgrades to a WebSocket. `Host` and `Origin` were checked like for every request.
 pub(crate) async fn upgrade(
     State(app): State<App>,
-    life: Option<Extension<Life>>,
+    life: Option<Extension<Connection>>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let upgrade = upgrade.map_err(|rejection| {
@@ -105,10 +105,10 @@ pub(crate) async fn upgrade(
     Ok(upgrade.on_upgrade(move |socket| serve(app, life, socket)))
 }
 
-async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
-    let patience = app.settings().patience.hello;
+async fn serve(app: App, life: Option<Connection>, mut socket: WebSocket) {
+    let patience = app.settings().timeouts.hello;
     let peer = life.as_ref().map(|life| life.peer);
-    let known = match tokio::time::timeout(patience, hello::hear(&app, peer, &mut socket)).await {
+    let known = match tokio::time::timeout(patience, hello::accept(&app, peer, &mut socket)).await {
         Ok(Ok(known)) => known,
         Ok(Err(problem)) => return reject(&app, socket, &problem).await,
         Err(_) => {
@@ -118,22 +118,22 @@ async fn serve(app: App, life: Option<Life>, mut socket: WebSocket) {
             return reject(&app, socket, &timed_out.into()).await;
         }
     };
-    let _presence = Presence::of_socket(&app);
-    talk::run(known, life, socket).await;
+    let _presence = CountGuard::for_websocket(&app);
+    connection::run(known, life, socket).await;
 }
 
 /// Sends the problem and closes the socket.
 async fn reject(app: &App, mut socket: WebSocket, problem: &Problem) {
-    app.observed().refused(None, problem.code());
+    app.telemetry().count_error(None, problem.code());
     let send = async {
         socket.send(Message::Text(frame::problem(None, problem).into())).await?;
-        socket.send(Message::Close(Some(closing(problem)))).await
+        socket.send(Message::Close(Some(close_frame(problem)))).await
     };
-    let _ = tokio::time::timeout(app.settings().patience.reader, send).await;
+    let _ = tokio::time::timeout(app.settings().timeouts.write, send).await;
 }
 
 /// Returns the close frame for a problem: code 4000 plus the HTTP status, or 1009 for frames that are too large.
-fn closing(problem: &Problem) -> CloseFrame {
+fn close_frame(problem: &Problem) -> CloseFrame {
     if problem.code() == Code::TooLarge {
         return CloseFrame { code: 1009, reason: problem.code().as_str().into() };
     }

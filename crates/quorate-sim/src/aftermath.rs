@@ -8,7 +8,7 @@ use std::time::Duration;
 use quorate_core::{Commit, DeliveryNo, Op, Principal, RegisterAgent, Seq, SpaceName, Version};
 use quorate_engine::{Engine, Error, Space};
 use quorate_sqlite::{OpenError, Options, SqliteStore};
-use quorate_store::{Chance, Read, Rows, Store, SystemClock};
+use quorate_store::{Entropy, ReadQuery, ReadResult, Store, SystemClock};
 
 use crate::check::{self, Found, Tally, Violation};
 use crate::history::{Act, Call, Event, LockAct, Received, agent, digest, perform, unknown};
@@ -25,7 +25,7 @@ const PAGE: usize = 1000;
 /// # Errors
 /// The reason why it does not open, as text.
 pub async fn open(directory: &Path, options: Options) -> Result<Space, String> {
-    let opened = Engine::start(SystemClock::new(), Chance::system(), |wiring| {
+    let opened = Engine::start(SystemClock::new(), Entropy::system(), |wiring| {
         let store = SqliteStore::open(directory, options, wiring)?;
         Ok::<Arc<dyn Store>, OpenError>(store)
     });
@@ -204,8 +204,8 @@ async fn gather(space: &Space, history: &[Event]) -> Result<Found, Error> {
     while (states.len() as u64) < made {
         let first = DeliveryNo(states.len() as u64 + 1);
         let count = (made - states.len() as u64).min(PAGE as u64) as u32;
-        match store.read(space.number(), vec![Read::Deliveries { first, count }]).await?.pop() {
-            Some(Rows::Deliveries(page)) if !page.is_empty() => states.extend(page),
+        match store.read(space.number(), vec![ReadQuery::Deliveries { first, count }]).await?.pop() {
+            Some(ReadResult::Deliveries(page)) if !page.is_empty() => states.extend(page),
             _ => break,
         }
     }

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use quorate_core::{Record, SpaceId};
-use quorate_store::{DeadLetter, DeliveryState, Published};
+use quorate_store::{DeadLetter, DeliveryState, PublishedState};
 
 use crate::history::{Answer, Call, Event};
 pub use trail::{Trail, Trails, Writing};
@@ -62,7 +62,7 @@ pub struct Found {
     /// Id of the space.
     pub id: SpaceId,
     /// Published state.
-    pub published: Arc<Published>,
+    pub published: Arc<PublishedState>,
     /// Log records.
     pub records: Vec<Record>,
     /// Dead letters.

@@ -5,7 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quorate_core::{Commit, Record, Refused, Seq, SpaceName, SpaceNo};
-use quorate_store::{BoxFuture, Outcome, Position, Published, Read, Rows, SpaceInfo, Store, StoreError};
+use quorate_store::{
+    BackupPosition, BoxFuture, CommitResult, PublishedState, ReadQuery, ReadResult, SpaceInfo, Store,
+    StoreError,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Fault injected instead of a commit.
@@ -23,7 +26,7 @@ pub enum TurnedAway {
 pub type Judge = Box<dyn Fn(&Commit, Seq) -> Option<TurnedAway> + Send + Sync>;
 
 /// Queued commits with the channel for their outcome.
-type QueuedCommits = (SpaceNo, Vec<Commit>, oneshot::Sender<Result<Vec<Outcome>, StoreError>>);
+type QueuedCommits = (SpaceNo, Vec<Commit>, oneshot::Sender<Result<Vec<CommitResult>, StoreError>>);
 
 /// Store wrapper that injects faults.
 pub struct Gate {
@@ -57,7 +60,7 @@ async fn apply(
     killed: &watch::Sender<bool>,
     space: SpaceNo,
     commits: Vec<Commit>,
-) -> Result<Vec<Outcome>, StoreError> {
+) -> Result<Vec<CommitResult>, StoreError> {
     let mut outcomes = Vec::with_capacity(commits.len());
     for commit in commits {
         if *killed.borrow() {
@@ -94,7 +97,7 @@ impl Store for Gate {
         &self,
         space: SpaceNo,
         commits: Vec<Commit>,
-    ) -> BoxFuture<'static, Result<Vec<Outcome>, StoreError>> {
+    ) -> BoxFuture<'static, Result<Vec<CommitResult>, StoreError>> {
         let (outcome, received) = oneshot::channel();
         let sent = self.queue.send((space, commits, outcome));
         Box::pin(async move {
@@ -103,7 +106,11 @@ impl Store for Gate {
         })
     }
 
-    fn read(&self, space: SpaceNo, queries: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>> {
+    fn read(
+        &self,
+        space: SpaceNo,
+        queries: Vec<ReadQuery>,
+    ) -> BoxFuture<'_, Result<Vec<ReadResult>, StoreError>> {
         self.inner.read(space, queries)
     }
 
@@ -111,11 +118,11 @@ impl Store for Gate {
         self.inner.log(space, from, max)
     }
 
-    fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>> {
+    fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<PublishedState>>> {
         self.inner.published(space)
     }
 
-    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<Position>, StoreError>> {
+    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<BackupPosition>, StoreError>> {
         self.inner.backup(to)
     }
 

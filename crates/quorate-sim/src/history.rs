@@ -5,8 +5,8 @@ mod locks;
 
 use quorate_core::{
     AgentId, ClientId, Commit, DeliveryId, DeliveryNo, Destination, Generation, IdempotencyKey, Key,
-    LeaseRef, Message, Nack, NackThen, Op, OpResult, Principal, Priority, PutEntry, Receipt, Token, Version,
-    chain,
+    LeaseRef, LeaseToken, Message, Nack, NackAction, Op, OpResult, Principal, Priority, PutEntry, Receipt,
+    Version, hash_chain,
 };
 use quorate_engine::{Delivery, Space};
 use serde::{Deserialize, Serialize};
@@ -154,7 +154,7 @@ impl Lease {
     #[must_use]
     pub fn to_ref(self) -> LeaseRef {
         let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(self.delivery) };
-        LeaseRef { delivery, token: Token(self.token) }
+        LeaseRef { delivery, token: LeaseToken(self.token) }
     }
 }
 
@@ -183,7 +183,7 @@ impl Answer {
                 OpResult::Sent { id, first, count } => answer.sent.push((id.to_string(), first.0, *count)),
                 OpResult::Acked { seq } => answer.acked.push(seq.0),
                 OpResult::Written { version } => answer.versions.push(version.0),
-                OpResult::Locked(locked) => {
+                OpResult::LocksGranted(locked) => {
                     let fence = |one: &quorate_core::FenceRef| (one.lock.to_string(), one.fence.0);
                     answer.fences.extend(locked.locks.iter().map(fence));
                 }
@@ -192,7 +192,7 @@ impl Answer {
                 | OpResult::Registered { .. }
                 | OpResult::Claimed(_)
                 | OpResult::Purged { .. }
-                | OpResult::InLine
+                | OpResult::Queued
                 | OpResult::TasksCreated { .. }
                 | OpResult::TasksClaimed(_)
                 | OpResult::TaskAccepted { .. }
@@ -294,7 +294,7 @@ pub fn origin(payload: &[u8]) -> (String, u32) {
 /// Returns a digest of bytes as hexadecimal text.
 #[must_use]
 pub fn digest(bytes: &[u8]) -> String {
-    quorate_core::hex::encode(&chain::part_digest(&[0; 16], bytes)[..8])
+    quorate_core::hex::encode(&hash_chain::part_digest(&[0; 16], bytes)[..8])
 }
 
 impl Call {
@@ -356,8 +356,8 @@ impl Call {
             }
             Act::Ack { lease, .. } => vec![Op::Ack(lease.to_ref())],
             Act::Nack { lease, retry_ms } => {
-                let then = retry_ms.map_or(NackThen::Dead, |delay_ms| NackThen::Retry { delay_ms });
-                vec![Op::Nack(Nack { lease: lease.to_ref(), then, reason: self.id.clone() })]
+                let then = retry_ms.map_or(NackAction::DeadLetter, |delay_ms| NackAction::Retry { delay_ms });
+                vec![Op::Nack(Nack { lease: lease.to_ref(), action: then, reason: self.id.clone() })]
             }
             Act::Put { key, expect, .. } => vec![Op::Put(put(key, *expect, next()))],
             Act::Lock(act) => vec![act.op(by, payloads.next())],
@@ -393,7 +393,7 @@ fn put(key: &str, expect: u64, content: quorate_core::Payload) -> PutEntry {
 /// If the id is not valid for an agent.
 #[must_use]
 pub fn agent(id: &str) -> AgentId {
-    AgentId::for_agent(id).expect("valid agent id")
+    AgentId::for_registration(id).expect("valid agent id")
 }
 
 /// Sends a call and returns its outcome.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quorate_core::{Commit, Key, Op, Principal, RegisterAgent};
 use quorate_engine::{Consumer, Error, Space};
-use quorate_store::When;
+use quorate_store::AsOf;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
@@ -240,7 +240,7 @@ impl Shared {
     async fn look(&self, name: &str) -> Option<u64> {
         let at_least = self.newest[index_of(name)].load(Ordering::SeqCst);
         let key = Key::new(name).expect("valid key");
-        let found = self.space.entry(&key, When::Now).await.ok()?;
+        let found = self.space.entry(&key, AsOf::Latest).await.ok()?;
         let version = found.as_ref().map_or(0, |entry| entry.version.head.version.0);
         let content = found.and_then(|entry| entry.content);
         let digest = content.map_or(String::new(), |content| digest(&content.bytes));
@@ -264,7 +264,7 @@ impl Shared {
                 let Some(received) = Received::of(&by, &delivery) else { continue };
                 // Recorded before the next delivery is received, so that the history has the order of delivery.
                 (self.note)(Event::Received(received.clone()));
-                (received, consumer.grant(1))
+                (received, consumer.grant_credit_op(1))
             };
             count += 1;
             let id = format!("{}-{task}-{count}", self.load.run);

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quorate_sqlite::{Disk, How, Options, Sabotage};
+use quorate_sqlite::{Disk, Options, Sabotage, UnsyncedData};
 
 use crate::aftermath::{self, notebook, noted, opened};
 use crate::check::{Tally, Violation};
@@ -17,7 +17,7 @@ pub struct Cut {
     /// Disk operation during which the power fails.
     pub op: u64,
     /// Fate of the unsynced data.
-    pub how: How,
+    pub how: UnsyncedData,
     /// Seed that selects which unsynced data survives.
     pub seed: u64,
     /// Number of times the hub is started, loaded and closed cleanly.
@@ -54,11 +54,11 @@ impl Cut {
     pub async fn run(&self, directory: &Path) -> Cutting {
         let disk = Disk::new();
         disk.faults().track();
-        disk.faults().cut_at(self.op);
+        disk.faults().cut_power_at(self.op);
         let history = self.work(&disk, &directory.join("data")).await;
-        let happened = disk.faults().is_cut();
+        let happened = disk.faults().is_power_cut();
         // If the workload finished first, the power fails while the disk is idle.
-        disk.faults().freeze();
+        disk.faults().cut_power();
         let image: PathBuf = directory.join("image");
         disk.faults().image(self.seed, &image, self.how).expect("image is written");
         let ops = disk.faults().ops();
@@ -82,10 +82,10 @@ impl Cut {
             let options = Options {
                 disk: Some(Arc::clone(disk)),
                 sabotage: self.sabotage,
-                carry_over_bytes: self.carry_over_bytes,
+                checkpoint_bytes: self.carry_over_bytes,
                 // Small, so that the power also fails during a flush of the memtable, but large enough to leave rows
                 // in it.
-                tail_rows: 50,
+                flush_rows: 50,
             };
             // Without power the hub does not open, and that start has acknowledged nothing.
             let Ok(space) = aftermath::open(directory, options).await else { break };

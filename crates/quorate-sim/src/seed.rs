@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quorate_store::Chance;
+use quorate_store::Entropy;
 
 /// Returns the seed of this run: `QUORATE_SEED` if set, otherwise a random one.
 ///
@@ -11,7 +11,7 @@ use quorate_store::Chance;
 #[must_use]
 pub fn of_run() -> u64 {
     // Small enough to type.
-    number("QUORATE_SEED").unwrap_or_else(|| Dice::new(Chance::system()).below(1_000_000_000))
+    number("QUORATE_SEED").unwrap_or_else(|| Dice::new(Entropy::system()).below(1_000_000_000))
 }
 
 /// Returns a number from an environment variable, if it is set.
@@ -26,12 +26,12 @@ pub fn number(variable: &str) -> Option<u64> {
 
 /// Random number generator.
 #[derive(Clone, Debug)]
-pub struct Dice(Arc<Chance>);
+pub struct Dice(Arc<Entropy>);
 
 impl Dice {
     /// Creates a generator over a source of entropy.
     #[must_use]
-    pub fn new(entropy: Arc<Chance>) -> Self {
+    pub fn new(entropy: Arc<Entropy>) -> Self {
         Self(entropy)
     }
 
@@ -40,13 +40,13 @@ impl Dice {
     pub fn seeded(seed: u64, name: &str) -> Self {
         let mixed =
             name.bytes().fold(seed, |mixed, byte| mixed.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte));
-        Self(Chance::seeded(mixed))
+        Self(Entropy::seeded(mixed))
     }
 
     /// Returns a number below `bound`.
     #[must_use]
     pub fn below(&self, bound: u64) -> u64 {
-        let bytes = self.0.sixteen();
+        let bytes = self.0.bytes_16();
         u64::from_be_bytes(bytes[..8].try_into().expect("eight bytes")) % bound
     }
 

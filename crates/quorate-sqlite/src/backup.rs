@@ -5,23 +5,24 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use quorate_core::codec::fingerprint;
-use quorate_core::{Generation, Now, Seq, SpaceName, Timestamp, restored};
-use quorate_store::Position;
+use quorate_core::{Generation, Now, Seq, SpaceName, Timestamp, decide_restore};
+use quorate_store::BackupPosition;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::carry::Carry;
 use crate::directory::{
-    OpenError, check_whole, database_of, make_private, private_file, private_of, sync_directory,
+    OpenError, check_complete, create_private_directory, create_private_file, database_path,
+    private_directory, sync_directory,
 };
 use crate::disk::Disk;
+use crate::flush::Flusher;
 use crate::load::{self, LoadError};
-use crate::lookup::Lookups;
-use crate::offline::{Offline, copy_file};
-use crate::open::connect;
+use crate::lookup::SqliteLookup;
+use crate::memtable::{Memtable, Memtables};
+use crate::offline::{OfflineDatabase, copy_file};
 use crate::readers::ReadError;
-use crate::tail::{Tail, Tails};
-use crate::write::Writes;
+use crate::sqlite_store::connect;
+use crate::write_statements::WriteStatements;
 
 /// Name of a database that is still being written.
 const PARTIAL: &str = "quorate.db-partial";
@@ -45,15 +46,15 @@ pub enum BackupError {
 ///
 /// # Errors
 /// Fails if the data cannot be read or the copy cannot be written.
-pub fn backup(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
+pub fn backup(from: &Path, to: &Path) -> Result<Vec<BackupPosition>, BackupError> {
     check_target(to)?;
     copy_with_private(from, to).inspect_err(|_| remove_partial_copy(to))
 }
 
 /// Copies the nested private directory first: a directory without a database is not a data directory, so an interrupted
 /// copy is not mistaken for a complete one.
-fn copy_with_private(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
-    let (private, private_to) = (private_of(from), private_of(to));
+fn copy_with_private(from: &Path, to: &Path) -> Result<Vec<BackupPosition>, BackupError> {
+    let (private, private_to) = (private_directory(from), private_directory(to));
     if private.exists() {
         // The positions of the private data are only visible to moderators.
         with_source(&private, |connection| write_into(connection, &private_to))?;
@@ -65,9 +66,9 @@ fn copy_with_private(from: &Path, to: &Path) -> Result<Vec<Position>, BackupErro
 ///
 /// # Errors
 /// Like [`backup`].
-pub fn backup_dry(from: &Path, to: &Path) -> Result<Vec<Position>, BackupError> {
+pub fn backup_dry_run(from: &Path, to: &Path) -> Result<Vec<BackupPosition>, BackupError> {
     check_target(to)?;
-    let private = private_of(from);
+    let private = private_directory(from);
     if private.exists() {
         with_source(&private, positions)?;
     }
@@ -85,7 +86,7 @@ fn check_target(to: &Path) -> Result<(), BackupError> {
 /// Removes the files of a failed copy from a directory that was empty before, so that the command can be retried. Errors
 /// are ignored: a retry would report that the directory is not empty.
 fn remove_partial_copy(to: &Path) {
-    let _ = fs::remove_dir_all(private_of(to));
+    let _ = fs::remove_dir_all(private_directory(to));
     for suffix in ["", "-journal", "-wal", "-shm"] {
         let _ = fs::remove_file(to.join(format!("{PARTIAL}{suffix}")));
     }
@@ -93,15 +94,15 @@ fn remove_partial_copy(to: &Path) {
 
 fn with_source(
     from: &Path,
-    operation: impl Fn(&Connection) -> Result<Vec<Position>, ReadError>,
-) -> Result<Vec<Position>, BackupError> {
-    let result = match Offline::open(from) {
+    operation: impl Fn(&Connection) -> Result<Vec<BackupPosition>, ReadError>,
+) -> Result<Vec<BackupPosition>, BackupError> {
+    let result = match OfflineDatabase::open(from) {
         Ok(offline) => operation(&offline.connection),
         Err(OpenError::InUse { .. }) => {
             let sqlite =
                 |source| OpenError::Sqlite { what: "open the database", path: from.to_owned(), source };
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            operation(&connect(&database_of(from), &Disk::new(), flags).map_err(sqlite)?)
+            operation(&connect(&database_path(from), &Disk::new(), flags).map_err(sqlite)?)
         }
         Err(error) => return Err(error.into()),
     };
@@ -118,7 +119,7 @@ fn is_not_empty(directory: &Path) -> std::io::Result<bool> {
 }
 
 /// Writes a copy of the database to a directory, which is a complete data directory afterwards.
-pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>, ReadError> {
+pub(crate) fn write_backup(connection: &Connection, to: &Path) -> Result<Vec<BackupPosition>, ReadError> {
     let other =
         |what: &str, error: std::io::Error| ReadError::Other(format!("{what} {}: {error}", to.display()));
     if is_not_empty(to).map_err(|error| other("cannot read", error))? {
@@ -127,13 +128,13 @@ pub(crate) fn write(connection: &Connection, to: &Path) -> Result<Vec<Position>,
     write_into(connection, to)
 }
 
-fn write_into(connection: &Connection, to: &Path) -> Result<Vec<Position>, ReadError> {
+fn write_into(connection: &Connection, to: &Path) -> Result<Vec<BackupPosition>, ReadError> {
     let other =
         |what: &str, error: std::io::Error| ReadError::Other(format!("{what} {}: {error}", to.display()));
-    make_private(to).map_err(|error| other("cannot create", error))?;
-    let database = database_of(to);
+    create_private_directory(to).map_err(|error| other("cannot create", error))?;
+    let database = database_path(to);
     let partial = to.join(PARTIAL);
-    private_file(&partial).map_err(|error| other("cannot write to", error))?;
+    create_private_file(&partial).map_err(|error| other("cannot write to", error))?;
     {
         let mut copy = Connection::open(&partial)?;
         // All pages in one step: one snapshot, even with concurrent writes.
@@ -151,14 +152,14 @@ fn write_into(connection: &Connection, to: &Path) -> Result<Vec<Position>, ReadE
     Ok(positions)
 }
 
-fn positions(connection: &Connection) -> Result<Vec<Position>, ReadError> {
+fn positions(connection: &Connection) -> Result<Vec<BackupPosition>, ReadError> {
     let mut statement = connection.prepare("SELECT name, seq, hash FROM spaces ORDER BY number")?;
     let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?)))?;
     let mut found = Vec::new();
     for row in rows {
         let (name, seq, hash) = row?;
         let space = SpaceName::new(name).map_err(|refused| ReadError::Other(refused.detail))?;
-        found.push(Position { space, seq: Seq(seq), hash });
+        found.push(BackupPosition { space, seq: Seq(seq), hash });
     }
     Ok(found)
 }
@@ -196,28 +197,28 @@ pub enum RestoreError {
 ///
 /// # Errors
 /// Fails if the backup is damaged or the target directory is not empty. The backup is never changed.
-pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
+pub fn restore(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<BackupPosition>, RestoreError> {
     check_restore(from, to)?;
     restore_with_private(from, to, now).inspect_err(|_| remove_partial_copy(to))
 }
 
 /// Restores the nested private directory first, like a backup.
-fn restore_with_private(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
-    let private = private_of(from);
+fn restore_with_private(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<BackupPosition>, RestoreError> {
+    let private = private_directory(from);
     if private.exists() {
-        restore_directory(&private, &private_of(to), now)?;
+        restore_directory(&private, &private_directory(to), now)?;
     }
     restore_directory(from, to, now)
 }
 
-fn restore_directory(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
+fn restore_directory(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<BackupPosition>, RestoreError> {
     let io = io_error;
-    make_private(to).map_err(io("create", to))?;
+    create_private_directory(to).map_err(io("create", to))?;
     let partial = to.join(PARTIAL);
-    copy_file(&database_of(from), &partial).map_err(io("copy to", &partial))?;
+    copy_file(&database_path(from), &partial).map_err(io("copy to", &partial))?;
     let positions = begin_generation(&partial, from, now)?;
     File::open(&partial).and_then(|file| file.sync_all()).map_err(io("sync", &partial))?;
-    fs::rename(&partial, database_of(to)).map_err(io("rename the database in", to))?;
+    fs::rename(&partial, database_path(to)).map_err(io("rename the database in", to))?;
     sync_directory(to).map_err(io("sync", to))?;
     Ok(positions)
 }
@@ -226,10 +227,10 @@ fn restore_directory(from: &Path, to: &Path, now: Timestamp) -> Result<Vec<Posit
 ///
 /// # Errors
 /// Like [`restore`].
-pub fn restore_dry(from: &Path, to: &Path) -> Result<Vec<Position>, RestoreError> {
+pub fn restore_dry_run(from: &Path, to: &Path) -> Result<Vec<BackupPosition>, RestoreError> {
     check_restore(from, to)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let found = positions(&Connection::open_with_flags(database_of(from), flags)?);
+    let found = positions(&Connection::open_with_flags(database_path(from), flags)?);
     found.map_err(|why| OpenError::Damaged { path: from.to_owned(), why: why.to_string() }.into())
 }
 
@@ -237,12 +238,12 @@ fn check_restore(from: &Path, to: &Path) -> Result<(), RestoreError> {
     if is_not_empty(to).map_err(io_error("read", to))? {
         return Err(RestoreError::NotEmpty(to.to_owned()));
     }
-    let private = Some(private_of(from)).filter(|private| private.exists());
+    let private = Some(private_directory(from)).filter(|private| private.exists());
     for part in std::iter::once(from).chain(private.as_deref()) {
-        if !database_of(part).exists() {
+        if !database_path(part).exists() {
             return Err(OpenError::Missing { path: part.to_owned() }.into());
         }
-        check_whole(part)?;
+        check_complete(part)?;
     }
     Ok(())
 }
@@ -259,7 +260,11 @@ fn minutes_since_2026(now: Timestamp) -> u64 {
     now.0.saturating_sub(START_MS) / 60_000
 }
 
-fn begin_generation(database: &Path, from: &Path, now: Timestamp) -> Result<Vec<Position>, RestoreError> {
+fn begin_generation(
+    database: &Path,
+    from: &Path,
+    now: Timestamp,
+) -> Result<Vec<BackupPosition>, RestoreError> {
     let disk = Disk::new();
     let connection = connect(database, &disk, OpenFlags::default())?;
     connection.pragma_update(None, "synchronous", "FULL")?;
@@ -270,29 +275,29 @@ fn begin_generation(database: &Path, from: &Path, now: Timestamp) -> Result<Vec<
     })?;
     let mut positions = Vec::new();
     connection.execute_batch("BEGIN IMMEDIATE")?;
-    let mut writes = Writes::prepare(&connection)?;
-    let mut carry = Carry::prepare(&connection)?;
-    let lookups = Lookups::prepare(&connection, Tails::new(BTreeMap::new()))?;
+    let mut writes = WriteStatements::prepare(&connection)?;
+    let mut carry = Flusher::prepare(&connection)?;
+    let lookups = SqliteLookup::prepare(&connection, Memtables::new(BTreeMap::new()))?;
     for (number, space) in &mut spaces {
         let working = &mut space.working;
         // Flush first: the decision below looks up rows in the tables.
-        carry.over(*number, working, &space.tail, space.first_new)?;
-        let first_new = working.kept().next_delivery;
+        carry.flush(*number, working, &space.memtable, space.first_unflushed)?;
+        let first_new = working.stored_counters().next_delivery;
         let generation = Generation((working.head.generation.0 + 1).max(minutes_since_2026(now)));
         lookups.space.set(*number);
-        let decided = restored(working, &lookups, generation, now);
+        let decided = decide_restore(working, &lookups, generation, now);
         let decided = decided.map_err(|no| RestoreError::Decide(no.to_string()))?;
-        let mut tail = Tail::default();
+        let mut tail = Memtable::default();
         if let Some(record) = &decided.record {
-            writes.record(*number, record)?;
+            writes.append_record(*number, record)?;
             let what = (&decided.effects[..], &decided.ended[..]);
-            tail.take_in(working, record, what, |sent, n| fingerprint::of_logged(sent, n, &decided.effects));
+            tail.apply(working, record, what, |sent, n| fingerprint::of_logged(sent, n, &decided.effects));
         }
-        writes.new_era(*number, working)?;
-        writes.head(*number, working)?;
-        carry.over(*number, working, &tail, first_new)?;
+        writes.write_generation(*number, working)?;
+        writes.write_head(*number, working)?;
+        carry.flush(*number, working, &tail, first_new)?;
         let head = working.head;
-        positions.push(Position { space: space.name.clone(), seq: head.seq, hash: head.hash });
+        positions.push(BackupPosition { space: space.name.clone(), seq: head.seq, hash: head.hash });
     }
     drop((writes, carry, lookups));
     connection.execute_batch("COMMIT")?;

@@ -12,17 +12,17 @@ use std::thread::{self, JoinHandle};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::disk::Disk;
-use crate::open::connect;
+use crate::sqlite_store::connect;
 
 /// Default size of the log that triggers a checkpoint. Its last step blocks the writer for some milliseconds: smaller
 /// values would show in the p99 latency, larger ones make recovery after a crash slower.
-pub(crate) const CARRY_OVER_BYTES: u64 = 64 * 1024 * 1024;
+pub(crate) const CHECKPOINT_BYTES: u64 = 64 * 1024 * 1024;
 /// At this multiple of the size, the writer checkpoints the log itself, which bounds its size (plus one batch).
 const BLOCKING_MULTIPLE: u64 = 4;
 
 /// Signals between the writer and the checkpoint thread.
 #[derive(Default)]
-pub(crate) struct Bell {
+pub(crate) struct CheckpointSignal {
     request: Mutex<CheckpointRequest>,
     sent: Condvar,
     /// Whether the thread has finished the requested checkpoint.
@@ -37,7 +37,7 @@ enum CheckpointRequest {
     Stop,
 }
 
-impl Bell {
+impl CheckpointSignal {
     fn send(&self, request: CheckpointRequest) {
         let mut current = self.request.lock().unwrap_or_else(PoisonError::into_inner);
         if *current != CheckpointRequest::Stop {
@@ -61,7 +61,7 @@ impl Bell {
 
 /// Checkpoint thread.
 pub(crate) struct Checkpointer {
-    signal: Arc<Bell>,
+    signal: Arc<CheckpointSignal>,
     thread: JoinHandle<()>,
 }
 
@@ -69,7 +69,7 @@ impl Checkpointer {
     pub(crate) fn start(database: &Path, disk: &Disk) -> rusqlite::Result<Self> {
         let connection = connect(database, disk, OpenFlags::default())?;
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-        let signal = Arc::new(Bell::default());
+        let signal = Arc::new(CheckpointSignal::default());
         let thread_signal = Arc::clone(&signal);
         let run = move || {
             while thread_signal.wait() == CheckpointRequest::Checkpoint {
@@ -82,7 +82,7 @@ impl Checkpointer {
         Ok(Self { signal, thread: thread.expect("failed to spawn the checkpoint thread") })
     }
 
-    pub(crate) fn bell(&self) -> Arc<Bell> {
+    pub(crate) fn signal(&self) -> Arc<CheckpointSignal> {
         Arc::clone(&self.signal)
     }
 
@@ -102,9 +102,9 @@ fn checkpoint_passive(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// Writer's view of the write-ahead log: tracks its size and requests checkpoints.
-pub(crate) struct Wal {
+pub(crate) struct WalMonitor {
     disk: Arc<Disk>,
-    signal: Arc<Bell>,
+    signal: Arc<CheckpointSignal>,
     /// Size of the log that triggers a checkpoint, in bytes.
     checkpoint_bytes: u64,
     /// Total bytes written to the log when it was last restarted.
@@ -112,8 +112,8 @@ pub(crate) struct Wal {
     running: bool,
 }
 
-impl Wal {
-    pub(crate) fn new(disk: Arc<Disk>, signal: Arc<Bell>, checkpoint_bytes: u64) -> Self {
+impl WalMonitor {
+    pub(crate) fn new(disk: Arc<Disk>, signal: Arc<CheckpointSignal>, checkpoint_bytes: u64) -> Self {
         let started_at = disk.counters().wal.written_bytes;
         Self { disk, signal, checkpoint_bytes, started_at, running: false }
     }

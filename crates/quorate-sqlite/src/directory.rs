@@ -102,26 +102,26 @@ impl OpenError {
 
 /// Data directory that this process has locked. Dropping it releases the lock.
 #[derive(Debug)]
-pub(crate) struct Directory {
+pub(crate) struct DataDirectory {
     path: PathBuf,
     _lock: File,
 }
 
-impl Directory {
+impl DataDirectory {
     /// Locks a directory; creates it and the database if they do not exist.
-    pub(crate) fn hold(path: &Path, disk: &Disk) -> Result<Self, OpenError> {
+    pub(crate) fn lock(path: &Path, disk: &Disk) -> Result<Self, OpenError> {
         let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
         if !path.exists() {
-            make_private(path).map_err(io("create the data directory"))?;
+            create_private_directory(path).map_err(io("create the data directory"))?;
         }
-        refuse_foreign(path)?;
-        if !database_of(path).exists() {
+        reject_foreign(path)?;
+        if !database_path(path).exists() {
             // Restrict access before the first byte of data is written.
             restrict_directory(path).map_err(io("restrict the permissions of"))?;
         }
         let lock = take_lock(path)?;
         let held = Self { path: path.to_owned(), _lock: lock };
-        check_whole(path)?;
+        check_complete(path)?;
         restrict_files(path).map_err(io("restrict the permissions of the files in"))?;
         if !held.database().exists() {
             held.create(disk)?;
@@ -130,7 +130,7 @@ impl Directory {
     }
 
     pub(crate) fn database(&self) -> PathBuf {
-        database_of(&self.path)
+        database_path(&self.path)
     }
 
     /// Creates the database under a temporary name and renames it, so that a crash leaves either no database or a
@@ -149,7 +149,7 @@ impl Directory {
                 _ => {}
             }
         }
-        private_file(&creating).map_err(io("create the database in"))?;
+        create_private_file(&creating).map_err(io("create the database in"))?;
         let connection =
             Connection::open_with_flags_and_vfs(&creating, OpenFlags::default(), disk.vfs_name());
         let connection = connection.map_err(sqlite)?;
@@ -163,20 +163,20 @@ impl Directory {
 
 /// Returns the path of the nested data directory that stores conduct flags.
 #[must_use]
-pub fn private_of(directory: &Path) -> PathBuf {
+pub fn private_directory(directory: &Path) -> PathBuf {
     directory.join(PRIVATE)
 }
 
 /// Returns the size of the database and its write-ahead log in bytes; `None` if there is no database. The nested private
 /// directory is not included.
 #[must_use]
-pub fn data_bytes(directory: &Path) -> Option<u64> {
+pub fn database_bytes(directory: &Path) -> Option<u64> {
     let length = |path: PathBuf| fs::metadata(path).ok().map(|file| file.len());
     let wal = length(directory.join(format!("{DATABASE}-wal"))).unwrap_or(0);
-    length(database_of(directory)).map(|database| database + wal)
+    length(database_path(directory)).map(|database| database + wal)
 }
 
-pub(crate) fn database_of(directory: &Path) -> PathBuf {
+pub(crate) fn database_path(directory: &Path) -> PathBuf {
     directory.join(DATABASE)
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -211,7 +211,7 @@ fn restrict_directory(path: &Path) -> io::Result<()> {
 
 /// Creates a file that only its owner can access, whatever the umask. SQLite creates its WAL and journal files with the
 /// permissions of the database.
-pub(crate) fn private_file(path: &Path) -> io::Result<File> {
+pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -239,12 +239,12 @@ fn restrict_files(path: &Path) -> io::Result<()> {
 }
 
 /// Rejects a path that is not a directory, or that contains files of other programs but no database.
-pub(crate) fn refuse_foreign(path: &Path) -> Result<(), OpenError> {
+pub(crate) fn reject_foreign(path: &Path) -> Result<(), OpenError> {
     let io = |source| OpenError::Io { what: "read", path: path.to_owned(), source };
     if !path.is_dir() {
         return Err(OpenError::Foreign { path: path.to_owned(), why: "it is not a directory".into() });
     }
-    if database_of(path).exists() {
+    if database_path(path).exists() {
         return Ok(());
     }
     for entry in fs::read_dir(path).map_err(io)? {
@@ -279,7 +279,7 @@ fn take_lock(path: &Path) -> Result<File, OpenError> {
 
 /// Takes a shared lock, which prevents a hub from starting but allows other readers. Nothing is written: without a lock
 /// file (a backup has none) no lock is taken.
-pub(crate) fn share_lock(path: &Path) -> Result<Option<File>, OpenError> {
+pub(crate) fn lock_shared(path: &Path) -> Result<Option<File>, OpenError> {
     let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
     let lock = match File::open(path.join(LOCK)) {
         Ok(lock) => lock,
@@ -296,8 +296,8 @@ pub(crate) fn share_lock(path: &Path) -> Result<Option<File>, OpenError> {
 /// Returns the process id of the hub that has locked a data directory; `None` if it is not locked. Requires read access
 /// to the lock file; changes nothing.
 #[must_use]
-pub fn holder(path: &Path) -> Option<String> {
-    match share_lock(path) {
+pub fn lock_holder(path: &Path) -> Option<String> {
+    match lock_shared(path) {
         Err(OpenError::InUse { holder, .. }) => Some(holder),
         _ => None,
     }
@@ -312,9 +312,9 @@ fn in_use(path: &Path, mut lock: File) -> OpenError {
 }
 
 /// Detects incomplete copies before SQLite opens them and misinterprets them.
-pub(crate) fn check_whole(path: &Path) -> Result<(), OpenError> {
+pub(crate) fn check_complete(path: &Path) -> Result<(), OpenError> {
     let damaged = |why: String| Err(OpenError::Damaged { path: path.to_owned(), why });
-    let database = database_of(path);
+    let database = database_path(path);
     let mut file = match File::open(&database) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

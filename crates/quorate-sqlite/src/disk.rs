@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use counters::Tally;
+use counters::AtomicCounters;
 pub use counters::{Counters, FileCounters};
 #[cfg(feature = "faults")]
 use faults::{Faults as Gate, FileId};
@@ -41,7 +41,7 @@ use vfs::RealVfs;
 /// per connection.
 pub struct Disk {
     name: String,
-    context: &'static Core,
+    context: &'static VfsContext,
 }
 
 impl Disk {
@@ -54,11 +54,11 @@ impl Disk {
         // SQLite has one list of VFS names per process, so the counter is per process too.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("quorate-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let context: &'static Core = Box::leak(Box::new(Core {
+        let context: &'static VfsContext = Box::leak(Box::new(VfsContext {
             name: CString::new(name.as_str()).expect("the name has no NUL byte"),
             real: RealVfs::find_default(),
-            tally: Tally::default(),
-            gate: Gate::default(),
+            counters: AtomicCounters::default(),
+            faults: Gate::default(),
         }));
         vfs::register(context);
         Arc::new(Disk { name, context })
@@ -71,13 +71,13 @@ impl Disk {
 
     /// Snapshot of the I/O counters.
     pub fn counters(&self) -> Counters {
-        self.context.tally.read()
+        self.context.counters.snapshot()
     }
 
     /// Fault injection for this disk.
     #[cfg(feature = "faults")]
     pub fn faults(&self) -> &faults::Faults {
-        &self.context.gate
+        &self.context.faults
     }
 }
 
@@ -91,16 +91,16 @@ impl fmt::Debug for Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         // The context is leaked; at least free the copies of file contents.
-        self.context.gate.forget();
+        self.context.faults.stop_tracking();
     }
 }
 
 /// Context that the C functions reach through the pointers that SQLite passes back to them.
-struct Core {
+struct VfsContext {
     name: CString,
     real: RealVfs,
-    tally: Tally,
-    gate: Gate,
+    counters: AtomicCounters,
+    faults: Gate,
 }
 
 /// Role of a file that SQLite opens.

@@ -9,14 +9,16 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use quorate_core::chain::first_previous;
-use quorate_core::{AgentId, AgentNo, Effect, Eras, Record, Seq, SpaceId, SpaceName, SpaceNo, codec, row_id};
+use quorate_core::hash_chain::genesis_hash;
+use quorate_core::{
+    AgentId, AgentNo, Effect, Generations, Record, Seq, SpaceId, SpaceName, SpaceNo, codec, row_id,
+};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::directory::OpenError;
 use crate::load;
-use crate::offline::Offline;
-use crate::verify::Checkpoint;
+use crate::offline::OfflineDatabase;
+use crate::verify::LogCheckpoint;
 
 /// Records read per query.
 const PAGE: usize = 32;
@@ -59,7 +61,7 @@ pub fn export(
     from: Seq,
     mut each: impl FnMut(ExportLine<'_>) -> io::Result<()>,
 ) -> Result<(), ExportError> {
-    let offline = Offline::open(dir)?;
+    let offline = OfflineDatabase::open(dir)?;
     let mut spaces = spaces(&offline)?;
     if let Some(name) = space {
         spaces.retain(|found| found.name == name.as_str());
@@ -78,11 +80,11 @@ pub fn export(
 ///
 /// # Errors
 /// Fails if the directory cannot be read.
-pub fn checkpoints(dir: &Path) -> Result<Vec<Checkpoint>, OpenError> {
-    let offline = Offline::open(dir)?;
+pub fn checkpoints(dir: &Path) -> Result<Vec<LogCheckpoint>, OpenError> {
+    let offline = OfflineDatabase::open(dir)?;
     Ok(spaces(&offline)?
         .into_iter()
-        .map(|Space { name, seq, hash, .. }| Checkpoint { space: name, seq, hash })
+        .map(|Space { name, seq, hash, .. }| LogCheckpoint { space: name, seq, hash })
         .collect())
 }
 
@@ -94,7 +96,7 @@ struct Space {
     hash: [u8; 32],
 }
 
-fn spaces(offline: &Offline) -> Result<Vec<Space>, OpenError> {
+fn spaces(offline: &OfflineDatabase) -> Result<Vec<Space>, OpenError> {
     let read = || {
         let mut statement =
             offline.connection.prepare("SELECT number, name, id, seq, hash FROM spaces ORDER BY number")?;
@@ -109,26 +111,26 @@ fn spaces(offline: &Offline) -> Result<Vec<Space>, OpenError> {
         })?;
         rows.collect::<rusqlite::Result<Vec<Space>>>()
     };
-    read().map_err(|source| offline.failed("read the spaces", source))
+    read().map_err(|source| offline.sqlite_error("read the spaces", source))
 }
 
 fn export_space(
-    offline: &Offline,
+    offline: &OfflineDatabase,
     space: &Space,
     from: Seq,
     each: &mut impl FnMut(ExportLine<'_>) -> io::Result<()>,
 ) -> Result<(), ExportError> {
     let connection = &offline.connection;
-    let failed = |source| offline.failed("read the log", source);
+    let failed = |source| offline.sqlite_error("read the log", source);
     let mut previous = match from {
-        Seq(1) => Some(first_previous(space.id)),
+        Seq(1) => Some(genesis_hash(space.id)),
         Seq(later) => {
             let before = load::record(connection, space.number, Seq(later - 1)).map_err(failed)?;
             before.map(|record| record.hash)
         }
     };
-    let eras = load::eras(connection, space.number).map_err(failed)?;
-    let ids = SpaceIds { connection, space: space.number, known: RefCell::default(), eras };
+    let eras = load::generations(connection, space.number).map_err(failed)?;
+    let ids = SpaceIds { connection, space: space.number, known: RefCell::default(), generations: eras };
     let mut next = from.0;
     loop {
         let records = page(connection, space.number, next).map_err(failed)?;
@@ -146,7 +148,7 @@ fn page(connection: &Connection, space: SpaceNo, from: u64) -> rusqlite::Result<
          WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
     )?;
     let range = (row_id(space, from), row_id(space, u64::MAX), PAGE);
-    let rows = statement.query_map(range, |row| load::record_of(row, space))?;
+    let rows = statement.query_map(range, |row| load::decode_record(row, space))?;
     rows.collect()
 }
 
@@ -156,7 +158,7 @@ pub struct SpaceIds<'c> {
     connection: &'c Connection,
     space: SpaceNo,
     known: RefCell<HashMap<AgentNo, Option<AgentId>>>,
-    eras: Eras,
+    generations: Generations,
 }
 
 impl SpaceIds<'_> {
@@ -169,8 +171,8 @@ impl SpaceIds<'_> {
 
     /// Generations of the space.
     #[must_use]
-    pub fn eras(&self) -> &Eras {
-        &self.eras
+    pub fn generations(&self) -> &Generations {
+        &self.generations
     }
 
     fn look_up(&self, agent: AgentNo) -> rusqlite::Result<Option<AgentId>> {

@@ -6,41 +6,41 @@
 //!
 //! All other tables are derived from the log. Changes to their rows are collected in a memtable and flushed in bulk.
 
-mod answers;
 mod backup;
-mod bare;
-mod carry;
+mod baseline;
 mod checkpoint;
 mod directory;
 mod disk;
-mod ends;
+mod ended_index;
 mod export;
-mod holds;
+mod flush;
+mod hold_histogram;
 mod load;
 mod lookup;
+mod memtable;
 mod offline;
-mod open;
-mod plan;
 mod queue;
 mod read;
 mod readers;
+mod responder;
+mod rollback_planner;
 mod schema;
-mod tail;
+mod sqlite_store;
 mod verify;
-mod write;
+mod write_statements;
 mod writer;
 
 #[cfg(feature = "sabotage")]
 mod sabotage;
 
-pub use backup::{BackupError, RestoreError, backup, backup_dry, restore, restore_dry};
-pub use bare::{Bare, bare_loop};
-pub use directory::{OpenError, data_bytes, holder, private_of};
+pub use backup::{BackupError, RestoreError, backup, backup_dry_run, restore, restore_dry_run};
+pub use baseline::{Baseline, run_baseline};
+pub use directory::{OpenError, database_bytes, lock_holder, private_directory};
 #[cfg(feature = "faults")]
-pub use disk::faults::{Faults, How, Repeat};
+pub use disk::faults::{Faults, Repeat, UnsyncedData};
 pub use disk::{Counters, Disk, FileCounters, FileKind};
 pub use export::{ExportError, ExportLine, SpaceIds, checkpoints, export};
-pub use open::{Options, SqliteStore};
 #[cfg(feature = "sabotage")]
 pub use sabotage::Sabotage;
-pub use verify::{Bad, Checkpoint, Damage, Report, SpaceReport, verify, verify_one};
+pub use sqlite_store::{Options, SqliteStore};
+pub use verify::{Damage, Defect, LogCheckpoint, SpaceReport, VerifyReport, verify, verify_directory};

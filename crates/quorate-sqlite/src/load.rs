@@ -6,23 +6,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use quorate_core::codec::fingerprint;
 use quorate_core::{
-    Agent, AgentNo, Counts, DeliveryNo, Effect, Era, Eras, Generation, Head, IfUnavailable, Item, ItemKind,
-    Kept, Message, Now, Open, OpenState, Recipient, Record, Replayed, SentBefore, Seq, SessionNo, SpaceId,
-    SpaceName, SpaceNo, Timestamp, Token, Working, chain, codec, row_id,
+    Agent, AgentNo, DeliveryNo, DeliveryStateCounts, Effect, Generation, GenerationStart, Generations, Head,
+    IfUnavailable, Item, ItemKind, LeaseToken, Message, Now, OpenDelivery, OpenDeliveryState, PriorSend,
+    Recipient, Record, ReplayedRecord, Seq, SessionNo, SpaceId, SpaceName, SpaceNo, StoredCounters,
+    Timestamp, WorkingState, codec, hash_chain, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
-use crate::lookup::{SENT_BEFORE, priority_of, sent_before};
-use crate::tail::{Tail, ids_of_part};
+use crate::lookup::{SELECT_CLIENT_ID, decode_client_id, decode_priority};
+use crate::memtable::{Memtable, client_ids_of_part};
 
 /// Loaded space.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSpace {
     pub(crate) name: SpaceName,
-    pub(crate) working: Working,
+    pub(crate) working: WorkingState,
     /// First delivery number that has no row yet: the next number as of the last flush.
-    pub(crate) first_new: u64,
+    pub(crate) first_unflushed: u64,
     /// Changes that the tables do not contain yet. Moved out once it is shared with the readers.
-    pub(crate) tail: Tail,
+    pub(crate) memtable: Memtable,
 }
 
 /// Error of loading the stored state.
@@ -35,7 +36,7 @@ pub(crate) enum LoadError {
 }
 
 /// Loads all spaces.
-pub(crate) fn spaces(connection: &Connection, now: Now) -> Result<BTreeMap<SpaceNo, Loaded>, LoadError> {
+pub(crate) fn spaces(connection: &Connection, now: Now) -> Result<BTreeMap<SpaceNo, LoadedSpace>, LoadError> {
     let mut statement = connection.prepare(
         "SELECT number, name, id, seq, hash, at, generation, tables_at, next_delivery, last_token,
                 acked, dead, expired, purged
@@ -58,17 +59,17 @@ fn space(
     name: SpaceName,
     row: &Row<'_>,
     now: Now,
-) -> Result<Loaded, LoadError> {
+) -> Result<LoadedSpace, LoadError> {
     let generation = Generation(row.get(6)?);
     let head = Head { seq: Seq(row.get(3)?), hash: row.get(4)?, at: Timestamp(row.get(5)?), generation };
-    let counts = Counts {
+    let counts = DeliveryStateCounts {
         acked: row.get(10)?,
         dead: row.get(11)?,
         expired: row.get(12)?,
         purged: row.get(13)?,
-        ..Counts::default()
+        ..DeliveryStateCounts::default()
     };
-    let kept = Kept { next_delivery: row.get(8)?, last_token: row.get(9)?, counts };
+    let kept = StoredCounters { next_delivery: row.get(8)?, last_token: row.get(9)?, counts };
     check_log_end(connection, number, &name, &head)?;
     let tables_at = Seq(row.get(7)?);
     let damaged = |why: String| LoadError::Damaged(format!("in space {name}: {why}; run `quorate verify`"));
@@ -77,9 +78,9 @@ fn space(
     };
     let head_of_tables =
         Head { seq: last_flushed.seq, hash: last_flushed.hash, at: last_flushed.at, generation };
-    let eras = eras(connection, number)?;
+    let eras = generations(connection, number)?;
     let agents = agents(connection, number)?;
-    let mut working = Working::restore(SpaceId(row.get(2)?), head_of_tables, eras, agents, kept);
+    let mut working = WorkingState::restore(SpaceId(row.get(2)?), head_of_tables, eras, agents, kept);
     // Items first: deliveries refer to pools and to sessions, which may be paused.
     items(connection, number, &mut working, now)?;
     deliveries(connection, number, &mut working, now)?;
@@ -88,37 +89,37 @@ fn space(
         LoadError::Sqlite(error) => error.into(),
     })?;
     extended(connection, number, &mut working, now)?;
-    working.hear_of_all(now);
-    working.taken_up();
-    Ok(Loaded { name, working, first_new: kept.next_delivery, tail })
+    working.reset_activity(now);
+    working.finish_load();
+    Ok(LoadedSpace { name, working, first_unflushed: kept.next_delivery, memtable: tail })
 }
 
 /// Replays the records that the tables do not contain yet.
 fn replay_unflushed(
     connection: &Connection,
     number: SpaceNo,
-    working: &mut Working,
+    working: &mut WorkingState,
     now: Now,
-) -> Result<Tail, LoadError> {
-    let mut tail = Tail::after(working.head.seq);
+) -> Result<Memtable, LoadError> {
+    let mut tail = Memtable::starting_after(working.head.seq);
     let mut statement = connection.prepare(
         "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log
          WHERE id > ?1 AND id <= ?2 ORDER BY id",
     )?;
     let mut rows = statement.query((row_id(number, working.head.seq.0), row_id(number, (1 << 47) - 1)))?;
     while let Some(row) = rows.next()? {
-        let record = record_of(row, number)?;
+        let record = decode_record(row, number)?;
         let seq = record.seq;
         let Record { at, format, kind, ref principal, ref body, .. } = record;
-        let header = chain::Header { seq, at, format, kind, principal };
-        if chain::record_hash(&working.head.hash, &header, body) != record.hash {
+        let header = hash_chain::RecordHeader { seq, at, format, kind, principal };
+        if hash_chain::record_hash(&working.head.hash, &header, body) != record.hash {
             return Err(LoadError::Damaged(format!("the hash of record {seq} does not match its content")));
         }
         let replayed = working.replay(&record, now.mono);
-        let Replayed { effects, ended } =
+        let ReplayedRecord { effects, ended } =
             replayed.map_err(|error| LoadError::Damaged(format!("record {seq}: {error}")))?;
         let fingerprint = |message: &Arc<Message>, n| fingerprint::of_logged(message, n, &effects);
-        tail.take_in(working, &record, (&effects, &ended), fingerprint);
+        tail.apply(working, &record, (&effects, &ended), fingerprint);
         for effect in &effects {
             if let Effect::Erased { seq, part } = effect {
                 clear_fingerprints(connection, number, (*seq, *part), &mut tail)?;
@@ -133,20 +134,20 @@ fn clear_fingerprints(
     connection: &Connection,
     number: SpaceNo,
     (seq, part): (Seq, u32),
-    tail: &mut Tail,
+    tail: &mut Memtable,
 ) -> Result<(), LoadError> {
     let Some(record) = record(connection, number, seq)? else { return Ok(()) };
-    let ids = ids_of_part(&record, part).map_err(|error| LoadError::Damaged(error.to_string()))?;
+    let ids = client_ids_of_part(&record, part).map_err(|error| LoadError::Damaged(error.to_string()))?;
     for id in ids {
         let stored = match tail.client_ids.get(&id) {
             Some(sent) => Some(sent.clone()),
             None => connection
-                .prepare_cached(SENT_BEFORE)?
-                .query_row((number.0, id.as_str()), sent_before)
+                .prepare_cached(SELECT_CLIENT_ID)?
+                .query_row((number.0, id.as_str()), decode_client_id)
                 .optional()?,
         };
         if let Some(sent) = stored {
-            tail.client_ids.insert(id, SentBefore { fingerprint: [0; 32], ..sent });
+            tail.client_ids.insert(id, PriorSend { fingerprint: [0; 32], ..sent });
         }
     }
     Ok(())
@@ -156,7 +157,7 @@ fn clear_fingerprints(
 fn extended(
     connection: &Connection,
     number: SpaceNo,
-    working: &mut Working,
+    working: &mut WorkingState,
     now: Now,
 ) -> Result<(), LoadError> {
     let sql = "SELECT id, token, lease_ms FROM extended WHERE id BETWEEN ?1 AND ?2";
@@ -164,7 +165,7 @@ fn extended(
     let mut rows = statement.query((row_id(number, 0), row_id(number, (1 << 47) - 1)))?;
     while let Some(row) = rows.next()? {
         let delivery = DeliveryNo((row.get::<_, i64>(0)? - row_id(number, 0)) as u64);
-        working.load_lease(delivery, Token(row.get(1)?), row.get(2)?, now);
+        working.load_lease(delivery, LeaseToken(row.get(1)?), row.get(2)?, now);
     }
     Ok(())
 }
@@ -195,18 +196,18 @@ fn check_log_end(
     Ok(())
 }
 
-pub(crate) fn eras(connection: &Connection, number: SpaceNo) -> rusqlite::Result<Eras> {
+pub(crate) fn generations(connection: &Connection, number: SpaceNo) -> rusqlite::Result<Generations> {
     let mut statement = connection.prepare(
         "SELECT generation, first_seq, first_delivery FROM eras WHERE space = ?1 ORDER BY first_seq",
     )?;
     let rows = statement.query_map([number.0], |row| {
-        Ok(Era {
+        Ok(GenerationStart {
             generation: Generation(row.get(0)?),
             first_seq: Seq(row.get(1)?),
             first_delivery: DeliveryNo(row.get(2)?),
         })
     })?;
-    Ok(Eras(rows.collect::<Result<_, _>>()?))
+    Ok(Generations(rows.collect::<Result<_, _>>()?))
 }
 
 /// Loads the agents from the records of their last registration, which the table refers to.
@@ -244,7 +245,7 @@ fn agents(connection: &Connection, number: SpaceNo) -> Result<Vec<Agent>, LoadEr
 fn deliveries(
     connection: &Connection,
     number: SpaceNo,
-    working: &mut Working,
+    working: &mut WorkingState,
     now: Now,
 ) -> Result<(), LoadError> {
     let range = (row_id(number, 0), row_id(number, (1 << 47) - 1));
@@ -261,7 +262,7 @@ fn deliveries(
     let mut rows = statement.query(range)?;
     while let Some(row) = rows.next()? {
         let delivery = DeliveryNo((row.get::<_, i64>(0)? - row_id(number, 0)) as u64);
-        let open = open(row)?;
+        let open = decode_delivery(row)?;
         let agent = open.to.agent_no().is_none_or(|agent| working.agents().get(agent).is_some());
         let pool = open.to.pool_no().is_none_or(|pool| pool.0 <= working.pool_count() as u64);
         if !agent || !pool {
@@ -275,12 +276,17 @@ fn deliveries(
 }
 
 /// Loads items into the working state, which keeps those that decisions need and counts the finished ones.
-fn items(connection: &Connection, number: SpaceNo, working: &mut Working, now: Now) -> Result<(), LoadError> {
+fn items(
+    connection: &Connection,
+    number: SpaceNo,
+    working: &mut WorkingState,
+    now: Now,
+) -> Result<(), LoadError> {
     let mut statement = connection.prepare("SELECT kind, id, state FROM items WHERE space = ?1")?;
     let mut rows = statement.query([number.0])?;
     let mut pools = BTreeMap::new();
     while let Some(row) = rows.next()? {
-        match item_of(row)? {
+        match decode_item(row)? {
             Item::Pool(pool) => drop(pools.insert(pool.number, pool)),
             item => working.load_item(item, now),
         }
@@ -291,7 +297,7 @@ fn items(connection: &Connection, number: SpaceNo, working: &mut Working, now: N
 }
 
 /// Decodes an item from the columns kind, id and state.
-pub(crate) fn item_of(row: &Row<'_>) -> Result<Item, LoadError> {
+pub(crate) fn decode_item(row: &Row<'_>) -> Result<Item, LoadError> {
     let (kind, id, state): (u8, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let damaged = |why: String| LoadError::Damaged(format!("item {id} of kind {kind}: {why}"));
     let kind = ItemKind::from_number(kind).ok_or_else(|| damaged("unknown kind".into()))?;
@@ -299,28 +305,28 @@ pub(crate) fn item_of(row: &Row<'_>) -> Result<Item, LoadError> {
 }
 
 /// Decodes an open delivery from a row of `deliveries` with all columns in order.
-pub(crate) fn open(row: &Row<'_>) -> rusqlite::Result<Open> {
-    let to = recipient(row.get(1)?)?;
+pub(crate) fn decode_delivery(row: &Row<'_>) -> rusqlite::Result<OpenDelivery> {
+    let to = decode_recipient(row.get(1)?)?;
     let value: u64 = row.get(8)?;
     let state = match row.get(7)? {
-        0 => OpenState::Ready { since: Timestamp(value) },
-        1 => OpenState::Scheduled { due: Timestamp(value) },
-        2 => OpenState::Leased { token: Token(value) },
+        0 => OpenDeliveryState::Ready { since: Timestamp(value) },
+        1 => OpenDeliveryState::Scheduled { due: Timestamp(value) },
+        2 => OpenDeliveryState::Leased { token: LeaseToken(value) },
         other => return Err(rusqlite::Error::IntegralValueOutOfRange(7, other)),
     };
-    let mut open = Open::new(to, Seq(row.get(2)?), row.get(3)?, state);
-    open.priority = priority_of(row.get(4)?);
+    let mut open = OpenDelivery::new(to, Seq(row.get(2)?), row.get(3)?, state);
+    open.priority = decode_priority(row.get(4)?);
     open.attempt = row.get(5)?;
     open.attempts_max = row.get(6)?;
-    open.expires = row.get::<_, Option<u64>>(10)?.map_or(Open::NEVER, Timestamp);
+    open.expires = row.get::<_, Option<u64>>(10)?.map_or(OpenDelivery::NEVER, Timestamp);
     let choice: u8 = row.get(12)?;
     open.if_unavailable = IfUnavailable::from_number(choice)
         .ok_or(rusqlite::Error::IntegralValueOutOfRange(12, i64::from(choice)))?;
-    Ok(open.of_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
+    Ok(open.with_session(row.get::<_, Option<u64>>(11)?.map(SessionNo)))
 }
 
 /// Decodes the recipient of a delivery from its stored number.
-pub(crate) fn recipient(number: i64) -> rusqlite::Result<Recipient> {
+pub(crate) fn decode_recipient(number: i64) -> rusqlite::Result<Recipient> {
     let found = u64::try_from(number).ok().and_then(Recipient::from_number);
     found.ok_or(rusqlite::Error::IntegralValueOutOfRange(1, number))
 }
@@ -330,11 +336,11 @@ pub(crate) fn record(connection: &Connection, number: SpaceNo, seq: Seq) -> rusq
     let mut statement = connection.prepare_cached(
         "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log WHERE id = ?1",
     )?;
-    statement.query_row([row_id(number, seq.0)], |row| record_of(row, number)).optional()
+    statement.query_row([row_id(number, seq.0)], |row| decode_record(row, number)).optional()
 }
 
 /// Decodes a record from a row of `log` with all columns in order.
-pub(crate) fn record_of(row: &Row<'_>, number: SpaceNo) -> rusqlite::Result<Record> {
+pub(crate) fn decode_record(row: &Row<'_>, number: SpaceNo) -> rusqlite::Result<Record> {
     Ok(Record {
         seq: Seq((row.get::<_, i64>(0)? - row_id(number, 0)) as u64),
         at: Timestamp(row.get(1)?),

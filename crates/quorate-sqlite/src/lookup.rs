@@ -7,27 +7,28 @@ use std::sync::Arc;
 
 use quorate_core::limits::KEY_WINDOW_MS;
 use quorate_core::{
-    Answered, ClientId, Dead, DeliveryNo, EndState, Ended, EntryHead, EraseTarget, Generation,
-    IdempotencyKey, Item, ItemKey, Key, LookupFailed, Principal, Priority, Receipt, Record, Rows, Scan,
-    SentBefore, Seq, SessionNo, SpaceNo, Timestamp, Token, Version, VersionAt, codec, row_id,
+    ClientId, DeadDelivery, DeliveryEnd, DeliveryNo, EndState, EntryHead, EraseTarget, Generation,
+    IdempotencyKey, Item, ItemKey, Key, LeaseToken, Lookup, LookupError, PrefixScan, Principal, PriorSend,
+    Priority, Receipt, Record, Seq, SessionNo, SpaceNo, StoredReceipt, Timestamp, Version, VersionSelector,
+    codec, row_id,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement};
 
-use crate::tail::{Tail, Tails};
-use crate::{ends, load};
+use crate::memtable::{Memtable, Memtables};
+use crate::{ended_index, load};
 
 /// Prepared statements for lookups. `space` is set before each decision.
-pub(crate) struct Lookups<'c> {
+pub(crate) struct SqliteLookup<'c> {
     connection: &'c Connection,
     pub(crate) space: Cell<SpaceNo>,
     /// Current table of idempotency keys.
-    pub(crate) key_turn: Cell<KeyTurn>,
+    pub(crate) key_rotation: Cell<KeyRotation>,
     /// Changes that are not flushed to the tables yet.
-    pub(crate) tails: Tails,
+    pub(crate) memtables: Memtables,
     /// Changes of the current batch, on top of the memtables.
-    pub(crate) staged: RefCell<BTreeMap<SpaceNo, Tail>>,
+    pub(crate) staged: RefCell<BTreeMap<SpaceNo, Memtable>>,
     /// Rows plus kilobytes read since the last reset. The work meter of core must count at least as much.
-    pub(crate) read: Cell<u64>,
+    pub(crate) read_units: Cell<u64>,
     entry: RefCell<Statement<'c>>,
     ends: RefCell<Statement<'c>>,
     dead: RefCell<Statement<'c>>,
@@ -41,19 +42,19 @@ pub(crate) struct Lookups<'c> {
 }
 
 /// Deliveries that a record ended, with their end state and lease token.
-type RecordEnds = ((SpaceNo, Seq), HashMap<DeliveryNo, (EndState, Token)>);
+type RecordEnds = ((SpaceNo, Seq), HashMap<DeliveryNo, (EndState, LeaseToken)>);
 
-impl<'c> Lookups<'c> {
-    pub(crate) fn prepare(connection: &'c Connection, tails: Tails) -> rusqlite::Result<Self> {
+impl<'c> SqliteLookup<'c> {
+    pub(crate) fn prepare(connection: &'c Connection, tails: Memtables) -> rusqlite::Result<Self> {
         let prepare = |sql: &str| connection.prepare(sql).map(RefCell::new);
-        let key_turn = KeyTurn::stored(connection)?;
+        let key_turn = KeyRotation::load(connection)?;
         Ok(Self {
             connection,
             space: Cell::default(),
-            key_turn: Cell::new(key_turn),
-            tails,
+            key_rotation: Cell::new(key_turn),
+            memtables: tails,
             staged: RefCell::default(),
-            read: Cell::default(),
+            read_units: Cell::default(),
             last_ends: RefCell::default(),
             entry: prepare(
                 "SELECT version, generation, seq, deleted FROM entries WHERE space = ?1 AND key = ?2",
@@ -62,7 +63,7 @@ impl<'c> Lookups<'c> {
             dead: prepare(
                 "SELECT agent, seq, n, priority, attempts_max, expires, session FROM dead WHERE id = ?1",
             )?,
-            client_id: prepare(SENT_BEFORE)?,
+            client_id: prepare(SELECT_CLIENT_ID)?,
             body: prepare("SELECT body FROM log WHERE id = ?1")?,
             erased: prepare("SELECT 1 FROM erased WHERE space = ?1 AND seq = ?2 AND part = ?3")?,
             item: prepare("SELECT state FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3")?,
@@ -82,14 +83,14 @@ impl<'c> Lookups<'c> {
     }
 
     fn count(&self, rows: usize, bytes: usize) {
-        self.read.set(self.read.get() + rows as u64 + bytes as u64 / 1024);
+        self.read_units.set(self.read_units.get() + rows as u64 + bytes as u64 / 1024);
     }
 
     /// Searches the changes of this batch, then the memtable. `None`: the tables are up to date.
-    fn find_in_memory<T>(&self, find: impl Fn(&Tail) -> Option<T>) -> Option<T> {
+    fn find_in_memory<T>(&self, find: impl Fn(&Memtable) -> Option<T>) -> Option<T> {
         let space = self.space.get();
         let staged = self.staged.borrow().get(&space).and_then(&find);
-        staged.or_else(|| self.tails.look().get(&space).and_then(find))
+        staged.or_else(|| self.memtables.read().get(&space).and_then(find))
     }
 
     /// Returns the entries in the table with this prefix that changed after `seq`, and the number of entries with this
@@ -116,7 +117,7 @@ impl<'c> Lookups<'c> {
             if seen > max {
                 return Ok(None);
             }
-            let head = entry_head(row)?;
+            let head = decode_entry_head(row)?;
             if head.seq > seq
                 && let Ok(key) = Key::new(key)
             {
@@ -128,13 +129,13 @@ impl<'c> Lookups<'c> {
     }
 
     /// Visits the memtable of the space, then the changes of this batch.
-    fn each_memtable(&self, mut visit: impl FnMut(&Tail)) {
+    fn each_memtable(&self, mut visit: impl FnMut(&Memtable)) {
         let space = self.space.get();
-        self.tails.look().get(&space).into_iter().for_each(&mut visit);
+        self.memtables.read().get(&space).into_iter().for_each(&mut visit);
         self.staged.borrow().get(&space).into_iter().for_each(&mut visit);
     }
 
-    fn body(&self, seq: Seq, what: &'static str) -> Result<Option<Vec<u8>>, LookupFailed> {
+    fn body(&self, seq: Seq, what: &'static str) -> Result<Option<Vec<u8>>, LookupError> {
         let mut statement = self.body.borrow_mut();
         statement.query_row([self.row(seq.0)], |row| row.get(0)).optional().map_err(failed(what))
     }
@@ -142,21 +143,21 @@ impl<'c> Lookups<'c> {
 
 /// Rotation state of the two tables of idempotency keys.
 #[derive(Clone, Copy)]
-pub(crate) struct KeyTurn {
+pub(crate) struct KeyRotation {
     /// Table that is written to, 0 or 1.
-    pub(crate) turn: u64,
+    pub(crate) current: u64,
     /// Day since which it is the current table.
     pub(crate) day: u64,
     /// Whether the other table is empty, so that lookups can skip it.
-    pub(crate) alone: bool,
+    pub(crate) other_is_empty: bool,
 }
 
-impl KeyTurn {
-    pub(crate) fn stored(connection: &Connection) -> rusqlite::Result<Self> {
+impl KeyRotation {
+    pub(crate) fn load(connection: &Connection) -> rusqlite::Result<Self> {
         let sql = "SELECT turn, day, CASE turn WHEN 0 THEN EXISTS (SELECT 1 FROM keys_1) ELSE EXISTS (SELECT 1 FROM keys_0) END
                    FROM key_turn";
         connection.query_row(sql, [], |row| {
-            Ok(Self { turn: row.get::<_, u64>(0)? & 1, day: row.get(1)?, alone: !row.get(2)? })
+            Ok(Self { current: row.get::<_, u64>(0)? & 1, day: row.get(1)?, other_is_empty: !row.get(2)? })
         })
     }
 }
@@ -166,19 +167,19 @@ pub(crate) fn day_of(at: Timestamp) -> u64 {
     at.0 / KEY_WINDOW_MS
 }
 
-fn failed(what: &'static str) -> impl Fn(rusqlite::Error) -> LookupFailed {
-    move |source| LookupFailed { what, source: Box::new(source) }
+fn failed(what: &'static str) -> impl Fn(rusqlite::Error) -> LookupError {
+    move |source| LookupError { what, source: Box::new(source) }
 }
 
-pub(crate) fn priority_of(stored: u16) -> Priority {
+pub(crate) fn decode_priority(stored: u16) -> Priority {
     Priority { level: (stored >> 8) as u8, rank: stored as u8 }
 }
 
-pub(crate) fn stored_priority(priority: Priority) -> u16 {
+pub(crate) fn encode_priority(priority: Priority) -> u16 {
     u16::from(priority.level) << 8 | u16::from(priority.rank)
 }
 
-pub(crate) fn entry_head(row: &Row<'_>) -> rusqlite::Result<EntryHead> {
+pub(crate) fn decode_entry_head(row: &Row<'_>) -> rusqlite::Result<EntryHead> {
     Ok(EntryHead {
         version: Version(row.get(0)?),
         generation: Generation(row.get(1)?),
@@ -188,10 +189,10 @@ pub(crate) fn entry_head(row: &Row<'_>) -> rusqlite::Result<EntryHead> {
 }
 
 /// Selects the message with a client-assigned id.
-pub(crate) const SENT_BEFORE: &str = "SELECT seq, n, part, principal, fingerprint, first, count FROM client_ids WHERE space = ?1 AND client_id = ?2";
+pub(crate) const SELECT_CLIENT_ID: &str = "SELECT seq, n, part, principal, fingerprint, first, count FROM client_ids WHERE space = ?1 AND client_id = ?2";
 
-pub(crate) fn sent_before(row: &Row<'_>) -> rusqlite::Result<SentBefore> {
-    Ok(SentBefore {
+pub(crate) fn decode_client_id(row: &Row<'_>) -> rusqlite::Result<PriorSend> {
+    Ok(PriorSend {
         seq: Seq(row.get(0)?),
         n: row.get(1)?,
         part: row.get(2)?,
@@ -202,14 +203,14 @@ pub(crate) fn sent_before(row: &Row<'_>) -> rusqlite::Result<SentBefore> {
     })
 }
 
-impl Rows for Lookups<'_> {
-    fn answered(
+impl Lookup for SqliteLookup<'_> {
+    fn stored_receipt(
         &self,
         principal: &Principal,
         key: &IdempotencyKey,
-    ) -> Result<Option<Answered>, LookupFailed> {
+    ) -> Result<Option<StoredReceipt>, LookupError> {
         let what = "an idempotency key";
-        let KeyTurn { turn, alone, .. } = self.key_turn.get();
+        let KeyRotation { current: turn, other_is_empty: alone, .. } = self.key_rotation.get();
         let current = &self.keys[turn as usize];
         let other = (!alone).then(|| &self.keys[1 - turn as usize]);
         for table in [Some(current), other].into_iter().flatten() {
@@ -223,38 +224,38 @@ impl Rows for Lookups<'_> {
                 .map_err(failed(what))?;
             if let Some((fingerprint, seq, at, results)) = found {
                 let results = codec::read_results(&results)
-                    .map_err(|source| LookupFailed { what, source: Box::new(source) })?;
+                    .map_err(|source| LookupError { what, source: Box::new(source) })?;
                 let seq = Some(Seq(seq)).filter(|seq| seq.0 > 0);
                 let receipt = Receipt { seq, at: Timestamp(at), results };
-                return Ok(Some(Answered { fingerprint, receipt }));
+                return Ok(Some(StoredReceipt { fingerprint, receipt }));
             }
         }
         Ok(None)
     }
 
-    fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupFailed> {
+    fn entry(&self, key: &Key) -> Result<Option<EntryHead>, LookupError> {
         if let Some(head) = self.find_in_memory(|tail| tail.entries.get(key).map(|entry| entry.head)) {
             return Ok(Some(head));
         }
         self.count(1, 0);
         let mut statement = self.entry.borrow_mut();
         statement
-            .query_row((self.space.get().0, key.as_str()), entry_head)
+            .query_row((self.space.get().0, key.as_str()), decode_entry_head)
             .optional()
             .map_err(failed("an entry"))
     }
 
-    fn ended(&self, delivery: DeliveryNo) -> Result<(Option<Ended>, usize), LookupFailed> {
+    fn delivery_end(&self, delivery: DeliveryNo) -> Result<(Option<DeliveryEnd>, usize), LookupError> {
         let what = "an ended delivery";
         if let Some(changed) = self.find_in_memory(|tail| tail.deliveries.get(&delivery).copied()) {
             return Ok((changed.ended(), 0));
         }
         self.count(1, 0);
         let mut statement = self.ends.borrow_mut();
-        let row = self.row(ends::chunk_of(delivery));
+        let row = self.row(ended_index::chunk_of(delivery));
         let seqs: Option<Vec<u8>> =
             statement.query_row([row], |row| row.get(0)).optional().map_err(failed(what))?;
-        let Some(seq) = seqs.and_then(|seqs| ends::get(&seqs, delivery)) else { return Ok((None, 0)) };
+        let Some(seq) = seqs.and_then(|seqs| ended_index::get(&seqs, delivery)) else { return Ok((None, 0)) };
         let mut cached = self.last_ends.borrow_mut();
         let record_id = (self.space.get(), seq);
         let mut read_bytes = 0;
@@ -262,26 +263,26 @@ impl Rows for Lookups<'_> {
             let Some(body) = self.body(seq, what)? else { return Ok((None, 0)) };
             read_bytes = body.len();
             self.count(0, read_bytes);
-            let ends = codec::ends_of(&body);
+            let ends = codec::ended_deliveries(&body);
             *cached =
-                Some((record_id, ends.map_err(|source| LookupFailed { what, source: Box::new(source) })?));
+                Some((record_id, ends.map_err(|source| LookupError { what, source: Box::new(source) })?));
         }
         let found = cached.as_ref().and_then(|(_, ends)| ends.get(&delivery));
-        Ok((found.map(|(state, token)| Ended { state: *state, token: *token, seq }), read_bytes))
+        Ok((found.map(|(state, token)| DeliveryEnd { state: *state, token: *token, seq }), read_bytes))
     }
 
-    fn dead(&self, delivery: DeliveryNo) -> Result<Option<Dead>, LookupFailed> {
+    fn dead_delivery(&self, delivery: DeliveryNo) -> Result<Option<DeadDelivery>, LookupError> {
         if let Some(changed) = self.find_in_memory(|tail| tail.deliveries.get(&delivery).copied()) {
             return Ok(changed.dead());
         }
         self.count(1, 0);
         let mut statement = self.dead.borrow_mut();
         let read = |row: &Row<'_>| {
-            Ok(Dead {
-                to: load::recipient(row.get(0)?)?,
+            Ok(DeadDelivery {
+                to: load::decode_recipient(row.get(0)?)?,
                 seq: Seq(row.get(1)?),
                 n: row.get(2)?,
-                priority: priority_of(row.get(3)?),
+                priority: decode_priority(row.get(3)?),
                 attempts_max: row.get(4)?,
                 expires_at: row.get::<_, Option<u64>>(5)?.map(Timestamp),
                 session: row.get::<_, Option<u64>>(6)?.map(SessionNo),
@@ -290,19 +291,19 @@ impl Rows for Lookups<'_> {
         statement.query_row([self.row(delivery.0)], read).optional().map_err(failed("a dead letter"))
     }
 
-    fn sent_before(&self, id: &ClientId) -> Result<Option<SentBefore>, LookupFailed> {
+    fn prior_send(&self, id: &ClientId) -> Result<Option<PriorSend>, LookupError> {
         if let Some(sent) = self.find_in_memory(|tail| tail.client_ids.get(id).cloned()) {
             return Ok(Some(sent));
         }
         self.count(1, 0);
         let mut statement = self.client_id.borrow_mut();
         statement
-            .query_row((self.space.get().0, id.as_str()), sent_before)
+            .query_row((self.space.get().0, id.as_str()), decode_client_id)
             .optional()
             .map_err(failed("a message id"))
     }
 
-    fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupFailed> {
+    fn erase_target(&self, seq: Seq, part: u32) -> Result<Option<EraseTarget>, LookupError> {
         let what = "a payload";
         if seq.0 >= 1 << 47 {
             return Ok(None);
@@ -314,14 +315,14 @@ impl Rows for Lookups<'_> {
         });
         let Some((body, payload_bytes)) = found.map_err(failed(what))? else { return Ok(None) };
         let parts =
-            codec::parts_of(&body).map_err(|source| LookupFailed { what, source: Box::new(source) })?;
+            codec::part_table(&body).map_err(|source| LookupError { what, source: Box::new(source) })?;
         let erased = self.is_erased(seq, part)?;
         let record_bytes = body.len() + payload_bytes;
         self.count(0, record_bytes);
         Ok(Some(EraseTarget { parts: parts.len() as u32, erased, record_bytes }))
     }
 
-    fn is_erased(&self, seq: Seq, part: u32) -> Result<bool, LookupFailed> {
+    fn is_erased(&self, seq: Seq, part: u32) -> Result<bool, LookupError> {
         if self.find_in_memory(|tail| tail.erased.get(&(seq, part)).copied()).is_some() {
             return Ok(true);
         }
@@ -330,18 +331,18 @@ impl Rows for Lookups<'_> {
         statement.exists((self.space.get().0, seq.0, part)).map_err(failed("a payload"))
     }
 
-    fn version_at(&self, key: &Key, at: VersionAt) -> Result<Option<EntryHead>, LookupFailed> {
+    fn version_at(&self, key: &Key, at: VersionSelector) -> Result<Option<EntryHead>, LookupError> {
         let is_it = |head: &EntryHead| match at {
-            VersionAt::Version(version) => head.version == version,
-            VersionAt::Seq(seq) => head.seq <= seq,
+            VersionSelector::Version(version) => head.version == version,
+            VersionSelector::Seq(seq) => head.seq <= seq,
         };
         if let Some(head) = self.find_in_memory(|tail| tail.versions_of(key).filter(is_it).last()) {
             return Ok(Some(head));
         }
         self.count(1, 0);
         let (which, bound) = match at {
-            VersionAt::Version(version) => ("version = ?3", version.0),
-            VersionAt::Seq(seq) => ("seq <= ?3", seq.0),
+            VersionSelector::Version(version) => ("version = ?3", version.0),
+            VersionSelector::Seq(seq) => ("seq <= ?3", seq.0),
         };
         let sql = format!(
             "SELECT version, generation, seq, deleted FROM versions WHERE space = ?1 AND key = ?2 AND {which}
@@ -349,20 +350,20 @@ impl Rows for Lookups<'_> {
         );
         let found = self.connection.prepare_cached(&sql).and_then(|mut statement| {
             let bound = bound.min(u64::MAX >> 1);
-            statement.query_row((self.space.get().0, key.as_str(), bound), entry_head).optional()
+            statement.query_row((self.space.get().0, key.as_str(), bound), decode_entry_head).optional()
         });
         found.map_err(failed("a version"))
     }
 
-    fn changed_since(&self, prefix: &str, seq: Seq, max: usize) -> Result<Option<Scan>, LookupFailed> {
+    fn changed_since(&self, prefix: &str, seq: Seq, max: usize) -> Result<Option<PrefixScan>, LookupError> {
         let stored = self.stored_since(prefix, seq, max).map_err(failed("entries"))?;
         let Some((mut changed, scanned)) = stored else { return Ok(None) };
         self.each_memtable(|tail| changed.extend(tail.entries_since(prefix, seq)));
-        Ok(Some(Scan { changed: changed.into_iter().collect(), scanned }))
+        Ok(Some(PrefixScan { changed: changed.into_iter().collect(), scanned }))
     }
 
     fn recent_changes(&self, prefix: &str, seq: Seq) -> Option<Vec<(Key, EntryHead)>> {
-        let base = self.tails.look().get(&self.space.get()).map_or(Seq(0), Tail::base);
+        let base = self.memtables.read().get(&self.space.get()).map_or(Seq(0), Memtable::flushed_seq);
         if seq < base {
             return None;
         }
@@ -371,17 +372,17 @@ impl Rows for Lookups<'_> {
         Some(changed.into_iter().collect())
     }
 
-    fn seq_at(&self, time: Timestamp) -> Result<Seq, LookupFailed> {
+    fn seq_at(&self, time: Timestamp) -> Result<Seq, LookupError> {
         load::seq_at(self.connection, self.space.get(), time).map_err(failed("a time"))
     }
 
-    fn record(&self, seq: Seq) -> Result<Option<Record>, LookupFailed> {
+    fn record(&self, seq: Seq) -> Result<Option<Record>, LookupError> {
         let found = load::record(self.connection, self.space.get(), seq).map_err(failed("a record"))?;
         self.count(1, found.as_ref().map_or(0, |record| record.body.len() + record.payload.len()));
         Ok(found)
     }
 
-    fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupFailed> {
+    fn item(&self, key: &ItemKey) -> Result<Option<Item>, LookupError> {
         let what = "an item";
         if let Some(item) =
             self.find_in_memory(|tail| tail.items.get(key).map(|changed| changed.item.clone()))
@@ -395,11 +396,11 @@ impl Rows for Lookups<'_> {
             .optional()
             .map_err(failed(what))?;
         let item = bytes.map(|bytes| codec::read_item(key.kind, &bytes)).transpose();
-        item.map_err(|source| LookupFailed { what, source: Box::new(source) })
+        item.map_err(|source| LookupError { what, source: Box::new(source) })
     }
 }
 
 /// Formats an error and its sources as text that can be shared between callers.
-pub(crate) fn in_words(error: &dyn std::error::Error) -> Arc<str> {
+pub(crate) fn error_text(error: &dyn std::error::Error) -> Arc<str> {
     quorate_core::error_chain(error).into()
 }

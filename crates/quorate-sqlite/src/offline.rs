@@ -11,26 +11,28 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
-use crate::directory::{OpenError, check_whole, database_of, private_file, refuse_foreign, share_lock};
+use crate::directory::{
+    OpenError, check_complete, create_private_file, database_path, lock_shared, reject_foreign,
+};
 use crate::schema;
 
 /// Read-only database. The order of the fields is the drop order: the connection, then the copy, then the lock.
-pub(crate) struct Offline {
+pub(crate) struct OfflineDatabase {
     pub(crate) connection: Connection,
     pub(crate) path: PathBuf,
     _copy: Option<TempDir>,
     _lock: Option<File>,
 }
 
-impl Offline {
+impl OfflineDatabase {
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         if !path.exists() {
             return Err(OpenError::Missing { path: path.to_owned() });
         }
-        refuse_foreign(path)?;
-        let lock = share_lock(path)?;
-        check_whole(path)?;
-        if !database_of(path).exists() {
+        reject_foreign(path)?;
+        let lock = lock_shared(path)?;
+        check_complete(path)?;
+        if !database_path(path).exists() {
             return Err(OpenError::Missing { path: path.to_owned() });
         }
         let (connection, copy) =
@@ -40,11 +42,11 @@ impl Offline {
         offline
             .connection
             .execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384")
-            .map_err(|source| offline.failed("read the database", source))?;
+            .map_err(|source| offline.sqlite_error("read the database", source))?;
         Ok(offline)
     }
 
-    pub(crate) fn failed(&self, what: &'static str, source: rusqlite::Error) -> OpenError {
+    pub(crate) fn sqlite_error(&self, what: &'static str, source: rusqlite::Error) -> OpenError {
         OpenError::Sqlite { what, path: self.path.clone(), source }
     }
 }
@@ -59,14 +61,15 @@ fn sidecar(database: &Path, suffix: &str) -> PathBuf {
 }
 
 fn has_leftovers(path: &Path) -> bool {
-    let length = |suffix| fs::metadata(sidecar(&database_of(path), suffix)).map_or(0, |found| found.len());
+    let length = |suffix| fs::metadata(sidecar(&database_path(path), suffix)).map_or(0, |found| found.len());
     SIDECAR_SUFFIXES.into_iter().any(|suffix| length(suffix) > 0)
 }
 
 fn open_or_copy_older(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
     let sqlite = |source| OpenError::Sqlite { what: "open the database", path: path.to_owned(), source };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-    let connection = Connection::open_with_flags(immutable_uri(&database_of(path)), flags).map_err(sqlite)?;
+    let connection =
+        Connection::open_with_flags(immutable_uri(&database_path(path)), flags).map_err(sqlite)?;
     let version: i32 =
         connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite)?;
     if (1..schema::VERSION).contains(&version) {
@@ -76,13 +79,13 @@ fn open_or_copy_older(path: &Path) -> Result<(Connection, Option<TempDir>), Open
 }
 
 fn open_copy(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
-    let database = database_of(path);
+    let database = database_path(path);
     let io = |what| move |source| OpenError::Io { what, path: path.to_owned(), source };
     let sqlite =
         |source| OpenError::Sqlite { what: "open a copy of the database", path: path.to_owned(), source };
     let copy = tempfile::Builder::new().prefix("quorate-").tempdir();
     let copy = copy.map_err(io("create a temporary directory for a copy of"))?;
-    let copied = database_of(copy.path());
+    let copied = database_path(copy.path());
     copy_file(&database, &copied).map_err(io("copy the database in"))?;
     for suffix in SIDECAR_SUFFIXES {
         if sidecar(&database, suffix).exists() {
@@ -101,7 +104,7 @@ fn open_copy(path: &Path) -> Result<(Connection, Option<TempDir>), OpenError> {
 
 /// Copies the content of a file but not its permissions: the copy must be writable, and accessible to its owner only.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
-    let (mut from, mut to) = (File::open(from)?, private_file(to)?);
+    let (mut from, mut to) = (File::open(from)?, create_private_file(to)?);
     std::io::copy(&mut from, &mut to).map(drop)
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use quorate_core::{Commit, SpaceName, SpaceNo};
-use quorate_store::{Outcome, StoreError};
+use quorate_store::{CommitResult, StoreError};
 use tokio::sync::oneshot;
 
 /// Maximum number of queued operations per space.
@@ -24,17 +24,17 @@ pub(crate) enum Job {
     Transact {
         space: SpaceNo,
         commits: Vec<Commit>,
-        answer: oneshot::Sender<Result<Vec<Outcome>, StoreError>>,
+        answer: oneshot::Sender<Result<Vec<CommitResult>, StoreError>>,
     },
     /// Creates a space, or finds it by name.
-    Space { name: SpaceName, answer: oneshot::Sender<Result<SpaceNo, StoreError>> },
+    OpenSpace { name: SpaceName, answer: oneshot::Sender<Result<SpaceNo, StoreError>> },
 }
 
 impl Job {
     fn space(&self) -> SpaceNo {
         match self {
             Self::Transact { space, .. } => *space,
-            Self::Space { .. } => SpaceNo(0),
+            Self::OpenSpace { .. } => SpaceNo(0),
         }
     }
 
@@ -42,14 +42,14 @@ impl Job {
     pub(crate) fn commits(&self) -> usize {
         match self {
             Self::Transact { commits, .. } => commits.len(),
-            Self::Space { .. } => 1,
+            Self::OpenSpace { .. } => 1,
         }
     }
 
     fn ops(&self) -> usize {
         match self {
             Self::Transact { commits, .. } => commits.iter().map(|commit| commit.ops.len()).sum(),
-            Self::Space { .. } => 1,
+            Self::OpenSpace { .. } => 1,
         }
     }
 
@@ -57,7 +57,7 @@ impl Job {
     pub(crate) fn weight(&self) -> usize {
         match self {
             Self::Transact { commits, .. } => commits.iter().map(Commit::weight).sum(),
-            Self::Space { .. } => 1,
+            Self::OpenSpace { .. } => 1,
         }
     }
 }
@@ -66,12 +66,12 @@ impl Job {
 /// spinning for it is a third faster than blocking on the condition variable. Without such callers, spinning would waste
 /// CPU time, so the writer only spins if that succeeded the last time, and tries again every 64 batches.
 #[derive(Default)]
-pub(crate) struct Patience {
+pub(crate) struct SpinWait {
     succeeded: bool,
     batches: u32,
 }
 
-impl Patience {
+impl SpinWait {
     /// Iterations, about 80 µs in total: waking a caller takes half of that.
     const SPINS: u32 = 6_000;
     const TRY_EVERY_BATCHES: u32 = 64;
@@ -183,14 +183,14 @@ impl State {
 
 /// Queue between the callers and the writer thread.
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct WriteQueue {
     state: Mutex<State>,
     filled: Condvar,
     /// Whether there are jobs. Readable without the lock, for spinning.
     is_filled: AtomicBool,
 }
 
-impl Queue {
+impl WriteQueue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -217,7 +217,7 @@ impl Queue {
     }
 
     /// Takes the next batch; blocks until there is a job. Returns `None` once the queue is closed and empty.
-    pub(crate) fn take(&self, patience: &mut Patience) -> Option<Vec<Job>> {
+    pub(crate) fn take(&self, patience: &mut SpinWait) -> Option<Vec<Job>> {
         patience.spin(&self.is_filled);
         let mut state = self.lock();
         while state.spaces.is_empty() {
@@ -257,7 +257,7 @@ impl Queue {
     }
 
     /// Number of queued operations.
-    pub(crate) fn waiting_ops(&self) -> usize {
+    pub(crate) fn queued_ops(&self) -> usize {
         self.lock().spaces.values().map(|waiting| waiting.ops).sum()
     }
 

@@ -1,6 +1,6 @@
 //! Executes reads against the tables, the log and the memtable. All reads of one call see the same snapshot.
 
-mod built;
+mod dependencies;
 mod items;
 mod records;
 mod sessions;
@@ -11,107 +11,119 @@ use std::rc::Rc;
 
 use quorate_core::limits::DELIVERIES_PER_COMMIT_MAX;
 use quorate_core::{
-    AgentNo, Body, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Home, Key, Payload, Recipient,
+    AgentNo, Body, DeliveryNo, Effect, EndState, EntryHead, EntryVersion, Key, Payload, QueueId, Recipient,
     Record, ReturnCause, Seq, SpaceNo, Version, codec, row_id,
 };
 use quorate_store::{
-    DeadLetter, DeliveryState, Entry, PartBytes, Read, Rows, StoreError, StoredMessage, When,
+    AsOf, DeadLetter, DeliveryState, Entry, PartBytes, ReadQuery, ReadResult, StoreError, StoredMessage,
 };
 use rusqlite::{Connection, OptionalExtension as _};
 
-use crate::lookup::{SENT_BEFORE, entry_head, sent_before};
+use crate::lookup::{SELECT_CLIENT_ID, decode_client_id, decode_entry_head};
+use crate::memtable::{LatestState, Memtable, Memtables};
 use crate::readers::ReadError;
-use crate::tail::{Fate, Tail, Tails};
-use crate::{ends, load};
-pub(crate) use records::{bodies, lane_of, lane_of_records, log};
+use crate::{ended_index, load};
+pub(crate) use records::{bodies, lane_for_reads, lane_for_records, log};
 
 /// Executes reads in one transaction.
-pub(crate) fn rows(
+pub(crate) fn execute(
     connection: &Connection,
-    tails: &Tails,
+    tails: &Memtables,
     space: SpaceNo,
-    what: &[Read],
-) -> Result<Vec<Rows>, ReadError> {
+    what: &[ReadQuery],
+) -> Result<Vec<ReadResult>, ReadError> {
     let snapshot = connection.unchecked_transaction()?;
     // A SQLite read transaction gets its snapshot with the first read.
     let pin = || snapshot.query_row("SELECT count(*) FROM spaces", [], |_| Ok(()));
-    let tail = tails.pinned(space, what, pin)?;
+    let tail = tails.snapshot_for_reads(space, what, pin)?;
     let (sent, last) = (RefCell::default(), RefCell::default());
-    let reading = Reading { connection: &snapshot, space, tail, sent, last };
+    let reading = ReadSnapshot { connection: &snapshot, space, memtable: tail, sent, last };
     what.iter().map(|one| reading.one(one)).collect()
 }
 
 /// Largest number within a space that fits into a row id.
-const LAST: u64 = (1 << 47) - 1;
+const ROW_NUMBER_MAX: u64 = (1 << 47) - 1;
 
-struct Reading<'c> {
+struct ReadSnapshot<'c> {
     connection: &'c Connection,
     space: SpaceNo,
     /// Changes that are not flushed to the tables yet.
-    tail: Tail,
+    memtable: Memtable,
     /// Messages of the last record read. Messages of one record are often requested together.
     sent: RefCell<(Seq, Vec<StoredMessage>)>,
     /// Last record decoded. Entries that were written together are listed together.
     last: RefCell<Option<Rc<(Record, Body)>>>,
 }
 
-impl Reading<'_> {
-    fn one(&self, what: &Read) -> Result<Rows, ReadError> {
+impl ReadSnapshot<'_> {
+    fn one(&self, what: &ReadQuery) -> Result<ReadResult, ReadError> {
         Ok(match what {
-            Read::Entry { key, when } => Rows::Entry(self.entry(key, *when)?),
-            Read::History { key, after, limit } => Rows::Entries(self.history(key, *after, *limit)?),
-            Read::Entries { prefix, entry_type, author, after, limit } => {
-                let from = after.as_ref().map(Key::as_str);
-                Rows::Entries(self.entries(prefix, entry_type.as_deref(), author.as_deref(), from, *limit)?)
+            ReadQuery::Entry { key, when } => ReadResult::Entry(self.entry(key, *when)?),
+            ReadQuery::History { key, after, limit } => {
+                ReadResult::Entries(self.history(key, *after, *limit)?)
             }
-            Read::Message { seq, n } => Rows::Message(self.message(*seq, *n)?),
-            Read::MessageByClientId(id) => {
+            ReadQuery::Entries { prefix, entry_type, author, after, limit } => {
+                let from = after.as_ref().map(Key::as_str);
+                ReadResult::Entries(self.entries(
+                    prefix,
+                    entry_type.as_deref(),
+                    author.as_deref(),
+                    from,
+                    *limit,
+                )?)
+            }
+            ReadQuery::Message { seq, n } => ReadResult::Message(self.message(*seq, *n)?),
+            ReadQuery::MessageByClientId(id) => {
                 let stored = || {
-                    let mut statement = self.connection.prepare_cached(SENT_BEFORE)?;
-                    statement.query_row((self.space.0, id.as_str()), sent_before).optional()
+                    let mut statement = self.connection.prepare_cached(SELECT_CLIENT_ID)?;
+                    statement.query_row((self.space.0, id.as_str()), decode_client_id).optional()
                 };
-                let found = match self.tail.client_ids.get(id) {
+                let found = match self.memtable.client_ids.get(id) {
                     Some(sent) => Some(sent.clone()),
                     None => stored()?,
                 };
                 let found = found.map(|sent| (sent.seq, sent.n));
-                Rows::Message(found.map(|(seq, n)| self.message(seq, n)).transpose()?.flatten())
+                ReadResult::Message(found.map(|(seq, n)| self.message(seq, n)).transpose()?.flatten())
             }
-            Read::Deliveries { first, count } => {
+            ReadQuery::Deliveries { first, count } => {
                 let count = (*count as usize).min(DELIVERIES_PER_COMMIT_MAX) as u64;
                 let numbers = (0..count).map(|index| DeliveryNo(first.0.saturating_add(index)));
-                Rows::Deliveries(numbers.map(|number| self.delivery(number)).collect::<Result<_, _>>()?)
+                ReadResult::Deliveries(numbers.map(|number| self.delivery(number)).collect::<Result<_, _>>()?)
             }
-            Read::DeadLetters { agent, after, limit } => {
-                Rows::DeadLetters(self.dead(*agent, *after, *limit)?)
+            ReadQuery::DeadLetters { agent, after, limit } => {
+                ReadResult::DeadLetters(self.dead(*agent, *after, *limit)?)
             }
-            Read::SeqAt(time) => Rows::Seq(load::seq_at(self.connection, self.space, *time)?),
-            Read::Built { after, limit } => Rows::Built(built::entries(self, after.as_ref(), *limit)?),
-            Read::Record(seq) => Rows::Record(load::record(self.connection, self.space, *seq)?),
-            Read::Timeline { session, kind, page, limit } => {
-                Rows::Timeline(sessions::timeline(self, session, *kind, *page, *limit)?)
+            ReadQuery::SeqAt(time) => ReadResult::Seq(load::seq_at(self.connection, self.space, *time)?),
+            ReadQuery::Dependencies { after, limit } => {
+                ReadResult::Dependencies(dependencies::list(self, after.as_ref(), *limit)?)
             }
-            Read::Item(key) => Rows::Item(match self.tail.items.get(key) {
+            ReadQuery::Record(seq) => ReadResult::Record(load::record(self.connection, self.space, *seq)?),
+            ReadQuery::Timeline { session, kind, page, limit } => {
+                ReadResult::Timeline(sessions::timeline(self, session, *kind, *page, *limit)?)
+            }
+            ReadQuery::Item(key) => ReadResult::Item(match self.memtable.items.get(key) {
                 Some(newer) => newer.item.clone(),
                 None => items::stored(self, key)?,
             }),
-            Read::Items { kind, range, limit } => Rows::Items(items::list(self, *kind, range, *limit)?),
-            Read::Part { seq, part, start, length } => {
-                Rows::Part(self.part(*seq, *part, (*start, *length))?)
+            ReadQuery::Items { kind, range, limit } => {
+                ReadResult::Items(items::list(self, *kind, range, *limit)?)
+            }
+            ReadQuery::Part { seq, part, start, length } => {
+                ReadResult::Part(self.part(*seq, *part, (*start, *length))?)
             }
         })
     }
 
     /// Reads bytes of a payload part without loading the whole record: a task graph is one large record.
     fn part(&self, seq: Seq, part: u32, (start, length): (u64, u64)) -> Result<Option<PartBytes>, ReadError> {
-        let row = row_id(self.space, seq.0.min(LAST));
+        let row = row_id(self.space, seq.0.min(ROW_NUMBER_MAX));
         let prefix: Option<Vec<u8>> = self
             .connection
             .prepare_cached("SELECT substr(body, 1, ?2) FROM log WHERE id = ?1")?
             .query_row((row, codec::parts_prefix(part)), |row| row.get(0))
             .optional()?;
         let Some(prefix) = prefix else { return Ok(None) };
-        let Some((begin, whole, digest)) = codec::place_of_part(&prefix, part)? else { return Ok(None) };
+        let Some((begin, whole, digest)) = codec::locate_part(&prefix, part)? else { return Ok(None) };
         let start = start.min(whole);
         let length = length.min(whole - start);
         // `substr` counts from 1.
@@ -120,33 +132,33 @@ impl Reading<'_> {
             .connection
             .prepare_cached("SELECT substr(payload, ?2, ?3), substr(salts, ?4, 16) FROM log WHERE id = ?1")?
             .query_row((row, from, length, salt), |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let salt = salt.try_into().map_err(|_| ReadError::Damaged(StoreError::damaged_payload(seq)))?;
+        let salt = salt.try_into().map_err(|_| ReadError::Damaged(StoreError::corrupt_payload(seq)))?;
         let payload = Payload { bytes: bytes.into(), salt, digest };
         // The digest covers the whole part, so partial reads are not checked here; `quorate verify` checks them.
         let payload = if length == whole { intact(seq, payload)? } else { payload };
         Ok(Some(PartBytes { erased: payload.is_erased(), bytes: payload.bytes }))
     }
 
-    fn entry(&self, key: &Key, when: When) -> Result<Option<Entry>, ReadError> {
+    fn entry(&self, key: &Key, when: AsOf) -> Result<Option<Entry>, ReadError> {
         let (column, bound) = match when {
-            When::Now => ("version", u64::MAX >> 1),
-            When::Version(version) => ("version", version.0.min(u64::MAX >> 1)),
-            When::Seq(seq) => ("seq", seq.0.min(LAST)),
-            When::Time(time) => ("seq", load::seq_at(self.connection, self.space, time)?.0),
+            AsOf::Latest => ("version", u64::MAX >> 1),
+            AsOf::Version(version) => ("version", version.0.min(u64::MAX >> 1)),
+            AsOf::Seq(seq) => ("seq", seq.0.min(ROW_NUMBER_MAX)),
+            AsOf::Time(time) => ("seq", load::seq_at(self.connection, self.space, time)?.0),
         };
         let within = |head: &EntryHead| (if column == "seq" { head.seq.0 } else { head.version.0 }) <= bound;
-        let newest = match self.tail.versions_of(key).filter(within).last() {
+        let newest = match self.memtable.versions_of(key).filter(within).last() {
             Some(head) => Some(head),
             None => self.versions(&format!("{column} <= ?3 ORDER BY version DESC"), key, bound, 1)?.pop(),
         };
-        let exact = newest.filter(|head| !matches!(when, When::Version(version) if head.version != version));
+        let exact = newest.filter(|head| !matches!(when, AsOf::Version(version) if head.version != version));
         exact.map(|head| self.with_content(key, head)).transpose()
     }
 
     fn history(&self, key: &Key, after: Version, limit: usize) -> Result<Vec<Entry>, ReadError> {
         let mut found =
             self.versions("version > ?3 ORDER BY version", key, after.0.min(u64::MAX >> 1), limit)?;
-        let newer = self.tail.versions_of(key).filter(|head| head.version > after);
+        let newer = self.memtable.versions_of(key).filter(|head| head.version > after);
         let newest = found.last().map_or(Version(0), |head| head.version);
         let missing = limit - found.len();
         found.extend(newer.filter(|head| head.version > newest).take(missing));
@@ -164,7 +176,7 @@ impl Reading<'_> {
             "SELECT version, generation, seq, deleted FROM versions WHERE space = ?1 AND key = ?2 AND {which} LIMIT ?4"
         );
         let mut statement = self.connection.prepare_cached(&sql)?;
-        let found = statement.query_map((self.space.0, key.as_str(), bound, limit), entry_head)?;
+        let found = statement.query_map((self.space.0, key.as_str(), bound, limit), decode_entry_head)?;
         Ok(found.collect::<Result<_, _>>()?)
     }
 
@@ -177,7 +189,7 @@ impl Reading<'_> {
         limit: usize,
     ) -> Result<Vec<Entry>, ReadError> {
         let after = after.unwrap_or("");
-        let newer = self.tail.entries.iter().filter(|(key, _)| key.as_str() > after);
+        let newer = self.memtable.entries.iter().filter(|(key, _)| key.as_str() > after);
         let mut newer = newer.filter(|(key, _)| key.as_str().starts_with(prefix)).peekable();
         let mut statement = self.connection.prepare_cached(
             "SELECT version, generation, seq, deleted, key FROM entries
@@ -190,7 +202,7 @@ impl Reading<'_> {
         // Both are sorted by key; where both have a key, the memtable is newer.
         loop {
             let stored = match found.next()? {
-                Some(row) => Some((row.get::<_, String>(4)?, entry_head(row)?)),
+                Some(row) => Some((row.get::<_, String>(4)?, decode_entry_head(row)?)),
                 None => None,
             };
             // Keys are sorted, so the first one without the prefix ends the scan.
@@ -227,7 +239,7 @@ impl Reading<'_> {
             author: record.principal.clone(),
             entry_type: String::new(),
             content_type: None,
-            place: None,
+            content_part: None,
             depends_on: Vec::new(),
             restores: None,
         };
@@ -248,16 +260,24 @@ impl Reading<'_> {
                 let restores = restores.map(|restored| restored.version);
                 let (entry_type, content_type) = (entry_type.clone(), content_type.clone());
                 let depends_on = depends_on.clone();
-                version = EntryVersion { entry_type, content_type, place, depends_on, restores, ..version };
+                version = EntryVersion {
+                    entry_type,
+                    content_type,
+                    content_part: place,
+                    depends_on,
+                    restores,
+                    ..version
+                };
             }
         }
-        let content = match version.place {
-            Some((seq, part)) if seq == record.seq => codec::part(record, part)?,
+        let content = match version.content_part {
+            Some((seq, part)) if seq == record.seq => codec::payload_part(record, part)?,
             // Written by a rollback: the content is in the record that wrote it originally.
-            Some((seq, part)) => codec::part(&self.record(seq)?.0, part)?,
+            Some((seq, part)) => codec::payload_part(&self.record(seq)?.0, part)?,
             None => None,
         };
-        let content = content.map(|content| intact(version.place.map_or(head.seq, |(seq, _)| seq), content));
+        let content =
+            content.map(|content| intact(version.content_part.map_or(head.seq, |(seq, _)| seq), content));
         let content = content.transpose()?;
         Ok(Entry { key: key.clone(), version, content })
     }
@@ -282,7 +302,7 @@ impl Reading<'_> {
         }
         match sent.1.get(n as usize) {
             Some(found) if !found.message.payload.is_intact() => {
-                Err(ReadError::Damaged(StoreError::damaged_payload(seq)))
+                Err(ReadError::Damaged(StoreError::corrupt_payload(seq)))
             }
             found => Ok(found.cloned()),
         }
@@ -290,7 +310,7 @@ impl Reading<'_> {
 
     /// Returns all messages that a record sent.
     fn messages_of(&self, seq: Seq) -> Result<Vec<StoredMessage>, ReadError> {
-        if seq.0 > LAST {
+        if seq.0 > ROW_NUMBER_MAX {
             return Ok(Vec::new());
         }
         let Some(record) = load::record(self.connection, self.space, seq)? else { return Ok(Vec::new()) };
@@ -304,28 +324,28 @@ impl Reading<'_> {
             n,
             at: record.at,
             message,
-            first,
+            first_delivery: first,
             recipients: deliveries.iter().map(|delivery| delivery.to).collect(),
         });
         Ok(stored.collect())
     }
 
     fn delivery(&self, number: DeliveryNo) -> Result<Option<DeliveryState>, ReadError> {
-        if number.0 > LAST {
+        if number.0 > ROW_NUMBER_MAX {
             return Ok(None);
         }
-        if let Some(changed) = self.tail.deliveries.get(&number) {
-            return Ok(Some(match changed.fate {
-                Fate::Open { open, .. } => {
+        if let Some(changed) = self.memtable.deliveries.get(&number) {
+            return Ok(Some(match changed.latest {
+                LatestState::Open { open, .. } => {
                     DeliveryState::Open { state: sessions::state_of(self, &open)?, attempt: open.attempt }
                 }
-                Fate::Ended { state, seq, .. } => DeliveryState::Ended { state, seq },
+                LatestState::Ended { state, seq, .. } => DeliveryState::Ended { state, seq },
             }));
         }
         let open = self
             .connection
             .prepare_cached("SELECT * FROM deliveries WHERE id = ?1")?
-            .query_row([row_id(self.space, number.0)], load::open)
+            .query_row([row_id(self.space, number.0)], load::decode_delivery)
             .optional()?;
         if let Some(open) = open {
             let state = sessions::state_of(self, &open)?;
@@ -334,11 +354,11 @@ impl Reading<'_> {
         let seqs: Option<Vec<u8>> = self
             .connection
             .prepare_cached("SELECT seqs FROM ends WHERE id = ?1")?
-            .query_row([row_id(self.space, ends::chunk_of(number))], |row| row.get(0))
+            .query_row([row_id(self.space, ended_index::chunk_of(number))], |row| row.get(0))
             .optional()?;
-        let Some(seq) = seqs.and_then(|seqs| ends::get(&seqs, number)) else { return Ok(None) };
+        let Some(seq) = seqs.and_then(|seqs| ended_index::get(&seqs, number)) else { return Ok(None) };
         let record = load::record(self.connection, self.space, seq)?;
-        let ends = record.map(|record| codec::ends_of(&record.body)).transpose()?;
+        let ends = record.map(|record| codec::ended_deliveries(&record.body)).transpose()?;
         let end = ends.and_then(|ends| ends.get(&number).copied());
         Ok(end.map(|(state, _)| DeliveryState::Ended { state, seq }))
     }
@@ -353,16 +373,16 @@ impl Reading<'_> {
             "SELECT id, agent, seq, n, attempt, ended FROM dead
              WHERE id > ?1 AND id <= ?2 AND (?3 IS NULL OR agent = ?3) ORDER BY id",
         )?;
-        let bounds = (row_id(self.space, after.0.min(LAST)), row_id(self.space, LAST));
+        let bounds = (row_id(self.space, after.0.min(ROW_NUMBER_MAX)), row_id(self.space, ROW_NUMBER_MAX));
         let mut found = statement.query((bounds.0, bounds.1, agent.map(|agent| agent.0)))?;
         let mut letters = BTreeMap::new();
         while letters.len() < limit
             && let Some(row) = found.next()?
         {
             let number = DeliveryNo((row.get::<_, i64>(0)? - row_id(self.space, 0)) as u64);
-            if !self.tail.deliveries.contains_key(&number) {
+            if !self.memtable.deliveries.contains_key(&number) {
                 let letter = (
-                    load::recipient(row.get(1)?)?,
+                    load::decode_recipient(row.get(1)?)?,
                     Seq(row.get(2)?),
                     row.get(3)?,
                     row.get(4)?,
@@ -371,11 +391,11 @@ impl Reading<'_> {
                 letters.insert(number, letter);
             }
         }
-        for (number, changed) in self.tail.deliveries.iter().filter(|(number, _)| **number > after) {
-            if let Fate::Ended { open, state: EndState::Dead, seq, .. } = changed.fate
-                && agent.is_none_or(|agent| open.to.home() == Home::Agent(agent))
+        for (number, changed) in self.memtable.deliveries.iter().filter(|(number, _)| **number > after) {
+            if let LatestState::Ended { open, state: EndState::Dead, seq, .. } = changed.latest
+                && agent.is_none_or(|agent| open.to.queue() == QueueId::Agent(agent))
             {
-                letters.insert(*number, (open.to.back_home(), open.seq, open.n(), open.attempt, seq));
+                letters.insert(*number, (open.to.without_holder(), open.seq, open.n(), open.attempt, seq));
             }
         }
         let first = letters.into_iter().take(limit);
@@ -398,14 +418,14 @@ impl Reading<'_> {
 fn intact(seq: Seq, payload: Payload) -> Result<Payload, ReadError> {
     match payload.is_intact() {
         true => Ok(payload),
-        false => Err(ReadError::Damaged(StoreError::damaged_payload(seq))),
+        false => Err(ReadError::Damaged(StoreError::corrupt_payload(seq))),
     }
 }
 
 /// Reason why a delivery was dead-lettered, for users.
 fn reason_of(delivery: DeliveryNo, effects: &[Effect]) -> String {
     let is_barred =
-        |effect: &Effect| matches!(effect, Effect::Barred { delivery: one, .. } if *one == delivery);
+        |effect: &Effect| matches!(effect, Effect::DeniedByPolicy { delivery: one, .. } if *one == delivery);
     if effects.iter().any(is_barred) {
         return "no longer allowed by policy".into();
     }
@@ -417,7 +437,7 @@ fn reason_of(delivery: DeliveryNo, effects: &[Effect]) -> String {
     });
     match returned {
         Some((_, reason)) if !reason.is_empty() => reason.clone(),
-        Some((ReturnCause::Lapsed, _)) => "its last lease expired".into(),
+        Some((ReturnCause::LeaseExpired, _)) => "its last lease expired".into(),
         Some((ReturnCause::EpochEnded, _)) => "its holder registered again during the last attempt".into(),
         Some((ReturnCause::Offline, _)) => "its holder went offline during the last attempt".into(),
         Some((ReturnCause::Restored, _)) => "a backup was restored during the last attempt".into(),

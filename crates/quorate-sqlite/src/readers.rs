@@ -15,8 +15,8 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::oneshot;
 
 use crate::disk::Disk;
-use crate::lookup::in_words;
-use crate::open::connect;
+use crate::lookup::error_text;
+use crate::sqlite_store::connect;
 
 /// Maximum number of queued reads per space and lane.
 const WAITING_MAX: usize = 4096;
@@ -53,7 +53,7 @@ pub(crate) enum ReadError {
     #[error(transparent)]
     Damaged(StoreError),
     #[error(transparent)]
-    Unreadable(#[from] quorate_core::codec::Unreadable),
+    Unreadable(#[from] quorate_core::codec::DecodeError),
     #[error("{0}")]
     Other(String),
 }
@@ -95,7 +95,7 @@ impl Readers {
             }
             let found = read(connection).map_err(|error| match error {
                 ReadError::Damaged(error) => error,
-                error => StoreError::Read(in_words(&error)),
+                error => StoreError::Read(error_text(&error)),
             });
             let _ = answer.send(found);
         });
@@ -209,7 +209,7 @@ mod tests {
 
     use super::{Lane, ReadError, Readers, WAITING_MAX};
     use crate::disk::Disk;
-    use crate::open::connect;
+    use crate::sqlite_store::connect;
     use quorate_store::StoreError;
     use rusqlite::OpenFlags;
 

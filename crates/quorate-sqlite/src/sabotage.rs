@@ -1,6 +1,6 @@
 //! Deliberate bugs, compiled for tests only. Each must make a test fail; otherwise the tests prove nothing.
 
-use quorate_core::{Commit, Op, Working};
+use quorate_core::{Commit, Op, WorkingState};
 
 /// A deliberate bug.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,11 +29,11 @@ impl Sabotage {
 }
 
 /// Modifies a commit before it is decided, for the bugs that are injected there.
-pub(crate) fn twist(sabotage: Option<Sabotage>, mut commit: Commit, working: &Working) -> Commit {
+pub(crate) fn tamper(sabotage: Option<Sabotage>, mut commit: Commit, working: &WorkingState) -> Commit {
     for op in &mut commit.ops {
         match (sabotage, op) {
             (Some(Sabotage::AcceptStaleToken), Op::Ack(lease)) => {
-                let current = working.open(lease.delivery.number).and_then(quorate_core::Open::token);
+                let current = working.open(lease.delivery.number).and_then(quorate_core::OpenDelivery::token);
                 lease.token = current.unwrap_or(lease.token);
             }
             (Some(Sabotage::LoseUpdate), Op::Put(put)) => put.expect = None,

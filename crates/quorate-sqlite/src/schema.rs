@@ -4,7 +4,7 @@
 //!
 //! Row ids are `space number << 47 | number`, so rows are appended and can be found by number without an index.
 
-use quorate_core::{Creations, Seq, SpaceNo, codec, row_id};
+use quorate_core::{CreationIndex, Seq, SpaceNo, codec, row_id};
 use rusqlite::types::Type;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -241,11 +241,11 @@ fn fill_created(connection: &Connection) -> rusqlite::Result<()> {
         connection.prepare("UPDATE items SET created = ?4 WHERE space = ?1 AND kind = ?2 AND id = ?3")?;
     for space in spaces {
         let (space, tables_at) = space?;
-        let mut creations = Creations::default();
+        let mut creations = CreationIndex::default();
         let mut rows = records.query((row_id(space, 1), row_id(space, tables_at.0)))?;
         while let Some(row) = rows.next()? {
-            let record = load::record_of(row, space)?;
-            let body = codec::read_bare(&record)
+            let record = load::decode_record(row, space)?;
+            let body = codec::read_without_payload(&record)
                 .map_err(|error| rusqlite::Error::FromSqlConversionFailure(6, Type::Blob, Box::new(error)))?;
             creations.apply(record.seq, &body.effects);
         }

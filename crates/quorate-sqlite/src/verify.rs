@@ -6,15 +6,15 @@
 //!
 //! Out of scope: repair, and the idempotency keys, which are in no record and cannot be derived.
 
-mod ended;
-mod fits;
-mod folded;
-mod mismatch;
-mod parts;
-mod rows;
-mod said_once;
+mod append_only;
+mod chain_break;
+mod ended_index;
+mod log_walk;
+mod payload_parts;
+mod preconditions;
+mod raw_rows;
+mod replay;
 mod tables;
-mod walk;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,14 +26,14 @@ use std::path::Path;
 use quorate_core::{Seq, SpaceNo, Timestamp};
 use quorate_store::{Clock as _, SystemClock};
 
-use crate::directory::{OpenError, private_of};
-use crate::offline::Offline;
-use rows::SpaceRow;
+use crate::directory::{OpenError, private_directory};
+use crate::offline::OfflineDatabase;
+use raw_rows::SpaceRow;
 
 /// Position in the log, with its hash, that was stored outside the data directory. A matching checkpoint proves that
 /// everything up to it is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Checkpoint {
+pub struct LogCheckpoint {
     /// Name of the space.
     pub space: String,
     /// Sequence number of the record.
@@ -82,7 +82,7 @@ impl fmt::Display for Damage {
 
 /// Defect found by a verification.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Bad {
+pub struct Defect {
     /// Name of the space; empty if the defect concerns the whole file.
     pub space: String,
     /// Sequence number of the record. For a table: of the record that the row is derived from.
@@ -111,18 +111,18 @@ pub struct SpaceReport {
     /// Number of checkpoints of this space that match the log.
     pub checkpoints: u64,
     /// First defect of this space.
-    pub bad: Option<Bad>,
+    pub defect: Option<Defect>,
 }
 
 /// Result of a verification.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Report {
+pub struct VerifyReport {
     /// Whether there is no defect.
     pub ok: bool,
     /// Result of each space, in the order of creation.
     pub spaces: Vec<SpaceReport>,
     /// First defect.
-    pub first_bad: Option<Bad>,
+    pub first_defect: Option<Defect>,
     /// Duration of the verification.
     pub seconds: f64,
 }
@@ -136,17 +136,17 @@ pub struct Report {
 /// # Errors
 /// Fails if the directory is in use, missing, not a Quorate data directory, has a newer format, or is so damaged that
 /// the log cannot be read.
-pub fn verify(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, OpenError> {
-    let mut report = verify_one(dir, checkpoint)?;
-    let private = private_of(dir);
+pub fn verify(dir: &Path, checkpoint: Option<&[LogCheckpoint]>) -> Result<VerifyReport, OpenError> {
+    let mut report = verify_directory(dir, checkpoint)?;
+    let private = private_directory(dir);
     if private.exists() {
         // Details of the private data are only visible to moderators, who verify that directory separately. Here it
         // only has to be intact.
-        let private_report = verify_one(&private, None)?;
+        let private_report = verify_directory(&private, None)?;
         report.ok &= private_report.ok;
         report.seconds += private_report.seconds;
-        let in_private = |bad: Bad| Bad { space: format!("quorate.private/{}", bad.space), ..bad };
-        report.first_bad = report.first_bad.or_else(|| private_report.first_bad.map(in_private));
+        let in_private = |bad: Defect| Defect { space: format!("quorate.private/{}", bad.space), ..bad };
+        report.first_defect = report.first_defect.or_else(|| private_report.first_defect.map(in_private));
     }
     Ok(report)
 }
@@ -155,14 +155,14 @@ pub fn verify(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, O
 ///
 /// # Errors
 /// Like [`verify`].
-pub fn verify_one(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Report, OpenError> {
+pub fn verify_directory(dir: &Path, checkpoint: Option<&[LogCheckpoint]>) -> Result<VerifyReport, OpenError> {
     let clock = SystemClock::new();
-    let offline = Offline::open(dir)?;
-    let failed = |source| offline.failed("read the spaces", source);
+    let offline = OfflineDatabase::open(dir)?;
+    let failed = |source| offline.sqlite_error("read the spaces", source);
     let checkpoints = by_space(checkpoint.unwrap_or_default());
     let mut spaces = Vec::new();
     let mut first_bad = None;
-    for row in rows::spaces(&offline.connection).map_err(failed)? {
+    for row in raw_rows::space_rows(&offline.connection).map_err(failed)? {
         // Space numbers are dense, so a gap means that a space was deleted.
         let expected = SpaceNo(spaces.len() as u64 + 1);
         if row.number != expected && first_bad.is_none() {
@@ -171,26 +171,27 @@ pub fn verify_one(dir: &Path, checkpoint: Option<&[Checkpoint]>) -> Result<Repor
         let none = Vec::new();
         let known = checkpoints.get(row.name.as_str()).unwrap_or(&none);
         let report = verify_space(&offline, &row, known)?;
-        first_bad = first_bad.or_else(|| report.bad.clone());
+        first_bad = first_bad.or_else(|| report.defect.clone());
         spaces.push(report);
     }
     for (name, known) in &checkpoints {
         if first_bad.is_none() && !spaces.iter().any(|space| space.name == *name) {
             let detail =
                 format!("the space does not exist, but there is a checkpoint of its record {}", known[0].seq);
-            first_bad = Some(Bad { space: (*name).into(), seq: Seq(1), damage: Damage::Truncated, detail });
+            first_bad =
+                Some(Defect { space: (*name).into(), seq: Seq(1), damage: Damage::Truncated, detail });
         }
     }
     if first_bad.is_none() {
-        first_bad = tables::whole_file(&offline.connection, spaces.len() as u64)
+        first_bad = tables::check_file(&offline.connection, spaces.len() as u64)
             .or_else(|source| unreadable(&offline, "", Seq(0), Damage::Tables, source).map(Some))?;
     }
     let seconds = clock.now().mono.0 as f64 / 1000.0;
-    Ok(Report { ok: first_bad.is_none(), spaces, first_bad, seconds })
+    Ok(VerifyReport { ok: first_bad.is_none(), spaces, first_defect: first_bad, seconds })
 }
 
-fn by_space(checkpoints: &[Checkpoint]) -> BTreeMap<&str, Vec<&Checkpoint>> {
-    let mut sorted: BTreeMap<&str, Vec<&Checkpoint>> = BTreeMap::new();
+fn by_space(checkpoints: &[LogCheckpoint]) -> BTreeMap<&str, Vec<&LogCheckpoint>> {
+    let mut sorted: BTreeMap<&str, Vec<&LogCheckpoint>> = BTreeMap::new();
     for checkpoint in checkpoints {
         sorted.entry(checkpoint.space.as_str()).or_default().push(checkpoint);
     }
@@ -198,16 +199,16 @@ fn by_space(checkpoints: &[Checkpoint]) -> BTreeMap<&str, Vec<&Checkpoint>> {
     sorted
 }
 
-fn missing_space(number: SpaceNo) -> Bad {
+fn missing_space(number: SpaceNo) -> Defect {
     let detail = format!("space number {number} is missing, but later ones exist");
-    Bad { space: String::new(), seq: Seq(1), damage: Damage::Deleted, detail }
+    Defect { space: String::new(), seq: Seq(1), damage: Damage::Deleted, detail }
 }
 
 /// Verifies the log of a space and, if it is intact, the tables.
 fn verify_space(
-    offline: &Offline,
+    offline: &OfflineDatabase,
     row: &SpaceRow,
-    checkpoints: &[&Checkpoint],
+    checkpoints: &[&LogCheckpoint],
 ) -> Result<SpaceReport, OpenError> {
     let mut report = SpaceReport {
         name: row.name.clone(),
@@ -217,42 +218,42 @@ fn verify_space(
         head_at: row.head_at,
         erased: 0,
         checkpoints: 0,
-        bad: None,
+        defect: None,
     };
-    let mut walk = match walk::Walk::new(&offline.connection, row, checkpoints) {
+    let mut walk = match log_walk::LogWalk::new(&offline.connection, row, checkpoints) {
         Ok(walk) => walk,
         Err(bad) => {
-            report.bad = Some(bad);
+            report.defect = Some(bad);
             return Ok(report);
         }
     };
     let walked = walk.run();
-    report.records = walk.sound;
-    report.checkpoints = walk.checkpoints_met;
-    report.erased = walk.folded.world.erased.len() as u64;
-    let at = Seq(walk.sound + 1);
-    report.bad =
+    report.records = walk.valid_records;
+    report.checkpoints = walk.checkpoints_matched;
+    report.erased = walk.replayed.world.erased.len() as u64;
+    let at = Seq(walk.valid_records + 1);
+    report.defect =
         walked.or_else(|source| unreadable(offline, &row.name, at, Damage::Edited, source).map(Some))?;
-    if report.bad.is_none() {
-        report.bad = walk.bad_table.take().or_else(|| tables::reach(row, walk.last_at));
+    if report.defect.is_none() {
+        report.defect = walk.table_defect.take().or_else(|| tables::check_head(row, walk.last_at));
     }
     Ok(report)
 }
 
 /// Reports a page that SQLite cannot read as a defect; any other error aborts the verification.
 fn unreadable(
-    offline: &Offline,
+    offline: &OfflineDatabase,
     space: &str,
     seq: Seq,
     damage: Damage,
     source: rusqlite::Error,
-) -> Result<Bad, OpenError> {
+) -> Result<Defect, OpenError> {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     match source.sqlite_error_code() {
         Some(DatabaseCorrupt | NotADatabase) => {
             let detail = format!("SQLite cannot read a page of the file: {source}");
-            Ok(Bad { space: space.into(), seq, damage, detail })
+            Ok(Defect { space: space.into(), seq, damage, detail })
         }
-        _ => Err(offline.failed("read the data", source)),
+        _ => Err(offline.sqlite_error("read the data", source)),
     }
 }

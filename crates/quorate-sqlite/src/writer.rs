@@ -7,23 +7,23 @@ use std::sync::Arc;
 
 use quorate_core::codec::fingerprint;
 use quorate_core::{
-    Commit, Decided, Effect, Message, No, Now, Op, Rows as _, SentBefore, Seq, SpaceId, SpaceName, SpaceNo,
-    Working, decide, genesis,
+    Commit, CommitOutcome, DecideError, Effect, Lookup as _, Message, Now, Op, PriorSend, Seq, SpaceId,
+    SpaceName, SpaceNo, WorkingState, decide, decide_genesis,
 };
-use quorate_store::{Handover, Outcome, Published, SpaceInfo, StoreError, Wiring};
+use quorate_store::{BatchDispatch, CommitResult, PublishedState, SpaceInfo, StoreContext, StoreError};
 use rusqlite::{Connection, Statement};
 use tokio::sync::watch;
 
-use crate::answers::{Answer, Answers, Written};
-use crate::carry::Carry;
-use crate::checkpoint::Wal;
+use crate::checkpoint::WalMonitor;
 use crate::disk::clock;
-use crate::load::{self, Loaded};
-use crate::lookup::{KeyTurn, Lookups, in_words};
-use crate::open::Shared;
-use crate::queue::{Job, Patience};
-use crate::tail::{Tail, ids_of_part};
-use crate::write::Writes;
+use crate::flush::Flusher;
+use crate::load::{self, LoadedSpace};
+use crate::lookup::{KeyRotation, SqliteLookup, error_text};
+use crate::memtable::{Memtable, client_ids_of_part};
+use crate::queue::{Job, SpinWait};
+use crate::responder::{CommittedBatch, JobResponse, Responder};
+use crate::sqlite_store::Shared;
+use crate::write_statements::WriteStatements;
 
 /// Work units after which a batch takes no further commit. Together with the limit per commit, it bounds how long a
 /// batch occupies the writer.
@@ -36,14 +36,14 @@ pub(crate) struct Writer<'c> {
     connection: &'c Connection,
     begin: Statement<'c>,
     commit: Statement<'c>,
-    writes: Writes<'c>,
-    carry: Carry<'c>,
-    lookups: Lookups<'c>,
-    spaces: BTreeMap<SpaceNo, Loaded>,
-    wiring: Wiring,
+    writes: WriteStatements<'c>,
+    carry: Flusher<'c>,
+    lookups: SqliteLookup<'c>,
+    spaces: BTreeMap<SpaceNo, LoadedSpace>,
+    wiring: StoreContext,
     shared: Arc<Shared>,
-    answers: Answers,
-    wal: Wal,
+    answers: Responder,
+    wal: WalMonitor,
     /// Number of rows in a memtable that triggers a flush.
     tail_rows: usize,
     #[cfg(feature = "sabotage")]
@@ -53,17 +53,17 @@ pub(crate) struct Writer<'c> {
 impl<'c> Writer<'c> {
     pub(crate) fn new(
         connection: &'c Connection,
-        spaces: BTreeMap<SpaceNo, Loaded>,
-        wiring: Wiring,
+        spaces: BTreeMap<SpaceNo, LoadedSpace>,
+        wiring: StoreContext,
         shared: Arc<Shared>,
-        wal: Wal,
+        wal: WalMonitor,
         tail_rows: usize,
     ) -> rusqlite::Result<Self> {
         #[cfg_attr(
             not(feature = "sabotage"),
             expect(unused_mut, reason = "only a deliberate bug changes it")
         )]
-        let mut carry = Carry::prepare(connection)?;
+        let mut carry = Flusher::prepare(connection)?;
         #[cfg(feature = "sabotage")]
         {
             carry.keep_acked = shared.sabotage == Some(crate::Sabotage::RedeliverAfterAck);
@@ -72,11 +72,11 @@ impl<'c> Writer<'c> {
             connection,
             begin: connection.prepare("BEGIN IMMEDIATE")?,
             commit: connection.prepare("COMMIT")?,
-            writes: Writes::prepare(connection)?,
+            writes: WriteStatements::prepare(connection)?,
             carry,
-            lookups: Lookups::prepare(connection, shared.tails.clone())?,
+            lookups: SqliteLookup::prepare(connection, shared.memtables.clone())?,
             spaces,
-            answers: Answers::start(Arc::clone(&wiring.sink)),
+            answers: Responder::start(Arc::clone(&wiring.sink)),
             wiring,
             wal,
             tail_rows,
@@ -88,13 +88,13 @@ impl<'c> Writer<'c> {
 
     /// Processes batches until the queue is closed and empty, or the storage fails.
     pub(crate) fn run(mut self) {
-        let mut patience = Patience::default();
+        let mut patience = SpinWait::default();
         while let Some(batch) = self.shared.queue.take(&mut patience) {
             let (flow, held) = clock::timed(|| self.batch(batch));
             if flow.is_break() {
                 return;
             }
-            self.shared.done.held(held);
+            self.shared.stats.add_batch(held);
             self.wal.after_batch(self.connection);
         }
         // Flush on close, so that the tables are complete for tools that read them while no hub runs.
@@ -106,7 +106,7 @@ impl<'c> Writer<'c> {
 
     /// Flushes all memtables in a transaction of their own.
     fn flush_all(&mut self) -> Result<(), BatchError> {
-        if self.tail_rows == usize::MAX || self.shared.tails.look().values().all(Tail::is_empty) {
+        if self.tail_rows == usize::MAX || self.shared.memtables.read().values().all(Memtable::is_empty) {
             return Ok(());
         }
         self.begin.execute([])?;
@@ -118,9 +118,9 @@ impl<'c> Writer<'c> {
     /// Flushes the memtables with at least `rows` rows and returns their spaces.
     fn flush_memtables(&mut self, rows: usize) -> Result<Vec<SpaceNo>, BatchError> {
         let mut flushed = Vec::new();
-        for (space, tail) in self.shared.tails.look().iter().filter(|(_, tail)| tail.rows() >= rows) {
+        for (space, tail) in self.shared.memtables.read().iter().filter(|(_, tail)| tail.rows() >= rows) {
             if let Some(loaded) = self.spaces.get(space) {
-                self.carry.over(*space, &loaded.working, tail, loaded.first_new)?;
+                self.carry.flush(*space, &loaded.working, tail, loaded.first_unflushed)?;
                 flushed.push(*space);
             }
         }
@@ -131,7 +131,7 @@ impl<'c> Writer<'c> {
     fn batch(&mut self, jobs: Vec<Job>) -> ControlFlow<()> {
         let mut answers = Vec::with_capacity(jobs.len());
         let mut touched = BTreeSet::new();
-        let mut handovers: BTreeMap<SpaceNo, Handover> = BTreeMap::new();
+        let mut handovers: BTreeMap<SpaceNo, BatchDispatch> = BTreeMap::new();
         let mut flushed = Vec::new();
         // The first error aborts the batch, but every caller gets a response.
         let prepared = self.begin.execute([]).map_err(BatchError::from);
@@ -141,7 +141,7 @@ impl<'c> Writer<'c> {
         let written = self.decide_and_write(prepared, jobs, &mut answers, &mut touched, &mut handovers);
         #[cfg(feature = "sabotage")]
         if self.sabotage == Some(crate::Sabotage::AnswerBeforeSync) {
-            answers.drain(..).for_each(|answer| answer.tell(None));
+            answers.drain(..).for_each(|answer| answer.send(None));
         }
         match written.and_then(|()| self.commit_batch(&touched)) {
             Ok(()) => {
@@ -149,19 +149,20 @@ impl<'c> Writer<'c> {
                 self.publish(&touched);
                 for handover in handovers.values_mut() {
                     let loaded = self.spaces.get(&handover.space);
-                    handover.wake = loaded.map(|loaded| loaded.working.wake()).unwrap_or_default();
+                    handover.wake = loaded.map(|loaded| loaded.working.next_wake()).unwrap_or_default();
                 }
-                self.answers.tell(Written { handovers: handovers.into_values().collect(), answers });
+                self.answers
+                    .respond(CommittedBatch { handovers: handovers.into_values().collect(), answers });
                 ControlFlow::Continue(())
             }
             Err(error) => {
                 let error = self.abort_batch(&error, &touched);
-                let can_continue = matches!(error, StoreError::Full);
+                let can_continue = matches!(error, StoreError::DiskFull);
                 if !can_continue {
                     // Before responding, so that a caller that retries already sees the failure.
                     self.shared.fail(error.clone());
                 }
-                answers.into_iter().for_each(|answer| answer.tell(Some(&error)));
+                answers.into_iter().for_each(|answer| answer.send(Some(&error)));
                 if can_continue { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             }
         }
@@ -171,9 +172,9 @@ impl<'c> Writer<'c> {
         &mut self,
         mut result: Result<(), BatchError>,
         jobs: Vec<Job>,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<JobResponse>,
         touched: &mut BTreeSet<SpaceNo>,
-        handovers: &mut BTreeMap<SpaceNo, Handover>,
+        handovers: &mut BTreeMap<SpaceNo, BatchDispatch>,
     ) -> Result<(), BatchError> {
         let now = self.wiring.clock.now();
         let (mut batch_work, mut commits) = (0, 0);
@@ -185,16 +186,16 @@ impl<'c> Writer<'c> {
             commits += job.commits() as u64;
             let weight = job.weight() as u64;
             match job {
-                Job::Space { name, answer } => {
+                Job::OpenSpace { name, answer } => {
                     let number = match &result {
                         Ok(()) => self.space(&name, touched),
                         Err(_) => Ok(SpaceNo(0)),
                     };
-                    answers.push(Answer::Space(answer, *number.as_ref().unwrap_or(&SpaceNo(0))));
+                    answers.push(JobResponse::Space(answer, *number.as_ref().unwrap_or(&SpaceNo(0))));
                     result = result.and(number.map(drop));
                 }
                 Job::Transact { space, answer, .. } if !self.spaces.contains_key(&space) => {
-                    Answer::Transact(answer, Vec::new()).tell(Some(&StoreError::NoSpace));
+                    JobResponse::Transact(answer, Vec::new()).send(Some(&StoreError::UnknownSpace));
                 }
                 Job::Transact { space, commits, answer } => {
                     touched.insert(space);
@@ -202,20 +203,21 @@ impl<'c> Writer<'c> {
                     let mut spent = 0;
                     for commit in commits {
                         if result.is_ok() {
-                            let handover = handovers.entry(space).or_insert_with(|| Handover::new(space));
+                            let handover =
+                                handovers.entry(space).or_insert_with(|| BatchDispatch::new(space));
                             result = self
                                 .commit_one(space, commit, now, handover)
                                 .map(|outcome| outcomes.push(outcome));
                             spent += self.spaces.get(&space).map_or(0, |loaded| loaded.working.spent);
                         }
                     }
-                    answers.push(Answer::Transact(answer, outcomes));
+                    answers.push(JobResponse::Transact(answer, outcomes));
                     *charges.entry(space).or_default() += spent.saturating_sub(weight);
                     batch_work += spent;
                 }
             }
         }
-        self.shared.done.worked(commits, batch_work);
+        self.shared.stats.add_work(commits, batch_work);
         // The remaining jobs would delay the batch for too long: they go back to the queue.
         self.shared.queue.settle(charges, jobs.collect());
         result
@@ -227,31 +229,37 @@ impl<'c> Writer<'c> {
         space: SpaceNo,
         commit: Commit,
         now: Now,
-        handover: &mut Handover,
-    ) -> Result<Outcome, BatchError> {
+        handover: &mut BatchDispatch,
+    ) -> Result<CommitResult, BatchError> {
         let Some(loaded) = self.spaces.get_mut(&space) else {
             return Err(BatchError::Lookup(
                 "the working state of the space is missing; this is a bug".into(),
             ));
         };
         #[cfg(feature = "sabotage")]
-        let commit = crate::sabotage::twist(self.sabotage, commit, &loaded.working);
+        let commit = crate::sabotage::tamper(self.sabotage, commit, &loaded.working);
         self.lookups.space.set(space);
-        self.lookups.read.set(0);
+        self.lookups.read_units.set(0);
         let decided = decide(&mut loaded.working, &self.lookups, &commit, now);
-        check_metered(&loaded.working, self.lookups.read.get(), decided.as_ref().ok());
+        check_metered(&loaded.working, self.lookups.read_units.get(), decided.as_ref().ok());
         match decided {
             Ok(decided) => {
-                self.writes.commit(space, &loaded.working, &commit, &decided, &self.lookups)?;
+                self.writes.write_commit(space, &loaded.working, &commit, &decided, &self.lookups)?;
                 stage(&mut self.writes, &self.lookups, &loaded.working, &commit, &decided)?;
-                let Decided { receipt, handed, dismissed, told, .. } = decided;
-                handover.handed.extend(handed);
-                handover.dismissed.extend(dismissed);
-                handover.told.extend(told);
+                let CommitOutcome {
+                    receipt,
+                    dispatched: handed,
+                    dismissed_consumers: dismissed,
+                    consumer_events: told,
+                    ..
+                } = decided;
+                handover.dispatched.extend(handed);
+                handover.dismissed_consumers.extend(dismissed);
+                handover.consumer_events.extend(told);
                 Ok(Ok(receipt))
             }
-            Err(No::Refused(refused)) => Ok(Err(refused)),
-            Err(No::Failed(failed)) => Err(BatchError::Lookup(in_words(&failed))),
+            Err(DecideError::Refused(refused)) => Ok(Err(refused)),
+            Err(DecideError::LookupFailed(failed)) => Err(BatchError::Lookup(error_text(&failed))),
         }
     }
 
@@ -260,18 +268,21 @@ impl<'c> Writer<'c> {
             return Ok(*number);
         }
         let number = SpaceNo(self.spaces.last_key_value().map_or(1, |(last, _)| last.0 + 1));
-        let id = SpaceId(self.wiring.chance.sixteen());
-        let mut working = Working::new(id);
-        let (record, _) = genesis(&mut working, name.clone(), self.wiring.clock.now().wall);
+        let id = SpaceId(self.wiring.entropy.bytes_16());
+        let mut working = WorkingState::new(id);
+        let (record, _) = decide_genesis(&mut working, name.clone(), self.wiring.clock.now().wall);
         self.connection.execute(
             "INSERT INTO spaces VALUES (?1, ?2, ?3, 0, x'', 0, 0, 1, 1, 0, 0, 0, 0, 0)",
             (number.0, name.as_str(), id.0),
         )?;
-        self.writes.record(number, &record)?;
-        self.writes.new_era(number, &working)?;
-        let first_new = working.kept().next_delivery;
-        let tail = Tail::default();
-        self.spaces.insert(number, Loaded { name: name.clone(), working, first_new, tail });
+        self.writes.append_record(number, &record)?;
+        self.writes.write_generation(number, &working)?;
+        let first_new = working.stored_counters().next_delivery;
+        let tail = Memtable::default();
+        self.spaces.insert(
+            number,
+            LoadedSpace { name: name.clone(), working, first_unflushed: first_new, memtable: tail },
+        );
         touched.insert(number);
         Ok(number)
     }
@@ -281,15 +292,15 @@ impl<'c> Writer<'c> {
     fn commit_batch(&mut self, touched: &BTreeSet<SpaceNo>) -> Result<(), BatchError> {
         for number in touched {
             if let Some(loaded) = self.spaces.get(number)
-                && loaded.working.has_moved()
+                && loaded.working.has_unsaved_records()
             {
-                self.writes.head(*number, &loaded.working)?;
+                self.writes.write_head(*number, &loaded.working)?;
             }
         }
         self.commit.execute([])?;
         for number in touched {
             if let Some(loaded) = self.spaces.get_mut(number) {
-                loaded.working.settle();
+                loaded.working.mark_durable();
             }
         }
         Ok(())
@@ -300,16 +311,16 @@ impl<'c> Writer<'c> {
         let mut staged = self.lookups.staged.borrow_mut();
         // Spaces without changes in this batch are dropped; the others keep their allocation for the next batch.
         staged.retain(|_, tail| !tail.is_empty());
-        let mut tails = self.shared.tails.change();
+        let mut tails = self.shared.memtables.write();
         for space in flushed {
             if let (Some(tail), Some(loaded)) = (tails.get_mut(space), self.spaces.get_mut(space)) {
                 // All deliveries below this number are in the tables now.
-                loaded.first_new = loaded.first_new.max(tail.next_delivery());
+                loaded.first_unflushed = loaded.first_unflushed.max(tail.next_delivery());
                 tail.clear();
             }
         }
         for (space, tail) in staged.iter_mut() {
-            tails.entry(*space).or_default().absorb(tail);
+            tails.entry(*space).or_default().merge(tail);
         }
     }
 
@@ -334,12 +345,12 @@ impl<'c> Writer<'c> {
                 // Created by this batch, so it does not exist.
                 self.spaces.remove(number);
             } else if let Some(loaded) = self.spaces.get_mut(number) {
-                loaded.working.revert();
+                loaded.working.revert_to_durable();
             }
         }
-        match KeyTurn::stored(self.connection) {
-            Ok(turn) => self.lookups.key_turn.set(turn),
-            Err(error) => return StoreError::Failed(in_words(&error)),
+        match KeyRotation::load(self.connection) {
+            Ok(turn) => self.lookups.key_rotation.set(turn),
+            Err(error) => return StoreError::Failed(error_text(&error)),
         }
         error.to_store_error(self.connection.is_autocommit())
     }
@@ -347,7 +358,7 @@ impl<'c> Writer<'c> {
 
 /// Asserts that a decision read and wrote no more than core metered; otherwise a space could occupy the writer without
 /// being charged for it.
-fn check_metered(working: &Working, read: u64, decided: Option<&Decided>) {
+fn check_metered(working: &WorkingState, read: u64, decided: Option<&CommitOutcome>) {
     let record = decided.and_then(|decided| decided.record.as_ref());
     let written = record.map_or(0, |record| (record.body.len() + record.payload.len()) as u64 / 1024);
     debug_assert!(
@@ -359,15 +370,15 @@ fn check_metered(working: &Working, read: u64, decided: Option<&Decided>) {
 
 /// Adds the changes of a commit to the staged memtable. Erasures are written immediately.
 fn stage(
-    writes: &mut Writes<'_>,
-    lookups: &Lookups<'_>,
-    working: &Working,
+    writes: &mut WriteStatements<'_>,
+    lookups: &SqliteLookup<'_>,
+    working: &WorkingState,
     commit: &Commit,
-    decided: &Decided,
+    decided: &CommitOutcome,
 ) -> Result<(), BatchError> {
     let space = lookups.space.get();
-    for number in &decided.prolonged {
-        lookups.staged.borrow_mut().entry(space).or_default().open(working, *number);
+    for number in &decided.extended_leases {
+        lookups.staged.borrow_mut().entry(space).or_default().update_open(working, *number);
     }
     let Some(record) = &decided.record else { return Ok(()) };
     for effect in &decided.effects {
@@ -377,7 +388,7 @@ fn stage(
     }
     let mut staged = lookups.staged.borrow_mut();
     let what = (&decided.effects[..], &decided.ended[..]);
-    staged.entry(space).or_default().take_in(working, record, what, |sent, n| {
+    staged.entry(space).or_default().apply(working, record, what, |sent, n| {
         fingerprint_in(commit, sent).unwrap_or_else(|| fingerprint::of_logged(sent, n, &decided.effects))
     });
     Ok(())
@@ -395,19 +406,19 @@ fn fingerprint_in(commit: &Commit, sent: &Arc<Message>) -> Option<[u8; 32]> {
 
 /// Overwrites a payload part with zeros, and clears the fingerprints that would allow guesses at it to be confirmed.
 fn erase(
-    writes: &mut Writes<'_>,
-    lookups: &Lookups<'_>,
+    writes: &mut WriteStatements<'_>,
+    lookups: &SqliteLookup<'_>,
     space: SpaceNo,
     (seq, part): (Seq, u32),
 ) -> Result<(), BatchError> {
     let Some(record) = load::record(writes.connection(), space, seq)? else { return Ok(()) };
-    writes.erase(space, &record, part)?;
-    let lookup = |error: &dyn std::error::Error| BatchError::Lookup(in_words(error));
-    for id in ids_of_part(&record, part).map_err(|error| lookup(&error))? {
-        if let Some(sent) = lookups.sent_before(&id).map_err(|error| lookup(&error))? {
+    writes.erase_part(space, &record, part)?;
+    let lookup = |error: &dyn std::error::Error| BatchError::Lookup(error_text(error));
+    for id in client_ids_of_part(&record, part).map_err(|error| lookup(&error))? {
+        if let Some(sent) = lookups.prior_send(&id).map_err(|error| lookup(&error))? {
             let mut staged = lookups.staged.borrow_mut();
             let tail = staged.entry(space).or_default();
-            tail.client_ids.insert(id, SentBefore { fingerprint: [0; 32], ..sent });
+            tail.client_ids.insert(id, PriorSend { fingerprint: [0; 32], ..sent });
         }
     }
     Ok(())
@@ -432,8 +443,8 @@ impl BatchError {
     fn to_store_error(&self, rolled_back: bool) -> StoreError {
         match self {
             Self::Sqlite(error) => match error.sqlite_error_code() {
-                Some(rusqlite::ErrorCode::DiskFull) if rolled_back => StoreError::Full,
-                _ => StoreError::Failed(in_words(error)),
+                Some(rusqlite::ErrorCode::DiskFull) if rolled_back => StoreError::DiskFull,
+                _ => StoreError::Failed(error_text(error)),
             },
             Self::Lookup(text) => StoreError::Failed(Arc::clone(text)),
         }
@@ -441,19 +452,19 @@ impl BatchError {
 }
 
 impl Shared {
-    fn publish(&self, number: SpaceNo, loaded: &Loaded) {
+    fn publish(&self, number: SpaceNo, loaded: &LoadedSpace) {
         let working = &loaded.working;
-        let published = Arc::new(Published {
+        let published = Arc::new(PublishedState {
             head: working.head,
             agents: Arc::clone(working.agents()),
-            eras: Arc::clone(working.eras()),
+            generations: Arc::clone(working.generations()),
             counts: working.counts(),
-            ready_by_level: working.ready_by_level(),
+            ready_by_priority: working.ready_by_level(),
             tasks: working.task_counts(),
             approval_changes: working.approval_changes(),
-            wake: working.wake(),
-            topics: Arc::clone(working.topics()),
-            policy: Arc::clone(working.in_force()),
+            wake: working.next_wake(),
+            topics: Arc::clone(working.subscription_tree()),
+            policy: Arc::clone(working.active_policy()),
             tokens: Arc::clone(working.tokens()),
         });
         let mut spaces = self.lock_spaces();
@@ -467,7 +478,7 @@ impl Shared {
     }
 
     /// Publishes all loaded spaces at start.
-    pub(crate) fn publish_all(&self, spaces: &BTreeMap<SpaceNo, Loaded>) {
+    pub(crate) fn publish_all(&self, spaces: &BTreeMap<SpaceNo, LoadedSpace>) {
         for (number, loaded) in spaces {
             self.publish(*number, loaded);
         }

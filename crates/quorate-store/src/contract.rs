@@ -3,20 +3,22 @@
 //! To run the suite, a backend defines a function that returns an opener (each call of the opener reopens the same
 //! store) and passes its path to [`contract_tests!`](crate::contract_tests). Each case becomes a separate test.
 
-mod bench;
-mod words;
+mod builders;
+mod test_bench;
 
 // The name of a case states the guarantee; a doc comment would only repeat it.
 #[allow(missing_docs)]
 pub mod agents;
 #[allow(missing_docs)]
-pub mod apart;
-#[allow(missing_docs)]
 pub mod approvals;
 #[allow(missing_docs)]
-pub mod chains;
+pub mod consumers;
 #[allow(missing_docs)]
-pub mod keys;
+pub mod delivery_order;
+#[allow(missing_docs)]
+pub mod idempotency;
+#[allow(missing_docs)]
+pub mod isolation;
 #[allow(missing_docs)]
 pub mod lease_reuse;
 #[allow(missing_docs)]
@@ -32,7 +34,7 @@ pub mod log;
 #[allow(missing_docs)]
 pub mod memory;
 #[allow(missing_docs)]
-pub mod order;
+pub mod message_chains;
 #[allow(missing_docs)]
 pub mod procedures;
 #[allow(missing_docs)]
@@ -44,6 +46,8 @@ pub mod restore;
 #[allow(missing_docs)]
 pub mod rollback;
 #[allow(missing_docs)]
+pub mod routing;
+#[allow(missing_docs)]
 pub mod sending;
 #[allow(missing_docs)]
 pub mod sessions;
@@ -52,22 +56,18 @@ pub mod spaces;
 #[allow(missing_docs)]
 pub mod tasks;
 #[allow(missing_docs)]
-pub mod time;
+pub mod timers;
 #[allow(missing_docs)]
 pub mod tokens;
-#[allow(missing_docs)]
-pub mod topics;
-#[allow(missing_docs)]
-pub mod waiting;
-pub use bench::{Bench, From, Open};
+pub use test_bench::{OpenFrom, OpenStore, TestBench};
 
 /// Runs one case on a fresh store.
 ///
 /// # Panics
 /// If the store violates the contract.
-pub fn run<F: Future<Output = ()>>(open: Open, case: impl FnOnce(Bench) -> F) {
+pub fn run<F: Future<Output = ()>>(open: OpenStore, case: impl FnOnce(TestBench) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("the runtime starts");
-    runtime.block_on(async { case(Bench::new(open).await).await });
+    runtime.block_on(async { case(TestBench::new(open).await).await });
 }
 
 /// Generates one `#[test]` per case. Takes the path of a function without arguments that returns an
@@ -136,7 +136,7 @@ macro_rules! contract_tests {
                 a_refused_registration_has_no_effect,
                 a_commit_creates_at_most_4096_deliveries,
             }
-            keys {
+            idempotency {
                 a_replayed_commit_is_applied_once_and_returns_the_same_receipt,
                 a_key_reused_with_different_content_is_refused,
                 keys_are_scoped_to_the_principal,
@@ -149,7 +149,7 @@ macro_rules! contract_tests {
                 a_key_repeated_within_one_batch_is_a_replay,
                 a_wall_clock_jump_does_not_expire_keys,
             }
-            order {
+            delivery_order {
                 deliveries_are_claimed_in_fifo_order,
                 higher_priority_is_claimed_first,
                 rank_orders_deliveries_within_a_priority_level,
@@ -188,7 +188,7 @@ macro_rules! contract_tests {
                 delivery_counts_match_the_delivery_states,
                 a_commit_is_atomic,
             }
-            time {
+            timers {
                 a_lease_expires_after_its_duration,
                 an_expired_lease_is_held_until_the_sweep,
                 an_extension_leaves_no_record,
@@ -220,7 +220,7 @@ macro_rules! contract_tests {
                 d7_a_new_epoch_holds_no_leases,
                 d8_a_deadlock_across_requests_locks_and_tasks_is_detected,
             }
-            waiting {
+            consumers {
                 a_waiting_claim_is_leased_the_message_in_the_commit_that_sends_it,
                 a_waiting_claim_ends_after_its_first_delivery,
                 a_claim_that_returns_deliveries_does_not_wait,
@@ -252,7 +252,7 @@ macro_rules! contract_tests {
                 an_erased_payload_reads_as_zeros,
                 erasing_a_missing_payload_is_refused,
             }
-            topics {
+            routing {
                 d3_each_destination_kind_resolves_to_its_recipients,
                 d4_a_subscription_takes_effect_with_its_record,
                 d4_an_agent_has_at_most_256_subscriptions,
@@ -276,7 +276,7 @@ macro_rules! contract_tests {
                 a_missing_space_is_an_error_that_applies_nothing,
                 a_space_name_may_be_any_printable_text,
             }
-            apart {
+            isolation {
                 i16_foreign_ids_are_indistinguishable_from_missing_ones,
                 i16_messages_never_cross_spaces,
             }
@@ -301,7 +301,7 @@ macro_rules! contract_tests {
                 waiting_consumers_do_not_survive_a_restart,
                 record_timestamps_never_decrease_across_a_restart,
             }
-            chains {
+            message_chains {
                 a_chain_has_at_most_32_hops,
                 the_third_identical_message_in_a_chain_is_refused,
                 refused_and_redelivered_messages_do_not_count_as_repetitions,

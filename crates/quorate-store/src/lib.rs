@@ -10,11 +10,17 @@ mod read;
 mod reference;
 mod store;
 
-pub use read::{Built, DeadLetter, DeliveryState, Entry, ListedItem, PartBytes, Read, Rows, StoredMessage};
+pub use read::{
+    DeadLetter, DeliveryState, Entry, EntryDependencies, ListedItem, PartBytes, ReadQuery, ReadResult,
+    StoredMessage,
+};
 #[cfg(any(test, feature = "contract"))]
-pub use reference::Reference;
-pub use store::{Figures, Handover, Outcome, Position, Published, Sink, SpaceInfo, Store, Wiring};
+pub use reference::ReferenceStore;
+pub use store::{
+    BackupPosition, BatchDispatch, CommitResult, PublishedState, Sink, SpaceInfo, Store, StoreContext,
+    StoreStats,
+};
 
 // Re-exports. These types are defined in lower crates because the network client needs them without the store.
-pub use quorate_core::{Page, StoreError, When};
-pub use quorate_env::{BoxFuture, Chance, Clock, SetClock, SystemClock, sleep};
+pub use quorate_core::{AsOf, StoreError, TimelinePage};
+pub use quorate_env::{BoxFuture, Clock, Entropy, ManualClock, SystemClock, sleep};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, ClientId, Created, DeliveryNo, EndState, EntryHead, EntryVersion, Item, ItemKey, ItemKind,
-    ItemRange, Key, LineKind, Message, OpenState, Page, Payload, Recipient, Record, Seq, Timestamp, Version,
-    When,
+    AgentNo, AsOf, ClientId, CreationPosition, DeliveryNo, EndState, EntryHead, EntryVersion, Item, ItemKey,
+    ItemKind, ItemRange, Key, Message, OpenDeliveryState, Payload, Recipient, Record, Seq, TimelineKind,
+    TimelinePage, Timestamp, Version,
 };
 
-impl Read {
+impl ReadQuery {
     /// Returns a query for the first items of a kind, ordered by id.
     #[must_use]
     pub fn items(kind: ItemKind, limit: usize) -> Self {
@@ -19,13 +19,13 @@ impl Read {
 
 /// Read query. Queries of one call run on the same snapshot.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Read {
+pub enum ReadQuery {
     /// One version of an entry.
     Entry {
         /// Key of the entry.
         key: Key,
         /// Version or point in time.
-        when: When,
+        when: AsOf,
     },
     /// Versions of an entry, oldest first.
     History {
@@ -88,7 +88,7 @@ pub enum Read {
         limit: usize,
     },
     /// Live entries that depend on other entries, ordered by key.
-    Built {
+    Dependencies {
         /// Return only greater keys.
         after: Option<Key>,
         /// Maximum number of results.
@@ -101,9 +101,9 @@ pub enum Read {
         /// Session id.
         session: Arc<str>,
         /// Kind of timeline entry.
-        kind: Option<LineKind>,
+        kind: Option<TimelineKind>,
         /// Start and direction of the page.
-        page: Page,
+        page: TimelinePage,
         /// Maximum number of results.
         limit: usize,
     },
@@ -122,7 +122,7 @@ pub enum Read {
 
 /// Result of a [`Read`] query.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Rows {
+pub enum ReadResult {
     /// Result of [`Read::Entry`].
     Entry(Option<Entry>),
     /// Result of [`Read::History`] and [`Read::Entries`].
@@ -140,7 +140,7 @@ pub enum Rows {
     /// Result of [`Read::Items`].
     Items(Vec<ListedItem>),
     /// Result of [`Read::Built`].
-    Built(Vec<Built>),
+    Dependencies(Vec<EntryDependencies>),
     /// Result of [`Read::Record`].
     Record(Option<Record>),
     /// Result of [`Read::Timeline`]: each record is listed once.
@@ -153,7 +153,7 @@ pub enum Rows {
 #[derive(Clone, PartialEq, Debug)]
 pub struct ListedItem {
     /// Position of its creation, which defines the list order.
-    pub created: Created,
+    pub created: CreationPosition,
     /// Current state.
     pub item: Item,
 }
@@ -169,7 +169,7 @@ pub struct PartBytes {
 
 /// Dependencies of the newest version of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Built {
+pub struct EntryDependencies {
     /// Key of the entry.
     pub key: Key,
     /// Newest version of the entry.
@@ -201,7 +201,7 @@ pub struct StoredMessage {
     /// Content and metadata.
     pub message: Arc<Message>,
     /// First of its consecutive deliveries.
-    pub first: DeliveryNo,
+    pub first_delivery: DeliveryNo,
     /// Recipients, in the order of the deliveries.
     pub recipients: Vec<Recipient>,
 }
@@ -212,7 +212,7 @@ pub enum DeliveryState {
     /// Not ended.
     Open {
         /// Ready, scheduled or leased.
-        state: OpenState,
+        state: OpenDeliveryState,
         /// Number of times it was leased.
         attempt: u16,
     },

@@ -8,29 +8,29 @@
 
 mod agents;
 mod approvals;
-mod chains;
-mod eras;
-mod inbox;
+mod deadlock;
+mod dispatch;
 mod inspect;
 mod leases;
 mod locks;
 mod memory;
+mod message_chains;
 mod policy;
 mod pools;
 mod presence;
 mod procedures;
-mod reach;
 mod reads;
 mod requests;
+mod restore;
 mod rollback;
+mod routing;
 mod send;
 mod sessions;
 mod space;
-mod step;
+mod subscriptions;
 mod tasks;
 mod tokens;
-mod topics;
-mod waits;
+mod transaction;
 
 use std::future::ready;
 use std::path::Path;
@@ -39,27 +39,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quorate_core::{Commit, Now, Record, Seq, SpaceId, SpaceName, SpaceNo, Timestamp};
 use tokio::sync::watch;
 
-use crate::read::{Read, Rows};
-use crate::store::{Handover, Outcome, Position, Published, SpaceInfo, Store, Wiring};
+use crate::read::{ReadQuery, ReadResult};
+use crate::store::{
+    BackupPosition, BatchDispatch, CommitResult, PublishedState, SpaceInfo, Store, StoreContext,
+};
 use crate::{BoxFuture, StoreError};
 use space::Space;
 
 /// Reference model of a store. Its futures are always ready.
-pub struct Reference {
-    context: Wiring,
+pub struct ReferenceStore {
+    context: StoreContext,
     spaces: Mutex<Vec<HostedSpace>>,
 }
 
 /// A space and the channel that publishes its state.
 struct HostedSpace {
     space: Space,
-    published: watch::Sender<Arc<Published>>,
+    published: watch::Sender<Arc<PublishedState>>,
 }
 
-impl Reference {
+impl ReferenceStore {
     /// Creates a store without spaces.
     #[must_use]
-    pub fn new(context: Wiring) -> Arc<Self> {
+    pub fn new(context: StoreContext) -> Arc<Self> {
         Arc::new(Self { context, spaces: Mutex::default() })
     }
 
@@ -93,17 +95,17 @@ impl Reference {
             return number_of(index);
         }
         let Now { wall, .. } = self.context.clock.now();
-        let space = Space::new(name, SpaceId(self.context.chance.sixteen()), wall);
+        let space = Space::new(name, SpaceId(self.context.entropy.bytes_16()), wall);
         let published = watch::Sender::new(Arc::new(space.published()));
         spaces.push(HostedSpace { space, published });
         number_of(spaces.len() - 1)
     }
 
-    fn transact_now(&self, number: SpaceNo, commits: &[Commit]) -> Result<Vec<Outcome>, StoreError> {
+    fn transact_now(&self, number: SpaceNo, commits: &[Commit]) -> Result<Vec<CommitResult>, StoreError> {
         let mut spaces = self.hosted();
         let hosted = find(&mut spaces, number)?;
         let mut outcomes = Vec::new();
-        let mut handover = Handover::new(number);
+        let mut handover = BatchDispatch::new(number);
         for commit in commits {
             outcomes.push(hosted.space.commit(commit, self.context.clock.now(), &mut handover));
         }
@@ -128,10 +130,10 @@ fn number_of(index: usize) -> SpaceNo {
 
 fn find(spaces: &mut [HostedSpace], number: SpaceNo) -> Result<&mut HostedSpace, StoreError> {
     let index = usize::try_from(number.0).unwrap_or(0).wrapping_sub(1);
-    spaces.get_mut(index).ok_or(StoreError::NoSpace)
+    spaces.get_mut(index).ok_or(StoreError::UnknownSpace)
 }
 
-impl Store for Reference {
+impl Store for ReferenceStore {
     fn space(&self, name: SpaceName) -> BoxFuture<'_, Result<SpaceNo, StoreError>> {
         Box::pin(ready(Ok(self.space_now(name))))
     }
@@ -150,11 +152,15 @@ impl Store for Reference {
         &self,
         space: SpaceNo,
         commits: Vec<Commit>,
-    ) -> BoxFuture<'static, Result<Vec<Outcome>, StoreError>> {
+    ) -> BoxFuture<'static, Result<Vec<CommitResult>, StoreError>> {
         Box::pin(ready(self.transact_now(space, &commits)))
     }
 
-    fn read(&self, space: SpaceNo, queries: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>> {
+    fn read(
+        &self,
+        space: SpaceNo,
+        queries: Vec<ReadQuery>,
+    ) -> BoxFuture<'_, Result<Vec<ReadResult>, StoreError>> {
         let mut spaces = self.hosted();
         let found = find(&mut spaces, space);
         let results = found.map(|hosted| queries.iter().map(|query| hosted.space.read(query)).collect());
@@ -167,12 +173,12 @@ impl Store for Reference {
         Box::pin(ready(found.map(|hosted| hosted.space.log(from, max))))
     }
 
-    fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>> {
+    fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<PublishedState>>> {
         let mut spaces = self.hosted();
         find(&mut spaces, space).ok().map(|hosted| hosted.published.subscribe())
     }
 
-    fn backup<'a>(&'a self, _to: &'a Path) -> BoxFuture<'a, Result<Vec<Position>, StoreError>> {
+    fn backup<'a>(&'a self, _to: &'a Path) -> BoxFuture<'a, Result<Vec<BackupPosition>, StoreError>> {
         Box::pin(ready(Err(StoreError::Read("the reference model does not support backups".into()))))
     }
 

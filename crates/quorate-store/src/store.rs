@@ -4,92 +4,99 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quorate_core::{
-    Agents, Commit, ConsumerId, Counts, Eras, Handed, Head, InForce, Receipt, Record, Refused, Seq, SpaceId,
-    SpaceName, SpaceNo, StoreError, TaskCounts, Tokens, Told, Topics, Wake,
+    AccessTokens, ActivePolicy, AgentRegistry, Commit, ConsumerEvent, ConsumerId, DeliveryStateCounts,
+    Generations, Head, LeasedDelivery, NextWake, Receipt, Record, Refused, Seq, SpaceId, SpaceName, SpaceNo,
+    StoreError, SubscriptionTree, TaskCounts,
 };
 use tokio::sync::watch;
 
-use quorate_env::{BoxFuture, Chance, Clock};
+use quorate_env::{BoxFuture, Clock, Entropy};
 
-use crate::read::{Read, Rows};
+use crate::read::{ReadQuery, ReadResult};
 
 /// Result of one commit: its receipt, or the refusal.
-pub type Outcome = Result<Receipt, Refused>;
+pub type CommitResult = Result<Receipt, Refused>;
 
 /// Dependencies of a store, injected when it is opened.
 #[derive(Clone)]
-pub struct Wiring {
+pub struct StoreContext {
     /// Wall clock and monotonic clock.
     pub clock: Arc<dyn Clock>,
     /// Source of random bytes.
-    pub chance: Arc<Chance>,
+    pub entropy: Arc<Entropy>,
     /// Receiver of deliveries and events for waiting consumers.
     pub sink: Sink,
 }
 
 /// Callback that receives the dispatch of a batch, after the fsync and before the commits of the batch return.
 /// Runs on the writer thread, so it must not block.
-pub type Sink = Arc<dyn Fn(Handover) + Send + Sync>;
+pub type Sink = Arc<dyn Fn(BatchDispatch) + Send + Sync>;
 
 /// Deliveries and events for the waiting consumers of one space, produced by one batch, and the next wake-up time.
 #[derive(Debug)]
-pub struct Handover {
+pub struct BatchDispatch {
     /// Space of the batch.
     pub space: SpaceNo,
     /// New deliveries, each with its consumer, in order.
-    pub handed: Vec<(ConsumerId, Handed)>,
+    pub dispatched: Vec<(ConsumerId, LeasedDelivery)>,
     /// Consumers that were closed because their agent was removed or began a new epoch.
-    pub dismissed: Vec<ConsumerId>,
+    pub dismissed_consumers: Vec<ConsumerId>,
     /// Events for consumers that wait for locks, tasks or answers.
-    pub told: Vec<(ConsumerId, Told)>,
+    pub consumer_events: Vec<(ConsumerId, ConsumerEvent)>,
     /// Time of the next timer in the space.
-    pub wake: Wake,
+    pub wake: NextWake,
 }
 
-impl Handover {
+impl BatchDispatch {
     /// Creates an empty dispatch for a space.
     #[must_use]
     pub fn new(space: SpaceNo) -> Self {
-        Self { space, handed: Vec::new(), dismissed: Vec::new(), told: Vec::new(), wake: Wake::default() }
+        Self {
+            space,
+            dispatched: Vec::new(),
+            dismissed_consumers: Vec::new(),
+            consumer_events: Vec::new(),
+            wake: NextWake::default(),
+        }
     }
 
     /// Whether no consumer is affected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.handed.is_empty() && self.dismissed.is_empty() && self.told.is_empty()
+        self.dispatched.is_empty() && self.dismissed_consumers.is_empty() && self.consumer_events.is_empty()
     }
 }
 
 /// State of a space as of the last fsync, as far as it is needed outside the writer.
 #[derive(Clone, Debug)]
-pub struct Published {
+pub struct PublishedState {
     /// Sequence number, hash and time of the newest record.
     pub head: Head,
     /// Registered agents.
-    pub agents: Arc<Agents>,
+    pub agents: Arc<AgentRegistry>,
     /// Generations of the space, needed to parse and build ids.
-    pub eras: Arc<Eras>,
+    pub generations: Arc<Generations>,
     /// Number of deliveries by state.
-    pub counts: Counts,
+    pub counts: DeliveryStateCounts,
     /// Number of ready deliveries by priority level, lowest first.
-    pub ready_by_level: [u64; 4],
+    pub ready_by_priority: [u64; 4],
     /// Number of tasks by state.
     pub tasks: TaskCounts,
     /// Opaque counter that changes whenever an approval changes. Lets callers wait for approvals.
     pub approval_changes: u64,
     /// Time of the next timer.
-    pub wake: Wake,
+    pub wake: NextWake,
     /// Topic subscriptions.
-    pub topics: Arc<Topics>,
+    pub topics: Arc<SubscriptionTree>,
     /// Policy in force.
-    pub policy: Arc<InForce>,
+    pub policy: Arc<ActivePolicy>,
     /// Access tokens, indexed by the digest of their secret.
-    pub tokens: Arc<Tokens>,
+    pub tokens: Arc<AccessTokens>,
 }
 
 /// Statistics of a store since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Figures {
+pub struct StoreStats {
     /// Commits decided, including refused ones.
     pub commits: u64,
     /// Transactions (batches) that contained them.
@@ -111,7 +118,7 @@ pub struct Figures {
     /// Size of the write-ahead log on disk.
     pub wal_bytes: u64,
     /// Operations queued for the writer.
-    pub waiting_ops: u64,
+    pub queued_ops: u64,
 }
 
 /// Identity of a space.
@@ -127,7 +134,7 @@ pub struct SpaceInfo {
 
 /// Position up to which a backup contains one space. Everything acknowledged up to this position is included.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Position {
+pub struct BackupPosition {
     /// Name of the space.
     pub space: SpaceName,
     /// Newest record of the space in the backup.
@@ -150,7 +157,7 @@ pub trait Store: Send + Sync {
         &self,
         space: SpaceNo,
         commits: Vec<Commit>,
-    ) -> BoxFuture<'static, Result<Vec<Outcome>, StoreError>>;
+    ) -> BoxFuture<'static, Result<Vec<CommitResult>, StoreError>>;
 
     /// Performs lookups of a commit that would occupy the writer for too long, on a reader thread. A caller that must
     /// preserve the order of its commits awaits this before [`Store::transact`], which otherwise does it itself.
@@ -160,14 +167,18 @@ pub trait Store: Send + Sync {
 
     /// Runs queries on one snapshot that contains everything acknowledged before the call. Returns one result per
     /// query, in order.
-    fn read(&self, space: SpaceNo, queries: Vec<Read>) -> BoxFuture<'_, Result<Vec<Rows>, StoreError>>;
+    fn read(
+        &self,
+        space: SpaceNo,
+        queries: Vec<ReadQuery>,
+    ) -> BoxFuture<'_, Result<Vec<ReadResult>, StoreError>>;
 
     /// Returns up to `max` records, starting at `from`.
     fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>>;
 
     /// Returns up to `max` records, starting at `from`, without payloads and salts if the store can omit them. May
     /// return fewer if the records are large, but at least one if there is one.
-    fn bodies(
+    fn log_bodies(
         &self,
         space: SpaceNo,
         from: Seq,
@@ -177,15 +188,15 @@ pub trait Store: Send + Sync {
     }
 
     /// Returns operational statistics.
-    fn figures(&self) -> Figures {
-        Figures::default()
+    fn stats(&self) -> StoreStats {
+        StoreStats::default()
     }
 
     /// Returns a receiver of the state as of the last fsync, or `None` if the space does not exist.
-    fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<Published>>>;
+    fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<PublishedState>>>;
 
     /// Writes an online backup to `to` and returns the position of each space in it.
-    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<Position>, StoreError>>;
+    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<BackupPosition>, StoreError>>;
 
     /// Resolves when the storage has failed permanently. The hub must then shut down.
     fn failure(&self) -> BoxFuture<'static, StoreError>;

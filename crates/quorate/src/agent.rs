@@ -8,8 +8,8 @@ use quorate_api::Error;
 use quorate_api::received::{Delivery, MessageRef};
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
-    AgentId, Code, Commit, Epoch, Health, LeaseRef, Message, Op, Principal, Receipt, Refused, RegisterAgent,
-    Role, Status, Timestamp, TraceContext,
+    AgentId, AgentRole, AgentStatus, Code, Commit, Epoch, Health, LeaseRef, Message, Op, Principal, Receipt,
+    Refused, RegisterAgent, Timestamp, TraceContext,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,7 +33,7 @@ pub struct AgentBuilder {
     link: Arc<dyn Link>,
     id: String,
     name: Option<String>,
-    role: Role,
+    role: AgentRole,
     capabilities: Vec<String>,
     handlers: HashMap<String, Arc<dyn Handler>>,
     task_handlers: HashMap<String, Arc<dyn TaskHandler>>,
@@ -48,7 +48,7 @@ impl AgentBuilder {
             link,
             id,
             name: None,
-            role: Role::default(),
+            role: AgentRole::default(),
             capabilities: Vec::new(),
             handlers: HashMap::new(),
             task_handlers: HashMap::new(),
@@ -65,7 +65,7 @@ impl AgentBuilder {
     }
 
     /// Sets the role. Defaults to [`Role::Worker`].
-    pub fn role(mut self, role: Role) -> Self {
+    pub fn role(mut self, role: AgentRole) -> Self {
         self.role = role;
         self
     }
@@ -153,7 +153,7 @@ impl AgentBuilder {
 
     /// Registers the agent and starts its heartbeat.
     async fn register(&self) -> Result<Agent, Error> {
-        let id = AgentId::for_agent(&self.id)?;
+        let id = AgentId::for_registration(&self.id)?;
         let register = RegisterAgent {
             name: self.name.clone().unwrap_or_else(|| self.id.clone()),
             role: self.role,
@@ -165,8 +165,8 @@ impl AgentBuilder {
         // A coordinator is registered by the hub itself: under a supervised policy an agent may not assign that role
         // to itself.
         let principal = match self.role {
-            Role::Coordinator => Principal::System,
-            Role::Worker | Role::Specialist | Role::Observer => Principal::Agent(id.clone()),
+            AgentRole::Coordinator => Principal::System,
+            AgentRole::Worker | AgentRole::Specialist | AgentRole::Observer => Principal::Agent(id.clone()),
         };
         let epoch = self.link.join(principal, register).await?;
         let link = Arc::clone(&self.link);
@@ -191,13 +191,13 @@ pub struct Agent {
 /// Background task that sends heartbeats until it is dropped.
 struct HeartbeatLoop {
     /// Status and health that the agent reported last.
-    reported: Arc<Mutex<(Status, Health)>>,
+    reported: Arc<Mutex<(AgentStatus, Health)>>,
     task: JoinHandle<()>,
 }
 
 impl HeartbeatLoop {
     fn start(link: Arc<dyn Link>, who: Who, every: Duration) -> Self {
-        let reported = Arc::new(Mutex::new((Status::Idle, Health::Healthy)));
+        let reported = Arc::new(Mutex::new((AgentStatus::Idle, Health::Healthy)));
         let shared = Arc::clone(&reported);
         let latest = move || shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let send_heartbeats = async move {
@@ -314,8 +314,8 @@ impl Agent {
     pub async fn give_back(&self, delivery: &Received, delay: Duration, reason: &str) -> Result<(), Error> {
         let Some(lease) = delivery.0.lease else { return Ok(()) };
         let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        let then = quorate_core::NackThen::Retry { delay_ms };
-        let nack = quorate_core::Nack { lease, then, reason: reason.to_owned() };
+        let then = quorate_core::NackAction::Retry { delay_ms };
+        let nack = quorate_core::Nack { lease, action: then, reason: reason.to_owned() };
         self.link.commit(self.commit_of(vec![Op::Nack(nack)])).await.map(drop)
     }
 
@@ -337,7 +337,7 @@ impl Agent {
     ///
     /// # Errors
     /// Returns `STALE_EPOCH` if the agent was registered again elsewhere, or a storage error.
-    pub async fn report(&self, status: Status, health: Health) -> Result<(), Error> {
+    pub async fn report(&self, status: AgentStatus, health: Health) -> Result<(), Error> {
         if let Some(heartbeats) = &self.heartbeats {
             *heartbeats.reported.lock().unwrap_or_else(PoisonError::into_inner) = (status, health.clone());
         }

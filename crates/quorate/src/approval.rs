@@ -99,7 +99,7 @@ impl ApprovalDraft {
             timeout_ms: self.timeout.as_millis() as u64,
             default: self.default,
             session: self.session,
-            then: self.then.into_iter().map(then).collect::<Result<_, Error>>()?,
+            follow_ups: self.then.into_iter().map(then).collect::<Result<_, Error>>()?,
         })))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quorate_api::Error;
 use quorate_api::received::Answer;
-use quorate_core::{Ask, Durability, IfUnavailable, MessageId, MessageType, Op, Priority, retry};
+use quorate_core::{Durability, IfUnavailable, MessageId, MessageType, Op, Priority, SendRequest, retry};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -193,14 +193,14 @@ impl Question {
     }
 
     async fn begin(&self, retry_of: Option<MessageId>) -> Result<Asking, Error> {
-        let ask = Ask { again: retry_of, ..self.ask()? };
+        let ask = SendRequest { retry_of: retry_of, ..self.ask()? };
         self.agent.link.request(self.agent.who(), ask).await.map(Asking)
     }
 
-    fn ask(&self) -> Result<Ask, Error> {
+    fn ask(&self) -> Result<SendRequest, Error> {
         let message = self.draft.clone().message(&*self.agent.link, &self.agent.id)?;
         let timeout_ms = self.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-        Ok(Ask::new(message, timeout_ms, None))
+        Ok(SendRequest::new(message, timeout_ms, None))
     }
 
     /// Makes one attempt. On failure also returns the id of the request, if it was sent.
@@ -230,7 +230,7 @@ impl Question {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
-            let Some(wait_ms) = retry::wait_ms(retries, self.retries, error.code()) else {
+            let Some(wait_ms) = retry::next_delay_ms(retries, self.retries, error.code()) else {
                 return Err(error);
             };
             (retries, retry_of) = (retries + 1, request);

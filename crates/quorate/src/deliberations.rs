@@ -2,7 +2,7 @@
 //! process.
 
 use quorate_engine::Error;
-use quorate_procedures::{DRIVER, Driver, KIND, deliberation::Spec};
+use quorate_procedures::{DELIBERATION_DRIVER, DELIBERATION_KIND, Driver, deliberation::Spec};
 
 use crate::hub::Hub;
 use crate::procedure::ProcedureDraft;
@@ -22,6 +22,6 @@ impl Hub {
 impl ProcedureDraft {
     /// Creates a draft of a deliberation, driven by the hub.
     pub fn deliberation(spec: &Spec) -> Self {
-        Self::new(KIND, spec).driver(DRIVER)
+        Self::new(DELIBERATION_KIND, spec).driver(DELIBERATION_DRIVER)
     }
 }

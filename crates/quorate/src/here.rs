@@ -8,18 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quorate_api::rollback::RolledBack;
+use quorate_api::rollback::RollbackResult;
 use quorate_core::{
-    AcquireLocks, Agents, Ask, Code, Commit, Epoch, Health, History, Locked, Message, MessageId, Op,
-    OpResult, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback, Seq, Status, TaskId,
-    TaskLeaseRef,
+    AcquireLocks, AgentRegistry, AgentStatus, Code, Commit, Epoch, GrantedLocks, Health, History, Message,
+    MessageId, Op, OpResult, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback,
+    SendRequest, Seq, TaskId, TaskLeaseRef,
 };
-use quorate_engine::{Change, Consumer, Space, TaskConsumer, TaskEvent as Event, TaskInHand, Watch};
+use quorate_engine::{
+    ClaimedTask, Consumer, MemoryEntryChange, Space, TaskConsumer, TaskEvent as Event, Watch,
+};
 use quorate_store::Clock;
 
 use crate::link::{
-    Answer, Asked, Changes, Delivery, HeldTask, Inbox, Link, MessageRef, Promise, Room, TaskClaim, TaskEvent,
-    TaskInbox, Who,
+    Answer, Asked, Changes, Delivery, HeldTask, Inbox, Link, MessageRef, Promise, Room, TaskClaimQuery,
+    TaskEvent, TaskInbox, Who,
 };
 use crate::task::{Task, TaskWithPayloads};
 
@@ -76,14 +78,14 @@ impl Link for Space {
         Box::pin(async move { Self::send_ephemeral(self, &who.principal(), Some(who.epoch), message).await })
     }
 
-    fn request(&self, who: Who, ask: Ask) -> Promise<'_, Box<dyn Asked>> {
+    fn request(&self, who: Who, ask: SendRequest) -> Promise<'_, Box<dyn Asked>> {
         Box::pin(async move {
             let asking = Self::request(self, &who.principal(), Some(who.epoch), ask).await?;
             Ok(Box::new(asking) as Box<dyn Asked>)
         })
     }
 
-    fn ask(&self, who: Who, ask: Ask) -> Promise<'_, Answer> {
+    fn ask(&self, who: Who, ask: SendRequest) -> Promise<'_, Answer> {
         Box::pin(async move {
             let mut asking = Self::request(self, &who.principal(), Some(who.epoch), ask).await?;
             asking.answer().await
@@ -103,7 +105,7 @@ impl Link for Space {
         })
     }
 
-    fn heartbeat(&self, who: Who, status: Status, health: Health) -> Promise<'_, ()> {
+    fn heartbeat(&self, who: Who, status: AgentStatus, health: Health) -> Promise<'_, ()> {
         Box::pin(async move { Self::heartbeat(self, &who.agent, Some(who.epoch), status, health).await })
     }
 
@@ -111,7 +113,7 @@ impl Link for Space {
         Box::pin(Self::create_tasks(self, commit))
     }
 
-    fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>> {
+    fn claim_tasks(&self, claim: TaskClaimQuery, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>> {
         Box::pin(async move {
             let held = Self::claim_tasks(self, &claim, max, wait).await?;
             let agents = &self.published().agents;
@@ -119,7 +121,7 @@ impl Link for Space {
         })
     }
 
-    fn consume_tasks(&self, claim: TaskClaim, credit: u32) -> Promise<'_, Box<dyn TaskInbox>> {
+    fn consume_tasks(&self, claim: TaskClaimQuery, credit: u32) -> Promise<'_, Box<dyn TaskInbox>> {
         Box::pin(async move {
             let consumer = Self::consume_tasks(self, &claim, credit).await?;
             Ok(Box::new(SpaceTasks { space: self.clone(), consumer }) as Box<dyn TaskInbox>)
@@ -138,9 +140,9 @@ impl Link for Space {
         principal: Principal,
         epoch: Option<Epoch>,
         rollback: Rollback,
-    ) -> Promise<'_, RolledBack> {
+    ) -> Promise<'_, RollbackResult> {
         Box::pin(async move {
-            Ok(quorate_engine::views::rolled_back(
+            Ok(quorate_engine::views::rollback_result(
                 Self::rollback(self, &principal, epoch, None, rollback).await?,
             ))
         })
@@ -150,7 +152,7 @@ impl Link for Space {
         Box::new(Self::watch(self, &prefix, from))
     }
 
-    fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked> {
+    fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, GrantedLocks> {
         Box::pin(async move { Self::lock(self, &who.principal(), Some(who.epoch), ask, wait).await })
     }
 
@@ -177,7 +179,7 @@ impl Inbox for Consumer {
     }
 
     fn room(&self) -> Room {
-        Room::InCommit(self.grant(1))
+        Room::InCommit(self.grant_credit_op(1))
     }
 
     fn close(self: Box<Self>) -> Promise<'static, ()> {
@@ -186,7 +188,7 @@ impl Inbox for Consumer {
 }
 
 impl Changes for Watch {
-    fn next(&mut self) -> Promise<'_, Change> {
+    fn next(&mut self) -> Promise<'_, MemoryEntryChange> {
         Box::pin(Self::next(self))
     }
 }
@@ -197,7 +199,7 @@ struct SpaceTasks {
     consumer: TaskConsumer,
 }
 
-fn held_task(agents: &Agents, held: TaskInHand) -> HeldTask {
+fn held_task(agents: &AgentRegistry, held: ClaimedTask) -> HeldTask {
     let lease_ms = held.task.lease().map_or(0, |lease| lease.length_ms.get());
     let task = Task::new(agents, &held.task);
     HeldTask { lease: held.lease, lease_ms, task, input: held.input }
@@ -217,7 +219,7 @@ impl TaskInbox for SpaceTasks {
     }
 
     fn room(&self) -> Room {
-        Room::InCommit(self.consumer.grant(1))
+        Room::InCommit(self.consumer.grant_credit_op(1))
     }
 
     fn close(self: Box<Self>) -> Promise<'static, ()> {
@@ -225,7 +227,7 @@ impl TaskInbox for SpaceTasks {
     }
 }
 
-impl Asked for quorate_engine::Asking {
+impl Asked for quorate_engine::RequestHandle {
     fn id(&self) -> MessageId {
         Self::id(self)
     }

@@ -8,18 +8,20 @@ use std::time::Duration;
 
 use quorate_api::Error;
 use quorate_api::page::{Page, PageQuery};
-use quorate_api::query::{Before, MessageFilter, MessagesPage, OutboxPage};
-use quorate_core::{AgentFilter, AgentId, Commit, Counts, Op, Policy, Principal, Violation, Why};
+use quorate_api::query::{MessageCursor, MessageFilter, MessagesPage, OutboxPage};
+use quorate_core::{
+    AgentFilter, AgentId, Commit, DeliveryStateCounts, Op, Policy, Principal, Violation, Why,
+};
 #[cfg(feature = "embedded")]
 use quorate_core::{Code, Refused};
 #[cfg(feature = "embedded")]
-use quorate_engine::{Engine, Secrets, Space};
+use quorate_engine::{Engine, SecretHandling, Space};
 #[cfg(feature = "embedded")]
-use quorate_env::{Chance, Clock, SystemClock};
+use quorate_env::{Clock, Entropy, SystemClock};
 #[cfg(feature = "embedded")]
 use quorate_sqlite::{Options, SqliteStore};
 #[cfg(feature = "embedded")]
-use quorate_store::Position;
+use quorate_store::BackupPosition;
 
 use crate::agent::AgentBuilder;
 use crate::link::Link;
@@ -40,15 +42,15 @@ pub struct Settings {
     /// Source of time. Use a [`ManualClock`](crate::ManualClock) to test timeouts and expiry.
     pub clock: Arc<dyn Clock>,
     /// Source of random bytes.
-    pub chance: Arc<Chance>,
+    pub chance: Arc<Entropy>,
     /// Storage options: sizes of the write-ahead log and the memtables.
     pub store: Options,
     /// Interval between consistency checks of the shared memory; `None` disables them. See [`Memory::check`].
     pub check_every: Option<Duration>,
     /// Handling of secrets detected in durable writes. Writes that contain a secret are rejected by default.
-    pub secrets: Secrets,
+    pub secrets: SecretHandling,
     /// Handling of secrets detected in ephemeral messages, which are never stored. They are not scanned by default.
-    pub ephemeral_secrets: Secrets,
+    pub ephemeral_secrets: SecretHandling,
 }
 
 #[cfg(feature = "embedded")]
@@ -57,11 +59,11 @@ impl Default for Settings {
         Self {
             space: "default".into(),
             clock: SystemClock::new(),
-            chance: Chance::system(),
+            chance: Entropy::system(),
             store: Options::default(),
             check_every: Some(CHECK_EVERY),
-            secrets: Secrets::Refuse,
-            ephemeral_secrets: Secrets::Off,
+            secrets: SecretHandling::Refuse,
+            ephemeral_secrets: SecretHandling::Off,
         }
     }
 }
@@ -112,11 +114,11 @@ impl Hub {
             SqliteStore::open(directory.as_ref(), settings.store.clone(), wiring).map(|store| store as _)
         })?;
         // Conduct flags are stored in a separate private store with its own sequence numbers and hash chain.
-        let private = Engine::start(Arc::clone(engine.clock()), Chance::system(), |wiring| {
-            let directory = quorate_sqlite::private_of(directory.as_ref());
+        let private = Engine::start(Arc::clone(engine.clock()), Entropy::system(), |wiring| {
+            let directory = quorate_sqlite::private_directory(directory.as_ref());
             SqliteStore::open(&directory, settings.store, wiring).map(|store| store as _)
         })?;
-        engine.keep_flags_in(private);
+        engine.store_flags_in(private);
         let space = engine.space(name).await?;
         settings.check_every.into_iter().for_each(|every| space.check_every(every));
         Ok(Self { link: Arc::new(space) })
@@ -171,7 +173,7 @@ impl Hub {
     ///
     /// # Errors
     /// Returns `FORBIDDEN` if the caller may not read statistics, or a storage error.
-    pub async fn counts(&self) -> Result<Counts, Error> {
+    pub async fn counts(&self) -> Result<DeliveryStateCounts, Error> {
         Ok(self.link.counts().await?.0)
     }
 
@@ -241,7 +243,7 @@ impl Hub {
     pub async fn outbox(
         &self,
         agent: &str,
-        before: Option<Before>,
+        before: Option<MessageCursor>,
         limit: usize,
     ) -> Result<OutboxPage, Error> {
         self.link.outbox(AgentId::new(agent)?, before, limit).await
@@ -263,7 +265,7 @@ impl Hub {
     pub async fn messages(
         &self,
         filter: MessageFilter,
-        before: Option<Before>,
+        before: Option<MessageCursor>,
         limit: usize,
     ) -> Result<MessagesPage, Error> {
         self.link.messages(filter, before, limit).await
@@ -301,14 +303,14 @@ impl Hub {
     ///
     /// # Errors
     /// Fails if the directory is not empty or cannot be written. Returns `INVALID` for a remote hub.
-    pub async fn backup(&self, to: impl AsRef<Path>) -> Result<Vec<Position>, Error> {
+    pub async fn backup(&self, to: impl AsRef<Path>) -> Result<Vec<BackupPosition>, Error> {
         let space = self.only_here(
             "backup to a local directory",
             "run `quorate backup` on the machine that stores the hub's data",
         )?;
         let copied = space.engine().store().backup(to.as_ref()).await?;
-        if let Some(private) = space.engine().private() {
-            private.store().backup(&quorate_sqlite::private_of(to.as_ref())).await?;
+        if let Some(private) = space.engine().private_engine() {
+            private.store().backup(&quorate_sqlite::private_directory(to.as_ref())).await?;
         }
         Ok(copied)
     }

@@ -71,38 +71,43 @@ pub use procedure::{Procedure, ProcedureDraft, ProcedureInfo, ProcedureStep};
 pub use run::Running;
 pub use send::{Sending, Sent};
 pub use session::{
-    Added, Session, SessionInfo, TimelineAddition, TimelineChange, TimelineEvent, TimelineLine,
+    Added, Session, SessionInfo, TimelineAddition, TimelineChange, TimelineEntry, TimelineEvent,
     TimelineMessage, TimelineRecord,
 };
 pub use step::Step;
 pub use task::{TakenTask, Task, TaskDraft, TaskWithPayloads, TaskWork};
 pub use topics::Subscribing;
 pub use view::{
-    AgentInfo, Budget, DeadLetter, DeliveryState, DeliveryStatus, InboxDelivery, Load, MessageWithDeliveries,
-    Snapshot,
+    AgentInfo, AgentLoad, Budget, DeadLetter, DeliveryState, DeliveryStatus, InboxDelivery,
+    MessageWithDeliveries, Snapshot,
 };
 
 pub use quorate_api::page::{Order, Page, PageQuery};
-pub use quorate_api::query::{Before, ListedMessage, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
+pub use quorate_api::query::{
+    ListedMessage, MessageCursor, MessageFilter, MessagesPage, OutboxPage, TaskFilter,
+};
 pub use quorate_api::received::MessageRef;
-pub use quorate_api::rollback::{BuiltOn, Check, CheckCounts, Finding, RestoredEntry, RolledBack};
+pub use quorate_api::rollback::{
+    ConsistencyCounts, ConsistencyReport, DerivedEntry, Inconsistency, RestoredEntry, RollbackResult,
+};
 pub use quorate_api::session::Participant;
-pub use quorate_api::{Error, Remote};
+pub use quorate_api::{Error, RemoteError};
 pub use quorate_core::{
-    ActionDigest, AddKind, AgentFilter, ApprovalId, Code, Counts, DeliveryId, EndState, Fence, FenceRef,
-    Health, IfUnavailable, MessageId, MessageType, OnDependencyFailure, Pattern, Policy, Preset, Priority,
-    ProcedureId, ProcedureStatus, Refused, Role, RollbackTo, Seq, SessionStatus, Status, TaskCounts, TaskId,
-    TaskLeaseRef, TaskStatus, Timestamp, Token, Verb, Version, Violation, WaitsFor, Why, WhyNext,
+    ActionDigest, AgentFilter, AgentRole, AgentStatus, ApprovalId, Code, ContributionKind, DeliveryId,
+    DeliveryStateCounts, EndState, Fence, FenceRef, Health, IfUnavailable, LeaseToken, MessageId,
+    MessageType, OnDependencyFailure, Pattern, Policy, Preset, Priority, ProcedureId, ProcedureStatus,
+    Refused, RollbackTarget, Seq, SessionStatus, TaskCounts, TaskId, TaskLeaseRef, TaskStatus, Timestamp,
+    Verb, Version, Violation, WaitsFor, Why, WhyNext,
 };
 #[cfg(feature = "embedded")]
-pub use quorate_engine::Secrets;
-pub use quorate_env::{Chance, Clock, SetClock, SystemClock};
+pub use quorate_engine::SecretHandling;
+pub use quorate_env::{Clock, Entropy, ManualClock, SystemClock};
 #[cfg(feature = "embedded")]
 pub use quorate_procedures::{Driver, deliberation};
 #[cfg(feature = "embedded")]
 pub use quorate_sqlite::OpenError;
 #[cfg(feature = "embedded")]
-pub use quorate_store::Position;
+pub use quorate_store::BackupPosition;
 
 /// Compiles the example of the README as a documentation test.
 #[cfg(doctest)]

@@ -11,21 +11,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_api::Error;
-use quorate_api::received::Change;
-use quorate_api::rollback::RolledBack;
+use quorate_api::received::MemoryEntryChange;
+use quorate_api::rollback::RollbackResult;
 use quorate_core::{
-    AcquireLocks, AgentId, Ask, Code, Commit, CreateTasks, Epoch, Health, History, Locked, Message,
-    MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback, Seq,
-    Status, TaskId, TaskLeaseRef,
+    AcquireLocks, AgentId, AgentStatus, Code, Commit, CreateTasks, Epoch, GrantedLocks, Health, History,
+    Message, MessageId, NewTask, Op, Pattern, Payload, Principal, Receipt, Refused, RegisterAgent, Rollback,
+    SendRequest, Seq, TaskId, TaskLeaseRef,
 };
 use quorate_env::Clock;
 
 use crate::task::{Task, TaskWithPayloads};
 
 pub use quorate_api::entry::Entry;
-pub use quorate_api::query::TaskClaim;
+pub use quorate_api::query::TaskClaimQuery;
 pub use quorate_api::received::{Answer, Delivery, MessageRef};
-pub use quorate_core::{Page, When};
+pub use quorate_core::{AsOf, TimelinePage};
 #[cfg(feature = "embedded")]
 pub use quorate_engine::Space;
 pub use reads::Reads;
@@ -100,21 +100,21 @@ pub trait Link: Reads {
     fn send_ephemeral(&self, who: Who, message: Message) -> Promise<'_, MessageRef>;
     /// Sends a request. The request is on disk when the future resolves; its answers arrive through the returned
     /// stream.
-    fn request(&self, who: Who, ask: Ask) -> Promise<'_, Box<dyn Asked>>;
+    fn request(&self, who: Who, ask: SendRequest) -> Promise<'_, Box<dyn Asked>>;
     /// Sends a request to one recipient and waits for its answer.
-    fn ask(&self, who: Who, ask: Ask) -> Promise<'_, Answer>;
+    fn ask(&self, who: Who, ask: SendRequest) -> Promise<'_, Answer>;
     /// Resumes waiting for the answers to an earlier request.
     fn await_request(&self, who: Who, question: MessageId) -> Promise<'_, Box<dyn Asked>>;
     /// Sends an ephemeral request and waits for its answer.
     fn request_ephemeral(&self, who: Who, message: Message, within: Option<Duration>) -> Promise<'_, Answer>;
     /// Sends a heartbeat.
-    fn heartbeat(&self, who: Who, status: Status, health: Health) -> Promise<'_, ()>;
+    fn heartbeat(&self, who: Who, status: AgentStatus, health: Health) -> Promise<'_, ()>;
     /// Creates tasks. The commit contains only that operation.
     fn create_tasks(&self, commit: Commit) -> Promise<'_, Vec<TaskId>>;
     /// Claims tasks, waiting for the first one if there is none.
-    fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>>;
+    fn claim_tasks(&self, claim: TaskClaimQuery, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>>;
     /// Opens a consumer of tasks with this credit.
-    fn consume_tasks(&self, claim: TaskClaim, credit: u32) -> Promise<'_, Box<dyn TaskInbox>>;
+    fn consume_tasks(&self, claim: TaskClaimQuery, credit: u32) -> Promise<'_, Box<dyn TaskInbox>>;
     /// Waits until a task has ended. The wait is part of the wait-for graph, so deadlocks are detected.
     fn await_task(&self, who: Who, task: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads>;
     /// Rolls entries back to an earlier state, and returns the entries derived from the versions that were undone.
@@ -123,11 +123,11 @@ pub trait Link: Reads {
         principal: Principal,
         epoch: Option<Epoch>,
         rollback: Rollback,
-    ) -> Promise<'_, RolledBack>;
+    ) -> Promise<'_, RollbackResult>;
     /// Watches the entries with a key prefix, starting at a sequence number.
     fn watch(&self, prefix: String, from: Seq) -> Box<dyn Changes>;
     /// Acquires locks, waiting for them if necessary.
-    fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked>;
+    fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, GrantedLocks>;
     /// Subscribes an agent to topics.
     fn subscribe(&self, who: Who, pattern: Pattern, history: Option<History>) -> Promise<'_, Seq>;
     /// Ends a subscription.
@@ -159,7 +159,7 @@ pub trait TaskInbox: Send {
 /// Stream of changes of memory entries.
 pub trait Changes: Send {
     /// Waits for the next change. Cancel safe.
-    fn next(&mut self) -> Promise<'_, Change>;
+    fn next(&mut self) -> Promise<'_, MemoryEntryChange>;
 }
 
 /// Stream of the answers to a request. Dropping it before the end cancels the request.

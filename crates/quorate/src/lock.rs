@@ -7,8 +7,8 @@ use std::time::Duration;
 use quorate_api::Error;
 use quorate_core::limits::LEASE_MS_DEFAULT;
 use quorate_core::{
-    AcquireLocks, Code, Commit, DeliveryId, Fence, FenceRef, LockName, Locked, Op, Priority, Refused,
-    RenewLocks, Waiting,
+    AcquireLocks, Code, Commit, DeliveryId, Fence, FenceRef, GrantedLocks, LockName, Op, Priority, Refused,
+    RenewLocks, WaitMode,
 };
 
 use crate::agent::Agent;
@@ -81,7 +81,7 @@ impl Locking {
             ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
             priority,
             capacity,
-            waiting: Waiting::No,
+            waiting: WaitMode::NoWait,
             within: work,
         };
         let locked = agent.link.lock(agent.who(), ask, wait).await?;
@@ -105,7 +105,7 @@ impl IntoFuture for Locking {
 #[must_use = "the locks are released when the guard is dropped"]
 pub struct Locks {
     agent: Agent,
-    locked: Locked,
+    locked: GrantedLocks,
     held: bool,
 }
 
@@ -135,7 +135,7 @@ impl Locks {
     /// # Errors
     /// Returns `STALE_FENCE` if a lock was lost, or a storage error.
     pub async fn renew(&self) -> Result<(), Error> {
-        self.commit(Op::RenewLocks(RenewLocks::again(self.locked.locks.clone()))).await
+        self.commit(Op::RenewLocks(RenewLocks::with_granted_ttl(self.locked.locks.clone()))).await
     }
 
     /// Renews the leases of all locks once, for the given duration from now. A later [`LockGuard::renew`] uses the

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use quorate_api::Error;
 use quorate_api::entry::Entry;
-use quorate_api::received::Change;
+use quorate_api::received::MemoryEntryChange;
 use quorate_core::{
-    Commit, DeleteEntry, Epoch, FenceRef, Key, Op, OpResult, Payload, Principal, PutEntry, Seq, StoreError,
-    Version, When,
+    AsOf, Commit, DeleteEntry, Epoch, FenceRef, Key, Op, OpResult, Payload, Principal, PutEntry, Seq,
+    StoreError, Version,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -150,7 +150,7 @@ impl Memory {
     /// # Errors
     /// Returns a storage error.
     pub async fn get(&self, key: &str) -> Result<Option<MemoryEntry>, Error> {
-        let found = self.at(key, When::Now).await?;
+        let found = self.at(key, AsOf::Latest).await?;
         Ok(found.filter(|entry| !entry.is_deleted()))
     }
 
@@ -158,7 +158,7 @@ impl Memory {
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn at(&self, key: &str, when: When) -> Result<Option<MemoryEntry>, Error> {
+    pub async fn at(&self, key: &str, when: AsOf) -> Result<Option<MemoryEntry>, Error> {
         self.link.entry(Key::new(key)?, when).await?.map(MemoryEntry::new).transpose()
     }
 
@@ -199,7 +199,7 @@ impl Memory {
 pub struct MemoryWatch(Box<dyn Changes>);
 
 /// A change of an entry.
-pub type MemoryChange = Change;
+pub type MemoryChange = MemoryEntryChange;
 
 impl MemoryWatch {
     /// Waits for the next change. Cancel safe.

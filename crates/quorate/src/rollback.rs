@@ -2,9 +2,9 @@
 
 use quorate_api::Error;
 use quorate_api::page::{Page, PageQuery};
-use quorate_api::rollback::{Check, RolledBack, Snapshot};
+use quorate_api::rollback::{ConsistencyReport, RollbackResult, Snapshot};
 use quorate_core::{
-    Commit, Key, MakeSnapshot, Op, OpResult, Rollback, RollbackTo, RollbackWhat, Seq, SnapshotName,
+    Commit, Key, MakeSnapshot, Op, OpResult, Rollback, RollbackScope, RollbackTarget, Seq, SnapshotName,
     StoreError, Version,
 };
 
@@ -54,10 +54,10 @@ impl Memory {
     pub async fn rollback(
         &self,
         key: &str,
-        to: RollbackTo,
+        to: RollbackTarget,
         version: Option<u64>,
-    ) -> Result<RolledBack, Error> {
-        let scope = RollbackWhat::Key { key: Key::new(key)?, expect: version.map(Version) };
+    ) -> Result<RollbackResult, Error> {
+        let scope = RollbackScope::Key { key: Key::new(key)?, expect: version.map(Version) };
         self.commit_rollback(scope, to).await
     }
 
@@ -69,12 +69,16 @@ impl Memory {
     /// # Errors
     /// Returns `NOT_FOUND`, `CONFLICT` if an earlier content was erased, `LIMIT_EXCEEDED` if more than 4,096 entries
     /// would change, or a storage error.
-    pub async fn rollback_all(&self, prefix: &str, to: RollbackTo) -> Result<RolledBack, Error> {
-        self.commit_rollback(RollbackWhat::Prefix(prefix.to_owned()), to).await
+    pub async fn rollback_all(&self, prefix: &str, to: RollbackTarget) -> Result<RollbackResult, Error> {
+        self.commit_rollback(RollbackScope::Prefix(prefix.to_owned()), to).await
     }
 
-    async fn commit_rollback(&self, scope: RollbackWhat, to: RollbackTo) -> Result<RolledBack, Error> {
-        let rollback = Rollback { what: scope, to, fence: self.fence.clone() };
+    async fn commit_rollback(
+        &self,
+        scope: RollbackScope,
+        to: RollbackTarget,
+    ) -> Result<RollbackResult, Error> {
+        let rollback = Rollback { scope: scope, target: to, fence: self.fence.clone() };
         self.link.rollback(self.principal.clone(), self.epoch, rollback).await
     }
 
@@ -83,7 +87,7 @@ impl Memory {
     ///
     /// # Errors
     /// Returns a storage error.
-    pub async fn check(&self) -> Result<Check, Error> {
+    pub async fn check(&self) -> Result<ConsistencyReport, Error> {
         self.link.check().await
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_api::Error;
-use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackThen, Op, retry};
+use quorate_core::{Code, LeaseRef, Message, MessageType, Nack, NackAction, Op, retry};
 use serde_json::{Map, Value};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -252,9 +252,9 @@ impl MessageWorker {
         tracing::warn!(%agent, %delivery, attempt, retried = failure.again, "delivery failed");
         let then = if failure.again {
             let retries = u32::from(received.attempt()).saturating_sub(1);
-            NackThen::Retry { delay_ms: retry::backoff_ms(retries) }
+            NackAction::Retry { delay_ms: retry::backoff_ms(retries) }
         } else {
-            NackThen::Dead
+            NackAction::DeadLetter
         };
         let reason = failure.reason.chars().take(quorate_core::limits::REASON_CHARS_MAX).collect();
         let nacked = match self.nack(lease, then, reason, credit).await {
@@ -273,11 +273,11 @@ impl MessageWorker {
     async fn nack(
         &self,
         lease: LeaseRef,
-        then: NackThen,
+        then: NackAction,
         reason: String,
         credit: &Room,
     ) -> Result<(), Error> {
-        let nack = Op::Nack(Nack { lease, then, reason });
+        let nack = Op::Nack(Nack { lease, action: then, reason });
         self.agent.end(vec![nack], credit).await.map(drop)
     }
 }

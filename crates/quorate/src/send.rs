@@ -204,7 +204,7 @@ impl Draft {
 
     /// Validates the draft and builds the message. Relative times are counted from now.
     pub(crate) fn message(self, link: &dyn Link, from: &AgentId) -> Result<Message, Error> {
-        let to = Destination::of_texts(self.to)?;
+        let to = Destination::from_texts(self.to)?;
         let payload = match self.durability {
             Durability::Durable => link.seal(self.payload?.into()),
             Durability::Ephemeral => Payload::unsealed(self.payload?.into()),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use quorate_api::Error;
 use quorate_api::payload;
 use quorate_core::{
-    AddKind, AddToSession, AgentId, ChangeSession, Commit, Epoch, LineKind, Op, OpResult, OpenSession, Page,
-    Principal, Receipt, Seq, SessionChange, SessionId, StoreError, Timestamp,
+    AddToSession, AgentId, ChangeSession, Commit, ContributionKind, Epoch, Op, OpResult, OpenSession,
+    Principal, Receipt, Seq, SessionChange, SessionId, StoreError, TimelineKind, TimelinePage, Timestamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +18,7 @@ use crate::agent::{from_json, to_json};
 use crate::link::Link;
 
 pub use view::{
-    SessionInfo, TimelineAddition, TimelineChange, TimelineEvent, TimelineLine, TimelineMessage,
+    SessionInfo, TimelineAddition, TimelineChange, TimelineEntry, TimelineEvent, TimelineMessage,
     TimelineRecord,
 };
 
@@ -152,7 +152,12 @@ impl Session {
     ///
     /// # Errors
     /// Returns `FORBIDDEN` if the caller is not a participant, `SESSION_CLOSED`, or a storage error.
-    pub async fn add(&self, kind: AddKind, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
+    pub async fn add(
+        &self,
+        kind: ContributionKind,
+        body: impl Serialize,
+        rationale: &str,
+    ) -> Result<u64, Error> {
         let add = AddToSession {
             session: self.session_id()?,
             kind,
@@ -171,7 +176,7 @@ impl Session {
     /// # Errors
     /// See [`Session::add`].
     pub async fn add_decision(&self, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
-        self.add(AddKind::Decision, body, rationale).await
+        self.add(ContributionKind::Decision, body, rationale).await
     }
 
     /// Adds an artifact.
@@ -179,7 +184,7 @@ impl Session {
     /// # Errors
     /// See [`Session::add`].
     pub async fn add_artifact(&self, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
-        self.add(AddKind::Artifact, body, rationale).await
+        self.add(ContributionKind::Artifact, body, rationale).await
     }
 
     /// Adds a finding.
@@ -187,7 +192,7 @@ impl Session {
     /// # Errors
     /// See [`Session::add`].
     pub async fn add_finding(&self, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
-        self.add(AddKind::Finding, body, rationale).await
+        self.add(ContributionKind::Finding, body, rationale).await
     }
 
     /// Adds a blocker.
@@ -195,7 +200,7 @@ impl Session {
     /// # Errors
     /// See [`Session::add`].
     pub async fn add_blocker(&self, body: impl Serialize, rationale: &str) -> Result<u64, Error> {
-        self.add(AddKind::Blocker, body, rationale).await
+        self.add(ContributionKind::Blocker, body, rationale).await
     }
 
     /// Adds a note.
@@ -203,7 +208,7 @@ impl Session {
     /// # Errors
     /// See [`Session::add`].
     pub async fn add_note(&self, body: impl Serialize) -> Result<u64, Error> {
-        self.add(AddKind::Note, body, "").await
+        self.add(ContributionKind::Note, body, "").await
     }
 
     /// Returns the status, the participants and the number of contributions.
@@ -227,8 +232,10 @@ impl Session {
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
-    pub async fn added(&self, kind: AddKind, after: Seq, limit: usize) -> Result<Vec<Added>, Error> {
-        let entries = self.timeline_entries(Some(LineKind::Added(kind)), Page::After(after), limit).await?;
+    pub async fn added(&self, kind: ContributionKind, after: Seq, limit: usize) -> Result<Vec<Added>, Error> {
+        let entries = self
+            .timeline_entries(Some(TimelineKind::Contribution(kind)), TimelinePage::After(after), limit)
+            .await?;
         Ok(entries.into_iter().filter_map(Added::from_entry).collect())
     }
 
@@ -237,7 +244,7 @@ impl Session {
     /// # Errors
     /// See [`Session::contributions`].
     pub async fn decisions(&self, limit: usize) -> Result<Vec<Added>, Error> {
-        self.added(AddKind::Decision, Seq(0), limit).await
+        self.added(ContributionKind::Decision, Seq(0), limit).await
     }
 
     /// Returns the timeline after a sequence number, oldest first; 0 starts at the beginning. To get the next page,
@@ -245,33 +252,33 @@ impl Session {
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
-    pub async fn timeline(&self, after: Seq, limit: usize) -> Result<Vec<TimelineLine>, Error> {
-        self.timeline_entries(None, Page::After(after), limit).await
+    pub async fn timeline(&self, after: Seq, limit: usize) -> Result<Vec<TimelineEntry>, Error> {
+        self.timeline_entries(None, TimelinePage::After(after), limit).await
     }
 
     /// Returns the newest entries of the timeline, newest first.
     ///
     /// # Errors
     /// Returns `NOT_FOUND`, or a storage error.
-    pub async fn newest(&self, limit: usize) -> Result<Vec<TimelineLine>, Error> {
-        self.timeline_entries(None, Page::Before(Seq(u64::MAX)), limit).await
+    pub async fn newest(&self, limit: usize) -> Result<Vec<TimelineEntry>, Error> {
+        self.timeline_entries(None, TimelinePage::Before(Seq(u64::MAX)), limit).await
     }
 
     /// Reads timeline entries page by page until `limit` records are read or the timeline ends.
     async fn timeline_entries(
         &self,
-        kind: Option<LineKind>,
-        mut page: Page,
+        kind: Option<TimelineKind>,
+        mut page: TimelinePage,
         limit: usize,
-    ) -> Result<Vec<TimelineLine>, Error> {
+    ) -> Result<Vec<TimelineEntry>, Error> {
         let (mut entries, mut records) = (Vec::new(), 0);
         loop {
             let (more, rest) = self.link.timeline(self.session_id()?, kind, page, limit - records).await?;
             records += more.iter().map(|entry| entry.record.seq).collect::<BTreeSet<_>>().len();
             entries.extend(more);
             page = match (rest, page) {
-                (Some(seq), Page::After(_)) if records < limit => Page::After(seq),
-                (Some(seq), Page::Before(_)) if records < limit => Page::Before(seq),
+                (Some(seq), TimelinePage::After(_)) if records < limit => TimelinePage::After(seq),
+                (Some(seq), TimelinePage::Before(_)) if records < limit => TimelinePage::Before(seq),
                 _ => return Ok(entries),
             };
         }
@@ -279,11 +286,11 @@ impl Session {
 }
 
 impl Added {
-    fn from_entry(entry: TimelineLine) -> Option<Self> {
+    fn from_entry(entry: TimelineEntry) -> Option<Self> {
         let TimelineRecord { seq, at, by } = entry.record;
-        match entry.what {
+        match entry.event {
             TimelineEvent::Added(TimelineAddition { n, body, content_type, rationale, .. }) => {
-                let body = payload::received(&body, content_type.as_deref()).ok()?.bytes.to_vec();
+                let body = payload::decode_received(&body, content_type.as_deref()).ok()?.bytes.to_vec();
                 Some(Self { n, by, at, seq, rationale, body })
             }
             TimelineEvent::Message(_) | TimelineEvent::Changed(_) => None,

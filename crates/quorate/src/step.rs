@@ -2,8 +2,8 @@
 
 use quorate_api::Error;
 use quorate_core::{
-    AddKind, AddToSession, DeleteEntry, FenceRef, IdempotencyKey, Key, LeaseRef, Op, PutEntry, Receipt, Seq,
-    SessionId, Version,
+    AddToSession, ContributionKind, DeleteEntry, FenceRef, IdempotencyKey, Key, LeaseRef, Op, PutEntry,
+    Receipt, Seq, SessionId, Version,
 };
 use serde::Serialize;
 
@@ -73,7 +73,13 @@ impl Step {
     }
 
     /// Adds a contribution to a session, with its rationale.
-    pub fn add_to(self, session: &str, kind: AddKind, body: impl Serialize, rationale: &str) -> Self {
+    pub fn add_to(
+        self,
+        session: &str,
+        kind: ContributionKind,
+        body: impl Serialize,
+        rationale: &str,
+    ) -> Self {
         let op = to_json(body).and_then(|body| {
             Ok(Op::AddToSession(AddToSession {
                 session: SessionId::new(session)?,

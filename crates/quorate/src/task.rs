@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quorate_api::Error;
 use quorate_api::page::{Page, PageQuery};
-use quorate_api::query::{TaskClaim, TaskFilter};
+use quorate_api::query::{TaskClaimQuery, TaskFilter};
 use quorate_core::{CancelTask, CompleteTask, FailTask, HeartbeatTask, Op, TaskCounts, TaskId, TaskLeaseRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -116,8 +116,8 @@ impl Agent {
         Ok(taken.into_iter().next().map(TakenTask))
     }
 
-    pub(crate) fn task_claim(&self, types: Vec<String>) -> TaskClaim {
-        TaskClaim {
+    pub(crate) fn task_claim(&self, types: Vec<String>) -> TaskClaimQuery {
+        TaskClaimQuery {
             principal: self.principal(),
             epoch: Some(self.epoch),
             agent: self.id.clone(),

@@ -1,10 +1,10 @@
 //! Argument parsing of `cargo xtask sim`.
 
-use super::Plan;
+use super::SimArgs;
 
-fn parse(line: &str) -> Result<Plan, String> {
+fn parse(line: &str) -> Result<SimArgs, String> {
     let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-    Plan::parse(&args).map_err(|error| error.to_string())
+    SimArgs::parse(&args).map_err(|error| error.to_string())
 }
 
 #[test]

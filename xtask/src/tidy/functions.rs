@@ -1,7 +1,7 @@
 //! Limits the length of functions, except for a flat `match` with short arms.
 
 use super::Violation;
-use super::source::{Source, body_or_end, closing, is_word};
+use super::source::{Source, body_or_end, closing_bracket, is_word};
 
 const FUNCTION_LINES_MAX: usize = 70;
 
@@ -11,7 +11,7 @@ const ARM_LINES_MAX: usize = 10;
 /// Reports all functions of a file that are too long.
 pub(crate) fn check(source: &Source) -> Vec<Violation> {
     let mut found = Vec::new();
-    for function in all(source) {
+    for function in find_functions(source) {
         let body = &source.code[function.open..=function.close];
         if function.lines() > FUNCTION_LINES_MAX && !is_flat_match(body) {
             let Function { name, .. } = &function;
@@ -20,7 +20,7 @@ pub(crate) fn check(source: &Source) -> Vec<Violation> {
             let instead = "split it into steps; only a flat match with short arms may be longer";
             let violation =
                 Violation::new("function-length", &source.path, function.first_line, what, instead);
-            found.push(violation.about(name));
+            found.push(violation.for_item(name));
         }
     }
     found
@@ -42,7 +42,7 @@ impl Function {
 }
 
 /// Returns all functions of a file, including nested ones.
-pub(crate) fn all(source: &Source) -> Vec<Function> {
+pub(crate) fn find_functions(source: &Source) -> Vec<Function> {
     let code = &source.code;
     let mut found = Vec::new();
     for (at, _) in code.match_indices("fn ") {
@@ -55,7 +55,7 @@ pub(crate) fn all(source: &Source) -> Vec<Function> {
         let Some(open) = body_or_end(code, at).filter(|open| code.as_bytes()[*open] == b'{') else {
             continue;
         };
-        let Some(close) = closing(code, open) else { continue };
+        let Some(close) = closing_bracket(code, open) else { continue };
         let (first_line, last_line) = (source.line_at(at), source.line_at(close));
         found.push(Function { name, open, close, first_line, last_line });
     }
@@ -69,7 +69,7 @@ fn is_flat_match(body: &str) -> bool {
     let mut at = 1;
     while let Some(position) = body[at..].find(['{', 'm']).map(|position| at + position) {
         if body.as_bytes()[position] == b'{' {
-            at = closing(body, position).map_or(body.len(), |end| end + 1);
+            at = closing_bracket(body, position).map_or(body.len(), |end| end + 1);
             continue;
         }
         at = position + 1;
@@ -77,7 +77,7 @@ fn is_flat_match(body: &str) -> bool {
             continue;
         }
         let Some(open) = body_or_end(body, position) else { return false };
-        let Some(close) = closing(body, open) else { return false };
+        let Some(close) = closing_bracket(body, open) else { return false };
         let arms = &body[open..=close];
         if arms.lines().count() * 4 >= lines * 3 && longest_arm(arms) <= ARM_LINES_MAX {
             return true;

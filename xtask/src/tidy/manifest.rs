@@ -16,14 +16,14 @@ pub(crate) struct Manifest {
 pub(crate) struct Dependency {
     /// Name of the package, even if the dependency is renamed.
     pub(crate) name: String,
-    pub(crate) use_for: Use,
+    pub(crate) use_for: DependencyUse,
     /// Value of the dependency in the manifest, as text.
     pub(crate) text: String,
     pub(crate) line: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum DependencyUse {
     /// `[dependencies]` and `[build-dependencies]`.
     Product,
     /// `[dev-dependencies]`.
@@ -90,17 +90,17 @@ impl Dependency {
 }
 
 /// Returns the use of the dependencies in a table, which may be target-specific.
-fn use_of(table: &str) -> Option<Use> {
+fn use_of(table: &str) -> Option<DependencyUse> {
     let last = if table.starts_with("target.") { table.rsplit('.').next()? } else { table };
     match last {
-        "dependencies" | "build-dependencies" => Some(Use::Product),
-        "dev-dependencies" => Some(Use::Tests),
+        "dependencies" | "build-dependencies" => Some(DependencyUse::Product),
+        "dev-dependencies" => Some(DependencyUse::Tests),
         _ => None,
     }
 }
 
 /// Returns the use and the name for a table of a single dependency, such as `[dependencies.tokio]`.
-fn dependency_table(table: &str) -> Option<(Use, &str)> {
+fn dependency_table(table: &str) -> Option<(DependencyUse, &str)> {
     let (before, name) = table.rsplit_once('.')?;
     let use_for = use_of(before)?;
     Some((use_for, name.trim_matches('"')))

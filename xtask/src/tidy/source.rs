@@ -21,7 +21,7 @@ pub(crate) struct Source {
 }
 
 /// Parses all Rust files. A module declared under `#[cfg(test)]` is test code, whatever its path.
-pub(crate) fn all(files: &[File]) -> Vec<Source> {
+pub(crate) fn parse_all(files: &[File]) -> Vec<Source> {
     let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
     let mut sources: Vec<Source> = rust.map(|file| Source::new(&file.path, &file.text)).collect();
     let modules: HashSet<String> = sources.iter().flat_map(Source::test_modules).collect();
@@ -41,7 +41,7 @@ impl Source {
     }
 
     /// Whether the byte at this position is test code.
-    pub(crate) fn tests_at(&self, at: usize) -> bool {
+    pub(crate) fn is_test_at(&self, at: usize) -> bool {
         self.is_test || self.test_parts.iter().any(|part| part.contains(&at))
     }
 
@@ -71,12 +71,13 @@ fn cfg_test_items(code: &str) -> Vec<TestItem> {
     let mut found = Vec::new();
     for attribute in ["#[cfg(test)]", "#[cfg(all(test"] {
         for (start, _) in code.match_indices(attribute) {
-            let attribute_end = closing(code, start + 1).map_or(start + attribute.len(), |end| end + 1);
+            let attribute_end =
+                closing_bracket(code, start + 1).map_or(start + attribute.len(), |end| end + 1);
             let Some(body) = body_or_end(code, attribute_end) else { continue };
             let item = code[attribute_end..body].trim();
             let name = item.rsplit_once("mod ").map(|(_, name)| name.trim().to_owned());
             let is_file = code.as_bytes()[body] == b';';
-            let end = if is_file { body } else { closing(code, body).unwrap_or(code.len()) };
+            let end = if is_file { body } else { closing_bracket(code, body).unwrap_or(code.len()) };
             found.push(TestItem { range: start..end, file_module: name.filter(|_| is_file) });
         }
     }
@@ -98,7 +99,7 @@ pub(crate) fn body_or_end(code: &str, from: usize) -> Option<usize> {
 }
 
 /// Returns the position of the bracket that closes the one at `open`.
-pub(crate) fn closing(code: &str, open: usize) -> Option<usize> {
+pub(crate) fn closing_bracket(code: &str, open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, byte) in code.bytes().enumerate().skip(open) {
         match byte {

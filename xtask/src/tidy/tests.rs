@@ -1,8 +1,8 @@
 //! Every rule has tests with violations and with valid code.
 
-mod arrows;
 mod code;
-mod targets;
+mod dependencies;
+mod test_targets;
 mod text;
 
 use super::{File, Violation, check};
@@ -18,7 +18,7 @@ fn found(files: &[(&str, &str)]) -> Vec<String> {
         let text = super::crates(&files).join(" ");
         files.push(File { path: "ARCHITECTURE.md".to_owned(), text });
     }
-    let describe = |found: &Violation| format!("{}:{}: {}", found.path, found.line, found.what);
+    let describe = |found: &Violation| format!("{}:{}: {}", found.path, found.line, found.problem);
     check(&files).iter().map(describe).collect()
 }
 
@@ -70,7 +70,7 @@ mod exemptions {
     const LONG: Exempt = Exempt { rule: "function-length", subject: "a.rs::decide", reason: "one table" };
 
     fn long(name: &str) -> Violation {
-        Violation::new("function-length", "a.rs", 3, "too long", "split it").about(name)
+        Violation::new("function-length", "a.rs", 3, "too long", "split it").for_item(name)
     }
 
     #[test]

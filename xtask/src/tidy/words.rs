@@ -67,8 +67,8 @@ impl Place {
     fn holds(self, source: &Source, at: usize) -> bool {
         match self {
             Self::Everywhere => true,
-            Self::Product => !source.tests_at(at) && !is_door_or_bench(&source.path),
-            Self::TestsAndCore => source.tests_at(at) || source.path.starts_with("crates/quorate-core/"),
+            Self::Product => !source.is_test_at(at) && !is_door_or_bench(&source.path),
+            Self::TestsAndCore => source.is_test_at(at) || source.path.starts_with("crates/quorate-core/"),
         }
     }
 }

@@ -6,17 +6,17 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStdin, Command};
 
-use super::Program;
-use super::group::Group;
+use super::CommandAgent;
+use super::process_group::ProcessGroup;
 use crate::clock::Instant;
 use crate::limits;
-use crate::question::{Failure, Kind, quote};
+use crate::question::{AgentFailure, FailureKind, quote};
 
-impl Program {
+impl CommandAgent {
     /// Runs the program once.
-    pub(super) async fn run(&self, question: &Value, until: Instant) -> Result<String, Failure> {
-        self.find()?;
-        let mut group = self.start()?;
+    pub(super) async fn run(&self, question: &Value, until: Instant) -> Result<String, AgentFailure> {
+        self.find_executable()?;
+        let mut group = self.spawn()?;
         let child = group.child();
         let taken = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = taken else {
@@ -28,7 +28,7 @@ impl Program {
         let ended = async {
             let status = group.child().wait().await;
             // Descendants that are still running would keep stdout open forever.
-            group.sweep();
+            group.kill_remaining();
             status
         };
         let conversation = async {
@@ -43,7 +43,7 @@ impl Program {
                     }
                     status = &mut ended => {
                         // A process outside the group may still hold the pipe: drain what was written, then stop.
-                        if let Ok(too_much) = tokio::time::timeout(limits::AFTER_EXIT, &mut read).await {
+                        if let Ok(too_much) = tokio::time::timeout(limits::DRAIN_TIMEOUT, &mut read).await {
                             too_much?;
                         }
                         return Ok(status);
@@ -63,7 +63,7 @@ impl Program {
         }
     }
 
-    fn start(&self) -> Result<Group, Failure> {
+    fn spawn(&self) -> Result<ProcessGroup, AgentFailure> {
         Command::new(&self.argv[0])
             .args(&self.argv[1..])
             .current_dir(&self.directory)
@@ -72,34 +72,35 @@ impl Program {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
-            .map(Group::of)
+            .map(ProcessGroup::new)
             .map_err(|error| self.broken(format!("cannot be started: {error}")))
     }
 
-    fn broken(&self, what: String) -> Failure {
-        Failure::new(Kind::Exited, self.place(), what).hint("run the command manually to see the error")
+    fn broken(&self, what: String) -> AgentFailure {
+        AgentFailure::new(FailureKind::Exited, self.label(), what)
+            .hint("run the command manually to see the error")
     }
 
-    fn too_much(&self) -> Failure {
+    fn too_much(&self) -> AgentFailure {
         let what = format!("wrote more than {} bytes to stdout and was stopped", limits::ANSWER_BYTES_MAX);
-        Failure::new(Kind::TooLong, self.place(), what)
+        AgentFailure::new(FailureKind::TooLong, self.label(), what)
             .hint("return a shorter answer, or write the rest to a file")
     }
 
-    fn late(&self, output: &ProgramOutput) -> Failure {
+    fn late(&self, output: &ProgramOutput) -> AgentFailure {
         let what = format!("did not answer in time and was stopped{}", output.stderr_suffix());
-        Failure::new(Kind::TimedOut, self.place(), what)
+        AgentFailure::new(FailureKind::TimedOut, self.label(), what)
             .hint("increase the timeout, or find out what it waits for")
     }
 
-    fn exited(&self, status: ExitStatus, output: &ProgramOutput) -> Failure {
+    fn exited(&self, status: ExitStatus, output: &ProgramOutput) -> AgentFailure {
         use std::os::unix::process::ExitStatusExt as _;
         let how = match (status.code(), status.signal()) {
             (Some(code), _) => format!("exited with code {code}"),
             (None, Some(signal)) => format!("was killed by signal {signal}"),
             (None, None) => "exited with an error".to_owned(),
         };
-        Failure::new(Kind::Exited, self.place(), format!("{how}{}", output.stderr_suffix()))
+        AgentFailure::new(FailureKind::Exited, self.label(), format!("{how}{}", output.stderr_suffix()))
             .hint("run the command manually with `{}` on stdin to see the error")
     }
 }
@@ -152,10 +153,10 @@ async fn read_stdout(stdout: impl AsyncRead + Unpin, answer: &mut Vec<u8>) -> Re
 }
 
 async fn read_stderr(mut stderr: impl AsyncRead + Unpin, kept: &mut Vec<u8>) {
-    let mut piece = vec![0; limits::STDERR_BYTES_KEPT];
+    let mut piece = vec![0; limits::STDERR_TAIL_BYTES];
     while let Ok(read @ 1..) = stderr.read(&mut piece).await {
         kept.extend_from_slice(&piece[..read]);
-        kept.drain(..kept.len().saturating_sub(limits::STDERR_BYTES_KEPT));
+        kept.drain(..kept.len().saturating_sub(limits::STDERR_TAIL_BYTES));
     }
 }
 

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::remote::Structure;
-use super::{Completion, Failure, Prompt, missing, tokens};
+use super::provider_model::StructuredOutput;
+use super::{AgentFailure, Completion, Prompt, missing_field, token_count};
 
 pub(super) const PATH: &str = "/api/chat";
 
 /// Builds the request body.
-pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure) -> Value {
+pub(super) fn build_request(model: &str, prompt: &Prompt, structure: StructuredOutput) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": prompt.system })];
     for (at, text) in prompt.turns.iter().enumerate() {
         let role = if at % 2 == 0 { "user" } else { "assistant" };
@@ -21,20 +21,20 @@ pub(super) fn request(model: &str, prompt: &Prompt, structure: Structure) -> Val
         "options": { "num_predict": prompt.answer_tokens_max },
     });
     match (structure, &prompt.schema) {
-        (Structure::Schema, Some(schema)) => body["format"] = schema.clone(),
-        (Structure::Json, Some(_)) => body["format"] = "json".into(),
+        (StructuredOutput::Schema, Some(schema)) => body["format"] = schema.clone(),
+        (StructuredOutput::Json, Some(_)) => body["format"] = "json".into(),
         _ => {}
     }
     body
 }
 
 /// Parses the response body.
-pub(super) fn read(body: &Value) -> Result<Completion, Failure> {
+pub(super) fn parse_response(body: &Value) -> Result<Completion, AgentFailure> {
     let text = body.pointer("/message/content").and_then(Value::as_str);
     Ok(Completion {
-        text: text.ok_or_else(|| missing("message.content"))?.to_owned(),
-        input_tokens: tokens(body, "/prompt_eval_count"),
-        output_tokens: tokens(body, "/eval_count"),
+        text: text.ok_or_else(|| missing_field("message.content"))?.to_owned(),
+        input_tokens: token_count(body, "/prompt_eval_count"),
+        output_tokens: token_count(body, "/eval_count"),
         cut: body["done_reason"] == "length",
         calls: 1,
         notes: Vec::new(),

@@ -1,6 +1,6 @@
 //! Providers of language models: URLs, API keys and rate limits.
 
-use crate::post::Url;
+use crate::http_client::Url;
 
 /// A provider of language models.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ impl Provider {
 
     /// Returns the provider with this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
@@ -62,7 +62,7 @@ impl Provider {
     }
 
     /// An example model, for hints.
-    pub(crate) fn example(self) -> &'static str {
+    pub(crate) fn example_model(self) -> &'static str {
         match self {
             Self::Groq => "groq/llama-3.3-70b-versatile",
             Self::Gemini => "gemini/gemini-2.5-flash",
@@ -73,7 +73,7 @@ impl Provider {
     }
 
     /// Base URL.
-    pub(crate) fn base(self) -> Url {
+    pub(crate) fn base_url(self) -> Url {
         let (secure, host, port, target) = match self {
             Self::Groq => (true, "api.groq.com", 443, "/openai/v1"),
             Self::Gemini => (true, "generativelanguage.googleapis.com", 443, "/v1beta"),

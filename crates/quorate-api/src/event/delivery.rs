@@ -1,14 +1,14 @@
 //! Effects on messages and deliveries.
 
 use quorate_core::{
-    AgentId, AgentNo, DeliveryId, DeliveryNo, Effect as CoreEffect, Holding, Letter, MessageId, NewDelivery,
-    Next, Origin, PartRef, PoolNo, Recipient, Record, Timestamp, Token,
+    AgentId, AgentNo, DeliveryId, DeliveryNo, DeliveryOrigin, Effect as CoreEffect, LeaseToken, LoggedLease,
+    MessageId, NewDelivery, PartRef, PoolNo, Recipient, Record, RecordedMessage, ReturnOutcome, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, PayloadLocation, effect_names};
+use crate::id_resolver::IdResolver;
 use crate::message::Envelope;
-use crate::names::Names;
 
 effect_names!(
     /// A message was sent.
@@ -44,7 +44,7 @@ pub struct SentDelivery {
     pub pool: Option<PoolNo>,
     /// Lease token, if the delivery was handed to a waiting consumer immediately.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_token: Option<Token>,
+    pub lease_token: Option<LeaseToken>,
     /// Duration of that lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<u64>,
@@ -95,7 +95,7 @@ pub struct DeliveryRef {
     pub pool: Option<PoolNo>,
     /// Lease token under which the delivery was held.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lease_token: Option<Token>,
+    pub lease_token: Option<LeaseToken>,
 }
 
 effect_names!(
@@ -159,19 +159,19 @@ pub enum NextState {
     Redirected,
 }
 
-fn agent(to: Recipient, names: &Names<'_>) -> Option<AgentId> {
-    to.agent_no().and_then(|agent| names.agent(agent))
+fn agent(to: Recipient, names: &IdResolver<'_>) -> Option<AgentId> {
+    to.agent_no().and_then(|agent| names.agent_id(agent))
 }
 
 fn delivery_ref(
     delivery: DeliveryNo,
-    token: Option<Token>,
-    origin: Origin,
-    names: &Names<'_>,
+    token: Option<LeaseToken>,
+    origin: DeliveryOrigin,
+    names: &IdResolver<'_>,
 ) -> DeliveryRef {
     DeliveryRef {
-        delivery_id: names.delivery(delivery),
-        message_id: names.message(origin.seq, origin.n),
+        delivery_id: names.delivery_id(delivery),
+        message_id: names.message_id(origin.seq, origin.n),
         agent: agent(origin.to, names),
         pool: origin.to.pool_no(),
         // A delivery that was redirected while it was queued had no lease.
@@ -179,14 +179,14 @@ fn delivery_ref(
     }
 }
 
-pub(super) fn sent(effect: &CoreEffect, record: &Record, n: u32, names: &Names<'_>) -> Effect {
+pub(super) fn sent_effect(effect: &CoreEffect, record: &Record, n: u32, names: &IdResolver<'_>) -> Effect {
     let CoreEffect::Sent { message, part, first, deliveries } = effect else {
-        return Effect::named(effect.as_str(), String::new());
+        return Effect::from_name(effect.as_str(), String::new());
     };
-    let id = names.message(record.seq, n);
+    let id = names.message_id(record.seq, n);
     let deliveries =
         deliveries.iter().zip(first.0..).map(|(delivery, number): (&NewDelivery, u64)| SentDelivery {
-            delivery_id: names.delivery(DeliveryNo(number)),
+            delivery_id: names.delivery_id(DeliveryNo(number)),
             agent: agent(delivery.to, names),
             pool: delivery.to.pool_no(),
             lease_token: delivery.lease.map(|(token, _)| token),
@@ -202,11 +202,15 @@ pub(super) fn sent(effect: &CoreEffect, record: &Record, n: u32, names: &Names<'
 }
 
 /// Creates the effect for deliveries that were leased, taken from pools, or acked.
-pub(super) fn held(effect: &CoreEffect, deliveries: &[Holding], names: &Names<'_>) -> Effect {
+pub(super) fn deliveries_effect(
+    effect: &CoreEffect,
+    deliveries: &[LoggedLease],
+    names: &IdResolver<'_>,
+) -> Effect {
     let (effect, agent, lease_ms) = match effect {
         CoreEffect::Leased { lease_ms, .. } => (DeliveriesEffectName::Leased, None, Some(*lease_ms)),
-        CoreEffect::Taken { agent, lease_ms, .. } => {
-            (DeliveriesEffectName::Taken, names.agent(*agent), Some(*lease_ms))
+        CoreEffect::LeasedFromPool { agent, lease_ms, .. } => {
+            (DeliveriesEffectName::Taken, names.agent_id(*agent), Some(*lease_ms))
         }
         _ => (DeliveriesEffectName::AckedMany, None, None),
     };
@@ -216,18 +220,18 @@ pub(super) fn held(effect: &CoreEffect, deliveries: &[Holding], names: &Names<'_
 }
 
 /// Creates the effect for earlier messages that are delivered to a new subscriber.
-pub(super) fn backfilled<'a>(
+pub(super) fn backfill_effect<'a>(
     agent: AgentNo,
-    messages: impl Iterator<Item = (&'a Letter, DeliveryNo)>,
-    names: &Names<'_>,
+    messages: impl Iterator<Item = (&'a RecordedMessage, DeliveryNo)>,
+    names: &IdResolver<'_>,
 ) -> Effect {
     let deliveries = messages.map(|(message, delivery)| {
-        let origin = Origin { to: Recipient::agent(agent), seq: message.seq, n: message.n };
+        let origin = DeliveryOrigin { to: Recipient::agent(agent), seq: message.seq, n: message.n };
         delivery_ref(delivery, None, origin, names)
     });
     DeliveriesEffect {
         effect: DeliveriesEffectName::Brought,
-        agent: names.agent(agent),
+        agent: names.agent_id(agent),
         lease_ms: None,
         deliveries: deliveries.collect(),
     }
@@ -235,7 +239,7 @@ pub(super) fn backfilled<'a>(
 }
 
 /// Creates the effect for a single delivery.
-pub(super) fn one(effect: &CoreEffect, names: &Names<'_>) -> Effect {
+pub(super) fn delivery_effect(effect: &CoreEffect, names: &IdResolver<'_>) -> Effect {
     let base = |name, delivery, token, origin| DeliveryEffect {
         effect: name,
         delivery: delivery_ref(delivery, token, origin, names),
@@ -256,9 +260,11 @@ pub(super) fn one(effect: &CoreEffect, names: &Names<'_>) -> Effect {
             base(DeliveryEffectName::Expired, *delivery, None, *origin)
         }
         CoreEffect::Purged { delivery, origin } => base(DeliveryEffectName::Purged, *delivery, None, *origin),
-        CoreEffect::Barred { delivery, origin } => base(DeliveryEffectName::Barred, *delivery, None, *origin),
+        CoreEffect::DeniedByPolicy { delivery, origin } => {
+            base(DeliveryEffectName::Barred, *delivery, None, *origin)
+        }
         CoreEffect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, .. } => {
-            let origin = Origin { to: *to, seq: *seq, n: *n };
+            let origin = DeliveryOrigin { to: *to, seq: *seq, n: *n };
             DeliveryEffect {
                 priority: Some(priority.level),
                 max_attempts: Some(*attempts_max),
@@ -268,11 +274,11 @@ pub(super) fn one(effect: &CoreEffect, names: &Names<'_>) -> Effect {
         }
         CoreEffect::Returned { delivery, token, cause, reason, next, origin } => {
             let (next, due, to) = match *next {
-                Next::Ready => (NextState::Ready, None, None),
-                Next::Scheduled(due) => (NextState::Scheduled, Some(due), None),
-                Next::Dead => (NextState::Dead, None, None),
-                Next::Expired => (NextState::Expired, None, None),
-                Next::Redirected(agent) => (NextState::Redirected, None, names.agent(agent)),
+                ReturnOutcome::Ready => (NextState::Ready, None, None),
+                ReturnOutcome::Scheduled(due) => (NextState::Scheduled, Some(due), None),
+                ReturnOutcome::Dead => (NextState::Dead, None, None),
+                ReturnOutcome::Expired => (NextState::Expired, None, None),
+                ReturnOutcome::Redirected(agent) => (NextState::Redirected, None, names.agent_id(agent)),
             };
             DeliveryEffect {
                 cause: Some(cause.as_str().to_owned()),
@@ -283,7 +289,7 @@ pub(super) fn one(effect: &CoreEffect, names: &Names<'_>) -> Effect {
                 ..base(DeliveryEffectName::Returned, *delivery, Some(*token), *origin)
             }
         }
-        other => return Effect::named(other.as_str(), String::new()),
+        other => return Effect::from_name(other.as_str(), String::new()),
     }
     .into()
 }

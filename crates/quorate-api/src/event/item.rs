@@ -2,16 +2,16 @@
 //! resource.
 
 use quorate_core::{
-    AgentId, Capability, Item, MessageId, PartRef, PoolNo, Reply, Seq, SubscriptionState, Takers,
-    Task as CoreTask, TaskState, Timestamp, Token as LeaseToken, Verb,
+    AgentId, Capability, Item, LeaseToken, MessageId, PartRef, PoolAccess, PoolNo, ReplyState, Seq,
+    SubscriptionState, Task as CoreTask, TaskState, Timestamp, Verb,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, PayloadLocation};
 use crate::approval::Approval;
 use crate::budget::Budget;
+use crate::id_resolver::IdResolver;
 use crate::lock::Lock;
-use crate::names::Names;
 use crate::policy::Policy;
 use crate::procedure::Procedure;
 use crate::request::Request;
@@ -19,7 +19,7 @@ use crate::rollback::Snapshot;
 #[cfg(feature = "schema")]
 use crate::schema;
 use crate::session::Session;
-use crate::subscription::{Subscribed, SubscriptionHistory};
+use crate::subscription::{AgentSubscription, SubscriptionHistory};
 use crate::task::Task;
 use crate::token::Token;
 
@@ -137,7 +137,7 @@ item_effect!(
     /// A subscription to topics was created, caught up, or ended.
     SubscriptionEffect { "schema::TopicVerb";
         /// The subscription.
-        pub subscription: Subscribed,
+        pub subscription: AgentSubscription,
         /// State of the subscription.
         pub status: SubscriptionStatus,
         /// Earlier messages that are still to be delivered.
@@ -232,7 +232,7 @@ pub struct FailedAttempt {
 }
 
 /// Creates the effect of a changed item.
-pub(super) fn changed(verb: Verb, item: &Item, names: &Names<'_>) -> Effect {
+pub(super) fn item_effect(verb: Verb, item: &Item, names: &IdResolver<'_>) -> Effect {
     let effect = verb;
     match item {
         Item::Policy(policy) => PolicyEffect { effect, policy: policy.into() }.into(),
@@ -244,9 +244,9 @@ pub(super) fn changed(verb: Verb, item: &Item, names: &Names<'_>) -> Effect {
             effect,
             pool: pool.number,
             capability: pool.capability.clone(),
-            takers: match pool.takers {
-                Takers::Anybody => PoolMembers::Anybody,
-                Takers::Coordinators => PoolMembers::Coordinators,
+            takers: match pool.access {
+                PoolAccess::AnyCapable => PoolMembers::Anybody,
+                PoolAccess::Coordinators => PoolMembers::Coordinators,
             },
         }
         .into(),
@@ -277,8 +277,8 @@ pub(super) fn changed(verb: Verb, item: &Item, names: &Names<'_>) -> Effect {
                 SubscriptionState::CatchingUp(_) => SubscriptionStatus::CatchingUp,
                 SubscriptionState::Ended => SubscriptionStatus::Ended,
             };
-            let history = subscription.wanted().map(|history| Some(&history).into());
-            let subscription = Subscribed {
+            let history = subscription.pending_backfill().map(|history| Some(&history).into());
+            let subscription = AgentSubscription {
                 agent: subscription.agent.clone(),
                 topic: subscription.pattern.clone(),
                 since: subscription.since,
@@ -294,27 +294,27 @@ fn locations<const N: usize>(stored: [(&'static str, Option<PartRef>); N]) -> Ve
     stored.into_iter().filter_map(|(field, part)| Some(PayloadLocation::new(field, part?))).collect()
 }
 
-fn request_effect(effect: Verb, request: &quorate_core::Request, names: &Names<'_>) -> Effect {
-    let asked = request.asked.iter().map(|one| RequestRecipient {
-        agent: one.to.agent_no().and_then(|agent| names.agent(agent)),
-        pool: one.to.pool_no(),
+fn request_effect(effect: Verb, request: &quorate_core::Request, names: &IdResolver<'_>) -> Effect {
+    let asked = request.recipients.iter().map(|one| RequestRecipient {
+        agent: one.recipient.agent_no().and_then(|agent| names.agent_id(agent)),
+        pool: one.recipient.pool_no(),
         message_id: match one.reply {
-            Reply::Answered { seq, n } => Some(names.message(seq, n)),
-            Reply::Open | Reply::Lost => None,
+            ReplyState::Answered { seq, n } => Some(names.message_id(seq, n)),
+            ReplyState::Pending | ReplyState::Lost => None,
         },
-        lost: matches!(one.reply, Reply::Lost),
+        lost: matches!(one.reply, ReplyState::Lost),
     });
     RequestEffect {
         effect,
         correlation_id: request.correlation.clone(),
-        timeout_ms: request.length_ms,
+        timeout_ms: request.timeout_ms,
         asked: asked.collect(),
-        request: Request::new(names.agents, names.eras, request),
+        request: Request::new(names.agents, names.generations, request),
     }
     .into()
 }
 
-fn task_effect(effect: Verb, task: &CoreTask, names: &Names<'_>) -> Effect {
+fn task_effect(effect: Verb, task: &CoreTask, names: &IdResolver<'_>) -> Effect {
     let (lease_token, message_id, result) = match &task.state {
         TaskState::Leased(lease) => (Some(lease.token), None, None),
         TaskState::Cancelled(end) => (end.token, None, None),
@@ -322,16 +322,16 @@ fn task_effect(effect: Verb, task: &CoreTask, names: &Names<'_>) -> Effect {
         TaskState::Done(end) | TaskState::Partial(end) => (None, None, end.result),
         _ => (None, None, None),
     };
-    let failed_attempt = task.setback.as_deref().map(|setback| FailedAttempt {
+    let failed_attempt = task.last_failure.as_deref().map(|setback| FailedAttempt {
         cause: setback.kind.as_str().to_owned(),
-        holder: names.agent(setback.by),
+        holder: names.agent_id(setback.by),
         attempt: setback.attempt,
         seq: setback.seq,
         at: setback.at,
         reason: setback.reason.clone(),
     });
-    let input = task.spec.input.map(|input| PartRef { seq: task.spec.no.seq, part: input.part });
-    let details = task.setback.as_deref().and_then(|setback| setback.details);
+    let input = task.spec.input.map(|input| PartRef { seq: task.spec.number.seq, part: input.part });
+    let details = task.last_failure.as_deref().and_then(|setback| setback.details);
     let mut payloads = locations([("input", input), ("result", result), ("details", details)]);
     payloads.extend(task.partials.iter().map(|partial| PayloadLocation::new("partials", partial.part)));
     TaskEffect {

@@ -5,30 +5,31 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AccessToken, Agent, AgentNo, Asked, Bearer, Budget, Completion, DeliveryNo, Destination,
-    Effect as CoreEffect, Epoch, Era, Eras, Escalate, Fence, Generation, Grant, History, Holding, InForce,
-    Item, Letter, Lock, Message, NewDelivery, Next, OnDependencyFailure, Origin, PartRef, Payload, Policy,
-    Pool, PoolNo, Presence, Priority, Procedure, ProcedureStatus, Recipient, Record, RecordKind, Reply,
-    Request, RequestState, ReturnCause, Role, Seq, Session, SessionNo, SessionStatus, Snapshot,
-    SnapshotState, SpaceId, Subscription, SubscriptionState, Takers, Task, TaskInput, TaskNo, TaskSpec,
-    TaskState, Timestamp, Token, TokenState, Verb, Version,
+    AccessToken, ActivePolicy, Agent, AgentNo, AgentRole, Bearer, Budget, Completion, DeliveryNo,
+    DeliveryOrigin, Destination, Effect as CoreEffect, Epoch, EscalationTarget, Fence, Generation,
+    GenerationStart, Generations, Grant, History, Item, LeaseToken, Lock, LoggedLease, Message, NewDelivery,
+    OnDependencyFailure, PartRef, Payload, Policy, Pool, PoolAccess, PoolNo, Presence, Priority, Procedure,
+    ProcedureStatus, Recipient, RecipientOutcome, Record, RecordKind, RecordedMessage, ReplyState, Request,
+    RequestState, ReturnCause, ReturnOutcome, Seq, Session, SessionNo, SessionStatus, Snapshot,
+    SnapshotState, SpaceId, Subscription, SubscriptionState, Task, TaskInput, TaskNo, TaskSpec, TaskState,
+    Timestamp, TokenState, Verb, Version,
 };
 
 use super::{Effect, parse};
-use crate::{AgentNames, Names};
+use crate::{AgentIds, IdResolver};
 
 /// Resolves agents 1 and 2.
 struct Two;
 
-impl AgentNames for Two {
+impl AgentIds for Two {
     fn agent_id(&self, number: AgentNo) -> Option<quorate_core::AgentId> {
         ["alice", "bob"].get(number.0 as usize - 1).map(|id| id.parse().unwrap())
     }
 }
 
-fn eras() -> Eras {
-    let era = Era { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) };
-    Eras(vec![era])
+fn eras() -> Generations {
+    let era = GenerationStart { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) };
+    Generations(vec![era])
 }
 
 fn record() -> Record {
@@ -46,7 +47,7 @@ fn record() -> Record {
 }
 
 fn render(effect: &CoreEffect) -> Effect {
-    Effect::new(effect, &record(), 0, &Names { agents: &Two, eras: &eras() })
+    Effect::new(effect, &record(), 0, &IdResolver { agents: &Two, generations: &eras() })
 }
 
 fn changed(verb: Verb, item: Item) -> CoreEffect {
@@ -56,7 +57,7 @@ fn changed(verb: Verb, item: Item) -> CoreEffect {
 fn task(state: TaskState) -> Item {
     let spec = TaskSpec {
         id: "t1".parse().unwrap(),
-        no: TaskNo { seq: Seq(7), n: 0 },
+        number: TaskNo { seq: Seq(7), n: 0 },
         created_at: Timestamp(1),
         creator: Some(AgentNo(1)),
         task_type: "review".into(),
@@ -70,14 +71,14 @@ fn task(state: TaskState) -> Item {
         attempts_max: 3,
         backoff_ms: 1_000,
         on_dependency_failure: OnDependencyFailure::Fail,
-        escalate: Escalate::To(AgentNo(1)),
+        escalate: EscalationTarget::Agent(AgentNo(1)),
         session: None,
     };
     Item::Task(Task {
         spec: Arc::new(spec),
         attempt: 1,
         state,
-        setback: None,
+        last_failure: None,
         partials: Vec::new(),
         missing: Vec::new(),
     })
@@ -101,7 +102,7 @@ fn spaces_and_agents() -> Vec<CoreEffect> {
     let agent = Agent {
         id: "bob".parse().unwrap(),
         name: "Bob".into(),
-        role: Role::Specialist,
+        role: AgentRole::Specialist,
         capabilities: vec!["review".into()],
         supported_actions: Vec::new(),
         epoch: Epoch(9),
@@ -115,7 +116,7 @@ fn spaces_and_agents() -> Vec<CoreEffect> {
             id: SpaceId([1; 16]),
             generation: Generation(0),
         },
-        CoreEffect::Restored { generation: Generation(4) },
+        CoreEffect::SpaceRestored { generation: Generation(4) },
         CoreEffect::AgentRegistered { number: AgentNo(2), agent },
         CoreEffect::AgentStatus { number: AgentNo(2), presence: Presence::default() },
         CoreEffect::AgentRemoved { number: AgentNo(2) },
@@ -123,14 +124,14 @@ fn spaces_and_agents() -> Vec<CoreEffect> {
 }
 
 fn messages() -> Vec<CoreEffect> {
-    let origin = Origin { to: AgentNo(2).into(), seq: Seq(5), n: 1 };
-    let (delivery, token) = (DeliveryNo(17), Token(5));
-    let pooled = Origin { to: Recipient::pool(PoolNo(3)), ..origin };
-    let held = vec![Holding { delivery, token, origin }, Holding { delivery, token, origin: pooled }];
+    let origin = DeliveryOrigin { to: AgentNo(2).into(), seq: Seq(5), n: 1 };
+    let (delivery, token) = (DeliveryNo(17), LeaseToken(5));
+    let pooled = DeliveryOrigin { to: Recipient::pool(PoolNo(3)), ..origin };
+    let held = vec![LoggedLease { delivery, token, origin }, LoggedLease { delivery, token, origin: pooled }];
     let payload = Payload::seal(Bytes::from_static(b"\"hidden\""), [7; 16]);
     let mut message = Message::new(Destination::Agent("bob".parse().unwrap()), "review", payload);
     message.metadata = Some(r#"{"big": 18446744073709551615}"#.into());
-    let letter = Letter {
+    let letter = RecordedMessage {
         seq: Seq(5),
         n: 1,
         priority: Priority::NORMAL,
@@ -146,15 +147,15 @@ fn messages() -> Vec<CoreEffect> {
             deliveries: vec![NewDelivery { to: AgentNo(2).into(), lease: Some((token, 30_000)) }],
         },
         CoreEffect::Leased { lease_ms: 30_000, deliveries: held.clone() },
-        CoreEffect::Taken { agent: AgentNo(2), lease_ms: 30_000, deliveries: held.clone() },
+        CoreEffect::LeasedFromPool { agent: AgentNo(2), lease_ms: 30_000, deliveries: held.clone() },
         CoreEffect::AckedMany { deliveries: held },
-        CoreEffect::Brought { agent: AgentNo(2), first: delivery, letters: vec![letter] },
+        CoreEffect::Backfilled { agent: AgentNo(2), first: delivery, letters: vec![letter] },
     ]
 }
 
 fn deliveries() -> Vec<CoreEffect> {
-    let origin = Origin { to: AgentNo(2).into(), seq: Seq(5), n: 1 };
-    let (delivery, token) = (DeliveryNo(17), Token(5));
+    let origin = DeliveryOrigin { to: AgentNo(2).into(), seq: Seq(5), n: 1 };
+    let (delivery, token) = (DeliveryNo(17), LeaseToken(5));
     vec![
         CoreEffect::Acked { delivery, token, origin },
         CoreEffect::Returned {
@@ -162,12 +163,12 @@ fn deliveries() -> Vec<CoreEffect> {
             token,
             cause: ReturnCause::Nacked,
             reason: "busy".into(),
-            next: Next::Scheduled(Timestamp(3)),
+            next: ReturnOutcome::Scheduled(Timestamp(3)),
             origin,
         },
         CoreEffect::Expired { delivery, origin },
         CoreEffect::Purged { delivery, origin },
-        CoreEffect::Barred { delivery, origin },
+        CoreEffect::DeniedByPolicy { delivery, origin },
         CoreEffect::Redriven {
             delivery,
             to: AgentNo(2).into(),
@@ -197,7 +198,7 @@ fn entries_and_more() -> Vec<CoreEffect> {
         CoreEffect::WaitAborted { cycle: vec![(AgentNo(1), "msg_0-1-0".into())] },
         CoreEffect::SessionAdded {
             session: "s".parse().unwrap(),
-            kind: quorate_core::AddKind::Note,
+            kind: quorate_core::ContributionKind::Note,
             n: 1,
             part: 0,
             content_type: None,
@@ -207,7 +208,7 @@ fn entries_and_more() -> Vec<CoreEffect> {
 }
 
 fn shared_items() -> Vec<CoreEffect> {
-    let token = Token(5);
+    let token = LeaseToken(5);
     let part = PartRef { seq: Seq(5), part: 1 };
     let done = Completion {
         by: AgentNo(2),
@@ -261,12 +262,12 @@ fn shared_items() -> Vec<CoreEffect> {
                 seq: Seq(1),
                 at: Timestamp(1),
                 by: "system".into(),
-                state: SnapshotState::Kept,
+                state: SnapshotState::Active,
             }),
         ),
         changed(
             Verb::PolicySet,
-            Item::Policy(InForce { rules: Policy::supervised(), supervised_since: Seq(3) }),
+            Item::Policy(ActivePolicy { policy: Policy::supervised(), supervised_since: Seq(3) }),
         ),
     ]
 }
@@ -289,7 +290,7 @@ fn routing_items() -> Vec<CoreEffect> {
             Item::Pool(Pool {
                 number: PoolNo(3),
                 capability: "review".parse().unwrap(),
-                takers: Takers::Coordinators,
+                access: PoolAccess::Coordinators,
             }),
         ),
         changed(
@@ -299,9 +300,12 @@ fn routing_items() -> Vec<CoreEffect> {
                 from: AgentNo(1),
                 reply_to: None,
                 correlation: "c".into(),
-                length_ms: 5_000,
-                first: delivery,
-                asked: vec![Asked { to: AgentNo(2).into(), reply: Reply::Answered { seq: Seq(6), n: 0 } }],
+                timeout_ms: 5_000,
+                first_delivery: delivery,
+                recipients: vec![RecipientOutcome {
+                    recipient: AgentNo(2).into(),
+                    reply: ReplyState::Answered { seq: Seq(6), n: 0 },
+                }],
                 state: RequestState::Answered,
             }),
         ),
@@ -337,7 +341,7 @@ fn long_lived_items() -> Vec<CoreEffect> {
                 since: Timestamp(1),
                 reason: String::new(),
                 opened_at: Timestamp(1),
-                added: [0; 5],
+                contributions: [0; 5],
             }),
         ),
         changed(
@@ -351,7 +355,7 @@ fn long_lived_items() -> Vec<CoreEffect> {
                 spec: Some(part),
                 version: Version(2),
                 seq: Seq(6),
-                before: Some(Seq(5)),
+                previous_seq: Some(Seq(5)),
                 status: ProcedureStatus::Running,
                 phase: "analysis".into(),
                 since: Timestamp(1),
@@ -407,7 +411,7 @@ fn payloads_are_listed_with_their_storage_locations() {
         content_type: None,
         part: 1,
         depends_on: Vec::new(),
-        restores: Some(quorate_core::Restored { seq: Seq(5), version: Version(1) }),
+        restores: Some(quorate_core::RestoredVersion { seq: Seq(5), version: Version(1) }),
     };
     assert_eq!(json(&restored), serde_json::json!([{"field": "content", "seq": 5, "part": 1}]));
 }

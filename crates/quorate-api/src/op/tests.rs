@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use quorate_core::{
-    AcquireLocks, AddKind, AddToSession, CancelTask, ChangeSession, CompleteTask, CreateTasks,
-    DecideApproval, DeleteEntry, Dependency, Destination, Durability, Epoch, EscalateTo, Extend, FailTask,
-    Fence, FenceRef, Health, Heartbeat as CoreHeartbeat, HeartbeatTask, IfUnavailable, LeaseRef,
-    MakeSnapshot, Message, MessageType, Nack, NackThen, NewTask as CoreNewTask, OnDependencyFailure,
-    OpenSession, Payload, Policy, Priority, ProcedureStatus, PutEntry, RegisterAgent, RenewLocks,
-    RequestApproval, Role, Rollback as CoreRollback, RollbackTo, RollbackWhat, Secret,
-    SessionChange as Change, SetBudget, StartProcedure, Status, StepProcedure, Subscribe, TaskLeaseRef,
-    TaskStatus, Timestamp, Token, Verdict, Version, Waiting,
+    AcquireLocks, AddToSession, AgentRole, AgentStatus, CancelTask, ChangeSession, CompleteTask,
+    ContributionKind, CreateTasks, DecideApproval, DeleteEntry, Dependency, Destination, Durability, Epoch,
+    EscalateTo, Extend, FailTask, Fence, FenceRef, Health, Heartbeat as CoreHeartbeat, HeartbeatTask,
+    IfUnavailable, LeaseRef, LeaseToken, MakeSnapshot, Message, MessageType, Nack, NackAction,
+    NewTask as CoreNewTask, OnDependencyFailure, OpenSession, Payload, Policy, Priority, ProcedureStatus,
+    PutEntry, RegisterAgent, RenewLocks, RequestApproval, Rollback as CoreRollback, RollbackScope,
+    RollbackTarget, Secret, SessionChange as Change, SetBudget, StartProcedure, StepProcedure, Subscribe,
+    TaskLeaseRef, TaskStatus, Timestamp, Verdict, Version, WaitMode,
 };
 
 use super::*;
 use crate::canonical::action_document;
-use crate::fields::parse;
-use crate::reading::{Defaults, Seal};
+use crate::parse_context::{Defaults, Seal};
+use crate::request_body::parse;
 use crate::task::NewTask;
 
 /// Seals with a fixed salt, so that equal bytes yield equal payloads.
@@ -36,8 +36,8 @@ impl Seal for FixedSeal {
         [7; 16]
     }
 
-    fn draw_secret(&self) -> Secret {
-        Secret::of_random([7; 32])
+    fn generate_secret(&self) -> Secret {
+        Secret::from_random([7; 32])
     }
 }
 
@@ -53,7 +53,7 @@ fn graph(create: &CreateTasks) -> Result<TaskGraph<'static>, Refused> {
     let dependencies = |task: &CoreNewTask| {
         let ids = task.depends_on.iter().filter_map(|needed| match needed {
             Dependency::Task(id) => Some(id.clone()),
-            Dependency::Nth(_) => None,
+            Dependency::Index(_) => None,
         });
         ids.collect()
     };
@@ -64,20 +64,20 @@ fn graph(create: &CreateTasks) -> Result<TaskGraph<'static>, Refused> {
 }
 
 fn serialized(op: &Op) -> String {
-    write(op, graph).unwrap().get().to_owned()
+    serialize_op(op, graph).unwrap().get().to_owned()
 }
 
 fn read_back(text: &str) -> Op {
     let body = Bytes::copy_from_slice(text.as_bytes());
     // The defaults must not be used: the serialized form contains every value.
-    let reading = Reading {
+    let reading = ParseContext {
         body: &body,
         agent: None,
         defaults: Defaults { lease_ms: 1, heartbeat_ms: 1 },
         seal: &FixedSeal,
         secrets: None,
     };
-    read(parse(&body).unwrap(), &reading).unwrap()
+    parse_op(parse(&body).unwrap(), &reading).unwrap()
 }
 
 fn fence() -> FenceRef {
@@ -85,11 +85,11 @@ fn fence() -> FenceRef {
 }
 
 fn lease() -> LeaseRef {
-    LeaseRef { delivery: id("dlv_0-9"), token: Token(4) }
+    LeaseRef { delivery: id("dlv_0-9"), token: LeaseToken(4) }
 }
 
 fn task_lease() -> TaskLeaseRef {
-    TaskLeaseRef { task: id("t1"), token: Token(6) }
+    TaskLeaseRef { task: id("t1"), token: LeaseToken(6) }
 }
 
 fn message() -> Message {
@@ -131,16 +131,16 @@ fn binary_message() -> Message {
 }
 
 fn messages_and_deliveries() -> Vec<Op> {
-    let nack = |then| Op::Nack(Nack { lease: lease(), then, reason: "busy".to_owned() });
+    let nack = |then| Op::Nack(Nack { lease: lease(), action: then, reason: "busy".to_owned() });
     vec![
         Op::send(message()),
         Op::send(text_message()),
         Op::send(binary_message()),
         Op::Ack(lease()),
-        Op::AckMany(vec![lease(), LeaseRef { delivery: id("dlv_0-10"), token: Token(1) }]),
-        nack(NackThen::Retry { delay_ms: 70 }),
-        nack(NackThen::Release),
-        nack(NackThen::Dead),
+        Op::AckMany(vec![lease(), LeaseRef { delivery: id("dlv_0-10"), token: LeaseToken(1) }]),
+        nack(NackAction::Retry { delay_ms: 70 }),
+        nack(NackAction::Release),
+        nack(NackAction::DeadLetter),
         Op::Extend(Extend { lease: lease(), lease_ms: 12_000 }),
         Op::Redrive { delivery: id("dlv_0-3") },
         Op::Purge { agent: id("alice") },
@@ -149,8 +149,8 @@ fn messages_and_deliveries() -> Vec<Op> {
 }
 
 fn memory() -> Vec<Op> {
-    let rollback = |what, to| Op::Rollback(CoreRollback { what, to, fence: Some(fence()) });
-    let prefix = || RollbackWhat::Prefix("plan/".to_owned());
+    let rollback = |what, to| Op::Rollback(CoreRollback { scope: what, target: to, fence: Some(fence()) });
+    let prefix = || RollbackScope::Prefix("plan/".to_owned());
     vec![
         Op::Put(PutEntry {
             key: id("plan"),
@@ -163,22 +163,22 @@ fn memory() -> Vec<Op> {
         }),
         Op::Delete(DeleteEntry { key: id("plan"), expect: Some(Version(2)), fence: Some(fence()) }),
         rollback(
-            RollbackWhat::Key { key: id("plan"), expect: Some(Version(3)) },
-            RollbackTo::Version(Version(1)),
+            RollbackScope::Key { key: id("plan"), expect: Some(Version(3)) },
+            RollbackTarget::Version(Version(1)),
         ),
-        rollback(prefix(), RollbackTo::Seq(Seq(8))),
-        rollback(prefix(), RollbackTo::Time(Timestamp(5_000))),
-        rollback(prefix(), RollbackTo::Snapshot(id("before"))),
+        rollback(prefix(), RollbackTarget::Seq(Seq(8))),
+        rollback(prefix(), RollbackTarget::Time(Timestamp(5_000))),
+        rollback(prefix(), RollbackTarget::Snapshot(id("before"))),
         Op::MakeSnapshot(MakeSnapshot { name: id("before"), prefix: "plan/".to_owned() }),
         Op::DropSnapshot { name: id("before") },
-        Op::Erase(ErasePayload { seq: Seq(7), part: 2 }),
+        Op::ErasePayload(ErasePayload { seq: Seq(7), part: 2 }),
     ]
 }
 
 fn agents_and_locks() -> Vec<Op> {
     let mut agent = RegisterAgent::named(id("alice"));
     agent.name = "Alice".to_owned();
-    agent.role = Role::ALL[1];
+    agent.role = AgentRole::ALL[1];
     agent.capabilities = vec!["review".to_owned()];
     agent.supported_actions = vec!["look".to_owned()];
     agent.epoch = Some(Epoch(3));
@@ -187,7 +187,7 @@ fn agents_and_locks() -> Vec<Op> {
     vec![
         Op::RegisterAgent(agent),
         Op::RemoveAgent { agent: id("alice") },
-        Op::Heartbeat(CoreHeartbeat { agent: id("alice"), status: Status::Working, health }),
+        Op::Heartbeat(CoreHeartbeat { agent: id("alice"), status: AgentStatus::Working, health }),
         Op::Subscribe(Subscribe { agent: id("alice"), pattern: id("news.*"), history: None }),
         Op::Unsubscribe { agent: id("alice"), pattern: id("news.>") },
         Op::RevokeToken { token: id("tok_0-1-0") },
@@ -197,7 +197,7 @@ fn agents_and_locks() -> Vec<Op> {
             ttl_ms: 9_000,
             priority: Priority::URGENT,
             capacity: Some(2),
-            waiting: Waiting::No,
+            waiting: WaitMode::NoWait,
             within: Some(id("dlv_0-9")),
         }),
         Op::RenewLocks(RenewLocks { locks: vec![fence()], ttl_ms: Some(8_000) }),
@@ -211,7 +211,7 @@ fn tasks() -> Vec<Op> {
     let mut task = CoreNewTask::new("review".to_owned());
     task.id = Some(id("t1"));
     task.agent = Some(id("alice"));
-    task.priority = Priority::from_ten(8).unwrap();
+    task.priority = Priority::from_ten_scale(8).unwrap();
     task.depends_on = vec![Dependency::Task(id("t0"))];
     task.timeout_ms = Some(60_000);
     task.lease_ms = 5_000;
@@ -222,7 +222,7 @@ fn tasks() -> Vec<Op> {
     task.session = Some("s".to_owned());
     let mut binary = CoreNewTask::new("scan".to_owned());
     binary.content_type = Some("image/png".to_owned());
-    binary.escalate_to = EscalateTo::Nobody;
+    binary.escalate_to = EscalateTo::Never;
     let inputs = [(task, Some(br#"{"x": 1}"#.to_vec())), (binary, Some(vec![0, 159, 146, 150]))];
     let mut completed = CompleteTask::done(task_lease(), Some(sealed("\"ok\"")));
     completed.status = TaskStatus::Partial;
@@ -263,7 +263,7 @@ fn sessions() -> Vec<Op> {
         change(Change::Leave(id("bob"))),
         Op::AddToSession(AddToSession {
             session: id("s"),
-            kind: AddKind::Finding,
+            kind: ContributionKind::Finding,
             body: sealed("0x00"),
             content_type: Some("application/octet-stream".to_owned()),
             rationale: "because".to_owned(),
@@ -293,7 +293,7 @@ fn approvals_and_procedures() -> Vec<Op> {
             timeout_ms: 90_000,
             default: "wait".to_owned(),
             session: Some("s".to_owned()),
-            then: vec![(id("bob"), "run".to_owned())],
+            follow_ups: vec![(id("bob"), "run".to_owned())],
         })),
         decide(Verdict::Approve),
         decide(Verdict::Reject),
@@ -335,7 +335,7 @@ fn every_operation_survives_a_round_trip() {
         let name = serde_json::from_str::<serde_json::Value>(&text).unwrap()["op"].clone();
         seen.insert(name.as_str().unwrap().to_owned());
     }
-    let missing: Vec<_> = names().filter(|name| !seen.contains(*name)).collect();
+    let missing: Vec<_> = op_names().filter(|name| !seen.contains(*name)).collect();
     // The hub generates the secret of a token: a client sends the fields of `NewToken`, never the core operation.
     assert_eq!(missing, ["token.create"]);
 }
@@ -352,7 +352,7 @@ fn a_list_of_acks_is_one_operation() {
 
 #[test]
 fn operations_of_the_hub_cannot_be_serialized() {
-    let refused = write(&Op::Sweep, graph).unwrap_err();
+    let refused = serialize_op(&Op::Sweep, graph).unwrap_err();
     assert_eq!(refused.code, Code::Invalid);
     assert!(!refused.hint.is_empty());
 }

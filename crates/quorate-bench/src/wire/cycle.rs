@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::hub_process::HubProcess;
 use super::payload;
-use super::served::Served;
-use super::socket::{Deliveries, Slot, Socket, Told};
+use super::socket::{AgentSocket, DeliveriesFrame, HubFrame, PayloadSlot};
 use crate::Scale;
 use crate::measure::Latencies;
-use crate::report::Line;
+use crate::report::Measurement;
 
 const CONNECTIONS: usize = 8;
 
@@ -30,7 +30,7 @@ struct Shape {
 }
 
 /// Runs W2, with 16 messages per frame and with one.
-pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let batched = Shape { bytes: 256, batch: 16, frames: 4, share: share(scale, 800_000, 16) };
     let single = Shape { bytes: 256, batch: 1, frames: 32, share: share(scale, 400_000, 1) };
     Ok(vec![
@@ -44,7 +44,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
 }
 
 /// Runs W9: messages of 4 KiB.
-pub(crate) async fn large(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub(crate) async fn measure_large(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let shape = Shape { bytes: 4_096, batch: 16, frames: 2, share: share(scale, 200_000, 16) };
     Ok(vec![run(scale, "W9", "WebSocket, 4 KiB, frames of 16", shape).await?.target(20_000.0, "20k/s")])
 }
@@ -53,27 +53,32 @@ fn share(scale: &Scale, cycles: u64, batch: usize) -> usize {
     (scale.count(cycles) as usize / CONNECTIONS / batch).max(4)
 }
 
-async fn run(scale: &Scale, workload: &'static str, variant: &str, shape: Shape) -> anyhow::Result<Line> {
-    let hub = Served::start(scale)?;
-    let tokens = hub.agents(CONNECTIONS).await?;
+async fn run(
+    scale: &Scale,
+    workload: &'static str,
+    variant: &str,
+    shape: Shape,
+) -> anyhow::Result<Measurement> {
+    let hub = HubProcess::start(scale)?;
+    let tokens = hub.register_agents(CONNECTIONS).await?;
     let mut sockets = Vec::new();
     for token in &tokens {
-        sockets.push(Socket::connect(hub.address, token, Note::Nothing).await?);
+        sockets.push(AgentSocket::connect(hub.address, token, Note::Nothing).await?);
     }
     let (senders, inboxes): (Vec<_>, Vec<_>) = (0..CONNECTIONS).map(|_| SenderState::new(shape)).unzip();
     let senders = Arc::new(senders);
-    let meter = hub.meter().await?;
+    let meter = hub.start_meter().await?;
     let mut running = JoinSet::new();
     for (index, (socket, acked)) in sockets.into_iter().zip(inboxes).enumerate() {
         running.spawn(Agent { index, socket, shape, senders: Arc::clone(&senders), acked }.run());
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = running.join_next().await {
-        latencies.add(&finished??);
+        latencies.merge(&finished??);
     }
-    let taken = hub.taken(&meter).await?;
+    let taken = hub.usage_since(&meter).await?;
     hub.check_acked(latencies.count()).await?;
-    let line = Line::new(workload, variant, latencies.count(), taken).latencies(&latencies);
+    let line = Measurement::new(workload, variant, latencies.count(), taken).latencies(&latencies);
     let line =
         line.set("connections", CONNECTIONS).set("bytes", shape.bytes).set("messagesAFrame", shape.batch);
     Ok(line.set("onTheirWay", CONNECTIONS * shape.batch * shape.frames).set("keyed", true))
@@ -104,12 +109,12 @@ impl SenderState {
 enum Note {
     Nothing,
     /// Slots of the acked messages.
-    Acked(Vec<Slot>),
+    Acked(Vec<PayloadSlot>),
 }
 
 struct Agent {
     index: usize,
-    socket: Socket<Note>,
+    socket: AgentSocket<Note>,
     shape: Shape,
     senders: Arc<Vec<SenderState>>,
     /// Frames of this agent whose messages are all acked.
@@ -130,7 +135,7 @@ impl Agent {
             tokio::select! {
                 received = self.socket.next() => {
                     self.handle(received?, &mut latencies).await?;
-                    while let Some(received) = self.socket.at_hand()? {
+                    while let Some(received) = self.socket.try_next()? {
                         self.handle(received, &mut latencies).await?;
                     }
                 }
@@ -158,14 +163,14 @@ impl Agent {
         let sender = &self.senders[self.index];
         sender.frames[frame].open.store(self.shape.batch, Ordering::Relaxed);
         sender.frames[frame].sent_ns.store(sender.started.elapsed().as_nanos() as u64, Ordering::Release);
-        self.socket.ask("commit", &body, Note::Nothing).await.map(drop)
+        self.socket.enqueue("commit", &body, Note::Nothing).await.map(drop)
     }
 
-    async fn handle(&mut self, received: Told<Note>, latencies: &mut Latencies) -> anyhow::Result<()> {
+    async fn handle(&mut self, received: HubFrame<Note>, latencies: &mut Latencies) -> anyhow::Result<()> {
         match received {
-            Told::Answer(Note::Nothing) => {}
-            Told::Answer(Note::Acked(slots)) => {
-                for Slot { sender, slot } in slots {
+            HubFrame::Response(Note::Nothing) => {}
+            HubFrame::Response(Note::Acked(slots)) => {
+                for PayloadSlot { sender, slot } in slots {
                     let sender = &self.senders[sender];
                     let sent = Duration::from_nanos(sender.frames[slot].sent_ns.load(Ordering::Acquire));
                     latencies.record(sender.started.elapsed().saturating_sub(sent));
@@ -175,13 +180,15 @@ impl Agent {
                     }
                 }
             }
-            Told::Deliveries(text) => {
-                let received: Deliveries<'_> = serde_json::from_str(&text)?;
+            HubFrame::Deliveries(text) => {
+                let received: DeliveriesFrame<'_> = serde_json::from_str(&text)?;
                 let slots =
                     received.deliveries.iter().map(|one| serde_json::from_str(one.message.payload.get()));
-                let slots = slots.collect::<Result<Vec<Slot>, _>>()?;
+                let slots = slots.collect::<Result<Vec<PayloadSlot>, _>>()?;
                 let last = received.first + slots.len() as u64 - 1;
-                self.socket.ask("ack", &format!("[[{},{last}]]", received.first), Note::Acked(slots)).await?;
+                self.socket
+                    .enqueue("ack", &format!("[[{},{last}]]", received.first), Note::Acked(slots))
+                    .await?;
             }
         }
         Ok(())

@@ -10,23 +10,23 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use super::hub_process::{HubProcess, parse_response};
 use super::payload;
-use super::served::{Served, checked};
 use crate::Scale;
 use crate::measure::Latencies;
-use crate::report::Line;
+use crate::report::Measurement;
 
 const CONNECTIONS: usize = 64;
 const AGENTS: usize = 30;
 
 /// Keep-alive connection for sequential requests.
-pub(super) struct Http {
+pub(super) struct HttpConnection {
     stream: TcpStream,
     head: String,
     buffer: Vec<u8>,
 }
 
-impl Http {
+impl HttpConnection {
     pub(super) async fn connect(address: SocketAddr, token: &str) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -45,7 +45,7 @@ impl Http {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let request = self.request(method, path, &body);
         let (status, answer) = self.exchange(&request).await?;
-        checked(status, &answer)
+        parse_response(status, &answer)
     }
 
     /// Sends a GET request and returns the response as text.
@@ -89,37 +89,42 @@ impl Http {
     }
 }
 
-pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
     let single = sends(scale, 1, scale.count(200_000)).await?;
     let lists = sends(scale, 16, scale.count(800_000)).await?;
     Ok(vec![single.target(8_000.0, "8k/s"), lists.target(40_000.0, "40k/s")])
 }
 
-async fn sends(scale: &Scale, batch: usize, messages: u64) -> anyhow::Result<Line> {
-    let hub = Served::start(scale)?;
-    let tokens = hub.agents(AGENTS).await?;
+async fn sends(scale: &Scale, batch: usize, messages: u64) -> anyhow::Result<Measurement> {
+    let hub = HubProcess::start(scale)?;
+    let tokens = hub.register_agents(AGENTS).await?;
     let share = (messages as usize / CONNECTIONS / batch).max(1);
-    let meter = hub.meter().await?;
+    let meter = hub.start_meter().await?;
     let mut running = JoinSet::new();
     for index in 0..CONNECTIONS {
-        let http = Http::connect(hub.address, &tokens[index % AGENTS]).await?;
+        let http = HttpConnection::connect(hub.address, &tokens[index % AGENTS]).await?;
         running.spawn(send(http, index, batch, share));
     }
     let mut latencies = Latencies::new();
     while let Some(finished) = running.join_next().await {
-        latencies.add(&finished??);
+        latencies.merge(&finished??);
     }
-    let taken = hub.taken(&meter).await?;
+    let taken = hub.usage_since(&meter).await?;
     let sent = (share * CONNECTIONS * batch) as u64;
     let stats = hub.stats().await?;
     anyhow::ensure!(stats["deliveries"]["ready"] == sent, "sent {sent} messages, the hub has {stats}");
     let variant =
         if batch == 1 { "sends, 64 connections".to_owned() } else { format!("sends, lists of {batch}") };
-    let line = Line::new("HTTP", variant, sent, taken).latencies(&latencies);
+    let line = Measurement::new("HTTP", variant, sent, taken).latencies(&latencies);
     Ok(line.set("connections", CONNECTIONS).set("bytes", 256).set("messagesARequest", batch))
 }
 
-async fn send(mut http: Http, index: usize, batch: usize, share: usize) -> anyhow::Result<Latencies> {
+async fn send(
+    mut http: HttpConnection,
+    index: usize,
+    batch: usize,
+    share: usize,
+) -> anyhow::Result<Latencies> {
     let to = (index + 1) % AGENTS;
     let one = format!("{{\"to\":\"a{to}\",\"action\":\"work\",\"payload\":{}}}", payload(index, 0, 256));
     let body = if batch == 1 { one } else { format!("[{}]", vec![one; batch].join(",")) };
@@ -130,7 +135,7 @@ async fn send(mut http: Http, index: usize, batch: usize, share: usize) -> anyho
         let (status, answer) = http.exchange(&request).await?;
         latencies.record(start.elapsed());
         if !(200..300).contains(&status) {
-            checked(status, &answer)?;
+            parse_response(status, &answer)?;
         }
     }
     Ok(latencies)

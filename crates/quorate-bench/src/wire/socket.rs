@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
 /// Connection of an agent. `T` is the context that the client keeps with each request until its response.
-pub(super) struct Socket<T> {
+pub(super) struct AgentSocket<T> {
     sink: SplitSink<WebSocketStream<TcpStream>, Message>,
     stream: SplitStream<WebSocketStream<TcpStream>>,
     n: u64,
@@ -23,16 +23,16 @@ pub(super) struct Socket<T> {
 }
 
 /// Frame received from the hub.
-pub(super) enum Told<T> {
+pub(super) enum HubFrame<T> {
     /// Success response, with the context of its request.
-    Answer(T),
+    Response(T),
     /// Frame of deliveries, not yet parsed.
     Deliveries(Utf8Bytes),
 }
 
 /// Frame of deliveries, limited to the fields that the benchmarks use.
 #[derive(Deserialize)]
-pub(super) struct Deliveries<'a> {
+pub(super) struct DeliveriesFrame<'a> {
     pub(super) first: u64,
     #[serde(borrow)]
     pub(super) deliveries: Vec<Delivery<'a>>,
@@ -41,11 +41,11 @@ pub(super) struct Deliveries<'a> {
 #[derive(Deserialize)]
 pub(super) struct Delivery<'a> {
     #[serde(borrow)]
-    pub(super) message: Letter<'a>,
+    pub(super) message: ReceivedMessage<'a>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Letter<'a> {
+pub(super) struct ReceivedMessage<'a> {
     pub(super) id: &'a str,
     #[serde(borrow)]
     pub(super) payload: &'a RawValue,
@@ -53,12 +53,12 @@ pub(super) struct Letter<'a> {
 
 /// Content of a payload built by [`payload`](super::payload).
 #[derive(Deserialize)]
-pub(super) struct Slot {
+pub(super) struct PayloadSlot {
     pub(super) sender: usize,
     pub(super) slot: usize,
 }
 
-impl<T> Socket<T> {
+impl<T> AgentSocket<T> {
     /// Connects as an agent and grants practically unlimited credit.
     pub(super) async fn connect(address: SocketAddr, token: &str, note: T) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
@@ -71,16 +71,16 @@ impl<T> Socket<T> {
         socket.sink.send(format!("{{\"hello\":{{\"token\":\"{token}\"}}}}").into()).await?;
         let welcome = socket.frame().await?;
         ensure!(welcome.starts_with("{\"welcome\""), "unexpected first frame: {welcome}");
-        socket.ask("credit", r#"{"messages":1000000000,"bytes":1000000000000}"#, note).await?;
+        socket.enqueue("credit", r#"{"messages":1000000000,"bytes":1000000000000}"#, note).await?;
         socket.flush().await?;
-        let Told::Answer(_) = socket.next().await? else {
+        let HubFrame::Response(_) = socket.next().await? else {
             bail!("the first frame is not the response to the credit grant")
         };
         Ok(socket)
     }
 
     /// Buffers a request frame, which is sent by the next flush. Returns its number.
-    pub(super) async fn ask(&mut self, verb: &str, body: &str, note: T) -> anyhow::Result<u64> {
+    pub(super) async fn enqueue(&mut self, verb: &str, body: &str, note: T) -> anyhow::Result<u64> {
         self.n += 1;
         self.pending.push_back((self.n, note));
         self.sink.feed(format!("{{\"n\":{},\"{verb}\":{body}}}", self.n).into()).await?;
@@ -92,13 +92,13 @@ impl<T> Socket<T> {
     }
 
     /// Receives the next frame.
-    pub(super) async fn next(&mut self) -> anyhow::Result<Told<T>> {
+    pub(super) async fn next(&mut self) -> anyhow::Result<HubFrame<T>> {
         let text = self.frame().await?;
         self.parse(text)
     }
 
     /// Returns the next frame if it has already arrived.
-    pub(super) fn at_hand(&mut self) -> anyhow::Result<Option<Told<T>>> {
+    pub(super) fn try_next(&mut self) -> anyhow::Result<Option<HubFrame<T>>> {
         match self.frame().now_or_never() {
             Some(text) => self.parse(text?).map(Some),
             None => Ok(None),
@@ -115,9 +115,9 @@ impl<T> Socket<T> {
         }
     }
 
-    fn parse(&mut self, text: Utf8Bytes) -> anyhow::Result<Told<T>> {
+    fn parse(&mut self, text: Utf8Bytes) -> anyhow::Result<HubFrame<T>> {
         if text.starts_with("{\"first\":") {
-            return Ok(Told::Deliveries(text));
+            return Ok(HubFrame::Deliveries(text));
         }
         let n = text.strip_prefix("{\"n\":").and_then(|rest| rest.split_once(','));
         let Some((n, rest)) = n else { bail!("unexpected frame: {text}") };
@@ -130,6 +130,6 @@ impl<T> Socket<T> {
             .position(|(pending, _)| *pending == n)
             .context("response to an unknown request")?;
         let (_, note) = self.pending.remove(at).context("pending request vanished")?;
-        Ok(Told::Answer(note))
+        Ok(HubFrame::Response(note))
     }
 }

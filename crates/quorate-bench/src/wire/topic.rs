@@ -7,12 +7,12 @@ use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::hub_process::HubProcess;
 use super::payload;
-use super::served::Served;
-use super::socket::{Deliveries, Socket, Told};
+use super::socket::{AgentSocket, DeliveriesFrame, HubFrame};
 use crate::Scale;
 use crate::measure::Latencies;
-use crate::report::Line;
+use crate::report::Measurement;
 
 const SUBSCRIBERS: usize = 30;
 /// Messages per frame.
@@ -20,29 +20,29 @@ const BATCH: usize = 16;
 /// Maximum number of frames in flight.
 const AHEAD: usize = 8;
 
-pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Line>> {
-    let hub = Served::start(scale)?;
-    let tokens = hub.agents(SUBSCRIBERS + 1).await?;
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
+    let hub = HubProcess::start(scale)?;
+    let tokens = hub.register_agents(SUBSCRIBERS + 1).await?;
     let frames = (scale.count(60_000) as usize / BATCH).max(2);
     let messages = (frames * BATCH) as u64;
     let progress = Arc::new(Progress { acked: AtomicU64::new(0), ahead: Semaphore::new(AHEAD) });
     let mut running = JoinSet::new();
     for (index, token) in tokens.iter().take(SUBSCRIBERS).enumerate() {
         hub.subscribe(index, "bench.%3E").await?;
-        let socket = Socket::connect(hub.address, token, Note::Nothing).await?;
+        let socket = AgentSocket::connect(hub.address, token, Note::Nothing).await?;
         running.spawn(consume(socket, messages, Arc::clone(&progress)));
     }
-    let publisher = Socket::connect(hub.address, &tokens[SUBSCRIBERS], Instant::now()).await?;
-    let meter = hub.meter().await?;
+    let publisher = AgentSocket::connect(hub.address, &tokens[SUBSCRIBERS], Instant::now()).await?;
+    let meter = hub.start_meter().await?;
     running.spawn(publish(publisher, frames, Arc::clone(&progress)));
     let mut latencies = Latencies::new();
     while let Some(finished) = running.join_next().await {
-        latencies.add(&finished??);
+        latencies.merge(&finished??);
     }
-    let taken = hub.taken(&meter).await?;
+    let taken = hub.usage_since(&meter).await?;
     let done = messages * SUBSCRIBERS as u64;
     hub.check_acked(done).await?;
-    let line = Line::new("W4", "topic, 30 subscribers, WebSocket", done, taken).latencies(&latencies);
+    let line = Measurement::new("W4", "topic, 30 subscribers, WebSocket", done, taken).latencies(&latencies);
     let line = line.set("subscribers", SUBSCRIBERS).set("bytes", 256).set("messagesAFrame", BATCH);
     Ok(vec![line.target(200_000.0, "200k/s")])
 }
@@ -62,7 +62,7 @@ impl Progress {
 }
 
 async fn publish(
-    mut socket: Socket<Instant>,
+    mut socket: AgentSocket<Instant>,
     frames: usize,
     progress: Arc<Progress>,
 ) -> anyhow::Result<Latencies> {
@@ -79,11 +79,11 @@ async fn publish(
                 permit.forget();
                 sent += 1;
                 let body = format!("{{\"ops\":[{ops}],\"idempotencyKey\":\"{sent:010}\"}}");
-                socket.ask("commit", &body, Instant::now()).await?;
+                socket.enqueue("commit", &body, Instant::now()).await?;
                 socket.flush().await?;
             }
             frame = socket.next() => {
-                if let Told::Answer(at) = frame? {
+                if let HubFrame::Response(at) = frame? {
                     latencies.record(at.elapsed());
                 }
             }
@@ -99,7 +99,7 @@ enum Note {
 }
 
 async fn consume(
-    mut socket: Socket<Note>,
+    mut socket: AgentSocket<Note>,
     messages: u64,
     progress: Arc<Progress>,
 ) -> anyhow::Result<Latencies> {
@@ -109,21 +109,21 @@ async fn consume(
         let mut received: Option<(u64, u64)> = None;
         while let Some(one) = next {
             match one {
-                Told::Answer(Note::Nothing) => {}
-                Told::Answer(Note::Acks(count)) => {
+                HubFrame::Response(Note::Nothing) => {}
+                HubFrame::Response(Note::Acks(count)) => {
                     acked += count;
                     progress.record(count);
                 }
-                Told::Deliveries(text) => {
-                    let frame: Deliveries<'_> = serde_json::from_str(&text)?;
+                HubFrame::Deliveries(text) => {
+                    let frame: DeliveriesFrame<'_> = serde_json::from_str(&text)?;
                     let last = frame.first + frame.deliveries.len() as u64 - 1;
                     received = Some((received.map_or(frame.first, |(first, _)| first), last));
                 }
             }
-            next = socket.at_hand()?;
+            next = socket.try_next()?;
         }
         if let Some((first, last)) = received {
-            socket.ask("ack", &format!("[[{first},{last}]]"), Note::Acks(last - first + 1)).await?;
+            socket.enqueue("ack", &format!("[[{first},{last}]]"), Note::Acks(last - first + 1)).await?;
             socket.flush().await?;
         }
     }

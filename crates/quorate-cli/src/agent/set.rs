@@ -3,8 +3,8 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::hub::{DryRun, Hub, Method, Noun, segment};
-use crate::shape::{Shape, field, read};
+use crate::hub::{DryRunArgs, Hub, Method, Resource, segment};
+use crate::output::{OutputArgs, field, parse_response};
 
 /// Arguments of `quorate agent set`.
 #[derive(Args, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct SetArgs {
     #[command(flatten)]
     change: Change,
     #[command(flatten)]
-    dry_run: DryRun,
+    dry_run: DryRunArgs,
 }
 
 /// Fields to update.
@@ -60,13 +60,13 @@ impl Change {
     }
 }
 
-pub(super) async fn run(hub: &Hub, args: SetArgs, shape: &Shape) -> anyhow::Result<()> {
-    let id = hub.id(Noun::Agent, &args.id).await?;
+pub(super) async fn run(hub: &Hub, args: SetArgs, shape: &OutputArgs) -> anyhow::Result<()> {
+    let id = hub.resolve_id(Resource::Agent, &args.id).await?;
     let path = format!("/v1/agents/{}", segment(&id));
-    let body = args.change.apply_to(&hub.look(&path, &[]).await?);
-    let answer = hub.change(args.dry_run, (Method::Put, &path), Some(body.to_string())).await?;
+    let body = args.change.apply_to(&hub.get_json(&path, &[]).await?);
+    let answer = hub.write(args.dry_run, (Method::Put, &path), Some(body.to_string())).await?;
     let Some(answer) = answer else { return Ok(()) };
-    let agent = &read(&answer)?["agent"];
+    let agent = &parse_response(&answer)?["agent"];
     let text = |name| field(agent, name);
     let done = format!("updated agent {id}: {}, {}", text("name"), text("role"));
     let capabilities = if text("capabilities").is_empty() {

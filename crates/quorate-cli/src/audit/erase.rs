@@ -10,8 +10,8 @@ use quorate_engine::Error;
 use quorate_sqlite::ExportError;
 use serde_json::json;
 
-use crate::shape::Shape;
-use crate::text;
+use crate::output::OutputArgs;
+use crate::terminal;
 
 /// Arguments of `quorate audit erase`.
 #[derive(Args, Debug)]
@@ -41,7 +41,7 @@ pub(super) async fn run(
     args: EraseArgs,
     data: &Path,
     space: Option<SpaceName>,
-    shape: &Shape,
+    shape: &OutputArgs,
 ) -> anyhow::Result<()> {
     let EraseArgs { seq, part, dry_run } = args;
     let space = space.map_or_else(|| "default".parse(), Ok)?;
@@ -52,11 +52,11 @@ pub(super) async fn run(
     if shape.is_json() {
         let fields = json!({ "space": space.as_str(), "seq": seq, "part": part, "bytes": bytes,
                              "erasedBy": by.map(|by| by.0), "dryRun": dry_run });
-        text::print(fields.to_string());
+        terminal::print(fields.to_string());
         return Ok(());
     }
     let what = format!("part {part} of record {seq} in space {space}, {bytes} bytes");
-    text::say(match by {
+    terminal::note(match by {
         _ if dry_run => format!("would erase {what}"),
         Some(by) => format!("erased {what}, noted in record {by}; the chain still verifies"),
         None => format!("{what}: already erased"),
@@ -67,7 +67,7 @@ pub(super) async fn run(
 /// Returns the length of the payload. Reads the directory without opening a hub, which would create a missing space.
 fn length(args: &Target<'_>) -> anyhow::Result<u64> {
     let found = body_of(args.data, &args.space, Seq(args.seq))?;
-    let parts = found.map(|body| codec::parts_of(&body)).transpose()?.unwrap_or_default();
+    let parts = found.map(|body| codec::part_table(&body)).transpose()?.unwrap_or_default();
     let part = parts.get(args.part as usize).map(|(length, _)| *length);
     Ok(part.ok_or_else(|| {
         let refused = Refused::new(
@@ -97,7 +97,7 @@ fn body_of(data: &Path, space: &SpaceName, seq: Seq) -> anyhow::Result<Option<Ve
 async fn erase(args: &Target<'_>) -> anyhow::Result<Option<Seq>> {
     let settings = Settings { space: args.space.to_string(), ..Settings::default() };
     let hub = Hub::open_with(args.data, settings).await?;
-    let erase = Op::Erase(ErasePayload { seq: Seq(args.seq), part: args.part });
+    let erase = Op::ErasePayload(ErasePayload { seq: Seq(args.seq), part: args.part });
     let space = hub.space().context("the hub is embedded")?;
     let receipt = space.commit(Commit::new(Principal::System, vec![erase])).await;
     // Closing the hub checkpoints the write-ahead log, which removes the bytes from there as well.

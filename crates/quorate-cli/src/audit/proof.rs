@@ -10,16 +10,16 @@ use bytes::Bytes;
 use clap::Args;
 use quorate_api::audit::AuditRecord;
 use quorate_api::event::Effect as Shown;
-use quorate_core::chain::{Header, record_hash};
+use quorate_core::hash_chain::{RecordHeader, record_hash};
 use quorate_core::{Effect, Record, Seq, SpaceName, Timestamp, codec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::readable::Readable;
-use crate::exit::{Ended, NOT_FOUND, NOT_VERIFIED, USAGE};
+use super::readable_fields::ReadableFields;
+use crate::exit::{CommandError, NOT_FOUND, USAGE, VERIFICATION_FAILED};
 use crate::hub::read_file;
-use crate::shape::Shape;
-use crate::{text, verify};
+use crate::output::OutputArgs;
+use crate::{terminal, verify};
 use quorate_core::hex;
 
 /// Arguments of `quorate audit proof`.
@@ -45,7 +45,7 @@ impl ProofArgs {
         let last = self.upto.unwrap_or(head);
         if last < self.seq && self.upto.is_some() {
             let message = format!("--upto {last} is before record {}", self.seq);
-            return Err(Ended::new(
+            return Err(CommandError::new(
                 USAGE,
                 message,
                 "a checkpoint covers its own record and earlier ones: choose --upto SEQ at or after the record",
@@ -54,39 +54,41 @@ impl ProofArgs {
         }
         if self.seq.max(last) > head {
             let message = format!("there is no record {}: the log ends with {head}", self.seq.max(last));
-            return Err(Ended::new(NOT_FOUND, message, "run `quorate audit log` to list the records").into());
+            return Err(
+                CommandError::new(NOT_FOUND, message, "run `quorate audit log` to list the records").into()
+            );
         }
         Ok(last)
     }
 }
 
 /// Prints which checkpoint the proof needs.
-pub(super) fn tell(seq: u64, last: u64) {
-    text::say(format!(
+pub(super) fn print_note(seq: u64, last: u64) {
+    terminal::note(format!(
         "proves record {seq} against a checkpoint of record {last}: quorate audit verify --proof FILE --checkpoint FILE"
     ));
 }
 
 /// Prints a proof from a data directory that no hub uses.
-pub(super) fn of_data(args: ProofArgs, data: &Path, space: Option<SpaceName>) -> anyhow::Result<()> {
+pub(super) fn print_offline(args: ProofArgs, data: &Path, space: Option<SpaceName>) -> anyhow::Result<()> {
     let space = space.map_or_else(|| "default".parse(), Ok)?;
     let report = quorate_sqlite::verify(data, None)?;
-    super::refuse_damaged(report.ok, data)?;
+    super::require_intact(report.ok, data)?;
     let head = report.spaces.iter().find(|one| one.name == space.as_str()).map_or(0, |one| one.head_seq.0);
     let last = args.last(head)?;
-    super::each(data, Some(&space), args.seq, |out, line| {
+    super::write_records(data, Some(&space), args.seq, |out, line| {
         if line.record.seq.0 > last {
             return Err(std::io::ErrorKind::BrokenPipe.into());
         }
-        writeln!(out, "{}", text::clean_json(&super::to_json(line)))
+        writeln!(out, "{}", terminal::sanitize_json(&super::to_json(line)))
     })?;
-    tell(args.seq, last);
+    print_note(args.seq, last);
     Ok(())
 }
 
 /// Arguments of `quorate audit verify`.
 #[derive(Args, Debug)]
-pub(super) struct GivenArgs {
+pub(super) struct VerifyArgs {
     /// Check this output of `quorate audit proof` instead of the log, without a hub; - reads stdin.
     #[arg(long, value_name = "FILE")]
     pub(super) proof: Option<PathBuf>,
@@ -113,14 +115,14 @@ struct Line {
 /// The records of a proof, with the hashes computed from their bytes.
 struct Chain {
     space: String,
-    readable: Readable,
+    readable: ReadableFields,
     /// First record, rendered from its hashed bytes. Other fields of the line are not covered by the hash.
     first: Value,
     records: Vec<(u64, [u8; 32])>,
 }
 
 /// Checks a proof, against a checkpoint if one is given.
-pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> anyhow::Result<()> {
+pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &OutputArgs) -> anyhow::Result<()> {
     let Chain { space, first, records, readable } = follow(&read_file(file)?)?;
     let [(seq, _), ..] = records[..] else { return Err(not_a_proof().into()) };
     let (last, head) = records[records.len() - 1];
@@ -134,11 +136,11 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
             let Some((checkpoint, (at, computed))) = found.max_by_key(|(one, _)| one.seq) else {
                 let message = format!(
                     "there is no checkpoint of space {} among records {seq} to {last}",
-                    text::clean(&space)
+                    terminal::sanitize(&space)
                 );
                 let hint =
                     "create a proof up to the record of a checkpoint: quorate audit proof SEQ --upto SEQ";
-                return Err(Ended::new(USAGE, message, hint).into());
+                return Err(CommandError::new(USAGE, message, hint).into());
             };
             if checkpoint.hash != *computed {
                 return Err(wrong(
@@ -157,27 +159,29 @@ pub(super) fn check(file: &Path, checkpoint: Option<&Path>, shape: &Shape) -> an
         let document = json!({
             "ok": true, "record": first, "checkpoint": by, "head": head, "unprovenAgents": unproven,
         });
-        text::print(text::clean_json(&document.to_string()));
+        terminal::print(terminal::sanitize_json(&document.to_string()));
         return Ok(());
     }
-    let space = text::clean_line(&space);
-    text::print(super::live::in_words(&first));
+    let space = terminal::sanitize_line(&space);
+    terminal::print(super::online::record_line(&first));
     match by {
-        Some(at) => text::print(format!(
+        Some(at) => terminal::print(format!(
             "✓ {space}: record {seq} is in the log, according to the checkpoint of record {at}"
         )),
         None => {
-            text::print(format!(
+            terminal::print(format!(
                 "✓ {space}: record {seq} is linked to record {last}, whose hash is {}",
                 hex::encode(&head)
             ));
-            text::say("this proves nothing without an independently stored checkpoint: --checkpoint FILE");
+            terminal::note(
+                "this proves nothing without an independently stored checkpoint: --checkpoint FILE",
+            );
         }
     }
     let unproven: Vec<String> =
         readable.unproven().map(|(number, name)| format!("{name} (agent number {number})")).collect();
     if !unproven.is_empty() {
-        text::say(text::clean_line(&format!(
+        terminal::note(terminal::sanitize_line(&format!(
             "not proven, because the agents registered before record {seq}: the names {}",
             unproven.join(", ")
         )));
@@ -209,7 +213,7 @@ fn follow(proof: &str) -> anyhow::Result<Chain> {
         let chain = chain.get_or_insert_with(|| Chain {
             first: render(&line.space, &record),
             space: line.space.clone(),
-            readable: Readable::default(),
+            readable: ReadableFields::default(),
             records: Vec::new(),
         });
         let readable = chain.readable.check(&shown, &line.space, &record);
@@ -221,13 +225,13 @@ fn follow(proof: &str) -> anyhow::Result<Chain> {
 
 impl Line {
     /// Returns the record, if the hash of its bytes and of the previous hash is the hash of the line.
-    fn record(&self, previous: &[u8; 32]) -> Result<Record, Ended> {
+    fn record(&self, previous: &[u8; 32]) -> Result<Record, CommandError> {
         let body = STANDARD.decode(&self.body).map_err(|_| not_a_proof())?;
         let expected = hex::decode(&self.hash).ok_or_else(not_a_proof)?;
         if u16::try_from(self.principal.len()).is_err() {
             return Err(wrong(self.seq, "its principal is too long"));
         }
-        let header = Header {
+        let header = RecordHeader {
             seq: Seq(self.seq),
             at: Timestamp(self.at_ms),
             format: self.format,
@@ -255,17 +259,21 @@ impl Line {
 /// Renders a record from its bytes, as an export does. Effects are reduced to their names, because ids depend on earlier
 /// records.
 fn render(space: &str, record: &Record) -> Value {
-    let effects = codec::read_bare(record).map(|body| body.effects).unwrap_or_default();
-    let named = |effect: &Effect| Shown::named(effect.as_str(), String::new());
+    let effects = codec::read_without_payload(record).map(|body| body.effects).unwrap_or_default();
+    let named = |effect: &Effect| Shown::from_name(effect.as_str(), String::new());
     let line = AuditRecord::new(space, record, effects.iter().map(named).collect(), None);
     serde_json::to_value(line).unwrap_or_default()
 }
 
-fn wrong(seq: u64, why: &str) -> Ended {
+fn wrong(seq: u64, why: &str) -> CommandError {
     let message = format!("the proof is invalid: record {seq}: {why}");
-    Ended::new(NOT_VERIFIED, message, "keep the file, and request a new proof from the operator of the log")
+    CommandError::new(
+        VERIFICATION_FAILED,
+        message,
+        "keep the file, and request a new proof from the operator of the log",
+    )
 }
 
-fn not_a_proof() -> Ended {
-    Ended::new(USAGE, "the file is not a proof", "pass the output of `quorate audit proof`")
+fn not_a_proof() -> CommandError {
+    CommandError::new(USAGE, "the file is not a proof", "pass the output of `quorate audit proof`")
 }

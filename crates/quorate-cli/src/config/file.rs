@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::keys::{Key, nearest};
-use super::{Level, Origin, Said, Surroundings};
-use crate::exit::{Ended, USAGE};
+use super::keys::{Key, closest_match};
+use super::{Origin, ProcessContext, Setting, SettingMap};
+use crate::exit::{CommandError, USAGE};
 use crate::playbook::read_text;
 
 /// File name of the project's configuration.
@@ -18,10 +18,10 @@ const BYTES_MAX: u64 = 1 << 20;
 
 /// A parsed configuration file.
 #[derive(Debug)]
-pub(super) struct File {
+pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
-    pub(super) plain: Level,
-    pub(super) profiles: BTreeMap<String, Level>,
+    pub(super) defaults: SettingMap,
+    pub(super) profiles: BTreeMap<String, SettingMap>,
 }
 
 #[derive(Deserialize, Default)]
@@ -58,9 +58,9 @@ fn lined<T: ToString>(key: Key, value: Option<Spanned<T>>) -> Lined {
     (key, value.map(|spanned| (spanned.value.to_string(), spanned.referenced.line())))
 }
 
-impl File {
+impl ConfigFile {
     /// Reads a file. A project's file may have been written by a third party, so it may set less.
-    pub(super) fn read(path: &Path, project: bool, around: &Surroundings) -> anyhow::Result<Self> {
+    pub(super) fn read(path: &Path, project: bool, around: &ProcessContext) -> anyhow::Result<Self> {
         let text = read_text(path, BYTES_MAX, "settings")?;
         let reading = Reading { path, project, around };
         let options = serde_saphyr::options! { with_snippet: false, strict_booleans: true };
@@ -83,18 +83,18 @@ impl File {
             let level = reading.profile(profile, &name)?;
             levels.insert(name, level);
         }
-        Ok(Self { path: path.to_owned(), plain, profiles: levels })
+        Ok(Self { path: path.to_owned(), defaults: plain, profiles: levels })
     }
 }
 
 struct Reading<'a> {
     path: &'a Path,
     project: bool,
-    around: &'a Surroundings,
+    around: &'a ProcessContext,
 }
 
 impl Reading<'_> {
-    fn profile(&self, profile: ProfileIn, name: &str) -> anyhow::Result<Level> {
+    fn profile(&self, profile: ProfileIn, name: &str) -> anyhow::Result<SettingMap> {
         self.refuse_token(profile.token)?;
         let values = [
             lined(Key::Url, profile.url),
@@ -107,8 +107,8 @@ impl Reading<'_> {
         self.level(values, Some(name))
     }
 
-    fn level<const N: usize>(&self, values: [Lined; N], profile: Option<&str>) -> anyhow::Result<Level> {
-        let mut level = Level::new();
+    fn level<const N: usize>(&self, values: [Lined; N], profile: Option<&str>) -> anyhow::Result<SettingMap> {
+        let mut level = SettingMap::new();
         for (key, value) in values {
             let Some((value, line)) = value else { continue };
             if self.project && key == Key::InsecureHttp {
@@ -125,7 +125,7 @@ impl Reading<'_> {
                 profile: profile.map(str::to_owned),
                 project: self.project,
             };
-            level.insert(key, Said { value, origin });
+            level.insert(key, Setting { value, origin });
         }
         Ok(level)
     }
@@ -160,7 +160,7 @@ impl Reading<'_> {
     }
 
     fn ended(&self, line: u64, what: &str, hint: &str) -> anyhow::Error {
-        Ended::new(USAGE, format!("{}:{line}: {what}", self.path.display()), hint).into()
+        CommandError::new(USAGE, format!("{}:{line}: {what}", self.path.display()), hint).into()
     }
 
     /// Converts an error of the YAML parser.
@@ -170,7 +170,7 @@ impl Reading<'_> {
         let (what, hint) = match error {
             serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
                 let known: Vec<&str> = expected.iter().copied().filter(|key| *key != "token").collect();
-                let hint = match nearest(field, known.iter().copied()) {
+                let hint = match closest_match(field, known.iter().copied()) {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => format!("the keys are {}", known.join(", ")),
                 };

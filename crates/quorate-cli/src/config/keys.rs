@@ -69,7 +69,7 @@ impl Key {
     }
 
     /// Describes the key in a sentence.
-    pub(crate) fn meaning(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             Self::Url => "URL of the hub",
             Self::Data => "data directory; a running hub and its admin token are discovered in it",
@@ -91,7 +91,7 @@ impl Key {
 }
 
 /// Returns the most similar known word, if one is similar enough.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn closest_match<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.map(|one| (distance(word, one), one)).min()?;
     (near.0 <= 1 + word.chars().count() / 3).then_some(near.1)
 }
@@ -119,9 +119,9 @@ mod tests {
     #[test]
     fn the_nearest_word_is_found_and_a_far_one_is_not() {
         let known = || Key::ALL.into_iter().map(Key::name);
-        assert_eq!(nearest("tokenfile", known()), Some("token_file"));
-        assert_eq!(nearest("ulr", known()), Some("url"));
-        assert_eq!(nearest("Sapce", known()), Some("space"));
-        assert_eq!(nearest("confidence_floor", known()), None);
+        assert_eq!(closest_match("tokenfile", known()), Some("token_file"));
+        assert_eq!(closest_match("ulr", known()), Some("url"));
+        assert_eq!(closest_match("Sapce", known()), Some("space"));
+        assert_eq!(closest_match("confidence_floor", known()), None);
     }
 }

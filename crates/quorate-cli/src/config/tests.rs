@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::{Key, Level, Origin, Said, Settings, Surroundings};
+use super::{Key, Origin, ProcessContext, Setting, SettingMap, Settings};
 
 /// A home directory with a project in it.
 struct Fixture {
@@ -37,15 +37,15 @@ impl Fixture {
     }
 
     fn load(&self, flags: &[(Key, &str)]) -> anyhow::Result<Settings> {
-        let flag = |value: &str| Said { value: value.to_owned(), origin: Origin::Flag("--flag") };
-        let flags: Level = flags.iter().map(|(key, value)| (*key, flag(value))).collect();
+        let flag = |value: &str| Setting { value: value.to_owned(), origin: Origin::Flag("--flag") };
+        let flags: SettingMap = flags.iter().map(|(key, value)| (*key, flag(value))).collect();
         let directory = self.root.path().join("home/work/deep");
-        Settings::load(flags, &Surroundings { variables: self.variables.clone(), directory })
+        Settings::load(flags, &ProcessContext { variables: self.variables.clone(), directory })
     }
 
     fn refused(&self) -> String {
         let error = self.load(&[]).expect_err("refused");
-        let ended = error.downcast_ref::<crate::exit::Ended>().expect("with a hint");
+        let ended = error.downcast_ref::<crate::exit::CommandError>().expect("with a hint");
         format!("{}\n{}", ended.message, ended.hint)
     }
 

@@ -1,12 +1,12 @@
 //! Renders deliberations without an outcome: the progress of a running one, or the reason of a failed one.
 
 use quorate::ProcedureInfo;
-use quorate::deliberation::{Failure, Phase, Spec, State};
+use quorate::deliberation::{FailedDeliberation, Phase, Spec, State};
 use serde_json::{Value, json};
 
 use crate::audit;
-use crate::report::Format;
-use crate::text::{self, clean_line};
+use crate::report::ReportFormat;
+use crate::terminal::{self, sanitize_line};
 
 /// Returns the fields that running and failed deliberations share.
 fn head(info: &ProcedureInfo) -> Value {
@@ -16,44 +16,45 @@ fn head(info: &ProcedureInfo) -> Value {
         "status": head.status.as_str(),
         "phase": head.phase,
         "subject": info.spec::<Spec>().map(|spec| spec.subject).ok(),
-        "startedAt": audit::time(head.started_at.0),
-        "since": audit::time(head.since.0),
+        "startedAt": audit::format_time(head.started_at.0),
+        "since": audit::format_time(head.since.0),
     })
 }
 
 /// Prints labelled lines; for Markdown and HTML as a Markdown list.
-fn print(subject: &Value, lines: &[(&str, String)], format: Format) {
-    let subject = clean_line(subject.as_str().unwrap_or("(question erased)"));
-    text::print(if format == Format::Text { subject } else { format!("# {subject}\n") });
+fn print(subject: &Value, lines: &[(&str, String)], format: ReportFormat) {
+    let subject = sanitize_line(subject.as_str().unwrap_or("(question erased)"));
+    terminal::print(if format == ReportFormat::Text { subject } else { format!("# {subject}\n") });
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
-        let value = clean_line(value);
+        let value = sanitize_line(value);
         match format {
-            Format::Text => {
-                for (at, line) in text::wrap(&value, 66).iter().enumerate() {
-                    text::print(format!("{:<12}  {line}", if at == 0 { name } else { "" }));
+            ReportFormat::Text => {
+                for (at, line) in terminal::wrap(&value, 66).iter().enumerate() {
+                    terminal::print(format!("{:<12}  {line}", if at == 0 { name } else { "" }));
                 }
             }
-            _ => text::print(format!("- {name}: {}", value.replace('<', "&lt;"))),
+            _ => terminal::print(format!("- {name}: {}", value.replace('<', "&lt;"))),
         }
     }
 }
 
-pub(super) fn running(info: &ProcedureInfo, state: &State, format: Format) -> anyhow::Result<()> {
+pub(super) fn print_running(info: &ProcedureInfo, state: &State, format: ReportFormat) -> anyhow::Result<()> {
     let round = match state.phase() {
         Phase::Discussion { round } => Some(round),
         Phase::New | Phase::Analysis | Phase::Finished | Phase::Failed => None,
     };
-    let pending: Vec<(&str, &str)> = state.waits_for().map(|(ask, agent)| (agent, ask.0.as_str())).collect();
-    let found: Vec<&str> = state.found().collect();
-    let conflicts: Vec<&str> = state.conflicts().collect();
+    let pending: Vec<(&str, &str)> =
+        state.pending_asks().map(|(ask, agent)| (agent, ask.0.as_str())).collect();
+    let found: Vec<&str> = state.agents_with_findings().collect();
+    let conflicts: Vec<&str> = state.conflict_topics().collect();
     let mut document = head(info);
-    if format == Format::Json {
+    if format == ReportFormat::Json {
         let pending = pending.iter().map(|(agent, ask)| json!({ "agent": agent, "asked": ask }));
         document["round"] = json!(round);
         document["waitsFor"] = pending.collect();
         document["found"] = json!(found);
         document["conflicts"] = json!(conflicts);
-        text::print(text::clean_json(&document.to_string()));
+        terminal::print(terminal::sanitize_json(&document.to_string()));
         return Ok(());
     }
     let phase = match round {
@@ -73,20 +74,24 @@ pub(super) fn running(info: &ProcedureInfo, state: &State, format: Format) -> an
     Ok(())
 }
 
-pub(super) fn failed(info: &ProcedureInfo, failure: Failure, format: Format) -> anyhow::Result<()> {
+pub(super) fn print_failed(
+    info: &ProcedureInfo,
+    failure: FailedDeliberation,
+    format: ReportFormat,
+) -> anyhow::Result<()> {
     let mut document = head(info);
-    if format == Format::Json {
+    if format == ReportFormat::Json {
         if let (Value::Object(all), Value::Object(more)) = (&mut document, serde_json::to_value(&failure)?) {
             all.extend(more);
         }
-        text::print(text::clean_json(&document.to_string()));
+        terminal::print(terminal::sanitize_json(&document.to_string()));
         return Ok(());
     }
     let mut lines = vec![("✗ failed", failure.reason)];
-    for missing in &failure.gathered.missing {
+    for missing in &failure.record.missing {
         lines.push(("missing", format!("{}: {}", missing.agent, missing.why.join("; then: "))));
     }
-    for (agent, finding) in &failure.gathered.findings {
+    for (agent, finding) in &failure.record.findings {
         lines.push(("finding", format!("{agent}: {}", finding.summary)));
     }
     lines.push(("id", info.procedure().id.to_string()));

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
 use anyhow::{Context as _, anyhow};
-use quorate::deliberation::{Deliberation, Event, Out, Outcome, State};
-use quorate_agents::{Agent, Question};
-use quorate_contracts::{Half, Recommendation};
-use quorate_procedures::count::{self, Ballot, Rule, tally};
+use quorate::deliberation::{Deliberation, Event, Outcome, Output, State};
+use quorate_agents::{Agent, AgentQuestion};
+use quorate_contracts::{PhrasingSet, Recommendation};
+use quorate_procedures::tally::{self, Ballot, VotingRule, tally_questions};
 use quorate_procedures::tokens;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::contract::{Known, SeedRange, Which, review};
-use crate::shape::{Format, Table};
-use crate::text::{self, say};
+use super::contract::{ContractSource, KnownAnswer, SeedRange, review};
+use crate::output::{OutputFormat, Table};
+use crate::terminal::{self, note};
 
 /// One contract with its known answer and the outcome of the deliberation.
 struct Case {
-    known: Known,
+    known: KnownAnswer,
     outcome: Outcome,
 }
 
@@ -65,13 +65,13 @@ struct Measured {
 
 pub(super) async fn run(seeds: &SeedRange, as_json: bool) -> anyhow::Result<()> {
     let (from, to) = (*seeds.0.start(), *seeds.0.end());
-    say(format!(
+    note(format!(
         "contracts generated from seeds {from} to {to}, in seen and unseen phrasings, reviewed by local heuristics only"
     ));
-    let seen = measure(seeds.0.clone(), Half::Seen).await?;
-    let unseen = measure(seeds.0.clone(), Half::Unseen).await?;
+    let seen = measure(seeds.0.clone(), PhrasingSet::Seen).await?;
+    let unseen = measure(seeds.0.clone(), PhrasingSet::Unseen).await?;
     if as_json {
-        text::print(
+        terminal::print(
             json!({ "seeds": { "from": from, "to": to }, "seen": seen, "unseen": unseen }).to_string(),
         );
         return Ok(());
@@ -89,10 +89,10 @@ pub(super) async fn run(seeds: &SeedRange, as_json: bool) -> anyhow::Result<()> 
     row("vote weighted by confidence", &seen.weighted, &unseen.weighted);
     row("vote weighted by reliability", &seen.reliability, &unseen.reliability);
     row("weighted vote after discussion", &seen.discussed, &unseen.discussed);
-    table.print(Format::Table);
+    table.print(OutputFormat::Table);
     for (half, measured) in [("seen", &seen), ("unseen", &unseen)] {
         let (helped, hurt) = (measured.discussion_helped, measured.discussion_hurt);
-        text::print(format!(
+        terminal::print(format!(
             "{half}: of {} contracts, the discussion corrected {helped} and spoiled {hurt}",
             measured.contracts
         ));
@@ -100,11 +100,11 @@ pub(super) async fn run(seeds: &SeedRange, as_json: bool) -> anyhow::Result<()> 
     Ok(())
 }
 
-async fn measure(seeds: RangeInclusive<u64>, half: Half) -> anyhow::Result<Measured> {
+async fn measure(seeds: RangeInclusive<u64>, half: PhrasingSet) -> anyhow::Result<Measured> {
     let mut running = JoinSet::new();
     for seed in seeds {
         running.spawn(async move {
-            let (text, known) = Which::Made { seed, half }.read()?;
+            let (text, known) = ContractSource::Made { seed, half }.read()?;
             let outcome = deliberate(text).await.with_context(|| format!("seed {seed}"))?;
             Ok::<_, anyhow::Error>(Case { known, outcome })
         });
@@ -121,16 +121,16 @@ async fn deliberate(text: String) -> anyhow::Result<Outcome> {
     let playbook = review(text)?;
     let agents: BTreeMap<&str, &Agent> =
         playbook.agents.iter().map(|agent| (agent.name.as_str(), agent)).collect();
-    let machine = Deliberation::new(&playbook.spec, tokens::o200k);
+    let machine = Deliberation::new(&playbook.spec, tokens::count_o200k);
     let mut state = State::default();
     let mut events = VecDeque::from([Event::Start]);
     while let Some(event) = events.pop_front() {
         for out in machine.step(&mut state, event, 0) {
             match out {
-                Out::Ask(ask) => {
+                Output::Ask(ask) => {
                     let agent =
                         agents.get(ask.agent.as_str()).context("only agents of the playbook are asked")?;
-                    let question = Question::new(ask.action, serde_json::from_str(&ask.payload)?);
+                    let question = AgentQuestion::new(ask.action, serde_json::from_str(&ask.payload)?);
                     events.push_back(match agent.answer(&question).await {
                         Ok(reply) => Event::Answered {
                             ask: ask.id,
@@ -141,9 +141,9 @@ async fn deliberate(text: String) -> anyhow::Result<Outcome> {
                         Err(failure) => Event::Failed { ask: ask.id, why: failure.to_string() },
                     });
                 }
-                Out::Finished(outcome) => return Ok(*outcome),
-                Out::Failed(failure) => return Err(anyhow!(failure.reason)),
-                Out::Publish(_) | Out::Noted(_) => {}
+                Output::Finished(outcome) => return Ok(*outcome),
+                Output::Failed(failure) => return Err(anyhow!(failure.reason)),
+                Output::Publish(_) | Output::Ignored(_) => {}
             }
         }
     }
@@ -153,21 +153,21 @@ async fn deliberate(text: String) -> anyhow::Result<Outcome> {
 fn judge(cases: &[Case]) -> Measured {
     let mut alone: BTreeMap<String, Score> = BTreeMap::new();
     let (mut discussed, mut helped, mut hurt) = (Score::default(), 0, 0);
-    let questions: Vec<count::Question> =
+    let questions: Vec<tally::Question> =
         cases.iter().enumerate().map(|(index, case)| question(index, case)).collect();
     // A tie is not an answer, so it counts as wrong.
-    let by = |rule: Rule| -> Vec<String> {
-        let counted = tally(rule, &questions).unwrap_or_default();
+    let by = |rule: VotingRule| -> Vec<String> {
+        let counted = tally_questions(rule, &questions).unwrap_or_default();
         counted.into_iter().map(|one| one.choice.unwrap_or_default()).collect()
     };
-    let weighted = by(Rule::Confidence);
+    let weighted = by(VotingRule::Confidence);
     for (index, case) in cases.iter().enumerate() {
-        for (agent, finding) in &case.outcome.gathered.findings {
+        for (agent, finding) in &case.outcome.record.findings {
             if let Some(recommendation) = &finding.recommendation {
                 alone.entry(agent.clone()).or_default().add(recommendation, case.known);
             }
         }
-        let right = case.known.recommendation.words();
+        let right = case.known.recommendation.as_str();
         let after = case.outcome.synthesis.recommendation.as_deref().unwrap_or_default();
         let before = weighted.get(index).map_or("", String::as_str);
         discussed.add(after, case.known);
@@ -182,9 +182,9 @@ fn judge(cases: &[Case]) -> Measured {
     Measured {
         contracts: cases.len(),
         alone,
-        majority: score(&by(Rule::Majority)),
+        majority: score(&by(VotingRule::Majority)),
         weighted: score(&weighted),
-        reliability: score(&by(Rule::Reliability)),
+        reliability: score(&by(VotingRule::Reliability)),
         discussed,
         discussion_helped: helped,
         discussion_hurt: hurt,
@@ -192,19 +192,19 @@ fn judge(cases: &[Case]) -> Measured {
 }
 
 /// Returns the ballots of the agents before the discussion.
-fn question(index: usize, case: &Case) -> count::Question {
+fn question(index: usize, case: &Case) -> tally::Question {
     let ballot = |(voter, finding): (&String, &quorate_procedures::finding::Finding)| {
         let choice = finding.recommendation.clone()?;
         Some(Ballot { voter: voter.clone(), choice, confidence: finding.confidence, ..Ballot::default() })
     };
-    let ballots = case.outcome.gathered.findings.iter().filter_map(ballot).collect();
-    count::Question { name: index.to_string(), ballots, ..count::Question::default() }
+    let ballots = case.outcome.record.findings.iter().filter_map(ballot).collect();
+    tally::Question { name: index.to_string(), ballots, ..tally::Question::default() }
 }
 
 impl Score {
-    fn add(&mut self, recommendation: &str, known: Known) {
-        let rank = |words: &str| Recommendation::ALL.iter().position(|one| one.words() == words);
-        let steps = match (rank(recommendation), rank(known.recommendation.words())) {
+    fn add(&mut self, recommendation: &str, known: KnownAnswer) {
+        let rank = |words: &str| Recommendation::ALL.iter().position(|one| one.as_str() == words);
+        let steps = match (rank(recommendation), rank(known.recommendation.as_str())) {
             (Some(given), Some(right)) => given.abs_diff(right),
             _ => usize::MAX,
         };

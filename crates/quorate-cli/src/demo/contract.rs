@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::str::FromStr;
 
-use quorate_contracts::{Half, Recommendation, generate};
+use quorate_contracts::{PhrasingSet, Recommendation, generate};
 use serde::{Deserialize, Serialize};
 
 use crate::playbook::{Input, Playbook};
@@ -16,44 +16,44 @@ const TRUTH: &str = include_str!("../../../../playbooks/contract-review/agreemen
 /// Source of the contract. Stored in the demo's directory, so that a demo can be resumed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Which {
+pub(super) enum ContractSource {
     /// The bundled contract.
     Bundled,
     /// A generated contract.
     Made {
         seed: u64,
         /// Seen or unseen phrasings.
-        half: Half,
+        half: PhrasingSet,
     },
 }
 
 /// Known answer for a contract: the right recommendation and the risk score.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Known {
+pub(super) struct KnownAnswer {
     pub(super) recommendation: Recommendation,
     pub(super) risk_score: u32,
 }
 
-impl Which {
+impl ContractSource {
     /// Describes the contract in a few words.
-    pub(super) fn words(self) -> String {
+    pub(super) fn describe(self) -> String {
         match self {
             Self::Bundled => "bundled software and services agreement".into(),
-            Self::Made { seed, half: Half::Seen } => format!("generated from seed {seed}"),
-            Self::Made { seed, half: Half::Unseen } => {
+            Self::Made { seed, half: PhrasingSet::Seen } => format!("generated from seed {seed}"),
+            Self::Made { seed, half: PhrasingSet::Unseen } => {
                 format!("generated from seed {seed}, in unseen phrasings")
             }
         }
     }
 
     /// Returns the text and the known answer.
-    pub(super) fn read(self) -> anyhow::Result<(String, Known)> {
+    pub(super) fn read(self) -> anyhow::Result<(String, KnownAnswer)> {
         match self {
             Self::Bundled => Ok((AGREEMENT.to_owned(), serde_saphyr::from_str(TRUTH)?)),
             Self::Made { seed, half } => {
                 let contract = generate(seed, half);
                 let (recommendation, risk_score) = (contract.truth.recommendation, contract.truth.risk_score);
-                Ok((contract.text, Known { recommendation, risk_score }))
+                Ok((contract.text, KnownAnswer { recommendation, risk_score }))
             }
         }
     }
@@ -61,7 +61,7 @@ impl Which {
 
 /// Returns the bundled review playbook for this contract.
 pub(super) fn review(text: String) -> anyhow::Result<Playbook> {
-    Playbook::of(Path::new("contract-review/playbook.yaml"), PLAYBOOK, Input::Text(text))
+    Playbook::parse(Path::new("contract-review/playbook.yaml"), PLAYBOOK, Input::Text(text))
 }
 
 /// An inclusive range of seeds, written `FROM..TO`.
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_playbook_and_the_contracts_use_the_same_recommendations() {
         let playbook = review(AGREEMENT.into()).expect("the playbook is valid");
-        let words = Recommendation::ALL.map(Recommendation::words);
+        let words = Recommendation::ALL.map(Recommendation::as_str);
         assert_eq!(playbook.spec.words.recommendations, words, "in the same order");
     }
 }

@@ -13,10 +13,10 @@ use quorate::Hub;
 use quorate_store::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
-use crate::exit::{CONFLICT, Ended};
-use crate::text::{print, say};
+use crate::exit::{CONFLICT, CommandError};
+use crate::terminal::{note, print};
 
-pub(crate) use hub::{HubArgs, run as run_hub};
+pub(crate) use hub::{DemoHubArgs, run as run_hub};
 
 /// Options of the scenario.
 struct Options {
@@ -43,11 +43,11 @@ pub(super) async fn run(data: Option<PathBuf>, documents: u32, json: bool) -> an
     let data = args.data.clone().unwrap_or_else(|| temporary.path().join("data"));
     if data.exists() {
         let message = format!("{} already exists", data.display());
-        return Err(Ended::new(CONFLICT, message, "choose a new directory with --data").into());
+        return Err(CommandError::new(CONFLICT, message, "choose a new directory with --data").into());
     }
     let progress = |line: String| {
         if !args.json {
-            say(line)
+            note(line)
         }
     };
     progress(format!("Quorate {}   demo killed   {} documents", env!("CARGO_PKG_VERSION"), args.documents));
@@ -108,7 +108,7 @@ async fn check(data: &Path, ready: &Value) -> anyhow::Result<Results> {
     }
     hub.close().await;
     let report = quorate_sqlite::verify(data, None)?;
-    if let Some(bad) = report.first_bad {
+    if let Some(bad) = report.first_defect {
         bail!("the log does not verify: {} at record {} of space {}", bad.damage, bad.seq, bad.space);
     }
     let space = report.spaces.first().context("the demo has a space")?;
@@ -124,7 +124,8 @@ async fn check(data: &Path, ready: &Value) -> anyhow::Result<Results> {
 }
 
 fn conclude(args: &Options, data: &Path, found: &Results) -> anyhow::Result<()> {
-    let expected: u64 = (1..=args.documents).map(|number| documents::count(&documents::text(number))).sum();
+    let expected: u64 =
+        (1..=args.documents).map(|number| documents::count_words(&documents::text(number))).sum();
     let good = found.results == args.documents as usize && found.twice == 0 && found.words == expected;
     if args.json {
         print(
@@ -143,20 +144,20 @@ fn conclude(args: &Options, data: &Path, found: &Results) -> anyhow::Result<()> 
             .to_string(),
         );
     } else {
-        say(format!(
+        note(format!(
             " finish    {} of {} results, {} done twice",
             found.results, args.documents, found.twice
         ));
-        say(format!(" sum       {} words; expected: {expected}", found.words));
-        say(format!(" verify    ✓ {} records, hash chain intact, head {}", found.records, found.head));
-        say("");
+        note(format!(" sum       {} words; expected: {expected}", found.words));
+        note(format!(" verify    ✓ {} records, hash chain intact, head {}", found.records, found.head));
+        note("");
         if args.data.is_some() {
-            say(format!(" next      quorate verify --data {}", data.display()));
-            say(format!("           quorate audit export --data {}", data.display()));
+            note(format!(" next      quorate verify --data {}", data.display()));
+            note(format!("           quorate audit export --data {}", data.display()));
         } else {
-            say(" next      quorate demo killed --data my-demo   keep the data for inspection");
+            note(" next      quorate demo killed --data my-demo   keep the data for inspection");
         }
-        say("           quorate bench --quick         benchmark this machine");
+        note("           quorate bench --quick         benchmark this machine");
     }
     ensure!(good, "the demo did not produce the expected results");
     Ok(())

@@ -6,17 +6,17 @@ use std::path::Path;
 use quorate::deliberation::Outcome;
 use quorate::{ActionDigest, Hub, ProcedureDraft};
 use quorate_api::canonical::action_document;
-use quorate_contracts::Half;
+use quorate_contracts::PhrasingSet;
 use serde_json::{Value, json};
 
-use super::contract::{Known, Which, review};
-use super::{DemoArgs, place};
-use crate::exit::{Ended, FAILED};
-use crate::hub::ADMIN_TOKEN;
-use crate::report::{self, Format};
-use crate::run::{self, Approve, Pending, Settled, plain_line};
-use crate::serve::Served;
-use crate::text::{self, say};
+use super::contract::{ContractSource, KnownAnswer, review};
+use super::{DemoArgs, directory};
+use crate::exit::{CommandError, FAILED};
+use crate::hub::ADMIN_TOKEN_FILE;
+use crate::report::{self, ReportFormat};
+use crate::run::{self, ApprovalMode, ApprovalResult, PendingApproval, plain_line};
+use crate::serve::RunningHub;
+use crate::terminal::{self, note};
 
 /// Fixed id of the procedure and its approval, so that a repeated run resumes them.
 const ID: &str = "contract-review";
@@ -25,25 +25,28 @@ const ID: &str = "contract-review";
 struct DemoResult {
     id: String,
     outcome: Outcome,
-    approval: Option<Settled>,
-    known: Known,
+    approval: Option<ApprovalResult>,
+    known: KnownAnswer,
 }
 
 pub(super) async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let which = match args.seed {
-        None => Which::Bundled,
-        Some(seed) => Which::Made { seed, half: if args.unseen { Half::Unseen } else { Half::Seen } },
+        None => ContractSource::Bundled,
+        Some(seed) => ContractSource::Made {
+            seed,
+            half: if args.unseen { PhrasingSet::Unseen } else { PhrasingSet::Seen },
+        },
     };
     let (data, which) = if args.resume {
-        place::begun(args.data.as_deref())?
+        directory::open_existing(args.data.as_deref())?
     } else {
-        (place::fresh(args.data.as_deref())?, which)
+        (directory::create(args.data.as_deref())?, which)
     };
-    let format = if args.json { Format::Json } else { Format::Text };
-    let default = if args.headless { Approve::Later } else { Approve::usual(format) };
+    let format = if args.json { ReportFormat::Json } else { ReportFormat::Text };
+    let default = if args.headless { ApprovalMode::Later } else { ApprovalMode::default_for(format) };
     let approve = args.approve.unwrap_or(default);
-    let served = Served::for_a_while(&data).await?;
-    place::mark(&data, which)?;
+    let served = RunningHub::start_temporary(&data).await?;
+    directory::write_marker(&data, which)?;
     let ran = in_hub(&served, &data, which, format, approve).await;
     served.stop().await;
     let ran = ran?;
@@ -51,29 +54,29 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<()> {
 }
 
 async fn in_hub(
-    served: &Served,
+    served: &RunningHub,
     data: &Path,
-    which: Which,
-    format: Format,
-    approve: Approve,
+    which: ContractSource,
+    format: ReportFormat,
+    approve: ApprovalMode,
 ) -> anyhow::Result<DemoResult> {
     let (contract, known) = which.read()?;
     let mut playbook = review(contract)?;
     let asked = playbook.approval.take();
-    run::begin("demo contract-review", &playbook.spec, &playbook.agents);
-    say(format!("contract   {}", which.words()));
-    say(format!("hub        {}   data in {}\n", served.url(), data.display()));
-    let token = fs::read_to_string(data.join(ADMIN_TOKEN))?;
+    run::print_header("demo contract-review", &playbook.spec, &playbook.agents);
+    note(format!("contract   {}", which.describe()));
+    note(format!("hub        {}   data in {}\n", served.url(), data.display()));
+    let token = fs::read_to_string(data.join(ADMIN_TOKEN_FILE))?;
     let hub = quorate_client::connect(served.url(), token.trim()).await?;
     let draft = ProcedureDraft::deliberation(&playbook.spec).id(ID);
-    let (id, outcome) = run::procedure(&hub, playbook, draft).await?;
-    if format == Format::Text {
-        say("");
+    let (id, outcome) = run::run_procedure(&hub, playbook, draft).await?;
+    if format == ReportFormat::Text {
+        note("");
         report::print(&outcome, &id, format, None)?;
-        say("");
+        note("");
     }
     let approval = match &asked {
-        Some(asked) => match Pending::ask(&hub, asked, &id, &outcome, data).await? {
+        Some(asked) => match PendingApproval::request(&hub, asked, &id, &outcome, data).await? {
             Some(pending) => Some(settle(pending, &hub, data, approve).await?),
             None => None,
         },
@@ -83,38 +86,48 @@ async fn in_hub(
     Ok(DemoResult { id, outcome, approval, known })
 }
 
-async fn settle(pending: Pending, hub: &Hub, data: &Path, approve: Approve) -> anyhow::Result<Settled> {
-    if matches!(approve, Approve::Ask | Approve::Wait) {
-        say(" ^C stops the demo; `quorate demo --resume` resumes it\n");
+async fn settle(
+    pending: PendingApproval,
+    hub: &Hub,
+    data: &Path,
+    approve: ApprovalMode,
+) -> anyhow::Result<ApprovalResult> {
+    if matches!(approve, ApprovalMode::Ask | ApprovalMode::Wait) {
+        note(" ^C stops the demo; `quorate demo --resume` resumes it\n");
     }
     let flags = format!(" --data {}", data.display());
-    let settled = pending.settle(hub, approve, Some(&flags)).await?;
+    let settled = pending.resolve(hub, approve, Some(&flags)).await?;
     // The hub stops with the demo, so only resuming the demo can decide.
-    settled.tell(&format!("quorate demo --resume --approve ask{flags}   (auto: without review)"));
+    settled.print(&format!("quorate demo --resume --approve ask{flags}   (auto: without review)"));
     Ok(settled)
 }
 
 /// Verifies the data on disk, prints the results, and fails if they are not as expected.
-fn conclude(ran: &DemoResult, data: &Path, which: Which, format: Format) -> anyhow::Result<()> {
+fn conclude(
+    ran: &DemoResult,
+    data: &Path,
+    which: ContractSource,
+    format: ReportFormat,
+) -> anyhow::Result<()> {
     let report = quorate_sqlite::verify(data, None)?;
     let space = report.spaces.first();
     let records = space.map_or(0, |space| space.records);
     let head = space.map_or_else(String::new, |space| quorate_core::hex::encode(&space.head_hash[..4]));
     let together = ran.outcome.synthesis.recommendation.as_deref().unwrap_or("no decision");
-    let right = ran.known.recommendation.words();
+    let right = ran.known.recommendation.as_str();
     let mut wrong: Vec<String> = Vec::new();
-    if let Some(bad) = &report.first_bad {
+    if let Some(bad) = &report.first_defect {
         wrong.push(format!("the log does not verify: {} at record {}", bad.damage, bad.seq));
     }
-    let missing = ran.outcome.gathered.missing.iter().map(|one| format!("{} is missing", one.agent));
+    let missing = ran.outcome.record.missing.iter().map(|one| format!("{} is missing", one.agent));
     wrong.extend(missing);
-    if which == Which::Bundled && together != right {
+    if which == ContractSource::Bundled && together != right {
         wrong.push(format!("the review recommends {together:?}, but {right:?} is right"));
     }
     if let Some(approval) = &ran.approval {
         wrong.extend(letter_mismatch(approval));
     }
-    if format == Format::Json {
+    if format == ReportFormat::Json {
         let mut document = report::document(&ran.outcome, &ran.id, ran.approval.as_ref())?;
         document["scenario"] = ID.into();
         document["contract"] = serde_json::to_value(which)?;
@@ -123,22 +136,26 @@ fn conclude(ran: &DemoResult, data: &Path, which: Which, format: Format) -> anyh
         document["audit"] = json!({ "records": records, "head": head });
         document["ok"] = wrong.is_empty().into();
         document["wrong"] = json!(wrong);
-        text::print(text::clean_json(&document.to_string()));
+        terminal::print(terminal::sanitize_json(&document.to_string()));
     } else {
-        say(plain_line("audit", "✓", &format!("{records} records, hash chain intact, head {head}")));
+        note(plain_line("audit", "✓", &format!("{records} records, hash chain intact, head {head}")));
         print_summary(ran, together, right, data, which)?;
     }
     if wrong.is_empty() {
-        return run::decided(&ran.outcome);
+        return run::require_decision(&ran.outcome);
     }
     let message = format!("the demo did not produce the expected results: {}", wrong.join("; "));
-    Err(Ended::new(FAILED, message, format!("inspect the log: quorate audit log --data {}", data.display()))
-        .into())
+    Err(CommandError::new(
+        FAILED,
+        message,
+        format!("inspect the log: quorate audit log --data {}", data.display()),
+    )
+    .into())
 }
 
 /// Returns the recommendation of each agent before the discussion.
 fn alone(ran: &DemoResult) -> Value {
-    let findings = &ran.outcome.gathered.findings;
+    let findings = &ran.outcome.record.findings;
     findings
         .iter()
         .map(|(agent, finding)| (agent.clone(), json!(finding.recommendation)))
@@ -147,7 +164,7 @@ fn alone(ran: &DemoResult) -> Value {
 }
 
 /// Checks that the letter on disk has exactly the bytes that were approved.
-fn letter_mismatch(approval: &Settled) -> Option<String> {
+fn letter_mismatch(approval: &ApprovalResult) -> Option<String> {
     let file = approval.file.as_ref()?;
     let letter = match fs::read_to_string(file) {
         Ok(letter) => letter,
@@ -165,32 +182,32 @@ fn print_summary(
     together: &str,
     right: &str,
     data: &Path,
-    which: Which,
+    which: ContractSource,
 ) -> anyhow::Result<()> {
     let mark = |recommendation: &str| if recommendation == right { "✓" } else { "✗" };
-    say("");
-    say(format!(
+    note("");
+    note(format!(
         " known       {right}, risk {}: the answer that the contract was written for",
         ran.known.risk_score
     ));
     let mut before: Vec<String> = Vec::new();
-    for (agent, finding) in &ran.outcome.gathered.findings {
+    for (agent, finding) in &ran.outcome.record.findings {
         before.push(format!("{agent} {}", mark(finding.recommendation.as_deref().unwrap_or_default())));
     }
-    for (index, line) in text::wrap(&before.join("  "), 66).into_iter().enumerate() {
-        say(format!(" {:<11} {}", if index == 0 { "alone" } else { "" }, text::clean_line(&line)));
+    for (index, line) in terminal::wrap(&before.join("  "), 66).into_iter().enumerate() {
+        note(format!(" {:<11} {}", if index == 0 { "alone" } else { "" }, terminal::sanitize_line(&line)));
     }
-    say(format!(" together    {} {}", mark(together), text::clean_line(together)));
+    note(format!(" together    {} {}", mark(together), terminal::sanitize_line(together)));
     let digest = report::digest(&ran.outcome)?;
-    say(format!(" digest      {}   reproducible: the same contract gives the same digest", &digest[..16]));
-    let again = if which == Which::Bundled {
+    note(format!(" digest      {}   reproducible: the same contract gives the same digest", &digest[..16]));
+    let again = if which == ContractSource::Bundled {
         "quorate demo --seed 7              review another contract"
     } else {
         "quorate demo --seeds 1..200         measure how often they are right"
     };
-    say(format!("\n next  {again}"));
-    say(format!("       quorate deliberation show {} --data {}", ran.id, data.display()));
-    say("       quorate run FILE                   use your own agents: docs/guides/your-first-playbook.md");
-    say("       quorate demo killed                kill the hub with -9 without losing work");
+    note(format!("\n next  {again}"));
+    note(format!("       quorate deliberation show {} --data {}", ran.id, data.display()));
+    note("       quorate run FILE                   use your own agents: docs/guides/your-first-playbook.md");
+    note("       quorate demo killed                kill the hub with -9 without losing work");
     Ok(())
 }

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use super::{history_of, path_of};
-use crate::exit::{Ended, NOT_FOUND};
+use crate::exit::{CommandError, NOT_FOUND};
 use crate::hub::Hub;
-use crate::shape::{Listed, Shape, field, payload, time};
-use crate::text;
+use crate::output::{ListResponse, OutputArgs, field, format_time, payload_text};
+use crate::terminal;
 
 pub(super) async fn run(
     hub: &Hub,
-    shape: &Shape,
+    shape: &OutputArgs,
     key: &str,
     from: Option<u64>,
     to: Option<u64>,
@@ -25,8 +25,9 @@ pub(super) async fn run(
         None => before(hub, key, new["version"].as_u64().unwrap_or(0)).await?,
     };
     let old = at(hub, key, from).await?;
-    let lines =
-        |entry: &Value| if entry["deleted"] == true { String::new() } else { payload(&entry["content"]) };
+    let lines = |entry: &Value| {
+        if entry["deleted"] == true { String::new() } else { payload_text(&entry["content"]) }
+    };
     let (before, after) = (lines(&old), lines(&new));
     let changes: Vec<(char, String)> = TextDiff::from_lines(&before, &after)
         .iter_all_changes()
@@ -38,17 +39,19 @@ pub(super) async fn run(
             "key": key, "from": old["version"], "to": new["version"], "same": before == after,
             "lines": lines.collect::<Vec<_>>(),
         });
-        text::print(text::clean_json(&document.to_string()));
+        terminal::print(terminal::sanitize_json(&document.to_string()));
         return Ok(());
     }
     for (mark, entry) in [("---", &old), ("+++", &new)] {
-        let about = [field(entry, "version"), field(entry, "author"), time(&entry["at"])];
-        text::print(text::clean_line(&format!(
+        let about = [field(entry, "version"), field(entry, "author"), format_time(&entry["at"])];
+        terminal::print(terminal::sanitize_line(&format!(
             "{mark} {key} version {}  {}  {}",
             about[0], about[1], about[2]
         )));
     }
-    changes.iter().for_each(|(sign, line)| text::print(text::clean_line(&format!("{sign}{line}"))));
+    changes
+        .iter()
+        .for_each(|(sign, line)| terminal::print(terminal::sanitize_line(&format!("{sign}{line}"))));
     Ok(())
 }
 
@@ -61,14 +64,14 @@ fn sign(tag: ChangeTag) -> char {
 }
 
 async fn at(hub: &Hub, key: &str, version: u64) -> anyhow::Result<Value> {
-    hub.look(&path_of(key), &[("version", Some(version.to_string()))]).await
+    hub.get_json(&path_of(key), &[("version", Some(version.to_string()))]).await
 }
 
 async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
     let (mut cursor, mut last) = (None, None);
     loop {
         let query = [("limit", Some("1000".to_owned())), ("cursor", cursor.take())];
-        let page = Listed::read(&hub.get(&history_of(key), &query).await?, "versions")?;
+        let page = ListResponse::parse(&hub.get(&history_of(key), &query).await?, "versions")?;
         last = page.values().pop().or(last);
         cursor = page.cursor;
         if cursor.is_none() {
@@ -76,7 +79,7 @@ async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
         }
     }
     last.ok_or_else(|| {
-        Ended::new(
+        CommandError::new(
             NOT_FOUND,
             format!("there is no entry {key}"),
             "run `quorate memory list` to list the entries",
@@ -88,10 +91,10 @@ async fn newest(hub: &Hub, key: &str) -> anyhow::Result<Value> {
 /// Returns the nearest version before this one. Version numbers have gaps after a backup was restored.
 async fn before(hub: &Hub, key: &str, version: u64) -> anyhow::Result<u64> {
     let query = [("limit", Some("1000".to_owned()))];
-    let page = Listed::read(&hub.get(&history_of(key), &query).await?, "versions")?;
+    let page = ListResponse::parse(&hub.get(&history_of(key), &query).await?, "versions")?;
     let numbers = page.values().into_iter().filter_map(|entry| entry["version"].as_u64());
     numbers.filter(|number| *number < version).max().ok_or_else(|| {
         let hint = "pass two versions; `quorate memory log` lists them";
-        Ended::new(NOT_FOUND, format!("{key} has no version before {version}"), hint).into()
+        CommandError::new(NOT_FOUND, format!("{key} has no version before {version}"), hint).into()
     })
 }

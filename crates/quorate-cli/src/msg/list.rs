@@ -3,9 +3,11 @@
 use clap::Args;
 use serde_json::json;
 
-use crate::hub::{Hub, Page, segment};
-use crate::shape::{Column, Format, Listed, Shape, Table, cells, field, plain, read, time};
-use crate::text;
+use crate::hub::{Hub, PageArgs, segment};
+use crate::output::{
+    Column, ListResponse, OutputArgs, OutputFormat, Table, cells, field, format_time, parse_response, to_text,
+};
+use crate::terminal;
 
 /// Arguments of `quorate msg list`.
 #[derive(Args, Debug)]
@@ -20,34 +22,34 @@ pub(super) struct ListArgs {
     #[arg(long, conflicts_with = "from")]
     dead: bool,
     #[command(flatten)]
-    page: Page,
+    page: PageArgs,
 }
 
 const MESSAGES: &[Column] = &[
     ("ID", |message| field(message, "id")),
-    ("AT", |message| time(&message["timestamp"])),
+    ("AT", |message| format_time(&message["timestamp"])),
     ("FROM", |message| field(message, "from")),
     ("TO", |message| field(message, "to")),
     ("ACTION", |message| field(message, "action")),
-    ("PAYLOAD", |message| plain(&message["payload"])),
+    ("PAYLOAD", |message| to_text(&message["payload"])),
 ];
 
 const INBOX: &[Column] = &[
     ("DELIVERY", |row| field(&row["item"], "deliveryId")),
     ("MESSAGE", |row| field(&row["item"], "messageId")),
     ("ATTEMPTS", |row| field(&row["item"], "attempt")),
-    ("LEASED UNTIL", |row| time(&row["item"]["leaseUntil"])),
+    ("LEASED UNTIL", |row| format_time(&row["item"]["leaseUntil"])),
     ("FROM", |row| field(&row["message"], "from")),
     ("ACTION", |row| field(&row["message"], "action")),
-    ("PAYLOAD", |row| plain(&row["message"]["payload"])),
+    ("PAYLOAD", |row| to_text(&row["message"]["payload"])),
 ];
 
 const OUTBOX: &[Column] = &[
     ("MESSAGE", |row| field(&row["item"], "messageId")),
-    ("AT", |row| time(&row["message"]["timestamp"])),
+    ("AT", |row| format_time(&row["message"]["timestamp"])),
     ("TO", |row| field(&row["message"], "to")),
     ("ACTION", |row| field(&row["message"], "action")),
-    ("PAYLOAD", |row| plain(&row["message"]["payload"])),
+    ("PAYLOAD", |row| to_text(&row["message"]["payload"])),
 ];
 
 const DEAD: &[Column] = &[
@@ -55,11 +57,11 @@ const DEAD: &[Column] = &[
     ("MESSAGE", |row| field(row, "messageId")),
     ("AGENT", |row| field(row, "agent")),
     ("ATTEMPTS", |row| field(row, "attempts")),
-    ("AT", |row| time(&row["at"])),
+    ("AT", |row| format_time(&row["at"])),
     ("REASON", |row| field(row, "reason")),
 ];
 
-pub(super) async fn run(hub: &Hub, shape: &Shape, args: ListArgs) -> anyhow::Result<()> {
+pub(super) async fn run(hub: &Hub, shape: &OutputArgs, args: ListArgs) -> anyhow::Result<()> {
     let ListArgs { to, from, dead, page } = args;
     let of = |agent: &str, mailbox: &str| format!("/v1/agents/{}/{mailbox}", segment(agent));
     let (path, name, columns, ids_only) = match (&to, &from, dead) {
@@ -74,31 +76,31 @@ pub(super) async fn run(hub: &Hub, shape: &Shape, args: ListArgs) -> anyhow::Res
         return shape.list(&answer, name, columns);
     }
     // Inbox and outbox contain only ids, so the messages are fetched as well.
-    let listed = Listed::read(&answer, name)?;
+    let listed = ListResponse::parse(&answer, name)?;
     let mut table = Table::new(columns.iter().map(|column| column.0));
     let mut documents = Vec::new();
     for (raw, item) in listed.items.iter().zip(listed.values()) {
         let path = format!("/v1/messages/{}", segment(&field(&item, "messageId")));
         // The permission to list a mailbox does not include every message in it.
         let message = hub.get(&path, &[]).await.unwrap_or_else(|_| "null".to_owned());
-        let row = json!({"item": item, "message": read(&message)?});
+        let row = json!({"item": item, "message": parse_response(&message)?});
         table.row(cells(columns, &row));
         let open = raw.get().trim_end().trim_end_matches('}');
         documents.push(format!("{open},\"message\":{message}}}"));
     }
     match shape.format() {
-        Format::Json => {
+        OutputFormat::Json => {
             let cursor = json!(listed.cursor);
             let all = format!("{{\"{name}\":[{}],\"cursor\":{cursor}}}", documents.join(","));
-            text::print(text::clean_json(&all));
+            terminal::print(terminal::sanitize_json(&all));
             return Ok(());
         }
-        Format::Jsonl => documents.iter().for_each(|one| text::print(text::clean_json(one))),
+        OutputFormat::Jsonl => documents.iter().for_each(|one| terminal::print(terminal::sanitize_json(one))),
         format => table.print(format),
     }
     if documents.is_empty() {
-        text::say("no messages");
+        terminal::note("no messages");
     }
-    listed.cursor.iter().for_each(|cursor| text::say(format!("more results: --cursor {cursor}")));
+    listed.cursor.iter().for_each(|cursor| terminal::note(format!("more results: --cursor {cursor}")));
     Ok(())
 }

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use quorate_agents::{Agent, Price, Settings, Surroundings, Tape, Use};
-use quorate_procedures::deliberation::{LOCAL, Member, NotAsked, Provider};
+use quorate_agents::{Agent, AgentContext, AgentSettings, RecordMode, TokenPrice, UseSpec};
+use quorate_procedures::deliberation::{ExcludedAgent, LOCAL_PROVIDER, Member, ProviderSpec};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::{INPUT_BYTES_MAX, Place, read_text};
-use crate::config::nearest;
+use super::{INPUT_BYTES_MAX, PlaybookPath, read_text};
+use crate::config::closest_match;
 
 /// Maximum price of a million tokens; a higher one is a typing error.
 const PRICE_MAX: f64 = 1e6;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AgentIn {
+pub(super) struct AgentEntry {
     r#use: Spanned<String>,
     when: Option<When>,
     prompt: Option<Spanned<String>>,
@@ -37,37 +37,37 @@ enum When {
 }
 
 /// Agents that take part, and agents that are not asked.
-pub(super) struct Taking {
+pub(super) struct Participants {
     pub(super) members: Vec<Member>,
-    pub(super) not_asked: Vec<NotAsked>,
+    pub(super) not_asked: Vec<ExcludedAgent>,
 }
 
-impl Place<'_> {
+impl PlaybookPath<'_> {
     /// Returns the declared agents, and which of them take part for this input.
     pub(super) fn agents(
         &self,
-        entries: Vec<(String, AgentIn)>,
-        providers: &BTreeMap<String, Provider>,
+        entries: Vec<(String, AgentEntry)>,
+        providers: &BTreeMap<String, ProviderSpec>,
         text: Option<&str>,
-    ) -> anyhow::Result<(Vec<Agent>, Taking)> {
-        let surroundings = Surroundings::new(self.directory());
+    ) -> anyhow::Result<(Vec<Agent>, Participants)> {
+        let surroundings = AgentContext::new(self.directory());
         let (mut agents, mut participants) =
-            (Vec::new(), Taking { members: Vec::new(), not_asked: Vec::new() });
+            (Vec::new(), Participants { members: Vec::new(), not_asked: Vec::new() });
         for (name, entry) in entries {
             let (when, line) = (entry.when, entry.r#use.referenced.line());
             let agent = self.agent(&name, entry, providers, &surroundings)?;
             match (when, &agent.declared, text) {
-                (None | Some(When::Concerned), Use::Heuristic(reader), Some(text))
-                    if !reader.is_concerned_by(text) =>
+                (None | Some(When::Concerned), UseSpec::Heuristic(reader), Some(text))
+                    if !reader.is_relevant_to(text) =>
                 {
                     let why = "nothing in the text concerns it".to_owned();
-                    participants.not_asked.push(NotAsked { agent: name, why });
+                    participants.not_asked.push(ExcludedAgent { agent: name, why });
                 }
-                (Some(When::Concerned), declared, _) if !matches!(declared, Use::Heuristic(_)) => {
+                (Some(When::Concerned), declared, _) if !matches!(declared, UseSpec::Heuristic(_)) => {
                     let what = format!("agents.{name}.when: `concerned` is only available for heuristics");
-                    return Err(self.ended(line, &what, "omit it, or use `when: always`"));
+                    return Err(self.error_at(line, &what, "omit it, or use `when: always`"));
                 }
-                _ => participants.members.push(Member { provider: provider(&agent.declared), id: name }),
+                _ => participants.members.push(Member { provider: provider_name(&agent.declared), id: name }),
             }
             agents.push(agent);
         }
@@ -77,13 +77,13 @@ impl Place<'_> {
     fn agent(
         &self,
         name: &str,
-        entry: AgentIn,
-        providers: &BTreeMap<String, Provider>,
-        surroundings: &Surroundings,
+        entry: AgentEntry,
+        providers: &BTreeMap<String, ProviderSpec>,
+        surroundings: &AgentContext,
     ) -> anyhow::Result<Agent> {
         let (line, directory) = (entry.r#use.referenced.line(), self.directory());
         quorate_core::AgentId::new(name).map_err(|refused| {
-            self.ended(line, &format!("agents.{name}: {}", refused.detail), &refused.hint)
+            self.error_at(line, &format!("agents.{name}: {}", refused.detail), &refused.hint)
         })?;
         let instructions = match &entry.prompt {
             Some(prompt) => {
@@ -91,54 +91,54 @@ impl Place<'_> {
                 let line = prompt.referenced.line();
                 read.map_err(|error| {
                     let what = format!("agents.{name}.prompt: {error:#}");
-                    self.ended(line, &what, "name a text file; the path is relative to the playbook")
+                    self.error_at(line, &what, "name a text file; the path is relative to the playbook")
                 })?
             }
             None => String::new(),
         };
         let tape = match (entry.record, entry.replay) {
-            (None, None) => Tape::Live,
-            (Some(at), None) => Tape::Record(directory.join(at)),
-            (None, Some(at)) => Tape::Replay(directory.join(at)),
+            (None, None) => RecordMode::Live,
+            (Some(at), None) => RecordMode::Record(directory.join(at)),
+            (None, Some(at)) => RecordMode::Replay(directory.join(at)),
             (Some(_), Some(_)) => {
                 let what = format!("agents.{name}: record and replay cannot be combined");
-                return Err(self.ended(line, &what, "keep one of them"));
+                return Err(self.error_at(line, &what, "keep one of them"));
             }
         };
-        let limits = Use::parse(&entry.r#use.value).ok().and_then(|declared| provider(&declared));
+        let limits = UseSpec::parse(&entry.r#use.value).ok().and_then(|declared| provider_name(&declared));
         let limits = limits.and_then(|name| providers.get(&name)).cloned().unwrap_or_default();
-        let settings = Settings {
+        let settings = AgentSettings {
             instructions,
             key_env: entry.key_env,
             calls_per_minute: entry.calls_a_minute.or(limits.calls_a_minute),
             tokens_per_minute: entry.tokens_a_minute,
             price: price(&limits),
-            tape,
+            record_mode: tape,
         };
         Agent::declare(name, &entry.r#use.value, &settings, surroundings)
-            .map_err(|refused| self.ended(line, &refused.detail, &refused.hint))
+            .map_err(|refused| self.error_at(line, &refused.detail, &refused.hint))
     }
 
     /// Validates the provider settings: known names, and prices for both directions.
     pub(super) fn providers(
         &self,
-        entries: Vec<(String, Spanned<Provider>)>,
-    ) -> anyhow::Result<BTreeMap<String, Provider>> {
+        entries: Vec<(String, Spanned<ProviderSpec>)>,
+    ) -> anyhow::Result<BTreeMap<String, ProviderSpec>> {
         let names: Vec<&str> =
-            quorate_agents::Provider::ALL.iter().map(|one| one.name()).chain([LOCAL]).collect();
+            quorate_agents::Provider::ALL.iter().map(|one| one.name()).chain([LOCAL_PROVIDER]).collect();
         let mut valid = BTreeMap::new();
         for (name, provider) in entries {
             let line = provider.referenced.line();
             let provider = provider.value;
             if !names.contains(&name.as_str()) {
-                let hint = match nearest(&name, names.iter().copied()) {
+                let hint = match closest_match(&name, names.iter().copied()) {
                     Some(near) => format!("did you mean {near:?}?"),
                     None => format!("the providers are {}", names.join(", ")),
                 };
-                return Err(self.ended(line, &format!("providers: unknown provider {name:?}"), &hint));
+                return Err(self.error_at(line, &format!("providers: unknown provider {name:?}"), &hint));
             }
             let wrong =
-                |what: &str, hint: &str| Err(self.ended(line, &format!("providers.{name}{what}"), hint));
+                |what: &str, hint: &str| Err(self.error_at(line, &format!("providers.{name}{what}"), hint));
             if provider.price_in.is_some() != provider.price_out.is_some() {
                 return wrong(": one of price_in and price_out is missing", "set both; use 0 if it is free");
             }
@@ -158,16 +158,16 @@ impl Place<'_> {
 }
 
 /// Returns the LLM provider of an agent; `None` for a local agent.
-pub(crate) fn provider(declared: &Use) -> Option<String> {
+pub(crate) fn provider_name(declared: &UseSpec) -> Option<String> {
     match declared {
-        Use::Model { provider, .. } => Some(provider.name().to_owned()),
+        UseSpec::Model { provider, .. } => Some(provider.name().to_owned()),
         _ => None,
     }
 }
 
 /// Returns the prices of a provider in millionths, the unit of usage accounting.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be 0 to PRICE_MAX")]
-fn price(provider: &Provider) -> Option<Price> {
+fn price(provider: &ProviderSpec) -> Option<TokenPrice> {
     let micros = |price: f64| (price * 1e6).round() as u64;
-    Some(Price { input_micros: micros(provider.price_in?), output_micros: micros(provider.price_out?) })
+    Some(TokenPrice { input_micros: micros(provider.price_in?), output_micros: micros(provider.price_out?) })
 }

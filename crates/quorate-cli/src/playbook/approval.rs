@@ -56,7 +56,7 @@ impl Approval {
         }
         let known = &spec.words.recommendations;
         if let Some(other) =
-            self.when.iter().find(|one| !known.is_empty() && spec.words.recommendation(one).is_none())
+            self.when.iter().find(|one| !known.is_empty() && spec.words.recommendation_index(one).is_none())
         {
             return Err((
                 format!("when: unknown recommendation {other:?}"),

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use quorate::deliberation::{Decision, Outcome};
 use quorate_procedures::conflict::Position;
 
-use super::parts;
-use crate::text::clean_line;
+use super::content;
+use crate::terminal::sanitize_line;
 
 /// Characters of a reason that are visible before it is expanded.
 const VISIBLE_CHARS: usize = 200;
@@ -19,11 +19,11 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
     out.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n");
     let subject = escaped(&outcome.subject);
     let _ = writeln!(out, "<title>{subject}</title>\n<style>\n{STYLE}</style>\n<h1>{subject}</h1>");
-    let (mark, answer) = parts::answer(outcome);
+    let (mark, answer) = content::headline(outcome);
     let kind = if outcome.is_decided() { "" } else { " tie" };
     let _ = writeln!(out, "<p class=\"answer{kind}\"><span>{mark}</span> {}</p>", escaped(&answer));
     out.push_str("<ul class=\"chips\">");
-    parts::qualities(outcome)
+    content::highlights(outcome)
         .iter()
         .for_each(|quality| out.push_str(&format!("<li>{}</li>", escaped(quality))));
     out.push_str("</ul>\n<ul class=\"summary\">\n");
@@ -32,18 +32,18 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
         let _ = writeln!(out, "<li>{} <span class=\"dim\">{sources}</span></li>", escaped(&sentence.text));
     }
     out.push_str("</ul>\n");
-    let (first, others) = parts::conflicts(outcome);
+    let (first, others) = content::conflicts(outcome);
     first.into_iter().for_each(|decision| {
-        conflict(&mut out, decision, Some(&parts::other_rules(outcome, decision)));
+        conflict(&mut out, decision, Some(&content::other_rules_text(outcome, decision)));
     });
     issues(&mut out, outcome);
     others.into_iter().for_each(|decision| conflict(&mut out, decision, None));
     out.push_str("<footer>\n");
-    for (label, who) in parts::absent(outcome) {
+    for (label, who) in content::missing_agents(outcome) {
         let _ = writeln!(out, "<p><b class=\"warn\">{label}</b> {}</p>", escaped(&who));
     }
-    let figures = parts::figures(outcome).join(" · ");
-    for line in std::iter::once(figures).chain(parts::providers(outcome)) {
+    let figures = content::statistics(outcome).join(" · ");
+    for line in std::iter::once(figures).chain(content::provider_usage(outcome)) {
         let _ = writeln!(out, "<p>{}</p>", escaped(&line));
     }
     let _ = writeln!(out, "<p>Stored as {}</p>\n</footer>", escaped(id));
@@ -51,14 +51,15 @@ pub(super) fn report(outcome: &Outcome, id: &str) -> String {
 }
 
 fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
-    let (topic, how) = (escaped(&decision.conflict.topic), escaped(&parts::how(decision)));
+    let (topic, how) = (escaped(&decision.conflict.topic), escaped(&content::resolution(decision)));
     let _ = writeln!(out, "<section>\n<h2><span class=\"dim\">{}</span> {topic}</h2>", decision.id);
-    let stands = escaped(&parts::stands(decision.position.as_ref()));
+    let stands = escaped(&content::position_text(decision.position.as_ref()));
     let _ = writeln!(out, "<p><b>{stands}</b> <span class=\"dim\">{how}</span></p>");
-    for choice in parts::choices(decision) {
+    for choice in content::options(decision) {
         let percent = |share: Option<f64>| 100.0 * share.unwrap_or_default();
         let number = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}"));
-        let holders: Vec<String> = choice.held_by.iter().map(|one| escaped(&parts::holder(one))).collect();
+        let holders: Vec<String> =
+            choice.held_by.iter().map(|one| escaped(&content::holder_label(one))).collect();
         let class = if choice.mark == " " { "" } else { " first" };
         let _ = writeln!(
             out,
@@ -75,11 +76,11 @@ fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
         );
     }
     out.push_str("<ul class=\"ballots\">\n");
-    for (before, after) in parts::before_and_after(decision) {
+    for (before, after) in content::position_changes(decision) {
         ballot(out, decision, before, after);
     }
     out.push_str("</ul>\n");
-    if let Some(flip) = parts::flip(decision) {
+    if let Some(flip) = content::pivotal_votes(decision) {
         let _ = writeln!(out, "<p class=\"dim\">It {}.</p>", escaped(&flip));
     }
     if let Some(note) = note {
@@ -90,15 +91,16 @@ fn conflict(out: &mut String, decision: &Decision, note: Option<&str>) {
 
 /// Renders the position and reason of an agent, tagged if it changed its position or dissents.
 fn ballot(out: &mut String, decision: &Decision, before: &Position, after: &Position) {
-    let held =
-        |one: &Position| escaped(format!("{} {}", one.position, parts::sure(one.confidence)).trim_end());
+    let held = |one: &Position| {
+        escaped(format!("{} {}", one.position, content::confidence_text(one.confidence)).trim_end())
+    };
     let mut tags = String::new();
     if before.position != after.position {
         let changes = decision.changes.iter().filter(|change| change.agent == after.agent);
         let messages: Vec<&str> = changes.map(|change| change.message.as_str()).collect();
         let _ = write!(tags, " <span class=\"tag\">changed position {}</span>", escaped(&messages.join(" ")));
     }
-    let (label, voices) = parts::voices(decision);
+    let (label, voices) = content::quoted_positions(decision);
     if label == "Dissent" && voices.iter().any(|one| one.agent == after.agent) {
         tags.push_str(" <span class=\"tag warn\">dissent</span>");
     }
@@ -123,7 +125,7 @@ fn folded(text: &str) -> String {
 }
 
 fn issues(out: &mut String, outcome: &Outcome) {
-    for group in parts::issues(outcome) {
+    for group in content::issue_groups(outcome) {
         let _ = writeln!(out, "<section>\n<h2>{}</h2>\n<ol class=\"issues\">", group.heading);
         for (issue, demand) in group.issues {
             let severity = escaped(&issue.severity);
@@ -134,7 +136,7 @@ fn issues(out: &mut String, outcome: &Outcome) {
             if let Some(demand) = demand {
                 let _ = write!(out, "<p>Ask for: {}</p>", escaped(&demand.ask));
             }
-            let by = escaped(&parts::flagged(issue));
+            let by = escaped(&content::flagged_by(issue));
             let _ = writeln!(out, "<div class=\"dim\">flagged by {by}</div></li>");
         }
         out.push_str("</ol>\n</section>\n");
@@ -142,6 +144,6 @@ fn issues(out: &mut String, outcome: &Outcome) {
 }
 
 fn escaped(text: &str) -> String {
-    let text = clean_line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = sanitize_line(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     text.replace('"', "&quot;").replace('\'', "&#39;")
 }

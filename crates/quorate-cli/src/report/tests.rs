@@ -1,7 +1,7 @@
 //! Reports of scripted deliberations.
 
 use expect_test::expect_file;
-use quorate_procedures::deliberation::{ANALYSE, Ask, Deliberation, Event, Member, Out, Spec, State};
+use quorate_procedures::deliberation::{ANALYSE, Ask, Deliberation, Event, Member, Output, Spec, State};
 use serde_json::{Value, json};
 
 use super::*;
@@ -18,7 +18,7 @@ fn play(spec: &Spec, answer: impl Fn(&Ask) -> Option<Value>) -> Outcome {
     while let Some(event) = events.pop() {
         for out in machine.step(&mut state, event, 1_000) {
             match out {
-                Out::Ask(ask) => events.push(match answer(&ask) {
+                Output::Ask(ask) => events.push(match answer(&ask) {
                     Some(body) => Event::Answered {
                         ask: ask.id,
                         from: ask.agent,
@@ -27,8 +27,8 @@ fn play(spec: &Spec, answer: impl Fn(&Ask) -> Option<Value>) -> Outcome {
                     },
                     None => Event::Failed { ask: ask.id, why: "out of order".to_owned() },
                 }),
-                Out::Finished(outcome) => return *outcome,
-                Out::Publish(_) | Out::Noted(_) | Out::Failed(_) => {}
+                Output::Finished(outcome) => return *outcome,
+                Output::Publish(_) | Output::Ignored(_) | Output::Failed(_) => {}
             }
         }
     }
@@ -86,11 +86,11 @@ fn tie() -> Outcome {
 // Fails under: any change of a rendered report.
 #[test]
 fn a1_reports_match_the_golden_files() {
-    let text = plain::report(&split(), "prc_0-7-0");
+    let text = plain_text::report(&split(), "prc_0-7-0");
     expect_file!["golden/split.txt"].assert_eq(&text);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(!text.chars().any(|letter| letter.is_control() && letter != '\n'), "{text:?}");
-    expect_file!["golden/split.md"].assert_eq(&md::report(&split(), "prc_0-7-0"));
+    expect_file!["golden/split.md"].assert_eq(&markdown::report(&split(), "prc_0-7-0"));
     let page = html::report(&split(), "prc_0-7-0");
     let (_, body) = page.split_once("</style>").expect("a style");
     expect_file!["golden/split.html"].assert_eq(body);
@@ -99,9 +99,9 @@ fn a1_reports_match_the_golden_files() {
 // Fails under: a tied option that is rendered as the decision.
 #[test]
 fn a5_a_tie_is_rendered_as_a_tie() {
-    let text = plain::report(&tie(), "prc_0-7-0");
+    let text = plain_text::report(&tie(), "prc_0-7-0");
     expect_file!["golden/tie.txt"].assert_eq(&text);
-    for report in [text, md::report(&tie(), "x"), html::report(&tie(), "x")] {
+    for report in [text, markdown::report(&tie(), "x"), html::report(&tie(), "x")] {
         assert!(!report.contains('✓') && !report.contains("issent"), "{report}");
         assert!(report.contains("tied between"), "{report}");
     }
@@ -111,7 +111,9 @@ fn a5_a_tie_is_rendered_as_a_tie() {
 #[test]
 fn every_format_has_the_same_content() {
     let outcome = split();
-    for report in [plain::report(&outcome, "x"), md::report(&outcome, "x"), html::report(&outcome, "x")] {
+    for report in
+        [plain_text::report(&outcome, "x"), markdown::report(&outcome, "x"), html::report(&outcome, "x")]
+    {
         let plain = report.replace('\\', "").replace("&#39;", "'");
         for expected in [
             "a cap of a year's fees",
@@ -136,8 +138,8 @@ fn a_long_list_of_issues_is_truncated_in_text() {
     let issues: Vec<Value> =
         (0..25).map(|at| json!({"topic": format!("matter {at}"), "severity": "high"})).collect();
     let outcome = play(&spec(&["risk"]), |_| Some(json!({"summary": "s", "issues": issues})));
-    let text = plain::report(&outcome, "x");
+    let text = plain_text::report(&outcome, "x");
     assert_eq!(text.matches("(risk)").count(), 10, "{text}");
     assert!(text.contains("and 15 more issues"), "{text}");
-    assert_eq!(md::report(&outcome, "x").matches("| matter ").count(), 25);
+    assert_eq!(markdown::report(&outcome, "x").matches("| matter ").count(), 25);
 }

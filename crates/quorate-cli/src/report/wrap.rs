@@ -1,6 +1,6 @@
 //! Wraps text at 80 columns.
 
-use crate::text;
+use crate::terminal;
 
 /// Width of a text report.
 pub(super) const WIDTH: usize = 80;
@@ -12,7 +12,7 @@ const NON_BREAKING: char = '\u{1}';
 pub(super) fn wrapped(first: &str, text: &str) -> String {
     let indent = first.chars().count();
     let mut lines = String::new();
-    for (at, line) in text::wrap(text, WIDTH.saturating_sub(indent)).iter().enumerate() {
+    for (at, line) in terminal::wrap(text, WIDTH.saturating_sub(indent)).iter().enumerate() {
         let before = if at == 0 { first.to_owned() } else { " ".repeat(indent) };
         lines.push_str(format!("{before}{line}").replace(NON_BREAKING, " ").trim_end());
         lines.push('\n');

@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::LOOK;
+use super::POLL_INTERVAL;
 use super::progress::plain_line;
-use crate::exit::{Ended, FAILED};
+use crate::exit::{CommandError, FAILED};
 use crate::playbook::{Approval, is_file_name};
-use crate::text::{clean_line, say};
+use crate::terminal::{note, sanitize_line};
 
 /// Agent that writes the approved letter.
 const OUTBOX: &str = "outbox";
@@ -30,7 +30,7 @@ const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How an approval is decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Approve {
+pub(crate) enum ApprovalMode {
     /// Prompt at this terminal; a decision elsewhere counts if it is first.
     Ask,
     /// Wait for a decision elsewhere.
@@ -64,7 +64,7 @@ struct Letter {
 /// State of an approval at the end of a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Settled {
+pub(crate) struct ApprovalResult {
     /// Id of the approval.
     pub(crate) id: String,
     /// Description of the action.
@@ -86,7 +86,7 @@ pub(crate) struct Settled {
 }
 
 /// A requested approval.
-pub(crate) struct Pending {
+pub(crate) struct PendingApproval {
     id: ApprovalId,
     action: String,
     hours: u32,
@@ -95,9 +95,9 @@ pub(crate) struct Pending {
     outbox: Running,
 }
 
-impl Pending {
+impl PendingApproval {
     /// Requests the approval, if the playbook requires one for this outcome. Idempotent for a deliberation.
-    pub(crate) async fn ask(
+    pub(crate) async fn request(
         hub: &Hub,
         asked: &Approval,
         deliberation: &str,
@@ -131,13 +131,13 @@ impl Pending {
 
     /// Waits for the decision, depending on the mode, and for the letter to be written. `elsewhere` has the flags with which
     /// other commands can reach the hub, or is `None` if they cannot.
-    pub(crate) async fn settle(
+    pub(crate) async fn resolve(
         self,
         hub: &Hub,
-        how: Approve,
+        how: ApprovalMode,
         elsewhere: Option<&str>,
-    ) -> anyhow::Result<Settled> {
-        let mut settled = Settled {
+    ) -> anyhow::Result<ApprovalResult> {
+        let mut settled = ApprovalResult {
             id: self.id.to_string(),
             action: self.action.clone(),
             state: "pending".into(),
@@ -168,7 +168,7 @@ impl Pending {
     async fn decided(
         &self,
         hub: &Hub,
-        how: Approve,
+        how: ApprovalMode,
         elsewhere: Option<&str>,
     ) -> anyhow::Result<Option<ApprovalInfo>> {
         let now = hub.approval(self.id.as_str()).await?;
@@ -177,17 +177,21 @@ impl Pending {
             return Ok(Some(now));
         }
         let pending = format!("{} \"{}\" is waiting for a decision", self.id, self.action);
-        say(plain_line("approval", "◆", &format!("{pending}, {} h left", self.hours)));
+        note(plain_line("approval", "◆", &format!("{pending}, {} h left", self.hours)));
         match how {
-            Approve::Later => return Ok(None),
-            Approve::Wait => {
+            ApprovalMode::Later => return Ok(None),
+            ApprovalMode::Wait => {
                 let flags = elsewhere.unwrap_or_default();
-                say(plain_line("", "", &format!("decide with: quorate approval approve {}{flags}", self.id)));
+                note(plain_line(
+                    "",
+                    "",
+                    &format!("decide with: quorate approval approve {}{flags}", self.id),
+                ));
             }
-            Approve::Auto => {
+            ApprovalMode::Auto => {
                 self.decide(hub, "nobody", Ok("approved without review (--approve auto)")).await?
             }
-            Approve::Ask => return self.prompt(hub, elsewhere).await,
+            ApprovalMode::Ask => return self.prompt(hub, elsewhere).await,
         }
         Ok(Some(hub.decided(self.id.as_str()).await?))
     }
@@ -199,12 +203,12 @@ impl Pending {
                 if let Some(entry) = hub.memory().get(&sent_key(self.id.as_str())).await? {
                     return Ok::<_, anyhow::Error>(entry.content::<Sent>()?.file);
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
         tokio::time::timeout(SEND_TIMEOUT, polling).await.unwrap_or_else(|_| {
             let message = format!("{} is approved, but the letter was not written", self.id);
-            Err(Ended::new(
+            Err(CommandError::new(
                 FAILED,
                 message,
                 "check the deliveries of the outbox: quorate msg list --to outbox",
@@ -229,19 +233,19 @@ impl Pending {
 
     /// Prints the letter and prompts for a decision; a decision elsewhere counts if it is first.
     async fn prompt(&self, hub: &Hub, elsewhere: Option<&str>) -> anyhow::Result<Option<ApprovalInfo>> {
-        say(format!("\n Letter to approve (sha256 of the action: {}):\n", self.digest));
-        self.letter.lines().for_each(|line| say(format!("   │ {}", clean_line(line))));
-        say("\n a  approve     r REASON  reject     l  decide later");
+        note(format!("\n Letter to approve (sha256 of the action: {}):\n", self.digest));
+        self.letter.lines().for_each(|line| note(format!("   │ {}", sanitize_line(line))));
+        note("\n a  approve     r REASON  reject     l  decide later");
         if let Some(flags) = elsewhere {
-            say("\n to modify it, in another terminal:");
-            say(format!("   quorate approval modify {} --set write=other.txt{flags}", self.id));
+            note("\n to modify it, in another terminal:");
+            note(format!("   quorate approval modify {} --set write=other.txt{flags}", self.id));
         }
         let mut lines = stdin_lines();
         loop {
             let _ = write!(std::io::stderr().lock(), " > ");
             let line = tokio::select! {
                 decided = hub.decided(self.id.as_str()) => {
-                    say("");
+                    note("");
                     return Ok(Some(decided?));
                 }
                 line = lines.recv() => line,
@@ -251,12 +255,12 @@ impl Pending {
                 ("a" | "approve" | "y" | "yes", reason) => self.decide(hub, "you", Ok(reason)).await?,
                 ("l" | "later" | "q" | "quit", _) => return Ok(None),
                 ("r" | "reject" | "n" | "no", "") => {
-                    say("   a reason is required: r REASON");
+                    note("   a reason is required: r REASON");
                     continue;
                 }
                 ("r" | "reject" | "n" | "no", reason) => self.decide(hub, "you", Err(reason)).await?,
                 _ => {
-                    say("   enter a, r REASON, or l");
+                    note("   enter a, r REASON, or l");
                     continue;
                 }
             }
@@ -315,25 +319,25 @@ fn write_atomically(file: &Path, text: &str) -> std::io::Result<()> {
     fs::rename(&temporary, file)
 }
 
-impl Settled {
+impl ApprovalResult {
     /// Whether the letter was written.
     pub(crate) fn is_sent(&self) -> bool {
         self.file.is_some()
     }
 
     /// Prints the state to stderr; if it is pending, with the command that decides it.
-    pub(crate) fn tell(&self, decide: &str) {
+    pub(crate) fn print(&self, decide: &str) {
         let by = self.decided_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
         let reason = self.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
         match self.state.as_str() {
-            "pending" => say(plain_line("", "", &format!("decide with: {decide}"))),
+            "pending" => note(plain_line("", "", &format!("decide with: {decide}"))),
             state => {
                 let mark = if self.is_sent() { "✓" } else { "✗" };
-                say(plain_line("approval", mark, &format!("{state}{by}{reason}")));
+                note(plain_line("approval", mark, &format!("{state}{by}{reason}")));
             }
         }
         if let Some(file) = &self.file {
-            say(plain_line("letter", "✓", &format!("written to {}", file.display())));
+            note(plain_line("letter", "✓", &format!("written to {}", file.display())));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_store::{Clock as _, SystemClock};
 
-use crate::text::{clean_line, say};
+use crate::terminal::{note, sanitize_line};
 
 /// Maximum line width on a terminal.
 const WIDTH: usize = 80;
@@ -53,17 +53,17 @@ impl Progress {
         if self.bars {
             let line = self.line(name, (done, of), detail);
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
-            say(format!("{}{elapsed}", fit(&line, self.width - elapsed.len() - 1)));
+            note(format!("{}{elapsed}", fit(&line, self.width - elapsed.len() - 1)));
             self.drawn.clear();
         } else {
-            say(format!("{}  {}", plain_line(name, &count(done, of), detail), elapsed.trim_start()));
+            note(format!("{}  {}", plain_line(name, &count(done, of), detail), elapsed.trim_start()));
         }
     }
 
     fn line(&self, name: &str, (done, of): (usize, usize), detail: &str) -> String {
         let filled = (CELLS * done.min(of)).checked_div(of).unwrap_or(CELLS);
         let bar = "█".repeat(filled) + &"░".repeat(CELLS - filled);
-        let line = format!(" {name:<11} {bar}  {:<4} {}", count(done, of), clean_line(detail));
+        let line = format!(" {name:<11} {bar}  {:<4} {}", count(done, of), sanitize_line(detail));
         line.chars().take(self.width - 1).collect()
     }
 }
@@ -71,7 +71,7 @@ impl Progress {
 /// Formats a line without a progress bar.
 pub(crate) fn plain_line(name: &str, count: &str, detail: &str) -> String {
     let count = if count.is_empty() { String::new() } else { format!("{count:<4} ") };
-    format!(" {name:<11} {count}{}", clean_line(detail))
+    format!(" {name:<11} {count}{}", sanitize_line(detail))
 }
 
 fn count(done: usize, of: usize) -> String {

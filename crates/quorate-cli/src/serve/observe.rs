@@ -4,11 +4,11 @@ use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use quorate_server::{Journal, Level, Otlp, Style};
+use quorate_server::{Journal, JournalFormat, JournalLevel, OtlpSettings};
 use quorate_store::Clock;
 
-use crate::exit::{Ended, USAGE};
-use crate::text;
+use crate::exit::{CommandError, USAGE};
+use crate::terminal;
 
 /// Logging and tracing flags.
 #[derive(Args, Debug)]
@@ -16,7 +16,7 @@ use crate::text;
 pub(crate) struct ObserveArgs {
     /// Log level: error, warn, info or debug [env: QUORATE_LOG; default: info].
     #[arg(long, value_name = "LEVEL")]
-    log: Option<Level>,
+    log: Option<JournalLevel>,
     /// Log format; by default plain on a terminal, otherwise json [env: QUORATE_LOG_FORMAT].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<Format>,
@@ -38,42 +38,43 @@ fn variable(name: &str) -> Option<String> {
 }
 
 fn usage(message: String, hint: &str) -> anyhow::Error {
-    Ended { code: USAGE, message, hint: hint.to_owned() }.into()
+    CommandError { code: USAGE, message, hint: hint.to_owned() }.into()
 }
 
 impl ObserveArgs {
     /// Installs the logger, which writes to stderr. Returns the format of its lines.
-    pub(crate) fn install_journal(&self, clock: Arc<dyn Clock>) -> anyhow::Result<Style> {
+    pub(crate) fn install_journal(&self, clock: Arc<dyn Clock>) -> anyhow::Result<JournalFormat> {
         let level = match (self.log, variable("QUORATE_LOG")) {
             (Some(level), _) => level,
             (None, Some(text)) => text.trim().parse().map_err(|hint: String| {
-                usage(format!("QUORATE_LOG: invalid level {:?}", text::clean(&text)), &hint)
+                usage(format!("QUORATE_LOG: invalid level {:?}", terminal::sanitize(&text)), &hint)
             })?,
-            (None, None) => Level::Info,
+            (None, None) => JournalLevel::Info,
         };
         let format = match (self.log_format, variable("QUORATE_LOG_FORMAT")) {
             (Some(format), _) => format,
             (None, Some(text)) => Format::from_str(text.trim(), true).map_err(|_| {
-                let what = format!("QUORATE_LOG_FORMAT: invalid format {:?}", text::clean(&text));
+                let what = format!("QUORATE_LOG_FORMAT: invalid format {:?}", terminal::sanitize(&text));
                 usage(what, "use json or plain")
             })?,
             (None, None) if std::io::stderr().is_terminal() => Format::Plain,
             (None, None) => Format::Json,
         };
         let style = match format {
-            Format::Json => Style::Json,
-            Format::Plain => Style::Plain,
+            Format::Json => JournalFormat::Json,
+            Format::Plain => JournalFormat::Plain,
         };
-        let journal = Journal::new(level, style, move || clock.now().wall, Arc::new(|line| text::say(line)));
+        let journal =
+            Journal::new(level, style, move || clock.now().wall, Arc::new(|line| terminal::note(line)));
         tracing::subscriber::set_global_default(journal)?;
         Ok(style)
     }
 
     /// Returns the exporter settings, if an endpoint is set.
-    pub(crate) fn otlp(&self) -> anyhow::Result<Option<Otlp>> {
+    pub(crate) fn otlp(&self) -> anyhow::Result<Option<OtlpSettings>> {
         let endpoint = self.otlp.clone().or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"));
         let Some(endpoint) = endpoint else { return Ok(None) };
-        let mut otlp = Otlp::new(endpoint.trim());
+        let mut otlp = OtlpSettings::new(endpoint.trim());
         let headers = variable("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
         let pairs = headers.split(',').filter_map(|pair| pair.split_once('='));
         otlp.headers = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

@@ -8,7 +8,7 @@ use clap::Args;
 use quorate_core::{Destination, Refused, SpaceName};
 use quorate_server::{WEBHOOK_SECRET_BYTES_MAX, Webhook, Webhooks};
 
-use crate::exit::{Ended, USAGE};
+use crate::exit::{CommandError, USAGE};
 
 #[derive(Args, Debug)]
 pub(crate) struct WebhookArgs {
@@ -52,7 +52,7 @@ impl WebhookArgs {
 fn parse(flag: &str) -> anyhow::Result<Webhook> {
     let parts = Parts::parse(flag).ok_or_else(|| {
         let hint = "use NAME=SECRET_FILE:DESTINATION, such as github=github.secret:topic:github";
-        Ended::new(USAGE, format!("--webhook {flag}: invalid format"), hint)
+        CommandError::new(USAGE, format!("--webhook {flag}: invalid format"), hint)
     })?;
     let flag = format!("--webhook {}", parts.name);
     let wrong = |refused: Refused| wrong(&flag, &refused);
@@ -64,20 +64,20 @@ fn parse(flag: &str) -> anyhow::Result<Webhook> {
     })
 }
 
-fn wrong(flag: &str, refused: &Refused) -> Ended {
-    Ended::new(USAGE, format!("{flag}: {}", refused.detail), refused.hint.clone())
+fn wrong(flag: &str, refused: &Refused) -> CommandError {
+    CommandError::new(USAGE, format!("{flag}: {}", refused.detail), refused.hint.clone())
 }
 
 /// Reads the secret from a file, without trailing whitespace.
-fn secret_in(file: &Path, flag: &str) -> Result<Vec<u8>, Ended> {
+fn secret_in(file: &Path, flag: &str) -> Result<Vec<u8>, CommandError> {
     let unreadable = |error: std::io::Error| {
         let message = format!("{flag}: cannot read the secret in {}: {error}", file.display());
-        Ended::new(USAGE, message, "create one: (umask 077; openssl rand -hex 32 > FILE)")
+        CommandError::new(USAGE, message, "create one: (umask 077; openssl rand -hex 32 > FILE)")
     };
     let about = fs::metadata(file).map_err(unreadable)?;
     if about.len() > 2 * WEBHOOK_SECRET_BYTES_MAX as u64 || !about.is_file() {
         let message = format!("{flag}: {} is not a secret file", file.display());
-        return Err(Ended::new(USAGE, message, "use a regular file that contains only the secret"));
+        return Err(CommandError::new(USAGE, message, "use a regular file that contains only the secret"));
     }
     let mode = about.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {

@@ -7,8 +7,8 @@ use quorate_api::event::{
 };
 use quorate_core::{AgentId, Destination};
 
-use crate::msg::urgency;
-use crate::shape::{shortened, time};
+use crate::msg::priority_name;
+use crate::output::{format_time, truncated};
 
 /// Characters of a text that are printed.
 const TEXT_MAX: usize = 60;
@@ -41,7 +41,7 @@ pub(super) fn render(effect: &Effect) -> String {
             format!("deadlock broken: {}", waits.join(", "))
         }
         Effect::SessionAddition(added) => {
-            let why = shortened(&added.rationale, TEXT_MAX);
+            let why = truncated(&added.rationale, TEXT_MAX);
             let what = format!("{} {}", added.kind.as_str(), added.n);
             format!("{}: {}", added.session_id, joined([what, why]))
         }
@@ -80,7 +80,7 @@ fn registration(registered: &AgentRegisteredEffect) -> String {
     let agent = &registered.agent;
     let can = match agent.capabilities.as_slice() {
         [] => String::new(),
-        all => format!("can {}", shortened(&all.join(", "), TEXT_MAX)),
+        all => format!("can {}", truncated(&all.join(", "), TEXT_MAX)),
     };
     let epoch = format!("epoch {}", agent.epoch);
     format!("{}: {}", agent.id, joined([agent.role.as_str().into(), epoch, can]))
@@ -100,7 +100,7 @@ fn presence(change: &AgentStatusEffect) -> String {
 
 fn session(change: &SessionEffect) -> String {
     let session = &change.session;
-    let title = shortened(&session.title, TEXT_MAX);
+    let title = truncated(&session.title, TEXT_MAX);
     let parts = [title, session.status.as_str().to_owned(), session.reason.clone()];
     format!("{}: {}", session.id, joined(parts))
 }
@@ -117,11 +117,11 @@ fn approval(change: &ApprovalEffect) -> String {
     let who = match &approval.decided_by {
         Some(by) => format!("by {by}"),
         None => {
-            let until = time(&approval.expires_at.to_string().into());
+            let until = format_time(&approval.expires_at.to_string().into());
             format!("requested by {}, expires {until}", approval.asked_by)
         }
     };
-    let reason = shortened(approval.reason.as_deref().unwrap_or_default(), TEXT_MAX);
+    let reason = truncated(approval.reason.as_deref().unwrap_or_default(), TEXT_MAX);
     let parts = [approval.state.as_str().to_owned(), who, reason];
     format!("{} {}: {}", approval.id, approval.action, joined(parts))
 }
@@ -137,14 +137,14 @@ fn message(sent: &MessageEffect) -> String {
         Destination::Agents(agents) => agents.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     };
-    let priority = Some(urgency(&message.priority.into())).filter(|word| word != "normal");
+    let priority = Some(priority_name(&message.priority.into())).filter(|word| word != "normal");
     let count = match sent.deliveries.len() {
         0 | 1 => String::new(),
         count => format!("{count} recipients"),
     };
     let kind = message.kind.as_str().to_owned();
     let what = joined([kind, message.action.clone(), priority.unwrap_or_default(), count]);
-    format!("{} from {from} to {}: {what}", message.id, shortened(&to, TEXT_MAX))
+    format!("{} from {from} to {}: {what}", message.id, truncated(&to, TEXT_MAX))
 }
 
 /// Returns the agent or pool of a delivery.
@@ -191,7 +191,7 @@ fn one_delivery(change: &DeliveryEffect) -> String {
                 Some(NextState::Dead) => "moved to dead letters".to_owned(),
                 Some(NextState::Scheduled) => {
                     let due = change.due.map(|due| due.to_string()).unwrap_or_default();
-                    format!("redelivered at {}", time(&due.into()))
+                    format!("redelivered at {}", format_time(&due.into()))
                 }
                 Some(NextState::Redirected) => format!("redirected to {}", id(&change.to)),
                 Some(NextState::Expired) => "expired".to_owned(),
@@ -199,7 +199,7 @@ fn one_delivery(change: &DeliveryEffect) -> String {
             };
             let cause = change.cause.clone().unwrap_or_default();
             let why = joined([cause, change.reason.clone().unwrap_or_default()]);
-            format!("{message} returned by {agent} ({}): {next}", shortened(&why, TEXT_MAX))
+            format!("{message} returned by {agent} ({}): {next}", truncated(&why, TEXT_MAX))
         }
     }
 }
@@ -212,7 +212,7 @@ fn task(change: &TaskEffect) -> String {
         (None, None) => String::new(),
     };
     let why = task.reason.as_ref().or(task.rationale.as_ref());
-    let why = shortened(why.map_or("", String::as_str), TEXT_MAX);
+    let why = truncated(why.map_or("", String::as_str), TEXT_MAX);
     format!("{}: {}", task.id, joined([task.status.as_str().to_owned(), by, why]))
 }
 

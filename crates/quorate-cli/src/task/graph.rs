@@ -4,43 +4,44 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::exit::{Ended, NOT_FOUND};
-use crate::hub::{Hub, Noun};
-use crate::shape::{Listed, Shape, field};
-use crate::text;
+use crate::exit::{CommandError, NOT_FOUND};
+use crate::hub::{Hub, Resource};
+use crate::output::{ListResponse, OutputArgs, field};
+use crate::terminal;
 
 /// Maximum number of tasks.
 const SHOWN_MAX: &str = "1000";
 
-pub(super) async fn run(hub: &Hub, shape: &Shape, id: Option<String>) -> anyhow::Result<()> {
+pub(super) async fn run(hub: &Hub, shape: &OutputArgs, id: Option<String>) -> anyhow::Result<()> {
     let root = match id {
-        Some(id) => Some(hub.id(Noun::Task, &id).await?),
+        Some(id) => Some(hub.resolve_id(Resource::Task, &id).await?),
         None => None,
     };
     let answer = hub.get("/v1/tasks", &[("limit", Some(SHOWN_MAX.to_owned()))]).await?;
     if shape.is_json() {
         return shape.list(&answer, "tasks", &[]);
     }
-    let listed = Listed::read(&answer, "tasks")?;
+    let listed = ListResponse::parse(&answer, "tasks")?;
     let tasks = listed.values();
     let graph = Graph::new(&tasks);
     let roots = match &root {
         Some(root) if !graph.tasks.contains_key(root) => {
-            let message = format!("there is no task {} among the newest {SHOWN_MAX}", text::clean_line(root));
-            return Err(Ended::new(NOT_FOUND, message, format!("quorate task show {root}")).into());
+            let message =
+                format!("there is no task {} among the newest {SHOWN_MAX}", terminal::sanitize_line(root));
+            return Err(CommandError::new(NOT_FOUND, message, format!("quorate task show {root}")).into());
         }
         Some(root) => vec![root.clone()],
         None => graph.roots(),
     };
     if roots.is_empty() {
-        text::say("no tasks");
+        terminal::note("no tasks");
     }
     let mut drawn = BTreeSet::new();
     for root in roots {
-        graph.draw(&root, "", "", &mut drawn).into_iter().for_each(text::print);
+        graph.draw(&root, "", "", &mut drawn).into_iter().for_each(terminal::print);
     }
     if listed.cursor.is_some() {
-        text::say(format!("only the newest {SHOWN_MAX} tasks are included"));
+        terminal::note(format!("only the newest {SHOWN_MAX} tasks are included"));
     }
     Ok(())
 }
@@ -56,7 +57,7 @@ impl<'a> Graph<'a> {
 
     fn dependencies(&self, id: &str) -> Vec<String> {
         let listed = self.tasks.get(id).and_then(|task| task["dependsOn"].as_array());
-        listed.map_or_else(Vec::new, |ids| ids.iter().map(crate::shape::plain).collect())
+        listed.map_or_else(Vec::new, |ids| ids.iter().map(crate::output::to_text).collect())
     }
 
     /// Returns the tasks that no other task depends on, which are the roots of the trees.
@@ -72,14 +73,14 @@ impl<'a> Graph<'a> {
         let mut work = vec![(root.to_owned(), lead.to_owned(), rest.to_owned())];
         while let Some((id, lead, rest)) = work.pop() {
             let Some(task) = self.tasks.get(&id) else {
-                lines.push(text::clean_line(&format!("{lead}? {id}  not listed")));
+                lines.push(terminal::sanitize_line(&format!("{lead}? {id}  not listed")));
                 continue;
             };
             let dependencies = self.dependencies(&id);
             let again = !drawn.insert(id.clone()) && !dependencies.is_empty();
             let status = field(task, "status");
             let more = if again { "  (see above)" } else { "" };
-            lines.push(text::clean_line(&format!(
+            lines.push(terminal::sanitize_line(&format!(
                 "{lead}{} {id}  {}  {status}{more}",
                 glyph(&status),
                 field(task, "type")

@@ -9,9 +9,9 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::perfetto;
-use crate::exit::{CONFLICT, Ended};
-use crate::shape::{Format, Listed, Shape, read};
-use crate::text;
+use crate::exit::{CONFLICT, CommandError};
+use crate::output::{ListResponse, OutputArgs, OutputFormat, parse_response};
+use crate::terminal;
 
 /// Arguments of `quorate trace export`.
 #[derive(Args, Debug)]
@@ -44,20 +44,20 @@ enum Target {
 }
 
 /// Writes the trace of a response.
-pub(super) fn run(args: &ExportArgs, answer: &str, shape: &Shape) -> anyhow::Result<()> {
-    let trace = read(answer)?;
+pub(super) fn run(args: &ExportArgs, answer: &str, shape: &OutputArgs) -> anyhow::Result<()> {
+    let trace = parse_response(answer)?;
     let exported = match args.to {
-        Target::Jsonl if shape.format() == Format::Json => text::clean_json(answer),
+        Target::Jsonl if shape.format() == OutputFormat::Json => terminal::sanitize_json(answer),
         Target::Jsonl => {
-            let spans = Listed::read(answer, "spans")?.items;
-            spans.iter().map(|span| text::clean_json(span.get())).collect::<Vec<_>>().join("\n")
+            let spans = ListResponse::parse(answer, "spans")?.items;
+            spans.iter().map(|span| terminal::sanitize_json(span.get())).collect::<Vec<_>>().join("\n")
         }
-        Target::Otlp => text::clean_json(&quorate_server::otlp_of(&trace).to_string()),
-        Target::Perfetto => text::clean_json(&perfetto::of(&trace).to_string()),
+        Target::Otlp => terminal::sanitize_json(&quorate_server::trace_to_otlp(&trace).to_string()),
+        Target::Perfetto => terminal::sanitize_json(&perfetto::to_trace_events(&trace).to_string()),
     };
     match &args.output {
         Some(file) => write_new(file, &exported)?,
-        None => text::print(exported),
+        None => terminal::print(exported),
     }
     note_incomplete(&trace);
     Ok(())
@@ -68,10 +68,10 @@ fn note_incomplete(trace: &Value) {
     let spans = trace["spans"].as_array().map_or(&[][..], Vec::as_slice);
     let open = spans.iter().filter(|span| span["endTime"].is_null()).count();
     if open > 0 {
-        text::say(format!("{open} of {} messages are still open", spans.len()));
+        terminal::note(format!("{open} of {} messages are still open", spans.len()));
     }
     if trace["more"] == true {
-        text::say(format!("the trace is truncated to its first {} messages", spans.len()));
+        terminal::note(format!("the trace is truncated to its first {} messages", spans.len()));
     }
 }
 
@@ -80,7 +80,7 @@ fn write_new(path: &Path, content: &str) -> anyhow::Result<()> {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let message = format!("{} already exists", path.display());
-            return Err(Ended::new(
+            return Err(CommandError::new(
                 CONFLICT,
                 message,
                 "nothing was changed; choose a new file with --output",
@@ -90,6 +90,6 @@ fn write_new(path: &Path, content: &str) -> anyhow::Result<()> {
         Err(error) => return Err(error).with_context(|| format!("failed to write {}", path.display())),
     };
     writeln!(file, "{content}").with_context(|| format!("failed to write {}", path.display()))?;
-    text::say(format!("wrote {}", path.display()));
+    terminal::note(format!("wrote {}", path.display()));
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::shape::field;
+use crate::output::field;
 
 /// A span with its duration.
 struct Slice<'a> {
@@ -21,7 +21,7 @@ struct Slice<'a> {
 }
 
 /// Returns the trace event document.
-pub(super) fn of(trace: &Value) -> Value {
+pub(super) fn to_trace_events(trace: &Value) -> Value {
     let slices = slices(list(&trace["spans"]));
     let mut processes: BTreeMap<&str, Vec<i64>> =
         slices.iter().map(|slice| (slice.agent.as_str(), Vec::new())).collect();
@@ -129,7 +129,7 @@ mod tests {
             message("b", Some("a"), "1.000", None),
             message("c", Some("elsewhere"), "3.000", Some("3.000")),
         ]});
-        let document = of(&trace);
+        let document = to_trace_events(&trace);
         let events = document["traceEvents"].as_array().expect("events");
         let of_kind = |ph: &str| events.iter().filter(|event| event["ph"] == ph).collect::<Vec<_>>();
         let named: Vec<_> = of_kind("M").iter().map(|event| event["args"]["name"].clone()).collect();

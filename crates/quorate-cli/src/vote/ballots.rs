@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Read as _};
 
-use quorate_procedures::count::{Ballot, Question};
-use quorate_procedures::finding::{WHOLE, read_answer};
+use quorate_procedures::finding::{ROOT_PATH, parse_answer};
+use quorate_procedures::tally::{Ballot, Question};
 use serde::Deserialize;
 
-use crate::exit::{Ended, USAGE};
+use crate::exit::{CommandError, USAGE};
 
 /// Maximum length of a line.
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -62,7 +62,7 @@ pub(super) fn read(mut input: impl BufRead) -> anyhow::Result<Vec<Question>> {
             ballot(text).and_then(|(question, ballot)| questions.add(number, question, ballot))
         };
         result.map_err(|why| {
-            Ended::new(
+            CommandError::new(
                 USAGE,
                 format!("line {number}: {why}"),
                 "see `quorate vote tally --help` for the format of ballots",
@@ -74,8 +74,8 @@ pub(super) fn read(mut input: impl BufRead) -> anyhow::Result<Vec<Question>> {
 
 fn ballot(text: &[u8]) -> Result<(String, Ballot), String> {
     let Line { question, voter, choice, confidence, ranking, reason } =
-        read_answer(text).map_err(|wrong| {
-            if wrong.path == WHOLE { wrong.why } else { format!("{}: {}", wrong.path, wrong.why) }
+        parse_answer(text).map_err(|wrong| {
+            if wrong.path == ROOT_PATH { wrong.reason } else { format!("{}: {}", wrong.path, wrong.reason) }
         })?;
     let choice = choice.or_else(|| ranking.first().cloned()).ok_or("choice is missing")?;
     for (name, value) in [("question", &question), ("voter", &voter), ("choice", &choice)] {

@@ -6,7 +6,7 @@ use expect_test::expect_file;
 use quorate::Work;
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::fixture::Fixture;
 
 const PLAYBOOK: &str = r#"procedure: deliberation
 subject: Shall we sign?
@@ -38,7 +38,7 @@ fn masked(story: &str) -> String {
 // Fails under: a failure with exit code 0, a missing suggestion for a wrong name, JSON that differs from the text.
 #[test]
 fn an_agent_of_a_playbook_is_tested_without_a_hub() {
-    let mut place = Place::empty();
+    let mut place = Fixture::empty();
     place.address = "no hub".to_owned();
     fs::write(place.work().join("playbook.yaml"), PLAYBOOK).expect("written");
     fs::write(place.work().join("contract.txt"), "The fee is 1,200 EUR a month.\n").expect("written");
@@ -58,7 +58,7 @@ fn an_agent_of_a_playbook_is_tested_without_a_hub() {
     ]
     .map(|line| format!("quorate agent test {line}"));
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-    expect_file!["golden/agent-test.txt"].assert_eq(&masked(&place.story(&lines)));
+    expect_file!["golden/agent-test.txt"].assert_eq(&masked(&place.transcript(&lines)));
     assert!(!place.data().exists(), "nothing is stored");
 }
 
@@ -66,7 +66,7 @@ fn an_agent_of_a_playbook_is_tested_without_a_hub() {
 // passes.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_of_a_hub_is_asked_only_if_it_supports_analyse() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     let token = fs::read_to_string(place.data().join("admin-token")).expect("a token");
     let hub = quorate_client::connect(&format!("http://{}", place.address), token.trim()).await;
     let hub = hub.expect("it connects");

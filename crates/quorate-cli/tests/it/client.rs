@@ -19,7 +19,7 @@ const EACH: u64 = 60;
 fn restart(data: &Path, address: &str) -> Hub {
     let mut command = Command::new(QUORATE);
     command.args(["serve", "--listen", address, "--data"]).arg(data).stderr(Stdio::null());
-    Hub::of(command)
+    Hub::spawn(command)
 }
 
 // Fails under: a client that ends with its hub; a commit with an unknown outcome that is not retried, or retried with another

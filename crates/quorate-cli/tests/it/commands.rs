@@ -8,12 +8,12 @@ use std::process::Stdio;
 use expect_test::expect_file;
 use serde_json::Value;
 
-use crate::place::Place;
+use crate::fixture::Fixture;
 
 #[test]
 fn agents_are_added_listed_and_removed() {
-    let place = Place::with_hub();
-    let story = place.story(&[
+    let place = Fixture::with_hub();
+    let story = place.transcript(&[
         "quorate agent list",
         "quorate agent add alice --role coordinator",
         "quorate agent add bob --can sum --can count --name Bob > bob.token",
@@ -33,7 +33,7 @@ fn agents_are_added_listed_and_removed() {
 
 #[test]
 fn a5_ballots_are_tallied_and_invalid_ones_reported() {
-    let mut place = Place::empty();
+    let mut place = Fixture::empty();
     place.address = "no hub".to_owned();
     let ballots = r#"{"question":"sign","voter":"risk","choice":"no","confidence":0.9,"ranking":["no","later","yes"]}
 {"question":"sign","voter":"money","choice":"yes","confidence":0.5,"ranking":["yes","later","no"]}
@@ -67,16 +67,16 @@ fn a5_ballots_are_tallied_and_invalid_ones_reported() {
         "quorate vote tally --rule loudest < ballots.jsonl",
     ];
     lines.extend(wrong.iter().map(String::as_str));
-    expect_file!["golden/vote.txt"].assert_eq(&place.story(&lines));
+    expect_file!["golden/vote.txt"].assert_eq(&place.transcript(&lines));
 }
 
 #[test]
 fn messages_are_sent_listed_and_redelivered() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     for agent in ["alice", "bob"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
     }
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate msg send --to bob --from alice 'hello'",
         "quorate msg send --to bob --from alice --action review --value '{\"a\": 1.0}' --dry-run",
         "quorate msg send --to bob --from alice --action review --value '{\"a\": 1.0}' --json",
@@ -101,7 +101,7 @@ fn messages_are_sent_listed_and_redelivered() {
         r#"{{"deliveries":[{{"deliveryId":{delivery},"leaseToken":{token},"hopeless":true,"reason":"cannot read it"}}]}}"#
     );
     place.call("POST", "/v1/agents/bob/inbox/nack", &nack);
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate msg list --dead",
         "quorate status",
         "quorate msg redeliver msg_0-5-0 --dry-run",
@@ -115,7 +115,7 @@ fn messages_are_sent_listed_and_redelivered() {
 // Fails under: a separate document for each delivery.
 #[test]
 fn d7_all_dead_deliveries_of_a_message_are_redelivered_in_one_document() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     let agents = ["bob", "carol", "dave"];
     for agent in agents {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
@@ -148,7 +148,7 @@ fn d7_all_dead_deliveries_of_a_message_are_redelivered_in_one_document() {
 
 #[test]
 fn d3_json_output_has_the_exact_bytes_that_were_sent() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     place.call("PUT", "/v1/agents/bob", "{}");
     let odd = r#"{"b": 1.0,  "a":[1e2, "é\u00e9"],"b2":12345678901234567890123}"#;
     fs::write(place.work().join("odd.json"), odd).expect("written");
@@ -162,14 +162,14 @@ fn d3_json_output_has_the_exact_bytes_that_were_sent() {
 
 #[test]
 fn tasks_are_added_listed_and_cancelled() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     fs::write(
         place.work().join("graph.json"),
         r#"{"tasks":[{"id":"build","type":"make"},{"id":"test","type":"make","dependsOn":["build"]},
             {"id":"deploy","type":"ship","dependsOn":["test","build"]}]}"#,
     )
     .expect("written");
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate task add sum --value '[1,2]' --id t1 --priority high",
         "quorate task add --graph graph.json",
         "quorate task add --graph graph.json --json",
@@ -194,8 +194,8 @@ fn tasks_are_added_listed_and_cancelled() {
 
 #[test]
 fn memory_is_written_compared_and_restored() {
-    let place = Place::with_hub();
-    let story = place.story(&[
+    let place = Fixture::with_hub();
+    let story = place.transcript(&[
         "quorate memory set plan 'ship on Friday'",
         "quorate memory set plan --value '{\"ship\":\"Friday\",\"who\":[\"ann\"]}' --expect 1 --type plan",
         "quorate memory set plan --value '{\"ship\":\"Monday\",\"who\":[\"ann\",\"ben\"]}'",
@@ -221,11 +221,11 @@ fn memory_is_written_compared_and_restored() {
 
 #[test]
 fn sessions_are_opened_paused_and_ended() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     for agent in ["alice", "bob"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
     }
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate session open 'Review the contract' --coordinator alice --with bob --id review --task '{\"pages\":3}'",
         "quorate session pause rev --reason lunch",
         "quorate status",
@@ -244,8 +244,8 @@ fn sessions_are_opened_paused_and_ended() {
 
 #[test]
 fn i18_a_secret_is_printed_once_and_alone() {
-    let place = Place::with_hub();
-    let story = place.story(&[
+    let place = Fixture::with_hub();
+    let story = place.transcript(&[
         "quorate token create --role viewer --name dash",
         "quorate token create --role viewer --name dash --expires soon",
         "quorate token create --role viewer --name brief --expires 2030-01-01T00:00:00Z --dry-run",
@@ -269,8 +269,8 @@ fn i18_a_secret_is_printed_once_and_alone() {
 
 #[test]
 fn every_kind_of_error_has_its_exit_code() {
-    let mut place = Place::with_hub();
-    let code = |place: &Place, line: &str| {
+    let mut place = Fixture::with_hub();
+    let code = |place: &Fixture, line: &str| {
         let output = place.shell(line);
         (output.code, output.err)
     };
@@ -310,7 +310,7 @@ fn every_kind_of_error_has_its_exit_code() {
 
 #[test]
 fn json_is_the_same_on_a_terminal_and_in_a_pipe() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     place.call(
         "PUT",
         "/v1/agents/bob",
@@ -335,14 +335,14 @@ fn json_is_the_same_on_a_terminal_and_in_a_pipe() {
         let pipe = place.shell(&format!("quorate {line} 2>/dev/null"));
         let terminal = place.shell(&format!("python3 -c '{spawn}' bash -c 'quorate {line} 2>/dev/null'"));
         // The time of the last activity differs between the two calls.
-        assert_eq!(place.normal(&terminal.out.replace("\r\n", "\n")), place.normal(&pipe.out), "{line}");
+        assert_eq!(place.masked(&terminal.out.replace("\r\n", "\n")), place.masked(&pipe.out), "{line}");
         assert_eq!(terminal.code, pipe.code, "{line}: {}", terminal.err);
     }
 }
 
 #[test]
 fn colours_are_used_on_terminals_only_and_can_be_disabled() {
-    let place = Place::empty();
+    let place = Fixture::empty();
     let spawn = "import pty,sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
     let on = |variable: &str| {
         place.shell(&format!("{variable} python3 -c '{spawn}' quorate agent show x")).out.contains("\x1b[")
@@ -354,7 +354,7 @@ fn colours_are_used_on_terminals_only_and_can_be_disabled() {
 
 #[test]
 fn a_closed_pipe_does_not_panic() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     for n in 0..300 {
         place.call("PUT", &format!("/v1/context/k{n}"), r#"{"content":"some text to fill a pipe with"}"#);
     }
@@ -380,7 +380,7 @@ fn a_closed_pipe_does_not_panic() {
 
 #[test]
 fn a_tail_resumes_after_the_hub_was_killed_and_misses_nothing() {
-    let mut place = Place::with_hub();
+    let mut place = Fixture::with_hub();
     let mut tail = place.command("quorate");
     tail.args(["tail", "--from", "1", "--jsonl", "--limit", "5"])
         .stdout(Stdio::piped())
@@ -404,7 +404,7 @@ fn a_tail_resumes_after_the_hub_was_killed_and_misses_nothing() {
 
 #[test]
 fn an_interrupted_tail_exits_with_130() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     let mut tail = place
         .command("quorate")
         .args(["tail", "--from", "1"])
@@ -420,7 +420,7 @@ fn an_interrupted_tail_exits_with_130() {
 
 #[test]
 fn the_effective_configuration_is_explained_with_its_sources() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     let config = place.home().join(".config/quorate");
     fs::create_dir_all(&config).expect("made");
     fs::write(config.join("config.yaml"), "# mine\nspace: lab\nurl: http://127.0.0.1:9\n").expect("written");
@@ -429,7 +429,7 @@ fn the_effective_configuration_is_explained_with_its_sources() {
         "data: quorate-data\nprofiles:\n  near:\n    url: http://127.0.0.1:7\n    token_file: near-token\n",
     )
     .expect("written");
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate config path --format compact",
         "quorate config show --format compact",
         "QUORATE_SPACE=other QUORATE_TOKEN=qrt_x quorate config explain --profile near --format compact",
@@ -442,7 +442,7 @@ fn the_effective_configuration_is_explained_with_its_sources() {
 
 #[test]
 fn doctor_reports_problems_with_fixes_and_changes_nothing() {
-    let mut place = Place::with_hub();
+    let mut place = Fixture::with_hub();
     let before = fs::read_dir(place.data()).expect("readable").count();
     let good = place.shell("quorate doctor");
     assert_eq!(good.code, Some(0), "{}{}", good.out, good.err);
@@ -487,7 +487,7 @@ fn doctor_reports_problems_with_fixes_and_changes_nothing() {
 
 #[test]
 fn man_pages_and_completions_are_generated() {
-    let place = Place::empty();
+    let place = Fixture::empty();
     let output = place
         .shell("quorate man --dir pages --dry-run; ls pages 2>/dev/null; quorate man --dir pages | wc -l");
     assert!(output.err.contains("would write") && output.err.contains("wrote"), "{}", output.err);
@@ -504,10 +504,10 @@ fn man_pages_and_completions_are_generated() {
 
 #[test]
 fn the_log_of_a_directory_is_verified_printed_and_exported() {
-    let mut place = Place::with_hub();
+    let mut place = Fixture::with_hub();
     place.call("PUT", "/v1/context/plan", r#"{"content":"x"}"#);
     place.kill();
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate audit log --data quorate-data",
         "quorate audit log --data quorate-data --from 2 --limit 1 --jsonl | wc -l",
         "quorate audit export --data quorate-data | wc -l",
@@ -526,7 +526,7 @@ fn the_log_of_a_directory_is_verified_printed_and_exported() {
 
 #[test]
 fn d11_a_running_hub_serves_its_log_traces_and_metrics() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     for agent in ["alice", "bob"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
     }
@@ -576,14 +576,14 @@ fn the_commands_of_the_command_line_guide_work() {
     let commands: String = blocks.collect();
     // A free port, since tests run in parallel; commands discover the hub by its directory.
     let commands = commands.replace("quorate serve ", "quorate serve --listen 127.0.0.1:0 ");
-    let place = Place::empty();
+    let place = Fixture::empty();
     let script = format!("set -eu\n{commands}\necho all went well\n");
     let (code, output) = place.script(&script);
     assert!(code == Some(0) && output.contains("all went well\n"), "exited with {code:?}:\n{output}");
 }
 
 /// Requests an approval as alice.
-fn request_approval(place: &Place, id: &str, to: &str) {
+fn request_approval(place: &Fixture, id: &str, to: &str) {
     let body = format!(
         r#"{{"id":"{id}","agent":"alice","action":"letter.send","payload":{{"to":"{to}","page": 2.0}},
             "rationale":"the term ends on Friday","confidence":0.8,"default":"keep the draft"}}"#
@@ -594,7 +594,7 @@ fn request_approval(place: &Place, id: &str, to: &str) {
 // Fails under: a decision about bytes that were not printed; a rejection without a reason; a second decision.
 #[test]
 fn e3_approvals_are_printed_and_decided() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     place.call("PUT", "/v1/agents/alice", "{}");
     place.call("POST", "/v1/tokens", r#"{"role":"operator","name":"desk"}"#);
     for (id, to) in [("a1", "b@x"), ("a2", "c@x"), ("a3", "d@x")] {
@@ -605,7 +605,7 @@ fn e3_approvals_are_printed_and_decided() {
     let made = place.call("POST", "/v1/tokens", r#"{"role":"approver","name":"anna"}"#);
     fs::write(place.work().join("anna"), made["token"].as_str().expect("a token")).expect("written");
     fs::set_permissions(place.work().join("anna"), fs::Permissions::from_mode(0o600)).expect("private");
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate approval list",
         "quorate status | head -3",
         "quorate approval approve a1",
@@ -642,7 +642,7 @@ fn e3_approvals_are_printed_and_decided() {
 }
 
 /// Writes a program that keeps its position or adopts that of a peer.
-fn write_agent(place: &Place) {
+fn write_agent(place: &Fixture) {
     let script = "import json, sys\n\
         asked, (what, sure, firm) = json.load(sys.stdin), sys.argv[1:4]\n\
         own = asked['payload'].get('your_position')\n\
@@ -663,11 +663,11 @@ const DELIBERATE: &str = "quorate deliberate 'Do we ship?' --rounds 1 --agent 'a
 // Fails under: a report that differs from the stored outcome; a prefix of an id or @last that is not resolved.
 #[test]
 fn a5_deliberations_are_read_from_a_directory_without_a_hub() {
-    let place = Place::empty();
+    let place = Fixture::empty();
     write_agent(&place);
     let ran = place.shell(&format!("{DELIBERATE} 2>/dev/null"));
     assert_eq!(ran.code, Some(0), "{}", ran.out);
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate deliberation list",
         "quorate deliberation list --json",
         "quorate deliberation show @last | head -14",
@@ -691,7 +691,7 @@ fn a5_deliberations_are_read_from_a_directory_without_a_hub() {
 // Fails under: a running or failed deliberation that cannot be shown; waiting for an unknown agent.
 #[test]
 fn a8_running_and_failed_deliberations_are_shown() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     write_agent(&place);
     for agent in ["ada", "ben"] {
         place.call("PUT", &format!("/v1/agents/{agent}"), "{}");
@@ -700,7 +700,7 @@ fn a8_running_and_failed_deliberations_are_shown() {
     place.call("POST", "/v1/procedures", spec);
     let asked = |_: &u32| place.call("GET", "/v1/procedures/d1", "").to_string().contains("analyse:ben");
     assert!((0..5_000).find(asked).is_some(), "both are asked");
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate deliberation show d1 | sed 's/since .*/since then/'",
         "quorate deliberation show d1 --json | grep -o '\"waitsFor\":.*'",
         "quorate deliberation votes d1",

@@ -43,7 +43,7 @@ fn data() -> TempDir {
         json!({"deliveryId": one["deliveryId"], "leaseToken": one["leaseToken"]})
     }).collect::<Vec<_>>() });
     ok(&bob, "POST", "/v1/agents/bob/inbox/ack", acked);
-    hub.end();
+    hub.stop();
     root
 }
 
@@ -165,7 +165,7 @@ fn i22_damaged_data_is_not_served() {
         is_refused(bad.path(), &[], case, damage);
     }
     let whole = copy(good.path());
-    Hub::start(whole.path()).end();
+    Hub::start(whole.path()).stop();
 }
 
 /// Treats any data as large, and checks few records before startup.
@@ -194,7 +194,7 @@ fn i22_the_newest_records_of_large_data_are_verified_before_startup() {
 fn ends_by_itself(data: &Path, case: &str) {
     let mut command = serve(data, AS_IF_LARGE);
     command.stderr(Stdio::piped());
-    let mut hub = Hub::of(command);
+    let mut hub = Hub::spawn(command);
     let mut err = String::new();
     hub.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!(hub.child.wait().unwrap().code(), Some(65), "{case}: {err}");
@@ -221,7 +221,7 @@ fn i22_the_log_is_verified_periodically() {
     let good = data();
     let mut command = serve(good.path(), &["--check-every-ms", "50"]);
     command.stderr(Stdio::piped());
-    let mut hub = Hub::of(command);
+    let mut hub = Hub::spawn(command);
     let (status, info) = hub.call(&hub.admin, "GET", "/v1/info", &Value::Null);
     assert_eq!(status, 200, "{info}");
     // Everything was verified at startup; the hub may have created a token since.

@@ -78,7 +78,7 @@ impl Failing {
         let mut command = Command::new(QUORATE);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(path("data")).stderr(Stdio::piped());
         command.env("LD_PRELOAD", path("disk.so")).env("FAILING_DISK", path("switches"));
-        Self { hub: Hub::of(command), root }
+        Self { hub: Hub::spawn(command), root }
     }
 
     fn data(&self) -> PathBuf {
@@ -191,7 +191,7 @@ fn check_restart(data: &Path, bob: &str, known: &Outcomes) {
     assert!(lost.is_empty(), "acknowledged but lost: {lost:?}");
     let sent: BTreeSet<_> = known.acknowledged.union(&known.unknown).cloned().collect();
     assert!(came.is_subset(&sent), "never sent: {:?}", came.difference(&sent));
-    hub.end();
+    hub.stop();
     let verified = Command::new(QUORATE).args(["verify", "--data"]).arg(data).output().unwrap();
     assert!(verified.status.success(), "{verified:?}");
 }
@@ -213,7 +213,7 @@ fn i22_a_hub_that_cannot_write_exits_with_74() {
     // Files are limited to 4 MB; the signal is ignored, so that the write fails.
     command.args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "bash", QUORATE]);
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).stderr(Stdio::piped());
-    let mut hub = Hub::of(command);
+    let mut hub = Hub::spawn(command);
     let tokens = register(&hub);
     let known = send_all_until_it_fails(&hub, &tokens);
     assert!(known.acknowledged.len() >= 20, "too little happened to prove anything");

@@ -5,17 +5,17 @@ use std::fs::{self, File};
 use expect_test::expect_file;
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::fixture::Fixture;
 
 /// Creates token files for a moderator and an agent.
-fn tokens(place: &Place) {
+fn tokens(place: &Fixture) {
     let made = place.shell(
         "umask 077; quorate token create --role moderator --name mo > mo.token && quorate agent add alice > alice.token",
     );
     assert_eq!(made.code, Some(0), "{}", made.err);
 }
 
-fn good(place: &Place, line: &str) -> String {
+fn good(place: &Fixture, line: &str) -> String {
     let output = place.shell(line);
     assert_eq!(output.code, Some(0), "{line}: {}", output.err);
     output.out
@@ -24,11 +24,11 @@ fn good(place: &Place, line: &str) -> String {
 // Fails under: an id that is returned to the reporter; flags that others than moderators can read; a second resolution.
 #[test]
 fn i15_anyone_raises_flags_and_moderators_resolve_them() {
-    let place = Place::with_hub();
+    let place = Fixture::with_hub();
     tokens(&place);
     let own = r#"{"violation_type": "harassment", "confidence": 0.850}"#;
     fs::write(place.work().join("own.json"), own).expect("written");
-    let story = place.story(&[
+    let story = place.transcript(&[
         "quorate flag raise 'rude to a newcomer' --severity high --where 'issue 123' --dry-run",
         "quorate flag raise 'rude to a newcomer' --severity high --where 'issue 123' --token-file alice.token",
         "quorate flag raise --json-body own.json --json",
@@ -57,7 +57,7 @@ fn i15_anyone_raises_flags_and_moderators_resolve_them() {
 }
 
 /// Returns the log lines of a hub, without fields that differ between runs.
-fn journal(place: &Place) -> Vec<Value> {
+fn journal(place: &Fixture) -> Vec<Value> {
     let log = fs::read_to_string(place.work().join("journal")).expect("a log");
     let without = |line: &str| {
         let mut line: Value = serde_json::from_str(line).expect("only JSON");
@@ -68,8 +68,8 @@ fn journal(place: &Place) -> Vec<Value> {
     log.lines().map(without).collect()
 }
 
-fn run(flags: &[&str]) -> (Place, Vec<Value>) {
-    let mut place = Place::empty();
+fn run(flags: &[&str]) -> (Fixture, Vec<Value>) {
+    let mut place = Fixture::empty();
     let log = File::create(place.work().join("journal")).expect("a file");
     place.start_with(&["--listen", "127.0.0.1:0", "--log", "debug"], log);
     tokens(&place);

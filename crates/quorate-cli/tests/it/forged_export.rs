@@ -5,14 +5,14 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::place::{Place, Said};
+use crate::fixture::{CommandOutput, Fixture};
 
 /// Forges a line.
 type Forge = fn(&mut Value);
 
 /// Starts a hub with records of many kinds.
-fn busy_hub() -> Place {
-    let place = Place::with_hub();
+fn busy_hub() -> Fixture {
+    let place = Fixture::with_hub();
     for agent in ["alice", "bob"] {
         let about = json!({"name": agent, "capabilities": ["review"], "supportedActions": ["greet"]});
         place.call("PUT", &format!("/v1/agents/{agent}"), &about.to_string());
@@ -70,13 +70,13 @@ fn change(value: &mut Value) {
 }
 
 /// Writes the lines and verifies them as a proof.
-fn verified(place: &Place, lines: &[Value]) -> Said {
+fn verified(place: &Fixture, lines: &[Value]) -> CommandOutput {
     let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
     fs::write(place.work().join("forged.jsonl"), text.join("\n")).expect("written");
     place.shell("quorate audit verify --proof forged.jsonl")
 }
 
-fn exported(place: &Place, command: &str) -> Vec<Value> {
+fn exported(place: &Fixture, command: &str) -> Vec<Value> {
     let output = place.shell(command);
     assert_eq!(output.code, Some(0), "{command}: {}", output.err);
     output.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()

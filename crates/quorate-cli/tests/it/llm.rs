@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::scripted::{Act, KEY, KEY_ENV, Seen, Server, Speaks};
-use crate::support::{QUORATE, works_but_for};
+use crate::support::{QUORATE, run_guide_with};
 
 /// Runs the program while the servers are running.
 async fn quorate(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -171,7 +171,7 @@ fn check_asked(name: &str, server: &Server) {
 async fn the_commands_of_the_llm_guide_work() {
     let server = Server::start(Speaks::Keyless, vec![Act::Answer(wary)]).await;
     let url = server.url();
-    let works = move || works_but_for("llm-agents.md", &[("http://127.0.0.1:8080/v1", &url)]);
+    let works = move || run_guide_with("llm-agents.md", &[("http://127.0.0.1:8080/v1", &url)]);
     tokio::task::spawn_blocking(works).await.expect("it works");
     assert!(server.seen().len() >= 3, "tested, run and recorded; replayed without a call");
 }

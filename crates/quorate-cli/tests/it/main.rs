@@ -6,29 +6,29 @@
 )]
 
 mod agent_test;
-mod cli;
 mod client;
 mod commands;
 mod crash_over_sockets;
 mod damaged_data;
+mod deliberation_outcome;
 mod demo;
+mod error_messages;
+mod exports_and_proofs;
 mod failing_disk;
+mod fixture;
 mod flags;
 mod forged_export;
-mod hostile;
 mod hostile_agents;
+mod hostile_text;
 mod llm;
-mod observe;
-mod place;
+mod logging;
+mod offline_commands;
+mod output_fidelity;
 mod run;
-#[path = "../../../quorate-agents/tests/it/declared/support.rs"]
+#[path = "../../../quorate-agents/tests/it/declared/scripted_server.rs"]
 mod scripted;
 mod serve;
 mod support;
-mod told;
-mod trust;
-mod truth;
-mod verbs;
-mod verdict;
-mod wall;
+mod tls_and_limits;
+mod token_safety;
 mod webhooks;

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::{Hub, QUORATE, works_as_it_is_written};
+use crate::support::{Hub, QUORATE, run_guide};
 
 #[test]
 fn a1_the_commands_of_the_first_playbook_guide_work() {
-    works_as_it_is_written("your-first-playbook.md");
+    run_guide("your-first-playbook.md");
 }
 
 const PLAYBOOK: &str =
@@ -176,7 +176,7 @@ fn a1_a_playbook_runs_in_the_running_hub() {
     let id = report["id"].as_str().expect("an id");
     let (status, there) = hub.call(&hub.admin, "GET", &format!("/v1/procedures/{id}"), &Value::Null);
     assert_eq!((status, &there["status"]), (200, &Value::from("done")), "{there}");
-    hub.end();
+    hub.stop();
     // Without a running hub, it uses an embedded hub.
     let (code, out, err) = run(path, &["playbook.yaml", "--data", "team", "--json"]);
     assert_eq!(code, Some(8), "one against one: {err}");

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::support::{Hub, QUORATE, ended_in_time, works_as_it_is_written};
+use crate::support::{Hub, QUORATE, run_guide, run_script};
 
 fn register(hub: &Hub, id: &str) -> String {
     let (status, made) = hub.call(&hub.admin, "PUT", &format!("/v1/agents/{id}"), &json!({}));
@@ -80,7 +80,7 @@ fn i24_an_online_backup_has_everything_acknowledged_before_its_position() {
     let sent = sent.into_inner().expect("not poisoned");
     let expected: Vec<u64> = sent.iter().filter(|(seq, _)| *seq <= position).map(|(_, n)| *n).collect();
     assert!(expected.len() >= 20, "{position} {sent:?}");
-    hub.end();
+    hub.stop();
     let restore = Command::new(QUORATE)
         .args(["backup", "restore", "--from"])
         .arg(path("copy"))
@@ -174,20 +174,20 @@ fn a_failed_start_has_its_exit_code() {
 fn a_failing_script_is_stopped_with_its_background_processes() {
     let mut shell = Command::new("bash");
     shell.args(["-c", "set -e\ntail -f /dev/null &\necho started\n(exit 3)\necho never"]);
-    assert_eq!(ended_in_time(&mut shell), (Some(3), "started\n".to_owned()));
+    assert_eq!(run_script(&mut shell), (Some(3), "started\n".to_owned()));
 }
 
 #[test]
 fn the_commands_of_the_http_guide_work() {
-    works_as_it_is_written("http.md");
+    run_guide("http.md");
 }
 
 #[test]
 fn e1_the_commands_of_the_webhooks_guide_work() {
-    works_as_it_is_written("webhooks.md");
+    run_guide("webhooks.md");
 }
 
 #[test]
 fn the_commands_of_the_dialects_guide_work() {
-    works_as_it_is_written("dialects.md");
+    run_guide("dialects.md");
 }

@@ -30,11 +30,11 @@ impl Hub {
     pub(crate) fn start(data: &Path) -> Self {
         let mut command = Command::new(QUORATE);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).stderr(Stdio::null());
-        Self::of(command)
+        Self::spawn(command)
     }
 
     /// Starts a hub with this command and waits until it is ready.
-    pub(crate) fn of(mut command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
         let child = command.stdout(Stdio::piped()).spawn().expect("the hub starts");
         // From here on it is killed with the test, also if the test fails below.
         let mut hub = Self { child, ready: Value::Null, address: String::new(), admin: String::new() };
@@ -59,7 +59,7 @@ impl Hub {
     }
 
     /// Stops the hub with SIGTERM and waits for it.
-    pub(crate) fn end(mut self) {
+    pub(crate) fn stop(mut self) {
         self.signal("-TERM");
         assert!(self.child.wait().expect("it ends").success());
     }
@@ -162,13 +162,13 @@ impl Http {
 
 /// Runs the commands of a guide in order.
 #[track_caller]
-pub(crate) fn works_as_it_is_written(guide: &str) {
-    works_but_for(guide, &[]);
+pub(crate) fn run_guide(guide: &str) {
+    run_guide_with(guide, &[]);
 }
 
 /// Same as `works_as_it_is_written`, with replacements for what this machine does not have.
 #[track_caller]
-pub(crate) fn works_but_for(guide: &str, instead: &[(&str, &str)]) {
+pub(crate) fn run_guide_with(guide: &str, instead: &[(&str, &str)]) {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
     let guide = fs::read_to_string(guide).expect("the guide");
     let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -187,14 +187,14 @@ pub(crate) fn works_but_for(guide: &str, instead: &[(&str, &str)]) {
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("bash");
     shell.arg("-c").arg(&script).env("PATH", path).current_dir(&directory);
-    let (code, output) = ended_in_time(&mut shell);
+    let (code, output) = run_script(&mut shell);
     assert!(code == Some(0) && output.ends_with("all went well\n"), "exited with {code:?}:\n{output}");
 }
 
 /// Runs a script; returns its exit code and output. Background processes are killed at its end. After a timeout the script is
 /// killed as well, and the code is `None`.
 #[track_caller]
-pub(crate) fn ended_in_time(script: &mut Command) -> (Option<i32>, String) {
+pub(crate) fn run_script(script: &mut Command) -> (Option<i32>, String) {
     use std::os::unix::process::CommandExt as _;
     use std::sync::mpsc::{RecvTimeoutError, channel};
     let (mut read, write) = std::io::pipe().expect("a pipe");

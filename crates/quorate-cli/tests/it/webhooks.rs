@@ -2,14 +2,14 @@
 
 use std::fs::{self, File};
 
-use crate::place::Place;
+use crate::fixture::Fixture;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 // Fails under: a webhook that is validated after the directory was created; a secret, or a line of its file, in an error.
 #[test]
 fn e1_an_invalid_webhook_is_reported_before_anything_is_created() {
-    let place = Place::empty();
+    let place = Fixture::empty();
     let file = |name: &str, content: &str| fs::write(place.work().join(name), content).expect("written");
     file("good", SECRET);
     file("short", "tooshort\n");
@@ -45,7 +45,7 @@ fn e1_an_invalid_webhook_is_reported_before_anything_is_created() {
 // Fails under: a name, a header or a body in a log line; no warning about a readable secret file.
 #[test]
 fn i18_the_log_contains_nothing_of_a_webhook_request() {
-    let mut place = Place::empty();
+    let mut place = Fixture::empty();
     let secret = place.work().join("hook.secret");
     fs::write(&secret, format!("{SECRET}\n")).expect("written");
     place.shell("chmod 644 hook.secret");

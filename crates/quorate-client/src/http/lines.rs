@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Buf as _, Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use quorate::{Code, Error, Remote};
+use quorate::{Code, Error, RemoteError};
 
 use super::Inner;
 
@@ -45,7 +45,7 @@ impl Lines {
             }
             self.searched = self.buffer.len();
             if self.buffer.len() > LINE_BYTES_MAX {
-                return Err(Remote {
+                return Err(RemoteError {
                     code: Code::TooLarge,
                     detail: format!("a line of the response is longer than {LINE_BYTES_MAX} bytes"),
                     hint: "check the URL: the server may not be a Quorate hub".to_owned(),

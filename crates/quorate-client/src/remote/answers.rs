@@ -8,7 +8,7 @@ use quorate::link::{Answer, Asked, Promise, Who};
 use quorate::{Error, Refused};
 use quorate_api::message::{Message as MessageJson, NewMessage};
 use quorate_api::request::{Answers as AnswersJson, NewRequest};
-use quorate_core::{Ask, ClientId, Message, MessageId};
+use quorate_core::{ClientId, Message, MessageId, SendRequest};
 use serde::Deserialize;
 use tokio::runtime::Handle;
 
@@ -42,7 +42,7 @@ fn request(ask: &Message, timeout_ms: Option<u64>) -> Result<NewRequest<'static>
 impl Connection {
     /// Sends a request to one recipient and waits for its answer. The request has an id, so that a retry waits for
     /// the same answer.
-    pub(super) async fn ask_one(&self, who: Who, ask: &Ask) -> Result<Answer, Error> {
+    pub(super) async fn ask_one(&self, who: Who, ask: &SendRequest) -> Result<Answer, Error> {
         let seat = self.seat_of(&who.agent);
         let mut body = request(&ask.message, ask.timeout_ms)?;
         let id = match &body.message.id {
@@ -92,9 +92,9 @@ impl Connection {
     }
 
     /// Sends a request and returns the stream of its answers.
-    pub(super) async fn begin(&self, who: Who, ask: &Ask) -> Result<Answers, Error> {
+    pub(super) async fn begin(&self, who: Who, ask: &SendRequest) -> Result<Answers, Error> {
         let (seat, key) = (self.seat_of(&who.agent), self.key());
-        let request = NewRequest { again: ask.again, ..request(&ask.message, ask.timeout_ms)? };
+        let request = NewRequest { again: ask.retry_of, ..request(&ask.message, ask.timeout_ms)? };
         let body = wire::write(&request)?;
         let call = || {
             let call = seat.http.post("/v1/requests").key(&key).json(body.clone());

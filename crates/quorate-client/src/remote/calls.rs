@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use quorate::Error;
-use quorate::link::{Delivery, HeldTask, TaskClaim, Who};
-use quorate_api::Raw;
+use quorate::link::{Delivery, HeldTask, TaskClaimQuery, Who};
+use quorate_api::RawJson;
 use quorate_api::claim::{ClaimedDeliveries, ClaimedTasks, InboxClaim, TaskClaim as TaskClaimJson};
 use quorate_api::result::CommitReceipt;
 use quorate_core::{Commit, Epoch, Mono, Receipt};
@@ -48,7 +48,7 @@ impl Connection {
             Some(socket) => socket.ask("commit", &body, true).await?,
             None => self.commit_by_http(&seat.http, body).await?,
         };
-        let receipt: CommitReceipt<Raw> = wire::read(&response)?;
+        let receipt: CommitReceipt<RawJson> = wire::read(&response)?;
         let results = op::results(&receipt, &commit.ops)?;
         Ok(Receipt { seq: receipt.seq, at: self.clock().now().wall, results })
     }
@@ -99,7 +99,7 @@ impl Connection {
 
     pub(super) async fn claim_tasks_once(
         &self,
-        claim: &TaskClaim,
+        claim: &TaskClaimQuery,
         max: u32,
         wait: Duration,
     ) -> Result<Vec<HeldTask>, Error> {
@@ -109,7 +109,7 @@ impl Connection {
 
     pub(super) async fn claim_tasks_until(
         &self,
-        claim: TaskClaim,
+        claim: TaskClaimQuery,
         max: u32,
         wait: Duration,
     ) -> Result<Vec<HeldTask>, Error> {
@@ -128,7 +128,7 @@ pub(super) async fn claim_tasks(
     seat: &Seat,
     patience: &Patience,
     key: &str,
-    claim: &TaskClaim,
+    claim: &TaskClaimQuery,
     max: u32,
     wait: Duration,
 ) -> Result<Vec<HeldTask>, Error> {

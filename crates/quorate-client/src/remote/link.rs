@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate::link::{
-    Answer, Asked, Changes, Delivery, HeldTask, Inbox, Link, MessageRef, Promise, TaskClaim, TaskInbox, Who,
+    Answer, Asked, Changes, Delivery, HeldTask, Inbox, Link, MessageRef, Promise, TaskClaimQuery, TaskInbox,
+    Who,
 };
-use quorate::{Clock, Code, Refused, RolledBack, TaskWithPayloads};
-use quorate_api::agent::{AgentDescription, Heartbeat as HeartbeatJson, RegisteredAgent};
+use quorate::{Clock, Code, Refused, RollbackResult, TaskWithPayloads};
+use quorate_api::agent::{AgentRegistration, Heartbeat as HeartbeatJson, RegisteredAgent};
 use quorate_api::claim::CreatedTasks;
 use quorate_api::lock::{AcquiredLocks, LockRequest};
 use quorate_api::message::NewMessage;
 use quorate_api::rollback::Rollback as RollbackJson;
-use quorate_api::subscription::{Subscribed, SubscriptionHistory};
+use quorate_api::subscription::{AgentSubscription, SubscriptionHistory};
 use quorate_core::{
-    AcquireLocks, Ask, Commit, Epoch, Health, Heartbeat, History, Locked, Message, MessageId, Op, Pattern,
-    Payload, Principal, Receipt, RegisterAgent, Rollback, Seq, Status, TaskId,
+    AcquireLocks, AgentStatus, Commit, Epoch, GrantedLocks, Health, Heartbeat, History, Message, MessageId,
+    Op, Pattern, Payload, Principal, Receipt, RegisterAgent, Rollback, SendRequest, Seq, TaskId,
 };
 use serde::Deserialize;
 
@@ -46,7 +47,7 @@ impl Link for Connection {
     }
 
     fn salt(&self) -> [u8; 16] {
-        self.patience.chance.sixteen()
+        self.patience.chance.bytes_16()
     }
 
     fn seal(&self, bytes: Bytes) -> Payload {
@@ -57,7 +58,7 @@ impl Link for Connection {
     fn join(&self, _: Principal, agent: RegisterAgent) -> Promise<'_, Epoch> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}", segment(agent.id.as_str()));
-            let body = wire::write(&AgentDescription::from(&agent))?;
+            let body = wire::write(&AgentRegistration::from(&agent))?;
             // A repeated registration only increments the epoch once more, which is harmless.
             let response =
                 self.patience.persist(|| self.own.http.put(&path).json(body.clone()).send()).await?;
@@ -130,11 +131,11 @@ impl Link for Connection {
         })
     }
 
-    fn request(&self, who: Who, ask: Ask) -> Promise<'_, Box<dyn Asked>> {
+    fn request(&self, who: Who, ask: SendRequest) -> Promise<'_, Box<dyn Asked>> {
         Box::pin(async move { Ok(Box::new(self.begin(who, &ask).await?) as Box<dyn Asked>) })
     }
 
-    fn ask(&self, who: Who, ask: Ask) -> Promise<'_, Answer> {
+    fn ask(&self, who: Who, ask: SendRequest) -> Promise<'_, Answer> {
         Box::pin(async move { self.ask_one(who, &ask).await })
     }
 
@@ -146,7 +147,7 @@ impl Link for Connection {
         Box::pin(async move { self.ask_in_memory(who, &message, within).await })
     }
 
-    fn heartbeat(&self, who: Who, status: Status, health: Health) -> Promise<'_, ()> {
+    fn heartbeat(&self, who: Who, status: AgentStatus, health: Health) -> Promise<'_, ()> {
         Box::pin(async move {
             let seat = self.seat_of(&who.agent);
             let heartbeat = Heartbeat { agent: who.agent.clone(), status, health };
@@ -172,11 +173,11 @@ impl Link for Connection {
         })
     }
 
-    fn claim_tasks(&self, claim: TaskClaim, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>> {
+    fn claim_tasks(&self, claim: TaskClaimQuery, max: u32, wait: Duration) -> Promise<'_, Vec<HeldTask>> {
         Box::pin(self.claim_tasks_until(claim, max, wait))
     }
 
-    fn consume_tasks(&self, claim: TaskClaim, credit: u32) -> Promise<'_, Box<dyn TaskInbox>> {
+    fn consume_tasks(&self, claim: TaskClaimQuery, credit: u32) -> Promise<'_, Box<dyn TaskInbox>> {
         let seat = self.seat_of(&claim.agent);
         let poll = TaskPoll::start(seat, self.patience.clone(), claim, credit);
         Box::pin(std::future::ready(Ok(Box::new(poll) as Box<dyn TaskInbox>)))
@@ -186,7 +187,7 @@ impl Link for Connection {
         Box::pin(async move {
             let seat = self.seat_of(&who.agent);
             let view = self.task_until(&seat.http, Some(who.epoch), &task, wait).await?;
-            if view.task.status.is_over() {
+            if view.task.status.has_ended() {
                 return Ok(view);
             }
             Err(Refused::new(Code::Timeout, format!("task {task} did not end in time"))
@@ -200,7 +201,7 @@ impl Link for Connection {
         principal: Principal,
         epoch: Option<Epoch>,
         rollback: Rollback,
-    ) -> Promise<'_, RolledBack> {
+    ) -> Promise<'_, RollbackResult> {
         Box::pin(async move {
             let (seat, key) = (self.seat(&principal), self.key());
             let body = wire::write(&RollbackJson::from(&rollback))?;
@@ -216,7 +217,7 @@ impl Link for Connection {
         Box::new(Watching::new(self.own.http.clone(), self.patience.clone(), prefix, from))
     }
 
-    fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, Locked> {
+    fn lock(&self, who: Who, ask: AcquireLocks, wait: Duration) -> Promise<'_, GrantedLocks> {
         Box::pin(async move {
             let Some(first) = ask.names.first() else {
                 return Err(not_here("acquiring an empty list of locks"));
@@ -241,7 +242,7 @@ impl Link for Connection {
                     response => break response?.json()?,
                 }
             };
-            Ok(Locked { locks: held.locks.into_iter().map(Into::into).collect(), ttl_ms: ask.ttl_ms })
+            Ok(GrantedLocks { locks: held.locks.into_iter().map(Into::into).collect(), ttl_ms: ask.ttl_ms })
         })
     }
 
@@ -251,7 +252,7 @@ impl Link for Connection {
             let path = Self::of(&who, &format!("/subscriptions/{}", segment(&pattern.to_string())));
             let body = wire::write(&SubscriptionHistory::from(history.as_ref()))?;
             let call = || as_of(seat.http.put(&path), who.epoch).json(body.clone()).send();
-            let subscribed: Subscribed = self.patience.persist(call).await?.json()?;
+            let subscribed: AgentSubscription = self.patience.persist(call).await?.json()?;
             Ok(subscribed.since)
         })
     }

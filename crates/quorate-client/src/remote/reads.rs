@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use quorate::link::{Entry, Page as Span, Promise, Reads, When};
+use quorate::link::{AsOf, Entry, Promise, Reads, TimelinePage as Span};
 use quorate::{
-    AgentFilter, AgentInfo, Approval, ApprovalId, ApprovalInfo, Before, Budget, Check, Code, Counts,
-    DeadLetter, Error, InboxDelivery, MessageFilter, MessageWithDeliveries, MessagesPage, OutboxPage, Page,
-    PageQuery, Pattern, Policy, Procedure, ProcedureId, ProcedureInfo, ProcedureStatus, Seq, SessionInfo,
-    Snapshot, Task, TaskCounts, TaskFilter, TaskId, TaskWithPayloads, TimelineLine, Version, Violation, Why,
+    AgentFilter, AgentInfo, Approval, ApprovalId, ApprovalInfo, Budget, Code, ConsistencyReport, DeadLetter,
+    DeliveryStateCounts, Error, InboxDelivery, MessageCursor, MessageFilter, MessageWithDeliveries,
+    MessagesPage, OutboxPage, Page, PageQuery, Pattern, Policy, Procedure, ProcedureId, ProcedureInfo,
+    ProcedureStatus, Seq, SessionInfo, Snapshot, Task, TaskCounts, TaskFilter, TaskId, TaskWithPayloads,
+    TimelineEntry, Version, Violation, Why,
 };
 use quorate_api::approval::ApprovalWithAction;
 use quorate_api::inbox::OutboxMessage;
@@ -16,8 +17,8 @@ use quorate_api::procedure::ProcedureWithState;
 use quorate_api::session::SessionWithTask;
 use quorate_api::stats::Stats;
 use quorate_api::subscription::Subscription;
-use quorate_api::why::Why as WhyJson;
-use quorate_core::{AgentId, BudgetId, Key, LineKind, Payload, SessionId};
+use quorate_api::why::Explanation as WhyJson;
+use quorate_core::{AgentId, BudgetId, Key, Payload, SessionId, TimelineKind};
 use serde::de::DeserializeOwned;
 
 use super::Connection;
@@ -74,7 +75,7 @@ impl Connection {
         let until = self.clock().now().plus(wait).mono;
         loop {
             let view = self.task_within(http, epoch, id, self.rest(until).min(WAIT)).await?;
-            if view.task.status.is_over() || self.rest(until).is_zero() {
+            if view.task.status.has_ended() || self.rest(until).is_zero() {
                 return Ok(view);
             }
         }
@@ -139,14 +140,14 @@ impl Connection {
 }
 
 impl Reads for Connection {
-    fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>> {
+    fn entry(&self, key: Key, when: AsOf) -> Promise<'_, Option<Entry>> {
         Box::pin(async move {
             let path = format!("/v1/context/{}", segment(key.as_str()));
             let found = self.get(&path, |call| match when {
-                When::Now => call,
-                When::Version(version) => call.query("version", version.0),
-                When::Seq(seq) => call.query("at", seq.0),
-                When::Time(time) => call.query("time", time),
+                AsOf::Latest => call,
+                AsOf::Version(version) => call.query("version", version.0),
+                AsOf::Seq(seq) => call.query("at", seq.0),
+                AsOf::Time(time) => call.query("time", time),
             });
             optional(found.await)
         })
@@ -172,7 +173,7 @@ impl Reads for Connection {
         Box::pin(self.page("/v1/context:snapshot", |call| call, page))
     }
 
-    fn check(&self) -> Promise<'_, Check> {
+    fn check(&self) -> Promise<'_, ConsistencyReport> {
         Box::pin(self.get("/v1/context:check", |call| call))
     }
 
@@ -213,7 +214,7 @@ impl Reads for Connection {
         })
     }
 
-    fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage> {
+    fn outbox(&self, agent: AgentId, before: Option<MessageCursor>, limit: usize) -> Promise<'_, OutboxPage> {
         Box::pin(async move {
             let path = format!("/v1/agents/{}/outbox", segment(agent.as_str()));
             let with_query = |call| with(limited(call, limit), "cursor", before);
@@ -237,11 +238,11 @@ impl Reads for Connection {
     fn messages(
         &self,
         filter: MessageFilter,
-        before: Option<Before>,
+        before: Option<MessageCursor>,
         limit: usize,
     ) -> Promise<'_, MessagesPage> {
         Box::pin(async move {
-            let MessageFilter { from, to, kind, session, of } = filter;
+            let MessageFilter { from, to, kind, session, participant: of } = filter;
             let with_query = |call: Request| {
                 let call = with(limited(call, limit), "cursor", before);
                 let call = with(call, "from", from.as_ref());
@@ -301,20 +302,20 @@ impl Reads for Connection {
     fn timeline(
         &self,
         id: SessionId,
-        kind: Option<LineKind>,
+        kind: Option<TimelineKind>,
         page: Span,
         limit: usize,
-    ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)> {
+    ) -> Promise<'_, (Vec<TimelineEntry>, Option<Seq>)> {
         Box::pin(async move {
             let with_query = |call: Request| {
-                let call = with(limited(call, limit), "kind", kind.map(LineKind::as_str));
+                let call = with(limited(call, limit), "kind", kind.map(TimelineKind::as_str));
                 match page {
                     Span::After(seq) => call.query("cursor", seq.0),
                     Span::Before(Seq(u64::MAX)) => call.query("newest", true),
                     Span::Before(seq) => call.query("newest", true).query("cursor", seq.0),
                 }
             };
-            let found: Page<TimelineLine> = self.get(&session_path(&id, "/timeline"), with_query).await?;
+            let found: Page<TimelineEntry> = self.get(&session_path(&id, "/timeline"), with_query).await?;
             let rest = found.cursor.map(|seq| seq.parse().map(Seq)).transpose();
             Ok((found.items, rest.map_err(|error| wire::strange(&error))?))
         })
@@ -362,11 +363,11 @@ impl Reads for Connection {
     fn violations(&self) -> Promise<'_, Vec<Violation>> {
         Box::pin(async move {
             let found = self.listed::<ViolationJson>("/v1/violations", |call| call, None, usize::MAX).await?;
-            Ok(found.items.into_iter().map(ViolationJson::read).collect::<Result<_, _>>()?)
+            Ok(found.items.into_iter().map(ViolationJson::into_core).collect::<Result<_, _>>()?)
         })
     }
 
-    fn counts(&self) -> Promise<'_, (Counts, TaskCounts)> {
+    fn counts(&self) -> Promise<'_, (DeliveryStateCounts, TaskCounts)> {
         Box::pin(async move {
             let stats: Stats = self.get("/v1/admin/stats", |call| call).await?;
             let tasks = stats.task_counts().ok_or_else(|| wire::strange(&"a task state without a count"))?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorate::Error;
-use quorate::link::{HeldTask, Over, Promise, Room, TaskClaim, TaskEvent, TaskInbox};
+use quorate::link::{HeldTask, Over, Promise, Room, TaskClaimQuery, TaskEvent, TaskInbox};
 use quorate_core::Op;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -27,7 +27,7 @@ pub(super) struct TaskPoll {
 struct Shared {
     seat: Arc<Seat>,
     patience: Patience,
-    claim: TaskClaim,
+    claim: TaskClaimQuery,
     state: Mutex<State>,
     /// Signals the poll loop that capacity was freed or the stream is closing.
     poll_ready: Notify,
@@ -51,7 +51,7 @@ impl Shared {
         let (key, max) = {
             let mut state = self.state();
             let free = state.free;
-            let new = || (format!("tasks-{}", quorate_core::hex::encode(&patience.chance.sixteen())), free);
+            let new = || (format!("tasks-{}", quorate_core::hex::encode(&patience.chance.bytes_16())), free);
             state.unanswered.get_or_insert_with(new).clone()
         };
         let claimed = claim_tasks(&self.seat, patience, &key, &self.claim, max, wait).await?;
@@ -67,7 +67,7 @@ impl Shared {
 }
 
 impl TaskPoll {
-    pub(super) fn start(seat: Arc<Seat>, patience: Patience, claim: TaskClaim, credit: u32) -> Self {
+    pub(super) fn start(seat: Arc<Seat>, patience: Patience, claim: TaskClaimQuery, credit: u32) -> Self {
         let state = State { free: credit, ..State::default() };
         let (poll_ready, received) = (Notify::new(), Notify::new());
         let shared =
@@ -102,7 +102,7 @@ async fn poll(shared: Arc<Shared>) {
                 backoff.reset();
                 shared.state().ready.extend(claimed);
             }
-            Err(error) if error.refused().is_none_or(|refused| refused.code.retryable()) => {
+            Err(error) if error.refusal().is_none_or(|refused| refused.code.retryable()) => {
                 // The hub is unavailable beyond the retry timeout; keep polling.
                 tracing::warn!(code = error.code().as_str(), "claiming tasks failed, retrying");
                 backoff.wait(&*patience.clock, &patience.chance).await;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use quorate::link::{Changes, Promise};
-use quorate::{Code, Error, MemoryChange, Remote, Seq, Version};
+use quorate::{Code, Error, MemoryChange, RemoteError, Seq, Version};
 use quorate_api::entry::Entry;
 use quorate_api::event::{Effect, Event};
 use quorate_core::{Key, Payload, Timestamp};
@@ -99,7 +99,7 @@ impl Watching {
 }
 
 fn unavailable(why: &str) -> Error {
-    Remote {
+    RemoteError {
         code: Code::Unavailable,
         detail: why.to_owned(),
         hint: "check that the hub is running".to_owned(),

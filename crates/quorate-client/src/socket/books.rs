@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use quorate::link::{Delivery, Over};
-use quorate::{Code, Error, Remote};
+use quorate::{Code, Error, RemoteError};
 use quorate_core::{DeliveryId, LeaseRef, Mono, Now};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -261,7 +261,7 @@ fn connection_lost(url: &str, unknown: bool) -> Error {
     } else {
         "nothing was changed; retry when the hub is available"
     };
-    Remote {
+    RemoteError {
         code: Code::Unavailable,
         detail: format!("lost the connection to the hub at {url}, and could not reconnect in time"),
         hint: hint.to_owned(),
@@ -271,7 +271,7 @@ fn connection_lost(url: &str, unknown: bool) -> Error {
 }
 
 pub(super) fn closed() -> Error {
-    Remote {
+    RemoteError {
         code: Code::Unavailable,
         detail: "the connection was closed".to_owned(),
         hint: "connect again".to_owned(),

@@ -16,7 +16,7 @@ use super::strange;
 /// Converts an answer: the message with its id and the time it was sent.
 pub(crate) fn answer(message: MessageJson) -> Result<Answer, Error> {
     let (id, at) = (ref_of(&message.id)?, message.timestamp);
-    Ok(Answer { id, at, message: Arc::new(message.read()?) })
+    Ok(Answer { id, at, message: Arc::new(message.into_core()?) })
 }
 
 /// Converts a delivery under a lease of the given duration.

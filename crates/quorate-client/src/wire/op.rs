@@ -1,7 +1,7 @@
 //! Conversion of commits and their results.
 
 use quorate::Error;
-use quorate_api::Raw;
+use quorate_api::RawJson;
 use quorate_api::op::{self, CommitBody};
 use quorate_api::result::{self, CommitReceipt};
 use quorate_core::{Epoch, Op, OpResult};
@@ -11,36 +11,37 @@ use super::{strange, write};
 
 /// Serializes a commit. It always has an idempotency key, so that it can be retried.
 pub(crate) fn commit(ops: &[Op], key: &str, epoch: Option<Epoch>) -> Result<String, Error> {
-    let ops = ops.iter().map(|op| op::write(op, |create| graph(create, key))).collect::<Result<_, _>>()?;
+    let ops =
+        ops.iter().map(|op| op::serialize_op(op, |create| graph(create, key))).collect::<Result<_, _>>()?;
     write(&CommitBody { ops, idempotency_key: key, epoch: epoch.map(|epoch| epoch.0) })
 }
 
 /// Parses the results of a commit, one for each operation.
-pub(crate) fn results(receipt: &CommitReceipt<Raw>, ops: &[Op]) -> Result<Vec<OpResult>, Error> {
+pub(crate) fn results(receipt: &CommitReceipt<RawJson>, ops: &[Op]) -> Result<Vec<OpResult>, Error> {
     if receipt.results.len() != ops.len() {
         let (results, ops) = (receipt.results.len(), ops.len());
         return Err(strange(&format!("{results} results for {ops} operations")));
     }
     let results = receipt.results.iter().zip(ops);
-    results.map(|(raw, op)| result::read(op, raw.as_str()).map_err(|error| strange(&error))).collect()
+    results.map(|(raw, op)| result::parse_result(op, raw.as_str()).map_err(|error| strange(&error))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use quorate::Code;
-    use quorate_api::Raw;
+    use quorate_api::RawJson;
     use quorate_api::result::CommitReceipt;
-    use quorate_core::{AgentId, LeaseRef, LockName, Op, OpResult, Seq, Token};
+    use quorate_core::{AgentId, LeaseRef, LeaseToken, LockName, Op, OpResult, Seq};
 
     use super::{commit, results};
 
-    fn receipt(results: &[&'static str]) -> CommitReceipt<Raw> {
-        let results = results.iter().map(|text| Raw(text.as_bytes().into())).collect();
+    fn receipt(results: &[&'static str]) -> CommitReceipt<RawJson> {
+        let results = results.iter().map(|text| RawJson(text.as_bytes().into())).collect();
         CommitReceipt { seq: Some(Seq(7)), results }
     }
 
     fn ack() -> Op {
-        Op::Ack(LeaseRef { delivery: "dlv_0-9".parse().unwrap(), token: Token(4) })
+        Op::Ack(LeaseRef { delivery: "dlv_0-9".parse().unwrap(), token: LeaseToken(4) })
     }
 
     // Fails under: an operation without a JSON form, as eight had none.
@@ -50,14 +51,14 @@ mod tests {
         let lock: LockName = "build".parse().unwrap();
         let ops = [
             Op::RegisterAgent(quorate_core::RegisterAgent::named(agent.clone())),
-            Op::AckMany(vec![LeaseRef { delivery: "dlv_0-9".parse().unwrap(), token: Token(4) }]),
+            Op::AckMany(vec![LeaseRef { delivery: "dlv_0-9".parse().unwrap(), token: LeaseToken(4) }]),
             Op::AcquireLocks(quorate_core::AcquireLocks {
                 agent,
                 names: vec![lock],
                 ttl_ms: 1_000,
                 priority: quorate_core::Priority::NORMAL,
                 capacity: None,
-                waiting: quorate_core::Waiting::No,
+                waiting: quorate_core::WaitMode::NoWait,
                 within: None,
             }),
         ];

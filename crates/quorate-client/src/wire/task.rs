@@ -12,7 +12,7 @@ pub(crate) fn graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'static
     let dependencies = create.tasks.iter().flat_map(|task| &task.depends_on);
     let needed: BTreeSet<usize> = dependencies
         .filter_map(|dependency| match dependency {
-            Dependency::Nth(position) => Some(*position as usize),
+            Dependency::Index(position) => Some(*position as usize),
             Dependency::Task(_) => None,
         })
         .collect();
@@ -24,7 +24,7 @@ pub(crate) fn graph(create: &CreateTasks, key: &str) -> Result<TaskGraph<'static
     }
     let id_of = |dependency: &Dependency| match dependency {
         Dependency::Task(id) => Ok(id.clone()),
-        Dependency::Nth(position) => ids.get(*position as usize).cloned().flatten().ok_or_else(|| {
+        Dependency::Index(position) => ids.get(*position as usize).cloned().flatten().ok_or_else(|| {
             Refused::new(Code::Invalid, format!("dependsOn: no task has the index {position}"))
                 .hint("use the index of a task in the same request, starting at 0")
         }),
@@ -64,7 +64,7 @@ mod tests {
             "timeoutMs":null,"leaseMs":30000,"backoffMs":1000,"onDependencyFailure":"fail","escalateTo":"nobody"}]}"#;
         let claimed: ClaimedTasks = serde_json::from_str(text).unwrap();
         let task = held(claimed.tasks.into_iter().next().unwrap(), Timestamp(2_000), None).unwrap();
-        assert_eq!(task.task.priority().unwrap(), Priority::from_ten(8).unwrap());
+        assert_eq!(task.task.priority().unwrap(), Priority::from_ten_scale(8).unwrap());
         assert_eq!((task.lease_ms, &task.input[..]), (7_000, &br#"{"a": 1}"#[..]));
     }
 }

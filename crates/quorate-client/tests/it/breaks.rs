@@ -9,7 +9,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use quorate::{Code, Hub, Work};
 use quorate_client::{Settings, connect, connect_with};
 use quorate_core::{Commit, ItemRange, Lock, Op, Principal, Timestamp};
-use quorate_server::{Journal, Level, Style};
+use quorate_server::{Journal, JournalFormat, JournalLevel};
 use serde_json::json;
 use tokio_tungstenite::connect_async;
 use tokio_tungstenite::tungstenite::Message;
@@ -123,7 +123,7 @@ async fn i18_connection_loss_and_reconnect_are_logged() {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let out = Arc::clone(&lines);
     let out = Arc::new(move |line: &str| out.lock().expect("not poisoned").push(line.to_owned()));
-    let journal = Journal::new(Level::Debug, Style::Json, || Timestamp(0), out);
+    let journal = Journal::new(JournalLevel::Debug, JournalFormat::Json, || Timestamp(0), out);
     let _guard = tracing::subscriber::set_default(journal);
     let served = Served::new().await;
     let proxy = Proxy::new(served.address(), 5).await;
@@ -185,7 +185,8 @@ async fn i3_a_claim_with_a_lost_response_is_repeated() {
     proxy.lose_an_answer();
     let waiting = tokio::spawn(bob.lock(["gate"]).into_future());
     let queued = async {
-        while served.library.agent_state("bob").await.expect("there").status != quorate::Status::Waiting {
+        while served.library.agent_state("bob").await.expect("there").status != quorate::AgentStatus::Waiting
+        {
             tokio::task::yield_now().await;
         }
     };

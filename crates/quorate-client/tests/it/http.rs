@@ -26,7 +26,7 @@ async fn responses_and_refusals_are_parsed() {
     };
     put(0).await.expect("a version");
     let error = put(0).await.expect_err("it is there already");
-    let refused = error.refused().expect("a refusal");
+    let refused = error.refusal().expect("a refusal");
     assert_eq!((refused.code, refused.facts.current_version), (Code::VersionConflict, Some(1)));
     assert!(!refused.hint.is_empty());
     assert!(error.nothing_applied());

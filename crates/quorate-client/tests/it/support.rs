@@ -10,12 +10,12 @@ use std::sync::Arc;
 use quorate::Hub as Library;
 use quorate_client::{Http, Options};
 use quorate_core::{Bearer, Principal, TokenName, TokenRole};
-use quorate_server::{App, Listening, Settings, Tls};
+use quorate_server::{App, Server, Settings, Tls};
 use tempfile::TempDir;
 
 pub(crate) struct Served {
     pub(crate) library: Library,
-    pub(crate) listening: Listening,
+    pub(crate) listening: Server,
     pub(crate) admin: String,
     _directory: TempDir,
 }
@@ -48,8 +48,8 @@ impl Served {
         let app = App::new(Arc::clone(space.engine()), private, Settings::default()).await.expect("an app");
         let any_port = ([127, 0, 0, 1], 0).into();
         let listening = match tls {
-            Some(tls) => Listening::start_tls(app, any_port, tls).await,
-            None => Listening::start(app, any_port, false).await,
+            Some(tls) => Server::start_tls(app, any_port, tls).await,
+            None => Server::start(app, any_port, false).await,
         };
         let listening = listening.expect("an address");
         Self { library, listening, admin: secret.reveal().to_owned(), _directory: directory }

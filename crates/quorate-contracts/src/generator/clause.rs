@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::home::Home;
+use super::section::Section;
 
 /// A type of clause, named as in CUAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -96,117 +96,123 @@ struct Row {
     clause: Clause,
     name: &'static str,
     title: &'static str,
-    home: Home,
+    home: Section,
     /// Percentage of medium-length contracts that contain it.
     percent: u32,
 }
 
 /// In the order of the variants; verified by a test.
 const ROWS: [Row; 41] = [
-    row(Clause::DocumentName, "document_name", "Document Name", Home::Title, 100),
-    row(Clause::Parties, "parties", "Parties", Home::Preamble, 100),
-    row(Clause::AgreementDate, "agreement_date", "Agreement Date", Home::Preamble, 100),
-    row(Clause::EffectiveDate, "effective_date", "Effective Date", Home::Term, 95),
-    row(Clause::ExpirationDate, "expiration_date", "Expiration Date", Home::Term, 80),
-    row(Clause::RenewalTerm, "renewal_term", "Renewal Term", Home::Term, 55),
+    row(Clause::DocumentName, "document_name", "Document Name", Section::Title, 100),
+    row(Clause::Parties, "parties", "Parties", Section::Preamble, 100),
+    row(Clause::AgreementDate, "agreement_date", "Agreement Date", Section::Preamble, 100),
+    row(Clause::EffectiveDate, "effective_date", "Effective Date", Section::Term, 95),
+    row(Clause::ExpirationDate, "expiration_date", "Expiration Date", Section::Term, 80),
+    row(Clause::RenewalTerm, "renewal_term", "Renewal Term", Section::Term, 55),
     row(
         Clause::NoticePeriodToTerminateRenewal,
         "notice_period_to_terminate_renewal",
         "Notice Period To Terminate Renewal",
-        Home::Term,
+        Section::Term,
         35,
     ),
-    row(Clause::GoverningLaw, "governing_law", "Governing Law", Home::General, 92),
-    row(Clause::MostFavoredNation, "most_favored_nation", "Most Favored Nation", Home::Fees, 20),
-    row(Clause::NonCompete, "non_compete", "Non-Compete", Home::Covenants, 25),
-    row(Clause::Exclusivity, "exclusivity", "Exclusivity", Home::Covenants, 25),
+    row(Clause::GoverningLaw, "governing_law", "Governing Law", Section::General, 92),
+    row(Clause::MostFavoredNation, "most_favored_nation", "Most Favored Nation", Section::Fees, 20),
+    row(Clause::NonCompete, "non_compete", "Non-Compete", Section::Covenants, 25),
+    row(Clause::Exclusivity, "exclusivity", "Exclusivity", Section::Covenants, 25),
     row(
         Clause::NoSolicitOfCustomers,
         "no_solicit_of_customers",
         "No-Solicit Of Customers",
-        Home::Covenants,
+        Section::Covenants,
         20,
     ),
     row(
         Clause::CompetitiveRestrictionException,
         "competitive_restriction_exception",
         "Competitive Restriction Exception",
-        Home::Covenants,
+        Section::Covenants,
         15,
     ),
     row(
         Clause::NoSolicitOfEmployees,
         "no_solicit_of_employees",
         "No-Solicit Of Employees",
-        Home::Covenants,
+        Section::Covenants,
         30,
     ),
-    row(Clause::NonDisparagement, "non_disparagement", "Non-Disparagement", Home::Covenants, 20),
+    row(Clause::NonDisparagement, "non_disparagement", "Non-Disparagement", Section::Covenants, 20),
     row(
         Clause::TerminationForConvenience,
         "termination_for_convenience",
         "Termination For Convenience",
-        Home::Term,
+        Section::Term,
         50,
     ),
-    row(Clause::RofrRofoRofn, "rofr_rofo_rofn", "Rofr/Rofo/Rofn", Home::Covenants, 20),
-    row(Clause::ChangeOfControl, "change_of_control", "Change Of Control", Home::Term, 25),
-    row(Clause::AntiAssignment, "anti_assignment", "Anti-Assignment", Home::General, 65),
-    row(Clause::RevenueProfitSharing, "revenue_profit_sharing", "Revenue/Profit Sharing", Home::Fees, 20),
-    row(Clause::PriceRestrictions, "price_restrictions", "Price Restrictions", Home::Fees, 40),
-    row(Clause::MinimumCommitment, "minimum_commitment", "Minimum Commitment", Home::Fees, 30),
-    row(Clause::VolumeRestriction, "volume_restriction", "Volume Restriction", Home::Services, 25),
-    row(Clause::IpOwnershipAssignment, "ip_ownership_assignment", "Ip Ownership Assignment", Home::Ip, 45),
-    row(Clause::JointIpOwnership, "joint_ip_ownership", "Joint Ip Ownership", Home::Ip, 20),
-    row(Clause::LicenseGrant, "license_grant", "License Grant", Home::Ip, 60),
-    row(Clause::NonTransferableLicense, "non_transferable_license", "Non-Transferable License", Home::Ip, 30),
+    row(Clause::RofrRofoRofn, "rofr_rofo_rofn", "Rofr/Rofo/Rofn", Section::Covenants, 20),
+    row(Clause::ChangeOfControl, "change_of_control", "Change Of Control", Section::Term, 25),
+    row(Clause::AntiAssignment, "anti_assignment", "Anti-Assignment", Section::General, 65),
+    row(Clause::RevenueProfitSharing, "revenue_profit_sharing", "Revenue/Profit Sharing", Section::Fees, 20),
+    row(Clause::PriceRestrictions, "price_restrictions", "Price Restrictions", Section::Fees, 40),
+    row(Clause::MinimumCommitment, "minimum_commitment", "Minimum Commitment", Section::Fees, 30),
+    row(Clause::VolumeRestriction, "volume_restriction", "Volume Restriction", Section::Services, 25),
+    row(Clause::IpOwnershipAssignment, "ip_ownership_assignment", "Ip Ownership Assignment", Section::Ip, 45),
+    row(Clause::JointIpOwnership, "joint_ip_ownership", "Joint Ip Ownership", Section::Ip, 20),
+    row(Clause::LicenseGrant, "license_grant", "License Grant", Section::Ip, 60),
+    row(
+        Clause::NonTransferableLicense,
+        "non_transferable_license",
+        "Non-Transferable License",
+        Section::Ip,
+        30,
+    ),
     row(
         Clause::AffiliateLicenseLicensor,
         "affiliate_license_licensor",
         "Affiliate License-Licensor",
-        Home::Ip,
+        Section::Ip,
         15,
     ),
     row(
         Clause::AffiliateLicenseLicensee,
         "affiliate_license_licensee",
         "Affiliate License-Licensee",
-        Home::Ip,
+        Section::Ip,
         25,
     ),
-    row(Clause::UnlimitedLicense, "unlimited_license", "Unlimited/All-You-Can-Eat-License", Home::Ip, 15),
+    row(Clause::UnlimitedLicense, "unlimited_license", "Unlimited/All-You-Can-Eat-License", Section::Ip, 15),
     row(
         Clause::IrrevocableOrPerpetualLicense,
         "irrevocable_or_perpetual_license",
         "Irrevocable Or Perpetual License",
-        Home::Ip,
+        Section::Ip,
         25,
     ),
-    row(Clause::SourceCodeEscrow, "source_code_escrow", "Source Code Escrow", Home::Ip, 20),
+    row(Clause::SourceCodeEscrow, "source_code_escrow", "Source Code Escrow", Section::Ip, 20),
     row(
         Clause::PostTerminationServices,
         "post_termination_services",
         "Post-Termination Services",
-        Home::Term,
+        Section::Term,
         45,
     ),
-    row(Clause::AuditRights, "audit_rights", "Audit Rights", Home::Fees, 40),
-    row(Clause::UncappedLiability, "uncapped_liability", "Uncapped Liability", Home::Liability, 45),
-    row(Clause::CapOnLiability, "cap_on_liability", "Cap On Liability", Home::Liability, 100),
-    row(Clause::LiquidatedDamages, "liquidated_damages", "Liquidated Damages", Home::Liability, 25),
-    row(Clause::WarrantyDuration, "warranty_duration", "Warranty Duration", Home::Warranties, 40),
-    row(Clause::Insurance, "insurance", "Insurance", Home::Insurance, 45),
-    row(Clause::CovenantNotToSue, "covenant_not_to_sue", "Covenant Not To Sue", Home::Covenants, 20),
+    row(Clause::AuditRights, "audit_rights", "Audit Rights", Section::Fees, 40),
+    row(Clause::UncappedLiability, "uncapped_liability", "Uncapped Liability", Section::Liability, 45),
+    row(Clause::CapOnLiability, "cap_on_liability", "Cap On Liability", Section::Liability, 100),
+    row(Clause::LiquidatedDamages, "liquidated_damages", "Liquidated Damages", Section::Liability, 25),
+    row(Clause::WarrantyDuration, "warranty_duration", "Warranty Duration", Section::Warranties, 40),
+    row(Clause::Insurance, "insurance", "Insurance", Section::Insurance, 45),
+    row(Clause::CovenantNotToSue, "covenant_not_to_sue", "Covenant Not To Sue", Section::Covenants, 20),
     row(
         Clause::ThirdPartyBeneficiary,
         "third_party_beneficiary",
         "Third Party Beneficiary",
-        Home::General,
+        Section::General,
         20,
     ),
 ];
 
-const fn row(clause: Clause, name: &'static str, title: &'static str, home: Home, percent: u32) -> Row {
+const fn row(clause: Clause, name: &'static str, title: &'static str, home: Section, percent: u32) -> Row {
     Row { clause, name, title, home, percent }
 }
 
@@ -227,16 +233,16 @@ impl Clause {
     }
 
     /// Section of the contract that contains it.
-    pub fn home(self) -> Home {
+    pub fn section(self) -> Section {
         self.row().home
     }
 
-    pub(super) fn percent(self) -> u32 {
+    pub(super) fn frequency_percent(self) -> u32 {
         self.row().percent
     }
 
     /// The clause that this one depends on.
-    pub(super) fn needs(self) -> Option<Self> {
+    pub(super) fn depends_on(self) -> Option<Self> {
         match self {
             Self::NoticePeriodToTerminateRenewal => Some(Self::RenewalTerm),
             Self::CompetitiveRestrictionException => Some(Self::NonCompete),

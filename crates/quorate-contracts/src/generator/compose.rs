@@ -5,24 +5,25 @@ use std::ops::Range;
 
 use super::Contract;
 use super::clause::Clause;
-use super::draw::Draw;
-use super::fact::{Fact, Form, Kind};
-use super::facts::Facts;
-use super::home::Home;
+use super::fact::{Fact, FactForm, FactKind};
+use super::fact_values::FactValues;
+use super::ground_truth::{
+    Activation, GroundTruth, Label, NearMiss, PlantedProblem, Recommendation, StatedFact, TextSpan,
+    risk_score,
+};
 use super::layout::Layout;
-use super::phrasing::{Aside, Half, Phrasing, Phrasings, Topic};
+use super::phrasing::{Phrasing, PhrasingSet, Phrasings, Topic, UnlabelledText};
 use super::plan::Plan;
 use super::problem::Problem;
 use super::provision::Provision;
+use super::rng::SeededRng;
+use super::section::Section;
 use super::template::Piece;
-use super::truth::{
-    Activation, NearMiss, Place, Planted, Present, Recommendation, Stated, Truth, risk_score,
-};
 use super::value::Style;
 
 /// A phrasing placed in a section.
 struct Item {
-    home: Home,
+    home: Section,
     phrasing: &'static Phrasing,
     /// Label of the item; `None` for near-misses and filler.
     topic: Option<Topic>,
@@ -31,19 +32,19 @@ struct Item {
 }
 
 /// Composes the contract of a seed.
-pub(super) fn compose(seed: u64, half: Half) -> Contract {
-    let plan = Plan::draw(seed);
-    let facts = Facts::draw(seed);
-    let mut look = Draw::new(seed, "look");
-    let style = Style::draw(&mut look);
-    let layout = Layout::draw(&mut look);
+pub(super) fn compose(seed: u64, half: PhrasingSet) -> Contract {
+    let plan = Plan::random(seed);
+    let facts = FactValues::random(seed);
+    let mut look = SeededRng::new(seed, "look");
+    let style = Style::random(&mut look);
+    let layout = Layout::random(&mut look);
     let mut wording = Wording::new(seed, half, &plan);
     wording.choose();
     let Wording { items, phrasings, mut draw, .. } = wording;
     let mut writer = Writer::new(seed, half, &facts, style);
     writer.write_front(&items);
     let mut number = 0;
-    for home in &layout.homes {
+    for home in &layout.sections {
         let section = in_order(&items, *home);
         if section.is_empty() {
             continue;
@@ -57,10 +58,10 @@ pub(super) fn compose(seed: u64, half: Half) -> Contract {
 }
 
 /// Items of one section. An item that depends on a clause comes after it: an exception after its rule.
-fn in_order(items: &[Item], home: Home) -> Vec<&Item> {
+fn in_order(items: &[Item], home: Section) -> Vec<&Item> {
     let mut section: Vec<&Item> = items.iter().filter(|item| item.home == home).collect();
     section.sort_by_key(|item| match item.topic {
-        Some(Topic::Clause(clause)) if clause.needs().is_some() => 1,
+        Some(Topic::Clause(clause)) if clause.depends_on().is_some() => 1,
         Some(Topic::Problem(Problem::UncappedCustomerLiability)) => 1,
         _ => 0,
     });
@@ -71,38 +72,38 @@ fn in_order(items: &[Item], home: Home) -> Vec<&Item> {
 struct Wording<'a> {
     plan: &'a Plan,
     phrasings: &'static Phrasings,
-    draw: Draw,
+    draw: SeededRng,
     items: Vec<Item>,
 }
 
 impl<'a> Wording<'a> {
-    fn new(seed: u64, half: Half, plan: &'a Plan) -> Self {
+    fn new(seed: u64, half: PhrasingSet, plan: &'a Plan) -> Self {
         let name = match half {
-            Half::Seen => "seen",
-            Half::Unseen => "unseen",
+            PhrasingSet::Seen => "seen",
+            PhrasingSet::Unseen => "unseen",
         };
-        Self { plan, phrasings: half.phrasings(), draw: Draw::new(seed, name), items: Vec::new() }
+        Self { plan, phrasings: half.phrasings(), draw: SeededRng::new(seed, name), items: Vec::new() }
     }
 
     fn choose(&mut self) {
         for problem in &self.plan.problems {
             if let Some(of) = self.phrasings.problems.get(problem) {
                 let phrasing = self.draw.pick(of);
-                self.push(problem.home(), phrasing, Topic::Problem(*problem));
+                self.push(problem.section(), phrasing, Topic::Problem(*problem));
                 if let Some(second) = phrasing.second.as_deref() {
-                    self.push(Home::Schedule, second, Topic::Problem(*problem));
+                    self.push(Section::Schedule, second, Topic::Problem(*problem));
                 }
             }
         }
         for provision in &self.plan.provisions {
             let phrasing = self.pick_compatible(&self.phrasings.provisions[provision]);
-            self.push(provision.home(), phrasing, Topic::Provision(*provision));
+            self.push(provision.section(), phrasing, Topic::Provision(*provision));
         }
         for clause in &self.plan.clauses {
             // The phrasing of another clause may already contain it.
             if !self.has(Topic::Clause(*clause)) {
                 let phrasing = self.pick_compatible(&self.phrasings.clauses[clause]);
-                self.push(clause.home(), phrasing, Topic::Clause(*clause));
+                self.push(clause.section(), phrasing, Topic::Clause(*clause));
             }
         }
         self.choose_near_misses();
@@ -112,28 +113,28 @@ impl<'a> Wording<'a> {
 
     /// Picks a phrasing that does not contain a clause that a problem replaces.
     fn pick_compatible(&mut self, of: &'static [Phrasing]) -> &'static Phrasing {
-        let suits = |phrasing: &&Phrasing| !phrasing.holds.iter().any(|held| self.plan.bars(*held));
+        let suits = |phrasing: &&Phrasing| !phrasing.holds.iter().any(|held| self.plan.excludes(*held));
         let suitable: Vec<&'static Phrasing> = of.iter().filter(suits).collect();
         suitable[self.draw.below(suitable.len())]
     }
 
     fn choose_near_misses(&mut self) {
-        let mut near_misses: Vec<&'static Aside> = self.phrasings.near_misses.iter().collect();
+        let mut near_misses: Vec<&'static UnlabelledText> = self.phrasings.near_misses.iter().collect();
         near_misses.retain(|aside| !aside.about.iter().any(|topic| self.has(*topic)));
         self.draw.shuffle(&mut near_misses);
         for aside in near_misses.into_iter().take(self.plan.near_misses) {
-            let Aside { home, about, phrasing } = aside;
+            let UnlabelledText { home, about, phrasing } = aside;
             self.items.push(Item { home: *home, phrasing, topic: None, about });
         }
     }
 
     fn choose_filler(&mut self) {
         let no_secrets = self.plan.problems.contains(&Problem::MissingConfidentiality);
-        let mut filler: Vec<&'static Aside> = self.phrasings.filler.iter().collect();
-        filler.retain(|aside| !(no_secrets && aside.home == Home::Confidentiality));
+        let mut filler: Vec<&'static UnlabelledText> = self.phrasings.filler.iter().collect();
+        filler.retain(|aside| !(no_secrets && aside.home == Section::Confidentiality));
         self.draw.shuffle(&mut filler);
         let mut words: usize = self.items.iter().map(|item| words_in(item.phrasing)).sum();
-        for Aside { home, phrasing, .. } in filler {
+        for UnlabelledText { home, phrasing, .. } in filler {
             if words < self.plan.words {
                 words += words_in(phrasing);
                 self.items.push(Item { home: *home, phrasing, topic: None, about: &[] });
@@ -141,7 +142,7 @@ impl<'a> Wording<'a> {
         }
     }
 
-    fn push(&mut self, home: Home, phrasing: &'static Phrasing, topic: Topic) {
+    fn push(&mut self, home: Section, phrasing: &'static Phrasing, topic: Topic) {
         self.items.push(Item { home, phrasing, topic: Some(topic), about: &[] });
     }
 
@@ -166,14 +167,14 @@ fn words_in(phrasing: &Phrasing) -> usize {
 /// The text written so far, with its labels.
 struct Writer<'a> {
     text: String,
-    truth: Truth,
+    truth: GroundTruth,
     stated: BTreeMap<Fact, Vec<Range<usize>>>,
-    facts: &'a Facts,
+    facts: &'a FactValues,
     style: Style,
 }
 
 impl<'a> Writer<'a> {
-    fn new(seed: u64, half: Half, facts: &'a Facts, style: Style) -> Self {
+    fn new(seed: u64, half: PhrasingSet, facts: &'a FactValues, style: Style) -> Self {
         let activation = Activation {
             personal_data: false,
             eu: false,
@@ -182,7 +183,7 @@ impl<'a> Writer<'a> {
             ip: false,
             money: false,
         };
-        let truth = Truth {
+        let truth = GroundTruth {
             seed,
             half,
             clauses: Vec::new(),
@@ -200,7 +201,7 @@ impl<'a> Writer<'a> {
     /// Writes title and preamble: the name of the document first, the parties second.
     fn write_front(&mut self, items: &[Item]) {
         let mut front: Vec<&Item> =
-            items.iter().filter(|item| matches!(item.home, Home::Title | Home::Preamble)).collect();
+            items.iter().filter(|item| matches!(item.home, Section::Title | Section::Preamble)).collect();
         front.sort_by_key(|item| (item.home, item.topic != Some(Topic::Clause(Clause::Parties))));
         for item in front {
             self.write_item(item);
@@ -212,7 +213,7 @@ impl<'a> Writer<'a> {
         &mut self,
         layout: &Layout,
         number: usize,
-        (home, heading): (Home, &str),
+        (home, heading): (Section, &str),
         items: &[&Item],
     ) {
         self.text.push_str(&layout.heading(number, home, heading));
@@ -227,8 +228,8 @@ impl<'a> Writer<'a> {
 
     fn write_signatures(&mut self) {
         for (role, name) in [(Fact::Vendor, Fact::VendorName), (Fact::Customer, Fact::CustomerName)] {
-            let role = self.style.write(self.facts.of(role), Form::Term);
-            let name = self.style.write(self.facts.of(name), Form::Plain);
+            let role = self.style.write(self.facts.get(role), FactForm::Term);
+            let name = self.style.write(self.facts.get(name), FactForm::Plain);
             self.text.push_str(&format!("{role}: {name}\nBy: ____________________\nName and title:\n\n"));
         }
     }
@@ -240,26 +241,26 @@ impl<'a> Writer<'a> {
                 Piece::Words(words) => self.text.push_str(words),
                 Piece::Fact(fact, form) => {
                     let begin = self.text.len();
-                    self.text.push_str(&self.style.write(self.facts.of(*fact), *form));
+                    self.text.push_str(&self.style.write(self.facts.get(*fact), *form));
                     // A party is named in every other sentence; its first mention is enough.
                     let spans = self.stated.entry(*fact).or_default();
-                    if fact.kind() != Kind::Role || spans.is_empty() {
+                    if fact.kind() != FactKind::Role || spans.is_empty() {
                         spans.push(begin..self.text.len());
                     }
                 }
             }
         }
-        let place = Place { start, end: self.text.len(), phrasing: item.phrasing.id.clone() };
+        let place = TextSpan { start, end: self.text.len(), phrasing: item.phrasing.id.clone() };
         self.record(item, place);
     }
 
-    fn record(&mut self, item: &Item, place: Place) {
+    fn record(&mut self, item: &Item, place: TextSpan) {
         for held in &item.phrasing.holds {
-            self.truth.clauses.push(Present { what: *held, place: place.clone() });
+            self.truth.clauses.push(Label { what: *held, place: place.clone() });
         }
         match item.topic {
-            Some(Topic::Clause(what)) => self.truth.clauses.push(Present { what, place }),
-            Some(Topic::Provision(what)) => self.truth.provisions.push(Present { what, place }),
+            Some(Topic::Clause(what)) => self.truth.clauses.push(Label { what, place }),
+            Some(Topic::Provision(what)) => self.truth.provisions.push(Label { what, place }),
             Some(Topic::Problem(problem)) => {
                 match self.truth.problems.iter_mut().find(|planted| planted.problem == problem) {
                     Some(planted) => planted.places.push(place),
@@ -279,7 +280,7 @@ impl<'a> Writer<'a> {
         }
         self.truth.problems.sort_by_key(|planted| (std::cmp::Reverse(planted.severity), planted.problem));
         for (fact, places) in self.stated {
-            self.truth.facts.push(Stated { fact, value: self.facts.of(fact).clone(), places });
+            self.truth.facts.push(StatedFact { fact, value: self.facts.get(fact).clone(), places });
         }
         self.truth.activation = activation(&self.truth);
         self.truth.risk_score = risk_score(plan.problems.iter().copied());
@@ -288,11 +289,11 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn planted(problem: Problem, places: Vec<Place>) -> Planted {
-    Planted { problem, severity: problem.severity(), places }
+fn planted(problem: Problem, places: Vec<TextSpan>) -> PlantedProblem {
+    PlantedProblem { problem, severity: problem.severity(), places }
 }
 
-fn activation(truth: &Truth) -> Activation {
+fn activation(truth: &GroundTruth) -> Activation {
     let provision = |what| truth.provisions.iter().any(|present| present.what == what);
     let problem = |what| truth.has_problem(what);
     let eu = provision(Provision::EuData)
@@ -305,7 +306,7 @@ fn activation(truth: &Truth) -> Activation {
         eu,
         california,
         health,
-        ip: truth.clauses.iter().any(|present| present.what.home() == Home::Ip),
+        ip: truth.clauses.iter().any(|present| present.what.section() == Section::Ip),
         money: provision(Provision::PaymentTerms) || problem(Problem::PaymentConflict),
     }
 }

@@ -67,7 +67,7 @@ pub enum Fact {
 
 /// Kind of a fact, which determines the forms in which it can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FactKind {
     /// A party in its role: "Supplier", or "the Supplier".
     Role,
     Text,
@@ -79,7 +79,7 @@ pub(super) enum Kind {
 
 /// Form requested by a phrasing. With `Plain`, the style of the contract decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum FactForm {
     Plain,
     /// `{Vendor}`: at the beginning of a sentence.
     Sentence,
@@ -104,63 +104,63 @@ pub(super) enum Form {
 }
 
 /// In the order of the variants; verified by a test.
-const ROWS: [(Fact, &str, Kind); 56] = [
-    (Fact::Vendor, "vendor", Kind::Role),
-    (Fact::Customer, "customer", Kind::Role),
-    (Fact::VendorName, "vendor_name", Kind::Text),
-    (Fact::CustomerName, "customer_name", Kind::Text),
-    (Fact::VendorEntity, "vendor_entity", Kind::Text),
-    (Fact::CustomerEntity, "customer_entity", Kind::Text),
-    (Fact::VendorAddress, "vendor_address", Kind::Text),
-    (Fact::CustomerAddress, "customer_address", Kind::Text),
-    (Fact::Document, "document", Kind::Text),
-    (Fact::ContractNumber, "contract_number", Kind::Text),
-    (Fact::Services, "services", Kind::Text),
-    (Fact::Product, "product", Kind::Text),
-    (Fact::Law, "law", Kind::Text),
-    (Fact::OtherLaw, "other_law", Kind::Text),
-    (Fact::Venue, "venue", Kind::Text),
-    (Fact::OtherVenue, "other_venue", Kind::Text),
-    (Fact::ThirdCountry, "third_country", Kind::Text),
-    (Fact::AgreementDate, "agreement_date", Kind::Date),
-    (Fact::EffectiveDate, "effective_date", Kind::Date),
-    (Fact::ExpirationDate, "expiration_date", Kind::Date),
-    (Fact::OtherExpiration, "other_expiration", Kind::Date),
-    (Fact::AnnualFee, "annual_fee", Kind::Money),
-    (Fact::Cap, "cap", Kind::Money),
-    (Fact::OtherCap, "other_cap", Kind::Money),
-    (Fact::TrivialCap, "trivial_cap", Kind::Money),
-    (Fact::Minimum, "minimum", Kind::Money),
-    (Fact::OverMinimum, "over_minimum", Kind::Money),
-    (Fact::Budget, "budget", Kind::Money),
-    (Fact::Liquidated, "liquidated", Kind::Money),
-    (Fact::Penalty, "penalty", Kind::Money),
-    (Fact::Prepayment, "prepayment", Kind::Money),
-    (Fact::Insurance, "insurance", Kind::Money),
-    (Fact::TermYears, "term_years", Kind::Count),
-    (Fact::RenewalMonths, "renewal_months", Kind::Count),
-    (Fact::LongRenewalMonths, "long_renewal_months", Kind::Count),
-    (Fact::RenewalNoticeDays, "renewal_notice_days", Kind::Count),
-    (Fact::LongNoticeDays, "long_notice_days", Kind::Count),
-    (Fact::ConvenienceDays, "convenience_days", Kind::Count),
-    (Fact::CustomerNoticeDays, "customer_notice_days", Kind::Count),
-    (Fact::CureDays, "cure_days", Kind::Count),
-    (Fact::PaymentDays, "payment_days", Kind::Count),
-    (Fact::OtherPaymentDays, "other_payment_days", Kind::Count),
-    (Fact::WarrantyDays, "warranty_days", Kind::Count),
-    (Fact::AuditDays, "audit_days", Kind::Count),
-    (Fact::TransitionDays, "transition_days", Kind::Count),
-    (Fact::AcceptanceDays, "acceptance_days", Kind::Count),
-    (Fact::ClaimDays, "claim_days", Kind::Count),
-    (Fact::BreachHours, "breach_hours", Kind::Count),
-    (Fact::BreachDays, "breach_days", Kind::Count),
-    (Fact::RestrictionMonths, "restriction_months", Kind::Count),
-    (Fact::LongRestrictionMonths, "long_restriction_months", Kind::Count),
-    (Fact::Volume, "volume", Kind::Count),
-    (Fact::LateFee, "late_fee", Kind::Percent),
-    (Fact::HighLateFee, "high_late_fee", Kind::Percent),
-    (Fact::PriceCap, "price_cap", Kind::Percent),
-    (Fact::RevenueShare, "revenue_share", Kind::Percent),
+const ROWS: [(Fact, &str, FactKind); 56] = [
+    (Fact::Vendor, "vendor", FactKind::Role),
+    (Fact::Customer, "customer", FactKind::Role),
+    (Fact::VendorName, "vendor_name", FactKind::Text),
+    (Fact::CustomerName, "customer_name", FactKind::Text),
+    (Fact::VendorEntity, "vendor_entity", FactKind::Text),
+    (Fact::CustomerEntity, "customer_entity", FactKind::Text),
+    (Fact::VendorAddress, "vendor_address", FactKind::Text),
+    (Fact::CustomerAddress, "customer_address", FactKind::Text),
+    (Fact::Document, "document", FactKind::Text),
+    (Fact::ContractNumber, "contract_number", FactKind::Text),
+    (Fact::Services, "services", FactKind::Text),
+    (Fact::Product, "product", FactKind::Text),
+    (Fact::Law, "law", FactKind::Text),
+    (Fact::OtherLaw, "other_law", FactKind::Text),
+    (Fact::Venue, "venue", FactKind::Text),
+    (Fact::OtherVenue, "other_venue", FactKind::Text),
+    (Fact::ThirdCountry, "third_country", FactKind::Text),
+    (Fact::AgreementDate, "agreement_date", FactKind::Date),
+    (Fact::EffectiveDate, "effective_date", FactKind::Date),
+    (Fact::ExpirationDate, "expiration_date", FactKind::Date),
+    (Fact::OtherExpiration, "other_expiration", FactKind::Date),
+    (Fact::AnnualFee, "annual_fee", FactKind::Money),
+    (Fact::Cap, "cap", FactKind::Money),
+    (Fact::OtherCap, "other_cap", FactKind::Money),
+    (Fact::TrivialCap, "trivial_cap", FactKind::Money),
+    (Fact::Minimum, "minimum", FactKind::Money),
+    (Fact::OverMinimum, "over_minimum", FactKind::Money),
+    (Fact::Budget, "budget", FactKind::Money),
+    (Fact::Liquidated, "liquidated", FactKind::Money),
+    (Fact::Penalty, "penalty", FactKind::Money),
+    (Fact::Prepayment, "prepayment", FactKind::Money),
+    (Fact::Insurance, "insurance", FactKind::Money),
+    (Fact::TermYears, "term_years", FactKind::Count),
+    (Fact::RenewalMonths, "renewal_months", FactKind::Count),
+    (Fact::LongRenewalMonths, "long_renewal_months", FactKind::Count),
+    (Fact::RenewalNoticeDays, "renewal_notice_days", FactKind::Count),
+    (Fact::LongNoticeDays, "long_notice_days", FactKind::Count),
+    (Fact::ConvenienceDays, "convenience_days", FactKind::Count),
+    (Fact::CustomerNoticeDays, "customer_notice_days", FactKind::Count),
+    (Fact::CureDays, "cure_days", FactKind::Count),
+    (Fact::PaymentDays, "payment_days", FactKind::Count),
+    (Fact::OtherPaymentDays, "other_payment_days", FactKind::Count),
+    (Fact::WarrantyDays, "warranty_days", FactKind::Count),
+    (Fact::AuditDays, "audit_days", FactKind::Count),
+    (Fact::TransitionDays, "transition_days", FactKind::Count),
+    (Fact::AcceptanceDays, "acceptance_days", FactKind::Count),
+    (Fact::ClaimDays, "claim_days", FactKind::Count),
+    (Fact::BreachHours, "breach_hours", FactKind::Count),
+    (Fact::BreachDays, "breach_days", FactKind::Count),
+    (Fact::RestrictionMonths, "restriction_months", FactKind::Count),
+    (Fact::LongRestrictionMonths, "long_restriction_months", FactKind::Count),
+    (Fact::Volume, "volume", FactKind::Count),
+    (Fact::LateFee, "late_fee", FactKind::Percent),
+    (Fact::HighLateFee, "high_late_fee", FactKind::Percent),
+    (Fact::PriceCap, "price_cap", FactKind::Percent),
+    (Fact::RevenueShare, "revenue_share", FactKind::Percent),
 ];
 
 impl Fact {
@@ -169,7 +169,7 @@ impl Fact {
         ROWS[self as usize].1
     }
 
-    pub(super) fn kind(self) -> Kind {
+    pub(super) fn kind(self) -> FactKind {
         ROWS[self as usize].2
     }
 
@@ -177,14 +177,14 @@ impl Fact {
         ROWS.iter().map(|row| row.0)
     }
 
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         ROWS.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 }
 
-impl Form {
+impl FactForm {
     /// Parses the form after the colon of a placeholder.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "term" => Self::Term,
             "long" => Self::Long,
@@ -199,14 +199,14 @@ impl Form {
     }
 
     /// Whether a fact of this kind can be written in this form.
-    pub(super) fn suits(self, kind: Kind) -> bool {
+    pub(super) fn applies_to(self, kind: FactKind) -> bool {
         match self {
             Self::Plain => true,
-            Self::Sentence | Self::Term => kind == Kind::Role,
-            Self::Upper => matches!(kind, Kind::Role | Kind::Text),
-            Self::Long | Self::Day | Self::Iso | Self::Legal => kind == Kind::Date,
+            Self::Sentence | Self::Term => kind == FactKind::Role,
+            Self::Upper => matches!(kind, FactKind::Role | FactKind::Text),
+            Self::Long | Self::Day | Self::Iso | Self::Legal => kind == FactKind::Date,
             Self::Figures | Self::Words | Self::Both => {
-                matches!(kind, Kind::Money | Kind::Count | Kind::Percent)
+                matches!(kind, FactKind::Money | FactKind::Count | FactKind::Percent)
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Layout of a contract: numbering, titles, order of sections, line width.
 
-use super::draw::Draw;
-use super::home::Home;
 use super::numerals::roman;
+use super::rng::SeededRng;
+use super::section::Section;
 
 /// Numbering of sections and clauses.
 #[derive(Clone, Copy, Debug)]
@@ -34,22 +34,22 @@ pub(super) struct Layout {
     numbering: Numbering,
     titles: Titles,
     /// Sections in order.
-    pub(super) homes: Vec<Home>,
+    pub(super) sections: Vec<Section>,
     /// Line width in characters; `None` for unwrapped text.
     width: Option<usize>,
 }
 
 impl Layout {
-    pub(super) fn draw(draw: &mut Draw) -> Self {
+    pub(super) fn random(draw: &mut SeededRng) -> Self {
         use Numbering::{Article, Bare, Decimal, Letters, Paragraph};
         let numbering = *draw.pick(&[Decimal, Decimal, Article, Paragraph, Letters, Bare]);
         let titles = *draw.pick(&[Titles::None, Titles::Stop, Titles::Stop, Titles::Colon]);
         let width = *draw.pick(&[None, None, Some(72), Some(80), Some(96)]);
-        Self { numbering, titles, homes: draw_order(draw), width }
+        Self { numbering, titles, sections: draw_order(draw), width }
     }
 
-    pub(super) fn heading(&self, number: usize, home: Home, words: &str) -> String {
-        if home == Home::Schedule {
+    pub(super) fn heading(&self, number: usize, home: Section, words: &str) -> String {
+        if home == Section::Schedule {
             return words.to_uppercase();
         }
         match self.numbering {
@@ -62,10 +62,10 @@ impl Layout {
     }
 
     /// Number and title in front of a clause.
-    pub(super) fn lead(&self, section: usize, index: usize, home: Home, title: Option<&str>) -> String {
+    pub(super) fn lead(&self, section: usize, index: usize, home: Section, title: Option<&str>) -> String {
         let number = match (self.numbering, home) {
             (Numbering::Bare, _) => String::new(),
-            (_, Home::Schedule) => format!("{}. ", index + 1),
+            (_, Section::Schedule) => format!("{}. ", index + 1),
             (Numbering::Decimal, _) => format!("{section}.{} ", index + 1),
             (Numbering::Article, _) => format!("Section {section}.{:02}. ", index + 1),
             (Numbering::Paragraph, _) => format!("({}) ", index + 1),
@@ -104,15 +104,15 @@ impl Layout {
 
 /// Draws the order of sections: usually starting with definitions, always ending with general provisions and the
 /// schedule.
-fn draw_order(draw: &mut Draw) -> Vec<Home> {
-    let ends = [Home::Definitions, Home::Services, Home::General, Home::Schedule];
-    let mut middle: Vec<Home> = Home::HEADED.into_iter().filter(|home| !ends.contains(home)).collect();
+fn draw_order(draw: &mut SeededRng) -> Vec<Section> {
+    let ends = [Section::Definitions, Section::Services, Section::General, Section::Schedule];
+    let mut middle: Vec<Section> = Section::HEADED.into_iter().filter(|home| !ends.contains(home)).collect();
     draw.shuffle(&mut middle);
-    let mut homes = vec![Home::Services];
+    let mut homes = vec![Section::Services];
     homes.append(&mut middle);
-    let first = if draw.chance(80) { 0 } else { homes.len() };
-    homes.insert(first, Home::Definitions);
-    homes.extend([Home::General, Home::Schedule]);
+    let first = if draw.with_percent(80) { 0 } else { homes.len() };
+    homes.insert(first, Section::Definitions);
+    homes.extend([Section::General, Section::Schedule]);
     homes
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn layout(width: Option<usize>) -> Layout {
-        Layout { numbering: Numbering::Article, titles: Titles::Colon, homes: Vec::new(), width }
+        Layout { numbering: Numbering::Article, titles: Titles::Colon, sections: Vec::new(), width }
     }
 
     #[test]
@@ -142,9 +142,9 @@ mod tests {
     #[test]
     fn clauses_start_with_number_and_title() {
         let layout = layout(None);
-        assert_eq!(layout.heading(4, Home::Fees, "Money"), "ARTICLE IV\nMONEY");
-        assert_eq!(layout.lead(4, 1, Home::Fees, Some("Price")), "Section 4.02. Price: ");
-        assert_eq!(layout.lead(4, 1, Home::Schedule, None), "2. ");
+        assert_eq!(layout.heading(4, Section::Fees, "Money"), "ARTICLE IV\nMONEY");
+        assert_eq!(layout.lead(4, 1, Section::Fees, Some("Price")), "Section 4.02. Price: ");
+        assert_eq!(layout.lead(4, 1, Section::Schedule, None), "2. ");
         assert_eq!([0, 25, 26, 27].map(letters).join(" "), "a z aa bb");
     }
 }

@@ -26,10 +26,10 @@ pub(crate) const TENS: [&str; 10] =
     ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
 
 /// Spells out a number: `forty-five`, `one hundred twenty`, `two million five hundred thousand`.
-pub(super) fn in_words(number: u64) -> String {
+pub(super) fn spell_out(number: u64) -> String {
     let join = |count: u64, unit: &str, rest: u64| match rest {
-        0 => format!("{} {unit}", in_words(count)),
-        rest => format!("{} {unit} {}", in_words(count), in_words(rest)),
+        0 => format!("{} {unit}", spell_out(count)),
+        rest => format!("{} {unit} {}", spell_out(count), spell_out(rest)),
     };
     match number {
         0..20 => SMALL[number as usize].to_owned(),
@@ -42,7 +42,7 @@ pub(super) fn in_words(number: u64) -> String {
 }
 
 /// Formats a number with thousands separators: `1,250,000`.
-pub(super) fn in_figures(number: u64) -> String {
+pub(super) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -93,7 +93,7 @@ mod tests {
             (500_000, "five hundred thousand", "500,000"),
             (2_513_000, "two million five hundred thirteen thousand", "2,513,000"),
         ] {
-            assert_eq!((in_words(number).as_str(), in_figures(number).as_str()), (words, figures));
+            assert_eq!((spell_out(number).as_str(), group_digits(number).as_str()), (words, figures));
         }
         let ordinals: Vec<_> = [1, 2, 3, 4, 11, 12, 13, 21, 22, 28].into_iter().map(ordinal).collect();
         assert_eq!(ordinals.join(" "), "1st 2nd 3rd 4th 11th 12th 13th 21st 22nd 28th");

@@ -8,15 +8,15 @@ use serde_saphyr::Spanned;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 
 use super::clause::Clause;
-use super::home::Home;
 use super::problem::Problem;
 use super::provision::Provision;
+use super::section::Section;
 use super::template::Template;
 
 /// Set of phrasings that a contract is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Half {
+pub enum PhrasingSet {
     /// Phrasings that authors of a reader may look at.
     Seen,
     /// Held-out phrasings, committed before the first reader; its authors must not look at them.
@@ -44,8 +44,8 @@ pub(super) struct Phrasing {
 
 /// A text without a label: filler, or a near-miss.
 #[derive(Clone, Debug)]
-pub(super) struct Aside {
-    pub(super) home: Home,
+pub(super) struct UnlabelledText {
+    pub(super) home: Section,
     /// Topics that it resembles; it is used only in contracts without them. Empty for filler.
     pub(super) about: Vec<Topic>,
     pub(super) phrasing: Phrasing,
@@ -66,12 +66,12 @@ pub enum Topic {
 /// All phrasings of one set.
 #[derive(Clone, Debug)]
 pub(super) struct Phrasings {
-    pub(super) headings: BTreeMap<Home, Vec<String>>,
+    pub(super) headings: BTreeMap<Section, Vec<String>>,
     pub(super) clauses: BTreeMap<Clause, Vec<Phrasing>>,
     pub(super) provisions: BTreeMap<Provision, Vec<Phrasing>>,
     pub(super) problems: BTreeMap<Problem, Vec<Phrasing>>,
-    pub(super) near_misses: Vec<Aside>,
-    pub(super) filler: Vec<Aside>,
+    pub(super) near_misses: Vec<UnlabelledText>,
+    pub(super) filler: Vec<UnlabelledText>,
 }
 
 static SEEN: LazyLock<Phrasings> = LazyLock::new(|| built_in("seen.yaml", include_str!("seen.yaml")));
@@ -79,10 +79,10 @@ static UNSEEN: LazyLock<Phrasings> = LazyLock::new(|| built_in("unseen.yaml", in
 
 /// Parses an embedded file. A test parses both, so this cannot fail at run time.
 fn built_in(file: &str, text: &str) -> Phrasings {
-    Phrasings::read(file, text).unwrap_or_else(|error| panic!("{error}"))
+    Phrasings::parse(file, text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-impl Half {
+impl PhrasingSet {
     pub(super) fn phrasings(self) -> &'static Phrasings {
         match self {
             Self::Seen => &SEEN,
@@ -96,7 +96,7 @@ impl Phrasings {
     ///
     /// # Errors
     /// The file, the line and the problem. The format is described in `generator.rs`.
-    pub(super) fn read(file: &str, text: &str) -> Result<Self, String> {
+    pub(super) fn parse(file: &str, text: &str) -> Result<Self, String> {
         let read: FileIn = serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
             let line = error.location().map_or(1, |location| location.line());
             format!("{file}:{line}: {}", error.without_snippet())
@@ -115,7 +115,7 @@ impl Phrasings {
     }
 
     fn check(&self, reading: &Reading<'_>) -> Result<(), String> {
-        for home in Home::HEADED {
+        for home in Section::HEADED {
             let count = self.headings.get(&home).map_or(0, Vec::len);
             reading.enough(&format!("headings of {home:?}"), count, 1)?;
         }
@@ -182,11 +182,11 @@ impl Reading<'_> {
         Ok(read)
     }
 
-    fn asides(&self, all: Vec<AsideIn>, section: &str) -> Result<Vec<Aside>, String> {
+    fn asides(&self, all: Vec<AsideIn>, section: &str) -> Result<Vec<UnlabelledText>, String> {
         let asides = all.into_iter().enumerate().map(|(index, AsideIn { home, about, title, text })| {
             let one = PhrasingIn { title, text, holds: Vec::new(), second: None };
             let phrasing = self.phrasing(one, format!("{section}[{index}]"))?;
-            Ok(Aside { home, about, phrasing })
+            Ok(UnlabelledText { home, about, phrasing })
         });
         asides.collect()
     }
@@ -223,7 +223,7 @@ fn options() -> serde_saphyr::Options {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileIn {
-    headings: BTreeMap<Home, Vec<String>>,
+    headings: BTreeMap<Section, Vec<String>>,
     clauses: BTreeMap<Clause, Vec<PhrasingIn>>,
     provisions: BTreeMap<Provision, Vec<PhrasingIn>>,
     problems: BTreeMap<Problem, Vec<PhrasingIn>>,
@@ -252,7 +252,7 @@ struct SecondIn {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AsideIn {
-    home: Home,
+    home: Section,
     #[serde(default)]
     about: Vec<Topic>,
     title: Option<String>,

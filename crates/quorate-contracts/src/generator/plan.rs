@@ -4,11 +4,11 @@
 //! phrasings that its authors have seen and in phrasings that they have not.
 
 use super::clause::Clause;
-use super::draw::Draw;
-use super::home::Home;
+use super::ground_truth::{Recommendation, risk_score};
 use super::problem::{Problem, Severity};
 use super::provision::Provision;
-use super::truth::{Recommendation, risk_score};
+use super::rng::SeededRng;
+use super::section::Section;
 
 /// Content of a contract, without the wording.
 pub(super) struct Plan {
@@ -26,8 +26,8 @@ const SIZES: [(u32, [u32; 2]); 4] =
     [(60, [1_400, 1_800]), (100, [1_800, 2_500]), (160, [2_500, 3_400]), (240, [3_000, 4_200])];
 
 impl Plan {
-    pub(super) fn draw(seed: u64) -> Self {
-        let mut draw = Draw::new(seed, "plan");
+    pub(super) fn random(seed: u64) -> Self {
+        let mut draw = SeededRng::new(seed, "plan");
         let problems = draw_problems(&mut draw);
         let (density, [least, most]) = *draw.pick(&SIZES);
         let words = draw.between(least, most) as usize;
@@ -39,24 +39,24 @@ impl Plan {
     }
 
     /// Whether a planted problem replaces the clause.
-    pub(super) fn bars(&self, clause: Clause) -> bool {
+    pub(super) fn excludes(&self, clause: Clause) -> bool {
         self.problems.iter().any(|problem| problem.replaces_clause(clause))
     }
 
-    fn draw_clauses(&mut self, draw: &mut Draw, density: u32) {
-        let has_ip = draw.chance(80);
+    fn draw_clauses(&mut self, draw: &mut SeededRng, density: u32) {
+        let has_ip = draw.with_percent(80);
         for clause in Clause::all() {
             // Mandatory clauses do not depend on the length.
-            let percent = clause.percent();
+            let percent = clause.frequency_percent();
             let percent = if percent == 100 { 100 } else { (percent * density / 100).min(95) };
-            let selected = draw.chance(percent) && (has_ip || clause.home() != Home::Ip);
-            if selected && !self.bars(clause) {
+            let selected = draw.with_percent(percent) && (has_ip || clause.section() != Section::Ip);
+            if selected && !self.excludes(clause) {
                 self.clauses.push(clause);
             }
         }
         let present = self.clauses.clone();
-        for needed in present.iter().filter_map(|clause| clause.needs()) {
-            if !self.clauses.contains(&needed) && !self.bars(needed) {
+        for needed in present.iter().filter_map(|clause| clause.depends_on()) {
+            if !self.clauses.contains(&needed) && !self.excludes(needed) {
                 self.clauses.push(needed);
             }
         }
@@ -67,10 +67,10 @@ impl Plan {
         self.clauses.sort_unstable();
     }
 
-    fn draw_provisions(&mut self, draw: &mut Draw) {
+    fn draw_provisions(&mut self, draw: &mut SeededRng) {
         for provision in Provision::ALL {
-            let selected = draw.chance(provision.percent());
-            let needed = self.problems.iter().any(|problem| problem.needs() == Some(provision));
+            let selected = draw.with_percent(provision.frequency_percent());
+            let needed = self.problems.iter().any(|problem| problem.depends_on() == Some(provision));
             let barred = self.problems.iter().any(|problem| problem.replaces_provision(provision));
             // Without data of Europeans, terms about their transfer are pointless.
             let idle = provision == Provision::TransferTerms && !self.provisions.contains(&Provision::EuData);
@@ -82,14 +82,14 @@ impl Plan {
 }
 
 /// Draws a recommendation, each equally likely, and problems that lead to it.
-fn draw_problems(draw: &mut Draw) -> Vec<Problem> {
+fn draw_problems(draw: &mut SeededRng) -> Vec<Problem> {
     let scores = draw.pick(&Recommendation::ALL).scores();
     let target = draw.between(scores.start, scores.end - 1);
     let mut all: Vec<Problem> = Problem::all().collect();
     draw.shuffle(&mut all);
     // Critical problems are rare: without this, most bad contracts would have only many small problems.
     let critical = all.iter().position(|problem| problem.severity() == Severity::Critical);
-    if let (true, Some(critical)) = (draw.chance(60), critical) {
+    if let (true, Some(critical)) = (draw.with_percent(60), critical) {
         all.swap(0, critical);
     }
     let mut problems: Vec<Problem> = Vec::new();

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::clause::Clause;
-use super::home::Home;
 use super::provision::Provision;
+use super::section::Section;
 
 /// Severity of a problem for the customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -96,7 +96,7 @@ struct Row {
     problem: Problem,
     name: &'static str,
     severity: Severity,
-    home: Home,
+    home: Section,
     /// Topics that it replaces: they must not be in the same contract.
     instead_of: (&'static [Clause], &'static [Provision]),
 }
@@ -107,231 +107,231 @@ const ROWS: [Row; 33] = [
         problem: Problem::UncappedCustomerLiability,
         name: "uncapped_customer_liability",
         severity: Severity::Critical,
-        home: Home::Liability,
+        home: Section::Liability,
         instead_of: (&[Clause::UncappedLiability], &[]),
     },
     Row {
         problem: Problem::TrivialVendorCap,
         name: "trivial_vendor_cap",
         severity: Severity::High,
-        home: Home::Liability,
+        home: Section::Liability,
         instead_of: (&[Clause::CapOnLiability], &[]),
     },
     Row {
         problem: Problem::OneSidedIndemnity,
         name: "one_sided_indemnity",
         severity: Severity::High,
-        home: Home::Indemnity,
+        home: Section::Indemnity,
         instead_of: (&[], &[Provision::Indemnity]),
     },
     Row {
         problem: Problem::LongRenewalNotice,
         name: "long_renewal_notice",
         severity: Severity::Medium,
-        home: Home::Term,
+        home: Section::Term,
         instead_of: (&[Clause::RenewalTerm, Clause::NoticePeriodToTerminateRenewal], &[]),
     },
     Row {
         problem: Problem::IpToVendor,
         name: "ip_to_vendor",
         severity: Severity::Critical,
-        home: Home::Ip,
+        home: Section::Ip,
         instead_of: (&[Clause::IpOwnershipAssignment, Clause::JointIpOwnership], &[Provision::CustomerData]),
     },
     Row {
         problem: Problem::MissingDataProcessing,
         name: "missing_data_processing",
         severity: Severity::Critical,
-        home: Home::Data,
+        home: Section::Data,
         instead_of: (&[], &[Provision::EuData, Provision::TransferTerms]),
     },
     Row {
         problem: Problem::MissingTransferTerms,
         name: "missing_transfer_terms",
         severity: Severity::High,
-        home: Home::Data,
+        home: Section::Data,
         instead_of: (&[], &[Provision::TransferTerms]),
     },
     Row {
         problem: Problem::PhiWithoutBaa,
         name: "phi_without_baa",
         severity: Severity::Critical,
-        home: Home::Data,
+        home: Section::Data,
         instead_of: (&[], &[Provision::HealthData]),
     },
     Row {
         problem: Problem::CcpaSale,
         name: "ccpa_sale",
         severity: Severity::High,
-        home: Home::Data,
+        home: Section::Data,
         instead_of: (&[], &[Provision::CaliforniaData]),
     },
     Row {
         problem: Problem::ExcessiveLateFee,
         name: "excessive_late_fee",
         severity: Severity::Medium,
-        home: Home::Fees,
+        home: Section::Fees,
         instead_of: (&[], &[Provision::LateFee]),
     },
     Row {
         problem: Problem::PaymentConflict,
         name: "payment_conflict",
         severity: Severity::Medium,
-        home: Home::Fees,
+        home: Section::Fees,
         instead_of: (&[], &[Provision::PaymentTerms]),
     },
     Row {
         problem: Problem::CapConflict,
         name: "cap_conflict",
         severity: Severity::High,
-        home: Home::Liability,
+        home: Section::Liability,
         instead_of: (&[Clause::CapOnLiability], &[]),
     },
     Row {
         problem: Problem::MinimumOverBudget,
         name: "minimum_over_budget",
         severity: Severity::High,
-        home: Home::Fees,
+        home: Section::Fees,
         instead_of: (&[Clause::MinimumCommitment], &[Provision::Budget]),
     },
     Row {
         problem: Problem::UnlimitedPriceIncrease,
         name: "unlimited_price_increase",
         severity: Severity::High,
-        home: Home::Fees,
+        home: Section::Fees,
         instead_of: (&[Clause::PriceRestrictions], &[]),
     },
     Row {
         problem: Problem::TerminationAsymmetry,
         name: "termination_asymmetry",
         severity: Severity::High,
-        home: Home::Term,
+        home: Section::Term,
         instead_of: (&[Clause::TerminationForConvenience], &[Provision::TerminationForCause]),
     },
     Row {
         problem: Problem::GoverningLawMismatch,
         name: "governing_law_mismatch",
         severity: Severity::Medium,
-        home: Home::General,
+        home: Section::General,
         instead_of: (&[Clause::GoverningLaw], &[]),
     },
     Row {
         problem: Problem::MissingConfidentiality,
         name: "missing_confidentiality",
         severity: Severity::High,
-        home: Home::Confidentiality,
+        home: Section::Confidentiality,
         instead_of: (&[], &[Provision::Confidentiality]),
     },
     Row {
         problem: Problem::UnilateralAmendment,
         name: "unilateral_amendment",
         severity: Severity::High,
-        home: Home::General,
+        home: Section::General,
         instead_of: (&[], &[Provision::Amendment]),
     },
     Row {
         problem: Problem::NoWarranty,
         name: "no_warranty",
         severity: Severity::Medium,
-        home: Home::Warranties,
+        home: Section::Warranties,
         instead_of: (&[Clause::WarrantyDuration], &[Provision::Warranty]),
     },
     Row {
         problem: Problem::CustomerNoncompete,
         name: "customer_noncompete",
         severity: Severity::High,
-        home: Home::Covenants,
+        home: Section::Covenants,
         instead_of: (&[Clause::NonCompete, Clause::CompetitiveRestrictionException], &[]),
     },
     Row {
         problem: Problem::CustomerExclusivity,
         name: "customer_exclusivity",
         severity: Severity::Medium,
-        home: Home::Covenants,
+        home: Section::Covenants,
         instead_of: (&[Clause::Exclusivity], &[]),
     },
     Row {
         problem: Problem::TrainingUse,
         name: "training_use",
         severity: Severity::High,
-        home: Home::Data,
+        home: Section::Data,
         instead_of: (&[], &[Provision::CustomerData]),
     },
     Row {
         problem: Problem::SlowBreachNotice,
         name: "slow_breach_notice",
         severity: Severity::Medium,
-        home: Home::Data,
+        home: Section::Data,
         instead_of: (&[], &[Provision::BreachNotice]),
     },
     Row {
         problem: Problem::FreeAssignment,
         name: "free_assignment",
         severity: Severity::Medium,
-        home: Home::General,
+        home: Section::General,
         instead_of: (&[Clause::AntiAssignment], &[]),
     },
     Row {
         problem: Problem::EarlyTerminationPenalty,
         name: "early_termination_penalty",
         severity: Severity::High,
-        home: Home::Liability,
+        home: Section::Liability,
         instead_of: (&[Clause::LiquidatedDamages], &[]),
     },
     Row {
         problem: Problem::IntrusiveAudit,
         name: "intrusive_audit",
         severity: Severity::Medium,
-        home: Home::Fees,
+        home: Section::Fees,
         instead_of: (&[Clause::AuditRights], &[]),
     },
     Row {
         problem: Problem::NonrefundablePrepayment,
         name: "nonrefundable_prepayment",
         severity: Severity::Medium,
-        home: Home::Fees,
+        home: Section::Fees,
         instead_of: (&[], &[]),
     },
     Row {
         problem: Problem::ShortClaimPeriod,
         name: "short_claim_period",
         severity: Severity::Low,
-        home: Home::Liability,
+        home: Section::Liability,
         instead_of: (&[], &[]),
     },
     Row {
         problem: Problem::PublicityWithoutConsent,
         name: "publicity_without_consent",
         severity: Severity::Low,
-        home: Home::General,
+        home: Section::General,
         instead_of: (&[], &[Provision::Publicity]),
     },
     Row {
         problem: Problem::SuspensionWithoutNotice,
         name: "suspension_without_notice",
         severity: Severity::Medium,
-        home: Home::Services,
+        home: Section::Services,
         instead_of: (&[], &[Provision::Suspension]),
     },
     Row {
         problem: Problem::UnboundedExpenses,
         name: "unbounded_expenses",
         severity: Severity::Low,
-        home: Home::Fees,
+        home: Section::Fees,
         instead_of: (&[], &[Provision::Expenses]),
     },
     Row {
         problem: Problem::TermConflict,
         name: "term_conflict",
         severity: Severity::Low,
-        home: Home::Term,
+        home: Section::Term,
         instead_of: (&[Clause::ExpirationDate], &[]),
     },
     Row {
         problem: Problem::DeemedAcceptance,
         name: "deemed_acceptance",
         severity: Severity::Low,
-        home: Home::Services,
+        home: Section::Services,
         instead_of: (&[], &[Provision::Acceptance]),
     },
 ];
@@ -353,7 +353,7 @@ impl Problem {
     }
 
     /// Section of the contract that contains it.
-    pub fn home(self) -> Home {
+    pub fn section(self) -> Section {
         self.row().home
     }
 
@@ -390,7 +390,7 @@ impl Problem {
     }
 
     /// The provision that this problem depends on.
-    pub(super) fn needs(self) -> Option<Provision> {
+    pub(super) fn depends_on(self) -> Option<Provision> {
         (self == Self::MissingTransferTerms).then_some(Provision::EuData)
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::home::Home;
+use super::section::Section;
 
 /// A provision as it should be. If it is missing or reversed, that is a [`super::Problem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -78,36 +78,36 @@ impl Provision {
     }
 
     /// Section of the contract that contains it.
-    pub fn home(self) -> Home {
+    pub fn section(self) -> Section {
         self.row().1
     }
 
     /// Percentage of contracts that contain it.
-    pub(super) fn percent(self) -> u32 {
+    pub(super) fn frequency_percent(self) -> u32 {
         self.row().2
     }
 
-    fn row(self) -> (&'static str, Home, u32) {
+    fn row(self) -> (&'static str, Section, u32) {
         match self {
-            Self::Services => ("services", Home::Services, 100),
-            Self::PaymentTerms => ("payment_terms", Home::Fees, 100),
-            Self::LateFee => ("late_fee", Home::Fees, 70),
-            Self::Confidentiality => ("confidentiality", Home::Confidentiality, 100),
-            Self::Indemnity => ("indemnity", Home::Indemnity, 80),
-            Self::EuData => ("eu_data", Home::Data, 35),
-            Self::TransferTerms => ("transfer_terms", Home::Data, 60),
-            Self::CaliforniaData => ("california_data", Home::Data, 30),
-            Self::HealthData => ("health_data", Home::Data, 25),
-            Self::BreachNotice => ("breach_notice", Home::Data, 50),
-            Self::CustomerData => ("customer_data", Home::Data, 60),
-            Self::Amendment => ("amendment", Home::General, 90),
-            Self::Warranty => ("warranty", Home::Warranties, 75),
-            Self::TerminationForCause => ("termination_for_cause", Home::Term, 100),
-            Self::Budget => ("budget", Home::Schedule, 35),
-            Self::Acceptance => ("acceptance", Home::Services, 50),
-            Self::Expenses => ("expenses", Home::Fees, 40),
-            Self::Publicity => ("publicity", Home::General, 40),
-            Self::Suspension => ("suspension", Home::Services, 30),
+            Self::Services => ("services", Section::Services, 100),
+            Self::PaymentTerms => ("payment_terms", Section::Fees, 100),
+            Self::LateFee => ("late_fee", Section::Fees, 70),
+            Self::Confidentiality => ("confidentiality", Section::Confidentiality, 100),
+            Self::Indemnity => ("indemnity", Section::Indemnity, 80),
+            Self::EuData => ("eu_data", Section::Data, 35),
+            Self::TransferTerms => ("transfer_terms", Section::Data, 60),
+            Self::CaliforniaData => ("california_data", Section::Data, 30),
+            Self::HealthData => ("health_data", Section::Data, 25),
+            Self::BreachNotice => ("breach_notice", Section::Data, 50),
+            Self::CustomerData => ("customer_data", Section::Data, 60),
+            Self::Amendment => ("amendment", Section::General, 90),
+            Self::Warranty => ("warranty", Section::Warranties, 75),
+            Self::TerminationForCause => ("termination_for_cause", Section::Term, 100),
+            Self::Budget => ("budget", Section::Schedule, 35),
+            Self::Acceptance => ("acceptance", Section::Services, 50),
+            Self::Expenses => ("expenses", Section::Fees, 40),
+            Self::Publicity => ("publicity", Section::General, 40),
+            Self::Suspension => ("suspension", Section::Services, 30),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Parsed text of a phrasing: literal words and placeholders for facts.
 
-use super::fact::{Fact, Form};
+use super::fact::{Fact, FactForm};
 
 /// A piece of a phrasing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     Words(String),
-    Fact(Fact, Form),
+    Fact(Fact, FactForm),
 }
 
 /// A parsed phrasing.
@@ -45,21 +45,21 @@ fn placeholder(inside: &str) -> Result<Piece, String> {
         Some((name, form)) => (name, Some(form)),
         None => (inside, None),
     };
-    let fact = Fact::named(&name.to_lowercase()).ok_or_else(|| format!("unknown fact `{{{name}}}`"))?;
+    let fact = Fact::from_name(&name.to_lowercase()).ok_or_else(|| format!("unknown fact `{{{name}}}`"))?;
     let case = match name.chars().next() {
-        _ if name == fact.name() => Form::Plain,
-        Some(first) if first.is_uppercase() && name[1..] == fact.name()[1..] => Form::Sentence,
-        _ if name == fact.name().to_uppercase() => Form::Upper,
+        _ if name == fact.name() => FactForm::Plain,
+        Some(first) if first.is_uppercase() && name[1..] == fact.name()[1..] => FactForm::Sentence,
+        _ if name == fact.name().to_uppercase() => FactForm::Upper,
         _ => return Err(format!("`{{{name}}}` must be lower case, capitalised or upper case")),
     };
     let form = match form {
         None => case,
-        Some(form) if case == Form::Plain => {
-            Form::named(form).ok_or_else(|| format!("unknown form `{form}`"))?
+        Some(form) if case == FactForm::Plain => {
+            FactForm::from_name(form).ok_or_else(|| format!("unknown form `{form}`"))?
         }
         Some(_) => return Err(format!("`{{{inside}}}` specifies two forms")),
     };
-    if !form.suits(fact.kind()) {
+    if !form.applies_to(fact.kind()) {
         return Err(format!("`{{{inside}}}`: this form does not apply to this fact"));
     }
     Ok(Piece::Fact(fact, form))
@@ -76,11 +76,11 @@ mod tests {
         assert_eq!(
             template.pieces,
             [
-                Piece::Fact(Fact::Customer, Form::Sentence),
+                Piece::Fact(Fact::Customer, FactForm::Sentence),
                 words(" pays "),
-                Piece::Fact(Fact::Cap, Form::Figures),
+                Piece::Fact(Fact::Cap, FactForm::Figures),
                 words(" on "),
-                Piece::Fact(Fact::EffectiveDate, Form::Plain),
+                Piece::Fact(Fact::EffectiveDate, FactForm::Plain),
                 words("."),
             ]
         );

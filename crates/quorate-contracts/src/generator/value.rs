@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::draw::Draw;
-use super::fact::Form;
-use super::numerals::{in_figures, in_words, ordinal};
+use super::fact::FactForm;
+use super::numerals::{group_digits, ordinal, spell_out};
+use super::rng::SeededRng;
 use crate::months::MONTHS;
 
 /// A date, serialised as `2025-03-03`.
@@ -56,10 +56,10 @@ pub enum Value {
 /// Style in which a contract writes dates, numbers and parties.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
-    date: Form,
-    number: Form,
-    money: Form,
-    percent: Form,
+    date: FactForm,
+    number: FactForm,
+    money: FactForm,
+    percent: FactForm,
     /// `USD 500,000` instead of `$500,000`.
     codes: bool,
     /// "the Supplier" instead of "Supplier".
@@ -67,86 +67,86 @@ pub(super) struct Style {
 }
 
 impl Style {
-    pub(super) fn draw(draw: &mut Draw) -> Self {
+    pub(super) fn random(draw: &mut SeededRng) -> Self {
         Self {
-            date: *draw.pick(&[Form::Long, Form::Long, Form::Day, Form::Day, Form::Iso]),
-            number: *draw.pick(&[Form::Figures, Form::Both, Form::Both, Form::Words]),
-            money: *draw.pick(&[Form::Figures, Form::Figures, Form::Both]),
-            percent: *draw.pick(&[Form::Figures, Form::Figures, Form::Both, Form::Words]),
-            codes: draw.chance(30),
-            article: draw.chance(50),
+            date: *draw.pick(&[FactForm::Long, FactForm::Long, FactForm::Day, FactForm::Day, FactForm::Iso]),
+            number: *draw.pick(&[FactForm::Figures, FactForm::Both, FactForm::Both, FactForm::Words]),
+            money: *draw.pick(&[FactForm::Figures, FactForm::Figures, FactForm::Both]),
+            percent: *draw.pick(&[FactForm::Figures, FactForm::Figures, FactForm::Both, FactForm::Words]),
+            codes: draw.with_percent(30),
+            article: draw.with_percent(50),
         }
     }
 
     /// Formats a value in the form that the phrasing specifies, else in the contract's own.
-    pub(super) fn write(&self, value: &Value, form: Form) -> String {
-        let or = |own: Form| if form == Form::Plain { own } else { form };
+    pub(super) fn write(&self, value: &Value, form: FactForm) -> String {
+        let or = |own: FactForm| if form == FactForm::Plain { own } else { form };
         match value {
             Value::Role(role) => self.role(role, form),
-            Value::Text(text) if form == Form::Upper => text.to_uppercase(),
+            Value::Text(text) if form == FactForm::Upper => text.to_uppercase(),
             Value::Text(text) => text.clone(),
             Value::Date(date) => date.write(or(self.date)),
             Value::Money { currency, amount } => self.money(*currency, *amount, or(self.money)),
             Value::Count(count) => match or(self.number) {
-                Form::Words => in_words(*count),
-                Form::Both => format!("{} ({})", in_words(*count), in_figures(*count)),
-                _ => in_figures(*count),
+                FactForm::Words => spell_out(*count),
+                FactForm::Both => format!("{} ({})", spell_out(*count), group_digits(*count)),
+                _ => group_digits(*count),
             },
             Value::PercentTenths(tenths) => percent(*tenths, or(self.percent)),
         }
     }
 
-    fn role(&self, role: &str, form: Form) -> String {
+    fn role(&self, role: &str, form: FactForm) -> String {
         let article = match form {
-            Form::Term => "",
+            FactForm::Term => "",
             _ if !self.article => "",
-            Form::Sentence => "The ",
+            FactForm::Sentence => "The ",
             _ => "the ",
         };
         let whole = format!("{article}{role}");
-        if form == Form::Upper { whole.to_uppercase() } else { whole }
+        if form == FactForm::Upper { whole.to_uppercase() } else { whole }
     }
 
-    fn money(&self, currency: Currency, amount: u64, form: Form) -> String {
+    fn money(&self, currency: Currency, amount: u64, form: FactForm) -> String {
         let (sign, code, name) = match currency {
             Currency::Usd => ("$", "USD", "United States dollars"),
             Currency::Gbp => ("£", "GBP", "pounds sterling"),
             Currency::Eur => ("€", "EUR", "euros"),
         };
-        let figures = in_figures(amount);
+        let figures = group_digits(amount);
         let figures = if self.codes { format!("{code} {figures}") } else { format!("{sign}{figures}") };
         match form {
-            Form::Words => format!("{} {name}", in_words(amount)),
-            Form::Both => format!("{} {name} ({figures})", in_words(amount)),
+            FactForm::Words => format!("{} {name}", spell_out(amount)),
+            FactForm::Both => format!("{} {name} ({figures})", spell_out(amount)),
             _ => figures,
         }
     }
 }
 
-fn percent(tenths: u64, form: Form) -> String {
+fn percent(tenths: u64, form: FactForm) -> String {
     let (whole, part) = (tenths / 10, tenths % 10);
     let figures = if part == 0 { whole.to_string() } else { format!("{whole}.{part}") };
     let words = match part {
-        0 => in_words(whole),
+        0 => spell_out(whole),
         5 if whole == 0 => "one-half of one".to_owned(),
-        5 => format!("{} and one-half", in_words(whole)),
-        _ => format!("{} point {}", in_words(whole), in_words(part)),
+        5 => format!("{} and one-half", spell_out(whole)),
+        _ => format!("{} point {}", spell_out(whole), spell_out(part)),
     };
     match form {
-        Form::Words => format!("{figures} per cent"),
-        Form::Both => format!("{words} percent ({figures}%)"),
+        FactForm::Words => format!("{figures} per cent"),
+        FactForm::Both => format!("{words} percent ({figures}%)"),
         _ => format!("{figures}%"),
     }
 }
 
 impl Date {
-    fn write(self, form: Form) -> String {
+    fn write(self, form: FactForm) -> String {
         let Self { year, month, day } = self;
         let name = MONTHS[(month as usize - 1) % 12];
         match form {
-            Form::Long => format!("{name} {day}, {year}"),
-            Form::Day => format!("{day} {name} {year}"),
-            Form::Legal => format!("the {} day of {name}, {year}", ordinal(day)),
+            FactForm::Long => format!("{name} {day}, {year}"),
+            FactForm::Day => format!("{day} {name} {year}"),
+            FactForm::Legal => format!("the {} day of {name}, {year}", ordinal(day)),
             _ => self.to_string(),
         }
     }
@@ -171,10 +171,10 @@ mod tests {
     #[test]
     fn a_value_is_written_in_the_requested_form() {
         let style = Style {
-            date: Form::Long,
-            number: Form::Both,
-            money: Form::Both,
-            percent: Form::Both,
+            date: FactForm::Long,
+            number: FactForm::Both,
+            money: FactForm::Both,
+            percent: FactForm::Both,
             codes: false,
             article: true,
         };
@@ -182,19 +182,19 @@ mod tests {
         let cap = Value::Money { currency: Currency::Gbp, amount: 45_000 };
         let role = Value::Role("Supplier".to_owned());
         for (value, form, written) in [
-            (&date, Form::Plain, "March 3, 2025"),
-            (&date, Form::Day, "3 March 2025"),
-            (&date, Form::Iso, "2025-03-03"),
-            (&date, Form::Legal, "the 3rd day of March, 2025"),
-            (&cap, Form::Plain, "forty-five thousand pounds sterling (£45,000)"),
-            (&cap, Form::Figures, "£45,000"),
-            (&Value::Count(30), Form::Plain, "thirty (30)"),
-            (&Value::PercentTenths(15), Form::Plain, "one and one-half percent (1.5%)"),
-            (&Value::PercentTenths(50), Form::Figures, "5%"),
-            (&role, Form::Plain, "the Supplier"),
-            (&role, Form::Sentence, "The Supplier"),
-            (&role, Form::Upper, "THE SUPPLIER"),
-            (&role, Form::Term, "Supplier"),
+            (&date, FactForm::Plain, "March 3, 2025"),
+            (&date, FactForm::Day, "3 March 2025"),
+            (&date, FactForm::Iso, "2025-03-03"),
+            (&date, FactForm::Legal, "the 3rd day of March, 2025"),
+            (&cap, FactForm::Plain, "forty-five thousand pounds sterling (£45,000)"),
+            (&cap, FactForm::Figures, "£45,000"),
+            (&Value::Count(30), FactForm::Plain, "thirty (30)"),
+            (&Value::PercentTenths(15), FactForm::Plain, "one and one-half percent (1.5%)"),
+            (&Value::PercentTenths(50), FactForm::Figures, "5%"),
+            (&role, FactForm::Plain, "the Supplier"),
+            (&role, FactForm::Sentence, "The Supplier"),
+            (&role, FactForm::Upper, "THE SUPPLIER"),
+            (&role, FactForm::Term, "Supplier"),
         ] {
             assert_eq!(style.write(value, form), written);
         }

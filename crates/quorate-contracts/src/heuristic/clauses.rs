@@ -2,36 +2,36 @@
 
 mod rules;
 
-use super::reading::{Contract, Paragraph};
+use super::document::{Paragraph, ParsedContract};
 use crate::generator::Clause;
-pub(crate) use rules::RULES;
+pub(crate) use rules::CLAUSE_RULES;
 
 /// A detected clause.
-pub(crate) struct Found {
+pub(crate) struct FoundClause {
     pub(crate) clause: Clause,
     /// Index of the paragraph that contains it; `None` for the title.
-    pub(crate) place: Option<usize>,
+    pub(crate) paragraph: Option<usize>,
 }
 
 /// Number of paragraphs in which the date of the agreement can occur.
 const AGREEMENT_DATE_WITHIN: usize = 8;
 
 /// Finds the clauses of a contract, in the order of CUAD; each once, at its first occurrence.
-pub(crate) fn find(contract: &Contract) -> Vec<Found> {
+pub(crate) fn find(contract: &ParsedContract) -> Vec<FoundClause> {
     let mut found = Vec::new();
     if is_title(&contract.title) {
-        found.push(Found { clause: Clause::DocumentName, place: None });
+        found.push(FoundClause { clause: Clause::DocumentName, paragraph: None });
     }
     if contract.has_parties || introduces_parties(contract) {
-        found.push(Found { clause: Clause::Parties, place: Some(0) });
+        found.push(FoundClause { clause: Clause::Parties, paragraph: Some(0) });
     }
     for clause in Clause::all() {
-        if let Some(one) = contract.paragraphs.iter().find(|one| is_in(contract, one, clause)) {
-            found.push(Found { clause, place: Some(one.place) });
+        if let Some(one) = contract.paragraphs.iter().find(|one| contains_clause(contract, one, clause)) {
+            found.push(FoundClause { clause, paragraph: Some(one.index) });
         }
     }
     // Without a restriction there is no exception to it.
-    let restricts = |one: &Found| matches!(one.clause, Clause::NonCompete | Clause::Exclusivity);
+    let restricts = |one: &FoundClause| matches!(one.clause, Clause::NonCompete | Clause::Exclusivity);
     if !found.iter().any(restricts) {
         found.retain(|one| one.clause != Clause::CompetitiveRestrictionException);
     }
@@ -57,13 +57,13 @@ fn is_title(title: &str) -> bool {
 }
 
 /// Whether the opening names two companies and a word for contracting.
-fn introduces_parties(contract: &Contract) -> bool {
+fn introduces_parties(contract: &ParsedContract) -> bool {
     let opening: String = contract
         .paragraphs
         .iter()
         .take(AGREEMENT_DATE_WITHIN)
         .filter(|one| one.in_opening)
-        .map(|one| one.plain.as_str())
+        .map(|one| one.normalised.as_str())
         .collect::<Vec<_>>()
         .join(" ");
     let endings = [
@@ -89,18 +89,18 @@ fn introduces_parties(contract: &Contract) -> bool {
 }
 
 /// Whether a paragraph contains a type of clause.
-pub(crate) fn is_in(contract: &Contract, one: &Paragraph, clause: Clause) -> bool {
-    if one.defines && !can_be_defined(clause) {
+pub(crate) fn contains_clause(contract: &ParsedContract, one: &Paragraph, clause: Clause) -> bool {
+    if one.is_definition && !can_be_defined(clause) {
         return false;
     }
     match clause {
         // The date of the agreement is at its beginning; later dates belong to something else.
         Clause::AgreementDate => {
             (one.in_opening || contract.headings.is_empty())
-                && one.place < AGREEMENT_DATE_WITHIN
-                && contract.says(one, clause.name())
+                && one.index < AGREEMENT_DATE_WITHIN
+                && contract.matches(one, clause.name())
         }
-        _ => contract.says(one, clause.name()),
+        _ => contract.matches(one, clause.name()),
     }
 }
 
@@ -119,7 +119,7 @@ fn can_be_defined(clause: Clause) -> bool {
 }
 
 /// Indices of all paragraphs that contain a type of clause.
-pub(crate) fn places(contract: &Contract, clause: Clause) -> Vec<usize> {
-    let fits = contract.paragraphs.iter().filter(|one| is_in(contract, one, clause));
-    fits.map(|one| one.place).collect()
+pub(crate) fn paragraph_indices(contract: &ParsedContract, clause: Clause) -> Vec<usize> {
+    let fits = contract.paragraphs.iter().filter(|one| contains_clause(contract, one, clause));
+    fits.map(|one| one.index).collect()
 }

@@ -1,10 +1,10 @@
 //! Auxiliary rules in addition to clauses and problems: who indemnifies, whose data, payment dates. The syntax is
 //! described in `grammar.rs`.
 
-use super::grammar::Rule;
+use super::grammar::RuleSource;
 
 /// Named auxiliary rules.
-pub(crate) const CUES: &[Rule] = &[
+pub(crate) const CUE_RULES: &[RuleSource] = &[
     ("denied", &["<denied>"], &[]),
     // Indemnities.
     (

@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::facts::{Facts, Stated, Value as Fact};
-use super::issues::{self, Issue, advice, tell};
-use super::reading::Contract;
+use super::document::ParsedContract;
+use super::facts::{FactValue as Fact, Facts, StatedValue};
+use super::issues::{self, Issue, advice, describe};
 use super::{Heuristic, clauses};
 use crate::generator::{Clause, Problem, Problem as P, Recommendation, Severity};
 
@@ -29,25 +29,25 @@ const EVIDENCE_CHARS: usize = 300;
 const NAMED_MAX: usize = 6;
 
 /// A contract with everything that a reader needs to assess it.
-pub(crate) struct Case {
-    pub(crate) contract: Contract,
+pub(crate) struct Review {
+    pub(crate) contract: ParsedContract,
     pub(crate) facts: Facts,
     /// Issues in this reader's field with its severities, worst first.
     pub(crate) issues: Vec<Issue>,
 }
 
-impl Case {
+impl Review {
     /// Parses a contract for this reader.
-    pub(crate) fn read(reader: Heuristic, text: &str) -> Self {
-        let contract = Contract::read(text);
-        let facts = Facts::read(&contract);
+    pub(crate) fn new(reader: Heuristic, text: &str) -> Self {
+        let contract = ParsedContract::parse(text);
+        let facts = Facts::extract(&contract);
         let mut issues = issues::find(&contract, &facts);
-        let personal = is_concerned(Heuristic::Compliance, &contract);
+        let personal = is_relevant(Heuristic::Compliance, &contract);
         issues.retain(|issue| reader.field().contains(&issue.problem));
         for issue in &mut issues {
             issue.severity = reader.assess(issue, &contract, &facts, personal);
-            let paragraph = issue.place.map(|place| &contract.paragraphs[place]);
-            if paragraph.is_some_and(|one| contract.says(one, "mitigated")) {
+            let paragraph = issue.paragraph.map(|place| &contract.paragraphs[place]);
+            if paragraph.is_some_and(|one| contract.matches(one, "mitigated")) {
                 issue.severity = milder(issue.severity);
             }
         }
@@ -56,22 +56,22 @@ impl Case {
     }
 
     /// Describes an issue in a sentence with its location.
-    pub(crate) fn told(&self, issue: &Issue) -> String {
-        tell(issue, issue.place.map_or("", |place| &self.contract.paragraphs[place].label))
+    pub(crate) fn describe(&self, issue: &Issue) -> String {
+        describe(issue, issue.paragraph.map_or("", |place| &self.contract.paragraphs[place].label))
     }
 
     /// Quotes the sentence that states the issue.
     pub(crate) fn quote(&self, issue: &Issue) -> Option<String> {
-        let one = &self.contract.paragraphs[issue.place?];
-        Some(short(one.sentence(issue.sentence), QUOTE_CHARS))
+        let one = &self.contract.paragraphs[issue.paragraph?];
+        Some(truncate_quote(one.sentence(issue.sentence), QUOTE_CHARS))
     }
 
     /// The same with severity, topic and quotation, so that others can verify it:
     /// `Section 9.1 lets … (high, free assignment: "The Vendor may …").`
     pub(crate) fn claim(&self, issue: &Issue) -> String {
-        let description = self.told(issue);
+        let description = self.describe(issue);
         let quote = self.quote(issue).map(|quote| format!(": \"{quote}\"")).unwrap_or_default();
-        let (severity, topic) = (severity_word(issue.severity), topic(issue.problem));
+        let (severity, topic) = (severity_name(issue.severity), topic(issue.problem));
         format!("{} ({severity}, {topic}{quote}).", description.trim_end_matches('.'))
     }
 }
@@ -159,11 +159,11 @@ impl Heuristic {
     }
 
     /// Severity of an issue from the reader's perspective.
-    fn assess(self, issue: &Issue, contract: &Contract, facts: &Facts, personal: bool) -> Severity {
+    fn assess(self, issue: &Issue, contract: &ParsedContract, facts: &Facts, personal: bool) -> Severity {
         use Severity::{Critical, High, Low, Medium};
         let default = issue.severity;
         let fee = facts.annual_fee.unwrap_or(u64::MAX);
-        let plain = issue.place.map_or("", |place| &contract.paragraphs[place].plain);
+        let plain = issue.paragraph.map_or("", |place| &contract.paragraphs[place].normalised);
         match (self, issue.problem) {
             // To the extractor, a contradiction is the same whatever it is about.
             (Self::Clauses, Problem::CapConflict) => Medium,
@@ -189,9 +189,9 @@ impl Heuristic {
     }
 
     /// Clauses that the reader assumes to be present, also where the stricter extractor finds only a definition.
-    fn relies_on(self, contract: &Contract) -> Vec<&'static str> {
+    fn relies_on(self, contract: &ParsedContract) -> Vec<&'static str> {
         let cues = RELIED_CLAUSES.iter().filter(|(reader, _)| *reader == self);
-        let present = cues.filter(|(_, clause)| contract.any(clause.name()));
+        let present = cues.filter(|(_, clause)| contract.matches_anywhere(clause.name()));
         present.map(|(_, clause)| clause.name()).collect()
     }
 }
@@ -224,20 +224,20 @@ fn milder(severity: Severity) -> Severity {
 ///   license, require compliance with laws or indemnify for infringement do not count, and neither do definitions.
 /// - `compliance`: personal data beyond the parties' business contacts, or a law about it. Sentences that exclude the
 ///   processing or submission of such data do not count.
-pub(crate) fn is_concerned(reader: Heuristic, contract: &Contract) -> bool {
+pub(crate) fn is_relevant(reader: Heuristic, contract: &ParsedContract) -> bool {
     let cue = match reader {
         Heuristic::Clauses | Heuristic::Risk => return !contract.paragraphs.is_empty(),
         Heuristic::Financial => "money",
         Heuristic::Ip => "rights",
         Heuristic::Compliance => "personal",
     };
-    contract.paragraphs.iter().any(|one| !one.defines && contract.says(one, cue))
+    contract.paragraphs.iter().any(|one| !one.is_definition && contract.matches(one, cue))
 }
 
 /// Returns the finding of a reader on a contract.
 pub(crate) fn finding(reader: Heuristic, text: &str) -> Value {
-    let case = Case::read(reader, text);
-    if !is_concerned(reader, &case.contract) {
+    let case = Review::new(reader, text);
+    if !is_relevant(reader, &case.contract) {
         let summary = format!("Nothing in this contract is in my field ({}).", field(reader));
         return json!({ "summary": summary, "confidence": 0.2 });
     }
@@ -257,43 +257,44 @@ pub(crate) fn finding(reader: Heuristic, text: &str) -> Value {
         finding["found"] = found.iter().map(|one| one.clause.name()).collect();
         finding["details"] = json!({ "clauses": extract(&case.contract, &found) });
     }
-    if case.contract.cut {
+    if case.contract.truncated {
         finding["details"]["cut"] =
-            json!(format!("only the first {} bytes were read", super::reading::TEXT_BYTES_MAX));
+            json!(format!("only the first {} bytes were read", super::document::TEXT_BYTES_MAX));
     }
     finding
 }
 
 /// All types of clauses with presence and location.
-fn extract(contract: &Contract, found: &[clauses::Found]) -> Value {
+fn extract(contract: &ParsedContract, found: &[clauses::FoundClause]) -> Value {
     let one = |clause: Clause| {
         let found = found.iter().find(|one| one.clause == clause);
-        let place = found.and_then(|one| one.place).map(|place| &contract.paragraphs[place]);
+        let place = found.and_then(|one| one.paragraph).map(|place| &contract.paragraphs[place]);
         json!({
             "type": clause.name(),
             "present": found.is_some(),
             "section": place.map(|one| one.label.as_str()),
-            "quote": place.map(|one| short(&one.quote, QUOTE_CHARS)),
+            "quote": place.map(|one| truncate_quote(&one.quote, QUOTE_CHARS)),
         })
     };
     Clause::all().map(one).collect()
 }
 
-fn issue_json(case: &Case, issue: &Issue) -> Value {
-    let place = issue.place.map(|place| &case.contract.paragraphs[place]);
+fn issue_json(case: &Review, issue: &Issue) -> Value {
+    let place = issue.paragraph.map(|place| &case.contract.paragraphs[place]);
     let mut json = json!({
         "topic": topic(issue.problem),
-        "severity": severity_word(issue.severity),
-        "detail": case.told(issue),
+        "severity": severity_name(issue.severity),
+        "detail": case.describe(issue),
         "advice": advice(issue.problem),
     });
     if let Some(one) = place {
-        json["evidence"] = format!("{}: \"{}\"", one.label, short(&one.quote, EVIDENCE_CHARS)).into();
+        json["evidence"] =
+            format!("{}: \"{}\"", one.label, truncate_quote(&one.quote, EVIDENCE_CHARS)).into();
     }
     json
 }
 
-fn summary(case: &Case) -> String {
+fn summary(case: &Review) -> String {
     let claims: Vec<String> = case.issues.iter().take(NAMED_MAX).map(|issue| case.claim(issue)).collect();
     match case.issues.len().saturating_sub(NAMED_MAX) {
         _ if case.issues.is_empty() => "Nothing in my field speaks against signing.".to_owned(),
@@ -304,7 +305,7 @@ fn summary(case: &Case) -> String {
 }
 
 /// Confidence grows with the number of issues, but never reaches certainty.
-fn confidence(case: &Case) -> f64 {
+fn confidence(case: &Review) -> f64 {
     let shown = u32::try_from(case.issues.len().min(5)).unwrap_or(5);
     (60.0 + 5.0 * f64::from(shown)) / 100.0
 }
@@ -313,7 +314,7 @@ fn facts(reader: Heuristic, facts: &Facts) -> BTreeMap<&'static str, Value> {
     // Commercial terms are in the schedule; everything else is in the body.
     let schedule_first = reader == Heuristic::Financial;
     let mut stated_facts = BTreeMap::new();
-    let mut add = |name, stated: &[Stated]| {
+    let mut add = |name, stated: &[StatedValue]| {
         if let Some(one) = first(stated, schedule_first) {
             stated_facts.insert(name, value(&one.value));
         }
@@ -343,7 +344,7 @@ fn facts(reader: Heuristic, facts: &Facts) -> BTreeMap<&'static str, Value> {
 }
 
 /// The first stated value, preferring the schedule or the body.
-pub(crate) fn first(stated: &[Stated], schedule_first: bool) -> Option<&Stated> {
+pub(crate) fn first(stated: &[StatedValue], schedule_first: bool) -> Option<&StatedValue> {
     stated.iter().find(|one| one.in_schedule == schedule_first).or_else(|| stated.first())
 }
 
@@ -361,7 +362,7 @@ pub(crate) fn score(severities: impl Iterator<Item = Severity>) -> u32 {
 
 /// Recommendation for a score.
 pub(crate) fn recommendation(score: u32) -> &'static str {
-    Recommendation::for_score(score).words()
+    Recommendation::for_score(score).as_str()
 }
 
 /// Topic of an issue.
@@ -369,7 +370,7 @@ pub(crate) fn topic(problem: Problem) -> String {
     problem.name().replace('_', " ")
 }
 
-pub(crate) fn severity_word(severity: Severity) -> &'static str {
+pub(crate) fn severity_name(severity: Severity) -> &'static str {
     match severity {
         Severity::Low => "low",
         Severity::Medium => "medium",
@@ -389,7 +390,7 @@ fn field(reader: Heuristic) -> &'static str {
 }
 
 /// Truncates a text at the end of a clause or at least of a word, and replaces double quotes. An omission is marked.
-pub(crate) fn short(text: &str, chars: usize) -> String {
+pub(crate) fn truncate_quote(text: &str, chars: usize) -> String {
     let text = text.replace(['"', '\u{201c}', '\u{201d}'], "'");
     let Some((end, _)) = text.char_indices().nth(chars) else { return text };
     let head = &text[..end];

@@ -23,13 +23,13 @@ use std::sync::LazyLock;
 use super::concepts::CONCEPTS;
 
 /// Name of a rule, its patterns, and its exclusions.
-pub(crate) type Rule = (&'static str, &'static [&'static str], &'static [&'static str]);
+pub(crate) type RuleSource = (&'static str, &'static [&'static str], &'static [&'static str]);
 
 /// Set of grammar words that a word matches or a sentence contains.
 #[derive(Clone, Default)]
-pub(crate) struct Bits(Vec<u64>);
+pub(crate) struct WordSet(Vec<u64>);
 
-impl Bits {
+impl WordSet {
     fn set(&mut self, bit: u16) {
         let (at, bit) = (usize::from(bit / 64), bit % 64);
         if self.0.len() <= at {
@@ -82,16 +82,16 @@ struct Compiled {
 #[derive(Clone, Default)]
 pub(crate) struct Sentence {
     words: Vec<usize>,
-    has: Bits,
+    has: WordSet,
     /// Concepts for which the sentence contains the words.
-    concepts: Bits,
+    concepts: WordSet,
 }
 
 /// Distinct words of a text, each compared once with the grammar.
 #[derive(Default)]
 pub(crate) struct Lexicon {
     indices: HashMap<String, usize>,
-    bits: Vec<Bits>,
+    bits: Vec<WordSet>,
 }
 
 /// All concepts and rules.
@@ -107,7 +107,7 @@ static GRAMMAR: LazyLock<Grammar> = LazyLock::new(Grammar::build);
 
 impl Sentence {
     /// Concatenates two sentences.
-    pub(crate) fn and(&self, next: &Self) -> Self {
+    pub(crate) fn concat(&self, next: &Self) -> Self {
         let mut both = self.clone();
         both.words.extend(&next.words);
         both.has.add(&next.has);
@@ -142,7 +142,7 @@ impl Lexicon {
     }
 
     /// Index of the sentence that a rule matches, if any; `whole` is the paragraph as one sentence.
-    pub(crate) fn fits(
+    pub(crate) fn match_rule(
         &self,
         name: &str,
         (title, whole): (&Sentence, &Sentence),
@@ -235,7 +235,7 @@ impl Grammar {
             grammar.names.insert(name, index);
             grammar.concepts.push(node);
         }
-        let tables = [super::clauses::RULES, super::issues::SIGNS, super::cues::CUES];
+        let tables = [super::clauses::CLAUSE_RULES, super::issues::PROBLEM_RULES, super::cues::CUE_RULES];
         for (name, any, not) in tables.into_iter().flatten() {
             let any = any.iter().map(|written| grammar.pattern(written)).collect();
             let not = not.iter().map(|written| grammar.pattern(written)).collect();
@@ -244,8 +244,8 @@ impl Grammar {
         grammar
     }
 
-    fn bits_of(&self, word: &str) -> Bits {
-        let mut bits = Bits::default();
+    fn bits_of(&self, word: &str) -> WordSet {
+        let mut bits = WordSet::default();
         if let Some(bit) = self.exact.get(word) {
             bits.set(*bit);
         }

@@ -1,7 +1,7 @@
 //! Parses numbers as contracts write them: digits, words, or both.
 
 use crate::generator::numerals::{SMALL, TENS};
-use crate::months::month_of;
+use crate::months::month_index;
 
 /// Amounts of money, in whole units.
 pub(crate) fn amounts(plain: &str) -> Vec<u64> {
@@ -120,7 +120,7 @@ pub(crate) fn dates(plain: &str) -> Vec<(u64, u64, u64)> {
         if let [year @ 1900..=2200, month @ 1..=12, day @ 1..=31] = iso[..] {
             found.push((year, month, day));
         }
-        let Some(month) = month_of(word) else { continue };
+        let Some(month) = month_index(word) else { continue };
         let day_of = |word: &&str| {
             word.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok().filter(|day| *day <= 31)
         };
@@ -148,8 +148,8 @@ pub(crate) fn is_iso_date(word: &str) -> bool {
 }
 
 /// Number of leading words that form a date.
-pub(crate) fn date_words(words: &[&str]) -> Option<usize> {
-    let month = |word: &str| month_of(word).is_some();
+pub(crate) fn leading_date_len(words: &[&str]) -> Option<usize> {
+    let month = |word: &str| month_index(word).is_some();
     let day = |word: &str| {
         let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         digits.len() <= 2 && digits.parse::<u64>().is_ok_and(|day| (1..=31).contains(&day))
@@ -167,15 +167,15 @@ pub(crate) fn date_words(words: &[&str]) -> Option<usize> {
 }
 
 /// Number of leading words that form an amount with its currency in front.
-pub(crate) fn currency_words(words: &[&str]) -> Option<usize> {
+pub(crate) fn leading_amount_len(words: &[&str]) -> Option<usize> {
     let code = |word: &&str| matches!(*word, "usd" | "eur" | "gbp" | "chf" | "us");
     let codes = words.iter().take(2).take_while(|word| code(word)).count();
-    let number = number_words(words.get(codes..)?)?;
+    let number = leading_number_len(words.get(codes..)?)?;
     (codes > 0).then_some(codes + number)
 }
 
 /// Number of leading words that form a number.
-pub(crate) fn number_words(words: &[&str]) -> Option<usize> {
+pub(crate) fn leading_number_len(words: &[&str]) -> Option<usize> {
     let is = |word: &str| figures(word).is_some() || value(word).is_some();
     let first = words.first().filter(|word| is(word))?;
     let mut end = 1;
@@ -271,7 +271,7 @@ pub(crate) fn monthly_rates(plain: &str) -> Vec<u64> {
 }
 
 /// Formats a number with thousands separators: `1,200,000`.
-pub(crate) fn grouped(number: u64) -> String {
+pub(crate) fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

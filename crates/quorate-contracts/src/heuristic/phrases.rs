@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{clauses_of, issues_of};
+use super::{find_clauses, find_problems};
 use crate::generator::{Clause, Problem};
 
 #[derive(Deserialize)]
@@ -131,13 +131,13 @@ fn finds_clause(name: &str, phrase: &str, at: usize) -> bool {
         }
         _ => {}
     }
-    clauses_of(&text).contains(&clause)
+    find_clauses(&text).contains(&clause)
 }
 
 fn finds_problem(name: &str, phrase: &str, at: usize) -> bool {
     let problem = Problem::all().find(|problem| problem.name() == name).unwrap();
     let text = contract(phrase, at, problem != Problem::MissingConfidentiality);
-    issues_of(&text).contains(&problem)
+    find_problems(&text).contains(&problem)
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn boilerplate_triggers_almost_no_rule() {
     let mut alarms = Vec::new();
     for (at, phrase) in phrases.iter().enumerate() {
         let text = contract(phrase, at * 4, true);
-        let mut found: Vec<&str> = clauses_of(&text).into_iter().skip(2).map(Clause::name).collect();
-        found.extend(issues_of(&text).into_iter().map(Problem::name));
+        let mut found: Vec<&str> = find_clauses(&text).into_iter().skip(2).map(Clause::name).collect();
+        found.extend(find_problems(&text).into_iter().map(Problem::name));
         if !found.is_empty() {
             alarms.push(format!("{phrase} {found:?}"));
         }

@@ -86,7 +86,7 @@ const NOT_PARTIES: &[&str] = &[
 ];
 
 /// Terms for the parties.
-pub(crate) struct Roles {
+pub(crate) struct PartyRoles {
     /// Whether two parties are introduced.
     pub(crate) introduced: bool,
     /// Terms with their roles, longest first.
@@ -97,9 +97,9 @@ fn has_word(term: &str, list: &[&str]) -> bool {
     term.split(' ').any(|part| list.contains(&part))
 }
 
-impl Roles {
+impl PartyRoles {
     /// Detects the roles from the opening or, if it is not conclusive, from the whole text; both normalised.
-    pub(crate) fn find(opening: &str, whole: &str) -> Self {
+    pub(crate) fn detect(opening: &str, whole: &str) -> Self {
         let all = introduced(opening);
         let named = |term: &&String| {
             has_word(term, CUSTOMERS) || has_word(term, VENDORS) || has_word(term, AMBIGUOUS)
@@ -127,7 +127,7 @@ impl Roles {
     }
 
     /// Replaces the terms for the parties by `vendor` and `customer`.
-    pub(crate) fn name(&self, plain: &str) -> String {
+    pub(crate) fn replace_terms(&self, plain: &str) -> String {
         let mut out = String::with_capacity(plain.len());
         let mut at = 0;
         while at < plain.len() {
@@ -298,7 +298,7 @@ mod tests {
 
     fn named(opening: &str, text: &str) -> String {
         let whole = format!("{opening} {text}");
-        Roles::find(opening, &whole).name(text)
+        PartyRoles::detect(opening, &whole).replace_terms(text)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Heuristic;
-use crate::generator::{Half, Recommendation, generate};
+use crate::generator::{PhrasingSet, Recommendation, generate};
 use crate::measure;
 
 fn analyse(reader: Heuristic, text: &str) -> Value {
@@ -39,11 +39,13 @@ fn is_finding(body: &Value) {
 
 #[test]
 fn clauses_and_issues_are_found_in_seen_phrasings_with_few_errors() {
-    let rows = measure::clauses(201..=260, Half::Seen);
-    let good =
-        rows.iter().filter(|row| row.right > 0 && row.precision() >= 0.9 && row.recall() >= 0.9).count();
+    let rows = measure::clauses(201..=260, PhrasingSet::Seen);
+    let good = rows
+        .iter()
+        .filter(|row| row.true_positives > 0 && row.precision() >= 0.9 && row.recall() >= 0.9)
+        .count();
     assert!(good >= 38, "{good} of 41: {rows:#?}");
-    let issues = measure::total(&measure::issues(201..=260, Half::Seen));
+    let issues = measure::total(&measure::issues(201..=260, PhrasingSet::Seen));
     assert!(issues.precision() >= 0.98 && issues.recall() >= 0.98, "{issues:?}");
     let all = measure::total(&rows);
     assert!(all.precision() >= 0.98 && all.recall() >= 0.98, "{all:?}");
@@ -52,7 +54,7 @@ fn clauses_and_issues_are_found_in_seen_phrasings_with_few_errors() {
 #[test]
 fn every_finding_is_valid_and_deterministic() {
     for seed in 1..=4 {
-        let contract = generate(seed, Half::Seen);
+        let contract = generate(seed, PhrasingSet::Seen);
         for reader in Heuristic::ALL {
             let body = analyse(reader, &contract.text);
             is_finding(&body);
@@ -64,7 +66,7 @@ fn every_finding_is_valid_and_deterministic() {
 
 #[test]
 fn evidence_is_contained_in_the_text() {
-    let contract = generate(7, Half::Seen);
+    let contract = generate(7, PhrasingSet::Seen);
     let flat = contract.text.split_whitespace().collect::<Vec<_>>().join(" ").replace('"', "'");
     let mut shown = 0;
     for reader in Heuristic::ALL {
@@ -83,8 +85,8 @@ fn evidence_is_contained_in_the_text() {
 fn a_reader_without_relevant_text_abstains() {
     let text = "SERVICES AGREEMENT\n\nThis Agreement is between A Ltd (\"Vendor\") and B Ltd (\"Customer\").\n\n\
                 1. SERVICES\n\n1.1 Vendor shall sweep the yard. The Services do not involve the processing of personal data.";
-    assert!(!Heuristic::Compliance.is_concerned_by(text) && !Heuristic::Ip.is_concerned_by(text));
-    assert!(Heuristic::Risk.is_concerned_by(text));
+    assert!(!Heuristic::Compliance.is_relevant_to(text) && !Heuristic::Ip.is_relevant_to(text));
+    assert!(Heuristic::Risk.is_relevant_to(text));
     let body = analyse(Heuristic::Compliance, text);
     is_finding(&body);
     assert!(body.get("recommendation").is_none() && body.get("scores").is_none(), "{body}");
@@ -94,7 +96,7 @@ fn a_reader_without_relevant_text_abstains() {
 fn readers_are_activated_by_the_content_of_the_contract() {
     let (mut right, mut all) = (0, 0);
     for seed in 1..=60 {
-        let contract = generate(seed, Half::Seen);
+        let contract = generate(seed, PhrasingSet::Seen);
         let about = contract.truth.activation;
         let wanted = [
             (Heuristic::Compliance, about.personal_data || about.eu || about.california || about.health),
@@ -103,7 +105,7 @@ fn readers_are_activated_by_the_content_of_the_contract() {
         ];
         for (reader, wanted) in wanted {
             all += 1;
-            let relevant = reader.is_concerned_by(&contract.text);
+            let relevant = reader.is_relevant_to(&contract.text);
             right += u32::from(relevant == wanted);
         }
     }
@@ -135,7 +137,7 @@ fn discuss(reader: Heuristic, text: &str, kind: &str, topic: &str, positions: &[
 fn a4_verified_issues_of_peers_are_adopted_and_positions_converge() {
     let (mut alone, mut together, mut all) = (0, 0, 0);
     for seed in 1..=16 {
-        let contract = generate(seed, Half::Seen);
+        let contract = generate(seed, PhrasingSet::Seen);
         let truth = match contract.truth.recommendation {
             Recommendation::SignAsIs => "sign as is",
             Recommendation::MinorRevisions => "minor revisions",
@@ -145,7 +147,7 @@ fn a4_verified_issues_of_peers_are_adopted_and_positions_converge() {
         let findings: Vec<_> = Heuristic::ALL.map(|reader| (reader, analyse(reader, &contract.text))).into();
         let positions = positions(&findings);
         for position in &positions {
-            let reader = Heuristic::named(position["agent"].as_str().unwrap()).unwrap();
+            let reader = Heuristic::from_name(position["agent"].as_str().unwrap()).unwrap();
             let reply = discuss(reader, &contract.text, "categorical", "what to do", &positions);
             all += 1;
             alone += u32::from(position["position"] == truth);
@@ -204,7 +206,7 @@ fn a4_adopting_an_issue_without_a_new_position_keeps_the_confidence() {
 #[test]
 fn an_issue_is_described_in_a_sentence_with_its_section() {
     for seed in 1..=6 {
-        let contract = generate(seed, Half::Seen);
+        let contract = generate(seed, PhrasingSet::Seen);
         for issue in analyse(Heuristic::Risk, &contract.text)["issues"].as_array().into_iter().flatten() {
             let detail = issue["detail"].as_str().unwrap();
             let placed = ["Section ", "The section ", "Schedule ", "Exhibit ", "Nothing in the contract"];
@@ -291,7 +293,7 @@ fn problems_are_found_for_every_form_of_introduction() {
         "{VN} (\"{VS}\") sells services to {CN} (\"{CS}\").",
     ];
     for seed in 1..=5 {
-        let contract = generate(seed, Half::Seen);
+        let contract = generate(seed, PhrasingSet::Seen);
         let place = contract.truth.clauses.iter().find(|one| one.what == Clause::Parties).unwrap();
         let (start, end) = (place.place.start, place.place.end);
         let fact =
@@ -310,7 +312,11 @@ fn problems_are_found_for_every_form_of_introduction() {
                 .replace("{V}", &fact(Fact::Vendor))
                 .replace("{C}", &fact(Fact::Customer));
             let text = format!("{}{intro}{}", &contract.text[..start], &contract.text[end..]);
-            assert_eq!(super::issues_of(&text), super::issues_of(&contract.text), "seed {seed}: {intro}");
+            assert_eq!(
+                super::find_problems(&text),
+                super::find_problems(&contract.text),
+                "seed {seed}: {intro}"
+            );
         }
     }
 }

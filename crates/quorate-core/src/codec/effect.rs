@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::codec::{Reader, Unreadable, Writer, item, message, presence, session};
-use crate::effect::{Effect, Holding, NewDelivery, Next, Origin, Restored, ReturnCause};
-use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, Seq, SessionNo, SpaceId, Token, Version};
+use crate::codec::{DecodeError, Reader, Writer, item, message, presence, session};
+use crate::effect::{
+    DeliveryOrigin, Effect, LoggedLease, NewDelivery, RestoredVersion, ReturnCause, ReturnOutcome,
+};
+use crate::ids::{AgentNo, DeliveryNo, Epoch, Generation, Key, LeaseToken, Seq, SessionNo, SpaceId, Version};
 use crate::item::{ItemKind, Verb};
 use crate::message::{Payload, Priority};
 use crate::presence::Presence;
 use crate::recipient::Recipient;
-use crate::registry::{Agent, Role};
-use crate::subscription::Letter;
+use crate::registry::{Agent, AgentRole};
+use crate::subscription::RecordedMessage;
 use crate::time::Timestamp;
 
 /// Encodes the fields of an effect and returns its tag.
@@ -21,7 +23,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
             out.0.extend_from_slice(&id.0);
             out.number(generation.0);
         }
-        Effect::Restored { generation } => out.number(generation.0),
+        Effect::SpaceRestored { generation } => out.number(generation.0),
         Effect::AgentRegistered { number, agent } => write_agent(out, *number, agent),
         Effect::AgentRemoved { number } => out.number(number.0),
         Effect::Sent { message, part, first, deliveries } => {
@@ -53,7 +55,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
         }
         Effect::Expired { delivery, origin }
         | Effect::Purged { delivery, origin }
-        | Effect::Barred { delivery, origin } => {
+        | Effect::DeniedByPolicy { delivery, origin } => {
             out.number(delivery.0);
             write_origin(out, *origin);
         }
@@ -81,11 +83,11 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
         }
         Effect::SessionAdded { .. } => session::write_added(out, effect),
         Effect::AckedMany { deliveries } => write_leases(out, deliveries),
-        Effect::Taken { agent, lease_ms, deliveries } => {
+        Effect::LeasedFromPool { agent, lease_ms, deliveries } => {
             out.numbers(&[agent.0, *lease_ms]);
             write_leases(out, deliveries);
         }
-        Effect::Brought { agent, first, letters } => {
+        Effect::Backfilled { agent, first, letters } => {
             out.numbers(&[agent.0, first.0, letters.len() as u64]);
             letters.iter().for_each(|earlier| write_earlier(out, earlier));
         }
@@ -101,7 +103,7 @@ pub(super) fn write(out: &mut Writer, effect: &Effect) -> u64 {
 fn tag_of(effect: &Effect) -> u64 {
     match effect {
         Effect::SpaceCreated { .. } => 1,
-        Effect::Restored { .. } => 2,
+        Effect::SpaceRestored { .. } => 2,
         Effect::AgentRegistered { .. } => 3,
         Effect::AgentRemoved { .. } => 4,
         Effect::Sent { .. } => 5,
@@ -118,9 +120,9 @@ fn tag_of(effect: &Effect) -> u64 {
         Effect::WaitAborted { .. } => 18,
         Effect::SessionAdded { .. } => 16,
         Effect::AckedMany { .. } => 25,
-        Effect::Taken { .. } => 26,
-        Effect::Brought { .. } => 27,
-        Effect::Barred { .. } => 28,
+        Effect::LeasedFromPool { .. } => 26,
+        Effect::Backfilled { .. } => 27,
+        Effect::DeniedByPolicy { .. } => 28,
         Effect::AgentStatus { .. } => 17,
     }
 }
@@ -135,14 +137,14 @@ fn write_version(out: &mut Writer, key: &Key, version: Version) {
     out.number(version.0);
 }
 
-pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Result<Effect, Unreadable> {
+pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Result<Effect, DecodeError> {
     Ok(match tag {
         1 => Effect::SpaceCreated {
             name: input.id()?,
             id: SpaceId(input.array()?),
             generation: Generation(input.number()?),
         },
-        2 => Effect::Restored { generation: Generation(input.number()?) },
+        2 => Effect::SpaceRestored { generation: Generation(input.number()?) },
         3 => read_agent(input)?,
         4 => Effect::AgentRemoved { number: AgentNo(input.number()?) },
         5 => {
@@ -150,7 +152,7 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
             let first = DeliveryNo(input.number()?);
             let deliveries = read_deliveries(input)?;
             let Some(payload) = payloads.get(part as usize) else {
-                return input.wrong("a payload part of this record");
+                return input.expected("a payload part of this record");
             };
             let message = Arc::new(message::read(input, payload.clone())?);
             Effect::Sent { message, part, first, deliveries }
@@ -158,12 +160,12 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
         6 => Effect::Leased { lease_ms: input.number()?, deliveries: read_leases(input)? },
         7 => Effect::Acked {
             delivery: DeliveryNo(input.number()?),
-            token: Token(input.number()?),
+            token: LeaseToken(input.number()?),
             origin: read_origin(input)?,
         },
         8 => Effect::Returned {
             delivery: DeliveryNo(input.number()?),
-            token: Token(input.number()?),
+            token: LeaseToken(input.number()?),
             cause: read_cause(input)?,
             reason: input.text()?.into(),
             next: read_next(input)?,
@@ -195,24 +197,24 @@ pub(super) fn read(tag: u64, input: &mut Reader<'_>, payloads: &[Payload]) -> Re
         }
         16 => session::read_added(input)?,
         25 => Effect::AckedMany { deliveries: read_leases(input)? },
-        26 => Effect::Taken {
+        26 => Effect::LeasedFromPool {
             agent: AgentNo(input.number()?),
             lease_ms: input.number()?,
             deliveries: read_leases(input)?,
         },
         27 => read_backfilled(input)?,
-        28 => Effect::Barred { delivery: DeliveryNo(input.number()?), origin: read_origin(input)? },
+        28 => Effect::DeniedByPolicy { delivery: DeliveryNo(input.number()?), origin: read_origin(input)? },
         17 => Effect::AgentStatus { number: AgentNo(input.number()?), presence: presence::read(input)? },
-        _ => return input.wrong("a known effect"),
+        _ => return input.expected("a known effect"),
     })
 }
 
-fn read_changed(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+fn read_changed(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
     let Some(verb) = Verb::from_number(input.number()?) else {
-        return input.wrong("a known verb");
+        return input.expected("a known verb");
     };
     let Some(kind) = ItemKind::from_number(input.narrow()?) else {
-        return input.wrong("a known kind of item");
+        return input.expected("a known kind of item");
     };
     Ok(Effect::Changed { verb, item: item::read(kind, input)? })
 }
@@ -233,7 +235,7 @@ fn write_agent(out: &mut Writer, number: AgentNo, agent: &Agent) {
     }
 }
 
-fn read_agent(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+fn read_agent(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
     let number = AgentNo(input.number()?);
     let id = input.id()?;
     let epoch = Epoch(input.number()?);
@@ -272,13 +274,13 @@ fn write_deliveries(out: &mut Writer, deliveries: &[NewDelivery]) {
     }
 }
 
-fn read_deliveries(input: &mut Reader<'_>) -> Result<Vec<NewDelivery>, Unreadable> {
+fn read_deliveries(input: &mut Reader<'_>) -> Result<Vec<NewDelivery>, DecodeError> {
     let count = input.count(2)?;
     let mut deliveries = Vec::with_capacity(count);
     for _ in 0..count {
         let to = read_recipient(input)?;
         let lease = match input.option()? {
-            Some(token) => Some((Token(token), input.number()?)),
+            Some(token) => Some((LeaseToken(token), input.number()?)),
             None => None,
         };
         deliveries.push(NewDelivery { to, lease });
@@ -286,24 +288,24 @@ fn read_deliveries(input: &mut Reader<'_>) -> Result<Vec<NewDelivery>, Unreadabl
     Ok(deliveries)
 }
 
-fn read_recipient(input: &mut Reader<'_>) -> Result<Recipient, Unreadable> {
+fn read_recipient(input: &mut Reader<'_>) -> Result<Recipient, DecodeError> {
     let number = input.number()?;
-    Recipient::from_number(number).map_or_else(|| input.wrong("a recipient"), Ok)
+    Recipient::from_number(number).map_or_else(|| input.expected("a recipient"), Ok)
 }
 
-fn write_origin(out: &mut Writer, origin: Origin) {
+fn write_origin(out: &mut Writer, origin: DeliveryOrigin) {
     out.numbers(&[origin.to.number(), origin.seq.0, u64::from(origin.n)]);
 }
 
-fn read_origin(input: &mut Reader<'_>) -> Result<Origin, Unreadable> {
-    Ok(Origin { to: read_recipient(input)?, seq: Seq(input.number()?), n: input.narrow()? })
+fn read_origin(input: &mut Reader<'_>) -> Result<DeliveryOrigin, DecodeError> {
+    Ok(DeliveryOrigin { to: read_recipient(input)?, seq: Seq(input.number()?), n: input.narrow()? })
 }
 
 /// Delta-encodes deliveries, tokens and records: those acked together are mostly consecutive.
-fn write_leases(out: &mut Writer, leases: &[Holding]) {
+fn write_leases(out: &mut Writer, leases: &[LoggedLease]) {
     out.number(leases.len() as u64);
     let mut before = (0, 0, 0);
-    for Holding { delivery, token, origin } in leases {
+    for LoggedLease { delivery, token, origin } in leases {
         out.difference(before.0, delivery.0);
         out.difference(before.1, token.0);
         out.difference(before.2, origin.seq.0);
@@ -312,22 +314,22 @@ fn write_leases(out: &mut Writer, leases: &[Holding]) {
     }
 }
 
-fn read_leases(input: &mut Reader<'_>) -> Result<Vec<Holding>, Unreadable> {
+fn read_leases(input: &mut Reader<'_>) -> Result<Vec<LoggedLease>, DecodeError> {
     let count = input.count(5)?;
     let mut leases = Vec::with_capacity(count);
-    let (mut delivery, mut token, mut seq) = (DeliveryNo(0), Token(0), Seq(0));
+    let (mut delivery, mut token, mut seq) = (DeliveryNo(0), LeaseToken(0), Seq(0));
     for _ in 0..count {
         delivery = DeliveryNo(input.difference(delivery.0)?);
-        token = Token(input.difference(token.0)?);
+        token = LeaseToken(input.difference(token.0)?);
         seq = Seq(input.difference(seq.0)?);
         let n = input.narrow()?;
-        let origin = Origin { to: read_recipient(input)?, seq, n };
-        leases.push(Holding { delivery, token, origin });
+        let origin = DeliveryOrigin { to: read_recipient(input)?, seq, n };
+        leases.push(LoggedLease { delivery, token, origin });
     }
     Ok(leases)
 }
 
-fn write_earlier(out: &mut Writer, earlier: &Letter) {
+fn write_earlier(out: &mut Writer, earlier: &RecordedMessage) {
     out.numbers(&[earlier.seq.0, u64::from(earlier.n)]);
     out.0.extend_from_slice(&[earlier.priority.level, earlier.priority.rank]);
     out.number(u64::from(earlier.attempts_max));
@@ -335,13 +337,13 @@ fn write_earlier(out: &mut Writer, earlier: &Letter) {
     out.option(earlier.session.map(|session| session.0));
 }
 
-fn read_backfilled(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+fn read_backfilled(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
     let agent = AgentNo(input.number()?);
     let first = DeliveryNo(input.number()?);
     let count = input.count(7)?;
     let mut letters = Vec::with_capacity(count);
     for _ in 0..count {
-        letters.push(Letter {
+        letters.push(RecordedMessage {
             seq: Seq(input.number()?),
             n: input.narrow()?,
             priority: input.array().map(|[level, rank]| Priority { level, rank })?,
@@ -350,10 +352,10 @@ fn read_backfilled(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
             session: input.option()?.map(SessionNo),
         });
     }
-    Ok(Effect::Brought { agent, first, letters })
+    Ok(Effect::Backfilled { agent, first, letters })
 }
 
-fn read_written(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+fn read_written(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
     let key = input.id()?;
     let version = Version(input.number()?);
     let entry_type = input.text()?.into();
@@ -366,39 +368,39 @@ fn read_written(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
     }
     let restores = match input.is_done() {
         true => None,
-        false => Some(Restored { seq: Seq(input.number()?), version: Version(input.number()?) }),
+        false => Some(RestoredVersion { seq: Seq(input.number()?), version: Version(input.number()?) }),
     };
     Ok(Effect::Written { key, version, entry_type, content_type, part, depends_on, restores })
 }
 
-fn write_next(out: &mut Writer, next: Next) {
+fn write_next(out: &mut Writer, next: ReturnOutcome) {
     match next {
-        Next::Ready => out.number(0),
-        Next::Scheduled(due) => {
+        ReturnOutcome::Ready => out.number(0),
+        ReturnOutcome::Scheduled(due) => {
             out.number(1);
             out.number(due.0);
         }
-        Next::Dead => out.number(2),
-        Next::Expired => out.number(3),
-        Next::Redirected(agent) => out.numbers(&[4, agent.0]),
+        ReturnOutcome::Dead => out.number(2),
+        ReturnOutcome::Expired => out.number(3),
+        ReturnOutcome::Redirected(agent) => out.numbers(&[4, agent.0]),
     }
 }
 
-fn read_next(input: &mut Reader<'_>) -> Result<Next, Unreadable> {
+fn read_next(input: &mut Reader<'_>) -> Result<ReturnOutcome, DecodeError> {
     match input.number()? {
-        0 => Ok(Next::Ready),
-        1 => Ok(Next::Scheduled(Timestamp(input.number()?))),
-        2 => Ok(Next::Dead),
-        3 => Ok(Next::Expired),
-        4 => Ok(Next::Redirected(AgentNo(input.number()?))),
-        _ => input.wrong("the next state of a delivery"),
+        0 => Ok(ReturnOutcome::Ready),
+        1 => Ok(ReturnOutcome::Scheduled(Timestamp(input.number()?))),
+        2 => Ok(ReturnOutcome::Dead),
+        3 => Ok(ReturnOutcome::Expired),
+        4 => Ok(ReturnOutcome::Redirected(AgentNo(input.number()?))),
+        _ => input.expected("the next state of a delivery"),
     }
 }
 
 fn cause_number(cause: ReturnCause) -> u64 {
     match cause {
         ReturnCause::Nacked => 0,
-        ReturnCause::Lapsed => 1,
+        ReturnCause::LeaseExpired => 1,
         ReturnCause::EpochEnded => 2,
         ReturnCause::Released => 3,
         ReturnCause::Offline => 4,
@@ -406,11 +408,11 @@ fn cause_number(cause: ReturnCause) -> u64 {
     }
 }
 
-fn read_cause(input: &mut Reader<'_>) -> Result<ReturnCause, Unreadable> {
+fn read_cause(input: &mut Reader<'_>) -> Result<ReturnCause, DecodeError> {
     let number = input.number()?;
     let all = [
         ReturnCause::Nacked,
-        ReturnCause::Lapsed,
+        ReturnCause::LeaseExpired,
         ReturnCause::EpochEnded,
         ReturnCause::Released,
         ReturnCause::Offline,
@@ -418,20 +420,20 @@ fn read_cause(input: &mut Reader<'_>) -> Result<ReturnCause, Unreadable> {
     ];
     all.into_iter()
         .find(|cause| cause_number(*cause) == number)
-        .map_or_else(|| input.wrong("the cause of a return"), Ok)
+        .map_or_else(|| input.expected("the cause of a return"), Ok)
 }
 
-fn role_number(role: Role) -> u64 {
+fn role_number(role: AgentRole) -> u64 {
     match role {
-        Role::Coordinator => 0,
-        Role::Worker => 1,
-        Role::Specialist => 2,
-        Role::Observer => 3,
+        AgentRole::Coordinator => 0,
+        AgentRole::Worker => 1,
+        AgentRole::Specialist => 2,
+        AgentRole::Observer => 3,
     }
 }
 
-fn read_role(input: &mut Reader<'_>) -> Result<Role, Unreadable> {
+fn read_role(input: &mut Reader<'_>) -> Result<AgentRole, DecodeError> {
     let number = input.number()?;
-    let all = [Role::Coordinator, Role::Worker, Role::Specialist, Role::Observer];
-    all.into_iter().find(|role| role_number(*role) == number).map_or_else(|| input.wrong("a role"), Ok)
+    let all = [AgentRole::Coordinator, AgentRole::Worker, AgentRole::Specialist, AgentRole::Observer];
+    all.into_iter().find(|role| role_number(*role) == number).map_or_else(|| input.expected("a role"), Ok)
 }

@@ -6,16 +6,18 @@ mod task;
 
 use sha2::{Digest, Sha256};
 
-use crate::codec::{Writer, approval, item, message, procedure, session, snapshot};
-use crate::commit::{LeaseRef, NackThen, Op, PutEntry, RegisterAgent, Waiting};
+use crate::access_token::CreateToken;
+use crate::codec::{
+    Writer, approval_fingerprint, item, message, procedure_fingerprint, session, snapshot_fingerprint,
+};
+use crate::commit::{LeaseRef, NackAction, Op, PutEntry, RegisterAgent, WaitMode};
 use crate::effect::Effect;
 use crate::ids::{AgentId, MessageId};
 use crate::item::{Item, Verb};
 use crate::lock::{AcquireLocks, FenceRef};
 use crate::message::{Durability, Message, Payload, Priority};
-use crate::policy::InForce;
-use crate::subscription::{BringHistory, Earlier, History, Subscribe};
-use crate::token::CreateToken;
+use crate::policy::ActivePolicy;
+use crate::subscription::{Backfill, EarlierMessage, History, Subscribe};
 
 /// Returns the fingerprint of a message.
 #[must_use]
@@ -28,7 +30,7 @@ pub fn of_message(message: &Message) -> [u8; 32] {
 /// Returns the fingerprint of a request message. Its expiry is excluded, because it depends on the timeout: the same
 /// request may be retried with another timeout.
 #[must_use]
-pub fn of_question(message: &Message) -> [u8; 32] {
+pub fn of_request_message(message: &Message) -> [u8; 32] {
     let mut out = Writer(Vec::with_capacity(256 + message.payload.bytes.len()));
     write_question(&mut out, message);
     Sha256::digest(&out.0).into()
@@ -50,7 +52,7 @@ pub fn of_logged(message: &Message, n: u32, effects: &[Effect]) -> [u8; 32] {
     });
     let Some(own) = request_id else { return of_message(message) };
     let correlation_id = message.correlation_id.clone().filter(|correlation| *correlation != own);
-    of_question(&Message { correlation_id, ..message.clone() })
+    of_request_message(&Message { correlation_id, ..message.clone() })
 }
 
 /// Returns the fingerprint of the operations of a commit.
@@ -65,7 +67,7 @@ pub fn of_commit(ops: &[Op]) -> [u8; 32] {
 
 /// Returns the fingerprint of a request, given its parts.
 #[must_use]
-pub fn of_request(parts: &[&[u8]]) -> [u8; 32] {
+pub fn of_parts(parts: &[&[u8]]) -> [u8; 32] {
     let mut out = Writer(Vec::with_capacity(512));
     parts.iter().for_each(|part| out.bytes(part));
     Sha256::digest(&out.0).into()
@@ -101,18 +103,18 @@ fn write_op(out: &mut Writer, op: &Op) {
         }
         Op::Claim { agent, max, lease_ms, waiting } => {
             write_named(out, 4, agent);
-            out.numbers(&[u64::from(*max), *lease_ms, u64::from(*waiting != Waiting::No)]);
+            out.numbers(&[u64::from(*max), *lease_ms, u64::from(*waiting != WaitMode::NoWait)]);
         }
-        Op::Grant { consumer, credit } => out.numbers(&[5, consumer.0, u64::from(*credit)]),
-        Op::Close { consumer } => out.numbers(&[6, consumer.0]),
+        Op::GrantCredit { consumer, credit } => out.numbers(&[5, consumer.0, u64::from(*credit)]),
+        Op::CloseConsumer { consumer } => out.numbers(&[6, consumer.0]),
         Op::Ack(lease) => write_lease(out, 7, lease),
         Op::Nack(nack) => {
             write_lease(out, 8, &nack.lease);
             out.text(&nack.reason);
-            match nack.then {
-                NackThen::Retry { delay_ms } => out.option(Some(delay_ms)),
-                NackThen::Release => out.bytes(b"release"),
-                NackThen::Dead => out.bytes(b"dead"),
+            match nack.action {
+                NackAction::Retry { delay_ms } => out.option(Some(delay_ms)),
+                NackAction::Release => out.bytes(b"release"),
+                NackAction::DeadLetter => out.bytes(b"dead"),
             }
         }
         Op::Extend(extend) => {
@@ -128,7 +130,7 @@ fn write_op(out: &mut Writer, op: &Op) {
             out.option(delete.expect.map(|version| version.0));
             write_fences(out, delete.fence.as_slice());
         }
-        Op::Erase(erase) => out.numbers(&[14, erase.seq.0, u64::from(erase.part)]),
+        Op::ErasePayload(erase) => out.numbers(&[14, erase.seq.0, u64::from(erase.part)]),
         Op::Sweep => out.number(15),
         Op::AcquireLocks(ask) => write_acquire(out, ask),
         Op::RenewLocks(renew) => {
@@ -150,9 +152,9 @@ fn write_op(out: &mut Writer, op: &Op) {
             out.option(set.tokens_max);
             out.option(set.money_max);
         }
-        Op::OpenSession(open) => session::print_open(out, open),
-        Op::ChangeSession(change) => session::print_change(out, change),
-        Op::AddToSession(add) => session::print_add(out, add),
+        Op::OpenSession(open) => session::write_open(out, open),
+        Op::ChangeSession(change) => session::write_change(out, change),
+        Op::AddToSession(add) => session::write_add(out, add),
         Op::CreateTasks(create) => task::write_create(out, create),
         Op::ClaimTasks(claim) => task::write_claim(out, claim),
         Op::HeartbeatTask(heartbeat) => task::write_heartbeat(out, heartbeat),
@@ -163,14 +165,14 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::FailTask(fail) => task::write_fail(out, fail),
         Op::ReleaseTask(lease) => task::write_lease(out, 35, lease),
         Op::CancelTask(cancel) => task::write_cancel(out, cancel),
-        Op::MakeSnapshot(make) => snapshot::print_make(out, make),
-        Op::DropSnapshot { name } => snapshot::print_drop(out, name),
+        Op::MakeSnapshot(make) => snapshot_fingerprint::write_make(out, make),
+        Op::DropSnapshot { name } => snapshot_fingerprint::write_drop(out, name),
         Op::Rollback(rollback) => {
-            snapshot::print_rollback(out, rollback);
+            snapshot_fingerprint::write_rollback(out, rollback);
             write_fences(out, rollback.fence.as_slice());
         }
         Op::SetPolicy(policy) => {
-            let requested = InForce { rules: policy.clone(), ..InForce::default() };
+            let requested = ActivePolicy { policy: policy.clone(), ..ActivePolicy::default() };
             write_item(out, 16, &Item::Policy(requested));
         }
         Op::Subscribe(subscribe) => write_subscribe(out, subscribe),
@@ -178,7 +180,7 @@ fn write_op(out: &mut Writer, op: &Op) {
             write_named(out, 21, agent);
             out.text(pattern.as_str());
         }
-        Op::BringHistory(history) => write_history(out, history),
+        Op::Backfill(history) => write_history(out, history),
         Op::AckMany(leases) => {
             out.numbers(&[58, leases.len() as u64]);
             for LeaseRef { delivery, token } in leases {
@@ -203,7 +205,7 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::Inspect(_) => out.number(56),
         // These write no record either.
         Op::AwaitTask(_) => out.number(57),
-        Op::Heard { .. } => out.number(59),
+        Op::HeartbeatBatch { .. } => out.number(59),
         // Without the digest: a retry generates a new secret.
         Op::CreateToken(CreateToken { digest: _, bearer, name, expires_at }) => {
             out.number(60);
@@ -214,11 +216,11 @@ fn write_op(out: &mut Writer, op: &Op) {
         Op::RevokeToken { token } => {
             out.numbers(&[61, token.generation.0, token.seq.0, u64::from(token.n)]);
         }
-        Op::RequestApproval(ask) => approval::print_request(out, ask),
-        Op::DecideApproval(decide) => approval::print_decide(out, decide),
-        Op::StartProcedure(start) => procedure::print_start(out, start),
-        Op::StepProcedure(step) => procedure::print_step(out, step),
-        Op::Resume { agent, lease_ms } => {
+        Op::RequestApproval(ask) => approval_fingerprint::write_request(out, ask),
+        Op::DecideApproval(decide) => approval_fingerprint::write_decide(out, decide),
+        Op::StartProcedure(start) => procedure_fingerprint::write_start(out, start),
+        Op::StepProcedure(step) => procedure_fingerprint::write_step(out, step),
+        Op::ResumeLeases { agent, lease_ms } => {
             write_named(out, 70, agent);
             out.number(*lease_ms);
         }
@@ -247,11 +249,11 @@ fn write_subscribe(out: &mut Writer, subscribe: &Subscribe) {
     }
 }
 
-fn write_history(out: &mut Writer, history: &BringHistory) {
+fn write_history(out: &mut Writer, history: &Backfill) {
     write_named(out, 22, &history.agent);
     out.text(history.pattern.as_str());
     out.numbers(&[history.next.0, history.messages.len() as u64]);
-    for Earlier { letter, .. } in &history.messages {
+    for EarlierMessage { message: letter, .. } in &history.messages {
         out.numbers(&[letter.seq.0, u64::from(letter.n)]);
     }
 }
@@ -293,7 +295,7 @@ fn write_acquire(out: &mut Writer, ask: &AcquireLocks) {
     out.number(ask.names.len() as u64);
     ask.names.iter().for_each(|name| out.text(name));
     let Priority { level, rank } = ask.priority;
-    out.numbers(&[ask.ttl_ms, u64::from(level), u64::from(rank), u64::from(ask.waiting != Waiting::No)]);
+    out.numbers(&[ask.ttl_ms, u64::from(level), u64::from(rank), u64::from(ask.waiting != WaitMode::NoWait)]);
     out.option(ask.capacity.map(u64::from));
     out.option(ask.within.map(|delivery| delivery.number.0));
 }

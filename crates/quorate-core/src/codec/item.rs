@@ -15,7 +15,7 @@ mod token;
 
 use std::sync::Arc;
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::item::{Item, ItemKind};
 
 pub(super) use token::{read_id as read_token_id, write_bearer};
@@ -39,7 +39,7 @@ pub(super) fn write(out: &mut Writer, item: &Item) {
 }
 
 /// Decodes the state of an item.
-pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, Unreadable> {
+pub(super) fn read(kind: ItemKind, input: &mut Reader<'_>) -> Result<Item, DecodeError> {
     Ok(match kind {
         ItemKind::Policy => Item::Policy(policy::read(input)?),
         ItemKind::Lock => Item::Lock(lock::read(input)?),
@@ -68,7 +68,7 @@ pub fn write_item(item: &Item) -> Vec<u8> {
 ///
 /// # Errors
 /// If the bytes cannot be decoded by this release.
-pub fn read_item(kind: ItemKind, bytes: &[u8]) -> Result<Item, Unreadable> {
+pub fn read_item(kind: ItemKind, bytes: &[u8]) -> Result<Item, DecodeError> {
     let mut input = Reader::new(bytes);
     let item = read(kind, &mut input)?;
     input.end()?;

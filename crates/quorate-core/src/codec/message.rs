@@ -1,6 +1,6 @@
 //! Encoding of the message envelope as numbered fields; unset fields are omitted. Field numbers never change.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::destination::Destination;
 use crate::message::{Durability, IfUnavailable, Message, MessageType, Payload, Priority};
 use crate::time::Timestamp;
@@ -18,7 +18,7 @@ pub(super) fn write(out: &mut Writer, message: &Message) {
         Destination::Agent(agent) => text(3, Some(agent.as_str())),
         Destination::Agents(agents) => agents.iter().for_each(|agent| text(4, Some(agent.as_str()))),
         Destination::Topic(topic) => text(30, Some(topic.as_str())),
-        Destination::Everybody => text(31, Some("*")),
+        Destination::Broadcast => text(31, Some("*")),
         Destination::Role(role) => text(32, Some(role.as_str())),
         Destination::Can(capability) => text(33, Some(capability.as_str())),
     }
@@ -51,7 +51,7 @@ pub(super) fn write(out: &mut Writer, message: &Message) {
     number(40, Some(message.if_unavailable.number().into()).filter(|choice| *choice != 0));
 }
 
-pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, DecodeError> {
     let mut message = Message::new(Destination::Agents(Vec::new()), "", payload);
     while !input.is_done() {
         match input.number()? {
@@ -60,7 +60,7 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             3 => message.to = Destination::Agent(input.id()?),
             4 => match &mut message.to {
                 Destination::Agents(agents) => agents.push(input.id()?),
-                _ => return input.wrong("a single kind of destination"),
+                _ => return input.expected("a single kind of destination"),
             },
             5 => message.kind = read_kind(input)?,
             6 => message.action = input.text()?.into(),
@@ -86,19 +86,19 @@ pub(super) fn read(input: &mut Reader<'_>, payload: Payload) -> Result<Message, 
             23 => message.metadata = Some(input.text()?.into()),
             30 => message.to = Destination::Topic(input.id()?),
             31 => match input.text()? {
-                "*" => message.to = Destination::Everybody,
-                _ => return input.wrong("`*`"),
+                "*" => message.to = Destination::Broadcast,
+                _ => return input.expected("`*`"),
             },
             32 => message.to = Destination::Role(input.id()?),
             33 => message.to = Destination::Can(input.id()?),
             40 => {
                 let choice = IfUnavailable::from_number(input.narrow()?);
                 let Some(choice) = choice else {
-                    return input.wrong("the handling of an unavailable recipient");
+                    return input.expected("the handling of an unavailable recipient");
                 };
                 message.if_unavailable = choice;
             }
-            _ => return input.wrong("a known field"),
+            _ => return input.expected("a known field"),
         }
     }
     // Only durable messages are written to the log.
@@ -115,10 +115,10 @@ fn kind_number(kind: MessageType) -> u64 {
     }
 }
 
-fn read_kind(input: &mut Reader<'_>) -> Result<MessageType, Unreadable> {
+fn read_kind(input: &mut Reader<'_>) -> Result<MessageType, DecodeError> {
     let number = input.number()?;
     let all = [MessageType::Command, MessageType::Query, MessageType::Event, MessageType::Response];
     all.into_iter()
         .find(|kind| kind_number(*kind) == number)
-        .map_or_else(|| input.wrong("a message type"), Ok)
+        .map_or_else(|| input.expected("a message type"), Ok)
 }

@@ -1,7 +1,7 @@
 //! Encoding of an agent's presence, identical in the log and in its row.
 
-use crate::codec::{Reader, Unreadable, Writer};
-use crate::presence::{Health, Presence, Status};
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::presence::{AgentStatus, Health, Presence};
 
 /// Encodes a presence for its row.
 #[must_use]
@@ -15,7 +15,7 @@ pub fn write_presence(presence: &Presence) -> Vec<u8> {
 ///
 /// # Errors
 /// If the bytes cannot be decoded by this release.
-pub fn read_presence(bytes: &[u8]) -> Result<Presence, Unreadable> {
+pub fn read_presence(bytes: &[u8]) -> Result<Presence, DecodeError> {
     let mut input = Reader::new(bytes);
     let presence = read(&mut input)?;
     input.end()?;
@@ -32,31 +32,31 @@ pub(super) fn write(out: &mut Writer, presence: &Presence) {
     out.text(presence.health.note());
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Presence, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Presence, DecodeError> {
     let number = input.number()?;
-    let status = Status::ALL.into_iter().find(|status| status_number(*status) == number);
-    let Some(status) = status else { return input.wrong("a status") };
+    let status = AgentStatus::ALL.into_iter().find(|status| status_number(*status) == number);
+    let Some(status) = status else { return input.expected("a status") };
     let health = input.number()?;
     let available = match input.number()? {
         0 => false,
         1 => true,
-        _ => return input.wrong("a boolean"),
+        _ => return input.expected("a boolean"),
     };
     let note: String = input.text()?.into();
     let health = match health {
         0 => Health::Healthy,
         1 => Health::Degraded(note),
         2 => Health::Error(note),
-        _ => return input.wrong("a health"),
+        _ => return input.expected("a health"),
     };
     Ok(Presence { status, health, available })
 }
 
-fn status_number(status: Status) -> u64 {
+fn status_number(status: AgentStatus) -> u64 {
     match status {
-        Status::Idle => 0,
-        Status::Working => 1,
-        Status::Waiting => 2,
-        Status::Offline => 3,
+        AgentStatus::Idle => 0,
+        AgentStatus::Working => 1,
+        AgentStatus::Waiting => 2,
+        AgentStatus::Offline => 3,
     }
 }

@@ -1,16 +1,16 @@
 //! Encoding of a commit's results, stored under its idempotency key so that a replay returns the same results.
 
+use crate::access_token::TokenDigest;
 use crate::approval::{ActionDigest, ApprovalState};
-use crate::codec::{Reader, Unreadable, Writer, item};
-use crate::commit::{Locked, OpResult};
-use crate::decide::Handed;
-use crate::ids::{DeliveryNo, Epoch, Fence, Generation, MessageId, Seq, Token, Version};
+use crate::codec::{DecodeError, Reader, Writer, item};
+use crate::commit::{GrantedLocks, OpResult};
+use crate::decide::LeasedDelivery;
+use crate::ids::{DeliveryNo, Epoch, Fence, Generation, LeaseToken, MessageId, Seq, Version};
 use crate::item::{Item, ItemKind};
 use crate::lock::FenceRef;
 use crate::subscription::History;
-use crate::task::TaskHanded;
+use crate::task::LeasedTask;
 use crate::time::Timestamp;
-use crate::token::TokenDigest;
 
 /// Encodes the results of a commit.
 #[must_use]
@@ -50,14 +50,14 @@ fn write_one(out: &mut Writer, result: &OpResult) {
             out.number(6);
             out.number(version.0);
         }
-        OpResult::Locked(locked) => {
+        OpResult::LocksGranted(locked) => {
             out.numbers(&[22, locked.ttl_ms, locked.locks.len() as u64]);
             for one in &locked.locks {
                 out.text(&one.lock);
                 out.number(one.fence.0);
             }
         }
-        OpResult::InLine => out.number(23),
+        OpResult::Queued => out.number(23),
         OpResult::SessionOpened { id } => {
             out.number(25);
             out.text(id);
@@ -119,8 +119,8 @@ fn write_one(out: &mut Writer, result: &OpResult) {
     }
 }
 
-fn write_leased(out: &mut Writer, leased: &Handed) {
-    let Handed { delivery, token, attempt, lease_ms, seq, n, message: _ } = leased;
+fn write_leased(out: &mut Writer, leased: &LeasedDelivery) {
+    let LeasedDelivery { delivery, token, attempt, lease_ms, seq, n, message: _ } = leased;
     out.numbers(&[delivery.0, token.0, u64::from(*attempt), *lease_ms, seq.0, u64::from(*n)]);
 }
 
@@ -137,7 +137,7 @@ fn write_history(out: &mut Writer, history: Option<History>) {
 ///
 /// # Errors
 /// If the bytes cannot be decoded.
-pub fn read_results(bytes: &[u8]) -> Result<Vec<OpResult>, Unreadable> {
+pub fn read_results(bytes: &[u8]) -> Result<Vec<OpResult>, DecodeError> {
     let mut input = Reader::new(bytes);
     let mut results = Vec::new();
     while !input.is_done() {
@@ -146,7 +146,7 @@ pub fn read_results(bytes: &[u8]) -> Result<Vec<OpResult>, Unreadable> {
     Ok(results)
 }
 
-fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
+fn read_one(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
     Ok(match input.number()? {
         0 => OpResult::Done,
         1 => OpResult::Registered { epoch: Epoch(input.number()?) },
@@ -159,9 +159,9 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
             let count = input.count(6)?;
             let mut leased = Vec::with_capacity(count);
             for _ in 0..count {
-                leased.push(Handed {
+                leased.push(LeasedDelivery {
                     delivery: DeliveryNo(input.number()?),
-                    token: Token(input.number()?),
+                    token: LeaseToken(input.number()?),
                     attempt: input.narrow()?,
                     lease_ms: input.number()?,
                     seq: Seq(input.number()?),
@@ -174,8 +174,8 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         4 => OpResult::Acked { seq: Seq(input.number()?) },
         5 => OpResult::Purged { count: input.narrow()? },
         6 => OpResult::Written { version: Version(input.number()?) },
-        22 => OpResult::Locked(read_locked(input)?),
-        23 => OpResult::InLine,
+        22 => OpResult::LocksGranted(read_locked(input)?),
+        23 => OpResult::Queued,
         25 => OpResult::SessionOpened { id: input.id()? },
         26 => OpResult::SessionAdded { n: input.number()? },
         17 => OpResult::TasksCreated {
@@ -185,7 +185,7 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
             count: input.narrow()?,
         },
         18 => OpResult::TasksClaimed(read_tasks(input)?),
-        19 => OpResult::TaskAccepted { seq: Seq(input.number()?), token: Token(input.number()?) },
+        19 => OpResult::TaskAccepted { seq: Seq(input.number()?), token: LeaseToken(input.number()?) },
         28 => OpResult::SnapshotMade { seq: Seq(input.number()?) },
         29 => OpResult::RolledBack {
             to: Seq(input.number()?),
@@ -213,11 +213,11 @@ fn read_one(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
         33 => OpResult::ProcedureStepped { version: Version(input.number()?) },
         34 => read_requested(input)?,
         35 => read_decided(input)?,
-        _ => return input.wrong("a known result"),
+        _ => return input.expected("a known result"),
     })
 }
 
-fn read_requested(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
+fn read_requested(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
     Ok(OpResult::ApprovalRequested {
         id: input.id()?,
         digest: ActionDigest(input.array()?),
@@ -225,7 +225,7 @@ fn read_requested(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
     })
 }
 
-fn read_decided(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
+fn read_decided(input: &mut Reader<'_>) -> Result<OpResult, DecodeError> {
     Ok(OpResult::ApprovalDecided {
         seq: Seq(input.number()?),
         state: read_state(input)?,
@@ -233,44 +233,44 @@ fn read_decided(input: &mut Reader<'_>) -> Result<OpResult, Unreadable> {
     })
 }
 
-fn read_state(input: &mut Reader<'_>) -> Result<&'static str, Unreadable> {
+fn read_state(input: &mut Reader<'_>) -> Result<&'static str, DecodeError> {
     let word = input.text()?;
     let known = ApprovalState::WORDS.into_iter().find(|known| *known == word);
-    known.map_or_else(|| input.wrong("the state of an approval"), Ok)
+    known.map_or_else(|| input.expected("the state of an approval"), Ok)
 }
 
-fn read_history(input: &mut Reader<'_>) -> Result<Option<History>, Unreadable> {
+fn read_history(input: &mut Reader<'_>) -> Result<Option<History>, DecodeError> {
     Ok(match input.number()? {
         0 => None,
         1 => Some(History::Seq(Seq(input.number()?))),
         2 => Some(History::Time(Timestamp(input.number()?))),
         3 => Some(History::Last(input.narrow()?)),
-        _ => return input.wrong("a kind of history"),
+        _ => return input.expected("a kind of history"),
     })
 }
 
-fn read_locked(input: &mut Reader<'_>) -> Result<Locked, Unreadable> {
+fn read_locked(input: &mut Reader<'_>) -> Result<GrantedLocks, DecodeError> {
     let ttl_ms = input.number()?;
     let count = input.count(2)?;
     let mut locks = Vec::with_capacity(count);
     for _ in 0..count {
         locks.push(FenceRef { lock: input.id()?, fence: Fence(input.number()?) });
     }
-    Ok(Locked { locks, ttl_ms })
+    Ok(GrantedLocks { locks, ttl_ms })
 }
 
 /// Decodes leased tasks. Their inputs are read from the log.
-fn read_tasks(input: &mut Reader<'_>) -> Result<Vec<TaskHanded>, Unreadable> {
+fn read_tasks(input: &mut Reader<'_>) -> Result<Vec<LeasedTask>, DecodeError> {
     let mut leased = Vec::new();
     for _ in 0..input.count(8)? {
         match item::read(ItemKind::Task, input)? {
-            Item::Task(task) => leased.push(TaskHanded { task, input: None }),
-            _ => return input.wrong("a task"),
+            Item::Task(task) => leased.push(LeasedTask { task, input: None }),
+            _ => return input.expected("a task"),
         }
     }
     Ok(leased)
 }
 
-fn read_message_id(input: &mut Reader<'_>) -> Result<MessageId, Unreadable> {
+fn read_message_id(input: &mut Reader<'_>) -> Result<MessageId, DecodeError> {
     Ok(MessageId { generation: Generation(input.number()?), seq: Seq(input.number()?), n: input.narrow()? })
 }

@@ -1,9 +1,9 @@
 //! Encoding of contributions to a session, and fingerprints of the operations on sessions.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::effect::Effect;
 use crate::ids::AgentId;
-use crate::session::{AddKind, AddToSession, ChangeSession, OpenSession, SessionChange};
+use crate::session::{AddToSession, ChangeSession, ContributionKind, OpenSession, SessionChange};
 
 /// Encodes the fields of `session.added`.
 pub(super) fn write_added(out: &mut Writer, effect: &Effect) {
@@ -14,12 +14,12 @@ pub(super) fn write_added(out: &mut Writer, effect: &Effect) {
     out.text(rationale);
 }
 
-pub(super) fn read_added(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
+pub(super) fn read_added(input: &mut Reader<'_>) -> Result<Effect, DecodeError> {
     Ok(Effect::SessionAdded {
         session: input.id()?,
-        kind: match AddKind::from_number(input.narrow()?) {
+        kind: match ContributionKind::from_number(input.narrow()?) {
             Some(kind) => kind,
-            None => return input.wrong("a kind of contribution"),
+            None => return input.expected("a kind of contribution"),
         },
         n: input.number()?,
         part: input.narrow()?,
@@ -28,7 +28,7 @@ pub(super) fn read_added(input: &mut Reader<'_>) -> Result<Effect, Unreadable> {
     })
 }
 
-pub(super) fn print_open(out: &mut Writer, open: &OpenSession) {
+pub(super) fn write_open(out: &mut Writer, open: &OpenSession) {
     out.number(45);
     out.text(open.id.as_ref().map_or("", |id| id.as_str()));
     out.text(open.coordinator.as_ref().map_or("", AgentId::as_str));
@@ -39,7 +39,7 @@ pub(super) fn print_open(out: &mut Writer, open: &OpenSession) {
     out.bytes(open.task.as_ref().map_or(&[], |task| &task.bytes));
 }
 
-pub(super) fn print_change(out: &mut Writer, change: &ChangeSession) {
+pub(super) fn write_change(out: &mut Writer, change: &ChangeSession) {
     out.number(46);
     out.text(&change.session);
     let (word, agent) = match &change.change {
@@ -55,7 +55,7 @@ pub(super) fn print_change(out: &mut Writer, change: &ChangeSession) {
     out.text(&change.reason);
 }
 
-pub(super) fn print_add(out: &mut Writer, add: &AddToSession) {
+pub(super) fn write_add(out: &mut Writer, add: &AddToSession) {
     out.number(47);
     out.text(&add.session);
     out.number(u64::from(add.kind.number()));

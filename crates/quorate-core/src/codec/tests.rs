@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod approvals;
-mod chains;
+mod budgets;
 mod locks;
 mod procedures;
 mod requests;
@@ -17,21 +17,21 @@ use expect_test::expect;
 use proptest::prelude::*;
 
 use super::*;
-use crate::chain::{self, Header};
 use crate::destination::Destination;
-use crate::effect::{Holding, NewDelivery, Next, Origin, RecordKind, ReturnCause};
+use crate::effect::{DeliveryOrigin, LoggedLease, NewDelivery, RecordKind, ReturnCause, ReturnOutcome};
+use crate::hash_chain::{self, RecordHeader};
 use crate::hex::encode as hex;
 use crate::ids::{
-    AgentNo, DeliveryNo, Epoch, Generation, Key, PoolNo, Seq, SessionNo, SpaceId, Token, Version,
+    AgentNo, DeliveryNo, Epoch, Generation, Key, LeaseToken, PoolNo, Seq, SessionNo, SpaceId, Version,
 };
 use crate::item::{Item, Verb};
 use crate::message::{Message, MessageType, Priority};
-use crate::policy::{InForce, Policy};
-use crate::pool::{Pool, Takers};
+use crate::policy::{ActivePolicy, Policy};
+use crate::pool::{Pool, PoolAccess};
 use crate::presence::Presence;
 use crate::recipient::Recipient;
-use crate::registry::{Agent, Role};
-use crate::subscription::{History, Letter, Subscription, SubscriptionState};
+use crate::registry::{Agent, AgentRole};
+use crate::subscription::{History, RecordedMessage, Subscription, SubscriptionState};
 use crate::time::Timestamp;
 
 fn payload(text: &str) -> Payload {
@@ -68,7 +68,7 @@ fn one_of_each() -> Vec<Effect> {
     let agent = Agent {
         id: "bob".parse().unwrap(),
         name: "Bob".into(),
-        role: Role::Specialist,
+        role: AgentRole::Specialist,
         capabilities: vec!["review".into()],
         supported_actions: vec!["review".into(), "ping".into()],
         epoch: Epoch(9),
@@ -76,20 +76,20 @@ fn one_of_each() -> Vec<Effect> {
         heartbeat_ms: 0,
         presence: Presence::default(),
     };
-    let lease = Some((Token(5), 30_000));
+    let lease = Some((LeaseToken(5), 30_000));
     let deliveries = vec![
         NewDelivery { to: AgentNo(2).into(), lease: None },
         NewDelivery { to: AgentNo(300).into(), lease },
     ];
-    let (delivery, token) = (DeliveryNo(17), Token(5));
-    let origin = Origin { to: AgentNo(2).into(), seq: Seq(5), n: 1 };
+    let (delivery, token) = (DeliveryNo(17), LeaseToken(5));
+    let origin = DeliveryOrigin { to: AgentNo(2).into(), seq: Seq(5), n: 1 };
     vec![
         Effect::SpaceCreated {
             name: "default".parse().unwrap(),
             id: SpaceId([1; 16]),
             generation: Generation(0),
         },
-        Effect::Restored { generation: Generation(460_000) },
+        Effect::SpaceRestored { generation: Generation(460_000) },
         Effect::AgentRegistered { number: AgentNo(2), agent },
         Effect::AgentRemoved { number: AgentNo(2) },
         Effect::Sent { message: Arc::new(message("\"hi\"")), part: 0, first: DeliveryNo(17), deliveries },
@@ -100,7 +100,7 @@ fn one_of_each() -> Vec<Effect> {
             token,
             cause: ReturnCause::Nacked,
             reason: "busy".into(),
-            next: Next::Scheduled(Timestamp(1_800_000_001_000)),
+            next: ReturnOutcome::Scheduled(Timestamp(1_800_000_001_000)),
             origin,
         },
         Effect::Expired { delivery, origin },
@@ -130,9 +130,9 @@ fn one_of_each() -> Vec<Effect> {
 }
 
 /// A lease of a delivery from a pool.
-fn held(delivery: u64, token: u64) -> Holding {
-    let origin = Origin { to: Recipient::pool(PoolNo(3)), seq: Seq(300 - delivery), n: 1 };
-    Holding { delivery: DeliveryNo(delivery), token: Token(token), origin }
+fn held(delivery: u64, token: u64) -> LoggedLease {
+    let origin = DeliveryOrigin { to: Recipient::pool(PoolNo(3)), seq: Seq(300 - delivery), n: 1 };
+    LoggedLease { delivery: DeliveryNo(delivery), token: LeaseToken(token), origin }
 }
 
 /// Effects of topics, pools and policies.
@@ -140,10 +140,10 @@ fn topics_and_pools() -> Vec<Effect> {
     let pool = Recipient::pool(PoolNo(3));
     let deliveries = vec![
         NewDelivery { to: pool, lease: None },
-        NewDelivery { to: pool.held_by(AgentNo(2)), lease: Some((Token(5), 30_000)) },
+        NewDelivery { to: pool.held_by(AgentNo(2)), lease: Some((LeaseToken(5), 30_000)) },
     ];
     let leases = vec![held(17, 9), held(47, 10), held(18, 3)];
-    let letter = Letter {
+    let letter = RecordedMessage {
         seq: Seq(5),
         n: 1,
         priority: Priority { level: 2, rank: 7 },
@@ -168,11 +168,11 @@ fn topics_and_pools() -> Vec<Effect> {
         Effect::Changed { verb: Verb::Subscribed, item: Item::Subscription(Box::new(item)) }
     };
     let pool = |takers| {
-        let item = Pool { number: PoolNo(3), capability: "review".parse().unwrap(), takers };
+        let item = Pool { number: PoolNo(3), capability: "review".parse().unwrap(), access: takers };
         Effect::Changed { verb: Verb::PoolOpened, item: Item::Pool(item) }
     };
     let policy = |rules, supervised_since| {
-        let item = Item::Policy(InForce { rules, supervised_since });
+        let item = Item::Policy(ActivePolicy { policy: rules, supervised_since });
         Effect::Changed { verb: Verb::PolicySet, item }
     };
     let odd =
@@ -180,16 +180,16 @@ fn topics_and_pools() -> Vec<Effect> {
     { sent }
         .chain([
             Effect::AckedMany { deliveries: leases.clone() },
-            Effect::Taken { agent: AgentNo(2), lease_ms: 30_000, deliveries: leases },
-            Effect::Brought { agent: AgentNo(2), first: DeliveryNo(17), letters: vec![letter] },
-            Effect::Barred { delivery: DeliveryNo(17), origin: held(17, 9).origin },
+            Effect::LeasedFromPool { agent: AgentNo(2), lease_ms: 30_000, deliveries: leases },
+            Effect::Backfilled { agent: AgentNo(2), first: DeliveryNo(17), letters: vec![letter] },
+            Effect::DeniedByPolicy { delivery: DeliveryNo(17), origin: held(17, 9).origin },
             subscription(SubscriptionState::Active),
             subscription(SubscriptionState::CatchingUp(History::Seq(Seq(7)))),
             subscription(SubscriptionState::CatchingUp(History::Time(Timestamp(8)))),
             subscription(SubscriptionState::CatchingUp(History::Last(9))),
             subscription(SubscriptionState::Ended),
-            pool(Takers::Anybody),
-            pool(Takers::Coordinators),
+            pool(PoolAccess::AnyCapable),
+            pool(PoolAccess::Coordinators),
             policy(Policy::mesh(), Seq(0)),
             policy(Policy::supervised(), Seq(300)),
             policy(odd, Seq(0)),
@@ -227,14 +227,14 @@ fn d3_the_bytes_of_topics_pools_and_policies_never_change() {
 
 #[test]
 fn the_hash_of_a_record_never_changes() {
-    let header = Header {
+    let header = RecordHeader {
         seq: Seq(42),
         at: Timestamp(1_800_000_000_000),
         format: 1,
         kind: RecordKind::Commit.number(),
         principal: "agent:alice",
     };
-    let hash = chain::record_hash(&chain::first_previous(SpaceId([1; 16])), &header, b"body");
+    let hash = hash_chain::record_hash(&hash_chain::genesis_hash(SpaceId([1; 16])), &header, b"body");
     expect!["49aa809f10741554a9e106f15b9c3f134c815030c0f6dbb1a94fe5eaf0296f0c"].assert_eq(&hex(&hash));
 }
 
@@ -244,26 +244,26 @@ fn every_effect_round_trips() {
     let record = record_of(&parts, &one_of_each());
     let body = read_body(&record).unwrap();
     assert_eq!(body.effects, one_of_each());
-    assert_eq!(part(&record, 1).unwrap(), Some(parts[1].clone()));
-    assert_eq!(part(&record, 2).unwrap(), None);
+    assert_eq!(payload_part(&record, 1).unwrap(), Some(parts[1].clone()));
+    assert_eq!(payload_part(&record, 2).unwrap(), None);
 }
 
 #[test]
 fn a_body_of_another_format_is_rejected() {
     let mut record = record_of(&[], &[]);
     record.format = 2;
-    assert_eq!(read_body(&record).unwrap_err().what, "a known format");
+    assert_eq!(read_body(&record).unwrap_err().expected, "a known format");
 }
 
 #[test]
 fn results_round_trip() {
     use crate::commit::OpResult;
-    use crate::decide::Handed;
+    use crate::decide::LeasedDelivery;
     use crate::ids::MessageId;
     let id = MessageId { generation: Generation(1), seq: Seq(2), n: 3 };
-    let handed = Handed {
+    let handed = LeasedDelivery {
         delivery: DeliveryNo(1),
-        token: Token(2),
+        token: LeaseToken(2),
         attempt: 3,
         lease_ms: 4,
         seq: Seq(5),
@@ -278,8 +278,8 @@ fn results_round_trip() {
         OpResult::Acked { seq: Seq(8) },
         OpResult::Purged { count: 4 },
         OpResult::Written { version: Version(7) },
-        OpResult::Locked(locks::locked()),
-        OpResult::InLine,
+        OpResult::LocksGranted(locks::locked()),
+        OpResult::Queued,
         OpResult::Subscribed { since: Seq(8), wanted: None },
         OpResult::Subscribed { since: Seq(8), wanted: Some(History::Seq(Seq(1))) },
         OpResult::Subscribed { since: Seq(8), wanted: Some(History::Time(Timestamp(2))) },

@@ -1,7 +1,7 @@
 //! Agents: identity of the actor, registration, removal.
 
 use crate::commit::{Op, OpResult, Principal, RegisterAgent};
-use crate::decide::{Draft, No};
+use crate::decide::{DecideError, Draft};
 use crate::effect::{Effect, ReturnCause};
 use crate::ids::{AgentId, AgentNo, Epoch};
 use crate::limits::AGENTS_MAX;
@@ -10,7 +10,7 @@ use crate::registry::Agent;
 
 impl Draft<'_> {
     /// Resolves the acting agent. Refuses a commit of an earlier epoch, so that a stale process cannot change anything.
-    pub(super) fn find_actor(&mut self) -> Result<(), Refused> {
+    pub(super) fn resolve_actor(&mut self) -> Result<(), Refused> {
         let Principal::Agent(id) = &self.commit.principal else { return Ok(()) };
         self.actor = self.working.agents().number(id);
         let Some(agent) = self.actor.and_then(|number| self.working.agents().get(number)) else {
@@ -26,7 +26,7 @@ impl Draft<'_> {
     }
 
     /// Refuses an agent that acts for another agent. Other principals may act for any agent.
-    pub(super) fn require_own(&self, agent: &AgentId, what: &str) -> Result<(), Refused> {
+    pub(super) fn require_self(&self, agent: &AgentId, what: &str) -> Result<(), Refused> {
         match &self.commit.principal {
             Principal::Agent(actor) if actor != agent => {
                 Err(Refused::new(Code::Forbidden, format!("agent {actor} may not {what} {agent}"))
@@ -36,12 +36,12 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn known(&self, agent: &AgentId) -> Result<AgentNo, Refused> {
+    pub(super) fn require_agent(&self, agent: &AgentId) -> Result<AgentNo, Refused> {
         self.working.agents().number(agent).ok_or_else(|| unknown_agent(agent))
     }
 
-    pub(super) fn register(&mut self, new: &RegisterAgent) -> Result<OpResult, No> {
-        self.require_own(&new.id, "register")?;
+    pub(super) fn register(&mut self, new: &RegisterAgent) -> Result<OpResult, DecideError> {
+        self.require_self(&new.id, "register")?;
         let known = self.working.agents().number(&new.id);
         let current = known.and_then(|number| self.working.agents().get(number)).cloned();
         let epoch = match (&current, new.epoch) {
@@ -59,7 +59,7 @@ impl Draft<'_> {
                 "the space has reached its maximum number of agents",
             )
             .limit(AGENTS_MAX as u64)
-            .passes()
+            .retryable()
             .into());
         }
         if let Principal::Agent(_) = &self.commit.principal {
@@ -83,8 +83,8 @@ impl Draft<'_> {
         // An identical registration changes nothing and writes no record.
         if current.as_ref() != Some(&agent) {
             self.emit(Effect::AgentRegistered { number, agent });
-            self.working.stir_all(number);
-            self.working.hear_of(number, self.now);
+            self.working.schedule_dispatch_to(number);
+            self.working.record_activity(number, self.now);
         }
         if self.commit.principal == Principal::Agent(new.id.clone()) {
             self.actor = Some(number);
@@ -92,9 +92,9 @@ impl Draft<'_> {
         Ok(OpResult::Registered { epoch })
     }
 
-    pub(super) fn remove_agent(&mut self, agent: &AgentId) -> Result<OpResult, No> {
-        self.require_own(agent, "remove")?;
-        let number = self.known(agent)?;
+    pub(super) fn remove_agent(&mut self, agent: &AgentId) -> Result<OpResult, DecideError> {
+        self.require_self(agent, "remove")?;
+        let number = self.require_agent(agent)?;
         let open = self.working.inbox(number).open;
         if open > 0 {
             return Err(Refused::new(Code::Conflict, format!("agent {agent} has {open} open deliveries"))
@@ -103,7 +103,7 @@ impl Draft<'_> {
                 ))
                 .into());
         }
-        let named = self.working.tasks().named_count(number);
+        let named = self.working.tasks().assigned_count(number);
         if named > 0 {
             return Err(Refused::new(
                 Code::Conflict,
@@ -121,14 +121,14 @@ impl Draft<'_> {
     }
 
     /// Ends all leases, locks and waits of an agent: it was removed, went offline, or registered again.
-    pub(super) fn release_all_of(&mut self, agent: AgentNo, cause: ReturnCause) -> Result<(), No> {
-        self.dismissed.extend(self.working.dismiss_consumers(agent));
+    pub(super) fn release_all_of(&mut self, agent: AgentNo, cause: ReturnCause) -> Result<(), DecideError> {
+        self.dismissed_consumers.extend(self.working.dismiss_consumers(agent));
         for delivery in self.working.inbox(agent).leased.clone() {
-            self.give_back(delivery, cause, String::new(), None);
+            self.return_delivery(delivery, cause, String::new(), None);
         }
-        self.return_locks_of(agent);
+        self.revoke_locks_of(agent);
         self.dismiss_listeners(agent);
-        self.dismiss_awaiting(agent);
+        self.dismiss_task_waiters(agent);
         self.release_tasks_of(agent)
     }
 }

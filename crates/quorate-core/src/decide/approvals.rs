@@ -6,26 +6,27 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::approval::{
-    ActionDigest, Approval, ApprovalState, DecideApproval, Decision, RequestApproval, Then, Verdict,
+    ActionDigest, Approval, ApprovalFollowUp, ApprovalState, DecideApproval, Decision, RequestApproval,
+    Verdict,
 };
 use crate::commit::{OpResult, Principal};
-use crate::decide::tasks::quote;
-use crate::decide::{Draft, No};
+use crate::decide::tasks::push_json_string;
+use crate::decide::{DecideError, Draft};
 use crate::destination::Destination;
 use crate::effect::Effect;
 use crate::ids::{AgentId, AgentNo, ApprovalId};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{APPROVALS_PENDING_MAX, DELIVERIES_PER_COMMIT_MAX, INBOX_MAX};
 use crate::message::{Message, MessageType, Payload};
-use crate::policy::out_of_reach;
+use crate::policy::recipient_not_allowed;
 use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
-use crate::task::Escalate;
+use crate::task::EscalationTarget;
 use crate::time::Timestamp;
-use crate::why::clock;
+use crate::why::format_time_of_day;
 
 impl Draft<'_> {
-    pub(super) fn request_approval(&mut self, ask: &RequestApproval) -> Result<OpResult, No> {
+    pub(super) fn request_approval(&mut self, ask: &RequestApproval) -> Result<OpResult, DecideError> {
         let agent = self.requester(ask)?;
         let then = self.follow_ups(ask, agent)?;
         let digest = ActionDigest::of(&ask.document.bytes);
@@ -42,18 +43,18 @@ impl Draft<'_> {
                 "the space has reached its maximum number of pending approvals",
             )
             .limit(APPROVALS_PENDING_MAX as u64)
-            .passes()
+            .retryable()
             .hint("decide pending approvals, or request them with shorter timeouts")
             .into());
         }
-        let made = || ApprovalId::made_by_hub(self.working.head.generation, self.seq, self.requested_here());
+        let made = || ApprovalId::generated(self.working.head.generation, self.seq, self.requested_here());
         let id = ask.id.clone().unwrap_or_else(made);
         let expires_at = self.now.wall.plus_ms(ask.timeout_ms);
         let approval = Approval {
             id: id.clone(),
             agent,
-            asked_by: self.commit.principal.to_text(),
-            asked_at: self.now.wall,
+            requested_by: self.commit.principal.to_text(),
+            requested_at: self.now.wall,
             seq: self.seq,
             action: ask.action.clone(),
             document: self.add_part(&ask.document),
@@ -64,14 +65,14 @@ impl Draft<'_> {
             expires_at,
             default: ask.default.clone(),
             session: ask.session.clone(),
-            then,
+            follow_ups: then,
             state: ApprovalState::Pending,
         };
-        self.change(Verb::ApprovalRequested, Item::Approval(Box::new(approval)));
+        self.change_item(Verb::ApprovalRequested, Item::Approval(Box::new(approval)));
         Ok(OpResult::ApprovalRequested { id, digest, expires_at })
     }
 
-    pub(super) fn decide_approval(&mut self, asked: &DecideApproval) -> Result<OpResult, No> {
+    pub(super) fn decide_approval(&mut self, asked: &DecideApproval) -> Result<OpResult, DecideError> {
         let approval = self.approval(&asked.approval)?.ok_or_else(|| no_approval(&asked.approval))?;
         self.require_another(&approval)?;
         still_pending(&approval, self.now.wall)?;
@@ -101,23 +102,23 @@ impl Draft<'_> {
             }
         };
         let ended = Approval { state, ..approval };
-        let digest = ended.approved().map_or(ended.digest, |(_, digest)| digest);
+        let digest = ended.approved_action().map_or(ended.digest, |(_, digest)| digest);
         let state = ended.state.as_str();
-        self.change(verb, Item::Approval(Box::new(ended.clone())));
+        self.change_item(verb, Item::Approval(Box::new(ended.clone())));
         self.follow_up(&ended)?;
         Ok(OpResult::ApprovalDecided { seq: self.seq, state, digest })
     }
 
     /// Expires an approval that was not decided in time.
-    pub(super) fn expire_approval(&mut self, key: &ItemKey) -> Result<(), No> {
+    pub(super) fn expire_approval(&mut self, key: &ItemKey) -> Result<(), DecideError> {
         let Some(approval) = self.working.items().approvals.get(&key.id).cloned() else { return Ok(()) };
         let state = ApprovalState::Expired { seq: self.seq, at: self.now.wall };
         let ended = Approval { state, ..approval };
-        self.change(Verb::ApprovalExpired, Item::Approval(Box::new(ended.clone())));
+        self.change_item(Verb::ApprovalExpired, Item::Approval(Box::new(ended.clone())));
         self.follow_up(&ended)
     }
 
-    fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, No> {
+    fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, DecideError> {
         match self.item(&ItemKey::new(ItemKind::Approval, id.as_str()))? {
             Some(Item::Approval(approval)) => Ok(Some(*approval)),
             _ => Ok(None),
@@ -131,30 +132,37 @@ impl Draft<'_> {
             (_, named) => named.as_ref(),
         };
         let Some(agent) = agent else { return Ok(None) };
-        self.require_own(agent, "request an approval as")?;
-        self.known(agent).map(Some)
+        self.require_self(agent, "request an approval as")?;
+        self.require_agent(agent).map(Some)
     }
 
     /// Resolves the recipients of the approved action. They must be registered and within the requester's reach.
-    fn follow_ups(&self, ask: &RequestApproval, requester: Option<AgentNo>) -> Result<Vec<Then>, Refused> {
+    fn follow_ups(
+        &self,
+        ask: &RequestApproval,
+        requester: Option<AgentNo>,
+    ) -> Result<Vec<ApprovalFollowUp>, Refused> {
         let follow_up = |(to, action): &(AgentId, String)| {
-            let number = self.known(to)?;
+            let number = self.require_agent(to)?;
             self.check_follow_up(requester, number)?;
-            Ok(Then { to: number, action: action.clone() })
+            Ok(ApprovalFollowUp { to: number, action: action.clone() })
         };
-        ask.then.iter().map(follow_up).collect()
+        ask.follow_ups.iter().map(follow_up).collect()
     }
 
     fn check_follow_up(&self, requester: Option<AgentNo>, to: AgentNo) -> Result<(), Refused> {
-        let map = self.map();
+        let map = self.routing();
         let from = requester.and_then(|agent| map.agents.get(agent)).map(|agent| &agent.id);
-        if map.may_reach(from, to) {
+        if map.can_reach(from, to) {
             return Ok(());
         }
         let name = |agent: Option<AgentNo>| {
             agent.and_then(|agent| map.agents.get(agent)).map_or("", |agent| agent.id.as_str())
         };
-        Err(out_of_reach(&format!("agent {}", name(requester)), &format!("agent {}", name(Some(to)))))
+        Err(recipient_not_allowed(
+            &format!("agent {}", name(requester)),
+            &format!("agent {}", name(Some(to))),
+        ))
     }
 
     /// Refuses a decision by the requester: the same principal, or the same person with another access token.
@@ -163,14 +171,14 @@ impl Draft<'_> {
         let person = |text: &str| text.split_once(':').map(|(_, name)| name.to_owned());
         let same = match &self.commit.principal {
             Principal::Holder { .. } => {
-                !approval.asked_by.starts_with("agent:") && person(&approval.asked_by) == person(&by)
+                !approval.requested_by.starts_with("agent:") && person(&approval.requested_by) == person(&by)
             }
-            Principal::Agent(_) | Principal::System => approval.asked_by == by,
+            Principal::Agent(_) | Principal::System => approval.requested_by == by,
         };
         if !same {
             return Ok(());
         }
-        let detail = format!("approval {} was requested by {}", approval.id, approval.asked_by);
+        let detail = format!("approval {} was requested by {}", approval.id, approval.requested_by);
         Err(Refused::new(Code::Forbidden, detail).hint("another principal has to decide it"))
     }
 
@@ -179,16 +187,16 @@ impl Draft<'_> {
         &self,
         ask: &RequestApproval,
         agent: Option<AgentNo>,
-        then: &[Then],
+        then: &[ApprovalFollowUp],
         known: &Approval,
     ) -> Result<OpResult, Refused> {
-        let same = known.asked_by == self.commit.principal.to_text()
+        let same = known.requested_by == self.commit.principal.to_text()
             && known.agent == agent
             && known.digest == ActionDigest::of(&ask.document.bytes)
-            && known.then == then
+            && known.follow_ups == then
             && known.rationale == ask.rationale.as_deref().unwrap_or_default()
             && (known.confidence, known.priority) == (ask.confidence, ask.priority)
-            && known.expires_at == known.asked_at.plus_ms(ask.timeout_ms)
+            && known.expires_at == known.requested_at.plus_ms(ask.timeout_ms)
             && (&known.default, &known.session) == (&ask.default, &ask.session);
         if same {
             let Approval { id, digest, expires_at, .. } = known;
@@ -206,20 +214,23 @@ impl Draft<'_> {
     /// Sends the messages that follow from the end of an approval, in the same commit: a notification to the
     /// requester, and the approved action to its recipients. If the action cannot be delivered, the decision is
     /// refused.
-    fn follow_up(&mut self, ended: &Approval) -> Result<(), No> {
-        let document = match ended.approved() {
+    fn follow_up(&mut self, ended: &Approval) -> Result<(), DecideError> {
+        let document = match ended.approved_action() {
             Some((part, _)) => Some(self.approved_bytes(ended, part)?),
             None => None,
         };
         let body = ended_json(ended, document.as_deref(), |agent| self.agent_id(agent));
         if document.is_some() {
-            for then in &ended.then {
+            for then in &ended.follow_ups {
                 self.check_recipient(ended, then.to)?;
                 self.send_follow_up(ended, then.to, &then.action, MessageType::Command, &body);
             }
         }
         // A requester that was removed, or whose inbox is full, is not notified. The decision is valid regardless.
-        for agent in ended.agent.map_or(Vec::new(), |agent| self.to_be_told(Escalate::To(agent))) {
+        for agent in ended
+            .agent
+            .map_or(Vec::new(), |agent| self.notification_recipients(EscalationTarget::Agent(agent)))
+        {
             if Some(agent) == ended.agent {
                 self.send_follow_up(ended, agent, "approval.decided", MessageType::Event, &body);
             }
@@ -227,7 +238,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn approved_bytes(&self, ended: &Approval, part: crate::task::PartRef) -> Result<Bytes, No> {
+    fn approved_bytes(&self, ended: &Approval, part: crate::task::PartRef) -> Result<Bytes, DecideError> {
         let stored = self.stored_part(part)?.filter(|payload| !payload.is_erased());
         let erased = || {
             Refused::new(Code::Conflict, format!("the action of approval {} was erased", ended.id))
@@ -270,7 +281,7 @@ impl Draft<'_> {
         message.correlation_id = Some(ended.id.to_string());
         message.session_id.clone_from(&ended.session);
         self.deliveries += 1;
-        self.post(&Arc::new(message), vec![Recipient::agent(to)]);
+        self.emit_message(&Arc::new(message), vec![Recipient::agent(to)]);
     }
 
     /// Returns the number of approvals that this commit has requested so far.
@@ -284,25 +295,25 @@ impl Draft<'_> {
 /// Renders the end of an approval as JSON, with the approved action, if any.
 fn ended_json(ended: &Approval, document: Option<&[u8]>, name: impl Fn(AgentNo) -> String) -> String {
     let mut text = String::from("{\"approval\":");
-    quote(ended.id.as_str(), &mut text);
+    push_json_string(ended.id.as_str(), &mut text);
     text.push_str(",\"state\":");
-    quote(ended.state.as_str(), &mut text);
-    let digest = ended.approved().map_or(ended.digest, |(_, digest)| digest);
+    push_json_string(ended.state.as_str(), &mut text);
+    let digest = ended.approved_action().map_or(ended.digest, |(_, digest)| digest);
     text.push_str(&format!(",\"digest\":\"{digest}\""));
     if let Some(agent) = ended.agent {
         text.push_str(",\"agent\":");
-        quote(&name(agent), &mut text);
+        push_json_string(&name(agent), &mut text);
     }
     if let Some(Decision { by, reason, .. }) = ended.state.decision() {
         text.push_str(",\"decidedBy\":");
-        quote(by, &mut text);
+        push_json_string(by, &mut text);
         if !reason.is_empty() {
             text.push_str(",\"reason\":");
-            quote(reason, &mut text);
+            push_json_string(reason, &mut text);
         }
     } else if !ended.default.is_empty() {
         text.push_str(",\"default\":");
-        quote(&ended.default, &mut text);
+        push_json_string(&ended.default, &mut text);
     }
     // Canonical JSON is text.
     if let Some(document) = document.and_then(|bytes| std::str::from_utf8(bytes).ok()) {
@@ -325,7 +336,7 @@ fn still_pending(approval: &Approval, now: Timestamp) -> Result<(), Refused> {
         ApprovalState::Approved(decision)
         | ApprovalState::Rejected(decision)
         | ApprovalState::Modified { decision, .. } => {
-            let (state, at) = (approval.state.as_str(), clock(decision.at, now));
+            let (state, at) = (approval.state.as_str(), format_time_of_day(decision.at, now));
             let detail = format!("approval {} was {state} by {} at {at}", approval.id, decision.by);
             Err(Refused::new(Code::Conflict, detail).hint("a decision is final; request approval again"))
         }

@@ -1,34 +1,34 @@
 //! Operations of the lease holder of a delivery: ack, nack, extend. A stale lease token is refused and changes nothing.
 
-use crate::commit::{Extend, LeaseRef, Nack, NackThen, OpResult, Principal};
-use crate::decide::{Draft, EndedOpen, Handed, No};
-use crate::effect::{Effect, EndState, Holding, Next, ReturnCause};
+use crate::commit::{Extend, LeaseRef, Nack, NackAction, OpResult, Principal};
+use crate::decide::{DecideError, Draft, EndedDelivery, LeasedDelivery};
+use crate::effect::{Effect, EndState, LoggedLease, ReturnCause, ReturnOutcome};
 use crate::ids::{AgentId, DeliveryId, DeliveryNo, Seq};
-use crate::refused::{Code, Refused, Stale};
-use crate::working::Open;
+use crate::refused::{Code, Refused, StaleReference};
+use crate::working::OpenDelivery;
 
 /// Outcome for one delivery of an `AckMany` operation.
 enum AckedOne {
     /// Ended by this commit.
-    Now(Holding),
+    Now(LoggedLease),
     /// Ended by this earlier record.
     Earlier(Seq),
 }
 
 impl Draft<'_> {
-    pub(super) fn ack(&mut self, lease: LeaseRef) -> Result<OpResult, No> {
-        let number = self.working.eras().resolve(lease.delivery)?;
+    pub(super) fn ack(&mut self, lease: LeaseRef) -> Result<OpResult, DecideError> {
+        let number = self.working.generations().resolve(lease.delivery)?;
         if self.working.open(number).is_none() {
             return Ok(OpResult::Acked { seq: self.repeat_ack(lease, number)? });
         }
         let origin = self.held(lease, number)?.origin();
         let effect = Effect::Acked { delivery: number, token: lease.token, origin };
-        self.end(number, EndState::Acked, effect);
+        self.end_delivery(number, EndState::Acked, effect);
         Ok(OpResult::Acked { seq: self.seq })
     }
 
     /// Acknowledges several deliveries in one effect. A refusal lists every stale lease.
-    pub(super) fn ack_many(&mut self, leases: &[LeaseRef]) -> Result<OpResult, No> {
+    pub(super) fn ack_many(&mut self, leases: &[LeaseRef]) -> Result<OpResult, DecideError> {
         let mut deliveries = Vec::with_capacity(leases.len());
         let mut earlier = Vec::new();
         let mut stale: Option<Refused> = None;
@@ -36,11 +36,17 @@ impl Draft<'_> {
             match self.ack_one_of_many(*lease) {
                 Ok(AckedOne::Now(held)) => deliveries.push(held),
                 Ok(AckedOne::Earlier(seq)) => earlier.push((index as u32, seq)),
-                Err(No::Refused(refused)) if refused.code == Code::StaleLease => {
+                Err(DecideError::Refused(refused)) if refused.code == Code::StaleLease => {
                     let ended_by = refused.facts.ended_by;
                     let first = stale.get_or_insert(refused);
                     let (item, token) = (lease.delivery.to_string(), Some(lease.token));
-                    first.facts.stale.push(Stale { op: 0, item, code: Code::StaleLease, token, ended_by });
+                    first.facts.stale.push(StaleReference {
+                        op: 0,
+                        item,
+                        code: Code::StaleLease,
+                        token,
+                        ended_by,
+                    });
                 }
                 Err(no) => return Err(no),
             }
@@ -51,94 +57,94 @@ impl Draft<'_> {
         if !deliveries.is_empty() {
             // Already applied one by one, so that each ack sees those before it.
             let effect = Effect::AckedMany { deliveries };
-            self.rows.add_effect(&effect);
+            self.lookup.add_effect(&effect);
             self.effects.push(effect);
         }
         Ok(OpResult::AckedMany { earlier })
     }
 
     /// Ends a delivery, or returns the record that already ended it.
-    fn ack_one_of_many(&mut self, lease: LeaseRef) -> Result<AckedOne, No> {
-        let number = self.working.eras().resolve(lease.delivery)?;
+    fn ack_one_of_many(&mut self, lease: LeaseRef) -> Result<AckedOne, DecideError> {
+        let number = self.working.generations().resolve(lease.delivery)?;
         if self.working.open(number).is_none() {
             return self.repeat_ack(lease, number).map(AckedOne::Earlier);
         }
         let open = self.held(lease, number)?;
-        self.working.acked(number);
-        self.ended.push(EndedOpen { delivery: number, state: EndState::Acked, open });
+        self.working.remove_acked(number);
+        self.ended.push(EndedDelivery { delivery: number, state: EndState::Acked, open });
         // The ended lease frees capacity for the next one.
         if let Some(agent) = open.to.agent_no() {
-            self.working.stir_all(agent);
+            self.working.schedule_dispatch_to(agent);
         }
-        Ok(AckedOne::Now(Holding { delivery: number, token: lease.token, origin: open.origin() }))
+        Ok(AckedOne::Now(LoggedLease { delivery: number, token: lease.token, origin: open.origin() }))
     }
 
     /// Handles a repeated ack: with the same token it gets the same answer, the record that ended the delivery.
-    fn repeat_ack(&mut self, lease: LeaseRef, number: DeliveryNo) -> Result<Seq, No> {
-        if let Some(ended) = self.ended_here(number) {
+    fn repeat_ack(&mut self, lease: LeaseRef, number: DeliveryNo) -> Result<Seq, DecideError> {
+        if let Some(ended) = self.ended_in_commit(number) {
             if ended.state == EndState::Acked && ended.open.token() == Some(lease.token) {
                 return Ok(self.seq);
             }
             return Err(stale_lease(lease, ended.state.as_str()).into());
         }
-        match self.rows.ended(number)? {
+        match self.lookup.delivery_end(number)? {
             Some(ended) if ended.state == EndState::Acked && ended.token == lease.token => {
-                Ok(self.repeat_end(lease.delivery, lease.token, ended.seq)?)
+                Ok(self.accept_repeated_end(lease.delivery, lease.token, ended.seq)?)
             }
             Some(ended) => Err(stale_lease(lease, ended.state.as_str()).into()),
             None => Err(not_found(lease.delivery).into()),
         }
     }
 
-    pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, No> {
-        let number = self.working.eras().resolve(nack.lease.delivery)?;
+    pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, DecideError> {
+        let number = self.working.generations().resolve(nack.lease.delivery)?;
         self.require_lease(nack.lease, number)?;
-        let cause = match nack.then {
-            NackThen::Release => ReturnCause::Released,
-            NackThen::Retry { .. } | NackThen::Dead => ReturnCause::Nacked,
+        let cause = match nack.action {
+            NackAction::Release => ReturnCause::Released,
+            NackAction::Retry { .. } | NackAction::DeadLetter => ReturnCause::Nacked,
         };
-        self.give_back(number, cause, nack.reason.clone(), Some(nack.then));
+        self.return_delivery(number, cause, nack.reason.clone(), Some(nack.action));
         Ok(OpResult::Done)
     }
 
-    pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, No> {
-        let number = self.working.eras().resolve(extend.lease.delivery)?;
+    pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, DecideError> {
+        let number = self.working.generations().resolve(extend.lease.delivery)?;
         self.require_lease(extend.lease, number)?;
         self.extend_lease(number, extend.lease_ms);
         Ok(OpResult::Done)
     }
 
     /// Returns the leased deliveries of an agent, lowest number first, and restarts their leases.
-    pub(super) fn resume(&mut self, agent: &AgentId, lease_ms: u64) -> Result<OpResult, Refused> {
-        self.require_own(agent, "resume the deliveries of")?;
-        let number = self.known(agent)?;
+    pub(super) fn resume_leases(&mut self, agent: &AgentId, lease_ms: u64) -> Result<OpResult, Refused> {
+        self.require_self(agent, "resume the deliveries of")?;
+        let number = self.require_agent(agent)?;
         let mut held = Vec::new();
         for delivery in self.working.inbox(number).leased.clone() {
             let Some(open) = self.working.open(delivery).copied() else { continue };
             let Some(token) = open.token() else { continue };
             self.extend_lease(delivery, lease_ms);
             let (seq, n, attempt) = (open.seq, open.n(), open.attempt);
-            held.push(Handed { delivery, token, attempt, lease_ms, seq, n, message: None });
+            held.push(LeasedDelivery { delivery, token, attempt, lease_ms, seq, n, message: None });
         }
         Ok(OpResult::Claimed(held))
     }
 
     fn extend_lease(&mut self, number: DeliveryNo, lease_ms: u64) {
         let length = self.working.lease_ms(number).unwrap_or(0);
-        self.working.prolong(number, lease_ms, self.now);
+        self.working.extend_lease(number, lease_ms, self.now);
         if lease_ms > length {
-            self.prolonged.push(number);
+            self.extended_leases.push(number);
         }
     }
 
-    fn require_lease(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), No> {
+    fn require_lease(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), DecideError> {
         if self.working.open(number).is_some() {
             return Ok(self.held(lease, number).map(drop)?);
         }
-        let here = self.ended_here(number).map(|ended| ended.state);
+        let here = self.ended_in_commit(number).map(|ended| ended.state);
         let state = match here {
             Some(state) => Some(state),
-            None => self.rows.ended(number)?.map(|ended| ended.state),
+            None => self.lookup.delivery_end(number)?.map(|ended| ended.state),
         };
         Err(state
             .map_or_else(|| not_found(lease.delivery), |state| stale_lease(lease, state.as_str()))
@@ -146,7 +152,7 @@ impl Draft<'_> {
     }
 
     /// Returns the delivery, if the caller is its recipient and holds its current lease token.
-    fn held(&self, lease: LeaseRef, number: DeliveryNo) -> Result<Open, Refused> {
+    fn held(&self, lease: LeaseRef, number: DeliveryNo) -> Result<OpenDelivery, Refused> {
         let open = *self.working.open(number).ok_or_else(|| not_found(lease.delivery))?;
         if let Principal::Agent(actor) = &self.commit.principal
             && self.actor != open.to.agent_no()
@@ -169,12 +175,12 @@ impl Draft<'_> {
     }
 
     /// Returns a delivery to its inbox or pool for redelivery, or dead-letters it after the last attempt.
-    pub(super) fn give_back(
+    pub(super) fn return_delivery(
         &mut self,
         delivery: DeliveryNo,
         cause: ReturnCause,
         reason: String,
-        then: Option<NackThen>,
+        then: Option<NackAction>,
     ) {
         let Some(open) = self.working.open(delivery).copied() else { return };
         let token = open.token().unwrap_or_default();
@@ -182,36 +188,36 @@ impl Draft<'_> {
         let origin = open.origin();
         let effect = Effect::Returned { delivery, token, cause, reason, next, origin };
         match next {
-            Next::Dead => self.end(delivery, EndState::Dead, effect),
-            Next::Expired => self.end(delivery, EndState::Expired, effect),
-            Next::Ready | Next::Scheduled(_) | Next::Redirected(_) => {
+            ReturnOutcome::Dead => self.end_delivery(delivery, EndState::Dead, effect),
+            ReturnOutcome::Expired => self.end_delivery(delivery, EndState::Expired, effect),
+            ReturnOutcome::Ready | ReturnOutcome::Scheduled(_) | ReturnOutcome::Redirected(_) => {
                 self.emit(effect);
-                self.working.stir(open.to.home());
+                self.working.schedule_dispatch(open.to.queue());
                 if let Some(agent) = open.to.agent_no() {
-                    self.working.stir_all(agent);
+                    self.working.schedule_dispatch_to(agent);
                 }
             }
         }
     }
 
-    fn next_of(&self, open: &Open, then: Option<NackThen>) -> Next {
-        if then == Some(NackThen::Dead) {
-            return Next::Dead;
+    fn next_of(&self, open: &OpenDelivery, then: Option<NackAction>) -> ReturnOutcome {
+        if then == Some(NackAction::DeadLetter) {
+            return ReturnOutcome::Dead;
         }
         if open.expires <= self.now.wall {
-            return Next::Expired;
+            return ReturnOutcome::Expired;
         }
-        if then == Some(NackThen::Release) {
-            return Next::Ready;
+        if then == Some(NackAction::Release) {
+            return ReturnOutcome::Ready;
         }
         if open.attempt >= open.attempts_max {
-            return Next::Dead;
+            return ReturnOutcome::Dead;
         }
         match then {
-            Some(NackThen::Retry { delay_ms }) if delay_ms > 0 => {
-                Next::Scheduled(self.now.wall.plus_ms(delay_ms))
+            Some(NackAction::Retry { delay_ms }) if delay_ms > 0 => {
+                ReturnOutcome::Scheduled(self.now.wall.plus_ms(delay_ms))
             }
-            _ => Next::Ready,
+            _ => ReturnOutcome::Ready,
         }
     }
 }

@@ -2,59 +2,59 @@
 
 use std::fmt::Display;
 
-use crate::commit::{Locked, OpResult, Principal, Told, Waiting};
-use crate::decide::{Draft, No};
+use crate::commit::{ConsumerEvent, GrantedLocks, OpResult, Principal, WaitMode};
+use crate::decide::{DecideError, Draft};
 use crate::ids::{AgentNo, ConsumerId, DeliveryId, DeliveryNo, Fence, LockName};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{LOCK_QUEUE_MAX, LOCK_WAITS_PER_AGENT_MAX, LOCKS_PER_AGENT_MAX};
 use crate::lock::{AcquireLocks, FenceRef, Grant, Lock, RenewLocks};
 use crate::refused::{Code, Refused};
-use crate::working::Waiter;
+use crate::working::LockWaiter;
 
 impl Draft<'_> {
-    pub(super) fn acquire_locks(&mut self, ask: &AcquireLocks) -> Result<OpResult, No> {
-        self.require_own(&ask.agent, "acquire locks for")?;
-        let agent = self.known(&ask.agent)?;
-        let waiter = Waiter {
+    pub(super) fn acquire_locks(&mut self, ask: &AcquireLocks) -> Result<OpResult, DecideError> {
+        self.require_self(&ask.agent, "acquire locks for")?;
+        let agent = self.require_agent(&ask.agent)?;
+        let waiter = LockWaiter {
             agent,
             names: ask.sorted(),
             ttl_ms: ask.ttl_ms,
             priority: ask.priority,
             capacity: ask.capacity,
-            within: ask.within.and_then(|delivery| self.worked_on(agent, delivery)),
-            turn: self.working.next_turn(),
+            within: ask.within.and_then(|delivery| self.leased_by(agent, delivery)),
+            ticket: self.working.next_ticket(),
             since: self.wait_since(),
         };
         if self.working.locks().count_held_by(agent) + waiter.names.len() > LOCKS_PER_AGENT_MAX {
             let detail = format!("agent {} has reached its maximum number of locks", ask.agent);
             return Err(Refused::new(Code::LimitExceeded, detail)
                 .limit(LOCKS_PER_AGENT_MAX as u64)
-                .passes()
+                .retryable()
                 .into());
         }
         let mut locks = Vec::with_capacity(waiter.names.len());
         for name in &waiter.names {
             locks.push(self.lock_with(name, ask.capacity)?);
         }
-        let busy = locks
-            .iter()
-            .find(|lock| !lock.has_room() || self.working.locks().is_wanted(&lock.name, waiter.priority));
+        let busy = locks.iter().find(|lock| {
+            !lock.has_capacity() || self.working.locks().has_waiter_ahead(&lock.name, waiter.priority)
+        });
         match (busy, ask.waiting) {
-            (None, _) => Ok(OpResult::Locked(self.grant_locks(&waiter, locks))),
-            (Some(busy), Waiting::No) => Err(not_available(busy).into()),
-            (Some(_), Waiting::Once(id) | Waiting::Standing(id)) => {
+            (None, _) => Ok(OpResult::LocksGranted(self.grant_locks(&waiter, locks))),
+            (Some(busy), WaitMode::NoWait) => Err(not_available(busy).into()),
+            (Some(_), WaitMode::Once(id) | WaitMode::Standing(id)) => {
                 self.wait_for_locks(id, waiter)?;
-                Ok(OpResult::InLine)
+                Ok(OpResult::Queued)
             }
         }
     }
 
-    fn wait_for_locks(&mut self, id: ConsumerId, waiter: Waiter) -> Result<(), Refused> {
-        self.wait_no_longer(id);
-        if self.working.locks().waits_of(waiter.agent) >= LOCK_WAITS_PER_AGENT_MAX {
+    fn wait_for_locks(&mut self, id: ConsumerId, waiter: LockWaiter) -> Result<(), Refused> {
+        self.cancel_lock_wait(id);
+        if self.working.locks().count_waits_of(waiter.agent) >= LOCK_WAITS_PER_AGENT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "the agent has too many pending lock requests")
                 .limit(LOCK_WAITS_PER_AGENT_MAX as u64)
-                .passes()
+                .retryable()
                 .hint("wait for locks in fewer places concurrently"));
         }
         for name in &waiter.names {
@@ -67,20 +67,20 @@ impl Draft<'_> {
                 .hint("retry later; no lock was acquired, and the request is not queued"));
             }
         }
-        self.working.set_waiter(id, Some(waiter), self.now);
+        self.working.set_lock_waiter(id, Some(waiter), self.now);
         Ok(())
     }
 
     /// Removes a waiter from the lock queues. The waiters behind it may be granted their locks.
-    pub(super) fn wait_no_longer(&mut self, id: ConsumerId) {
+    pub(super) fn cancel_lock_wait(&mut self, id: ConsumerId) {
         if let Some(waiter) = self.working.locks().waiter(id) {
-            self.stirred_locks.extend(waiter.names.iter().cloned());
-            self.working.set_waiter(id, None, self.now);
+            self.freed_locks.extend(waiter.names.iter().cloned());
+            self.working.set_lock_waiter(id, None, self.now);
         }
     }
 
     /// Grants locks that have free capacity.
-    fn grant_locks(&mut self, waiter: &Waiter, locks: Vec<Lock>) -> Locked {
+    fn grant_locks(&mut self, waiter: &LockWaiter, locks: Vec<Lock>) -> GrantedLocks {
         let generation = self.working.head.generation;
         let epoch = self.working.agents().get(waiter.agent).map(|agent| agent.epoch).unwrap_or_default();
         let mut given = Vec::with_capacity(locks.len());
@@ -97,22 +97,22 @@ impl Draft<'_> {
                 within: waiter.within,
             });
             given.push(FenceRef { lock: lock.name.clone(), fence });
-            self.change(Verb::LockGranted, Item::Lock(lock));
+            self.change_item(Verb::LockGranted, Item::Lock(lock));
         }
-        Locked { locks: given, ttl_ms: waiter.ttl_ms }
+        GrantedLocks { locks: given, ttl_ms: waiter.ttl_ms }
     }
 
-    pub(super) fn renew_locks(&mut self, renew: &RenewLocks) -> Result<OpResult, No> {
+    pub(super) fn renew_locks(&mut self, renew: &RenewLocks) -> Result<OpResult, DecideError> {
         for held in self.held_locks(&renew.locks)? {
             let (lock, fence) = held;
             let Some(grant) = lock.grant(fence) else { continue };
             let key = ItemKey::new(ItemKind::Lock, lock.name.as_str());
-            self.working.prolong_item(&key, fence.0, renew.ttl_ms.unwrap_or(grant.ttl_ms), self.now);
+            self.working.extend_item_deadline(&key, fence.0, renew.ttl_ms.unwrap_or(grant.ttl_ms), self.now);
         }
         Ok(OpResult::Done)
     }
 
-    pub(super) fn release_locks(&mut self, locks: &[FenceRef]) -> Result<OpResult, No> {
+    pub(super) fn release_locks(&mut self, locks: &[FenceRef]) -> Result<OpResult, DecideError> {
         for (lock, fence) in self.held_locks(locks)? {
             // A grant may be listed twice: read the lock again.
             let lock = self.working.locks().get(&lock.name).filter(|lock| lock.grant(fence).is_some());
@@ -123,7 +123,7 @@ impl Draft<'_> {
     }
 
     /// Returns the locks, if the caller holds all of them under these fencing tokens. A refusal lists all stale ones.
-    fn held_locks(&self, locks: &[FenceRef]) -> Result<Vec<(Lock, Fence)>, No> {
+    fn held_locks(&self, locks: &[FenceRef]) -> Result<Vec<(Lock, Fence)>, DecideError> {
         let mut held = Vec::with_capacity(locks.len());
         let mut lost: Option<Refused> = None;
         for one in locks {
@@ -154,7 +154,7 @@ impl Draft<'_> {
     }
 
     /// Refuses an operation whose fencing token is stale: the lock has been granted to another holder since.
-    pub(super) fn check_fence(&self, fence: Option<&FenceRef>) -> Result<(), No> {
+    pub(super) fn check_fence(&self, fence: Option<&FenceRef>) -> Result<(), DecideError> {
         let Some(named) = fence else { return Ok(()) };
         let lock = self.lock(&named.lock)?.ok_or_else(|| not_found(&named.lock))?;
         if lock.accepts(named.fence, self.working.head.generation) {
@@ -171,13 +171,13 @@ impl Draft<'_> {
     }
 
     /// Ends all lock grants and lock waits of an agent.
-    pub(super) fn return_locks_of(&mut self, agent: AgentNo) {
+    pub(super) fn revoke_locks_of(&mut self, agent: AgentNo) {
         let waiting = self.working.locks().waiters().filter(|(_, waiter)| waiter.agent == agent);
         let mut waiting: Vec<_> = waiting.map(|(id, _)| id).collect();
         waiting.sort_unstable();
         for id in waiting {
-            self.wait_no_longer(id);
-            self.dismissed.push(id);
+            self.cancel_lock_wait(id);
+            self.dismissed_consumers.push(id);
         }
         for name in self.working.locks().held_by(agent) {
             let fences: Vec<_> = self
@@ -198,29 +198,29 @@ impl Draft<'_> {
 
     fn end_grant(&mut self, mut lock: Lock, fence: Fence, verb: Verb) {
         lock.grants.retain(|grant| grant.fence != fence);
-        self.stirred_locks.insert(lock.name.clone());
-        self.change(verb, Item::Lock(lock));
+        self.freed_locks.insert(lock.name.clone());
+        self.change_item(verb, Item::Lock(lock));
     }
 
     /// Grants locks that were released during this commit to the next waiters.
-    pub(super) fn serve_stirred_locks(&mut self) -> Result<(), No> {
-        while let Some(name) = self.stirred_locks.pop_first() {
-            let Some(id) = self.working.locks().first(&name) else { continue };
+    pub(super) fn grant_freed_locks(&mut self) -> Result<(), DecideError> {
+        while let Some(name) = self.freed_locks.pop_first() {
+            let Some(id) = self.working.locks().first_waiter(&name) else { continue };
             let Some(waiter) = self.working.locks().waiter(id).cloned() else { continue };
             let Some(locks) = self.all_with_room(id, &waiter)? else { continue };
             // The next waiter may fit as well, if a lock has capacity left.
-            self.wait_no_longer(id);
+            self.cancel_lock_wait(id);
             let locked = self.grant_locks(&waiter, locks);
-            self.told.push((id, Told::Locked(locked)));
+            self.consumer_events.push((id, ConsumerEvent::LocksGranted(locked)));
         }
         Ok(())
     }
 
     /// Returns all locks of a waiter, if it is first in every queue and every lock has free capacity.
-    fn all_with_room(&self, id: ConsumerId, waiter: &Waiter) -> Result<Option<Vec<Lock>>, No> {
+    fn all_with_room(&self, id: ConsumerId, waiter: &LockWaiter) -> Result<Option<Vec<Lock>>, DecideError> {
         let mut locks = Vec::with_capacity(waiter.names.len());
         for name in &waiter.names {
-            if self.working.locks().first(name) != Some(id) {
+            if self.working.locks().first_waiter(name) != Some(id) {
                 return Ok(None);
             }
             let mut lock = match self.lock(name)? {
@@ -230,7 +230,7 @@ impl Draft<'_> {
             if let (true, Some(capacity)) = (lock.is_free(), waiter.capacity) {
                 lock.capacity = capacity;
             }
-            if !lock.has_room() {
+            if !lock.has_capacity() {
                 return Ok(None);
             }
             locks.push(lock);
@@ -239,7 +239,7 @@ impl Draft<'_> {
     }
 
     /// Returns a lock, including the effects of this commit.
-    fn lock(&self, name: &LockName) -> Result<Option<Lock>, No> {
+    fn lock(&self, name: &LockName) -> Result<Option<Lock>, DecideError> {
         if let Some(lock) = self.working.locks().get(name) {
             return Ok(Some(lock.clone()));
         }
@@ -250,7 +250,7 @@ impl Draft<'_> {
     }
 
     /// Returns a lock with the requested capacity, which can only change while the lock is free and has no waiters.
-    fn lock_with(&self, name: &LockName, capacity: Option<u32>) -> Result<Lock, No> {
+    fn lock_with(&self, name: &LockName, capacity: Option<u32>) -> Result<Lock, DecideError> {
         let Some(mut lock) = self.lock(name)? else {
             return Ok(Lock::new(name.clone(), capacity.unwrap_or(1)));
         };
@@ -271,8 +271,8 @@ impl Draft<'_> {
     }
 
     /// Returns the delivery, if it is leased to the agent. A false claim must not influence deadlock detection.
-    pub(super) fn worked_on(&self, agent: AgentNo, delivery: DeliveryId) -> Option<DeliveryNo> {
-        let number = self.working.eras().resolve(delivery).ok()?;
+    pub(super) fn leased_by(&self, agent: AgentNo, delivery: DeliveryId) -> Option<DeliveryNo> {
+        let number = self.working.generations().resolve(delivery).ok()?;
         let open = self.working.open(number)?;
         (open.to.agent_no() == Some(agent) && open.token().is_some()).then_some(number)
     }

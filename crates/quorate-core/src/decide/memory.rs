@@ -1,7 +1,7 @@
 //! Shared memory: compare-and-set writes, tombstones, erasure.
 
 use crate::commit::{DeleteEntry, ErasePayload, OpResult, PutEntry};
-use crate::decide::{Draft, No};
+use crate::decide::{DecideError, Draft};
 use crate::effect::Effect;
 use crate::entry::EntryHead;
 use crate::ids::{Key, Version};
@@ -9,7 +9,7 @@ use crate::limits::NUMBER_MAX;
 use crate::refused::{Code, Refused};
 
 impl Draft<'_> {
-    pub(super) fn put(&mut self, put: &PutEntry) -> Result<OpResult, No> {
+    pub(super) fn put(&mut self, put: &PutEntry) -> Result<OpResult, DecideError> {
         self.check_fence(put.fence.as_ref())?;
         let head = self.entry(&put.key)?;
         expect_version(&put.key, head.as_ref(), put.expect)?;
@@ -33,7 +33,7 @@ impl Draft<'_> {
         Ok(OpResult::Written { version })
     }
 
-    pub(super) fn delete(&mut self, delete: &DeleteEntry) -> Result<OpResult, No> {
+    pub(super) fn delete(&mut self, delete: &DeleteEntry) -> Result<OpResult, DecideError> {
         self.check_fence(delete.fence.as_ref())?;
         let head = self.entry(&delete.key)?;
         expect_version(&delete.key, head.as_ref(), delete.expect)?;
@@ -47,26 +47,26 @@ impl Draft<'_> {
         Ok(OpResult::Written { version })
     }
 
-    pub(super) fn erase(&mut self, erase: ErasePayload) -> Result<OpResult, No> {
+    pub(super) fn erase(&mut self, erase: ErasePayload) -> Result<OpResult, DecideError> {
         let ErasePayload { seq, part } = erase;
-        let target = self.rows.erase_target(seq, part)?;
+        let target = self.lookup.erase_target(seq, part)?;
         let Some(target) = target.filter(|target| part < target.parts) else {
             let refused = Refused::new(Code::NotFound, format!("record {seq} has no payload part {part}"))
                 .hint("parts are numbered from 0, across all messages and entries of the record");
             return Err(refused.into());
         };
-        if !target.erased && !self.erased_here.contains(&(seq, part)) {
-            self.erased_here.push((seq, part));
+        if !target.erased && !self.erased_in_commit.contains(&(seq, part)) {
+            self.erased_in_commit.push((seq, part));
             self.emit(Effect::Erased { seq, part });
         }
         Ok(OpResult::Done)
     }
 
     /// Returns the newest version of an entry, including the effects of this commit.
-    pub(super) fn entry(&self, key: &Key) -> Result<Option<EntryHead>, No> {
+    pub(super) fn entry(&self, key: &Key) -> Result<Option<EntryHead>, DecideError> {
         match self.entries.get(key) {
             Some(head) => Ok(Some(*head)),
-            None => Ok(self.rows.entry(key)?),
+            None => Ok(self.lookup.entry(key)?),
         }
     }
 

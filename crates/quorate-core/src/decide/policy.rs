@@ -4,87 +4,95 @@ use std::sync::Arc;
 
 use crate::codec;
 use crate::commit::{OpResult, Principal};
-use crate::decide::{Draft, No};
+use crate::decide::{DecideError, Draft};
 use crate::effect::Effect;
 use crate::ids::{AgentId, AgentNo, Seq};
 use crate::item::{Item, Verb};
-use crate::policy::{InForce, Policy, Preset, out_of_reach};
-use crate::pool::Takers;
-use crate::reach::Map;
-use crate::recipient::Home;
+use crate::lookup::{DeadDelivery, LookupError};
+use crate::policy::{ActivePolicy, Policy, Preset, recipient_not_allowed};
+use crate::pool::PoolAccess;
+use crate::recipient::QueueId;
 use crate::refused::Refused;
-use crate::rows::{Dead, LookupFailed};
+use crate::routing::RoutingContext;
 use crate::task::{EscalateTo, NewTask};
-use crate::working::Open;
+use crate::working::OpenDelivery;
 
 impl Draft<'_> {
     pub(super) fn set_policy(&mut self, policy: &Policy) -> Result<OpResult, Refused> {
-        let before = Arc::clone(self.working.in_force());
+        let before = Arc::clone(self.working.active_policy());
         // An identical policy changes nothing and writes no record.
-        if before.rules == *policy {
+        if before.policy == *policy {
             return Ok(OpResult::Done);
         }
-        let supervised_since = match (before.rules.preset, policy.preset) {
+        let supervised_since = match (before.policy.preset, policy.preset) {
             (Preset::Mesh, Preset::Supervised) => self.seq,
             (Preset::Supervised, _) | (_, Preset::Mesh) => before.supervised_since,
         };
-        let new = InForce { rules: policy.clone(), supervised_since };
-        self.change(Verb::PolicySet, Item::Policy(new));
+        let new = ActivePolicy { policy: policy.clone(), supervised_since };
+        self.change_item(Verb::PolicySet, Item::Policy(new));
         Ok(OpResult::Done)
     }
 
     /// Returns the routing data: agents, subscriptions and policy.
-    pub(super) fn map(&self) -> Map<'_> {
-        Map { agents: self.working.agents(), topics: self.working.topics(), policy: self.working.policy() }
+    pub(super) fn routing(&self) -> RoutingContext<'_> {
+        RoutingContext {
+            agents: self.working.agents(),
+            topics: self.working.subscription_tree(),
+            policy: self.working.policy(),
+        }
     }
 
     /// Whether the policy, as changed since the message was sent, denies a waiting delivery to an agent.
-    pub(super) fn is_barred(&self, open: &Open, agent: AgentNo) -> Result<bool, No> {
-        let InForce { rules, supervised_since } = &**self.working.in_force();
+    pub(super) fn is_denied_by_policy(
+        &self,
+        open: &OpenDelivery,
+        agent: AgentNo,
+    ) -> Result<bool, DecideError> {
+        let ActivePolicy { policy: rules, supervised_since } = &**self.working.active_policy();
         if rules.preset == Preset::Mesh || open.seq > *supervised_since {
             return Ok(false);
         }
         let from = self.sender(open.seq, open.n())?;
-        Ok(!self.map().may_reach(from.as_ref(), agent))
+        Ok(!self.routing().can_reach(from.as_ref(), agent))
     }
 
     /// Refuses a redrive if the sender would not be allowed to send the message now.
-    pub(super) fn check_redrive(&self, dead: &Dead) -> Result<(), No> {
+    pub(super) fn check_redrive(&self, dead: &DeadDelivery) -> Result<(), DecideError> {
         let rules = self.working.policy();
         if rules.preset == Preset::Mesh {
             return Ok(());
         }
         let from = self.sender(dead.seq, dead.n)?;
-        let map = self.map();
-        let (allowed, to) = match dead.to.home() {
-            Home::Agent(agent) => {
+        let map = self.routing();
+        let (allowed, to) = match dead.to.queue() {
+            QueueId::Agent(agent) => {
                 let id = map.agents.get(agent).map_or("", |agent| agent.id.as_str());
-                (map.may_reach(from.as_ref(), agent), format!("agent {id}"))
+                (map.can_reach(from.as_ref(), agent), format!("agent {id}"))
             }
-            Home::Pool(pool) => {
+            QueueId::Pool(pool) => {
                 let pool = self.working.pools().get(pool);
-                let led = pool.is_some_and(|pool| pool.takers == Takers::Coordinators);
+                let led = pool.is_some_and(|pool| pool.access == PoolAccess::Coordinators);
                 let name = pool.map_or_else(String::new, |pool| format!("can:{}", pool.capability));
-                (led || !map.is_confined(from.as_ref()), name)
+                (led || !map.is_restricted(from.as_ref()), name)
             }
         };
-        if allowed { Ok(()) } else { Err(out_of_reach("the sender of the dead letter", &to).into()) }
+        if allowed { Ok(()) } else { Err(recipient_not_allowed("the sender of the dead letter", &to).into()) }
     }
 
     /// Refuses a task whose assignee or escalation target is out of the creator's reach.
-    pub(super) fn check_task_reach(&self, new: &NewTask) -> Result<(), Refused> {
-        let map = self.map();
+    pub(super) fn check_task_routing(&self, new: &NewTask) -> Result<(), Refused> {
+        let map = self.routing();
         let Principal::Agent(creator) = &self.commit.principal else { return Ok(()) };
-        if !map.is_confined(Some(creator)) {
+        if !map.is_restricted(Some(creator)) {
             return Ok(());
         }
-        let out_of = |to: String| Err(out_of_reach(&format!("agent {creator}"), &to));
+        let out_of = |to: String| Err(recipient_not_allowed(&format!("agent {creator}"), &to));
         let escalation = match &new.escalate_to {
             EscalateTo::Agent(agent) => Some(agent),
-            EscalateTo::Nobody | EscalateTo::Coordinators => None,
+            EscalateTo::Never | EscalateTo::Coordinators => None,
         };
         for named in new.agent.iter().chain(escalation) {
-            if map.agents.number(named).is_some_and(|number| !map.may_reach(Some(creator), number)) {
+            if map.agents.number(named).is_some_and(|number| !map.can_reach(Some(creator), number)) {
                 return out_of(format!("agent {named}"));
             }
         }
@@ -101,13 +109,13 @@ impl Draft<'_> {
         rationale: Option<&str>,
     ) -> Result<(), Refused> {
         match &self.commit.principal {
-            Principal::Agent(_) => self.working.policy().check_reasons(confidence, rationale),
+            Principal::Agent(_) => self.working.policy().check_justification(confidence, rationale),
             Principal::System | Principal::Holder { .. } => Ok(()),
         }
     }
 
     /// Returns the sender of a message; `None` is the hub.
-    fn sender(&self, seq: Seq, n: u32) -> Result<Option<AgentId>, No> {
+    fn sender(&self, seq: Seq, n: u32) -> Result<Option<AgentId>, DecideError> {
         let of = |effects: &[Effect]| {
             let sent = effects.iter().filter_map(|effect| match effect {
                 Effect::Sent { message, .. } => Some(message),
@@ -118,9 +126,9 @@ impl Draft<'_> {
         if seq == self.seq {
             return Ok(of(&self.effects));
         }
-        let missing = codec::Unreadable { at: 0, what: "the record of the message" };
-        let body = self.rows.record(seq)?.ok_or(missing).and_then(|record| codec::read_body(&record));
-        let body = body.map_err(|source| LookupFailed { what: "a sender", source: Box::new(source) })?;
+        let missing = codec::DecodeError { at: 0, expected: "the record of the message" };
+        let body = self.lookup.record(seq)?.ok_or(missing).and_then(|record| codec::read_body(&record));
+        let body = body.map_err(|source| LookupError { what: "a sender", source: Box::new(source) })?;
         Ok(of(&body.effects))
     }
 }

@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use crate::codec;
 use crate::commit::OpResult;
-use crate::decide::{Draft, No};
-use crate::effect::{Effect, EndState, Next, ReturnCause};
+use crate::decide::{DecideError, Draft};
+use crate::effect::{Effect, EndState, ReturnCause, ReturnOutcome};
 use crate::ids::{AgentNo, DeliveryNo, Seq};
 use crate::item::Verb;
 use crate::limits::{INBOX_MAX, SWEEP_MAX};
+use crate::lookup::LookupError;
 use crate::message::{IfUnavailable, Message};
-use crate::presence::{Health, Heartbeat, Presence, Status};
-use crate::recipient::{Home, Recipient};
+use crate::presence::{AgentStatus, Health, Heartbeat, Presence};
+use crate::recipient::{QueueId, Recipient};
 use crate::refused::{Code, Refused};
-use crate::rows::LookupFailed;
-use crate::working::Open;
+use crate::working::OpenDelivery;
 
 /// Maximum number of agents that a refusal lists.
 const LISTED_MAX: usize = 16;
 
 impl Draft<'_> {
     pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<OpResult, Refused> {
-        self.require_own(&heartbeat.agent, "send heartbeats for")?;
-        let number = self.known(&heartbeat.agent)?;
+        self.require_self(&heartbeat.agent, "send heartbeats for")?;
+        let number = self.require_agent(&heartbeat.agent)?;
         let Some(now) = self.presence(number) else { return Ok(OpResult::Done) };
         // A different detail text within the same health is not a change.
         let same = now.health.as_str() == heartbeat.health.as_str();
@@ -31,25 +31,25 @@ impl Draft<'_> {
         if presence != now {
             self.emit(Effect::AgentStatus { number, presence });
         }
-        self.working.hear_of(number, self.now);
+        self.working.record_activity(number, self.now);
         Ok(OpResult::Done)
     }
 
     /// Records heartbeats that carry no status change.
-    pub(super) fn heard(&mut self, agents: &[AgentNo]) -> OpResult {
+    pub(super) fn heartbeat_batch(&mut self, agents: &[AgentNo]) -> OpResult {
         for number in agents {
             if self.working.agents().get(*number).is_some_and(|agent| !agent.removed) {
-                self.bring_back(*number);
-                self.working.hear_of(*number, self.now);
+                self.mark_online(*number);
+                self.working.record_activity(*number, self.now);
             }
         }
         OpResult::Done
     }
 
     /// Marks an agent as online again, because it acted.
-    pub(super) fn bring_back(&mut self, number: AgentNo) {
-        if let Some(presence) = self.presence(number).filter(Presence::is_away) {
-            self.emit(Effect::AgentStatus { number, presence: presence.back() });
+    pub(super) fn mark_online(&mut self, number: AgentNo) {
+        if let Some(presence) = self.presence(number).filter(Presence::is_unavailable) {
+            self.emit(Effect::AgentStatus { number, presence: presence.after_activity() });
         }
     }
 
@@ -67,23 +67,23 @@ impl Draft<'_> {
     }
 
     /// Takes agents offline that missed their heartbeats, and ends their leases. Bounded, like every sweep.
-    pub(super) fn sweep_presence(&mut self) -> Result<(), No> {
-        for number in self.working.fell_silent(self.now.mono, SWEEP_MAX) {
+    pub(super) fn sweep_presence(&mut self) -> Result<(), DecideError> {
+        for number in self.working.take_silent_agents(self.now.mono, SWEEP_MAX) {
             let health = self.presence(number).map(|presence| presence.health).unwrap_or_default();
-            let presence = Presence { status: Status::Offline, health, available: false };
+            let presence = Presence { status: AgentStatus::Offline, health, available: false };
             self.emit(Effect::AgentStatus { number, presence });
             self.release_all_of(number, ReturnCause::Offline)?;
         }
-        for delivery in self.working.displaced(SWEEP_MAX) {
+        for delivery in self.working.displaced_deliveries(SWEEP_MAX) {
             self.displace(delivery)?;
         }
         Ok(())
     }
 
     /// Redirects or dead-letters a delivery whose recipient is offline and that must not be queued.
-    fn displace(&mut self, delivery: DeliveryNo) -> Result<(), No> {
+    fn displace(&mut self, delivery: DeliveryNo) -> Result<(), DecideError> {
         let Some(open) = self.working.open(delivery).copied() else { return Ok(()) };
-        let Home::Agent(agent) = open.to.home() else { return Ok(()) };
+        let QueueId::Agent(agent) = open.to.queue() else { return Ok(()) };
         let to = match open.if_unavailable {
             IfUnavailable::Redirect => match self.message_at(open.seq, open.n())? {
                 Some(message) => self.alternative(agent, &message, &[]),
@@ -92,11 +92,12 @@ impl Draft<'_> {
             IfUnavailable::Fail | IfUnavailable::Queue => None,
         };
         let Some(to) = to else {
-            let reason = format!("unavailable: agent {} is offline", self.name(agent));
+            let reason = format!("unavailable: agent {} is offline", self.agent_name(agent));
             let (token, cause) = (Default::default(), ReturnCause::Offline);
             let origin = open.origin();
-            let effect = Effect::Returned { delivery, token, cause, reason, next: Next::Dead, origin };
-            self.end(delivery, EndState::Dead, effect);
+            let effect =
+                Effect::Returned { delivery, token, cause, reason, next: ReturnOutcome::Dead, origin };
+            self.end_delivery(delivery, EndState::Dead, effect);
             return Ok(());
         };
         self.redirect(delivery, to);
@@ -104,27 +105,27 @@ impl Draft<'_> {
     }
 
     fn redirect(&mut self, delivery: DeliveryNo, to: AgentNo) {
-        let Some(origin) = self.working.open(delivery).map(Open::origin) else { return };
+        let Some(origin) = self.working.open(delivery).map(OpenDelivery::origin) else { return };
         self.emit(Effect::Returned {
             delivery,
             token: Default::default(),
             cause: ReturnCause::Offline,
             reason: String::new(),
-            next: Next::Redirected(to),
+            next: ReturnOutcome::Redirected(to),
             origin,
         });
         let asked = self.working.items().requests.of_message(origin.seq, origin.n).cloned();
         if let Some(mut request) = asked
             && let Some(index) = request.index_of(delivery)
         {
-            request.asked[index].to = to.into();
+            request.recipients[index].recipient = to.into();
             self.change_request(Verb::RequestRedirected, request);
         }
-        self.working.stir(Home::Agent(to));
+        self.working.schedule_dispatch(QueueId::Agent(to));
     }
 
     /// Returns a message of this commit or of the log.
-    fn message_at(&self, seq: Seq, n: u32) -> Result<Option<Arc<Message>>, No> {
+    fn message_at(&self, seq: Seq, n: u32) -> Result<Option<Arc<Message>>, DecideError> {
         let sent = |effect: &Effect| match effect {
             Effect::Sent { message, .. } => Some(Arc::clone(message)),
             _ => None,
@@ -132,20 +133,20 @@ impl Draft<'_> {
         if seq == self.seq {
             return Ok(self.effects.iter().filter_map(sent).nth(n as usize));
         }
-        let Some(record) = self.rows.record(seq)? else { return Ok(None) };
+        let Some(record) = self.lookup.record(seq)? else { return Ok(None) };
         let what = "a message";
         let body =
-            codec::read_body(&record).map_err(|source| LookupFailed { what, source: Box::new(source) })?;
+            codec::read_body(&record).map_err(|source| LookupError { what, source: Box::new(source) })?;
         Ok(body.effects.iter().filter_map(sent).nth(n as usize))
     }
 
     /// Applies `ifUnavailable` to unavailable recipients: replaces them in place, or refuses the message.
-    pub(super) fn reachable(
+    pub(super) fn resolve_unavailable(
         &self,
         message: &Message,
         mut recipients: Vec<Recipient>,
     ) -> Result<Vec<Recipient>, Refused> {
-        if message.otherwise() == IfUnavailable::Queue {
+        if message.unavailable_handling() == IfUnavailable::Queue {
             return Ok(recipients);
         }
         let mut unreachable = Vec::new();
@@ -159,7 +160,7 @@ impl Draft<'_> {
             };
             match to {
                 Some(to) => recipients[index] = to.into(),
-                None => unreachable.push(self.name(number)),
+                None => unreachable.push(self.agent_name(number)),
             }
         }
         if unreachable.is_empty() {
@@ -180,18 +181,18 @@ impl Draft<'_> {
     /// with the fewest open deliveries.
     fn alternative(&self, away: AgentNo, message: &Message, taken: &[Recipient]) -> Option<AgentNo> {
         let agents = self.working.agents();
-        let map = self.map();
+        let map = self.routing();
         let capabilities = agents.get(away).map_or(&[][..], |agent| &agent.capabilities);
         let sender = message.from.as_ref().and_then(|from| agents.number(from));
         let able = agents.iter().filter(|(number, agent)| {
             let answers = !message.action.is_empty() && agent.supported_actions.contains(&message.action);
             let shares = || agent.capabilities.iter().any(|one| capabilities.contains(one));
             !agent.removed
-                && !agent.presence.is_away()
+                && !agent.presence.is_unavailable()
                 && *number != away
                 && Some(*number) != sender
                 && !taken.contains(&Recipient::agent(*number))
-                && map.may_reach(message.from.as_ref(), *number)
+                && map.can_reach(message.from.as_ref(), *number)
                 && self.working.inbox(*number).open < INBOX_MAX
                 && (answers || shares())
         });
@@ -199,11 +200,11 @@ impl Draft<'_> {
     }
 
     fn is_away(&self, number: AgentNo) -> bool {
-        self.working.agents().get(number).is_some_and(|agent| agent.presence.is_away())
+        self.working.agents().get(number).is_some_and(|agent| agent.presence.is_unavailable())
     }
 
     /// Returns the id of an agent as text.
-    pub(super) fn name(&self, number: AgentNo) -> String {
+    pub(super) fn agent_name(&self, number: AgentNo) -> String {
         self.working.agents().get(number).map_or_else(String::new, |agent| agent.id.to_string())
     }
 }

@@ -6,21 +6,21 @@ use bytes::Bytes;
 
 use crate::codec;
 use crate::commit::{OpResult, Principal};
-use crate::decide::tasks::quote;
-use crate::decide::{Draft, No};
+use crate::decide::tasks::push_json_string;
+use crate::decide::{DecideError, Draft};
 use crate::destination::Destination;
 use crate::effect::Effect;
 use crate::ids::{AgentId, ProcedureId, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{NUMBER_MAX, PROCEDURES_OPEN_MAX};
 use crate::message::{Message, MessageType, Payload};
-use crate::procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure, too_many};
+use crate::procedure::{Procedure, ProcedureStatus, StartProcedure, StepProcedure, too_many_procedures};
 use crate::recipient::Recipient;
 use crate::refused::{Code, Refused};
 use crate::task::PartRef;
 
 impl Draft<'_> {
-    pub(super) fn start_procedure(&mut self, start: &StartProcedure) -> Result<OpResult, No> {
+    pub(super) fn start_procedure(&mut self, start: &StartProcedure) -> Result<OpResult, DecideError> {
         let driver = self.driver_of(start)?;
         if let Some(id) = &start.id
             && let Some(procedure) = self.procedure(id)?
@@ -28,10 +28,10 @@ impl Draft<'_> {
             return self.repeated_start(start, driver.as_ref(), &procedure);
         }
         if self.working.items().procedures.len() >= PROCEDURES_OPEN_MAX {
-            return Err(too_many().into());
+            return Err(too_many_procedures().into());
         }
         let now = self.now.wall;
-        let made = || ProcedureId::made_by_hub(self.working.head.generation, self.seq, self.started_here());
+        let made = || ProcedureId::generated(self.working.head.generation, self.seq, self.started_here());
         let id = start.id.clone().unwrap_or_else(made);
         if let Some(driver) = driver.as_ref().filter(|driver| !self.acts_as(driver)) {
             self.notify_driver(driver, &id, &start.kind)?;
@@ -45,7 +45,7 @@ impl Draft<'_> {
             spec: start.spec.as_ref().map(|spec| self.add_part(spec)),
             version: Version(1),
             seq: self.seq,
-            before: None,
+            previous_seq: None,
             status: ProcedureStatus::Running,
             phase: String::new(),
             since: now,
@@ -53,7 +53,7 @@ impl Draft<'_> {
             state: None,
             result: None,
         };
-        self.change(Verb::ProcedureStarted, Item::Procedure(procedure));
+        self.change_item(Verb::ProcedureStarted, Item::Procedure(procedure));
         Ok(OpResult::ProcedureStarted { id })
     }
 
@@ -62,13 +62,13 @@ impl Draft<'_> {
     }
 
     /// Notifies an agent that another principal made it the driver. The message is part of the same commit.
-    fn notify_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), No> {
-        let recipients = vec![Recipient::agent(self.known(driver)?)];
-        self.check_room(&recipients)?;
+    fn notify_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), DecideError> {
+        let recipients = vec![Recipient::agent(self.require_agent(driver)?)];
+        self.check_inbox_capacity(&recipients)?;
         let mut text = String::from("{\"procedure\":");
-        quote(id.as_str(), &mut text);
+        push_json_string(id.as_str(), &mut text);
         text.push_str(",\"kind\":");
-        quote(kind, &mut text);
+        push_json_string(kind, &mut text);
         text.push('}');
         let payload = Payload::seal(Bytes::from(text), self.salt());
         let to = Destination::Agent(driver.clone());
@@ -76,29 +76,29 @@ impl Draft<'_> {
         message.kind = MessageType::Event;
         message.correlation_id = Some(id.to_string());
         self.deliveries += 1;
-        self.post(&Arc::new(message), recipients);
+        self.emit_message(&Arc::new(message), recipients);
         Ok(())
     }
 
-    pub(super) fn step_procedure(&mut self, step: &StepProcedure) -> Result<OpResult, No> {
+    pub(super) fn step_procedure(&mut self, step: &StepProcedure) -> Result<OpResult, DecideError> {
         let procedure = self.procedure(&step.procedure)?.ok_or_else(|| no_procedure(&step.procedure))?;
         self.require_driver(&procedure)?;
         if procedure.version != step.expect {
             return Err(stale(&procedure, step.expect).into());
         }
-        if procedure.status.is_over() {
+        if procedure.status.has_ended() {
             return Err(already_ended(&procedure).into());
         }
         let version = self.next_version(&procedure)?;
         let now = self.now.wall;
-        let stays = procedure.phase == step.phase && !step.status.is_over();
+        let stays = procedure.phase == step.phase && !step.status.has_ended();
         let verb = verb_of(step.status);
         // Of several steps in one record, only the last one can be read later.
-        let before = if procedure.seq == self.seq { procedure.before } else { Some(procedure.seq) };
+        let before = if procedure.seq == self.seq { procedure.previous_seq } else { Some(procedure.seq) };
         let stepped = Procedure {
             version,
             seq: self.seq,
-            before,
+            previous_seq: before,
             status: step.status,
             since: if stays { procedure.since } else { now },
             phase: step.phase.clone(),
@@ -107,11 +107,11 @@ impl Draft<'_> {
             result: step.result.as_ref().map(|result| self.add_part(result)),
             ..procedure
         };
-        self.change(verb, Item::Procedure(stepped));
+        self.change_item(verb, Item::Procedure(stepped));
         Ok(OpResult::ProcedureStepped { version })
     }
 
-    fn procedure(&self, id: &ProcedureId) -> Result<Option<Procedure>, No> {
+    fn procedure(&self, id: &ProcedureId) -> Result<Option<Procedure>, DecideError> {
         match self.item(&ItemKey::new(ItemKind::Procedure, id.as_str()))? {
             Some(Item::Procedure(procedure)) => Ok(Some(procedure)),
             _ => Ok(None),
@@ -125,7 +125,7 @@ impl Draft<'_> {
             (None, Principal::Agent(actor)) => Some(actor),
             (None, Principal::System | Principal::Holder { .. }) => None,
         };
-        driver.map(|agent| self.known(agent).map(|_| agent.clone())).transpose()
+        driver.map(|agent| self.require_agent(agent).map(|_| agent.clone())).transpose()
     }
 
     /// Refuses agents other than the driver.
@@ -144,7 +144,7 @@ impl Draft<'_> {
     /// Returns the next version. The first one after a restore skips the versions that the lost history may have used.
     fn next_version(&self, procedure: &Procedure) -> Result<Version, Refused> {
         let generation = self.working.head.generation;
-        let before = self.working.eras().of_seq(procedure.seq);
+        let before = self.working.generations().at_seq(procedure.seq);
         let next = procedure.version.0 + 1;
         let version = if before == generation { next } else { next.max(generation.0 << 24) };
         if version > NUMBER_MAX {
@@ -160,7 +160,7 @@ impl Draft<'_> {
         start: &StartProcedure,
         driver: Option<&AgentId>,
         procedure: &Procedure,
-    ) -> Result<OpResult, No> {
+    ) -> Result<OpResult, DecideError> {
         let same = procedure.started_by == self.commit.principal.to_text()
             && procedure.kind == start.kind
             && procedure.driver.as_ref() == driver
@@ -175,15 +175,15 @@ impl Draft<'_> {
     }
 
     /// Returns a payload part of this record or an earlier one; `None` if it does not exist, or this commit erased it.
-    pub(super) fn stored_part(&self, part: PartRef) -> Result<Option<Payload>, No> {
+    pub(super) fn stored_part(&self, part: PartRef) -> Result<Option<Payload>, DecideError> {
         if part.seq == self.seq {
             return Ok(self.parts.get(part.part as usize).cloned());
         }
-        if self.erased_here.contains(&(part.seq, part.part)) {
+        if self.erased_in_commit.contains(&(part.seq, part.part)) {
             return Ok(None);
         }
-        let record = self.rows.record(part.seq)?;
-        Ok(record.and_then(|record| codec::part(&record, part.part).ok().flatten()))
+        let record = self.lookup.record(part.seq)?;
+        Ok(record.and_then(|record| codec::payload_part(&record, part.part).ok().flatten()))
     }
 
     /// Returns the number of procedures that this commit has started so far.

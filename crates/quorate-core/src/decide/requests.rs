@@ -3,30 +3,30 @@
 use std::sync::Arc;
 
 use crate::codec;
-use crate::commit::{OpResult, Principal, Told};
-use crate::decide::{Draft, No};
+use crate::commit::{ConsumerEvent, OpResult, Principal};
+use crate::decide::{DecideError, Draft};
 use crate::effect::{Effect, ReturnCause};
 use crate::ids::{AgentNo, ClientId, ConsumerId, DeliveryNo, MessageId, Seq};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
-use crate::limits::{REQUEST_ASKED_MAX, REQUEST_LISTENERS_MAX, REQUESTS_OPEN_MAX};
+use crate::limits::{REQUEST_LISTENERS_MAX, REQUEST_RECIPIENTS_MAX, REQUESTS_OPEN_MAX};
+use crate::lookup::LookupError;
 use crate::message::{Message, MessageType};
-use crate::recipient::{Home, Recipient};
+use crate::recipient::{QueueId, Recipient};
 use crate::refused::{Code, Refused};
-use crate::request::{Ask, Asked, Reply, Request, RequestState};
-use crate::rows::LookupFailed;
-use crate::working::{Listener, Open};
+use crate::request::{RecipientOutcome, ReplyState, Request, RequestState, SendRequest};
+use crate::working::{OpenDelivery, ReplyListeners};
 
 /// A message that was matched to a request as the reply of one recipient.
-pub(super) struct Answer {
+pub(super) struct MatchedReply {
     request: Request,
     index: usize,
     from: AgentNo,
 }
 
 impl Draft<'_> {
-    pub(super) fn request(&mut self, ask: &Ask) -> Result<OpResult, No> {
+    pub(super) fn request(&mut self, ask: &SendRequest) -> Result<OpResult, DecideError> {
         self.check_sender(&ask.message)?;
-        if let Some(result) = self.sent_already(&ask.message, &ask.fingerprint)? {
+        if let Some(result) = self.prior_send_result(&ask.message, &ask.fingerprint)? {
             let OpResult::Sent { id, first, count } = result else { return Ok(result) };
             let is_open = self.add_listener(id, ask.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
@@ -35,37 +35,41 @@ impl Draft<'_> {
         self.check_loop(ask)?;
         self.working.policy().check_shape(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
-        let recipients = self.reachable(&ask.message, recipients)?;
-        self.check_room(&recipients)?;
+        let recipients = self.resolve_unavailable(&ask.message, recipients)?;
+        self.check_inbox_capacity(&recipients)?;
         let from = self.check_requester(ask, recipients.len())?;
-        let low = self.spend(&ask.message)?;
+        let low = self.charge_budget(&ask.message)?;
         let id = self.next_message_id();
         let mut message = (*ask.message).clone();
         let length_ms = self.timeout_of(ask, recipients.len());
         message.expires_at = Some(self.now.wall.plus_ms(length_ms));
         let correlation = message.correlation_id.get_or_insert_with(|| id.to_string()).clone();
-        let asked = recipients.iter().map(|to| Asked { to: *to, reply: Reply::Open }).collect();
+        let asked = recipients
+            .iter()
+            .map(|to| RecipientOutcome { recipient: *to, reply: ReplyState::Pending })
+            .collect();
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
         let reply_to = message.reply_to.as_ref().and_then(|agent| self.working.agents().number(agent));
-        self.post(&Arc::new(message), recipients);
+        self.emit_message(&Arc::new(message), recipients);
         let request = Request {
             id,
             from,
             reply_to,
             correlation,
-            length_ms,
-            first,
-            asked,
+            timeout_ms: length_ms,
+            first_delivery: first,
+            recipients: asked,
             state: RequestState::Waiting,
         };
         self.change_request(Verb::RequestMade, request);
         if let Some(waiter) = ask.waiting {
-            let listener = Listener { ids: vec![waiter], within: self.causing_delivery(from, &ask.message) };
+            let listener =
+                ReplyListeners { ids: vec![waiter], within: self.causing_delivery(from, &ask.message) };
             self.working.set_listener(id, Some(listener), self.now);
         }
         if let Some(budget) = low {
-            self.warn(&budget, &ask.message);
+            self.send_budget_warning(&budget, &ask.message);
         }
         let result = OpResult::Sent { id, first, count };
         self.remember_sent(&ask.message, &ask.fingerprint, result);
@@ -73,8 +77,8 @@ impl Draft<'_> {
     }
 
     /// Checks the message for loops. A request that timed out or failed may be repeated within the hop limit.
-    fn check_loop(&self, ask: &Ask) -> Result<(), No> {
-        let Some(earlier) = ask.again else { return Ok(self.check_chain(&ask.message)?) };
+    fn check_loop(&self, ask: &SendRequest) -> Result<(), DecideError> {
+        let Some(earlier) = ask.retry_of else { return Ok(self.check_chain(&ask.message)?) };
         match self.own_request(earlier)?.state {
             RequestState::TimedOut | RequestState::Failed { .. } => Ok(ask.message.check_hops()?),
             RequestState::Waiting | RequestState::Answered | RequestState::Cancelled => {
@@ -94,7 +98,7 @@ impl Draft<'_> {
     }
 
     pub(super) fn change_request(&mut self, verb: Verb, request: Request) {
-        self.change(verb, Item::Request(request));
+        self.change_item(verb, Item::Request(request));
     }
 
     /// Removes and returns all listeners of a request.
@@ -112,49 +116,49 @@ impl Draft<'_> {
     }
 
     /// Removes one listener of a request.
-    pub(super) fn hang_up(&mut self, id: MessageId, waiter: ConsumerId) {
+    pub(super) fn remove_listener(&mut self, id: MessageId, waiter: ConsumerId) {
         let Some(mut listener) = self.working.items().requests.listener(id).cloned() else { return };
         listener.ids.retain(|other| *other != waiter);
         let left = Some(listener).filter(|listener| !listener.ids.is_empty());
         self.working.set_listener(id, left, self.now);
     }
 
-    fn notify_all(&mut self, waiters: Vec<ConsumerId>, event: &Told) {
-        self.told.extend(waiters.into_iter().map(|waiter| (waiter, event.clone())));
+    fn notify_all(&mut self, waiters: Vec<ConsumerId>, event: &ConsumerEvent) {
+        self.consumer_events.extend(waiters.into_iter().map(|waiter| (waiter, event.clone())));
     }
 
     /// Returns the requesting agent, if it may send another request to this many recipients.
-    fn check_requester(&self, ask: &Ask, recipients: usize) -> Result<AgentNo, Refused> {
+    fn check_requester(&self, ask: &SendRequest, recipients: usize) -> Result<AgentNo, Refused> {
         if recipients == 0 {
             return Err(Refused::new(Code::Unavailable, "the request has no recipient")
                 .hint("no agent receives messages for this destination; nothing was sent"));
         }
-        if recipients > REQUEST_ASKED_MAX {
+        if recipients > REQUEST_RECIPIENTS_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
                 format!("the request has {recipients} recipients"),
             )
-            .limit(REQUEST_ASKED_MAX as u64)
+            .limit(REQUEST_RECIPIENTS_MAX as u64)
             .hint("send it to fewer recipients, or send an event and let them answer with messages"));
         }
         let no_sender =
             || Refused::new(Code::Invalid, "a request needs a sender: the hub itself cannot receive replies");
-        let from = self.known(ask.message.from.as_ref().ok_or_else(no_sender)?)?;
+        let from = self.require_agent(ask.message.from.as_ref().ok_or_else(no_sender)?)?;
         if self.working.items().requests.count_of(from) >= REQUESTS_OPEN_MAX {
             return Err(Refused::new(
                 Code::LimitExceeded,
-                format!("agent {} has too many open requests", self.name(from)),
+                format!("agent {} has too many open requests", self.agent_name(from)),
             )
             .limit(REQUESTS_OPEN_MAX as u64)
-            .passes()
+            .retryable()
             .hint("wait for replies, or cancel some requests"));
         }
         Ok(from)
     }
 
     /// Returns the timeout of a request, limited by the expiry of its message.
-    fn timeout_of(&self, ask: &Ask, recipients: usize) -> u64 {
-        let length_ms = ask.length_ms(recipients);
+    fn timeout_of(&self, ask: &SendRequest, recipients: usize) -> u64 {
+        let length_ms = ask.effective_timeout_ms(recipients);
         let wanted = ask.message.expires_at.map_or(u64::MAX, |at| at.0.saturating_sub(self.now.wall.0));
         length_ms.min(wanted)
     }
@@ -165,25 +169,29 @@ impl Draft<'_> {
         let is_open = requests.of_message(id.seq, id.n).is_some();
         if let (true, Some(waiter)) = (is_open, waiting) {
             let before = requests.listener(id).cloned();
-            let mut listener = before.unwrap_or(Listener { ids: Vec::new(), within: None });
+            let mut listener = before.unwrap_or(ReplyListeners { ids: Vec::new(), within: None });
             listener.ids.push(waiter);
             if listener.ids.len() > REQUEST_LISTENERS_MAX {
                 let oldest = listener.ids.remove(0);
-                self.told.push((oldest, Told::Refused(too_many_listeners(id))));
+                self.consumer_events.push((oldest, ConsumerEvent::Refused(too_many_listeners(id))));
             }
             self.working.set_listener(id, Some(listener), self.now);
         }
         is_open
     }
 
-    pub(super) fn await_request(&mut self, id: MessageId, waiting: ConsumerId) -> Result<OpResult, No> {
+    pub(super) fn await_request(
+        &mut self,
+        id: MessageId,
+        waiting: ConsumerId,
+    ) -> Result<OpResult, DecideError> {
         let request = self.own_request(id)?;
-        let (first, count) = (request.first, request.asked.len() as u32);
+        let (first, count) = (request.first_delivery, request.recipients.len() as u32);
         let is_open = self.add_listener(id, Some(waiting));
         Ok(OpResult::Requested { id, first, count, is_open })
     }
 
-    pub(super) fn cancel_request(&mut self, id: MessageId) -> Result<OpResult, No> {
+    pub(super) fn cancel_request(&mut self, id: MessageId) -> Result<OpResult, DecideError> {
         let request = self.own_request(id)?;
         match &request.state {
             RequestState::Waiting => self.withdraw(request),
@@ -202,7 +210,7 @@ impl Draft<'_> {
     }
 
     /// Returns a request, if it belongs to the acting agent. Other principals may access every request.
-    fn own_request(&self, id: MessageId) -> Result<Request, No> {
+    fn own_request(&self, id: MessageId) -> Result<Request, DecideError> {
         let missing = || {
             Refused::new(Code::NotFound, format!("there is no request {id}"))
                 .hint("a message without a requester is not a request; inspect it with `why`")
@@ -227,7 +235,7 @@ impl Draft<'_> {
     }
 
     /// Fails a request to break a deadlock: notifies the requester and purges the deliveries that are not leased.
-    pub(super) fn fail_stuck(&mut self, request: Request, refused: Refused) {
+    pub(super) fn fail_deadlocked(&mut self, request: Request, refused: Refused) {
         let state = RequestState::Failed { code: refused.code, reason: refused.detail.clone() };
         self.end_and_purge(Verb::RequestFailed, request, state, || refused);
     }
@@ -243,41 +251,42 @@ impl Draft<'_> {
         let waiting = self.unleased(&request);
         self.end_request(verb, request, state, why);
         for delivery in waiting {
-            self.purge_one(delivery);
+            self.purge_delivery(delivery);
         }
     }
 
     /// Dismisses all reply listeners of an agent, because it registered again, went offline or was removed.
     pub(super) fn dismiss_listeners(&mut self, agent: AgentNo) {
-        let open: Vec<_> = self.working.items().requests.of_asker(agent).map(|request| request.id).collect();
+        let open: Vec<_> =
+            self.working.items().requests.of_requester(agent).map(|request| request.id).collect();
         for id in open {
             let listener = self.take_listeners(id);
-            self.dismissed.extend(listener);
+            self.dismissed_consumers.extend(listener);
         }
     }
 
     /// Cancels all open requests of an agent that is being removed.
     pub(super) fn cancel_requests_of(&mut self, agent: AgentNo) {
-        let open: Vec<_> = self.working.items().requests.of_asker(agent).cloned().collect();
+        let open: Vec<_> = self.working.items().requests.of_requester(agent).cloned().collect();
         open.into_iter().for_each(|request| self.withdraw(request));
     }
 
     /// Times out a request. A sole recipient that did not reply is marked as unavailable until its next activity.
-    pub(super) fn time_out(&mut self, key: &ItemKey) {
+    pub(super) fn time_out_request(&mut self, key: &ItemKey) {
         let Some(Item::Request(request)) = self.working.items().get(key) else { return };
         for delivery in self.unleased(&request) {
-            self.expire(delivery);
+            self.expire_delivery(delivery);
         }
         let unanswered: Vec<_> = request.missing().collect();
         let names: Vec<_> = unanswered.iter().map(|to| self.recipient_name(*to)).collect();
-        let (id, length_ms, alone) = (request.id, request.length_ms, request.asked.len() == 1);
+        let (id, length_ms, alone) = (request.id, request.timeout_ms, request.recipients.len() == 1);
         self.end_request(Verb::RequestTimedOut, request, RequestState::TimedOut, || {
             let names = names.join(", ");
             Refused::new(Code::Timeout, format!("no answer from {names} to {id} within {length_ms} ms"))
                 .hint("the recipient may still work on it: check with `why`, or retry with a longer timeout")
         });
         if let (true, [to]) = (alone, &unanswered[..])
-            && let Home::Agent(agent) = to.home()
+            && let QueueId::Agent(agent) = to.queue()
         {
             self.mark_unavailable(agent);
         }
@@ -285,7 +294,7 @@ impl Draft<'_> {
 
     /// Returns the deliveries of a request that are not leased.
     fn unleased(&self, request: &Request) -> Vec<DeliveryNo> {
-        let numbers = (request.first.0..).map(DeliveryNo).take(request.asked.len());
+        let numbers = (request.first_delivery.0..).map(DeliveryNo).take(request.recipients.len());
         let waits = |number: &DeliveryNo| self.working.open(*number).is_some_and(|one| one.token().is_none());
         numbers.filter(waits).collect()
     }
@@ -300,18 +309,18 @@ impl Draft<'_> {
     ) {
         let waiters = self.take_listeners(request.id);
         self.change_request(verb, Request { state, ..request });
-        self.notify_all(waiters, &Told::Refused(why()));
+        self.notify_all(waiters, &ConsumerEvent::Refused(why()));
     }
 
     /// Handles a dead-lettered or purged delivery of a request: its recipient can no longer reply.
-    pub(super) fn lose_question(&mut self, delivery: DeliveryNo, open: &Open) {
+    pub(super) fn fail_question(&mut self, delivery: DeliveryNo, open: &OpenDelivery) {
         let request = self.working.items().requests.of_message(open.seq, open.n());
         let Some(request) = request.cloned() else { return };
         let Some(index) = request.index_of(delivery) else { return };
-        if request.asked[index].reply != Reply::Open {
+        if request.recipients[index].reply != ReplyState::Pending {
             return;
         }
-        let name = self.recipient_name(request.asked[index].to);
+        let name = self.recipient_name(request.recipients[index].recipient);
         // The last effect is the one that ended the delivery.
         let (code, reason) = match self.effects.last() {
             Some(Effect::Returned { cause: ReturnCause::Offline, .. }) => {
@@ -320,16 +329,18 @@ impl Draft<'_> {
             Some(Effect::Returned { reason, .. }) if !reason.is_empty() => {
                 (Code::Cancelled, format!("{name} gave it up: {reason}"))
             }
-            Some(Effect::Barred { .. }) => {
+            Some(Effect::DeniedByPolicy { .. }) => {
                 (Code::PolicyViolation, format!("the policy no longer allows delivery to {name}"))
             }
             Some(Effect::Returned { .. }) => (Code::Cancelled, format!("{name} gave it up")),
             _ => (Code::Cancelled, "it was taken out of the inbox".to_owned()),
         };
-        let request = request.with(index, Reply::Lost);
+        let request = request.with_reply(index, ReplyState::Lost);
         match &request.state {
             // Other recipients may still reply.
-            RequestState::Waiting if request.asked.iter().any(|one| one.reply == Reply::Open) => {
+            RequestState::Waiting
+                if request.recipients.iter().any(|one| one.reply == ReplyState::Pending) =>
+            {
                 self.change_request(Verb::RequestFailed, request);
             }
             RequestState::Waiting => self.fail_request(request, code, reason),
@@ -338,7 +349,7 @@ impl Draft<'_> {
                 let waiters = self.take_listeners(id);
                 self.change_request(Verb::RequestFailed, request);
                 let refused = Refused::new(code, format!("the last reply to {id} cannot arrive: {reason}"));
-                self.notify_all(waiters, &Told::Refused(refused));
+                self.notify_all(waiters, &ConsumerEvent::Refused(refused));
             }
         }
     }
@@ -354,13 +365,14 @@ impl Draft<'_> {
     }
 
     /// Matches a message to a request: it must be a response from a recipient of the request to its requester.
-    pub(super) fn answer_of(
+    pub(super) fn match_reply(
         &self,
         message: &Message,
         recipients: &[Recipient],
-    ) -> Result<Option<Answer>, No> {
+    ) -> Result<Option<MatchedReply>, DecideError> {
         // A reply has exactly one recipient, addressed by name.
-        let (MessageType::Response, [to], true) = (message.kind, recipients, message.to.is_by_name()) else {
+        let (MessageType::Response, [to], true) = (message.kind, recipients, message.to.names_agents())
+        else {
             return Ok(None);
         };
         let from = message.from.as_ref().and_then(|from| self.working.agents().number(from));
@@ -370,11 +382,11 @@ impl Draft<'_> {
             (None, Some(correlation)) => self.request_by_correlation(correlation, from, requester)?,
             (None, None) => None,
         };
-        let Some(request) = request.filter(|request| request.is_answered_to(requester)) else {
+        let Some(request) = request.filter(|request| request.accepts_reply_to(requester)) else {
             return Ok(None);
         };
-        let index = request.asked.iter().position(|one| self.may_answer(from, one.to));
-        Ok(index.map(|index| Answer { request, index, from }))
+        let index = request.recipients.iter().position(|one| self.may_answer(from, one.recipient));
+        Ok(index.map(|index| MatchedReply { request, index, from }))
     }
 
     /// Finds the request for a response that only has a correlation id: the open request with that message id, else
@@ -385,14 +397,14 @@ impl Draft<'_> {
         correlation: &str,
         from: AgentNo,
         requester: AgentNo,
-    ) -> Result<Option<Request>, No> {
+    ) -> Result<Option<Request>, DecideError> {
         let requests = &self.working.items().requests;
         if requests.is_empty() {
             return Ok(None);
         }
         let is_match = |request: &&Request| {
-            let open = request.asked.iter().filter(|one| one.reply == Reply::Open);
-            request.is_answered_to(requester) && { open }.any(|one| self.may_answer(from, one.to))
+            let open = request.recipients.iter().filter(|one| one.reply == ReplyState::Pending);
+            request.accepts_reply_to(requester) && { open }.any(|one| self.may_answer(from, one.recipient))
         };
         let named = self.resolve_message_id(correlation)?;
         let named = named.and_then(|id| requests.of_message(id.seq, id.n).filter(|found| found.id == id));
@@ -405,17 +417,17 @@ impl Draft<'_> {
 
     /// Whether an agent may reply: it is the recipient, or it serves the pool that is the recipient.
     fn may_answer(&self, agent: AgentNo, asked: Recipient) -> bool {
-        match asked.home() {
-            Home::Agent(one) => one == agent,
-            Home::Pool(pool) => self.working.inbox(agent).pools().contains(&pool),
+        match asked.queue() {
+            QueueId::Agent(one) => one == agent,
+            QueueId::Pool(pool) => self.working.inbox(agent).pools().contains(&pool),
         }
     }
 
     /// Returns the name of a recipient: an agent id, or a pool such as `can:review`.
     pub(super) fn recipient_name(&self, to: Recipient) -> String {
-        match (to.agent_no(), to.home()) {
-            (Some(agent), _) | (None, Home::Agent(agent)) => self.name(agent),
-            (None, Home::Pool(pool)) => {
+        match (to.agent_no(), to.queue()) {
+            (Some(agent), _) | (None, QueueId::Agent(agent)) => self.agent_name(agent),
+            (None, QueueId::Pool(pool)) => {
                 let capability = self.working.pools().get(pool).map_or("", |pool| pool.capability.as_str());
                 format!("can:{capability}")
             }
@@ -423,7 +435,7 @@ impl Draft<'_> {
     }
 
     /// Returns the request with this message id or client id.
-    fn request_by_id(&self, question: &str) -> Result<Option<Request>, No> {
+    fn request_by_id(&self, question: &str) -> Result<Option<Request>, DecideError> {
         let Some(id) = self.resolve_message_id(question)? else { return Ok(None) };
         match self.item(&ItemKey::new(ItemKind::Request, id.to_string()))? {
             Some(Item::Request(request)) => Ok(Some(request)),
@@ -432,31 +444,31 @@ impl Draft<'_> {
     }
 
     /// Resolves a message id or a client id.
-    fn resolve_message_id(&self, name: &str) -> Result<Option<MessageId>, No> {
+    fn resolve_message_id(&self, name: &str) -> Result<Option<MessageId>, DecideError> {
         if let Ok(id) = name.parse::<MessageId>() {
             return Ok(Some(id));
         }
         let Ok(client_id) = ClientId::new(name) else { return Ok(None) };
         let place = self.position_of(&client_id)?;
-        Ok(place.map(|(seq, n)| self.working.eras().message_id(seq, n)))
+        Ok(place.map(|(seq, n)| self.working.generations().message_id(seq, n)))
     }
 
-    fn position_of(&self, id: &ClientId) -> Result<Option<(Seq, u32)>, No> {
-        if let Some((_, OpResult::Sent { id, .. })) = self.sent_here.get(id) {
+    fn position_of(&self, id: &ClientId) -> Result<Option<(Seq, u32)>, DecideError> {
+        if let Some((_, OpResult::Sent { id, .. })) = self.sent_in_commit.get(id) {
             return Ok(Some((id.seq, id.n)));
         }
-        Ok(self.rows.sent_before(id)?.map(|before| (before.seq, before.n)))
+        Ok(self.lookup.prior_send(id)?.map(|before| (before.seq, before.n)))
     }
 
     /// Accepts a reply: stores the message and notifies the listeners. It is not delivered to an inbox.
-    pub(super) fn take_answer(&mut self, message: &Arc<Message>, answer: Answer) -> OpResult {
-        let Answer { mut request, index, from } = answer;
+    pub(super) fn accept_reply(&mut self, message: &Arc<Message>, answer: MatchedReply) -> OpResult {
+        let MatchedReply { mut request, index, from } = answer;
         let id = self.next_message_id();
-        self.post(message, Vec::new());
-        let late = !request.is_open() || request.asked[index].reply != Reply::Open;
+        self.emit_message(message, Vec::new());
+        let late = !request.is_open() || request.recipients[index].reply != ReplyState::Pending;
         if !late {
-            request.asked[index].to = request.asked[index].to.held_by(from);
-            let request = request.with(index, Reply::Answered { seq: id.seq, n: id.n });
+            request.recipients[index].recipient = request.recipients[index].recipient.held_by(from);
+            let request = request.with_reply(index, ReplyState::Answered { seq: id.seq, n: id.n });
             let is_last = !request.is_open();
             let waiters = match is_last {
                 true => self.take_listeners(request.id),
@@ -464,24 +476,28 @@ impl Draft<'_> {
             };
             self.change_request(Verb::RequestAnswered, request);
             let (at, message) = (self.now.wall, Arc::clone(message));
-            self.notify_all(waiters, &Told::Answered { id, at, message, is_last });
+            self.notify_all(waiters, &ConsumerEvent::Answered { id, at, message, is_last });
         }
         OpResult::Replied { id, late }
     }
 
     /// Returns the original result of a repeated message that was accepted as a reply.
-    pub(super) fn replied_before(&self, message: &Message, id: MessageId) -> Result<Option<OpResult>, No> {
-        if message.kind != MessageType::Response || !message.to.is_by_name() {
+    pub(super) fn replied_before(
+        &self,
+        message: &Message,
+        id: MessageId,
+    ) -> Result<Option<OpResult>, DecideError> {
+        if message.kind != MessageType::Response || !message.to.names_agents() {
             return Ok(None);
         }
-        let is_it = |request: &Request| request.answers().any(|(seq, n)| (seq, n) == (id.seq, id.n));
+        let is_it = |request: &Request| request.replies().any(|(seq, n)| (seq, n) == (id.seq, id.n));
         if let Some(question) = &message.in_reply_to {
             let request = self.request_by_id(question)?;
             return Ok(request.map(|request| OpResult::Replied { id, late: !is_it(&request) }));
         }
         // The record contains the matched request; the correlation id may match other requests by now.
-        let body = self.rows.record(id.seq)?.as_ref().map(codec::read_body).transpose();
-        let body = body.map_err(|source| LookupFailed { what: "an answer", source: Box::new(source) })?;
+        let body = self.lookup.record(id.seq)?.as_ref().map(codec::read_body).transpose();
+        let body = body.map_err(|source| LookupError { what: "an answer", source: Box::new(source) })?;
         let replied = body.into_iter().flat_map(|body| body.effects).any(|effect| match effect {
             Effect::Changed { item: Item::Request(request), .. } => is_it(&request),
             _ => false,

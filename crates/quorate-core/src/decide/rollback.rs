@@ -7,22 +7,22 @@ use std::sync::Arc;
 use crate::commit::{OpResult, Principal};
 use crate::decide::memory::expect_version;
 use crate::decide::rollback_plan::{
-    self, History, RollbackPlan, Turn, check_count, content_of, find_written, turn,
+    self, EntryChange, RecordCache, RollbackPlan, check_count, content_part, entry_change, find_write,
 };
-use crate::decide::{Draft, No};
+use crate::decide::{DecideError, Draft};
 use crate::effect::Effect;
 use crate::entry::EntryHead;
 use crate::ids::{Key, Seq, SnapshotName, Version};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
+use crate::lookup::VersionSelector;
 use crate::refused::{Code, Refused};
-use crate::rows::VersionAt;
-use crate::snapshot::{MakeSnapshot, Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
+use crate::snapshot::{MakeSnapshot, Rollback, RollbackScope, RollbackTarget, Snapshot, SnapshotState};
 
 /// Maximum number of erased entries that a refusal lists.
 const ERASED_LISTED_MAX: usize = 16;
 
 impl Draft<'_> {
-    pub(super) fn make_snapshot(&mut self, make: &MakeSnapshot) -> Result<OpResult, No> {
+    pub(super) fn make_snapshot(&mut self, make: &MakeSnapshot) -> Result<OpResult, DecideError> {
         // A snapshot excludes its own commit, so that it can be taken together with the change to roll back later.
         let seq = Seq(self.seq.0 - 1);
         if let Some(snapshot) = self.snapshot(&make.name)? {
@@ -40,13 +40,13 @@ impl Draft<'_> {
             seq,
             at: self.now.wall,
             by: self.commit.principal.to_text(),
-            state: SnapshotState::Kept,
+            state: SnapshotState::Active,
         };
-        self.change(Verb::SnapshotMade, Item::Snapshot(snapshot));
+        self.change_item(Verb::SnapshotMade, Item::Snapshot(snapshot));
         Ok(OpResult::SnapshotMade { seq })
     }
 
-    pub(super) fn drop_snapshot(&mut self, name: &SnapshotName) -> Result<OpResult, No> {
+    pub(super) fn drop_snapshot(&mut self, name: &SnapshotName) -> Result<OpResult, DecideError> {
         let snapshot = self.snapshot(name)?.ok_or_else(|| no_snapshot(name))?;
         if let Principal::Agent(actor) = &self.commit.principal
             && snapshot.by != self.commit.principal.to_text()
@@ -57,26 +57,26 @@ impl Draft<'_> {
                 .into());
         }
         let state = SnapshotState::Dropped;
-        self.change(Verb::SnapshotDropped, Item::Snapshot(Snapshot { state, ..snapshot }));
+        self.change_item(Verb::SnapshotDropped, Item::Snapshot(Snapshot { state, ..snapshot }));
         Ok(OpResult::Done)
     }
 
-    fn snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, No> {
+    fn snapshot(&self, name: &SnapshotName) -> Result<Option<Snapshot>, DecideError> {
         match self.item(&ItemKey::new(ItemKind::Snapshot, name.as_str()))? {
-            Some(Item::Snapshot(snapshot)) if snapshot.state == SnapshotState::Kept => Ok(Some(snapshot)),
+            Some(Item::Snapshot(snapshot)) if snapshot.state == SnapshotState::Active => Ok(Some(snapshot)),
             _ => Ok(None),
         }
     }
 
-    pub(super) fn rollback(&mut self, rollback: &Rollback) -> Result<OpResult, No> {
+    pub(super) fn rollback(&mut self, rollback: &Rollback) -> Result<OpResult, DecideError> {
         self.check_fence(rollback.fence.as_ref())?;
         let (to, turns) = self.turns(rollback)?;
         check_count(turns.len())?;
         self.refuse_erased(&turns)?;
-        let deleted = turns.values().filter(|turn| turn.then.is_none()).count() as u32;
+        let deleted = turns.values().filter(|turn| turn.restored.is_none()).count() as u32;
         let written = turns.len() as u32 - deleted;
         let mut deletions = Vec::new();
-        for (key, Turn { now, then }) in turns {
+        for (key, EntryChange { current: now, restored: then }) in turns {
             match then {
                 Some(effect) => {
                     let version = self.write_entry(&key, now, false)?;
@@ -93,27 +93,29 @@ impl Draft<'_> {
     }
 
     /// Returns the target record, and the entries that change with the version to restore.
-    fn turns(&mut self, rollback: &Rollback) -> Result<(Seq, BTreeMap<Key, Turn>), No> {
+    fn turns(&mut self, rollback: &Rollback) -> Result<(Seq, BTreeMap<Key, EntryChange>), DecideError> {
         let point = self.point(rollback)?;
-        match &rollback.what {
-            RollbackWhat::Key { key, expect } => {
+        match &rollback.scope {
+            RollbackScope::Key { key, expect } => {
                 let now = self.entry(key)?;
                 expect_version(key, now.as_ref(), *expect)?;
                 if now.is_none() {
                     return Err(Refused::new(Code::NotFound, format!("entry {key} has never existed")).into());
                 }
-                let then = match (point, &rollback.to) {
-                    (None, RollbackTo::Version(version)) => {
+                let then = match (point, &rollback.target) {
+                    (None, RollbackTarget::Version(version)) => {
                         Some(self.version(key, *version)?.ok_or_else(|| no_version(key, *version))?)
                     }
-                    (point, _) => self.rows.version_at(key, VersionAt::Seq(point.unwrap_or_default()))?,
+                    (point, _) => {
+                        self.lookup.version_at(key, VersionSelector::Seq(point.unwrap_or_default()))?
+                    }
                 };
                 let to = point.or(then.map(|then| then.seq)).unwrap_or_default();
-                let mut history = History::default();
-                let turn = turn(now, then, |head| self.written(&mut history, key, head))?;
+                let mut history = RecordCache::default();
+                let turn = entry_change(now, then, |head| self.written(&mut history, key, head))?;
                 Ok((to, turn.map(|turn| (key.clone(), turn)).into_iter().collect()))
             }
-            RollbackWhat::Prefix(prefix) => {
+            RollbackScope::Prefix(prefix) => {
                 let point = point.unwrap_or_default();
                 Ok((point, self.prefix_changes(prefix, point)?))
             }
@@ -121,25 +123,30 @@ impl Draft<'_> {
     }
 
     /// Returns the entries of a prefix that change: those of the plan, updated by the writes since then.
-    fn prefix_changes(&mut self, prefix: &str, point: Seq) -> Result<BTreeMap<Key, Turn>, No> {
+    fn prefix_changes(
+        &mut self,
+        prefix: &str,
+        point: Seq,
+    ) -> Result<BTreeMap<Key, EntryChange>, DecideError> {
         // If all writes after the target are in memory, no plan is needed.
-        let (mut turns, changed) = match self.rows.recent_changes(prefix, point)? {
+        let (mut turns, changed) = match self.lookup.recent_changes(prefix, point)? {
             Some(changed) => (BTreeMap::new(), changed),
             None => {
                 let plan = self.plan(point)?;
-                let changed = self.rows.recent_changes(prefix, plan.at)?.ok_or_else(outdated)?;
-                self.rows.add_steps(plan.turns.len());
-                (plan.turns.clone(), changed)
+                let changed = self.lookup.recent_changes(prefix, plan.at)?.ok_or_else(outdated)?;
+                self.lookup.add_steps(plan.changes.len());
+                (plan.changes.clone(), changed)
             }
         };
         let mut changed: BTreeMap<_, _> = changed.into_iter().collect();
         let here = self.entries.iter().filter(|(key, _)| key.as_str().starts_with(prefix));
         changed.extend(here.map(|(key, head)| (key.clone(), *head)));
-        let mut history = History::default();
+        let mut history = RecordCache::default();
         for (key, now) in changed {
             turns.remove(&key);
-            let then = self.rows.version_at(&key, VersionAt::Seq(point))?;
-            if let Some(turn) = turn(Some(now), then, |head| self.written(&mut history, &key, head))? {
+            let then = self.lookup.version_at(&key, VersionSelector::Seq(point))?;
+            if let Some(turn) = entry_change(Some(now), then, |head| self.written(&mut history, &key, head))?
+            {
                 turns.insert(key, turn);
                 check_count(turns.len())?;
             }
@@ -148,7 +155,7 @@ impl Draft<'_> {
     }
 
     /// Returns the plan of this operation, if it has the same target.
-    fn plan(&self, point: Seq) -> Result<&RollbackPlan, No> {
+    fn plan(&self, point: Seq) -> Result<&RollbackPlan, DecideError> {
         match self.commit.plans.get(&self.op).map(Arc::as_ref) {
             Some(Ok(plan)) if plan.to == point => Ok(plan),
             Some(Err(refused)) => Err(refused.clone().into()),
@@ -157,17 +164,17 @@ impl Draft<'_> {
     }
 
     /// Returns the target record; `None` for a target version, which only concerns the history of its entry.
-    fn point(&self, rollback: &Rollback) -> Result<Option<Seq>, No> {
+    fn point(&self, rollback: &Rollback) -> Result<Option<Seq>, DecideError> {
         let newest = Seq(self.seq.0 - 1);
         let find = |name: &str| match self.item(&ItemKey::new(ItemKind::Snapshot, name))? {
             Some(Item::Snapshot(snapshot)) => Ok(Some(snapshot)),
             _ => Ok(None),
         };
-        rollback_plan::point(&self.rows, newest, rollback, find)
+        rollback_plan::target_seq(&self.lookup, newest, rollback, find)
     }
 
     /// Returns a version of an entry, including versions of this commit.
-    fn version(&self, key: &Key, version: Version) -> Result<Option<EntryHead>, No> {
+    fn version(&self, key: &Key, version: Version) -> Result<Option<EntryHead>, DecideError> {
         let generation = self.working.head.generation;
         let head = |deleted| EntryHead { version, generation, seq: self.seq, deleted };
         let here = self.effects.iter().find_map(|effect| match effect {
@@ -177,27 +184,27 @@ impl Draft<'_> {
         });
         match here {
             Some(head) => Ok(Some(head)),
-            None => self.rows.version_at(key, VersionAt::Version(version)),
+            None => self.lookup.version_at(key, VersionSelector::Version(version)),
         }
     }
 
     /// Returns the write effect of a version, of this commit or an earlier one.
-    fn written(&self, history: &mut History, key: &Key, head: EntryHead) -> Result<Effect, No> {
+    fn written(&self, history: &mut RecordCache, key: &Key, head: EntryHead) -> Result<Effect, DecideError> {
         if head.seq != self.seq {
-            return history.written(&self.rows, key, head);
+            return history.write_of(&self.lookup, key, head);
         }
-        self.rows.add_steps(self.effects.len());
-        self.rows.check()?;
-        find_written(&self.effects, key, head)
+        self.lookup.add_steps(self.effects.len());
+        self.lookup.check_limit()?;
+        find_write(&self.effects, key, head)
     }
 
     /// Refuses a rollback to erased content.
-    fn refuse_erased(&self, turns: &BTreeMap<Key, Turn>) -> Result<(), No> {
+    fn refuse_erased(&self, turns: &BTreeMap<Key, EntryChange>) -> Result<(), DecideError> {
         let mut erased = Vec::new();
         for (key, turn) in turns {
-            if let Some((seq, part)) = turn.then.as_ref().and_then(content_of)
+            if let Some((seq, part)) = turn.restored.as_ref().and_then(content_part)
                 && seq != self.seq
-                && (self.erased_here.contains(&(seq, part)) || self.rows.is_erased(seq, part)?)
+                && (self.erased_in_commit.contains(&(seq, part)) || self.lookup.is_erased(seq, part)?)
             {
                 erased.push(key.as_str());
             }

@@ -6,24 +6,24 @@
 use std::collections::BTreeMap;
 
 use crate::codec;
-use crate::decide::No;
-use crate::decide::meter::Meter;
-use crate::effect::{Effect, Restored};
+use crate::decide::DecideError;
+use crate::decide::metered_lookup::MeteredLookup;
+use crate::effect::{Effect, RestoredVersion};
 use crate::entry::EntryHead;
 use crate::ids::{Key, Seq};
 use crate::item::{Item, ItemKey, ItemKind};
 use crate::limits::{ROLLBACK_KEYS_MAX, ROLLBACK_SCAN_MAX};
+use crate::lookup::{Lookup, PrefixScan, VersionSelector};
 use crate::refused::{Code, Refused};
-use crate::rows::{Rows, Scan, VersionAt};
-use crate::snapshot::{Rollback, RollbackTo, RollbackWhat, Snapshot, SnapshotState};
+use crate::snapshot::{Rollback, RollbackScope, RollbackTarget, Snapshot, SnapshotState};
 
 /// The change of one entry.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Turn {
+pub(super) struct EntryChange {
     /// The current version.
-    pub(super) now: Option<EntryHead>,
+    pub(super) current: Option<EntryHead>,
     /// The write effect of the restored version; `None` if the entry is deleted.
-    pub(super) then: Option<Effect>,
+    pub(super) restored: Option<Effect>,
 }
 
 /// The changes of a prefix rollback, as of one record.
@@ -33,7 +33,7 @@ pub struct RollbackPlan {
     pub(super) at: Seq,
     /// The target record, whose state is restored.
     pub(super) to: Seq,
-    pub(super) turns: BTreeMap<Key, Turn>,
+    pub(super) changes: BTreeMap<Key, EntryChange>,
 }
 
 impl RollbackPlan {
@@ -42,17 +42,22 @@ impl RollbackPlan {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, `NOT_FOUND` or `INVALID` for the snapshot, or a failed lookup.
-    pub fn begin(rows: &dyn Rows, at: Seq, rollback: &Rollback, scan_max: usize) -> Result<(Self, Scan), No> {
-        let rows = Meter::unbounded(rows);
+    pub fn begin(
+        rows: &dyn Lookup,
+        at: Seq,
+        rollback: &Rollback,
+        scan_max: usize,
+    ) -> Result<(Self, PrefixScan), DecideError> {
+        let rows = MeteredLookup::unbounded(rows);
         let snapshot = |item| match item {
             Some(Item::Snapshot(snapshot)) => Some(snapshot),
             _ => None,
         };
         let find = |name: &str| Ok(snapshot(rows.item(&ItemKey::new(ItemKind::Snapshot, name))?));
-        let to = point(&rows, at, rollback, find)?.unwrap_or_default();
-        let plan = Self { at, to, turns: BTreeMap::new() };
-        let RollbackWhat::Prefix(prefix) = &rollback.what else {
-            return Ok((plan, Scan { changed: Vec::new(), scanned: 0 }));
+        let to = target_seq(&rows, at, rollback, find)?.unwrap_or_default();
+        let plan = Self { at, to, changes: BTreeMap::new() };
+        let RollbackScope::Prefix(prefix) = &rollback.scope else {
+            return Ok((plan, PrefixScan { changed: Vec::new(), scanned: 0 }));
         };
         let Some(scan) = rows.changed_since(prefix, to, scan_max)? else {
             return Err(Refused::new(
@@ -73,11 +78,11 @@ impl RollbackPlan {
     /// `LIMIT_EXCEEDED`, or a failed lookup.
     pub fn add(
         &mut self,
-        rows: &dyn Rows,
+        rows: &dyn Lookup,
         changed: impl Iterator<Item = (Key, EntryHead)>,
-    ) -> Result<(), No> {
-        let rows = Meter::unbounded(rows);
-        let mut history = History::default();
+    ) -> Result<(), DecideError> {
+        let rows = MeteredLookup::unbounded(rows);
+        let mut history = RecordCache::default();
         for (key, now) in changed {
             self.turn(&rows, &mut history, key, Some(now))?;
         }
@@ -94,13 +99,13 @@ impl RollbackPlan {
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED`, or a failed lookup.
-    pub fn catch_up(&mut self, rows: &dyn Rows, at: Seq, written: Vec<Key>) -> Result<(), No> {
-        let rows = Meter::unbounded(rows);
-        let mut history = History::default();
+    pub fn catch_up(&mut self, rows: &dyn Lookup, at: Seq, written: Vec<Key>) -> Result<(), DecideError> {
+        let rows = MeteredLookup::unbounded(rows);
+        let mut history = RecordCache::default();
         self.at = at;
         for key in written {
             let now = rows.entry(&key)?;
-            self.turns.remove(&key);
+            self.changes.remove(&key);
             self.turn(&rows, &mut history, key, now)?;
         }
         Ok(())
@@ -109,15 +114,15 @@ impl RollbackPlan {
     /// Adds the change of one entry, if any.
     fn turn(
         &mut self,
-        rows: &Meter<'_>,
-        history: &mut History,
+        rows: &MeteredLookup<'_>,
+        history: &mut RecordCache,
         key: Key,
         now: Option<EntryHead>,
-    ) -> Result<(), No> {
-        let then = rows.version_at(&key, VersionAt::Seq(self.to))?;
+    ) -> Result<(), DecideError> {
+        let then = rows.version_at(&key, VersionSelector::Seq(self.to))?;
         if let Some(turn) = history.turn(rows, &key, now, then)? {
-            self.turns.insert(key, turn);
-            check_count(self.turns.len())?;
+            self.changes.insert(key, turn);
+            check_count(self.changes.len())?;
         }
         Ok(())
     }
@@ -137,23 +142,23 @@ pub(super) fn check_count(count: usize) -> Result<(), Refused> {
 }
 
 /// Returns the target record of a rollback; `None` for a target version, which only concerns the history of its entry.
-pub(super) fn point(
-    rows: &Meter<'_>,
+pub(super) fn target_seq(
+    rows: &MeteredLookup<'_>,
     newest: Seq,
     rollback: &Rollback,
-    snapshot: impl FnOnce(&str) -> Result<Option<Snapshot>, No>,
-) -> Result<Option<Seq>, No> {
-    Ok(match &rollback.to {
-        RollbackTo::Version(_) => None,
-        RollbackTo::Seq(seq) => Some((*seq).min(newest)),
-        RollbackTo::Time(time) => Some(rows.seq_at(*time)?),
-        RollbackTo::Snapshot(name) => {
-            let found = snapshot(name.as_str())?.filter(|found| found.state == SnapshotState::Kept);
+    snapshot: impl FnOnce(&str) -> Result<Option<Snapshot>, DecideError>,
+) -> Result<Option<Seq>, DecideError> {
+    Ok(match &rollback.target {
+        RollbackTarget::Version(_) => None,
+        RollbackTarget::Seq(seq) => Some((*seq).min(newest)),
+        RollbackTarget::Time(time) => Some(rows.seq_at(*time)?),
+        RollbackTarget::Snapshot(name) => {
+            let found = snapshot(name.as_str())?.filter(|found| found.state == SnapshotState::Active);
             let snapshot = found.ok_or_else(|| {
                 Refused::new(Code::NotFound, format!("there is no snapshot {name}"))
                     .hint("list the snapshots")
             })?;
-            if !rollback.what.is_within(&snapshot.prefix) {
+            if !rollback.scope.is_within(&snapshot.prefix) {
                 let detail = format!("snapshot {name} only covers the prefix {:?}", snapshot.prefix);
                 return Err(Refused::new(Code::Invalid, detail)
                     .hint(format!(
@@ -169,41 +174,46 @@ pub(super) fn point(
 
 /// Reads write effects of old versions. Caches the last record: entries that were written together are read together.
 #[derive(Default)]
-pub(super) struct History {
+pub(super) struct RecordCache {
     seq: Seq,
     effects: Vec<Effect>,
 }
 
-impl History {
+impl RecordCache {
     /// Returns the change of an entry whose current and target versions are both stored.
     fn turn(
         &mut self,
-        rows: &Meter<'_>,
+        rows: &MeteredLookup<'_>,
         key: &Key,
         now: Option<EntryHead>,
         then: Option<EntryHead>,
-    ) -> Result<Option<Turn>, No> {
-        turn(now, then, |head| self.written(rows, key, head))
+    ) -> Result<Option<EntryChange>, DecideError> {
+        entry_change(now, then, |head| self.write_of(rows, key, head))
     }
 
     /// Returns the write effect of a stored version.
-    pub(super) fn written(&mut self, rows: &Meter<'_>, key: &Key, head: EntryHead) -> Result<Effect, No> {
+    pub(super) fn write_of(
+        &mut self,
+        rows: &MeteredLookup<'_>,
+        key: &Key,
+        head: EntryHead,
+    ) -> Result<Effect, DecideError> {
         if self.seq != head.seq {
             let record = rows.record(head.seq)?;
             let body = record.and_then(|record| codec::read_body(&record).ok());
             *self = Self { seq: head.seq, effects: body.map(|body| body.effects).unwrap_or_default() };
         }
         rows.add_steps(self.effects.len());
-        find_written(&self.effects, key, head)
+        find_write(&self.effects, key, head)
     }
 }
 
 /// Returns the change of an entry, if any, from its current version and its version at the target.
-pub(super) fn turn(
+pub(super) fn entry_change(
     now: Option<EntryHead>,
     then: Option<EntryHead>,
-    mut written: impl FnMut(EntryHead) -> Result<Effect, No>,
-) -> Result<Option<Turn>, No> {
+    mut written: impl FnMut(EntryHead) -> Result<Effect, DecideError>,
+) -> Result<Option<EntryChange>, DecideError> {
     let live = |head: Option<EntryHead>| head.filter(|head| !head.deleted);
     match (live(now), live(then)) {
         (Some(now), Some(then)) if now.version == then.version => Ok(None),
@@ -211,18 +221,18 @@ pub(super) fn turn(
             let then = written(then)?;
             let is_same = match live {
                 // The current version may already be the restored content.
-                Some(live) => content_of(&written(live)?) == content_of(&then),
+                Some(live) => content_part(&written(live)?) == content_part(&then),
                 None => false,
             };
-            Ok((!is_same).then_some(Turn { now, then: Some(then) }))
+            Ok((!is_same).then_some(EntryChange { current: now, restored: Some(then) }))
         }
-        (Some(_), None) => Ok(Some(Turn { now, then: None })),
+        (Some(_), None) => Ok(Some(EntryChange { current: now, restored: None })),
         (None, None) => Ok(None),
     }
 }
 
 /// Finds the write effect of a version among the effects of its record.
-pub(super) fn find_written(effects: &[Effect], key: &Key, head: EntryHead) -> Result<Effect, No> {
+pub(super) fn find_write(effects: &[Effect], key: &Key, head: EntryHead) -> Result<Effect, DecideError> {
     let is_it = |effect: &&Effect| matches!(effect, Effect::Written { key: of, version, .. } if of == key && *version == head.version);
     let found = effects.iter().find(is_it).cloned();
     Ok(found.map(|effect| with_content_position(effect, head.seq)).ok_or_else(|| {
@@ -235,13 +245,13 @@ pub(super) fn find_written(effects: &[Effect], key: &Key, head: EntryHead) -> Re
 fn with_content_position(mut effect: Effect, home: Seq) -> Effect {
     if let Effect::Written { restores, version, .. } = &mut effect {
         let seq = restores.map_or(home, |restored| restored.seq);
-        *restores = Some(Restored { seq, version: *version });
+        *restores = Some(RestoredVersion { seq, version: *version });
     }
     effect
 }
 
 /// Returns the record and payload part that contain the content of a write.
-pub(super) fn content_of(effect: &Effect) -> Option<(Seq, u32)> {
+pub(super) fn content_part(effect: &Effect) -> Option<(Seq, u32)> {
     match effect {
         Effect::Written { part, restores, .. } => restores.map(|restored| (restored.seq, *part)),
         _ => None,

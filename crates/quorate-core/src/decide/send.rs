@@ -4,43 +4,47 @@ use std::sync::Arc;
 
 use crate::commit::Fingerprint;
 use crate::commit::{OpResult, Principal};
-use crate::decide::{Draft, Handed, No};
+use crate::decide::{DecideError, Draft, LeasedDelivery};
 use crate::destination::Destination;
 use crate::effect::{Effect, NewDelivery};
 use crate::ids::{AgentId, Capability, DeliveryNo, MessageId, PoolNo};
 use crate::item::{Item, Verb};
 use crate::limits::{DELIVERIES_PER_COMMIT_MAX, IN_FLIGHT_MAX, INBOX_MAX, POOLS_MAX};
+use crate::lookup::PriorSend;
 use crate::message::{Durability, Message};
-use crate::pool::{Pool, Takers};
-use crate::reach::Reach;
-use crate::recipient::{Home, Recipient};
+use crate::pool::{Pool, PoolAccess};
+use crate::recipient::{QueueId, Recipient};
 use crate::refused::{Code, Refused};
-use crate::rows::SentBefore;
+use crate::routing::RoutedTo;
 use crate::working::Consumer;
 
 impl Draft<'_> {
-    pub(super) fn send(&mut self, message: &Arc<Message>, fingerprint: &Fingerprint) -> Result<OpResult, No> {
+    pub(super) fn send(
+        &mut self,
+        message: &Arc<Message>,
+        fingerprint: &Fingerprint,
+    ) -> Result<OpResult, DecideError> {
         self.check_sender(message)?;
-        if let Some(result) = self.sent_already(message, fingerprint)? {
+        if let Some(result) = self.prior_send_result(message, fingerprint)? {
             return Ok(result);
         }
         self.check_session(message.session_id.as_deref())?;
         self.check_chain(message)?;
         self.working.policy().check_shape(message)?;
         let recipients = self.recipients(message)?;
-        let answer = self.answer_of(message, &recipients)?;
+        let answer = self.match_reply(message, &recipients)?;
         let recipients = match &answer {
             Some(_) => Vec::new(),
-            None => self.reachable(message, recipients)?,
+            None => self.resolve_unavailable(message, recipients)?,
         };
-        self.check_room(&recipients)?;
-        let low = self.spend(message)?;
+        self.check_inbox_capacity(&recipients)?;
+        let low = self.charge_budget(message)?;
         let result = match answer {
-            Some(answer) => self.take_answer(message, answer),
-            None => self.post(message, recipients),
+            Some(answer) => self.accept_reply(message, answer),
+            None => self.emit_message(message, recipients),
         };
         if let Some(budget) = low {
-            self.warn(&budget, message);
+            self.send_budget_warning(&budget, message);
         }
         self.remember_sent(message, fingerprint, result.clone());
         Ok(result)
@@ -52,16 +56,20 @@ impl Draft<'_> {
     }
 
     /// Returns the result of an earlier message with the same client id.
-    pub(super) fn sent_already(
+    pub(super) fn prior_send_result(
         &self,
         message: &Message,
         fingerprint: &Fingerprint,
-    ) -> Result<Option<OpResult>, No> {
+    ) -> Result<Option<OpResult>, DecideError> {
         let Some(id) = &message.client_id else { return Ok(None) };
-        if let Some((earlier, result)) = self.sent_here.get(id) {
-            return if fingerprint.is(earlier) { Ok(Some(result.clone())) } else { Err(used_id(id).into()) };
+        if let Some((earlier, result)) = self.sent_in_commit.get(id) {
+            return if fingerprint.matches(earlier) {
+                Ok(Some(result.clone()))
+            } else {
+                Err(used_id(id).into())
+            };
         }
-        let Some(before) = self.rows.sent_before(id)? else { return Ok(None) };
+        let Some(before) = self.lookup.prior_send(id)? else { return Ok(None) };
         let result = self.repeated_send(id, &before, fingerprint)?;
         if let OpResult::Sent { id, count: 0, .. } = result
             && let Some(replied) = self.replied_before(message, id)?
@@ -73,16 +81,16 @@ impl Draft<'_> {
 
     pub(super) fn remember_sent(&mut self, message: &Message, fingerprint: &Fingerprint, result: OpResult) {
         if let Some(client_id) = &message.client_id {
-            self.sent_here.insert(client_id.clone(), (fingerprint.written, result));
+            self.sent_in_commit.insert(client_id.clone(), (fingerprint.written, result));
         }
     }
 
     /// Writes a message and its deliveries. A delivery is leased immediately if a consumer waits for it.
-    pub(super) fn post(&mut self, message: &Arc<Message>, recipients: Vec<Recipient>) -> OpResult {
+    pub(super) fn emit_message(&mut self, message: &Arc<Message>, recipients: Vec<Recipient>) -> OpResult {
         let id = self.next_message_id();
         let first = self.working.next_delivery();
         let count = recipients.len() as u32;
-        let held = self.working.holds(self.working.session_of(message));
+        let held = self.working.is_session_paused(self.working.session_of(message));
         let later = held || message.deliver_at.is_some_and(|due| due > self.now.wall);
         let part = self.parts.len() as u32;
         self.parts.push(message.payload.clone());
@@ -95,11 +103,11 @@ impl Draft<'_> {
         }
         let homes: Vec<_> = { deliveries.iter() }
             .filter(|delivery| delivery.lease.is_none())
-            .map(|delivery| delivery.to.home())
+            .map(|delivery| delivery.to.queue())
             .collect();
         self.emit(Effect::Sent { message: Arc::clone(message), part, first, deliveries });
         for home in homes {
-            self.working.stir(home);
+            self.working.schedule_dispatch(home);
         }
         OpResult::Sent { id, first, count }
     }
@@ -117,21 +125,23 @@ impl Draft<'_> {
                 Err(Refused::new(Code::Forbidden, format!("agent {actor} may not send as {from}"))
                     .hint("omit `from`: the sender is the agent that owns the access token"))
             }
-            (Principal::System | Principal::Holder { .. }, Some(from)) => self.known(from).map(drop),
+            (Principal::System | Principal::Holder { .. }, Some(from)) => self.require_agent(from).map(drop),
             (Principal::System | Principal::Holder { .. }, None) => Ok(()),
         }
     }
 
     /// Resolves the recipients, each once.
     pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
-        if matches!(message.to, Destination::Everybody | Destination::Role(_)) {
-            self.rows.add_steps(self.working.agents().len());
+        if matches!(message.to, Destination::Broadcast | Destination::Role(_)) {
+            self.lookup.add_steps(self.working.agents().len());
         }
-        let recipients: Vec<Recipient> = match self.map().reach(message.from.as_ref(), &message.to)? {
-            Reach::Agents(agents) => agents.into_iter().map(Recipient::agent).collect(),
-            Reach::One { capability, takers } => vec![Recipient::pool(self.pool(&capability, takers)?)],
+        let recipients: Vec<Recipient> = match self.routing().route(message.from.as_ref(), &message.to)? {
+            RoutedTo::Agents(agents) => agents.into_iter().map(Recipient::agent).collect(),
+            RoutedTo::AnyCapable { capability, takers } => {
+                vec![Recipient::pool(self.pool(&capability, takers)?)]
+            }
         };
-        if message.to == Destination::Everybody {
+        if message.to == Destination::Broadcast {
             self.count_broadcast(message)?;
         }
         self.deliveries += recipients.len();
@@ -147,25 +157,28 @@ impl Draft<'_> {
     }
 
     /// Refuses a message if the inbox or pool of any recipient is full.
-    pub(super) fn check_room(&self, recipients: &[Recipient]) -> Result<(), Refused> {
+    pub(super) fn check_inbox_capacity(&self, recipients: &[Recipient]) -> Result<(), Refused> {
         for to in recipients {
-            if self.working.inbox_at(to.home()).open >= INBOX_MAX {
-                return Err(Refused::new(Code::QueueFull, format!("{} is full", self.inbox_name(to.home())))
-                    .limit(INBOX_MAX as u64)
-                    .hint("retry after some deliveries have been processed; nothing was sent"));
+            if self.working.inbox_at(to.queue()).open >= INBOX_MAX {
+                return Err(Refused::new(
+                    Code::QueueFull,
+                    format!("{} is full", self.inbox_name(to.queue())),
+                )
+                .limit(INBOX_MAX as u64)
+                .hint("retry after some deliveries have been processed; nothing was sent"));
             }
         }
         Ok(())
     }
 
-    fn inbox_name(&self, home: Home) -> String {
+    fn inbox_name(&self, home: QueueId) -> String {
         let agents = self.working.agents();
         match home {
-            Home::Agent(agent) => {
+            QueueId::Agent(agent) => {
                 let id = agents.get(agent).map_or("", |agent| agent.id.as_str());
                 format!("the inbox of agent {id}")
             }
-            Home::Pool(pool) => {
+            QueueId::Pool(pool) => {
                 let capability = self.working.pools().get(pool).map_or("", |pool| pool.capability.as_str());
                 format!("the pool can:{capability}")
             }
@@ -173,7 +186,7 @@ impl Draft<'_> {
     }
 
     /// Returns the pool of a capability; creates it for the first message.
-    fn pool(&mut self, capability: &Capability, takers: Takers) -> Result<PoolNo, Refused> {
+    fn pool(&mut self, capability: &Capability, takers: PoolAccess) -> Result<PoolNo, Refused> {
         if let Some(pool) = self.working.pools().find(capability, takers) {
             return Ok(pool);
         }
@@ -184,11 +197,11 @@ impl Draft<'_> {
                 "the space has reached its maximum number of pools",
             )
             .limit(POOLS_MAX as u64)
-            .passes()
+            .retryable()
             .hint("send to a capability that already has a pool"));
         }
-        let pool = Pool { number, capability: capability.clone(), takers };
-        self.change(Verb::PoolOpened, Item::Pool(pool));
+        let pool = Pool { number, capability: capability.clone(), access: takers };
+        self.change_item(Verb::PoolOpened, Item::Pool(pool));
         Ok(number)
     }
 
@@ -196,8 +209,7 @@ impl Draft<'_> {
     fn count_broadcast(&mut self, message: &Message) -> Result<(), Refused> {
         let sender = message.from.as_ref().and_then(|id| self.working.agents().number(id));
         if let Some(sender) = sender {
-            let broadcasts =
-                self.working.broadcasts(sender).one_more(self.working.policy(), self.now.wall)?;
+            let broadcasts = self.working.broadcasts(sender).consume(self.working.policy(), self.now.wall)?;
             self.working.set_broadcasts(sender, broadcasts);
         }
         Ok(())
@@ -209,16 +221,18 @@ impl Draft<'_> {
         if message.expires_at.is_some_and(|at| at <= self.now.wall) {
             return waiting;
         }
-        let Some(Consumer { id, agent, lease_ms, .. }) = self.next_in_line(to.home()) else { return waiting };
+        let Some(Consumer { id, agent, lease_ms, .. }) = self.next_consumer(to.queue()) else {
+            return waiting;
+        };
         let inbox = self.working.inbox(agent);
         let has_ready = inbox.has_ready()
-            || inbox.pools().iter().any(|pool| self.working.inbox_at(Home::Pool(*pool)).has_ready());
+            || inbox.pools().iter().any(|pool| self.working.inbox_at(QueueId::Pool(*pool)).has_ready());
         if has_ready || inbox.leased.len() >= IN_FLIGHT_MAX {
             return waiting;
         }
         let token = self.working.next_token();
         self.working.spend_credit(id, 1);
-        let handed = Handed {
+        let handed = LeasedDelivery {
             delivery: number,
             token,
             attempt: 1,
@@ -227,8 +241,8 @@ impl Draft<'_> {
             n: self.messages,
             message: Some((self.now.wall, Arc::clone(message))),
         };
-        self.handed.push((id, handed));
-        self.working.hear_of(agent, self.now);
+        self.dispatched.push((id, handed));
+        self.working.record_activity(agent, self.now);
         NewDelivery { to: to.held_by(agent), lease: Some((token, lease_ms)) }
     }
 
@@ -236,14 +250,15 @@ impl Draft<'_> {
     fn repeated_send(
         &self,
         id: &crate::ids::ClientId,
-        before: &SentBefore,
+        before: &PriorSend,
         fingerprint: &Fingerprint,
     ) -> Result<OpResult, Refused> {
-        let same = fingerprint.is(&before.fingerprint) && before.principal == self.commit.principal.to_text();
-        if !same || self.erased_here.contains(&(before.seq, before.part)) {
+        let same =
+            fingerprint.matches(&before.fingerprint) && before.principal == self.commit.principal.to_text();
+        if !same || self.erased_in_commit.contains(&(before.seq, before.part)) {
             return Err(used_id(id));
         }
-        let id = self.working.eras().message_id(before.seq, before.n);
+        let id = self.working.generations().message_id(before.seq, before.n);
         Ok(OpResult::Sent { id, first: before.first, count: before.count })
     }
 }

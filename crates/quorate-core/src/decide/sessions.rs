@@ -4,21 +4,22 @@ use std::collections::HashSet;
 
 use crate::codec;
 use crate::commit::{OpResult, Principal};
-use crate::decide::{Draft, No};
+use crate::decide::{DecideError, Draft};
 use crate::effect::Effect;
 use crate::ids::{AgentId, SessionId, SessionNo};
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::limits::{SESSION_PARTICIPANTS_MAX, SESSIONS_OPEN_MAX};
 use crate::message::Payload;
 use crate::refused::{Code, Refused};
-use crate::registry::Role;
+use crate::registry::AgentRole;
 use crate::session::{
-    AddKind, AddToSession, ChangeSession, OpenSession, Session, SessionChange, SessionStatus, too_many,
+    AddToSession, ChangeSession, ContributionKind, OpenSession, Session, SessionChange, SessionStatus,
+    too_many_participants,
 };
 
 impl Draft<'_> {
-    pub(super) fn open_session(&mut self, open: &OpenSession) -> Result<OpResult, No> {
-        self.rows.add_steps(open.participants.len());
+    pub(super) fn open_session(&mut self, open: &OpenSession) -> Result<OpResult, DecideError> {
+        self.lookup.add_steps(open.participants.len());
         let coordinator = self.coordinator(open)?;
         if let Some(id) = &open.id
             && let Some(session) = self.find_session(id.as_str())?
@@ -31,12 +32,12 @@ impl Draft<'_> {
                 "the space has reached its maximum number of open sessions",
             )
             .limit(SESSIONS_OPEN_MAX as u64)
-            .passes()
+            .retryable()
             .hint("complete or fail sessions that are no longer used")
             .into());
         }
         let (now, opened) = (self.now.wall, self.opened_here());
-        let number = SessionNo::opened_at(self.seq, opened);
+        let number = SessionNo::from_record(self.seq, opened);
         let id = open.id.clone().unwrap_or_else(|| number.id(self.working.head.generation));
         let mut session = Session {
             id: id.clone(),
@@ -49,17 +50,17 @@ impl Draft<'_> {
             since: now,
             reason: String::new(),
             opened_at: now,
-            added: [0; AddKind::ALL.len()],
+            contributions: [0; ContributionKind::ALL.len()],
         };
         for agent in each_once(&open.participants) {
-            self.known(agent)?;
+            self.require_agent(agent)?;
             session.join(agent.clone(), now);
         }
-        self.change(Verb::SessionOpened, Item::Session(session));
+        self.change_item(Verb::SessionOpened, Item::Session(session));
         Ok(OpResult::SessionOpened { id })
     }
 
-    pub(super) fn change_session(&mut self, asked: &ChangeSession) -> Result<OpResult, No> {
+    pub(super) fn change_session(&mut self, asked: &ChangeSession) -> Result<OpResult, DecideError> {
         let session = self.require_session(&asked.session)?;
         let own = matches!(&asked.change, SessionChange::Leave(agent) if self.is_principal(agent));
         if !own {
@@ -77,41 +78,44 @@ impl Draft<'_> {
         if session.status != status {
             let session = still_open(session)?;
             let reason = asked.reason.clone();
-            self.change(verb, Item::Session(Session { status, since: self.now.wall, reason, ..session }));
+            self.change_item(
+                verb,
+                Item::Session(Session { status, since: self.now.wall, reason, ..session }),
+            );
         }
         Ok(OpResult::Done)
     }
 
-    fn join(&mut self, session: Session, agent: &AgentId) -> Result<OpResult, No> {
+    fn join(&mut self, session: Session, agent: &AgentId) -> Result<OpResult, DecideError> {
         let mut session = still_open(session)?;
-        self.known(agent)?;
-        if !session.has(agent) {
+        self.require_agent(agent)?;
+        if !session.has_participant(agent) {
             session.join(agent.clone(), self.now.wall);
             if session.participants.len() > SESSION_PARTICIPANTS_MAX {
-                return Err(too_many(session.participants.len()).into());
+                return Err(too_many_participants(session.participants.len()).into());
             }
-            self.change(Verb::SessionJoined, Item::Session(session));
+            self.change_item(Verb::SessionJoined, Item::Session(session));
         }
         Ok(OpResult::Done)
     }
 
     fn leave(&mut self, session: Session, agent: &AgentId) -> Result<OpResult, Refused> {
         let mut session = still_open(session)?;
-        if session.has(agent) {
+        if session.has_participant(agent) {
             session.leave(agent, self.now.wall);
-            self.change(Verb::SessionLeft, Item::Session(session));
+            self.change_item(Verb::SessionLeft, Item::Session(session));
         }
         Ok(OpResult::Done)
     }
 
-    pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, No> {
+    pub(super) fn add_to_session(&mut self, add: &AddToSession) -> Result<OpResult, DecideError> {
         let session = still_open(self.require_session(&add.session)?)?;
         let takes_part =
             session.participants.iter().any(|one| one.left_at.is_none() && self.is_principal(&one.agent));
         if !takes_part && !self.is_coordinator() {
             self.require_coordinator(&session)?;
         }
-        let n = session.count(add.kind) + 1;
+        let n = session.contribution_count(add.kind) + 1;
         let part = self.push_part(&add.body);
         self.emit(Effect::SessionAdded {
             session: add.session.clone(),
@@ -126,7 +130,7 @@ impl Draft<'_> {
 
     /// Refuses a reference to a closed session. A name that was never opened as a session is accepted as a plain
     /// label. An unknown id in the hub's own format is refused: it may stem from a history that a restore replaced.
-    pub(super) fn check_session(&self, name: Option<&str>) -> Result<(), No> {
+    pub(super) fn check_session(&self, name: Option<&str>) -> Result<(), DecideError> {
         let Some(name) = name else { return Ok(()) };
         if self.working.items().sessions.get(name).is_some() {
             return Ok(());
@@ -134,20 +138,20 @@ impl Draft<'_> {
         match self.find_session(name)? {
             Some(session) => Ok(still_open(session).map(drop)?),
             None => match SessionId::new(name) {
-                Ok(id) if id.is_made() => Err(no_session(&id).into()),
+                Ok(id) if id.is_generated() => Err(no_session(&id).into()),
                 _ => Ok(()),
             },
         }
     }
 
-    fn find_session(&self, id: &str) -> Result<Option<Session>, No> {
+    fn find_session(&self, id: &str) -> Result<Option<Session>, DecideError> {
         match self.item(&ItemKey::new(ItemKind::Session, id))? {
             Some(Item::Session(session)) => Ok(Some(session)),
             _ => Ok(None),
         }
     }
 
-    fn require_session(&self, id: &SessionId) -> Result<Session, No> {
+    fn require_session(&self, id: &SessionId) -> Result<Session, DecideError> {
         self.find_session(id.as_str())?.ok_or_else(|| no_session(id).into())
     }
 
@@ -159,7 +163,7 @@ impl Draft<'_> {
     fn is_coordinator(&self) -> bool {
         match &self.commit.principal {
             Principal::Agent(actor) => {
-                self.working.agents().by_id(actor).is_some_and(|agent| agent.role == Role::Coordinator)
+                self.working.agents().by_id(actor).is_some_and(|agent| agent.role == AgentRole::Coordinator)
             }
             Principal::System | Principal::Holder { .. } => false,
         }
@@ -170,7 +174,7 @@ impl Draft<'_> {
         match &self.commit.principal {
             Principal::Agent(actor) if session.coordinator.as_ref() != Some(actor) => {
                 let detail = format!("agent {actor} is not the coordinator of session {}", session.id);
-                let hint = if session.has(actor) {
+                let hint = if session.has_participant(actor) {
                     "participants may only add to a session and leave it; other changes need its coordinator"
                 } else {
                     "ask its coordinator to let you join"
@@ -184,13 +188,13 @@ impl Draft<'_> {
     /// Returns the coordinator of a new session: the agent that opens it, or the agent that another principal names.
     fn coordinator(&self, open: &OpenSession) -> Result<Option<AgentId>, Refused> {
         match (&self.commit.principal, &open.coordinator) {
-            (Principal::Agent(actor), None) => self.known(actor).map(|_| Some(actor.clone())),
+            (Principal::Agent(actor), None) => self.require_agent(actor).map(|_| Some(actor.clone())),
             (Principal::Agent(actor), Some(named)) if named != actor => Err(Refused::new(
                 Code::Forbidden,
                 format!("agent {actor} may not open a session for {named}"),
             )
             .hint("omit the coordinator: the agent that opens a session is its coordinator")),
-            (_, Some(named)) => self.known(named).map(|_| Some(named.clone())),
+            (_, Some(named)) => self.require_agent(named).map(|_| Some(named.clone())),
             (Principal::System | Principal::Holder { .. }, None) => Ok(None),
         }
     }
@@ -201,7 +205,7 @@ impl Draft<'_> {
         open: &OpenSession,
         coordinator: Option<AgentId>,
         session: &Session,
-    ) -> Result<OpResult, No> {
+    ) -> Result<OpResult, DecideError> {
         let same = match self.opening(session)? {
             Some((principal, opened, task)) => {
                 let participants: Vec<_> = opened.participants.iter().map(|one| &one.agent).collect();
@@ -225,7 +229,7 @@ impl Draft<'_> {
     }
 
     /// Returns the principal, the session and the task payload as of its opening.
-    fn opening(&self, session: &Session) -> Result<Option<(String, Session, Option<Payload>)>, No> {
+    fn opening(&self, session: &Session) -> Result<Option<(String, Session, Option<Payload>)>, DecideError> {
         let opened = |effects: &[Effect]| {
             effects.iter().find_map(|effect| match effect {
                 Effect::Changed { verb: Verb::SessionOpened, item: Item::Session(opened) }
@@ -241,11 +245,12 @@ impl Draft<'_> {
             let task = |opened: &Session| Some(self.parts.get(opened.task? as usize)?.clone());
             return Ok(found.map(|one| (self.commit.principal.to_text(), one.clone(), task(&one))));
         }
-        let Some(record) = self.rows.record(session.number.record())? else { return Ok(None) };
+        let Some(record) = self.lookup.record(session.number.record())? else { return Ok(None) };
         let readable = codec::read_body(&record).ok().and_then(|body| opened(&body.effects));
         let Some(found) = readable else { return Ok(None) };
-        let not_erased = |part: &u32| !self.erased_here.contains(&(record.seq, *part));
-        let task = found.task.filter(not_erased).and_then(|part| codec::part(&record, part).ok().flatten());
+        let not_erased = |part: &u32| !self.erased_in_commit.contains(&(record.seq, *part));
+        let task =
+            found.task.filter(not_erased).and_then(|part| codec::payload_part(&record, part).ok().flatten());
         Ok(Some((record.principal, found, task)))
     }
 

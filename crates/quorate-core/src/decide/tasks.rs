@@ -3,52 +3,52 @@
 mod claim;
 mod create;
 mod cycle;
+mod end;
 mod escalate;
-mod holder;
-mod lapse;
-mod over;
-mod wait;
+mod expire;
+mod lease_ops;
+mod wait_for_end;
 
-use crate::decide::{Draft, No};
+use crate::decide::{DecideError, Draft};
 use crate::ids::TaskId;
 use crate::item::{Item, ItemKey, ItemKind, Verb};
 use crate::refused::{Code, Refused};
 use crate::task::{Task, TaskState};
-pub(in crate::decide) use escalate::quote;
+pub(in crate::decide) use escalate::push_json_string;
 
 impl Draft<'_> {
     /// Returns a task, open or ended, including the effects of this commit.
-    fn task(&self, id: &TaskId) -> Result<Option<Task>, No> {
+    fn task(&self, id: &TaskId) -> Result<Option<Task>, DecideError> {
         match self.item(&ItemKey::new(ItemKind::Task, id.to_shared()))? {
             Some(Item::Task(task)) => Ok(Some(task)),
             _ => Ok(None),
         }
     }
 
-    fn known_task(&self, id: &TaskId) -> Result<Task, No> {
+    fn require_task(&self, id: &TaskId) -> Result<Task, DecideError> {
         self.task(id)?.ok_or_else(|| no_such_task(id).into())
     }
 
     /// Sets the new state of a task. Notifies waiters of an ended task, and schedules the dispatch of a task that
     /// became ready and of tasks for an agent that has capacity again.
-    fn move_task(&mut self, verb: Verb, task: Task) {
-        let no = task.spec.no;
+    fn set_task_state(&mut self, verb: Verb, task: Task) {
+        let no = task.spec.number;
         let holder = self.working.tasks().by_number(no).and_then(Task::lease).map(|lease| lease.by);
-        let was_full = holder.filter(|agent| !self.has_room_for_tasks(*agent));
+        let was_full = holder.filter(|agent| !self.has_task_capacity(*agent));
         let target = matches!(task.state, TaskState::Ready { .. }).then(|| task.spec.target());
         if holder.is_some() && task.lease().is_none() {
-            self.working.set_taker(no, None);
+            self.working.set_task_dispatch(no, None);
         }
-        let over = task.status().is_over().then(|| task.spec.id.clone());
-        self.change(verb, Item::Task(task));
+        let over = task.status().has_ended().then(|| task.spec.id.clone());
+        self.change_item(verb, Item::Task(task));
         if let Some(id) = over {
-            self.tell_over(&id);
+            self.notify_task_ended(&id);
         }
         if let Some(target) = target {
-            self.working.stir_task(&target);
+            self.working.schedule_task_dispatch(&target);
         }
         if let Some(agent) = was_full {
-            self.working.stir_tasks_of(agent);
+            self.working.schedule_task_dispatch_to(agent);
         }
     }
 }

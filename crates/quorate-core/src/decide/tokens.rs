@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::access_token::{AccessToken, Bearer, CreateToken, TokenState};
 use crate::commit::OpResult;
 use crate::decide::Draft;
 use crate::effect::Effect;
@@ -9,19 +10,18 @@ use crate::ids::{AgentId, TokenId};
 use crate::item::{Item, ItemKey, Verb};
 use crate::limits::TOKENS_MAX;
 use crate::refused::{Code, Refused};
-use crate::token::{AccessToken, Bearer, CreateToken, TokenState};
 
 impl Draft<'_> {
     pub(super) fn create_token(&mut self, new: &CreateToken) -> Result<OpResult, Refused> {
         if let Bearer::Agent(agent) = &new.bearer {
-            self.known(agent)?;
+            self.require_agent(agent)?;
         }
         if new.expires_at.is_some_and(|at| at <= self.now.wall) {
             return Err(Refused::new(Code::Invalid, "the expiry time of the token is in the past")
                 .hint("send a time in the future, or omit it for a token that does not expire"));
         }
         let tokens = self.working.tokens();
-        if tokens.knows(&new.digest) {
+        if tokens.contains(&new.digest) {
             return Err(Refused::new(Code::Duplicate, "a token with this secret already exists")
                 .hint("generate a new secret for each token"));
         }
@@ -31,7 +31,7 @@ impl Draft<'_> {
                 "the space has reached its maximum number of access tokens",
             )
             .limit(TOKENS_MAX as u64)
-            .passes()
+            .retryable()
             .hint("revoke unused tokens"));
         }
         let id = self.next_token_id();
@@ -45,7 +45,7 @@ impl Draft<'_> {
             created_at: self.now.wall,
             state: TokenState::Active,
         };
-        self.change(Verb::TokenCreated, Item::Token(Arc::new(token)));
+        self.change_item(Verb::TokenCreated, Item::Token(Arc::new(token)));
         Ok(OpResult::TokenCreated { id, digest: new.digest })
     }
 
@@ -61,7 +61,7 @@ impl Draft<'_> {
 
     /// Revokes all tokens of an agent that is being removed.
     pub(super) fn revoke_tokens_of(&mut self, agent: &AgentId) {
-        for token in self.working.items().tokens.of(agent) {
+        for token in self.working.items().tokens.of_agent(agent) {
             self.end_token(Verb::TokenRevoked, &token);
         }
     }
@@ -75,7 +75,7 @@ impl Draft<'_> {
 
     fn end_token(&mut self, verb: Verb, token: &AccessToken) {
         let ended = AccessToken { state: TokenState::Ended, ..token.clone() };
-        self.change(verb, Item::Token(Arc::new(ended)));
+        self.change_item(verb, Item::Token(Arc::new(ended)));
     }
 
     fn next_token_id(&self) -> TokenId {

@@ -32,16 +32,16 @@ fn an_agent_id_is_bounded_and_printable() {
 #[test]
 fn an_agent_cannot_be_named_like_a_destination() {
     for text in ["*", "topic:x", "role:worker", "can:review"] {
-        assert_eq!(AgentId::for_agent(text).unwrap_err().code, Code::Invalid, "{text}");
+        assert_eq!(AgentId::for_registration(text).unwrap_err().code, Code::Invalid, "{text}");
     }
-    assert!(AgentId::for_agent("topical").is_ok());
+    assert!(AgentId::for_registration("topical").is_ok());
 }
 
 #[test]
 fn an_id_of_a_discarded_history_is_not_found() {
-    let eras = Eras(vec![
-        Era { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) },
-        Era { generation: Generation(9), first_seq: Seq(20), first_delivery: DeliveryNo(5) },
+    let eras = Generations(vec![
+        GenerationStart { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) },
+        GenerationStart { generation: Generation(9), first_seq: Seq(20), first_delivery: DeliveryNo(5) },
     ]);
     assert_eq!(eras.delivery_id(DeliveryNo(4)).to_string(), "dlv_0-4");
     assert_eq!(eras.delivery_id(DeliveryNo(5)).to_string(), "dlv_9-5");

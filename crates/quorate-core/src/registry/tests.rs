@@ -11,7 +11,7 @@ fn agent(name: usize) -> Agent {
     Agent {
         id,
         name,
-        role: Role::Worker,
+        role: AgentRole::Worker,
         capabilities: vec!["review".into()],
         supported_actions: Vec::new(),
         epoch: Epoch(1),
@@ -24,7 +24,7 @@ fn agent(name: usize) -> Agent {
 // Fails under: a change that copies all chunks or all shards of the index.
 #[test]
 fn d1_a_registration_copies_one_chunk_and_one_shard_of_the_index() {
-    let mut agents: Agents = (0..5_000).map(agent).collect();
+    let mut agents: AgentRegistry = (0..5_000).map(agent).collect();
     let before = agents.clone();
     agents.set(agents.next_number(), Some(agent(5_000)));
     let copied =
@@ -42,7 +42,7 @@ proptest! {
         changes in prop::collection::vec((0usize..310, 0usize..40, 0u8..4), 0..40),
     ) {
         let mut list: Vec<Agent> = (0..start).map(|name| agent(name + 1_000)).collect();
-        let mut agents: Agents = list.iter().cloned().collect();
+        let mut agents: AgentRegistry = list.iter().cloned().collect();
         for (at, name, kind) in changes {
             match kind {
                 // The newest is removed, as by a reverted commit.

@@ -7,8 +7,8 @@ use super::*;
 
 #[test]
 fn i18_the_format_of_a_secret_never_changes() {
-    let low = Secret::of_random([0; 32]);
-    let high = Secret::of_random([0xff; 32]);
+    let low = Secret::from_random([0; 32]);
+    let high = Secret::from_random([0xff; 32]);
     expect!["qrt_00000000000000000000000000000000000000000004b7cJh qrt_yhjskwdA6OZ1AL1YmHWZWm8LLG7HjnuCA2j5rOw8Xp10IeVwO"].assert_eq(&format!("{} {}", low.reveal(), high.reveal()));
     assert!([&low, &high].iter().all(|secret| secret.reveal().len() == 53));
     let digest = crate::hex::encode(&low.digest().0);
@@ -18,31 +18,31 @@ fn i18_the_format_of_a_secret_never_changes() {
 // Fails under: one error for both, or an error that contains its input.
 #[test]
 fn i18_a_typo_is_distinguished_from_other_text() {
-    let valid = Secret::of_random([7; 32]);
+    let valid = Secret::from_random([7; 32]);
     let parsed = |text: &str| text.parse::<Secret>().map(|secret| secret.digest());
     assert_eq!(parsed(valid.reveal()), Ok(valid.digest()));
     let shapes = ["", "qrt_", "ghp_x", "QRT_0", &valid.reveal()[..52], &format!("{}0", valid.reveal())];
     let spaced = format!(" {}", &valid.reveal()[1..]);
     let marked = valid.reveal().replace(|c: char| c.is_ascii_digit(), "-");
     for text in shapes.into_iter().chain([spaced.as_str(), marked.as_str()]) {
-        assert_eq!(parsed(text), Err(NoSecret::Shape), "{text}");
+        assert_eq!(parsed(text), Err(InvalidSecret::Format), "{text}");
     }
     let mut swapped = valid.reveal().as_bytes().to_vec();
     let at = (4..52).find(|at| swapped[*at] != swapped[at + 1]).unwrap();
     swapped.swap(at, at + 1);
     let swapped = String::from_utf8(swapped).unwrap();
-    assert_eq!(parsed(&swapped), Err(NoSecret::Checksum));
-    assert!(!NoSecret::Checksum.to_string().contains(&swapped[4..]));
+    assert_eq!(parsed(&swapped), Err(InvalidSecret::Checksum));
+    assert!(!InvalidSecret::Checksum.to_string().contains(&swapped[4..]));
 }
 
 proptest! {
     // Fails under: missing leading zeros, a checksum that skips a character, a secret that prints itself.
     #[test]
     fn i18_every_secret_parses_and_every_typo_is_detected(bits: [u8; 32], other: [u8; 32], at in 4usize..53, with in 0usize..62) {
-        let secret = Secret::of_random(bits);
+        let secret = Secret::from_random(bits);
         let again: Secret = secret.reveal().parse().unwrap();
         prop_assert_eq!(again.digest(), secret.digest());
-        prop_assert_eq!(bits == other, Secret::of_random(other).digest() == secret.digest());
+        prop_assert_eq!(bits == other, Secret::from_random(other).digest() == secret.digest());
         let printed = format!("{secret} {secret:?} {:?}", secret.digest());
         prop_assert!(!printed.contains(&secret.reveal()[4..12]));
         let mut typo = secret.reveal().as_bytes().to_vec();

@@ -2,15 +2,15 @@
 
 use bytes::Bytes;
 
-use crate::commit::{Waiting, check_claim, check_lease};
-use crate::ids::{AgentId, ConsumerId, DeliveryId, TaskId, Token};
+use crate::commit::{WaitMode, check_claim, check_lease};
+use crate::ids::{AgentId, ConsumerId, DeliveryId, LeaseToken, TaskId};
 use crate::limits::{
     ATTEMPTS_DEFAULT, ATTEMPTS_MAX, BACKOFF_MS_DEFAULT, BACKOFF_MS_MAX, COMMIT_BYTES_MAX, LEASE_MS_DEFAULT,
-    LIST_MAX, PAYLOAD_BYTES_MAX, TASK_EDGES_MAX, TASK_TIMEOUT_MS_MAX, TASK_TIMEOUT_MS_MIN,
-    TASK_WORDS_BYTES_MAX, TASKS_PER_OP_MAX,
+    LIST_MAX, PAYLOAD_BYTES_MAX, TASK_EDGES_MAX, TASK_TEXT_BYTES_MAX, TASK_TIMEOUT_MS_MAX,
+    TASK_TIMEOUT_MS_MIN, TASKS_PER_OP_MAX,
 };
 use crate::lock::FenceRef;
-use crate::message::{Payload, Priority, check_reason, check_word, is_json};
+use crate::message::{Payload, Priority, check_label, check_reason, is_json};
 use crate::refused::{Code, Refused};
 use crate::task::{OnDependencyFailure, TaskStatus};
 
@@ -62,14 +62,14 @@ pub enum Dependency {
     /// The task with this id, created by the same operation or earlier.
     Task(TaskId),
     /// The task at this index of the same operation, starting at 0.
-    Nth(u32),
+    Index(u32),
 }
 
 /// The requested recipients of an escalation when a task fails.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum EscalateTo {
     /// No escalation.
-    Nobody,
+    Never,
     /// Every agent with role coordinator.
     #[default]
     Coordinators,
@@ -89,7 +89,7 @@ pub struct ClaimTasks {
     /// Lease duration; `None` uses the default of each task.
     pub lease_ms: Option<u64>,
     /// Behaviour when fewer than `max` tasks are ready.
-    pub waiting: Waiting,
+    pub waiting: WaitMode,
 }
 
 /// A task and the token of its lease.
@@ -98,7 +98,7 @@ pub struct TaskLeaseRef {
     /// Id of the task.
     pub task: TaskId,
     /// Token of the lease.
-    pub token: Token,
+    pub token: LeaseToken,
 }
 
 /// `task.heartbeat`: extends the lease, optionally with a partial result.
@@ -196,7 +196,7 @@ impl NewTask {
     fn text_bytes(&self) -> usize {
         let depends_on = self.depends_on.iter().map(|dependency| match dependency {
             Dependency::Task(id) => id.as_str().len(),
-            Dependency::Nth(_) => 0,
+            Dependency::Index(_) => 0,
         });
         let texts = [
             self.id.as_ref().map(TaskId::as_str),
@@ -210,7 +210,7 @@ impl NewTask {
     fn check(&self, count: usize, inputs: usize) -> Result<(), Refused> {
         let invalid = |detail: String| Refused::new(Code::Invalid, detail);
         if let Some(id) = &self.id
-            && id.is_made_by_hub()
+            && id.is_generated()
         {
             return Err(invalid(format!(
                 "invalid task id {id}: the prefix tsk_ is reserved for generated ids"
@@ -221,9 +221,9 @@ impl NewTask {
             return Err(invalid("the task has neither a type nor an agent".into())
                 .hint("set type to a capability, or agent to an agent id"));
         }
-        check_word("type", &self.task_type)?;
-        check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
-        check_word("sessionId", self.session.as_deref().unwrap_or(""))?;
+        check_label("type", &self.task_type)?;
+        check_label("contentType", self.content_type.as_deref().unwrap_or(""))?;
+        check_label("sessionId", self.session.as_deref().unwrap_or(""))?;
         if self.priority.level > 3 {
             return Err(invalid(format!(
                 "invalid priority level {}: not between 0 and 3",
@@ -250,7 +250,7 @@ impl NewTask {
                 .limit(TASK_TIMEOUT_MS_MAX)
                 .hint(format!("use {TASK_TIMEOUT_MS_MIN} to {TASK_TIMEOUT_MS_MAX} ms")));
         }
-        if self.depends_on.iter().any(|one| matches!(one, Dependency::Nth(n) if *n as usize >= count)) {
+        if self.depends_on.iter().any(|one| matches!(one, Dependency::Index(n) if *n as usize >= count)) {
             return Err(invalid(format!(
                 "invalid dependency: the index is out of range, the operation has {count} tasks"
             )));
@@ -333,8 +333,8 @@ impl CreateTasks {
             return over("dependencies", edges, TASK_EDGES_MAX);
         }
         let text_bytes = self.tasks.iter().map(NewTask::text_bytes).sum();
-        if text_bytes > TASK_WORDS_BYTES_MAX {
-            return over("bytes of ids and labels", text_bytes, TASK_WORDS_BYTES_MAX);
+        if text_bytes > TASK_TEXT_BYTES_MAX {
+            return over("bytes of ids and labels", text_bytes, TASK_TEXT_BYTES_MAX);
         }
         let inputs = self.inputs.as_ref().map_or(0, |inputs| inputs.bytes.len());
         if inputs > COMMIT_BYTES_MAX {
@@ -360,7 +360,7 @@ impl ClaimTasks {
             .limit(LIST_MAX as u64));
         }
         for word in &self.types {
-            check_word("type", word)?;
+            check_label("type", word)?;
             if word.is_empty() {
                 return Err(Refused::new(Code::Invalid, "invalid claim: a type is empty"));
             }
@@ -406,7 +406,7 @@ impl CompleteTask {
             return Err(Refused::new(Code::Invalid, "invalid confidence: not between 0 and 1")
                 .hint("use a number such as 0.8 for 80 %"));
         }
-        check_word("contentType", self.content_type.as_deref().unwrap_or(""))?;
+        check_label("contentType", self.content_type.as_deref().unwrap_or(""))?;
         check_reason("rationale", self.rationale.as_deref().unwrap_or(""))
     }
 }

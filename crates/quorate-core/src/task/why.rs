@@ -46,13 +46,13 @@ pub enum TaskNext {
     /// It stays in this state until cancelled.
     Stays,
     /// An eligible agent claims it.
-    IsTaken,
+    IsClaimed,
     /// It becomes ready.
     BecomesReady,
     /// It is redelivered.
-    ComesBack,
+    IsRedelivered,
     /// It fails: this is its last attempt.
-    IsGivenUp,
+    Fails,
 }
 
 impl Task {
@@ -69,13 +69,13 @@ impl Task {
                     TaskTarget::Can(capability) => TaskWaitsFor::Capability(capability),
                     TaskTarget::Agent(agent) => TaskWaitsFor::Agent(agent),
                 };
-                (claimant, TaskNext::IsTaken, None)
+                (claimant, TaskNext::IsClaimed, None)
             }
             TaskState::Scheduled { due } => (TaskWaitsFor::Time, TaskNext::BecomesReady, Some(*due)),
             TaskState::Leased(lease) => {
                 let last = self.attempt >= self.spec.attempts_max;
-                let next = if last { TaskNext::IsGivenUp } else { TaskNext::ComesBack };
-                (TaskWaitsFor::Agent(lease.by), next, self.lease_until(now))
+                let next = if last { TaskNext::Fails } else { TaskNext::IsRedelivered };
+                (TaskWaitsFor::Agent(lease.by), next, self.lease_expires_at(now))
             }
             TaskState::AwaitingApproval { approval } => {
                 (TaskWaitsFor::Approval(approval.clone()), TaskNext::Stays, None)
@@ -92,7 +92,7 @@ impl Task {
     /// Returns the latest expiry of its lease without further heartbeats. Heartbeats write no record, so a lease past its
     /// recorded expiry must have been extended: then it ends at most one lease duration from now.
     #[must_use]
-    pub fn lease_until(&self, now: Timestamp) -> Option<Timestamp> {
+    pub fn lease_expires_at(&self, now: Timestamp) -> Option<Timestamp> {
         let lease = self.lease()?;
         let until = lease.since.plus_ms(lease.length_ms.get());
         Some(if until > now { until } else { now.plus_ms(lease.length_ms.get()) })

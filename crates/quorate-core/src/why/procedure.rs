@@ -1,6 +1,6 @@
 //! Explanation of a procedure: its phase, and whose step is next.
 
-use super::{WaitsFor, Why, clock};
+use super::{WaitsFor, Why, format_time_of_day};
 use crate::procedure::{Procedure, ProcedureStatus};
 use crate::time::Timestamp;
 
@@ -10,7 +10,7 @@ impl Why {
     pub fn of_procedure(procedure: &Procedure, now: Timestamp) -> Self {
         let Procedure { kind, phase, version, .. } = procedure;
         let driver = procedure.driver.as_ref().map_or("an operator", |agent| agent.as_str());
-        let since = clock(procedure.since, now);
+        let since = format_time_of_day(procedure.since, now);
         let sentence = match procedure.status {
             ProcedureStatus::Running if phase.is_empty() => {
                 format!("{kind}, started at {since}; waiting for the first step by {driver}")
@@ -18,7 +18,7 @@ impl Why {
             ProcedureStatus::Running => format!(
                 "{kind}, in phase {phase} since {since} (version {version}, last step at {}); \
                  waiting for the next step by {driver}",
-                clock(procedure.stepped_at, now)
+                format_time_of_day(procedure.stepped_at, now)
             ),
             ProcedureStatus::Done => format!("{kind}, done at {since} after {phase} (version {version})"),
             ProcedureStatus::Failed => format!("{kind}, failed at {since} in {phase} (version {version})"),
@@ -29,10 +29,10 @@ impl Why {
         };
         Self {
             state: procedure.status.as_str().into(),
-            whose: procedure.driver.as_ref().map(ToString::to_string),
+            assignee: procedure.driver.as_ref().map(ToString::to_string),
             since: Some(procedure.since),
             waits_for,
-            sentence,
+            summary: sentence,
             ..Self::of(procedure.id.to_string())
         }
     }

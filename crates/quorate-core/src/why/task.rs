@@ -1,6 +1,6 @@
 //! Explanation of a task, in the same form as for messages.
 
-use super::{Next, WaitsFor, Why, clock};
+use super::{Next, WaitsFor, Why, format_time_of_day};
 use crate::ids::{AgentNo, TaskId};
 use crate::task::{Task, TaskNext, TaskState, TaskWaitsFor};
 use crate::time::Timestamp;
@@ -25,11 +25,11 @@ impl Why {
             TaskWaitsFor::Approval(approval) => WaitsFor::Approval(approval),
         };
         let next = match why.next {
-            TaskNext::Nothing | TaskNext::Stays | TaskNext::IsTaken => Next::Nothing,
+            TaskNext::Nothing | TaskNext::Stays | TaskNext::IsClaimed => Next::Nothing,
             TaskNext::Starts => Next::Starts,
-            TaskNext::BecomesReady => Next::GivenOut,
-            TaskNext::ComesBack => Next::GivenOutAgain,
-            TaskNext::IsGivenUp => Next::GivenUp,
+            TaskNext::BecomesReady => Next::BecomesAvailable,
+            TaskNext::IsRedelivered => Next::IsRedelivered,
+            TaskNext::Fails => Next::Fails,
         };
         let since = match &task.state {
             TaskState::Ready { since } => Some(*since),
@@ -38,7 +38,7 @@ impl Why {
         };
         let base = Self {
             state: task.status().as_str().into(),
-            whose: task.lease().map(|lease| lease.by).or(task.spec.agent).map(name),
+            assignee: task.lease().map(|lease| lease.by).or(task.spec.agent).map(name),
             since,
             attempt: Some((task.attempt, task.spec.attempts_max)),
             waits_for,
@@ -46,12 +46,12 @@ impl Why {
             next_at: why.at,
             ..Self::of(task.spec.id.to_string())
         };
-        Self { sentence: sentence(&base, task, now), ..base }
+        Self { summary: sentence(&base, task, now), ..base }
     }
 }
 
 fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
-    let at = |time: Option<Timestamp>| time.map_or(String::new(), |time| clock(time, now));
+    let at = |time: Option<Timestamp>| time.map_or(String::new(), |time| format_time_of_day(time, now));
     let (attempt, most) = (task.attempt, task.spec.attempts_max);
     match (&task.state, &why.waits_for) {
         (TaskState::Blocked { held_by }, WaitsFor::Tasks(ids)) if held_by.is_empty() => {
@@ -70,7 +70,7 @@ fn sentence(why: &Why, task: &Task, now: Timestamp) -> String {
             format!("scheduled (attempts used {attempt} of {most}); available from {}", at(why.next_at))
         }
         (TaskState::Leased(_), WaitsFor::Ack(holder)) => {
-            let then = if why.next == Next::GivenUp { "it fails" } else { "it is redelivered" };
+            let then = if why.next == Next::Fails { "it fails" } else { "it is redelivered" };
             format!(
                 "leased to {holder} since {} (attempt {attempt} of {most}); without a heartbeat by {} {then}",
                 at(why.since),

@@ -1,27 +1,27 @@
 //! Tests of the calendar arithmetic and of the sentences.
 
 use super::*;
-use crate::ids::{AgentId, AgentNo, DeliveryNo, Token};
+use crate::ids::{AgentId, AgentNo, DeliveryNo, LeaseToken};
 
 const NOON: Timestamp = Timestamp(1_800_014_400_000);
 
-fn delivery(state: OpenState, attempt: u16) -> DeliveryLook {
-    let mut open = Open::new(AgentNo(1), Seq(3), 0, state);
+fn delivery(state: OpenDeliveryState, attempt: u16) -> DeliveryInspection {
+    let mut open = OpenDelivery::new(AgentNo(1), Seq(3), 0, state);
     open.attempt = attempt;
-    DeliveryLook {
+    DeliveryInspection {
         number: DeliveryNo(1),
         open,
         to: "bob".into(),
         agent: AgentId::new("bob").ok(),
         is_away: false,
-        listening: 0,
+        consumers: 0,
         ahead: Some(0),
-        held: None,
+        lease_period: None,
     }
 }
 
-fn sentence(delivery: &DeliveryLook) -> String {
-    Why::of_open("dlv_0-1".into(), delivery, NOON).sentence
+fn sentence(delivery: &DeliveryInspection) -> String {
+    Why::of_open_delivery("dlv_0-1".into(), delivery, NOON).summary
 }
 
 // Fails under: any slip in the arithmetic of the calendar.
@@ -31,33 +31,43 @@ fn days_convert_to_calendar_dates() {
     for (day, date) in days {
         assert_eq!(civil(day), date);
     }
-    let tomorrow = clock(NOON.plus_ms(86_400_000), NOON);
-    assert_eq!((clock(NOON, NOON).as_str(), tomorrow.as_str()), ("12:00:00", "2027-01-16 12:00:00"));
+    let tomorrow = format_time_of_day(NOON.plus_ms(86_400_000), NOON);
+    assert_eq!(
+        (format_time_of_day(NOON, NOON).as_str(), tomorrow.as_str()),
+        ("12:00:00", "2027-01-16 12:00:00")
+    );
 }
 
 // Fails under: redelivery announced for the last attempt, or a wrong expiry time.
 #[test]
 fn a_leased_delivery_states_what_happens_at_expiry() {
     let held = Some((Some(NOON), NOON.plus_ms(31_000)));
-    let second = DeliveryLook { held, ..delivery(OpenState::Leased { token: Token(2) }, 2) };
+    let second = DeliveryInspection {
+        lease_period: held,
+        ..delivery(OpenDeliveryState::Leased { token: LeaseToken(2) }, 2)
+    };
     assert_eq!(
         sentence(&second),
         "leased to bob since 12:00:00 (attempt 2 of 4); if not acked by 12:00:31 it is redelivered"
     );
-    let last = DeliveryLook { held, ..delivery(OpenState::Leased { token: Token(2) }, 4) };
+    let last = DeliveryInspection {
+        lease_period: held,
+        ..delivery(OpenDeliveryState::Leased { token: LeaseToken(2) }, 4)
+    };
     assert!(sentence(&last).ends_with("by 12:00:31 it is dead-lettered"), "{}", sentence(&last));
 }
 
 // Fails under: a claim expected from an unavailable recipient.
 #[test]
 fn a_ready_delivery_states_what_it_waits_for() {
-    let ready = OpenState::Ready { since: NOON };
+    let ready = OpenDeliveryState::Ready { since: NOON };
     assert_eq!(
         sentence(&delivery(ready, 0)),
         "ready for bob since 12:00:00 (attempts used 0 of 4); delivered with the next claim by bob"
     );
-    let behind = DeliveryLook { ahead: Some(2), ..delivery(ready, 0) };
+    let behind = DeliveryInspection { ahead: Some(2), ..delivery(ready, 0) };
     assert!(sentence(&behind).ends_with("2 deliveries ahead of it"));
-    let away = Why::of_open("d".into(), &DeliveryLook { is_away: true, ..delivery(ready, 0) }, NOON);
+    let away =
+        Why::of_open_delivery("d".into(), &DeliveryInspection { is_away: true, ..delivery(ready, 0) }, NOON);
     assert_eq!(away.waits_for, WaitsFor::Return("bob".into()));
 }

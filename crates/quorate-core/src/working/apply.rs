@@ -2,28 +2,31 @@
 
 use std::sync::Arc;
 
-use crate::effect::{Effect, Holding, NewDelivery, Next, ReturnCause};
-use crate::ids::{AgentNo, DeliveryNo, Era, Seq, Token};
+use crate::effect::{Effect, LoggedLease, NewDelivery, ReturnCause, ReturnOutcome};
+use crate::ids::{AgentNo, DeliveryNo, GenerationStart, LeaseToken, Seq};
 use crate::item::Item;
 use crate::message::Message;
 use crate::recipient::Recipient;
 use crate::registry::Agent;
-use crate::subscription::Letter;
+use crate::subscription::RecordedMessage;
 use crate::time::Now;
-use crate::working::{Lease, Open, OpenState, Undo, Working, inbox};
+use crate::working::{Lease, OpenDelivery, OpenDeliveryState, Undo, WorkingState, inbox};
 
-impl Working {
+impl WorkingState {
     /// Applies one effect of record `seq`. `n` counts the messages of that record.
     ///
     /// Effects were decided against this state, so they are not validated again. A missing delivery means that log and
     /// state have diverged. It is skipped here; `verify` reports such differences.
     pub(crate) fn apply(&mut self, effect: &Effect, seq: Seq, n: &mut u32, now: Now) {
         match effect {
-            Effect::SpaceCreated { generation, .. } | Effect::Restored { generation } => {
+            Effect::SpaceCreated { generation, .. } | Effect::SpaceRestored { generation } => {
                 self.head.generation = *generation;
-                let era =
-                    Era { generation: *generation, first_seq: seq, first_delivery: self.next_delivery() };
-                Arc::make_mut(&mut self.eras).0.push(era);
+                let era = GenerationStart {
+                    generation: *generation,
+                    first_seq: seq,
+                    first_delivery: self.next_delivery(),
+                };
+                Arc::make_mut(&mut self.generations).0.push(era);
             }
             Effect::AgentRegistered { number, agent } => self.apply_registered(*number, agent.clone()),
             Effect::AgentRemoved { number } => {
@@ -38,15 +41,15 @@ impl Working {
             Effect::Leased { lease_ms, deliveries } => {
                 self.apply_leased(None, *lease_ms, deliveries, (seq, now));
             }
-            Effect::Acked { delivery, .. } => self.acked(*delivery),
+            Effect::Acked { delivery, .. } => self.remove_acked(*delivery),
             Effect::Returned { delivery, cause, next, .. } => {
                 self.apply_returned(*delivery, *cause, *next, now)
             }
             Effect::Expired { delivery, .. }
             | Effect::Purged { delivery, .. }
-            | Effect::Barred { delivery, .. } => self.set_delivery(*delivery, None),
+            | Effect::DeniedByPolicy { delivery, .. } => self.set_delivery(*delivery, None),
             Effect::Redriven { delivery, to, seq, n, priority, attempts_max, expires_at, session } => {
-                let letter = Letter {
+                let letter = RecordedMessage {
                     seq: *seq,
                     n: *n,
                     priority: *priority,
@@ -57,23 +60,23 @@ impl Working {
                 self.create_redelivery(*delivery, *to, &letter, now);
             }
             Effect::Written { .. } | Effect::Deleted { .. } => {}
-            Effect::Erased { seq, part } => self.forget_inputs(*seq, *part),
+            Effect::Erased { seq, part } => self.drop_cached_inputs(*seq, *part),
             Effect::Changed { item, .. } => self.set_item(item, now),
             // Waits exist in memory only, and the waiting consumer was notified.
             Effect::WaitAborted { .. } => {}
             Effect::SessionAdded { session, kind, n, .. } => {
                 if let Some(mut session) = self.items().sessions.get(session.as_str()).cloned() {
-                    session.take_in(*kind, *n);
+                    session.count_contribution(*kind, *n);
                     self.set_item(&Item::Session(session), now);
                 }
             }
             Effect::AckedMany { deliveries } => {
-                deliveries.iter().for_each(|held| self.acked(held.delivery));
+                deliveries.iter().for_each(|held| self.remove_acked(held.delivery));
             }
-            Effect::Taken { agent, lease_ms, deliveries } => {
+            Effect::LeasedFromPool { agent, lease_ms, deliveries } => {
                 self.apply_leased(Some(*agent), *lease_ms, deliveries, (seq, now));
             }
-            Effect::Brought { agent, first, letters } => {
+            Effect::Backfilled { agent, first, letters } => {
                 for (number, letter) in (first.0..).map(DeliveryNo).zip(letters) {
                     self.create_redelivery(number, (*agent).into(), letter, now);
                 }
@@ -96,17 +99,17 @@ impl Working {
     }
 
     /// Removes an acknowledged delivery.
-    pub(crate) fn acked(&mut self, number: DeliveryNo) {
+    pub(crate) fn remove_acked(&mut self, number: DeliveryNo) {
         self.set_delivery(number, None);
     }
 
     /// Creates a delivery of a message that is already in the log.
-    fn create_redelivery(&mut self, number: DeliveryNo, to: Recipient, letter: &Letter, now: Now) {
-        let state = self.waiting(letter.session, now.wall);
-        let mut open = Open::new(to, letter.seq, letter.n, state).of_session(letter.session);
+    fn create_redelivery(&mut self, number: DeliveryNo, to: Recipient, letter: &RecordedMessage, now: Now) {
+        let state = self.waiting_state(letter.session, now.wall);
+        let mut open = OpenDelivery::new(to, letter.seq, letter.n, state).with_session(letter.session);
         open.priority = letter.priority;
         open.attempts_max = letter.attempts_max;
-        open.expires = letter.expires_at.unwrap_or(Open::NEVER);
+        open.expires = letter.expires_at.unwrap_or(OpenDelivery::NEVER);
         self.set_delivery(number, Some((open, None)));
     }
 
@@ -115,12 +118,12 @@ impl Working {
         &mut self,
         holder: Option<AgentNo>,
         lease_ms: u64,
-        deliveries: &[Holding],
+        deliveries: &[LoggedLease],
         (seq, now): (Seq, Now),
     ) {
-        for Holding { delivery: number, token, .. } in deliveries {
+        for LoggedLease { delivery: number, token, .. } in deliveries {
             let Some(mut open) = self.open(*number).copied() else { continue };
-            open.state = OpenState::Leased { token: *token };
+            open.state = OpenDeliveryState::Leased { token: *token };
             open.attempt += 1;
             open.to = holder.map_or(open.to, |agent| open.to.held_by(agent));
             self.last_token = self.last_token.max(token.0);
@@ -138,20 +141,20 @@ impl Working {
         now: Now,
     ) {
         let session = self.session_of(message);
-        self.note_chain(message);
+        self.record_chain_message(message);
         let waiting = match message.deliver_at {
-            Some(due) if due > now.wall => OpenState::Scheduled { due },
-            _ => self.waiting(session, now.wall),
+            Some(due) if due > now.wall => OpenDeliveryState::Scheduled { due },
+            _ => self.waiting_state(session, now.wall),
         };
         for (index, delivery) in deliveries.iter().enumerate() {
-            let mut open = Open::new(delivery.to, seq, n, waiting).of_session(session);
+            let mut open = OpenDelivery::new(delivery.to, seq, n, waiting).with_session(session);
             open.priority = message.priority;
             open.attempts_max = message.attempts_max;
-            open.expires = message.expires_at.unwrap_or(Open::NEVER);
-            open.if_unavailable = message.otherwise();
+            open.expires = message.expires_at.unwrap_or(OpenDelivery::NEVER);
+            open.if_unavailable = message.unavailable_handling();
             let mut lease = None;
             if let Some((token, lease_ms)) = delivery.lease {
-                open.state = OpenState::Leased { token };
+                open.state = OpenDeliveryState::Leased { token };
                 open.attempt = 1;
                 self.last_token = self.last_token.max(token.0);
                 lease = Some(Lease::new(lease_ms, seq, now));
@@ -161,23 +164,23 @@ impl Working {
         self.next_delivery = first.0 + deliveries.len() as u64;
     }
 
-    fn apply_returned(&mut self, delivery: DeliveryNo, cause: ReturnCause, next: Next, now: Now) {
+    fn apply_returned(&mut self, delivery: DeliveryNo, cause: ReturnCause, next: ReturnOutcome, now: Now) {
         let Some(mut open) = self.open(delivery).copied() else { return };
         if cause == ReturnCause::Released {
             open.attempt -= 1;
         }
-        open.to = open.to.back_home();
+        open.to = open.to.without_holder();
         open.state = match next {
-            Next::Ready => self.waiting(open.session(), now.wall),
-            Next::Scheduled(due) => OpenState::Scheduled { due },
-            Next::Dead | Next::Expired => return self.set_delivery(delivery, None),
-            Next::Redirected(agent) => {
+            ReturnOutcome::Ready => self.waiting_state(open.session(), now.wall),
+            ReturnOutcome::Scheduled(due) => OpenDeliveryState::Scheduled { due },
+            ReturnOutcome::Dead | ReturnOutcome::Expired => return self.set_delivery(delivery, None),
+            ReturnOutcome::Redirected(agent) => {
                 open.to = agent.into();
                 match open.state {
-                    OpenState::Scheduled { due } => OpenState::Scheduled { due },
-                    OpenState::Ready { .. } | OpenState::Held { .. } | OpenState::Leased { .. } => {
-                        self.waiting(open.session(), now.wall)
-                    }
+                    OpenDeliveryState::Scheduled { due } => OpenDeliveryState::Scheduled { due },
+                    OpenDeliveryState::Ready { .. }
+                    | OpenDeliveryState::Held { .. }
+                    | OpenDeliveryState::Leased { .. } => self.waiting_state(open.session(), now.wall),
                 }
             }
         };
@@ -185,17 +188,19 @@ impl Working {
     }
 
     /// Updates the counts of ended deliveries. Separate from `apply`, because the deliveries no longer exist by then.
-    pub(crate) fn count_end(&mut self, effect: &Effect) {
+    pub(crate) fn count_ended(&mut self, effect: &Effect) {
         match effect {
             Effect::Acked { .. } => self.counts.acked += 1,
-            Effect::Returned { next: Next::Dead, .. } => self.counts.dead += 1,
-            Effect::Expired { .. } | Effect::Returned { next: Next::Expired, .. } => self.counts.expired += 1,
+            Effect::Returned { next: ReturnOutcome::Dead, .. } => self.counts.dead += 1,
+            Effect::Expired { .. } | Effect::Returned { next: ReturnOutcome::Expired, .. } => {
+                self.counts.expired += 1
+            }
             Effect::Purged { .. } => self.counts.purged += 1,
             Effect::Redriven { .. } => self.counts.dead -= 1,
             Effect::AckedMany { deliveries } => self.counts.acked += deliveries.len() as u64,
-            Effect::Barred { .. } => self.counts.dead += 1,
+            Effect::DeniedByPolicy { .. } => self.counts.dead += 1,
             Effect::SpaceCreated { .. }
-            | Effect::Restored { .. }
+            | Effect::SpaceRestored { .. }
             | Effect::AgentRegistered { .. }
             | Effect::AgentRemoved { .. }
             | Effect::Sent { .. }
@@ -207,8 +212,8 @@ impl Working {
             | Effect::Changed { .. }
             | Effect::WaitAborted { .. }
             | Effect::AgentStatus { .. }
-            | Effect::Taken { .. }
-            | Effect::Brought { .. } => {}
+            | Effect::LeasedFromPool { .. }
+            | Effect::Backfilled { .. } => {}
             Effect::SessionAdded { .. } => {}
         }
     }
@@ -219,15 +224,15 @@ impl Working {
     }
 
     /// Loads a stored lease extension, if the lease is still current. The lease restarts with its full duration.
-    pub fn load_lease(&mut self, number: DeliveryNo, token: Token, lease_ms: u64, now: Now) {
-        if self.open(number).and_then(Open::token) == Some(token) {
-            self.prolong(number, lease_ms, now);
-            self.settle();
+    pub fn load_lease(&mut self, number: DeliveryNo, token: LeaseToken, lease_ms: u64, now: Now) {
+        if self.open(number).and_then(OpenDelivery::token) == Some(token) {
+            self.extend_lease(number, lease_ms, now);
+            self.mark_durable();
         }
     }
 
     /// Extends the lease of a leased delivery.
-    pub(crate) fn prolong(&mut self, number: DeliveryNo, lease_ms: u64, now: Now) {
+    pub(crate) fn extend_lease(&mut self, number: DeliveryNo, lease_ms: u64, now: Now) {
         if let Some(open) = self.open(number).copied() {
             let before = self.lease(number);
             // The longest duration that was promised to the holder applies again after a restart.

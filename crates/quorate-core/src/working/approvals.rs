@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::approval::Approval;
+use crate::deadlock::{Need, Wait};
 use crate::ids::AgentNo;
-use crate::waits::{Need, Wait};
-use crate::working::waits::WaitId;
-use crate::working::{Map, Working};
+use crate::working::wait_graph::WaitId;
+use crate::working::{Map, WorkingState};
 
 /// Pending approvals by id.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Approvals {
 }
 
 impl Approvals {
-    pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Approval>) -> Option<Approval> {
+    pub(super) fn replace(&mut self, id: &Arc<str>, new: Option<Approval>) -> Option<Approval> {
         self.changes += 1;
         if let Some(agent) = new.as_ref().and_then(|new| new.agent) {
             *self.of_agent.entry(agent).or_default() += 1;
@@ -52,7 +52,7 @@ impl Approvals {
     }
 }
 
-impl Working {
+impl WorkingState {
     /// Returns a counter that changes whenever an approval changes. Its value has no other meaning.
     #[must_use]
     pub fn approval_changes(&self) -> u64 {
@@ -69,8 +69,8 @@ impl Working {
                 id: WaitId::Approval,
                 agent,
                 within: None,
-                age: (approval.seq, super::waits::AFTER_QUESTIONS - 1),
-                needs: vec![Need { what: 0, sources: Vec::new() }],
+                age: (approval.seq, super::wait_graph::AFTER_REQUESTS - 1),
+                needs: vec![Need { resource: 0, sources: Vec::new() }],
             });
         }
     }

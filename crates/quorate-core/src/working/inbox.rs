@@ -7,8 +7,8 @@ use crate::ids::{ConsumerId, DeliveryNo, PoolNo};
 use crate::limits::{STARVATION_COUNT, STARVATION_MS};
 use crate::message::Priority;
 use crate::time::Timestamp;
-use crate::working::line::Line;
-use crate::working::queue::Queue;
+use crate::working::consumers::ConsumerQueue;
+use crate::working::ready_queue::ReadyQueue;
 
 /// Starvation protection: tracks how long lower priorities have been passed over since the hub's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,18 +16,18 @@ pub(crate) struct Fairness {
     /// Number of higher-priority deliveries dispatched while a lower one waited.
     pub(crate) passed_over: u32,
     /// Time at which a lower-priority delivery was last preferred.
-    pub(crate) turn_at: Timestamp,
+    pub(crate) lower_served_at: Timestamp,
 }
 
 impl Fairness {
     /// Whether a lower-priority delivery that has waited since `since` is preferred now.
-    pub(super) fn is_lower_turn(self, since: Timestamp, now: Timestamp) -> bool {
-        self.passed_over >= STARVATION_COUNT || self.has_waited(since, now)
+    pub(super) fn prefers_lower(self, since: Timestamp, now: Timestamp) -> bool {
+        self.passed_over >= STARVATION_COUNT || self.is_starved(since, now)
     }
 
     /// Whether a lower-priority delivery has waited too long, counted from `since` or from the last preferred one.
-    pub(super) fn has_waited(self, since: Timestamp, now: Timestamp) -> bool {
-        since.max(self.turn_at).plus_ms(STARVATION_MS) <= now
+    pub(super) fn is_starved(self, since: Timestamp, now: Timestamp) -> bool {
+        since.max(self.lower_served_at).plus_ms(STARVATION_MS) <= now
     }
 }
 
@@ -40,15 +40,15 @@ pub(crate) struct Inbox {
     pub(crate) leased: BTreeSet<DeliveryNo>,
     pub(crate) fairness: Fairness,
     /// Highest priority first; within a priority the lowest number first, also after a redelivery.
-    ready: BTreeMap<Reverse<Priority>, Queue>,
+    ready: BTreeMap<Reverse<Priority>, ReadyQueue>,
     /// Consumers with credit that wait for deliveries.
-    pub(super) line: Line,
+    pub(super) waiting: ConsumerQueue,
     /// Number of consumers, with or without credit.
     pub(super) consumers: usize,
     /// The pools that this agent serves; empty for a pool.
     pub(super) pools: Vec<PoolNo>,
     /// Waiting deliveries that must be redirected or dead-lettered if this agent goes offline.
-    pub(super) restless: BTreeSet<DeliveryNo>,
+    pub(super) needs_online: BTreeSet<DeliveryNo>,
 }
 
 /// The next delivery to dispatch.
@@ -77,13 +77,13 @@ impl Inbox {
     }
 
     /// Whether a consumer with credit waits.
-    pub(crate) fn is_awaited(&self) -> bool {
-        !self.line.is_empty()
+    pub(crate) fn has_waiting_consumers(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Returns the first waiting consumer.
-    pub(crate) fn first_in_line(&self) -> Option<ConsumerId> {
-        self.line.first().map(|(_, id)| *id)
+    pub(crate) fn first_waiting_consumer(&self) -> Option<ConsumerId> {
+        self.waiting.first().map(|(_, id)| *id)
     }
 
     pub(crate) fn consumers(&self) -> usize {
@@ -92,14 +92,14 @@ impl Inbox {
 
     /// Returns the ready deliveries, by priority, then by number.
     pub(crate) fn ready_numbers(&self) -> impl Iterator<Item = DeliveryNo> {
-        self.ready.values().flat_map(Queue::numbers)
+        self.ready.values().flat_map(ReadyQueue::numbers)
     }
 
     /// Returns the number of ready deliveries ahead of this one, if it is ready. Ignores starvation protection.
     pub(crate) fn ahead_of(&self, priority: Priority, number: DeliveryNo) -> Option<usize> {
         let same = self.ready.get(&Reverse(priority))?;
         let higher: usize = self.ready.range(..Reverse(priority)).map(|(_, queue)| queue.len()).sum();
-        Some(higher + same.place_of(number)?)
+        Some(higher + same.position_of(number)?)
     }
 
     /// Returns the pools that this agent serves.
@@ -112,11 +112,11 @@ impl Inbox {
     pub(crate) fn choose(&self, now: Timestamp) -> Option<Choice> {
         let mut queues = self.ready.values();
         let top = queues.next()?.first()?;
-        Some(Choice::between(top, queues.filter_map(Queue::longest).min(), self.fairness, now))
+        Some(Choice::between(top, queues.filter_map(ReadyQueue::longest_waiting).min(), self.fairness, now))
     }
 
     /// Like [`Inbox::choose`], over this inbox and the given pools.
-    pub(crate) fn choose_with<'a>(
+    pub(crate) fn choose_with_pools<'a>(
         &'a self,
         pools: impl Iterator<Item = &'a Inbox>,
         now: Timestamp,
@@ -127,7 +127,7 @@ impl Inbox {
         let top = queues().filter(|(priority, _)| **priority == highest);
         let top = top.filter_map(|(_, queue)| queue.first()).min()?;
         let lower = queues().filter(|(priority, _)| **priority != highest);
-        let lower = lower.filter_map(|(_, queue)| queue.longest()).min();
+        let lower = lower.filter_map(|(_, queue)| queue.longest_waiting()).min();
         Some(Choice::between(top, lower, self.fairness, now))
     }
 }
@@ -143,8 +143,8 @@ impl Choice {
         let Some((since, lower)) = lower else {
             return Self { number: top, fairness: Fairness { passed_over: 0, ..fairness_before } };
         };
-        if fairness_before.is_lower_turn(since, now) {
-            return Self { number: lower, fairness: Fairness { passed_over: 0, turn_at: now } };
+        if fairness_before.prefers_lower(since, now) {
+            return Self { number: lower, fairness: Fairness { passed_over: 0, lower_served_at: now } };
         }
         let fairness = Fairness { passed_over: fairness_before.passed_over + 1, ..fairness_before };
         Self { number: top, fairness }

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::TaskId;
-use crate::item::{Alarm, Item, ItemKey, ItemKind, Keep};
-use crate::policy::{InForce, Policy};
+use crate::item::{Item, ItemKey, ItemKind, ItemTimer, Retention};
+use crate::policy::{ActivePolicy, Policy};
 use crate::procedure::Procedure;
 use crate::time::{Mono, Now, Timestamp};
 use crate::working::approvals::Approvals;
 use crate::working::locks::Locks;
 use crate::working::requests::Requests;
 use crate::working::sessions::Sessions;
+use crate::working::subscriptions::Subscriptions;
 use crate::working::tasks::Tasks;
-use crate::working::tokens::TokensAtHand;
-use crate::working::topics::Subscriptions;
-use crate::working::{Map, Tokens, Topics, Undo, Working};
+use crate::working::tokens::TokenIndex;
+use crate::working::{AccessTokens, Map, SubscriptionTree, Undo, WorkingState};
 
 /// Identifies a timer: an item, and the part of it that the timer belongs to.
 type TimerKey = (ItemKey, u64);
@@ -23,13 +23,13 @@ type TimerKey = (ItemKey, u64);
 /// The items that the working state keeps in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Items {
-    pub(crate) policy: Arc<InForce>,
+    pub(crate) policy: Arc<ActivePolicy>,
     pub(super) locks: Locks,
     pub(crate) sessions: Sessions,
     pub(super) tasks: Tasks,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) requests: Requests,
-    pub(crate) tokens: TokensAtHand,
+    pub(crate) tokens: TokenIndex,
     pub(crate) approvals: Approvals,
     /// Running procedures.
     pub(crate) procedures: Map<Arc<str>, Procedure>,
@@ -46,7 +46,7 @@ impl Items {
             ItemKind::Policy => {
                 let new = match new {
                     Some(Item::Policy(policy)) => policy,
-                    _ => InForce::default(),
+                    _ => ActivePolicy::default(),
                 };
                 Some(Item::Policy((*std::mem::replace(&mut self.policy, Arc::new(new))).clone()))
             }
@@ -55,21 +55,21 @@ impl Items {
                     Some(Item::Lock(lock)) => Some(lock),
                     _ => None,
                 };
-                self.locks.place(&key.id, new).map(Item::Lock)
+                self.locks.replace(&key.id, new).map(Item::Lock)
             }
             ItemKind::Session => {
                 let new = match new {
                     Some(Item::Session(session)) => Some(session),
                     _ => None,
                 };
-                self.sessions.place(&key.id, new).map(Item::Session)
+                self.sessions.replace(&key.id, new).map(Item::Session)
             }
             ItemKind::Task => {
                 let new = match new {
                     Some(Item::Task(task)) => Some(task),
                     _ => None,
                 };
-                self.tasks.place(&TaskId::of_key(key), new).map(Item::Task)
+                self.tasks.replace(&TaskId::from_key(key), new).map(Item::Task)
             }
             // Not kept in memory: no decision needs it.
             ItemKind::Snapshot => None,
@@ -80,7 +80,7 @@ impl Items {
                     Some(Item::Subscription(subscription)) => Some(*subscription),
                     _ => None,
                 };
-                self.subscriptions.place(&key.id, new).map(|old| Item::Subscription(Box::new(old)))
+                self.subscriptions.replace(&key.id, new).map(|old| Item::Subscription(Box::new(old)))
             }
             // Pools are stored together with their inboxes.
             ItemKind::Pool => None,
@@ -89,21 +89,21 @@ impl Items {
                     Some(Item::Request(request)) => Some(request),
                     _ => None,
                 };
-                self.requests.place(&key.id, new).map(Item::Request)
+                self.requests.replace(&key.id, new).map(Item::Request)
             }
             ItemKind::Token => {
                 let new = match new {
                     Some(Item::Token(token)) => Some(token),
                     _ => None,
                 };
-                self.tokens.place(&key.id, new).map(Item::Token)
+                self.tokens.replace(&key.id, new).map(Item::Token)
             }
             ItemKind::Approval => {
                 let new = match new {
                     Some(Item::Approval(approval)) => Some(*approval),
                     _ => None,
                 };
-                self.approvals.place(&key.id, new).map(|old| Item::Approval(Box::new(old)))
+                self.approvals.replace(&key.id, new).map(|old| Item::Approval(Box::new(old)))
             }
             ItemKind::Procedure => {
                 let old = match new {
@@ -121,7 +121,7 @@ impl Items {
             ItemKind::Policy => Some(Item::Policy((*self.policy).clone())),
             ItemKind::Lock => self.locks.by_id(&key.id).cloned().map(Item::Lock),
             ItemKind::Session => self.sessions.get(&key.id).cloned().map(Item::Session),
-            ItemKind::Task => self.tasks.get(&TaskId::of_key(key)).cloned().map(Item::Task),
+            ItemKind::Task => self.tasks.get(&TaskId::from_key(key)).cloned().map(Item::Task),
             ItemKind::Snapshot => None,
             ItemKind::Budget => None,
             ItemKind::Subscription => {
@@ -145,26 +145,26 @@ impl Items {
 
     /// Returns the earliest timer of each clock.
     pub(crate) fn wake(&self) -> (Option<Timestamp>, Option<Mono>) {
-        let stirred = self.tasks.is_stirred().then_some(Timestamp(0));
+        let stirred = self.tasks.has_scheduled_dispatch().then_some(Timestamp(0));
         let by_time = stirred.or_else(|| self.by_time.first().map(|(at, _)| *at));
         (by_time, self.by_deadline.first().map(|(at, _)| *at))
     }
 
     /// Returns up to `max` timers that are due, earliest first per clock.
-    pub(crate) fn went_off(&self, now: Now, max: usize) -> Vec<TimerKey> {
+    pub(crate) fn due_timers(&self, now: Now, max: usize) -> Vec<TimerKey> {
         let by_deadline = self.by_deadline.iter().take_while(|(at, _)| *at <= now.mono);
         let by_time = self.by_time.iter().take_while(|(at, _)| *at <= now.wall);
         by_deadline.map(|(_, part)| part).chain(by_time.map(|(_, part)| part)).take(max).cloned().collect()
     }
 
-    fn stop_timers(&mut self, key: &ItemKey, alarms: &[Alarm]) -> Vec<(u64, Mono)> {
+    fn stop_timers(&mut self, key: &ItemKey, alarms: &[ItemTimer]) -> Vec<(u64, Mono)> {
         let mut stopped = Vec::new();
         for alarm in alarms {
             match alarm {
-                Alarm::At { part, time } => {
+                ItemTimer::At { part, time } => {
                     self.by_time.remove(&(*time, (key.clone(), *part)));
                 }
-                Alarm::After { part, .. } => {
+                ItemTimer::After { part, .. } => {
                     let running = (key.clone(), *part);
                     if let Some(deadline) = self.deadlines.remove(&running) {
                         self.by_deadline.remove(&(deadline, running));
@@ -176,13 +176,13 @@ impl Items {
         stopped
     }
 
-    fn start_timers(&mut self, key: &ItemKey, alarms: &[Alarm], running: &[(u64, Mono)], now: Mono) {
+    fn start_timers(&mut self, key: &ItemKey, alarms: &[ItemTimer], running: &[(u64, Mono)], now: Mono) {
         for alarm in alarms {
             match alarm {
-                Alarm::At { part, time } => {
+                ItemTimer::At { part, time } => {
                     self.by_time.insert((*time, (key.clone(), *part)));
                 }
-                Alarm::After { part, length_ms } => {
+                ItemTimer::After { part, length_ms } => {
                     let before = running.iter().find(|(other, _)| other == part);
                     let deadline = before.map_or(now.plus_ms(*length_ms), |(_, deadline)| *deadline);
                     self.set_deadline(key, *part, deadline);
@@ -202,7 +202,7 @@ impl Items {
 
 /// The previous state of an item, with the deadlines of its running timers.
 #[derive(Debug)]
-pub(super) struct ItemBefore {
+pub(super) struct ItemUndo {
     key: ItemKey,
     item: Option<Item>,
     running: Vec<(u64, Mono)>,
@@ -210,7 +210,7 @@ pub(super) struct ItemBefore {
     new_pool: bool,
 }
 
-impl Working {
+impl WorkingState {
     /// Returns the items in memory.
     pub(crate) fn items(&self) -> &Items {
         &self.items
@@ -219,32 +219,32 @@ impl Working {
     /// Returns the rules of the current policy.
     #[must_use]
     pub fn policy(&self) -> &Policy {
-        &self.items.policy.rules
+        &self.items.policy.policy
     }
 
     /// Returns the current policy with its metadata.
     #[must_use]
-    pub fn in_force(&self) -> &Arc<InForce> {
+    pub fn active_policy(&self) -> &Arc<ActivePolicy> {
         &self.items.policy
     }
 
     /// Returns the subscription tree.
     #[must_use]
-    pub fn topics(&self) -> &Arc<Topics> {
-        self.items.subscriptions.topics()
+    pub fn subscription_tree(&self) -> &Arc<SubscriptionTree> {
+        self.items.subscriptions.tree()
     }
 
     /// Returns the valid access tokens.
     #[must_use]
-    pub fn tokens(&self) -> &Arc<Tokens> {
+    pub fn tokens(&self) -> &Arc<AccessTokens> {
         self.items.tokens.published()
     }
 
     /// Loads a stored item. Timers of the monotonic clock restart with their full duration.
     pub fn load_item(&mut self, item: Item, now: Now) {
         match &item {
-            _ if item.keep() == Keep::AtHand => drop(self.put_item(item, now.mono)),
-            Item::Task(task) => self.load_over(task),
+            _ if item.retention() == Retention::InMemory => drop(self.put_item(item, now.mono)),
+            Item::Task(task) => self.load_ended_task(task),
             _ => {}
         }
     }
@@ -254,10 +254,10 @@ impl Working {
         let before = self.put_item(item.clone(), now.mono);
         self.journal.push(Undo::Item(Box::new(before)));
         if let Item::Session(session) = item {
-            self.hold_or_release(session.number);
+            self.apply_session_pause(session.number);
         }
         if let Item::Task(task) = item {
-            self.note_task(task);
+            self.update_task_counters(task);
         }
         if let Item::Pool(pool) = item {
             self.requeue_takers(pool);
@@ -270,42 +270,42 @@ impl Working {
         self.items.get(key)
     }
 
-    fn put_item(&mut self, item: Item, now: Mono) -> ItemBefore {
+    fn put_item(&mut self, item: Item, now: Mono) -> ItemUndo {
         let key = item.key();
-        let alarms = item.alarms();
+        let alarms = item.timers();
         let pools = self.pools.len();
         if let Item::Pool(pool) = &item {
             self.put_pool(pool);
         }
-        let old = self.items.place(&key, (item.keep() == Keep::AtHand).then_some(item));
+        let old = self.items.place(&key, (item.retention() == Retention::InMemory).then_some(item));
         let running = match &old {
-            Some(old) => self.items.stop_timers(&key, &old.alarms()),
+            Some(old) => self.items.stop_timers(&key, &old.timers()),
             None => Vec::new(),
         };
         self.items.start_timers(&key, &alarms, &running, now);
-        ItemBefore { key, item: old, running, new_pool: self.pools.len() > pools }
+        ItemUndo { key, item: old, running, new_pool: self.pools.len() > pools }
     }
 
-    pub(super) fn put_back(&mut self, before: ItemBefore) {
-        let ItemBefore { key, item, running, new_pool } = before;
+    pub(super) fn undo_item(&mut self, before: ItemUndo) {
+        let ItemUndo { key, item, running, new_pool } = before;
         if new_pool {
-            self.take_pool_back();
+            self.undo_pool();
         }
-        let alarms = item.as_ref().map(Item::alarms).unwrap_or_default();
+        let alarms = item.as_ref().map(Item::timers).unwrap_or_default();
         if let Some(new) = self.items.place(&key, item) {
-            self.items.stop_timers(&key, &new.alarms());
+            self.items.stop_timers(&key, &new.timers());
         }
         self.items.start_timers(&key, &alarms, &running, Mono(0));
     }
 
     /// Restarts a running timer of an item. Writes no record: after a restart it runs its full duration anyway.
-    pub(crate) fn prolong_item(&mut self, key: &ItemKey, part: u64, length_ms: u64, now: Now) {
+    pub(crate) fn extend_item_deadline(&mut self, key: &ItemKey, part: u64, length_ms: u64, now: Now) {
         let Some(before) = self.items.deadlines.get(&(key.clone(), part)).copied() else { return };
         self.journal.push(Undo::Deadline(Box::new((key.clone(), part, before))));
         self.items.set_deadline(key, part, now.mono.plus_ms(length_ms));
     }
 
-    pub(super) fn put_deadline_back(&mut self, key: &ItemKey, part: u64, deadline: Mono) {
+    pub(super) fn undo_deadline(&mut self, key: &ItemKey, part: u64, deadline: Mono) {
         self.items.set_deadline(key, part, deadline);
     }
 }

@@ -12,11 +12,11 @@ use crate::ids::{AgentNo, ConsumerId, DeliveryNo, LockName, Seq};
 use crate::lock::Lock;
 use crate::message::Priority;
 use crate::time::Now;
-use crate::working::{Map, Undo, Working};
+use crate::working::{Map, Undo, WorkingState};
 
 /// A pending request for locks.
 #[derive(Clone, Debug)]
-pub(crate) struct Waiter {
+pub(crate) struct LockWaiter {
     pub(crate) agent: AgentNo,
     /// The requested locks, sorted, without duplicates.
     pub(crate) names: Vec<LockName>,
@@ -27,16 +27,16 @@ pub(crate) struct Waiter {
     /// The delivery that its agent is processing, if stated.
     pub(crate) within: Option<DeliveryNo>,
     /// Ticket number, which orders waiters of equal priority.
-    pub(crate) turn: u64,
+    pub(crate) ticket: u64,
     /// The newest record when the wait began.
     pub(crate) since: Seq,
 }
 
 type QueuePosition = (Reverse<Priority>, u64, ConsumerId);
 
-impl Waiter {
+impl LockWaiter {
     fn queue_position(&self, id: ConsumerId) -> QueuePosition {
-        (Reverse(self.priority), self.turn, id)
+        (Reverse(self.priority), self.ticket, id)
     }
 }
 
@@ -45,7 +45,7 @@ impl Waiter {
 pub(crate) struct Locks {
     held: Map<Arc<str>, Lock>,
     by_holder: Map<AgentNo, BTreeSet<LockName>>,
-    waiters: Map<ConsumerId, Waiter>,
+    waiters: Map<ConsumerId, LockWaiter>,
     queues: Map<LockName, BTreeSet<QueuePosition>>,
     /// Number of pending requests of each agent.
     waits: Map<AgentNo, usize>,
@@ -53,7 +53,7 @@ pub(crate) struct Locks {
 
 impl Locks {
     /// Replaces a lock and returns the previous one; `None` stands for a free lock.
-    pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Lock>) -> Option<Lock> {
+    pub(super) fn replace(&mut self, id: &Arc<str>, new: Option<Lock>) -> Option<Lock> {
         let old = self.held.remove(id);
         for (lock, grant) in old.iter().flat_map(|lock| lock.grants.iter().map(move |grant| (lock, grant))) {
             if let Some(names) = self.by_holder.get_mut(&grant.holder) {
@@ -86,12 +86,12 @@ impl Locks {
         self.by_holder.get(&agent).into_iter().flatten().cloned().collect()
     }
 
-    pub(crate) fn waiter(&self, id: ConsumerId) -> Option<&Waiter> {
+    pub(crate) fn waiter(&self, id: ConsumerId) -> Option<&LockWaiter> {
         self.waiters.get(&id)
     }
 
     /// Returns all waiters.
-    pub(crate) fn waiters(&self) -> impl Iterator<Item = (ConsumerId, &Waiter)> {
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = (ConsumerId, &LockWaiter)> {
         self.waiters.iter().map(|(id, waiter)| (*id, waiter))
     }
 
@@ -100,7 +100,7 @@ impl Locks {
     }
 
     /// Returns the number of pending lock requests of an agent.
-    pub(crate) fn waits_of(&self, agent: AgentNo) -> usize {
+    pub(crate) fn count_waits_of(&self, agent: AgentNo) -> usize {
         self.waits.get(&agent).copied().unwrap_or(0)
     }
 
@@ -125,17 +125,17 @@ impl Locks {
     }
 
     /// Returns the first waiter of a lock.
-    pub(crate) fn first(&self, name: &LockName) -> Option<ConsumerId> {
+    pub(crate) fn first_waiter(&self, name: &LockName) -> Option<ConsumerId> {
         self.queue(name).next()
     }
 
     /// Whether a lock has a waiter that precedes a new request of this priority.
-    pub(crate) fn is_wanted(&self, name: &LockName, priority: Priority) -> bool {
+    pub(crate) fn has_waiter_ahead(&self, name: &LockName, priority: Priority) -> bool {
         let first = self.queues.get(name).and_then(BTreeSet::first);
         first.is_some_and(|(Reverse(other), _, _)| *other >= priority)
     }
 
-    pub(super) fn put_waiter(&mut self, id: ConsumerId, new: Option<Waiter>) -> Option<Waiter> {
+    pub(super) fn put_waiter(&mut self, id: ConsumerId, new: Option<LockWaiter>) -> Option<LockWaiter> {
         let position = new.as_ref().map(|waiter| (waiter.queue_position(id), waiter.names.clone()));
         if let Some(waiter) = &new {
             *self.waits.entry(waiter.agent).or_default() += 1;
@@ -166,22 +166,22 @@ impl Locks {
     }
 }
 
-impl Working {
+impl WorkingState {
     /// Returns the held locks and the waiters.
     pub(crate) fn locks(&self) -> &Locks {
         &self.items.locks
     }
 
     /// Adds, replaces or removes a waiter.
-    pub(crate) fn set_waiter(&mut self, id: ConsumerId, new: Option<Waiter>, now: Now) {
-        self.wait_begins(now.mono);
+    pub(crate) fn set_lock_waiter(&mut self, id: ConsumerId, new: Option<LockWaiter>, now: Now) {
+        self.schedule_deadlock_check(now.mono);
         let ends = new.is_none();
         let before = self.items.locks.put_waiter(id, new);
         let waited = before.as_ref().filter(|_| ends).map(|waiter| waiter.agent);
         self.journal.push(Undo::Waiter(Box::new((id, before))));
         // Waiting counts as activity of the agent until now.
         if let Some(agent) = waited {
-            self.hear_of(agent, now);
+            self.record_activity(agent, now);
         }
     }
 }

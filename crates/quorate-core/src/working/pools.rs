@@ -2,15 +2,15 @@
 //! queued at its agent's inbox and at all pools that its agent serves, with the same ticket.
 
 use crate::ids::{AgentNo, Capability, PoolNo};
-use crate::pool::{Pool, Takers};
-use crate::recipient::Home;
-use crate::working::{Consumer, Inbox, Map, Working};
+use crate::pool::{Pool, PoolAccess};
+use crate::recipient::QueueId;
+use crate::working::{Consumer, Inbox, Map, WorkingState};
 
 /// All pools of a space, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     entries: Vec<PoolInbox>,
-    by_name: Map<(Capability, Takers), PoolNo>,
+    by_name: Map<(Capability, PoolAccess), PoolNo>,
 }
 
 /// A pool with its deliveries.
@@ -39,12 +39,12 @@ impl Pools {
         self.entries.get(index).map(|entry| &entry.pool)
     }
 
-    pub(crate) fn find(&self, capability: &Capability, takers: Takers) -> Option<PoolNo> {
+    pub(crate) fn find(&self, capability: &Capability, takers: PoolAccess) -> Option<PoolNo> {
         self.by_name.get(&(capability.clone(), takers)).copied()
     }
 }
 
-impl Working {
+impl WorkingState {
     /// Returns the pools of the space.
     #[must_use]
     pub(crate) fn pools(&self) -> &Pools {
@@ -58,16 +58,20 @@ impl Working {
     }
 
     /// Returns the inbox of an agent or pool.
-    pub(crate) fn inbox_at(&self, home: Home) -> &Inbox {
+    pub(crate) fn inbox_at(&self, home: QueueId) -> &Inbox {
         match home {
-            Home::Agent(agent) => self.inbox(agent),
-            Home::Pool(pool) => self.pools.inbox(pool),
+            QueueId::Agent(agent) => self.inbox(agent),
+            QueueId::Pool(pool) => self.pools.inbox(pool),
         }
     }
 
     /// Returns the first consumer of a pool whose agent has capacity for another lease.
-    pub(crate) fn first_free(&self, pool: PoolNo, in_flight_max: usize) -> Option<Consumer> {
-        let line = self.pools.inbox(pool).line.iter();
+    pub(crate) fn first_consumer_with_capacity(
+        &self,
+        pool: PoolNo,
+        in_flight_max: usize,
+    ) -> Option<Consumer> {
+        let line = self.pools.inbox(pool).waiting.iter();
         { line }
             .filter_map(|(_, id)| self.consumer(*id))
             .find(|consumer| self.inbox(consumer.agent).leased.len() < in_flight_max)
@@ -79,7 +83,7 @@ impl Working {
         if pool.number.0 as usize != self.pools.len() + 1 {
             return;
         }
-        self.pools.by_name.insert((pool.capability.clone(), pool.takers), pool.number);
+        self.pools.by_name.insert((pool.capability.clone(), pool.access), pool.number);
         self.pools.entries.push(PoolInbox { pool: pool.clone(), inbox: Inbox::default() });
         for agent in self.agents.capable(pool.capability.as_str()).to_vec() {
             self.join_pools(agent);
@@ -87,13 +91,13 @@ impl Working {
     }
 
     /// Undoes the creation of the newest pool.
-    pub(super) fn take_pool_back(&mut self) {
+    pub(super) fn undo_pool(&mut self) {
         let number = PoolNo(self.pools.len() as u64);
         for inbox in &mut self.inboxes {
             inbox.pools.retain(|pool| *pool != number);
         }
         if let Some(PoolInbox { pool, .. }) = self.pools.entries.pop() {
-            self.pools.by_name.remove(&(pool.capability, pool.takers));
+            self.pools.by_name.remove(&(pool.capability, pool.access));
         }
     }
 
@@ -102,7 +106,7 @@ impl Working {
         let able = self.agents.capable(pool.capability.as_str()).to_vec();
         for agent in able {
             if self.inbox(agent).pools.contains(&pool.number) {
-                self.requeue(agent);
+                self.requeue_consumers(agent);
             }
         }
     }
@@ -117,13 +121,13 @@ impl Working {
         if inbox.pools == serving {
             return false;
         }
-        let line: Vec<_> = inbox.line.iter().copied().collect();
+        let line: Vec<_> = inbox.waiting.iter().copied().collect();
         let before = std::mem::replace(&mut inbox.pools, serving.clone());
         for pool in before {
-            self.pools.inbox_mut(pool).line.retain(|place| !line.contains(place));
+            self.pools.inbox_mut(pool).waiting.retain(|place| !line.contains(place));
         }
         for pool in serving {
-            self.pools.inbox_mut(pool).line.extend(line.iter().copied());
+            self.pools.inbox_mut(pool).waiting.extend(line.iter().copied());
         }
         true
     }
@@ -131,9 +135,10 @@ impl Working {
     fn pools_serving(&self, agent: &crate::registry::Agent) -> Vec<PoolNo> {
         let mut serving = Vec::new();
         for capability in agent.capabilities.iter().filter_map(|word| Capability::new(word).ok()) {
-            for takers in [Takers::Anybody, Takers::Coordinators] {
+            for takers in [PoolAccess::AnyCapable, PoolAccess::Coordinators] {
                 let found = self.pools.find(&capability, takers);
-                let found = found.filter(|pool| self.pools.get(*pool).is_some_and(|pool| pool.serves(agent)));
+                let found =
+                    found.filter(|pool| self.pools.get(*pool).is_some_and(|pool| pool.is_open_to(agent)));
                 serving.extend(found);
             }
         }
@@ -143,12 +148,12 @@ impl Working {
     }
 
     /// Moves the consumers of an agent to the end of all their queues.
-    pub(super) fn requeue(&mut self, agent: AgentNo) {
-        let line: Vec<_> = self.inbox(agent).line.iter().map(|(_, id)| *id).collect();
+    pub(super) fn requeue_consumers(&mut self, agent: AgentNo) {
+        let line: Vec<_> = self.inbox(agent).waiting.iter().map(|(_, id)| *id).collect();
         for id in line {
             if let Some(consumer) = self.consumer(id).copied() {
-                let turn = self.next_turn();
-                self.set_consumer(id, Some(Consumer { turn, ..consumer }));
+                let turn = self.next_ticket();
+                self.set_consumer(id, Some(Consumer { ticket: turn, ..consumer }));
             }
         }
     }

@@ -6,14 +6,14 @@ use crate::ids::{AgentNo, ConsumerId, DeliveryNo, MessageId, Seq};
 use crate::item::{Item, ItemKey};
 use crate::request::Request;
 use crate::time::{Mono, Now};
-use crate::working::{Map, Undo, Working};
+use crate::working::{Map, Undo, WorkingState};
 
 /// Position of a message: its record, and its index within that record.
-pub(super) type Place = (Seq, u32);
+pub(super) type MessagePosition = (Seq, u32);
 
 /// The consumers that wait for the replies to a request. In memory only; clients wait again after a restart.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Listener {
+pub(crate) struct ReplyListeners {
     /// The consumers to notify: the requester, and repetitions of the same request. Oldest first.
     pub(crate) ids: Vec<ConsumerId>,
     /// The delivery whose processing caused the request, if the requester still holds it.
@@ -23,15 +23,19 @@ pub(crate) struct Listener {
 /// The open requests of a space.
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
-    open: Map<Place, Request>,
-    by_requester: Map<AgentNo, BTreeSet<Place>>,
-    by_correlation: Map<String, BTreeSet<Place>>,
-    listeners: Map<Place, Listener>,
-    by_listener: Map<ConsumerId, BTreeSet<Place>>,
+    open: Map<MessagePosition, Request>,
+    by_requester: Map<AgentNo, BTreeSet<MessagePosition>>,
+    by_correlation: Map<String, BTreeSet<MessagePosition>>,
+    listeners: Map<MessagePosition, ReplyListeners>,
+    by_listener: Map<ConsumerId, BTreeSet<MessagePosition>>,
 }
 
 /// Removes a position from an index; removes an empty list.
-fn remove_from_index<K: std::hash::Hash + Eq>(lists: &mut Map<K, BTreeSet<Place>>, key: &K, place: &Place) {
+fn remove_from_index<K: std::hash::Hash + Eq>(
+    lists: &mut Map<K, BTreeSet<MessagePosition>>,
+    key: &K,
+    place: &MessagePosition,
+) {
     if let Some(places) = lists.get_mut(key) {
         places.remove(place);
         if places.is_empty() {
@@ -42,7 +46,7 @@ fn remove_from_index<K: std::hash::Hash + Eq>(lists: &mut Map<K, BTreeSet<Place>
 
 impl Requests {
     /// Replaces a request and returns the previous one.
-    pub(super) fn place(&mut self, id: &str, new: Option<Request>) -> Option<Request> {
+    pub(super) fn replace(&mut self, id: &str, new: Option<Request>) -> Option<Request> {
         let id: MessageId = id.parse().ok()?;
         let place = (id.seq, id.n);
         let old = self.open.remove(&place);
@@ -58,7 +62,11 @@ impl Requests {
         old
     }
 
-    pub(super) fn put_listener(&mut self, place: Place, new: Option<Listener>) -> Option<Listener> {
+    pub(super) fn put_listener(
+        &mut self,
+        place: MessagePosition,
+        new: Option<ReplyListeners>,
+    ) -> Option<ReplyListeners> {
         let old = self.listeners.remove(&place);
         for id in old.iter().flat_map(|old| &old.ids) {
             remove_from_index(&mut self.by_listener, id, &place);
@@ -94,16 +102,16 @@ impl Requests {
     }
 
     /// Returns the listeners of a request.
-    pub(crate) fn listener(&self, id: MessageId) -> Option<&Listener> {
+    pub(crate) fn listener(&self, id: MessageId) -> Option<&ReplyListeners> {
         self.listeners.get(&(id.seq, id.n))
     }
 
     /// Returns the open requests with listeners.
-    pub(crate) fn listened(&self) -> impl Iterator<Item = (&Request, &Listener)> {
+    pub(crate) fn with_listeners(&self) -> impl Iterator<Item = (&Request, &ReplyListeners)> {
         self.listeners.iter().filter_map(|(place, listener)| Some((self.open.get(place)?, listener)))
     }
 
-    pub(crate) fn is_listened(&self) -> bool {
+    pub(crate) fn has_listeners(&self) -> bool {
         !self.listeners.is_empty()
     }
 
@@ -114,7 +122,7 @@ impl Requests {
     }
 
     /// Returns the open requests of an agent, oldest first.
-    pub(crate) fn of_asker(&self, agent: AgentNo) -> impl Iterator<Item = &Request> {
+    pub(crate) fn of_requester(&self, agent: AgentNo) -> impl Iterator<Item = &Request> {
         let places = self.by_requester.get(&agent).into_iter().flatten();
         places.filter_map(|place| self.open.get(place))
     }
@@ -125,18 +133,18 @@ impl Requests {
     }
 }
 
-impl Working {
+impl WorkingState {
     /// Replaces the listeners of an open request.
-    pub(crate) fn set_listener(&mut self, id: MessageId, new: Option<Listener>, now: Now) {
+    pub(crate) fn set_listener(&mut self, id: MessageId, new: Option<ReplyListeners>, now: Now) {
         let place = (id.seq, id.n);
-        self.wait_begins(now.mono);
+        self.schedule_deadlock_check(now.mono);
         let was_listened = self.items.requests.listeners.contains_key(&place);
         let stops_listening = was_listened && new.is_none();
         let before = self.items.requests.put_listener(place, new);
         self.journal.push(Undo::Listener(place, before));
         // Waiting counts as activity of the agent until now.
         if let (true, Some(request)) = (stops_listening, self.items.requests.open.get(&place)) {
-            self.hear_of(request.from, now);
+            self.record_activity(request.from, now);
         }
     }
 

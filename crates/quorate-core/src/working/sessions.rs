@@ -10,7 +10,7 @@ use crate::ids::{DeliveryNo, SessionNo};
 use crate::message::Message;
 use crate::session::{Session, SessionStatus};
 use crate::time::Timestamp;
-use crate::working::{Map, Open, OpenState, Working};
+use crate::working::{Map, OpenDelivery, OpenDeliveryState, WorkingState};
 
 type Set<K> = HashSet<K, foldhash::fast::RandomState>;
 
@@ -23,7 +23,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Session>) -> Option<Session> {
+    pub(super) fn replace(&mut self, id: &Arc<str>, new: Option<Session>) -> Option<Session> {
         let is_paused = |session: &Session| session.status == SessionStatus::Paused;
         let paused = new.as_ref().filter(|session| is_paused(session)).map(|session| session.number);
         let old = match new {
@@ -65,7 +65,7 @@ impl Sessions {
     }
 }
 
-impl Working {
+impl WorkingState {
     /// Returns the session that a message names, if it is open.
     pub(crate) fn session_of(&self, message: &Message) -> Option<SessionNo> {
         let id = message.session_id.as_deref()?;
@@ -73,17 +73,21 @@ impl Working {
     }
 
     /// Whether the session is paused, so that its deliveries are held.
-    pub(crate) fn holds(&self, session: Option<SessionNo>) -> bool {
+    pub(crate) fn is_session_paused(&self, session: Option<SessionNo>) -> bool {
         session.is_some_and(|session| self.items().sessions.paused.contains(&session))
     }
 
     /// Returns the state of a waiting delivery: ready, or held if its session is paused.
-    pub(crate) fn waiting(&self, session: Option<SessionNo>, since: Timestamp) -> OpenState {
-        if self.holds(session) { OpenState::Held { since } } else { OpenState::Ready { since } }
+    pub(crate) fn waiting_state(&self, session: Option<SessionNo>, since: Timestamp) -> OpenDeliveryState {
+        if self.is_session_paused(session) {
+            OpenDeliveryState::Held { since }
+        } else {
+            OpenDeliveryState::Ready { since }
+        }
     }
 
     /// Updates the index of deliveries by session. Most deliveries belong to no session.
-    pub(super) fn put_in_session(
+    pub(super) fn update_session_index(
         &mut self,
         number: DeliveryNo,
         old: Option<SessionNo>,
@@ -96,31 +100,31 @@ impl Working {
     }
 
     /// Holds or releases the waiting deliveries of a session according to its status.
-    pub(super) fn hold_or_release(&mut self, session: SessionNo) {
-        let hold = self.holds(Some(session));
+    pub(super) fn apply_session_pause(&mut self, session: SessionNo) {
+        let hold = self.is_session_paused(Some(session));
         for number in self.items().sessions.deliveries_of(session).collect::<Vec<_>>() {
             let Some(open) = self.open(number).copied() else { continue };
             let state = match open.state {
-                OpenState::Ready { since } if hold => OpenState::Held { since },
-                OpenState::Held { since } if !hold => OpenState::Ready { since },
-                OpenState::Ready { .. }
-                | OpenState::Held { .. }
-                | OpenState::Scheduled { .. }
-                | OpenState::Leased { .. } => continue,
+                OpenDeliveryState::Ready { since } if hold => OpenDeliveryState::Held { since },
+                OpenDeliveryState::Held { since } if !hold => OpenDeliveryState::Ready { since },
+                OpenDeliveryState::Ready { .. }
+                | OpenDeliveryState::Held { .. }
+                | OpenDeliveryState::Scheduled { .. }
+                | OpenDeliveryState::Leased { .. } => continue,
             };
-            self.set_delivery(number, Some((Open { state, ..open }, None)));
+            self.set_delivery(number, Some((OpenDelivery { state, ..open }, None)));
             if !hold {
-                self.stir(open.to.home());
+                self.schedule_dispatch(open.to.queue());
             }
         }
     }
 
     /// Returns the deliveries that paused sessions hold, sorted by number. Not for hot paths.
-    pub(crate) fn held(&self) -> Vec<DeliveryNo> {
+    pub(crate) fn held_deliveries(&self) -> Vec<DeliveryNo> {
         let sessions = &self.items().sessions;
         let all = sessions.paused.iter().flat_map(|session| sessions.deliveries_of(*session));
         let is_held = |number: &DeliveryNo| {
-            matches!(self.open(*number).map(|open| open.state), Some(OpenState::Held { .. }))
+            matches!(self.open(*number).map(|open| open.state), Some(OpenDeliveryState::Held { .. }))
         };
         let mut held: Vec<_> = all.filter(is_held).collect();
         held.sort_unstable();
@@ -133,6 +137,6 @@ mod tests {
     // There may be a million open deliveries, so every additional byte counts.
     #[test]
     fn an_open_delivery_stays_small() {
-        assert!(size_of::<super::Open>() <= 56);
+        assert!(size_of::<super::OpenDelivery>() <= 56);
     }
 }

@@ -1,9 +1,9 @@
 //! Open tasks, with all indexes over them: dependencies, ready queues, leases, and waiting consumers. One function
 //! replaces a task and maintains all indexes.
 
-mod awaited;
-mod line;
-mod queue;
+mod claimers;
+mod ready_tasks;
+mod waiters;
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use crate::ids::{AgentNo, ConsumerId, Seq, TaskId};
 use crate::task::{Task, TaskCounts, TaskNo, TaskState, TaskStatus, TaskTarget};
 use crate::time::Timestamp;
 use crate::working::inbox::Fairness;
-use crate::working::{Map, Undo, Working};
+use crate::working::{Map, Undo, WorkingState};
 
-pub(crate) use awaited::{Awaited, Awaiting};
-pub(crate) use line::Claimer;
-pub(crate) use queue::Next;
+pub(crate) use claimers::TaskClaimer;
+pub(crate) use ready_tasks::NextTask;
+pub(crate) use waiters::{TaskWaiter, TaskWaiters};
 
 /// The task part of the working state.
 #[derive(Debug, Default)]
@@ -28,16 +28,16 @@ pub(crate) struct Tasks {
     pending: Map<TaskNo, usize>,
     /// For each task, open or ended, the blocked tasks that depend on it.
     dependents: Map<TaskId, BTreeSet<TaskNo>>,
-    queues: queue::Queues,
+    queues: ready_tasks::ReadyTasks,
     /// The tasks leased to each agent.
     held: Map<AgentNo, BTreeSet<TaskNo>>,
     /// Number of open tasks that are assigned to each agent by name.
     assigned: Map<AgentNo, usize>,
     counts: TaskCounts,
-    line: line::Line,
+    claimers: claimers::TaskClaimers,
     /// The dispatch of each leased task, since the hub's start.
-    takers: Map<TaskNo, Taker>,
-    awaited: Awaited,
+    dispatches: Map<TaskNo, TaskDispatch>,
+    waiters: TaskWaiters,
     /// Cache of short inputs of open tasks; the log contains all inputs.
     inputs: Map<TaskNo, Bytes>,
     /// Targets with ready tasks and waiting consumers. They are dispatched before the commit ends.
@@ -48,26 +48,26 @@ pub(crate) struct Tasks {
 
 /// The dispatch of a leased task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Taker {
+pub(crate) struct TaskDispatch {
     /// The record that granted the lease.
     pub(crate) seq: Seq,
     /// The waiting consumer that received the task; notified if the lease is lost.
-    pub(crate) told: Option<ConsumerId>,
+    pub(crate) consumer: Option<ConsumerId>,
 }
 
 /// An entry of the undo journal that concerns tasks.
 #[derive(Debug)]
 pub(super) enum TaskUndo {
-    Claimer(ConsumerId, Option<Claimer>),
-    Taker(TaskNo, Option<Taker>),
-    Awaiting(ConsumerId, Option<Awaiting>),
+    Claimer(ConsumerId, Option<TaskClaimer>),
+    Dispatch(TaskNo, Option<TaskDispatch>),
+    Waiter(ConsumerId, Option<TaskWaiter>),
     Fairness(TaskTarget, Fairness),
-    Over(TaskStatus),
+    Ended(TaskStatus),
 }
 
 impl Tasks {
     /// Replaces a task, or removes an ended one, and returns the previous one.
-    pub(super) fn place(&mut self, id: &TaskId, new: Option<Task>) -> Option<Task> {
+    pub(super) fn replace(&mut self, id: &TaskId, new: Option<Task>) -> Option<Task> {
         let old = self.numbers.get(id).and_then(|no| self.open.remove(no));
         // The dependencies of a task that stays blocked are unchanged. There may be thousands.
         let stays_blocked = matches!(
@@ -90,7 +90,7 @@ impl Tasks {
             if !stays_blocked {
                 self.index_dependencies(&new);
             }
-            self.open.insert(new.spec.no, new);
+            self.open.insert(new.spec.number, new);
         }
         old
     }
@@ -101,7 +101,7 @@ impl Tasks {
     }
 
     fn opened(&mut self, task: &Task) {
-        self.numbers.insert(task.spec.id.clone(), task.spec.no);
+        self.numbers.insert(task.spec.id.clone(), task.spec.number);
         if let Some(agent) = task.spec.agent {
             *self.assigned.entry(agent).or_default() += 1;
         }
@@ -110,7 +110,7 @@ impl Tasks {
 
     fn closed(&mut self, task: &Task) {
         self.numbers.remove(&task.spec.id);
-        self.inputs.remove(&task.spec.no);
+        self.inputs.remove(&task.spec.number);
         if let Some(agent) = task.spec.agent {
             take_one(&mut self.assigned, agent);
         }
@@ -126,7 +126,7 @@ impl Tasks {
     }
 
     fn add_to_indexes(&mut self, task: &Task) {
-        let no = task.spec.no;
+        let no = task.spec.number;
         self.counts.add(task.status());
         match &task.state {
             TaskState::Ready { .. } => self.queues.insert(task.spec.target(), task.spec.priority, no),
@@ -136,8 +136,8 @@ impl Tasks {
     }
 
     fn remove_from_indexes(&mut self, task: &Task) {
-        let no = task.spec.no;
-        self.counts.take(task.status());
+        let no = task.spec.number;
+        self.counts.subtract(task.status());
         match &task.state {
             TaskState::Ready { .. } => self.queues.remove(&task.spec.target(), task.spec.priority, no),
             TaskState::Leased(lease) => {
@@ -157,7 +157,7 @@ impl Tasks {
         if !matches!(task.state, TaskState::Blocked { .. }) {
             return;
         }
-        let no = task.spec.no;
+        let no = task.spec.number;
         let mut pending = 0;
         for id in &task.spec.depends_on {
             pending += usize::from(self.numbers.contains_key(id));
@@ -167,12 +167,12 @@ impl Tasks {
     }
 
     fn remove_dependencies(&mut self, task: &Task) {
-        if self.pending.remove(&task.spec.no).is_none() {
+        if self.pending.remove(&task.spec.number).is_none() {
             return;
         }
         for id in &task.spec.depends_on {
             if let Some(dependents) = self.dependents.get_mut(id) {
-                dependents.remove(&task.spec.no);
+                dependents.remove(&task.spec.number);
                 if dependents.is_empty() {
                     self.dependents.remove(id);
                 }
@@ -211,18 +211,18 @@ impl Tasks {
     }
 
     /// Returns the number of open tasks that are assigned to an agent by name.
-    pub(crate) fn named_count(&self, agent: AgentNo) -> usize {
+    pub(crate) fn assigned_count(&self, agent: AgentNo) -> usize {
         self.assigned.get(&agent).copied().unwrap_or(0)
     }
 
     /// Returns the waiters for the end of tasks.
-    pub(crate) fn awaited(&self) -> &Awaited {
-        &self.awaited
+    pub(crate) fn waiters(&self) -> &TaskWaiters {
+        &self.waiters
     }
 
     /// Returns the dispatch of a leased task; `None` if it was before the hub's start.
-    pub(crate) fn taker(&self, no: TaskNo) -> Option<Taker> {
-        self.takers.get(&no).copied()
+    pub(crate) fn dispatch(&self, no: TaskNo) -> Option<TaskDispatch> {
+        self.dispatches.get(&no).copied()
     }
 
     /// Returns the input of an open task, if it is cached.
@@ -230,8 +230,8 @@ impl Tasks {
         self.inputs.get(&no).cloned()
     }
 
-    pub(crate) fn line(&self) -> &line::Line {
-        &self.line
+    pub(crate) fn claimers(&self) -> &claimers::TaskClaimers {
+        &self.claimers
     }
 
     /// Returns the next task to dispatch for one of these targets.
@@ -239,12 +239,12 @@ impl Tasks {
         &self,
         targets: impl IntoIterator<Item = &'a TaskTarget>,
         now: Timestamp,
-    ) -> Option<Next> {
+    ) -> Option<NextTask> {
         self.queues.next_of(targets, &self.open, now)
     }
 
     /// Whether a dispatch is scheduled, left over from a batch that could not be written.
-    pub(super) fn is_stirred(&self) -> bool {
+    pub(super) fn has_scheduled_dispatch(&self) -> bool {
         !self.stirred.is_empty()
     }
 
@@ -252,13 +252,14 @@ impl Tasks {
         self.stirred_mark = self.stirred.len();
     }
 
-    pub(super) fn back_to_mark(&mut self) {
+    pub(super) fn reset_to_mark(&mut self) {
         self.stirred.truncate(self.stirred_mark);
     }
 
     /// Schedules the dispatch of all targets, after a batch that could not be written: its dispatches were undone.
-    pub(super) fn stir_all(&mut self) {
-        self.stirred = self.queues.targets().filter(|target| self.line.is_awaited(target)).cloned().collect();
+    pub(super) fn schedule_all_dispatch(&mut self) {
+        self.stirred =
+            self.queues.targets().filter(|target| self.claimers.has_waiting(target)).cloned().collect();
     }
 }
 
@@ -271,7 +272,7 @@ fn take_one<K: std::hash::Hash + Eq + Copy>(counts: &mut Map<K, usize>, key: K) 
     }
 }
 
-impl Working {
+impl WorkingState {
     /// Returns the open tasks.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.items.tasks
@@ -284,29 +285,29 @@ impl Working {
     }
 
     /// Updates the last lease token and the count of ended tasks after a task change.
-    pub(super) fn note_task(&mut self, task: &Task) {
+    pub(super) fn update_task_counters(&mut self, task: &Task) {
         if let Some(lease) = task.lease() {
             self.last_token = self.last_token.max(lease.token.0);
         }
         let status = task.status();
-        if status.is_over() {
+        if status.has_ended() {
             self.items.tasks.counts.add(status);
-            self.journal.push(Undo::Task(TaskUndo::Over(status)));
+            self.journal.push(Undo::Task(TaskUndo::Ended(status)));
         }
     }
 
     /// Counts a task that had ended before the space was loaded.
-    pub(super) fn load_over(&mut self, task: &Task) {
+    pub(super) fn load_ended_task(&mut self, task: &Task) {
         self.items.tasks.counts.add(task.status());
     }
 
     /// Caches a short input until its task ends.
-    pub(crate) fn keep_input(&mut self, no: TaskNo, input: Bytes) {
+    pub(crate) fn cache_input(&mut self, no: TaskNo, input: Bytes) {
         self.items.tasks.inputs.insert(no, input);
     }
 
     /// Removes erased inputs from the cache.
-    pub(super) fn forget_inputs(&mut self, seq: Seq, part: u32) {
+    pub(super) fn drop_cached_inputs(&mut self, seq: Seq, part: u32) {
         let Tasks { inputs, open, .. } = &mut self.items.tasks;
         let erased = |no: &TaskNo| {
             let input = open.get(no).and_then(|task| task.spec.input);
@@ -315,17 +316,17 @@ impl Working {
         inputs.retain(|no, _| !erased(no));
     }
 
-    pub(crate) fn set_taker(&mut self, no: TaskNo, new: Option<Taker>) {
+    pub(crate) fn set_task_dispatch(&mut self, no: TaskNo, new: Option<TaskDispatch>) {
         let before = self.put_taker(no, new);
         if before != new {
-            self.journal.push(Undo::Task(TaskUndo::Taker(no, before)));
+            self.journal.push(Undo::Task(TaskUndo::Dispatch(no, before)));
         }
     }
 
-    fn put_taker(&mut self, no: TaskNo, new: Option<Taker>) -> Option<Taker> {
+    fn put_taker(&mut self, no: TaskNo, new: Option<TaskDispatch>) -> Option<TaskDispatch> {
         match new {
-            Some(taker) => self.items.tasks.takers.insert(no, taker),
-            None => self.items.tasks.takers.remove(&no),
+            Some(taker) => self.items.tasks.dispatches.insert(no, taker),
+            None => self.items.tasks.dispatches.remove(&no),
         }
     }
 
@@ -337,36 +338,38 @@ impl Working {
     }
 
     /// Schedules the dispatch of a target, if it has ready tasks and waiting consumers.
-    pub(crate) fn stir_task(&mut self, target: &TaskTarget) {
+    pub(crate) fn schedule_task_dispatch(&mut self, target: &TaskTarget) {
         let tasks = &mut self.items.tasks;
-        if tasks.line.is_awaited(target) && tasks.queues.has_ready(target) && !tasks.stirred.contains(target)
+        if tasks.claimers.has_waiting(target)
+            && tasks.queues.has_ready(target)
+            && !tasks.stirred.contains(target)
         {
             tasks.stirred.push(target.clone());
         }
     }
 
     /// Schedules the dispatch of all targets that an agent's consumers wait for.
-    pub(crate) fn stir_tasks_of(&mut self, agent: AgentNo) {
-        for id in self.items.tasks.line.of_agent(agent) {
-            if let Some(claimer) = self.items.tasks.line.get(id).cloned() {
-                claimer.targets.iter().for_each(|target| self.stir_task(target));
+    pub(crate) fn schedule_task_dispatch_to(&mut self, agent: AgentNo) {
+        for id in self.items.tasks.claimers.of_agent(agent) {
+            if let Some(claimer) = self.items.tasks.claimers.get(id).cloned() {
+                claimer.targets.iter().for_each(|target| self.schedule_task_dispatch(target));
             }
         }
     }
 
-    pub(crate) fn take_stirred_tasks(&mut self) -> Vec<TaskTarget> {
+    pub(crate) fn take_scheduled_task_dispatch(&mut self) -> Vec<TaskTarget> {
         std::mem::take(&mut self.items.tasks.stirred)
     }
 
-    pub(super) fn put_task_back(&mut self, undo: TaskUndo) {
+    pub(super) fn undo_task(&mut self, undo: TaskUndo) {
         match undo {
-            TaskUndo::Claimer(id, before) => drop(self.items.tasks.line.put(id, before)),
-            TaskUndo::Taker(no, before) => drop(self.put_taker(no, before)),
-            TaskUndo::Awaiting(id, before) => drop(self.items.tasks.awaited.put(id, before)),
+            TaskUndo::Claimer(id, before) => drop(self.items.tasks.claimers.put(id, before)),
+            TaskUndo::Dispatch(no, before) => drop(self.put_taker(no, before)),
+            TaskUndo::Waiter(id, before) => drop(self.items.tasks.waiters.put(id, before)),
             TaskUndo::Fairness(target, before) => {
                 self.items.tasks.queues.set_fairness(&target, before);
             }
-            TaskUndo::Over(status) => self.items.tasks.counts.take(status),
+            TaskUndo::Ended(status) => self.items.tasks.counts.subtract(status),
         }
     }
 }

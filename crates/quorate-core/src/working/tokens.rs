@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::access_token::{AccessToken, TokenDigest};
 use crate::ids::AgentId;
 use crate::time::Timestamp;
-use crate::token::{AccessToken, TokenDigest};
 use crate::working::Map;
 
 /// The valid access tokens of a space, as published to readers.
@@ -14,13 +14,13 @@ use crate::working::Map;
 /// secret has 256 random bits, so an attacker cannot choose a secret with a digest close to another one, and timing
 /// information about a digest reveals nothing about the secret.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens {
+pub struct AccessTokens {
     by_digest: Map<TokenDigest, Arc<AccessToken>>,
 }
 
 /// The result of a token lookup by secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Found<'a> {
+pub enum TokenLookup<'a> {
     /// The token is valid.
     Active(&'a Arc<AccessToken>),
     /// The token has expired.
@@ -29,14 +29,14 @@ pub enum Found<'a> {
     Unknown,
 }
 
-impl Tokens {
+impl AccessTokens {
     /// Looks up the token whose secret has this digest.
     #[must_use]
-    pub fn find(&self, digest: &TokenDigest, now: Timestamp) -> Found<'_> {
+    pub fn find(&self, digest: &TokenDigest, now: Timestamp) -> TokenLookup<'_> {
         match self.by_digest.get(digest) {
-            Some(token) if token.is_expired(now) => Found::Expired(token),
-            Some(token) => Found::Active(token),
-            None => Found::Unknown,
+            Some(token) if token.is_expired(now) => TokenLookup::Expired(token),
+            Some(token) => TokenLookup::Active(token),
+            None => TokenLookup::Unknown,
         }
     }
 
@@ -60,12 +60,12 @@ impl Tokens {
         self.by_digest.is_empty()
     }
 
-    pub(crate) fn knows(&self, digest: &TokenDigest) -> bool {
+    pub(crate) fn contains(&self, digest: &TokenDigest) -> bool {
         self.by_digest.contains_key(digest)
     }
 }
 
-impl FromIterator<Arc<AccessToken>> for Tokens {
+impl FromIterator<Arc<AccessToken>> for AccessTokens {
     fn from_iter<I: IntoIterator<Item = Arc<AccessToken>>>(tokens: I) -> Self {
         Self { by_digest: tokens.into_iter().map(|token| (token.digest, token)).collect() }
     }
@@ -73,23 +73,23 @@ impl FromIterator<Arc<AccessToken>> for Tokens {
 
 /// All tokens, with the indexes that decisions use.
 #[derive(Debug, Default)]
-pub(crate) struct TokensAtHand {
-    published: Arc<Tokens>,
+pub(crate) struct TokenIndex {
+    published: Arc<AccessTokens>,
     by_id: BTreeMap<Arc<str>, Arc<AccessToken>>,
     by_agent: BTreeSet<(AgentId, Arc<str>)>,
 }
 
-impl TokensAtHand {
+impl TokenIndex {
     pub(crate) fn get(&self, id: &str) -> Option<&Arc<AccessToken>> {
         self.by_id.get(id)
     }
 
-    pub(super) fn published(&self) -> &Arc<Tokens> {
+    pub(super) fn published(&self) -> &Arc<AccessTokens> {
         &self.published
     }
 
     /// Returns the tokens of an agent, oldest first.
-    pub(crate) fn of(&self, agent: &AgentId) -> Vec<Arc<AccessToken>> {
+    pub(crate) fn of_agent(&self, agent: &AgentId) -> Vec<Arc<AccessToken>> {
         let first = (agent.clone(), Arc::from(""));
         let own = self.by_agent.range(first..).take_while(|(other, _)| other == agent);
         let mut tokens: Vec<_> = own.filter_map(|(_, id)| self.by_id.get(id).cloned()).collect();
@@ -98,7 +98,11 @@ impl TokensAtHand {
     }
 
     /// Replaces a token and returns the previous one.
-    pub(super) fn place(&mut self, id: &Arc<str>, new: Option<Arc<AccessToken>>) -> Option<Arc<AccessToken>> {
+    pub(super) fn replace(
+        &mut self,
+        id: &Arc<str>,
+        new: Option<Arc<AccessToken>>,
+    ) -> Option<Arc<AccessToken>> {
         let old = self.by_id.remove(id);
         // Copied once per batch that changes tokens, if a reader still holds the published version.
         let published = Arc::make_mut(&mut self.published);

@@ -26,7 +26,7 @@ struct Edit {
 
 /// Replacement of a terminal control sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Codes {
+pub(super) enum ControlCodes {
     /// A separator: `done\e[32mghp_…` is two words.
     Separate,
     /// Nothing: `ghp_\e[1m…` is one word, partly highlighted.
@@ -44,7 +44,7 @@ pub(super) fn is_needed(bytes: &[u8]) -> bool {
 
 impl Decoded {
     /// Decodes the escapes.
-    pub(super) fn escapes(original: &[u8]) -> Self {
+    pub(super) fn decode_escapes(original: &[u8]) -> Self {
         let mut text = Self { bytes: Vec::with_capacity(original.len()), edits: Vec::new() };
         let mut at = 0;
         while let Some(found) = memchr::memchr(b'\\', &original[at..]) {
@@ -71,13 +71,13 @@ impl Decoded {
     }
 
     /// Whether there are terminal control sequences.
-    pub(super) fn has_codes(&self) -> bool {
+    pub(super) fn has_control_codes(&self) -> bool {
         memchr::memchr(ESC, &self.bytes).is_some()
             || memchr::memmem::find(&self.bytes, &[0xc2, 0x9b]).is_some()
     }
 
     /// Replaces terminal control sequences.
-    pub(super) fn codes(original: &[u8], codes: Codes) -> Self {
+    pub(super) fn replace_control_codes(original: &[u8], codes: ControlCodes) -> Self {
         let mut text = Self { bytes: Vec::with_capacity(original.len()), edits: Vec::new() };
         let mut at = 0;
         while at < original.len() {
@@ -88,7 +88,7 @@ impl Decoded {
             };
             let start = text.bytes.len();
             // A lone ESC always separates: it is unknown whether the next byte belongs to it.
-            if codes == Codes::Separate || length == 1 {
+            if codes == ControlCodes::Separate || length == 1 {
                 text.bytes.push(b' ');
             }
             text.edits.push(Edit { decoded: start..text.bytes.len(), original: at..at + length });
@@ -99,7 +99,7 @@ impl Decoded {
 
     /// Maps a non-empty decoded range to the original. Partially covered replacements are included completely;
     /// removed bytes at either end are excluded.
-    pub(super) fn original(&self, decoded: Range<usize>) -> Range<usize> {
+    pub(super) fn to_original(&self, decoded: Range<usize>) -> Range<usize> {
         let start = match self.edit_at(decoded.start) {
             Some(edit) if decoded.start < edit.decoded.end => edit.original.start,
             Some(edit) => edit.original.end + (decoded.start - edit.decoded.end),
@@ -218,8 +218,8 @@ fn push(code: u32, out: &mut Vec<u8>) {
 /// sequences end with a letter that could also start a word, such as `\ec` and `\e[ q`. They are matched completely
 /// with [`Codes::Separate`], and only up to that letter with [`Codes::Join`], so that one of the two views contains
 /// the word.
-fn control_length(text: &[u8], codes: Codes) -> Option<usize> {
-    let is_whole = codes == Codes::Separate;
+fn control_length(text: &[u8], codes: ControlCodes) -> Option<usize> {
+    let is_whole = codes == ControlCodes::Separate;
     match text {
         [ESC, b'[', rest @ ..] | [0xc2, 0x9b, rest @ ..] => {
             let parameters = count(rest, 0x30..0x40);

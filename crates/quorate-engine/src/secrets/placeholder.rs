@@ -1,8 +1,8 @@
 //! Placeholders for secrets: templates, typical words, sequences of characters, and samples from public
 //! documentation.
 
-use super::prefilter::{Go, Prefilter};
-use super::table::Reach;
+use super::prefilter::{Prefilter, ScanControl};
+use super::rules::MatchMode;
 
 /// Words in placeholders.
 const WORDS: &[&str] = &[
@@ -76,21 +76,21 @@ impl Placeholders {
     }
 
     /// Whether the text is a placeholder.
-    pub(super) fn include(&self, text: &[u8], reach: Reach) -> bool {
+    pub(super) fn matches(&self, text: &[u8], reach: MatchMode) -> bool {
         let is_placeholder = is_template(text)
             || has_few_characters(text)
             || self.samples.iter().any(|sample| text.starts_with(sample.as_bytes()))
             || contains_word(&self.words, text);
         let is_named_placeholder = || is_sequential(text) || contains_word(&self.named_field_words, text);
-        is_placeholder || reach != Reach::Token && is_named_placeholder()
+        is_placeholder || reach != MatchMode::Token && is_named_placeholder()
     }
 }
 
 fn contains_word(words: &Prefilter, text: &[u8]) -> bool {
     let mut found = false;
-    words.each(text, |word| {
+    words.for_each_match(text, |word| {
         found = word.length >= LONG_WORD || word.at < SHORT_WORDS_WITHIN;
-        if found { Go::Enough } else { Go::On }
+        if found { ScanControl::Stop } else { ScanControl::Continue }
     });
     found
 }

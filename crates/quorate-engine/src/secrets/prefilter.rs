@@ -31,7 +31,7 @@ struct Keyword {
 
 /// Occurrence of a keyword.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stands {
+pub(super) struct KeywordMatch {
     /// Index of the keyword.
     pub(super) keyword: usize,
     /// Offset of the first byte.
@@ -61,11 +61,13 @@ impl Prefilter {
     }
 
     /// Calls `visit` for each occurrence of a keyword, roughly in order, until it returns [`Go::Enough`].
-    pub(super) fn each(&self, bytes: &[u8], mut visit: impl FnMut(Stands) -> Go) {
+    pub(super) fn for_each_match(&self, bytes: &[u8], mut visit: impl FnMut(KeywordMatch) -> ScanControl) {
         let mut at = 0;
         while let Some(chunk) = bytes.get(at..at + STEP_BYTES).and_then(<[u8]>::first_chunk) {
             // Rarely non-zero; only then determine the position.
-            if self.any_of(chunk) != 0 && self.compare_all(bytes, at..at + STEP, &mut visit) == Go::Enough {
+            if self.any_of(chunk) != 0
+                && self.compare_all(bytes, at..at + STEP, &mut visit) == ScanControl::Stop
+            {
                 return;
             }
             at += STEP;
@@ -83,37 +85,48 @@ impl Prefilter {
     }
 
     /// Compares the keywords at each of these positions.
-    fn compare_all(&self, bytes: &[u8], positions: Range<usize>, visit: &mut impl FnMut(Stands) -> Go) -> Go {
+    fn compare_all(
+        &self,
+        bytes: &[u8],
+        positions: Range<usize>,
+        visit: &mut impl FnMut(KeywordMatch) -> ScanControl,
+    ) -> ScanControl {
         for at in positions {
             let Some(trigram) = bytes.get(at..at + 3) else { break };
             let group = self.table[slot(trigram_of(trigram))];
-            if group != 0 && self.compare(bytes, at, group, visit) == Go::Enough {
-                return Go::Enough;
+            if group != 0 && self.compare(bytes, at, group, visit) == ScanControl::Stop {
+                return ScanControl::Stop;
             }
         }
-        Go::On
+        ScanControl::Continue
     }
 
-    fn compare(&self, bytes: &[u8], at: usize, group: u8, visit: &mut impl FnMut(Stands) -> Go) -> Go {
+    fn compare(
+        &self,
+        bytes: &[u8],
+        at: usize,
+        group: u8,
+        visit: &mut impl FnMut(KeywordMatch) -> ScanControl,
+    ) -> ScanControl {
         for keyword in &self.groups[usize::from(group)] {
             let Some(start) = at.checked_sub(keyword.offset) else { continue };
             let candidate = bytes.get(start..start + keyword.text.len());
-            let occurrence = Stands { keyword: keyword.number, at: start, length: keyword.text.len() };
+            let occurrence = KeywordMatch { keyword: keyword.number, at: start, length: keyword.text.len() };
             if candidate.is_some_and(|candidate| candidate.eq_ignore_ascii_case(&keyword.text))
-                && visit(occurrence) == Go::Enough
+                && visit(occurrence) == ScanControl::Stop
             {
-                return Go::Enough;
+                return ScanControl::Stop;
             }
         }
-        Go::On
+        ScanControl::Continue
     }
 }
 
 /// Whether to continue the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Go {
-    On,
-    Enough,
+pub(super) enum ScanControl {
+    Continue,
+    Stop,
 }
 
 fn slot(trigram: u32) -> usize {

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use quorate_core::{Ask, CreateTasks, Message, Op, Payload};
-use quorate_store::Chance;
+use quorate_core::{CreateTasks, Message, Op, Payload, SendRequest};
+use quorate_store::Entropy;
 
 use super::Scanner;
 
 /// Returns the operation with the secrets of that field redacted; `None` if the field is an identifier. A payload is
 /// sealed again.
-pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Chance) -> Option<Op> {
+pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Entropy) -> Option<Op> {
     let mut op = op.clone();
     if op.payloads().any(|(name, _)| name == field) {
         payload(&mut op, field, scanner, chance)?;
@@ -26,9 +26,11 @@ pub(super) fn rewrite(op: &Op, field: &str, scanner: &Scanner, chance: &Chance) 
     })
 }
 
-fn payload(op: &mut Op, field: &str, scanner: &Scanner, chance: &Chance) -> Option<()> {
+fn payload(op: &mut Op, field: &str, scanner: &Scanner, chance: &Entropy) -> Option<()> {
     let payload = match op {
-        Op::Send { message, .. } | Op::Request(Ask { message, .. }) => &mut Arc::make_mut(message).payload,
+        Op::Send { message, .. } | Op::Request(SendRequest { message, .. }) => {
+            &mut Arc::make_mut(message).payload
+        }
         Op::Put(put) => &mut put.content,
         Op::OpenSession(open) => open.task.as_mut()?,
         Op::AddToSession(add) => &mut add.body,
@@ -45,27 +47,27 @@ fn payload(op: &mut Op, field: &str, scanner: &Scanner, chance: &Chance) -> Opti
         }
         _ => return None,
     };
-    *payload = Payload::seal(scanner.redact(&payload.bytes)?.into(), chance.sixteen());
+    *payload = Payload::seal(scanner.redact(&payload.bytes)?.into(), chance.bytes_16());
     Some(())
 }
 
 /// Redacts the concatenated inputs of tasks. Their ranges change.
-fn inputs(create: &CreateTasks, scanner: &Scanner, chance: &Chance) -> CreateTasks {
+fn inputs(create: &CreateTasks, scanner: &Scanner, chance: &Entropy) -> CreateTasks {
     let rewritten = create.tasks.iter().map(|task| {
         let input =
             create.input_of(task).map(|input| scanner.redact(&input).unwrap_or_else(|| input.to_vec()));
         (task.clone(), input)
     });
-    CreateTasks::pack(rewritten, chance.sixteen())
+    CreateTasks::pack(rewritten, chance.bytes_16())
 }
 
 /// Returns the text of a field that is not an identifier.
 fn text<'a>(op: &'a mut Op, field: &str) -> Option<&'a mut String> {
     match (op, field) {
-        (Op::Send { message, .. } | Op::Request(Ask { message, .. }), "rationale") => {
+        (Op::Send { message, .. } | Op::Request(SendRequest { message, .. }), "rationale") => {
             Arc::make_mut(message).rationale.as_mut()
         }
-        (Op::Send { message, .. } | Op::Request(Ask { message, .. }), "metadata") => {
+        (Op::Send { message, .. } | Op::Request(SendRequest { message, .. }), "metadata") => {
             Arc::make_mut(message).metadata.as_mut()
         }
         (Op::Nack(nack), "reason") => Some(&mut nack.reason),

@@ -1,8 +1,8 @@
 //! Tests of the scanner on a corpus, and on individual formats.
 
 mod corpus;
-mod dice;
 mod escapes;
-mod falsehoods;
-mod shapes;
-mod truths;
+mod false_examples;
+mod formats;
+mod random_text;
+mod true_examples;

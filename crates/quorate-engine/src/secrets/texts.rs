@@ -3,7 +3,7 @@
 
 use quorate_core::{
     ApprovalId, ClientId, Commit, CreateTasks, Destination, Message, NewTask, Op, ProcedureId, PutEntry,
-    RegisterAgent, RequestApproval, RollbackWhat, SessionId, TaskId,
+    RegisterAgent, RequestApproval, RollbackScope, SessionId, TaskId,
 };
 
 /// Visits every text of a commit: index of the operation, field and bytes. Stops at the first error.
@@ -74,9 +74,9 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
             visit("name", make.name.as_str())?;
             visit("prefix", &make.prefix)
         }
-        Op::Rollback(rollback) => match &rollback.what {
-            RollbackWhat::Key { key, .. } => visit("key", key.as_str()),
-            RollbackWhat::Prefix(prefix) => visit("prefix", prefix),
+        Op::Rollback(rollback) => match &rollback.scope {
+            RollbackScope::Key { key, .. } => visit("key", key.as_str()),
+            RollbackScope::Prefix(prefix) => visit("prefix", prefix),
         },
         Op::Request(ask) => of_message(&ask.message, visit),
         Op::Heartbeat(heartbeat) => visit("health", heartbeat.health.note()),
@@ -91,14 +91,14 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
         // These only refer to existing resources, or contain no text.
         Op::RemoveAgent { .. }
         | Op::Claim { .. }
-        | Op::Grant { .. }
-        | Op::Close { .. }
+        | Op::GrantCredit { .. }
+        | Op::CloseConsumer { .. }
         | Op::Ack(_)
         | Op::AckMany(_)
         | Op::Extend(_)
         | Op::Redrive { .. }
         | Op::Purge { .. }
-        | Op::Erase(_)
+        | Op::ErasePayload(_)
         | Op::Sweep
         | Op::SetPolicy(_)
         | Op::RenewLocks(_)
@@ -108,14 +108,14 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
         | Op::ReleaseTask(_)
         | Op::DropSnapshot { .. }
         | Op::Unsubscribe { .. }
-        | Op::BringHistory(_)
+        | Op::Backfill(_)
         | Op::AwaitRequest { .. }
         | Op::CancelRequest { .. }
         | Op::Inspect(_)
         | Op::AwaitTask(_)
         | Op::RevokeToken { .. }
-        | Op::Heard { .. }
-        | Op::Resume { .. } => Ok(()),
+        | Op::HeartbeatBatch { .. }
+        | Op::ResumeLeases { .. } => Ok(()),
     }
 }
 
@@ -142,7 +142,7 @@ fn of_message<'a, E>(message: &'a Message, visit: Visit<'_, 'a, E>) -> Result<()
         Destination::Topic(topic) => visit("to", topic.as_str())?,
         Destination::Can(capability) => visit("to", capability.as_str())?,
         // Agents and roles exist already.
-        Destination::Agent(_) | Destination::Agents(_) | Destination::Everybody | Destination::Role(_) => {}
+        Destination::Agent(_) | Destination::Agents(_) | Destination::Broadcast | Destination::Role(_) => {}
     }
     let optional = [
         ("id", message.client_id.as_ref().map(ClientId::as_str)),
@@ -173,7 +173,7 @@ fn of_approval<'a, E>(ask: &'a RequestApproval, visit: Visit<'_, 'a, E>) -> Resu
     visit("rationale", ask.rationale.as_deref().unwrap_or_default())?;
     visit("default", &ask.default)?;
     visit("session", ask.session.as_deref().unwrap_or_default())?;
-    ask.then.iter().try_for_each(|(_, action)| visit("then", action))
+    ask.follow_ups.iter().try_for_each(|(_, action)| visit("then", action))
 }
 
 fn of_task<'a, E>(task: &'a NewTask, visit: Visit<'_, 'a, E>) -> Result<(), E> {

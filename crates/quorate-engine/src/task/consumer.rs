@@ -2,27 +2,29 @@
 
 use std::collections::VecDeque;
 
-use quorate_core::{Code, ConsumerId, Op, TaskHanded, TaskId, TaskLoss, Token, Told, Waiting};
+use quorate_core::{
+    Code, ConsumerEvent, ConsumerId, LeaseLoss, LeaseToken, LeasedTask, Op, TaskId, WaitMode,
+};
 use tokio::sync::mpsc;
 
 use crate::error::Error;
-use crate::post::Mail;
-use crate::space::{Closing, Space};
-use crate::task::{TaskClaim, TaskInHand, claimed};
+use crate::mailboxes::MailboxItem;
+use crate::space::{ConsumerGuard, Space};
+use crate::task::{ClaimedTask, TaskClaimQuery, claimed};
 
 /// Event of a task consumer.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TaskEvent {
     /// A task to work on.
-    Task(Box<TaskInHand>),
+    Task(Box<ClaimedTask>),
     /// The lease of a task that the agent works on has ended: it should stop.
     Lost {
         /// Task ID.
         task: TaskId,
         /// Token of the lease that ended.
-        token: Token,
+        token: LeaseToken,
         /// Reason for the loss.
-        loss: TaskLoss,
+        loss: LeaseLoss,
     },
 }
 
@@ -30,8 +32,8 @@ pub enum TaskEvent {
 pub struct TaskConsumer {
     space: Space,
     id: ConsumerId,
-    mail: mpsc::UnboundedReceiver<Mail>,
-    ready: VecDeque<Told>,
+    mail: mpsc::UnboundedReceiver<MailboxItem>,
+    ready: VecDeque<ConsumerEvent>,
 }
 
 impl Space {
@@ -39,14 +41,15 @@ impl Space {
     ///
     /// # Errors
     /// The refusal, or a storage failure.
-    pub async fn consume_tasks(&self, claim: &TaskClaim, credit: u32) -> Result<TaskConsumer, Error> {
-        let (id, mail) = self.post().wait(self.number());
-        let mut closing = Closing { space: self, id, waits: true, mailbox: true };
-        let receipt = self.commit(super::claim_commit(claim, credit, Waiting::Standing(id))).await?;
+    pub async fn consume_tasks(&self, claim: &TaskClaimQuery, credit: u32) -> Result<TaskConsumer, Error> {
+        let (id, mail) = self.mailboxes().open_waiter(self.number());
+        let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
+        let receipt = self.commit(super::claim_commit(claim, credit, WaitMode::Standing(id))).await?;
         // From here on the consumer closes itself when dropped.
-        closing.waits = false;
-        closing.mailbox = false;
-        let handed = claimed(receipt.results).into_iter().map(|task| Told::TaskHanded(Box::new(task)));
+        closing.registered = false;
+        closing.owns_mailbox = false;
+        let handed =
+            claimed(receipt.results).into_iter().map(|task| ConsumerEvent::TaskLeased(Box::new(task)));
         Ok(TaskConsumer { space: self.clone(), id, mail, ready: handed.collect() })
     }
 }
@@ -55,8 +58,8 @@ impl TaskConsumer {
     /// Returns the operation that grants credit for more tasks. Add it to the commit that ends some, where it costs
     /// nothing extra.
     #[must_use]
-    pub fn grant(&self, credit: u32) -> Op {
-        Op::Grant { consumer: self.id, credit }
+    pub fn grant_credit_op(&self, credit: u32) -> Op {
+        Op::GrantCredit { consumer: self.id, credit }
     }
 
     /// Returns the next event; `None` when a new epoch of the agent started elsewhere or the hub was closed.
@@ -66,11 +69,11 @@ impl TaskConsumer {
     pub async fn next(&mut self) -> Result<Option<TaskEvent>, Error> {
         loop {
             match self.ready.pop_front() {
-                Some(Told::TaskHanded(handed)) => {
+                Some(ConsumerEvent::TaskLeased(handed)) => {
                     let task = self.space.with_input(*handed).await?;
                     return Ok(Some(TaskEvent::Task(Box::new(task))));
                 }
-                Some(Told::TaskLost { task, token, loss }) => {
+                Some(ConsumerEvent::TaskLost { task, token, loss }) => {
                     return Ok(Some(TaskEvent::Lost { task, token, loss }));
                 }
                 // A task consumer receives no other events.
@@ -83,11 +86,11 @@ impl TaskConsumer {
         }
     }
 
-    fn enqueue(&mut self, mail: Mail) {
+    fn enqueue(&mut self, mail: MailboxItem) {
         match mail {
-            Mail::Told(event) => self.ready.push_back(event),
+            MailboxItem::Event(event) => self.ready.push_back(event),
             // Only task events are sent to this mailbox.
-            Mail::Handed(_) | Mail::Ephemeral(_) => {}
+            MailboxItem::Leased(_) | MailboxItem::Ephemeral(_) => {}
         }
     }
 
@@ -96,13 +99,13 @@ impl TaskConsumer {
     /// # Errors
     /// Storage failures; the leases then expire.
     pub async fn close(mut self) -> Result<(), Error> {
-        self.space.commit_system(vec![Op::Close { consumer: self.id }]).await?;
-        self.space.post().close(self.id);
+        self.space.commit_system(vec![Op::CloseConsumer { consumer: self.id }]).await?;
+        self.space.mailboxes().close(self.id);
         while let Some(mail) = self.mail.recv().await {
             self.enqueue(mail);
         }
         for event in std::mem::take(&mut self.ready) {
-            if let Told::TaskHanded(handed) = event {
+            if let ConsumerEvent::TaskLeased(handed) = event {
                 self.release(&handed).await?;
             }
         }
@@ -110,7 +113,7 @@ impl TaskConsumer {
     }
 
     /// Releases a task without counting the attempt. A lease that has expired meanwhile is skipped.
-    async fn release(&self, handed: &TaskHanded) -> Result<(), Error> {
+    async fn release(&self, handed: &LeasedTask) -> Result<(), Error> {
         match self.space.commit_system(vec![Op::ReleaseTask(handed.lease_ref())]).await {
             Err(error) if !matches!(error.code(), Code::StaleLease | Code::Cancelled) => Err(error),
             _ => Ok(()),
@@ -120,7 +123,7 @@ impl TaskConsumer {
 
 impl Drop for TaskConsumer {
     fn drop(&mut self) {
-        self.space.post().close(self.id);
-        self.space.forget_consumer(self.id);
+        self.space.mailboxes().close(self.id);
+        self.space.close_consumer_detached(self.id);
     }
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, Item, ItemKey, ItemKind, ItemRange, OnDependencyFailure, PartRef, Seq, Task, TaskCounts, TaskId,
-    TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Token, Why,
+    AgentNo, Item, ItemKey, ItemKind, ItemRange, LeaseToken, OnDependencyFailure, PartRef, Seq, Task,
+    TaskCounts, TaskId, TaskInput, TaskPartial, TaskState, TaskStatus, Timestamp, Why,
 };
-use quorate_store::{Read, Rows};
+use quorate_store::{ReadQuery, ReadResult};
 
 use crate::error::Error;
 use crate::items::ItemPage;
@@ -46,7 +46,7 @@ pub struct PartialResult {
 impl TaskView {
     /// Returns the lease token under which its end was accepted.
     #[must_use]
-    pub fn accepted_token(&self) -> Option<Token> {
+    pub fn accepted_token(&self) -> Option<LeaseToken> {
         self.task.accepted_token()
     }
 }
@@ -97,10 +97,10 @@ impl Space {
         blocked_on: Vec<TaskId>,
         now: Timestamp,
     ) -> Result<TaskView, Error> {
-        let lease_until = task.lease_until(now);
+        let lease_until = task.lease_expires_at(now);
         let input = match task.spec.input {
             Some(TaskInput { part, start, length }) => {
-                Some(self.part(task.spec.no.seq, part, (start, length)).await?.bytes)
+                Some(self.payload_range(task.spec.number.seq, part, (start, length)).await?.bytes)
             }
             None => None,
         };
@@ -109,7 +109,7 @@ impl Space {
             _ => None,
         };
         let result = self.bytes_of(result).await?;
-        let details = task.setback.as_ref().and_then(|setback| setback.details);
+        let details = task.last_failure.as_ref().and_then(|setback| setback.details);
         let failure_details = self.bytes_of(details).await?;
         let mut partials = Vec::with_capacity(task.partials.len());
         for partial in &task.partials {
@@ -150,23 +150,23 @@ impl Space {
     ///
     /// # Errors
     /// `NOT_FOUND`, or a storage failure.
-    pub async fn task_over(&self, id: &TaskId, wait: Duration) -> Result<TaskView, Error> {
+    pub async fn wait_for_task(&self, id: &TaskId, wait: Duration) -> Result<TaskView, Error> {
         let mut follow = self.follow();
         let ended = async {
             loop {
-                let over = follow.borrow_and_update().tasks.over();
-                if self.item::<Task>(id).await?.status().is_over() {
+                let over = follow.borrow_and_update().tasks.ended();
+                if self.item::<Task>(id).await?.status().has_ended() {
                     return Ok::<_, Error>(());
                 }
                 // Check again only after some task has ended.
-                if follow.wait_for(|published| published.tasks.over() != over).await.is_err() {
+                if follow.wait_for(|published| published.tasks.ended() != over).await.is_err() {
                     return Ok(());
                 }
             }
         };
         tokio::select! {
             ended = ended => ended?,
-            () = self.pass(wait) => {}
+            () = self.sleep(wait) => {}
         }
         self.task(id).await
     }
@@ -178,16 +178,18 @@ impl Space {
             return Ok(Vec::new());
         }
         let needs = &task.spec.depends_on;
-        let reads = needs.iter().map(|id| Read::Item(ItemKey::new(ItemKind::Task, id.to_shared()))).collect();
+        let reads =
+            needs.iter().map(|id| ReadQuery::Item(ItemKey::new(ItemKind::Task, id.to_shared()))).collect();
         let rows = self.engine().store().read(self.number(), reads).await?;
-        let blocks =
-            |rows: &Rows| matches!(rows, Rows::Item(Some(Item::Task(needed))) if blocks(task, needed));
+        let blocks = |rows: &ReadResult| matches!(rows, ReadResult::Item(Some(Item::Task(needed))) if blocks(task, needed));
         Ok(needs.iter().zip(&rows).filter(|(_, rows)| blocks(rows)).map(|(id, _)| id.clone()).collect())
     }
 
     async fn bytes_of(&self, part: Option<PartRef>) -> Result<Option<Bytes>, Error> {
         match part {
-            Some(PartRef { seq, part }) => Ok(Some(self.part(seq, part, (0, u64::MAX)).await?.bytes)),
+            Some(PartRef { seq, part }) => {
+                Ok(Some(self.payload_range(seq, part, (0, u64::MAX)).await?.bytes))
+            }
             None => Ok(None),
         }
     }
@@ -209,6 +211,6 @@ fn blocks(task: &Task, needed: &Task) -> bool {
     let waits = task.spec.on_dependency_failure == OnDependencyFailure::Wait;
     match needed.status() {
         TaskStatus::Done => false,
-        status => waits || !status.is_over(),
+        status => waits || !status.has_ended(),
     }
 }

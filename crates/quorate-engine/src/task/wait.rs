@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use quorate_core::{
-    AgentId, AwaitTask, Code, Commit, DeliveryId, Epoch, Op, OpResult, Principal, Refused, TaskId, Told,
+    AgentId, AwaitTask, Code, Commit, ConsumerEvent, DeliveryId, Epoch, Op, OpResult, Principal, Refused,
+    TaskId,
 };
 use quorate_store::StoreError;
 
 use crate::error::Error;
-use crate::post::Mail;
-use crate::space::{Closing, Space};
+use crate::mailboxes::MailboxItem;
+use crate::space::{ConsumerGuard, Space};
 use crate::task::TaskView;
 
 impl Space {
@@ -27,28 +28,28 @@ impl Space {
         within: Option<DeliveryId>,
         wait: Duration,
     ) -> Result<TaskView, Error> {
-        let (id, mut mail) = self.post().wait(self.number());
-        let mut closing = Closing { space: self, id, waits: true, mailbox: true };
+        let (id, mut mail) = self.mailboxes().open_waiter(self.number());
+        let mut closing = ConsumerGuard { space: self, id, registered: true, owns_mailbox: true };
         let op = AwaitTask { agent: agent.clone(), task: task.clone(), within, waiting: id };
         let commit = Commit::new(Principal::Agent(agent.clone()), vec![Op::AwaitTask(op)]);
         let receipt = self.commit(Commit { epoch, ..commit }).await?;
-        if !matches!(receipt.results.first(), Some(OpResult::InLine)) {
-            closing.waits = false;
+        if !matches!(receipt.results.first(), Some(OpResult::Queued)) {
+            closing.registered = false;
             return self.task(task).await;
         }
         let event = tokio::select! {
             event = mail.recv() => event,
-            () = self.pass(wait) => {
+            () = self.sleep(wait) => {
                 let detail = format!("task {task} did not end in time");
                 return Err(Refused::new(Code::Timeout, detail)
                     .hint("the task continues; use `why` to see what it waits for, or increase the timeout")
                     .into());
             }
         };
-        closing.waits = false;
+        closing.registered = false;
         match event {
-            Some(Mail::Told(Told::TaskOver(_))) => self.task(task).await,
-            Some(Mail::Told(Told::Refused(refused))) => Err(refused.into()),
+            Some(MailboxItem::Event(ConsumerEvent::TaskOver(_))) => self.task(task).await,
+            Some(MailboxItem::Event(ConsumerEvent::Refused(refused))) => Err(refused.into()),
             Some(_) => Err(StoreError::Read("unexpected result of a wait".into()).into()),
             None => Err(Refused::new(Code::StaleEpoch, "the agent has registered again, or was removed")
                 .hint("stop this instance of the agent, or register it again to get a new epoch")

@@ -5,29 +5,29 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::position::{ABSENT, PRESENT};
-use super::{Conflict, Kind, Numeric, Position, PositionValue, Presence, Rule};
-use crate::finding::{Finding, Vocabulary, steady};
-use crate::plain;
+use super::{Conflict, ConflictKind, ConflictRule, NumericRule, Position, PositionValue, PresenceRule};
+use crate::finding::{Finding, Vocabulary, round_to_micros};
+use crate::normalise;
 
 /// Latest finding of each agent.
 type LatestFindings<'a> = Vec<(&'a str, &'a Finding)>;
 
 /// Detects all conflicts, most critical first. If an agent has several findings, the last one counts.
 #[must_use]
-pub fn detect(rules: &[Rule], words: &Vocabulary, findings: &[(&str, &Finding)]) -> Vec<Conflict> {
+pub fn detect(rules: &[ConflictRule], words: &Vocabulary, findings: &[(&str, &Finding)]) -> Vec<Conflict> {
     let findings = latest_findings(findings);
     let mut found: BTreeMap<String, Conflict> = BTreeMap::new();
     for rule in rules {
         let conflicts = match rule {
-            Rule::Numeric(rule) => numeric(rule, &findings),
-            Rule::Presence(rule) => presence(rule, &findings),
-            Rule::Severity(_) => severity(words, &findings),
-            Rule::Categorical(_) => categorical(words, &findings),
-            Rule::Factual(_) => factual(&findings),
+            ConflictRule::Numeric(rule) => numeric(rule, &findings),
+            ConflictRule::Presence(rule) => presence(rule, &findings),
+            ConflictRule::Severity(_) => severity(words, &findings),
+            ConflictRule::Categorical(_) => categorical(words, &findings),
+            ConflictRule::Factual(_) => factual(&findings),
         };
         for (topic, name, size, positions) in conflicts {
-            let key = format!("{}:{}", rule.kind().as_str(), plain::words(&name));
-            let criticality = steady(rule.weight() * size * certainty(&positions));
+            let key = format!("{}:{}", rule.kind().as_str(), normalise::normalise_words(&name));
+            let criticality = round_to_micros(rule.weight() * size * certainty(&positions));
             let conflict = Conflict { key: key.clone(), kind: rule.kind(), topic, positions, criticality };
             found.entry(key).or_insert(conflict);
         }
@@ -39,12 +39,12 @@ pub fn detect(rules: &[Rule], words: &Vocabulary, findings: &[(&str, &Finding)])
 
 /// Agents whose search results are needed by a presence rule but missing.
 #[must_use]
-pub fn unchecked(rules: &[Rule], findings: &[(&str, &Finding)]) -> Vec<String> {
+pub fn missing_checkers(rules: &[ConflictRule], findings: &[(&str, &Finding)]) -> Vec<String> {
     let findings = latest_findings(findings);
     let looked = |by: &str| findings.iter().any(|(agent, finding)| *agent == by && finding.found.is_some());
     let relied = findings.iter().any(|(_, finding)| !finding.relies_on.is_empty());
     let unchecked = rules.iter().filter_map(|rule| match rule {
-        Rule::Presence(rule) if relied && !looked(&rule.by) => Some(rule.by.clone()),
+        ConflictRule::Presence(rule) if relied && !looked(&rule.by) => Some(rule.by.clone()),
         _ => None,
     });
     unchecked.collect()
@@ -69,7 +69,7 @@ fn position(agent: &str, finding: &Finding, position: impl Into<PositionValue>) 
     Position { agent, position: position.into(), confidence: finding.confidence, reason }
 }
 
-fn numeric(rule: &Numeric, findings: &LatestFindings<'_>) -> Vec<Detected> {
+fn numeric(rule: &NumericRule, findings: &LatestFindings<'_>) -> Vec<Detected> {
     let scores: Vec<(f64, Position)> = findings
         .iter()
         .filter_map(|(agent, finding)| {
@@ -82,19 +82,23 @@ fn numeric(rule: &Numeric, findings: &LatestFindings<'_>) -> Vec<Detected> {
     if scores.len() < 2 || most - least <= rule.spread {
         return Vec::new();
     }
-    let topic = format!("{}: {} to {}", rule.score, plain::number(least), plain::number(most));
+    let topic =
+        format!("{}: {} to {}", rule.score, normalise::format_number(least), normalise::format_number(most));
     let size = if rule.spread > 0.0 { ((most - least) / (2.0 * rule.spread)).min(1.0) } else { 1.0 };
     vec![(topic, rule.score.clone(), size, scores.into_iter().map(|(_, position)| position).collect())]
 }
 
-fn presence(rule: &Presence, findings: &LatestFindings<'_>) -> Vec<Detected> {
+fn presence(rule: &PresenceRule, findings: &LatestFindings<'_>) -> Vec<Detected> {
     let Some((by, looked)) = findings.iter().find(|(agent, _)| *agent == rule.by) else { return Vec::new() };
     let Some(found) = &looked.found else { return Vec::new() };
-    let is_found = |name: &str| found.iter().any(|one| plain::words(one) == plain::words(name));
+    let is_found = |name: &str| {
+        found.iter().any(|one| normalise::normalise_words(one) == normalise::normalise_words(name))
+    };
     let mut relied: BTreeMap<String, (String, Vec<Position>)> = BTreeMap::new();
     for (agent, finding) in findings.iter().filter(|(agent, _)| agent != by) {
         for name in finding.relies_on.iter().filter(|name| !is_found(name)) {
-            let entry = relied.entry(plain::words(name)).or_insert_with(|| (name.clone(), Vec::new()));
+            let entry =
+                relied.entry(normalise::normalise_words(name)).or_insert_with(|| (name.clone(), Vec::new()));
             if entry.1.iter().all(|known| known.agent != *agent) {
                 entry.1.push(position(agent, finding, PRESENT));
             }
@@ -112,9 +116,10 @@ fn severity(words: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detected> 
     let mut topics: BTreeMap<String, (String, Vec<(usize, Position)>)> = BTreeMap::new();
     for (agent, finding) in findings {
         for issue in &finding.issues {
-            let Some(level) = words.severity(&issue.severity) else { continue };
-            let (_, held) =
-                topics.entry(plain::words(&issue.topic)).or_insert_with(|| (issue.topic.clone(), Vec::new()));
+            let Some(level) = words.severity_index(&issue.severity) else { continue };
+            let (_, held) = topics
+                .entry(normalise::normalise_words(&issue.topic))
+                .or_insert_with(|| (issue.topic.clone(), Vec::new()));
             let reason = if issue.detail.is_empty() { &finding.summary } else { &issue.detail };
             let mut stated = position(agent, finding, &words.severities[level]);
             stated.reason.clone_from(reason);
@@ -143,14 +148,14 @@ fn categorical(words: &Vocabulary, findings: &LatestFindings<'_>) -> Vec<Detecte
     let mut positions = Vec::new();
     for (agent, finding) in findings {
         let Some(recommendation) = &finding.recommendation else { continue };
-        let spelling = *spelled.entry(plain::words(recommendation)).or_insert(recommendation);
+        let spelling = *spelled.entry(normalise::normalise_words(recommendation)).or_insert(recommendation);
         positions.push(position(agent, finding, spelling));
     }
     if spelled.len() < 2 {
         return Vec::new();
     }
     let places: Vec<usize> =
-        spelled.values().filter_map(|recommendation| words.recommendation(recommendation)).collect();
+        spelled.values().filter_map(|recommendation| words.recommendation_index(recommendation)).collect();
     let steps = words.recommendations.len().saturating_sub(1) as f64;
     let size = match (places.iter().min(), places.iter().max()) {
         (Some(least), Some(most)) if most > least => f64::midpoint(1.0, (most - least) as f64 / steps),
@@ -163,15 +168,16 @@ fn factual(findings: &LatestFindings<'_>) -> Vec<Detected> {
     let mut facts: BTreeMap<String, (String, Vec<(Value, Position)>)> = BTreeMap::new();
     for (agent, finding) in findings {
         for (name, value) in &finding.facts {
-            let (_, held) = facts.entry(plain::words(name)).or_insert_with(|| (name.clone(), Vec::new()));
+            let (_, held) =
+                facts.entry(normalise::normalise_words(name)).or_insert_with(|| (name.clone(), Vec::new()));
             if held.iter().all(|(_, known)| known.agent != *agent) {
-                held.push((value.clone(), position(agent, finding, plain::text(value))));
+                held.push((value.clone(), position(agent, finding, normalise::value_to_text(value))));
             }
         }
     }
     let conflict = |(name, held): (String, Vec<(Value, Position)>)| {
         let (values, mut positions): (Vec<Value>, Vec<Position>) = held.into_iter().unzip();
-        let keys = plain::keys(&values);
+        let keys = normalise::canonical_keys(&values);
         // Equal values are given the same spelling.
         for at in 0..keys.len() {
             if let Some(first) = keys[..at].iter().position(|key| *key == keys[at]) {
@@ -202,7 +208,7 @@ fn certainty(positions: &[Position]) -> f64 {
 impl Conflict {
     /// Distinct positions, in order of first appearance.
     #[must_use]
-    pub fn sides(&self) -> Vec<PositionValue> {
+    pub fn distinct_positions(&self) -> Vec<PositionValue> {
         let mut sides: Vec<PositionValue> = Vec::new();
         for position in &self.positions {
             if !sides.contains(&position.position) {
@@ -215,6 +221,6 @@ impl Conflict {
     /// Whether the conflict is about a number.
     #[must_use]
     pub fn is_numeric(&self) -> bool {
-        self.kind == Kind::Numeric
+        self.kind == ConflictKind::Numeric
     }
 }

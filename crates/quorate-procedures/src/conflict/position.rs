@@ -5,9 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::Kind;
-use crate::finding::{SCORE_MAX, Vocabulary, Wrong, steady};
-use crate::{finding, plain};
+use super::ConflictKind;
+use crate::finding::{FieldError, SCORE_MAX, Vocabulary, round_to_micros};
+use crate::{finding, normalise};
 
 /// Value of a position: a JSON number in a numeric conflict, a string in every other.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -22,7 +22,7 @@ pub enum PositionValue {
 impl PositionValue {
     /// Returns the number, also from a text that contains one.
     #[must_use]
-    pub fn number(&self) -> Option<f64> {
+    pub fn as_number(&self) -> Option<f64> {
         match self {
             Self::Number(value) => Some(*value),
             Self::Text(text) => text.parse().ok(),
@@ -47,7 +47,7 @@ impl Serialize for PositionValue {
 impl fmt::Display for PositionValue {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Number(value) => out.pad(&plain::number(*value)),
+            Self::Number(value) => out.pad(&normalise::format_number(*value)),
             Self::Text(text) => out.pad(text),
         }
     }
@@ -80,7 +80,7 @@ impl From<&String> for PositionValue {
 impl PartialEq<str> for PositionValue {
     fn eq(&self, other: &str) -> bool {
         match self {
-            Self::Number(value) => plain::number(*value) == other,
+            Self::Number(value) => normalise::format_number(*value) == other,
             Self::Text(text) => text == other,
         }
     }
@@ -117,39 +117,44 @@ pub(crate) const ABSENT: &str = "absent";
 /// # Errors
 /// If the value is not a valid position in this kind of conflict.
 pub fn read(
-    kind: Kind,
+    kind: ConflictKind,
     value: &Value,
     known: &[PositionValue],
     words: &Vocabulary,
-) -> Result<PositionValue, Wrong> {
+) -> Result<PositionValue, FieldError> {
     const PATH: &str = "revised_position";
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
-        Value::Number(_) | Value::Bool(_) => plain::text(value),
-        _ => return Err(Wrong::new(PATH, "expected a string, a number or a boolean")),
+        Value::Number(_) | Value::Bool(_) => normalise::value_to_text(value),
+        _ => return Err(FieldError::new(PATH, "expected a string, a number or a boolean")),
     };
     finding::check_name(PATH, &text)?;
     let in_list = |list: &[String]| {
-        let index = list.iter().position(|one| plain::words(one) == plain::words(&text));
-        index.map(|index| list[index].clone()).ok_or_else(|| finding::not_in(PATH, &text, list))
+        let index =
+            list.iter().position(|one| normalise::normalise_words(one) == normalise::normalise_words(&text));
+        index.map(|index| list[index].clone()).ok_or_else(|| finding::not_allowed(PATH, &text, list))
     };
     let known: Vec<String> = known.iter().map(ToString::to_string).collect();
     let text = match kind {
-        Kind::Numeric => {
-            return match plain::amount(value) {
-                Some(amount) if amount.abs() <= SCORE_MAX => Ok(PositionValue::Number(steady(amount))),
-                Some(_) => Err(Wrong::new(PATH, format!("must be between -{SCORE_MAX} and {SCORE_MAX}"))),
-                None => Err(Wrong::new(PATH, format!("expected a number, found `{text}`"))),
+        ConflictKind::Numeric => {
+            return match normalise::parse_amount(value) {
+                Some(amount) if amount.abs() <= SCORE_MAX => {
+                    Ok(PositionValue::Number(round_to_micros(amount)))
+                }
+                Some(_) => {
+                    Err(FieldError::new(PATH, format!("must be between -{SCORE_MAX} and {SCORE_MAX}")))
+                }
+                None => Err(FieldError::new(PATH, format!("expected a number, found `{text}`"))),
             };
         }
-        Kind::Presence => in_list(&[PRESENT.to_owned(), ABSENT.to_owned()])?,
-        Kind::Severity => in_list(&words.severities)?,
-        Kind::Categorical if words.recommendations.is_empty() => in_list(&known).unwrap_or(text),
-        Kind::Categorical => in_list(&words.recommendations)?,
-        Kind::Factual => {
+        ConflictKind::Presence => in_list(&[PRESENT.to_owned(), ABSENT.to_owned()])?,
+        ConflictKind::Severity => in_list(&words.severities)?,
+        ConflictKind::Categorical if words.recommendations.is_empty() => in_list(&known).unwrap_or(text),
+        ConflictKind::Categorical => in_list(&words.recommendations)?,
+        ConflictKind::Factual => {
             let mut values: Vec<Value> = known.iter().map(|one| Value::String(one.clone())).collect();
             values.push(Value::String(text.clone()));
-            let keys = plain::keys(&values);
+            let keys = normalise::canonical_keys(&values);
             let same = keys.iter().take(known.len()).position(|key| Some(key) == keys.last());
             same.map_or(text, |at| known[at].clone())
         }

@@ -13,14 +13,14 @@ fn words() -> Vocabulary {
 }
 
 fn finding(value: serde_json::Value) -> Finding {
-    crate::finding::read(value.to_string().as_bytes(), &words()).expect("a valid finding")
+    crate::finding::parse(value.to_string().as_bytes(), &words()).expect("a valid finding")
 }
 
 fn found(findings: &[(&str, serde_json::Value)]) -> Vec<Conflict> {
     let findings: Vec<(&str, Finding)> =
         findings.iter().map(|(agent, value)| (*agent, finding(value.clone()))).collect();
     let findings: Vec<(&str, &Finding)> = findings.iter().map(|(agent, finding)| (*agent, finding)).collect();
-    detect(&Rule::contract(), &words(), &findings)
+    detect(&ConflictRule::contract(), &words(), &findings)
 }
 
 fn check(findings: &[(&str, serde_json::Value)], expected: &Expect) {
@@ -60,7 +60,7 @@ fn a3_an_item_relied_on_but_not_found_is_a_conflict() {
     // Without a search result the rule cannot be applied; the missing agent is reported.
     assert!(found(&[("a", relies.clone())]).is_empty());
     let relies = finding(relies);
-    assert_eq!(unchecked(&Rule::contract(), &[("a", &relies)]), ["clause_extractor"]);
+    assert_eq!(missing_checkers(&ConflictRule::contract(), &[("a", &relies)]), ["clause_extractor"]);
 }
 
 #[test]
@@ -147,11 +147,14 @@ fn a3_the_most_critical_come_first() {
 #[test]
 fn a3_rules_are_data_and_strict() {
     let rules = r#"[{"numeric":{"score":"cost","spread":5}},{"severity":{}},{"factual":{"weight":0.1}}]"#;
-    let rules: Vec<Rule> = serde_json::from_str(rules).expect("rules");
-    assert_eq!(rules.iter().map(Rule::weight).collect::<Vec<_>>(), [0.9, 0.8, 0.1]);
+    let rules: Vec<ConflictRule> = serde_json::from_str(rules).expect("rules");
+    assert_eq!(rules.iter().map(ConflictRule::weight).collect::<Vec<_>>(), [0.9, 0.8, 0.1]);
     for wrong in [r#"{"numeric":{"score":"cost"}}"#, r#"{"severity":{"wieght":1}}"#, r#"{"loud":{}}"#] {
-        assert!(serde_json::from_str::<Rule>(wrong).is_err(), "{wrong}");
+        assert!(serde_json::from_str::<ConflictRule>(wrong).is_err(), "{wrong}");
     }
-    let contract = serde_json::to_string(&Rule::contract()).expect("JSON");
-    assert_eq!(serde_json::from_str::<Vec<Rule>>(&contract).expect("the same"), Rule::contract());
+    let contract = serde_json::to_string(&ConflictRule::contract()).expect("JSON");
+    assert_eq!(
+        serde_json::from_str::<Vec<ConflictRule>>(&contract).expect("the same"),
+        ConflictRule::contract()
+    );
 }

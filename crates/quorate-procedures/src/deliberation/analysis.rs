@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::message::{self, COORDINATOR, Message, MessageType};
 use super::state::Dispute;
-use super::{Out, Phase, Step};
+use super::{Output, Phase, Step};
 use crate::conflict;
 use crate::finding::Finding;
 use crate::tokens;
@@ -21,8 +21,8 @@ impl Step<'_> {
     pub(super) fn close_analysis(&mut self) {
         self.publish_findings();
         if self.state.findings.len() < self.spec.quorum() {
-            self.begin(Phase::Failed);
-            self.outs.extend(self.end());
+            self.enter_phase(Phase::Failed);
+            self.outputs.extend(self.final_output());
             return;
         }
         let findings: Vec<(&str, &Finding)> = self
@@ -32,12 +32,12 @@ impl Step<'_> {
             .filter_map(|member| Some((member.id.as_str(), self.state.findings.get(&member.id)?)))
             .collect();
         let mut found = conflict::detect(&self.spec.conflicts, &self.spec.words, &findings);
-        for agent in conflict::unchecked(&self.spec.conflicts, &findings) {
+        for agent in conflict::missing_checkers(&self.spec.conflicts, &findings) {
             self.state.notes.push(format!("`relies_on` was not checked: {agent} did not report `found`"));
         }
         // The finding has the full text. The state is written at every step, so each conflict stores only the beginning.
         for position in found.iter_mut().flat_map(|conflict| &mut conflict.positions) {
-            if let Some(short) = tokens::cut(&position.reason, REASON_TOKENS, self.count) {
+            if let Some(short) = tokens::truncate(&position.reason, REASON_TOKENS, self.count_tokens) {
                 position.reason = short;
             }
         }
@@ -67,7 +67,7 @@ impl Step<'_> {
                 sender: member.id.clone(),
                 recipients: vec![COORDINATOR.to_owned()],
                 message_type: MessageType::Finding,
-                content: message::fit(digest(finding), "summary", limit, self.count),
+                content: message::truncate_content(digest(finding), "summary", limit, self.count_tokens),
                 timestamp: self.now_ms,
                 reply_to: None,
             };
@@ -77,7 +77,7 @@ impl Step<'_> {
 
     pub(super) fn publish(&mut self, message: Message) {
         self.state.messages.push(message.clone());
-        self.outs.push(Out::Publish(message));
+        self.outputs.push(Output::Publish(message));
     }
 }
 

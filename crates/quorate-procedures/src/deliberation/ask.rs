@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::schema;
-use super::state::{AskId, Asked, name_of};
-use super::{Out, Phase, Step};
+use super::state::{AskId, PendingAsk, conflict_id};
+use super::{Output, Phase, Step};
 
 /// Action of a question that requests a finding.
 pub const ANALYSE: &str = "analyse";
@@ -23,7 +23,7 @@ pub struct Ask {
     /// Payload as JSON.
     pub payload: String,
     /// Timeout for the answer.
-    pub within_ms: u64,
+    pub timeout_ms: u64,
 }
 
 impl Step<'_> {
@@ -32,7 +32,7 @@ impl Step<'_> {
     pub(super) fn ask(&mut self, agent: &str, conflict: Option<usize>, again: Option<String>) {
         let mut id = match (conflict, self.state.phase) {
             (Some(index), Phase::Discussion { round }) => {
-                format!("{DISCUSS}:{round}:{}:{agent}", name_of(index))
+                format!("{DISCUSS}:{round}:{}:{agent}", conflict_id(index))
             }
             _ => format!("{ANALYSE}:{agent}"),
         };
@@ -40,21 +40,21 @@ impl Step<'_> {
             id.push_str(":again");
         }
         let id = AskId(id);
-        let due_ms = self.now_ms + self.within_ms(conflict);
-        self.state.asks.insert(id.clone(), Asked { agent: agent.to_owned(), conflict, again, due_ms });
-        self.outs.extend(self.question(&id).map(Out::Ask));
+        let due_ms = self.now_ms + self.timeout_ms(conflict);
+        self.state.asks.insert(id.clone(), PendingAsk { agent: agent.to_owned(), conflict, again, due_ms });
+        self.outputs.extend(self.render_ask(&id).map(Output::Ask));
     }
 
     /// Renders a pending question.
-    pub(super) fn question(&self, id: &AskId) -> Option<Ask> {
-        let Asked { agent, conflict, again, .. } = self.state.asks.get(id)?;
+    pub(super) fn render_ask(&self, id: &AskId) -> Option<Ask> {
+        let PendingAsk { agent, conflict, again, .. } = self.state.asks.get(id)?;
         let payload = Value::Object(self.payload(agent, *conflict, again.as_deref())).to_string();
         let action = if conflict.is_some() { DISCUSS } else { ANALYSE };
-        let within_ms = self.within_ms(*conflict);
-        Some(Ask { id: id.clone(), agent: agent.clone(), action, payload, within_ms })
+        let within_ms = self.timeout_ms(*conflict);
+        Some(Ask { id: id.clone(), agent: agent.clone(), action, payload, timeout_ms: within_ms })
     }
 
-    pub(super) fn within_ms(&self, conflict: Option<usize>) -> u64 {
+    pub(super) fn timeout_ms(&self, conflict: Option<usize>) -> u64 {
         match conflict {
             Some(_) => self.spec.limits.message_ms,
             None => self.spec.limits.analysis_ms,
@@ -70,7 +70,7 @@ impl Step<'_> {
             put("wrong", wrong.into());
         }
         let Some(index) = conflict else {
-            put("answer", schema::finding(&self.spec.words));
+            put("answer", schema::finding_schema(&self.spec.words));
             return payload;
         };
         let dispute = &self.state.disputes[index];
@@ -79,7 +79,7 @@ impl Step<'_> {
         let round = if let Phase::Discussion { round } = self.state.phase { round } else { 0 };
         put(
             "conflict",
-            json!({"id": name_of(index), "kind": dispute.conflict.kind, "topic": dispute.conflict.topic}),
+            json!({"id": conflict_id(index), "kind": dispute.conflict.kind, "topic": dispute.conflict.topic}),
         );
         put("round", round.into());
         put("rounds", self.spec.limits.rounds.into());
@@ -87,7 +87,7 @@ impl Step<'_> {
         put("other_positions", others.into_iter().map(position).collect());
         let questions = dispute.questions.iter().filter(|question| question.to == agent);
         put("questions", questions.map(|one| json!({"from": one.from, "text": one.text})).collect());
-        put("answer", schema::reply(&dispute.conflict, &self.spec.words));
+        put("answer", schema::reply_schema(&dispute.conflict, &self.spec.words));
         payload
     }
 }

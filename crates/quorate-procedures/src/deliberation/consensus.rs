@@ -16,14 +16,18 @@ use super::reply::Reply;
 use super::state::Dispute;
 use super::vote;
 use crate::conflict::{Position, PositionValue};
-use crate::finding::steady;
+use crate::finding::round_to_micros;
 
 impl Step<'_> {
     /// Returns the position that the replies of a round agreed on, if any.
-    pub(super) fn agreed(&self, index: usize, replies: &BTreeMap<String, Reply>) -> Option<PositionValue> {
+    pub(super) fn agreed_position(
+        &self,
+        index: usize,
+        replies: &BTreeMap<String, Reply>,
+    ) -> Option<PositionValue> {
         let dispute = &self.state.disputes[index];
         if dispute.conflict.is_numeric() {
-            return number(dispute, replies, vote::spread(self.spec, &dispute.conflict));
+            return number(dispute, replies, vote::allowed_spread(self.spec, &dispute.conflict));
         }
         let position = choice(dispute, replies)?;
         let tally = self.tallies().into_iter().nth(index).flatten()?;
@@ -60,15 +64,16 @@ fn choice(dispute: &Dispute, replies: &BTreeMap<String, Reply>) -> Option<Positi
 }
 
 fn number(dispute: &Dispute, replies: &BTreeMap<String, Reply>, spread: f64) -> Option<PositionValue> {
-    let value = vote::merged(&dispute.positions)?.value;
+    let value = vote::merge_positions(&dispute.positions)?.value;
     let all: Vec<&Position> = dispute.positions.iter().collect();
-    let (least, most) = vote::range(&all);
+    let (least, most) = vote::value_range(&all);
     if replies.len() >= 2 && most - least <= spread {
-        return Some(steady(value).into());
+        return Some(round_to_micros(value).into());
     }
     let answered = answered(dispute, replies);
-    let (least, most) = vote::range(&answered);
+    let (least, most) = vote::value_range(&answered);
     let convinced = answered.iter().any(|one| has_moved(dispute, one));
     let is_among = (least..=most).contains(&value);
-    (mostly_agree(replies) && most - least <= spread && convinced && is_among).then(|| steady(value).into())
+    (mostly_agree(replies) && most - least <= spread && convinced && is_among)
+        .then(|| round_to_micros(value).into())
 }

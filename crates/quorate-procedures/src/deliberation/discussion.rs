@@ -12,10 +12,10 @@ use serde_json::{Map, Value, json};
 
 use super::message::{self, Message, MessageType};
 use super::reply::{self, Reply};
-use super::state::{Change, Question, name_of};
+use super::state::{PendingQuestion, PositionChange, conflict_id};
 use super::{Phase, Step};
 use crate::conflict::{Position, PositionValue};
-use crate::finding::Wrong;
+use crate::finding::FieldError;
 
 /// A question, clarification or piece of evidence that came with an answer.
 struct Aside {
@@ -31,12 +31,12 @@ struct Aside {
 impl Step<'_> {
     /// Starts a round by asking its participants. If there is nothing to discuss, finishes with the vote.
     pub(super) fn begin_round(&mut self, round: u32) {
-        let chosen = if round <= self.spec.limits.rounds { self.choose() } else { Vec::new() };
+        let chosen = if round <= self.spec.limits.rounds { self.select_conflicts() } else { Vec::new() };
         if chosen.is_empty() {
             self.finish();
             return;
         }
-        self.begin(Phase::Discussion { round });
+        self.enter_phase(Phase::Discussion { round });
         for (index, agents) in chosen {
             self.state.disputes[index].rounds += 1;
             for agent in agents {
@@ -46,13 +46,13 @@ impl Step<'_> {
     }
 
     /// Selects the conflicts of a round and their participants.
-    fn choose(&self) -> Vec<(usize, Vec<String>)> {
+    fn select_conflicts(&self) -> Vec<(usize, Vec<String>)> {
         let most = self.spec.limits.messages as usize;
         let mut left = most;
         let mut chosen: Vec<(usize, Vec<String>)> = Vec::new();
         for (index, dispute) in self.state.disputes.iter().enumerate() {
             let mut talk: Vec<&Position> =
-                dispute.positions.iter().filter(|one| !self.state.is_out(&one.agent, index)).collect();
+                dispute.positions.iter().filter(|one| !self.state.is_excluded(&one.agent, index)).collect();
             if dispute.agreed.is_some() || talk.len() < 2 {
                 continue;
             }
@@ -69,9 +69,9 @@ impl Step<'_> {
         chosen
     }
 
-    pub(super) fn read_reply(&self, body: &[u8], agent: &str, index: usize) -> Result<Reply, Wrong> {
+    pub(super) fn parse_reply(&self, body: &[u8], agent: &str, index: usize) -> Result<Reply, FieldError> {
         let limit = self.spec.limits.message_tokens as usize;
-        reply::read(body, agent, &self.state.disputes[index], &self.spec.words, limit, self.count)
+        reply::parse(body, agent, &self.state.disputes[index], &self.spec.words, limit, self.count_tokens)
     }
 
     /// Evaluates all replies of a round together.
@@ -96,7 +96,7 @@ impl Step<'_> {
             }
         }
         for (index, replies) in &all {
-            let agreed = self.agreed(*index, replies);
+            let agreed = self.agreed_position(*index, replies);
             self.state.disputes[*index].agreed = agreed.map(|position| (round, position));
         }
         self.publish_asides(asides, round);
@@ -107,7 +107,7 @@ impl Step<'_> {
     /// opponent.
     fn answers_to(&self, index: usize, round: u32) -> BTreeMap<String, String> {
         let positions = &self.state.disputes[index].positions;
-        let name = name_of(index);
+        let name = conflict_id(index);
         let latest_message = |agent: &str| {
             let sent = self.state.messages.iter().rev().filter(|message| message.sender == agent);
             let mut before = sent.filter(|message| message.round < round);
@@ -152,7 +152,7 @@ impl Step<'_> {
         }
         // A changed confidence alone is not a change of position.
         if reply.position != old.position {
-            dispute.changes.push(Change {
+            dispute.changes.push(PositionChange {
                 round,
                 agent: old.agent.clone(),
                 from: old.position,
@@ -178,7 +178,12 @@ impl Step<'_> {
             recipients: recipients.collect(),
             sender: old.agent,
             message_type,
-            content: message::fit(content, "reasoning", self.spec.limits.message_tokens as usize, self.count),
+            content: message::truncate_content(
+                content,
+                "reasoning",
+                self.spec.limits.message_tokens as usize,
+                self.count_tokens,
+            ),
             timestamp: self.now_ms,
             reply_to,
         };
@@ -192,7 +197,7 @@ impl Step<'_> {
         agent: &str,
         reply: &Reply,
         message: &str,
-        asked: &[Question],
+        asked: &[PendingQuestion],
         asides: &mut Vec<Aside>,
     ) {
         let peers = || self.state.disputes[index].positions.iter().map(|one| one.agent.clone());
@@ -233,11 +238,11 @@ impl Step<'_> {
             if aside.what == MessageType::Question {
                 let (from, text, message) = (aside.agent.clone(), aside.text.clone(), id.clone());
                 let to = aside.recipients.first().cloned().unwrap_or_default();
-                self.state.disputes[aside.index].questions.push(Question { from, to, text, message });
+                self.state.disputes[aside.index].questions.push(PendingQuestion { from, to, text, message });
             }
             if at < room {
                 let content = Map::from_iter([
-                    ("conflict".to_owned(), Value::String(name_of(aside.index))),
+                    ("conflict".to_owned(), Value::String(conflict_id(aside.index))),
                     ("text".to_owned(), Value::String(aside.text)),
                 ]);
                 let limit = self.spec.limits.message_tokens as usize;
@@ -247,7 +252,7 @@ impl Step<'_> {
                     sender: aside.agent,
                     recipients: aside.recipients,
                     message_type: aside.what,
-                    content: message::fit(content, "text", limit, self.count),
+                    content: message::truncate_content(content, "text", limit, self.count_tokens),
                     timestamp: self.now_ms,
                     reply_to: Some(aside.reply_to),
                 };
@@ -264,7 +269,7 @@ impl Step<'_> {
 
 fn contents(index: usize, position: &PositionValue, reasoning: &str) -> Map<String, Value> {
     Map::from_iter([
-        ("conflict".to_owned(), Value::String(name_of(index))),
+        ("conflict".to_owned(), Value::String(conflict_id(index))),
         ("position".to_owned(), json!(position)),
         ("reasoning".to_owned(), Value::String(reasoning.to_owned())),
     ])

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::figures::{LOCAL, money};
 use super::schema;
 use super::spec::Spec;
-use crate::tokens::Count;
+use super::usage::{LOCAL_PROVIDER, token_cost};
+use crate::tokens::TokenCounter;
 
 /// Assumed length of a finding in tokens.
 pub const FINDING_TOKENS: u64 = 1_500;
@@ -22,7 +22,7 @@ const QUESTION_TOKENS: u64 = 400;
 
 /// Lower and upper bound.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Range<T> {
+pub struct Bounds<T> {
     /// Lower bound.
     pub least: T,
     /// Upper bound.
@@ -31,36 +31,36 @@ pub struct Range<T> {
 
 /// Estimate for one provider in one phase.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Expected {
+pub struct ProviderEstimate {
     /// Number of calls.
-    pub calls: Range<u64>,
+    pub calls: Bounds<u64>,
     /// Input tokens.
-    pub tokens_in: Range<u64>,
+    pub tokens_in: Bounds<u64>,
     /// Output tokens.
-    pub tokens_out: Range<u64>,
+    pub tokens_out: Bounds<u64>,
     /// Cost, if prices are configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub money: Option<Range<f64>>,
+    pub money: Option<Bounds<f64>>,
 }
 
 /// Estimate for one phase.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct ExpectedPhase {
+pub struct PhaseEstimate {
     /// Estimates by provider.
-    pub providers: BTreeMap<String, Expected>,
+    pub providers: BTreeMap<String, ProviderEstimate>,
     /// Duration in seconds.
-    pub seconds: Range<f64>,
+    pub seconds: Bounds<f64>,
 }
 
 /// Estimate for a deliberation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Estimate {
     /// Analysis phase.
-    pub analysis: ExpectedPhase,
+    pub analysis: PhaseEstimate,
     /// Discussion phase. The upper bound assumes full rounds and two attempts per answer.
-    pub discussion: ExpectedPhase,
+    pub discussion: PhaseEstimate,
     /// Sum of both phases.
-    pub total: ExpectedPhase,
+    pub total: PhaseEstimate,
     /// Rate limits of providers that may delay agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -68,14 +68,14 @@ pub struct Estimate {
 
 /// Estimates calls, tokens, duration and cost of a deliberation.
 #[must_use]
-pub fn estimate(spec: &Spec, count: Count) -> Estimate {
+pub fn estimate(spec: &Spec, count: TokenCounter) -> Estimate {
     let mut agents: BTreeMap<String, u64> = BTreeMap::new();
     for member in &spec.agents {
-        *agents.entry(member.provider.clone().unwrap_or_else(|| LOCAL.to_owned())).or_default() += 1;
+        *agents.entry(member.provider.clone().unwrap_or_else(|| LOCAL_PROVIDER.to_owned())).or_default() += 1;
     }
     let input = json!({"subject": spec.subject, "input": spec.input}).to_string();
     let input = tokens(&input, count);
-    let asked = input + tokens(&schema::finding(&spec.words).to_string(), count);
+    let asked = input + tokens(&schema::finding_schema(&spec.words).to_string(), count);
     let limits = &spec.limits;
     let (rounds, messages) = (u64::from(limits.rounds), u64::from(limits.messages));
     let message = u64::from(limits.message_tokens);
@@ -83,10 +83,10 @@ pub fn estimate(spec: &Spec, count: Count) -> Estimate {
     let discussed = rounds > 0 && conflicts > 0 && spec.agents.len() > 1;
     let mut estimate = Estimate::default();
     for (provider, agents) in agents {
-        let calls = Range { least: agents, most: 2 * agents };
+        let calls = Bounds { least: agents, most: 2 * agents };
         let analysis = expected(spec, &provider, calls, asked, FINDING_TOKENS);
         let turns = if discussed { rounds * messages.min(agents * conflicts) } else { 0 };
-        let calls = Range { least: 0, most: 2 * turns };
+        let calls = Bounds { least: 0, most: 2 * turns };
         // Each question contains the positions of all other agents with their reasons.
         let others = u64::try_from(spec.agents.len()).unwrap_or(u64::MAX).saturating_sub(1).min(messages);
         let discussion =
@@ -115,7 +115,7 @@ pub fn estimate(spec: &Spec, count: Count) -> Estimate {
     estimate
 }
 
-fn tokens(text: &str, count: Count) -> u64 {
+fn tokens(text: &str, count: TokenCounter) -> u64 {
     u64::try_from(count(text)).unwrap_or(u64::MAX)
 }
 
@@ -124,19 +124,25 @@ fn seconds(ms: u64) -> f64 {
     ms as f64 / 1_000.0
 }
 
-fn expected(spec: &Spec, provider: &str, calls: Range<u64>, each_in: u64, each_out: u64) -> Expected {
-    let times = |each: u64| Range { least: calls.least * each, most: calls.most * each };
+fn expected(
+    spec: &Spec,
+    provider: &str,
+    calls: Bounds<u64>,
+    each_in: u64,
+    each_out: u64,
+) -> ProviderEstimate {
+    let times = |each: u64| Bounds { least: calls.least * each, most: calls.most * each };
     let (tokens_in, tokens_out) = (times(each_in), times(each_out));
-    let least = money(spec, provider, tokens_in.least, tokens_out.least);
-    let most = money(spec, provider, tokens_in.most, tokens_out.most);
-    let money = least.zip(most).map(|(least, most)| Range { least, most });
-    Expected { calls, tokens_in, tokens_out, money }
+    let least = token_cost(spec, provider, tokens_in.least, tokens_out.least);
+    let most = token_cost(spec, provider, tokens_in.most, tokens_out.most);
+    let money = least.zip(most).map(|(least, most)| Bounds { least, most });
+    ProviderEstimate { calls, tokens_in, tokens_out, money }
 }
 
-fn sum(a: &Expected, b: &Expected) -> Expected {
-    let add = |a: Range<u64>, b: Range<u64>| Range { least: a.least + b.least, most: a.most + b.most };
-    let money = a.money.zip(b.money).map(|(a, b)| Range { least: a.least + b.least, most: a.most + b.most });
-    Expected {
+fn sum(a: &ProviderEstimate, b: &ProviderEstimate) -> ProviderEstimate {
+    let add = |a: Bounds<u64>, b: Bounds<u64>| Bounds { least: a.least + b.least, most: a.most + b.most };
+    let money = a.money.zip(b.money).map(|(a, b)| Bounds { least: a.least + b.least, most: a.most + b.most });
+    ProviderEstimate {
         calls: add(a.calls, b.calls),
         tokens_in: add(a.tokens_in, b.tokens_in),
         tokens_out: add(a.tokens_out, b.tokens_out),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::tokens::{self, Count};
+use crate::tokens::{self, TokenCounter};
 
 /// Recipient of the findings.
 pub const COORDINATOR: &str = "coordinator";
@@ -68,7 +68,12 @@ pub struct Message {
 }
 
 /// Truncates one text field so that the content fits the limit, and sets `cut` if it did.
-pub(crate) fn fit(mut content: Map<String, Value>, field: &str, limit: usize, count: Count) -> Value {
+pub(crate) fn truncate_content(
+    mut content: Map<String, Value>,
+    field: &str,
+    limit: usize,
+    count: TokenCounter,
+) -> Value {
     let whole = Value::Object(content.clone()).to_string();
     if tokens::fits(&whole, limit, count) {
         return Value::Object(content);
@@ -77,7 +82,7 @@ pub(crate) fn fit(mut content: Map<String, Value>, field: &str, limit: usize, co
     content.insert(field.to_owned(), Value::String(String::new()));
     content.insert("cut".to_owned(), Value::Bool(true));
     let rest = count(&Value::Object(content.clone()).to_string());
-    let short = tokens::cut(&text, limit.saturating_sub(rest), count).unwrap_or(text);
+    let short = tokens::truncate(&text, limit.saturating_sub(rest), count).unwrap_or(text);
     content.insert(field.to_owned(), Value::String(short));
     Value::Object(content)
 }

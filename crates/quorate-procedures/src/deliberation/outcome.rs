@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::Figures;
 use super::message::Message;
-use super::spec::NotAsked;
-use super::state::{Change, Missing};
+use super::spec::ExcludedAgent;
+use super::state::{MissingAnswer, PositionChange};
 use super::synthesis::Synthesis;
-use super::{Out, Phase, Step};
-use crate::conflict::{Conflict, Kind, Position, PositionValue};
-use crate::count::{Agreement, Counting, Flip, Rule, Share, TieBreak};
+use super::usage::UsageStats;
+use super::{Output, Phase, Step};
+use crate::conflict::{Conflict, ConflictKind, Position, PositionValue};
 use crate::finding::Finding;
+use crate::tally::{Agreement, PivotalVoters, Share, TallyMethod, TieBreak, VotingRule};
 
 /// Outcome of a finished deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -27,13 +27,13 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Decision>,
     /// The voting rule.
-    pub rule: Rule,
+    pub rule: VotingRule,
     /// The declared tie-break, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tie_break: Option<TieBreak>,
     /// Record of the deliberation.
     #[serde(flatten)]
-    pub gathered: Gathered,
+    pub record: DeliberationRecord,
 }
 
 impl Outcome {
@@ -45,35 +45,35 @@ impl Outcome {
 
     /// Voting rule and declared tie-break.
     #[must_use]
-    pub fn counting(&self) -> Counting {
-        Counting { rule: self.rule, tie_break: self.tie_break }
+    pub fn tally_method(&self) -> TallyMethod {
+        TallyMethod { rule: self.rule, tie_break: self.tie_break }
     }
 
     /// Every decision, those beyond the limit last.
-    pub fn every_decision(&self) -> impl Iterator<Item = &Decision> {
+    pub fn all_decisions(&self) -> impl Iterator<Item = &Decision> {
         self.decisions.iter().chain(&self.further)
     }
 
     /// The decision about the recommendation, if it was in conflict.
     #[must_use]
-    pub fn what_to_do(&self) -> Option<&Decision> {
-        self.every_decision().find(|decision| decision.conflict.kind == Kind::Categorical)
+    pub fn recommendation_decision(&self) -> Option<&Decision> {
+        self.all_decisions().find(|decision| decision.conflict.kind == ConflictKind::Categorical)
     }
 }
 
 /// Result of a failed deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Failure {
+pub struct FailedDeliberation {
     /// Reason of the failure.
     pub reason: String,
     /// Record of the deliberation.
     #[serde(flatten)]
-    pub gathered: Gathered,
+    pub record: DeliberationRecord,
 }
 
 /// Record of a deliberation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Gathered {
+pub struct DeliberationRecord {
     /// Required and actual number of answers.
     pub quorum: Quorum,
     /// Findings by agent.
@@ -81,15 +81,15 @@ pub struct Gathered {
     /// Published messages, in order.
     pub messages: Vec<Message>,
     /// Questions that were not answered, with the reasons.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<MissingAnswer>,
     /// Agents that were not asked, with the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_asked: Vec<NotAsked>,
+    pub not_asked: Vec<ExcludedAgent>,
     /// Further remarks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Actual usage.
-    pub actual: Figures,
+    pub actual: UsageStats,
 }
 
 /// Required and actual number of answers.
@@ -106,7 +106,7 @@ pub struct Quorum {
 /// Method by which a conflict was settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum How {
+pub enum ResolutionMethod {
     /// Agreed in the discussion.
     Agreed {
         /// Round of the agreement.
@@ -129,7 +129,7 @@ pub struct Decision {
     #[serde(flatten)]
     pub conflict: Conflict,
     /// Method by which the conflict was settled.
-    pub how: How,
+    pub how: ResolutionMethod,
     /// The decided position; `None` for a tie.
     pub position: Option<PositionValue>,
     /// Degree of agreement; `None` for numbers, which are merged.
@@ -153,7 +153,7 @@ pub struct Decision {
     pub rankings: BTreeMap<String, Vec<String>>,
     /// Changes of position.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
+    pub changes: Vec<PositionChange>,
     /// Share of the decided position; for numbers, the part of the total confidence within the allowed spread of it.
     pub share: f64,
     /// Shares in descending order; empty for numbers.
@@ -168,12 +168,12 @@ pub struct Decision {
     pub minority: Vec<Position>,
     /// The smallest set of voters who could have changed the outcome.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub would_change: Option<Flip>,
+    pub would_change: Option<PivotalVoters>,
 }
 
 impl Step<'_> {
     pub(super) fn finish(&mut self) {
-        self.begin(Phase::Finished);
+        self.enter_phase(Phase::Finished);
         for dispute in &self.state.disputes {
             for question in &dispute.questions {
                 let (from, to, text) = (&question.from, &question.to, &question.text);
@@ -182,21 +182,21 @@ impl Step<'_> {
                     .push(format!("{from}'s question to {to} came too late to be answered: {text}"));
             }
         }
-        self.outs.extend(self.end());
+        self.outputs.extend(self.final_output());
     }
 
     /// Returns the final result, if the deliberation is over. Deterministic: depends only on the state.
-    pub(super) fn end(&self) -> Option<Out> {
+    pub(super) fn final_output(&self) -> Option<Output> {
         match self.state.phase {
             Phase::New | Phase::Analysis | Phase::Discussion { .. } => None,
-            Phase::Finished => Some(Out::Finished(Box::new(self.outcome()))),
+            Phase::Finished => Some(Output::Finished(Box::new(self.outcome()))),
             Phase::Failed => {
                 let (needed, present) = (self.spec.quorum(), self.state.findings.len());
                 let reason = format!(
                     "the quorum is not met: {needed} of {} agents must answer, and {present} did",
                     self.spec.agents.len()
                 );
-                Some(Out::Failed(Box::new(Failure { reason, gathered: self.gathered() })))
+                Some(Output::Failed(Box::new(FailedDeliberation { reason, record: self.record() })))
             }
         }
     }
@@ -210,11 +210,11 @@ impl Step<'_> {
             further,
             rule: self.spec.rule,
             tie_break: self.spec.tie_break,
-            gathered: self.gathered(),
+            record: self.record(),
         }
     }
 
-    pub(super) fn gathered(&self) -> Gathered {
+    pub(super) fn record(&self) -> DeliberationRecord {
         let quorum = Quorum {
             needed: self.spec.quorum(),
             present: self.state.findings.len(),
@@ -223,7 +223,7 @@ impl Step<'_> {
         let mut missing = self.state.missing.clone();
         // The order of the failures depends on timing; the order of the list must not.
         missing.sort_by(|a, b| a.asked.cmp(&b.asked));
-        Gathered {
+        DeliberationRecord {
             quorum,
             findings: self.state.findings.clone(),
             messages: self.state.messages.clone(),

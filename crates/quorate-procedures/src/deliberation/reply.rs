@@ -20,8 +20,8 @@ use serde_json::Value;
 
 use super::state::Dispute;
 use crate::conflict::{PositionValue, read_position};
-use crate::finding::{Vocabulary, Wrong, check_confidence, read_answer, steady};
-use crate::tokens::{self, Count};
+use crate::finding::{FieldError, Vocabulary, check_confidence, parse_answer, round_to_micros};
+use crate::tokens::{self, TokenCounter};
 
 /// The reply as received.
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ struct RawReply {
     agrees_with_peer: bool,
     reasoning: String,
     evidence: Option<String>,
-    question: Option<Asking>,
+    question: Option<PeerQuestion>,
     clarification: Option<String>,
     #[serde(default)]
     ranking: Vec<Value>,
@@ -41,7 +41,7 @@ struct RawReply {
 /// A question to a peer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Asking {
+pub(crate) struct PeerQuestion {
     pub(crate) to: String,
     pub(crate) text: String,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Reply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) evidence: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) question: Option<Asking>,
+    pub(crate) question: Option<PeerQuestion>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clarification: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -67,13 +67,13 @@ pub(crate) struct Reply {
 const REASON_CHARS_MAX: usize = 1_000;
 
 /// Returns the reason if the agent declines to answer: `{"error": "…"}` in place of a finding or a reply.
-pub(crate) fn declined(body: &[u8]) -> Option<String> {
+pub(crate) fn decline_reason(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Declined {
         error: String,
     }
-    let Declined { error } = read_answer(body).ok()?;
+    let Declined { error } = parse_answer(body).ok()?;
     Some(error.chars().take(REASON_CHARS_MAX).collect())
 }
 
@@ -81,54 +81,54 @@ pub(crate) fn declined(body: &[u8]) -> Option<String> {
 ///
 /// # Errors
 /// If a field is invalid; the error names its path.
-pub(crate) fn read(
+pub(crate) fn parse(
     body: &[u8],
     agent: &str,
     dispute: &Dispute,
     words: &Vocabulary,
     limit: usize,
-    count: Count,
-) -> Result<Reply, Wrong> {
-    let raw: RawReply = read_answer(body)?;
+    count: TokenCounter,
+) -> Result<Reply, FieldError> {
+    let raw: RawReply = parse_answer(body)?;
     check_confidence("confidence", raw.confidence)?;
     let conflict = &dispute.conflict;
-    let mut known = conflict.sides();
+    let mut known = conflict.distinct_positions();
     known.extend(dispute.positions.iter().map(|one| one.position.clone()));
     let position = read_position(conflict.kind, &raw.revised_position, &known, words)?;
     let peers = || dispute.positions.iter().filter(|one| one.agent != agent);
     let held = peers().any(|one| one.position == position);
     if raw.agrees_with_peer && !held && !conflict.is_numeric() {
         let why = format!("is true, but no peer holds `{position}`: state the position that you agree with");
-        return Err(Wrong::new("agrees_with_peer", why));
+        return Err(FieldError::new("agrees_with_peer", why));
     }
     if let Some(question) = &raw.question
         && peers().all(|one| one.agent != question.to)
     {
         let why = format!("agent `{}` does not take part in this conflict", question.to);
-        return Err(Wrong::new("question.to", why));
+        return Err(FieldError::new("question.to", why));
     }
     let mut ranking = Vec::new();
     for one in &raw.ranking {
         let ranked = read_position(conflict.kind, one, &known, words)
-            .map_err(|wrong| Wrong::new("ranking", wrong.why))?
+            .map_err(|wrong| FieldError::new("ranking", wrong.reason))?
             .to_string();
         if ranking.contains(&ranked) {
-            return Err(Wrong::new("ranking", format!("contains `{ranked}` twice")));
+            return Err(FieldError::new("ranking", format!("contains `{ranked}` twice")));
         }
         ranking.push(ranked);
     }
     if ranking.first().is_some_and(|first| position != **first) {
-        return Err(Wrong::new("ranking", format!("must start with `{position}`")));
+        return Err(FieldError::new("ranking", format!("must start with `{position}`")));
     }
-    let short = |text: String| tokens::cut(&text, limit, count).unwrap_or(text);
+    let short = |text: String| tokens::truncate(&text, limit, count).unwrap_or(text);
     let non_empty = |text: Option<String>| text.filter(|text| !text.trim().is_empty()).map(short);
     Ok(Reply {
         position,
-        confidence: raw.confidence.map(steady),
+        confidence: raw.confidence.map(round_to_micros),
         agrees: raw.agrees_with_peer,
         reasoning: short(raw.reasoning),
         evidence: non_empty(raw.evidence),
-        question: raw.question.map(|asking| Asking { text: short(asking.text), ..asking }),
+        question: raw.question.map(|asking| PeerQuestion { text: short(asking.text), ..asking }),
         clarification: non_empty(raw.clarification),
         ranking,
     })

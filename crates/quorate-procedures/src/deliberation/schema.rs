@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::conflict::{Conflict, Kind};
+use crate::conflict::{Conflict, ConflictKind};
 use crate::finding::Vocabulary;
 
 fn confidence() -> Value {
@@ -18,7 +18,7 @@ fn one_of(words: &[String]) -> Value {
 }
 
 /// Schema of a finding.
-pub(super) fn finding(words: &Vocabulary) -> Value {
+pub(super) fn finding_schema(words: &Vocabulary) -> Value {
     let text = json!({"type": "string"});
     json!({
         "type": "object",
@@ -50,15 +50,15 @@ pub(super) fn finding(words: &Vocabulary) -> Value {
 }
 
 /// Schema of a reply in a discussion.
-pub(super) fn reply(conflict: &Conflict, words: &Vocabulary) -> Value {
+pub(super) fn reply_schema(conflict: &Conflict, words: &Vocabulary) -> Value {
     let text = json!({"type": "string"});
     let position = match conflict.kind {
         // Numbers in strings are accepted.
-        Kind::Numeric => json!({"type": ["number", "string"], "description": "a number"}),
-        Kind::Presence => json!({"type": "string", "enum": ["present", "absent"]}),
-        Kind::Severity => one_of(&words.severities),
-        Kind::Categorical => one_of(&words.recommendations),
-        Kind::Factual => json!({"type": ["string", "number", "boolean"]}),
+        ConflictKind::Numeric => json!({"type": ["number", "string"], "description": "a number"}),
+        ConflictKind::Presence => json!({"type": "string", "enum": ["present", "absent"]}),
+        ConflictKind::Severity => one_of(&words.severities),
+        ConflictKind::Categorical => one_of(&words.recommendations),
+        ConflictKind::Factual => json!({"type": ["string", "number", "boolean"]}),
     };
     json!({
         "type": "object",

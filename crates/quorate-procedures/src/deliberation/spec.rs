@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::conflict;
-use crate::count;
-use crate::finding::{Vocabulary, Wrong, read_object};
+use crate::finding::{FieldError, Vocabulary, parse_object};
+use crate::tally;
 
 /// Maximum number of agents in a deliberation.
 pub const AGENTS_MAX: usize = 64;
@@ -30,28 +30,28 @@ pub struct Spec {
     pub agents: Vec<Member>,
     /// Agents that were deliberately left out; reported in the outcome.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_asked: Vec<NotAsked>,
+    pub not_asked: Vec<ExcludedAgent>,
     /// Rules that detect conflicts.
-    #[serde(default = "conflict::Rule::general")]
-    pub conflicts: Vec<conflict::Rule>,
+    #[serde(default = "conflict::ConflictRule::general")]
+    pub conflicts: Vec<conflict::ConflictRule>,
     /// Voting rule.
     #[serde(default)]
-    pub rule: count::Rule,
+    pub rule: tally::VotingRule,
     /// Tie-break; without one a tie is not a decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tie_break: Option<count::TieBreak>,
+    pub tie_break: Option<tally::TieBreak>,
     /// Vocabulary of the findings.
     #[serde(default)]
     pub words: Vocabulary,
     /// The score that the synthesis reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub score: Option<Score>,
+    pub score: Option<ScoreSpec>,
     /// Limits of the deliberation.
     #[serde(default)]
     pub limits: Limits,
     /// Rate limits and prices of providers, by name, for the estimate.
     #[serde(default)]
-    pub providers: BTreeMap<String, Provider>,
+    pub providers: BTreeMap<String, ProviderSpec>,
 }
 
 /// A participant.
@@ -68,7 +68,7 @@ pub struct Member {
 /// An agent that was left out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NotAsked {
+pub struct ExcludedAgent {
     /// Id of the agent.
     pub agent: String,
     /// Short reason.
@@ -78,18 +78,18 @@ pub struct NotAsked {
 /// A score with named ranges.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Score {
+pub struct ScoreSpec {
     /// Name of the score in the findings.
     pub name: String,
     /// The ranges in ascending order.
     #[serde(default)]
-    pub levels: Vec<Level>,
+    pub levels: Vec<ScoreLevel>,
 }
 
 /// A range of a score.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Level {
+pub struct ScoreLevel {
     /// Name of the range.
     pub name: String,
     /// Lower bound, inclusive.
@@ -134,7 +134,7 @@ impl Default for Limits {
 /// Rate limit and prices of a provider.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Provider {
+pub struct ProviderSpec {
     /// Maximum number of calls per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls_a_minute: Option<u32>,
@@ -155,8 +155,8 @@ impl Spec {
             input,
             agents,
             not_asked: Vec::new(),
-            conflicts: conflict::Rule::general(),
-            rule: count::Rule::default(),
+            conflicts: conflict::ConflictRule::general(),
+            rule: tally::VotingRule::default(),
             tie_break: None,
             words: Vocabulary::default(),
             score: None,
@@ -171,13 +171,13 @@ impl Spec {
         let recommendations = ["sign as is", "minor revisions", "negotiate key terms", "do not sign"]
             .map(str::to_owned)
             .to_vec();
-        let level = |name: &str, from: f64| Level { name: name.to_owned(), from };
+        let level = |name: &str, from: f64| ScoreLevel { name: name.to_owned(), from };
         let levels =
             vec![level("low", 0.0), level("medium", 30.0), level("high", 55.0), level("critical", 80.0)];
         Self {
-            conflicts: conflict::Rule::contract(),
+            conflicts: conflict::ConflictRule::contract(),
             words: Vocabulary { recommendations, ..Vocabulary::default() },
-            score: Some(Score { name: "overall_risk_score".into(), levels }),
+            score: Some(ScoreSpec { name: "overall_risk_score".into(), levels }),
             ..Self::new(subject, input, agents)
         }
     }
@@ -186,8 +186,8 @@ impl Spec {
     ///
     /// # Errors
     /// If a setting is invalid; the error names its path.
-    pub fn read(body: &[u8]) -> Result<Self, Wrong> {
-        let mut fields: Map<String, Value> = read_object(body)?;
+    pub fn parse(body: &[u8]) -> Result<Self, FieldError> {
+        let mut fields: Map<String, Value> = parse_object(body)?;
         match fields.remove("preset") {
             None => {}
             Some(Value::String(name)) if name == "contract" => {
@@ -198,29 +198,33 @@ impl Spec {
                     ("score", serde_json::to_value(preset.score)),
                 ];
                 for (name, value) in defaults {
-                    let value = value.map_err(|error| Wrong::new(name, error.to_string()))?;
+                    let value = value.map_err(|error| FieldError::new(name, error.to_string()))?;
                     fields.entry(name).or_insert(value);
                 }
             }
-            Some(other) => return Err(Wrong::new("preset", format!("expected \"contract\", found {other}"))),
+            Some(other) => {
+                return Err(FieldError::new("preset", format!("expected \"contract\", found {other}")));
+            }
         }
-        let spec: Self = read_object(Value::Object(fields).to_string().as_bytes())?;
+        let spec: Self = parse_object(Value::Object(fields).to_string().as_bytes())?;
         spec.check()?;
         Ok(spec)
     }
 
     /// Voting rule and declared tie-break.
     #[must_use]
-    pub fn counting(&self) -> count::Counting {
-        count::Counting { rule: self.rule, tie_break: self.tie_break }
+    pub fn tally_method(&self) -> tally::TallyMethod {
+        tally::TallyMethod { rule: self.rule, tie_break: self.tie_break }
     }
 
     /// The declared options of a kind of conflict, in order; empty if any choice is allowed.
-    pub(crate) fn options(&self, kind: conflict::Kind) -> &[String] {
+    pub(crate) fn options(&self, kind: conflict::ConflictKind) -> &[String] {
         match kind {
-            conflict::Kind::Categorical => &self.words.recommendations,
-            conflict::Kind::Severity => &self.words.severities,
-            conflict::Kind::Numeric | conflict::Kind::Presence | conflict::Kind::Factual => &[],
+            conflict::ConflictKind::Categorical => &self.words.recommendations,
+            conflict::ConflictKind::Severity => &self.words.severities,
+            conflict::ConflictKind::Numeric
+            | conflict::ConflictKind::Presence
+            | conflict::ConflictKind::Factual => &[],
         }
     }
 
@@ -232,7 +236,7 @@ impl Spec {
 
     /// Returns the settings of a provider. The default rate limit is 30 calls per minute for Groq and 15 for Gemini.
     #[must_use]
-    pub fn provider(&self, name: &str) -> Provider {
+    pub fn provider(&self, name: &str) -> ProviderSpec {
         let default_rate = match name {
             "groq" => Some(30),
             "gemini" => Some(15),
@@ -244,7 +248,7 @@ impl Spec {
     }
 
     /// Returns the index of an agent in the list of participants.
-    pub(crate) fn place(&self, agent: &str) -> usize {
+    pub(crate) fn agent_index(&self, agent: &str) -> usize {
         self.agents.iter().position(|member| member.id == agent).unwrap_or(self.agents.len())
     }
 
@@ -252,8 +256,8 @@ impl Spec {
     ///
     /// # Errors
     /// If a setting is invalid; the error names the path of the first one.
-    pub fn check(&self) -> Result<(), Wrong> {
-        let wrong = |path: &str, why: String| Err(Wrong::new(path, why));
+    pub fn check(&self) -> Result<(), FieldError> {
+        let wrong = |path: &str, why: String| Err(FieldError::new(path, why));
         if self.subject.trim().is_empty() {
             return wrong("subject", "must not be empty".into());
         }
@@ -292,7 +296,7 @@ impl Spec {
             if !(0.0..=1.0).contains(&rule.weight()) {
                 return wrong(&format!("conflicts[{at}].weight"), "must be between 0 and 1".into());
             }
-            if let conflict::Rule::Numeric(rule) = rule
+            if let conflict::ConflictRule::Numeric(rule) = rule
                 && !(rule.spread >= 0.0 && rule.spread.is_finite())
             {
                 return wrong(
@@ -311,7 +315,7 @@ impl Spec {
         }
     }
 
-    fn check_limits(&self) -> Result<(), Wrong> {
+    fn check_limits(&self) -> Result<(), FieldError> {
         let limits = &self.limits;
         for (name, value, least) in [
             ("conflicts", limits.conflicts, 0),
@@ -321,7 +325,7 @@ impl Spec {
         ] {
             let most = if name == "message_tokens" { u32::MAX } else { COUNT_MAX };
             if !(least..=most).contains(&value) {
-                return Err(Wrong::new(
+                return Err(FieldError::new(
                     format!("limits.{name}"),
                     format!("expected {least} to {most}, found {value}"),
                 ));
@@ -329,7 +333,7 @@ impl Spec {
         }
         for (name, value) in [("message_ms", limits.message_ms), ("analysis_ms", limits.analysis_ms)] {
             if !(1..=WAIT_MS_MAX).contains(&value) {
-                return Err(Wrong::new(
+                return Err(FieldError::new(
                     format!("limits.{name}"),
                     format!("expected 1 to {WAIT_MS_MAX}, found {value}"),
                 ));

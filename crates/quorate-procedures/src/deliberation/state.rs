@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::Figures;
 use super::message::Message;
 use super::reply::Reply;
+use super::usage::UsageStats;
 use crate::conflict::{Conflict, Position, PositionValue};
 use crate::finding::Finding;
 
@@ -63,7 +63,7 @@ pub struct State {
     /// Start time of the current phase.
     pub(crate) since_ms: u64,
     /// Pending questions.
-    pub(crate) asks: BTreeMap<AskId, Asked>,
+    pub(crate) asks: BTreeMap<AskId, PendingAsk>,
     /// Findings by agent.
     pub(crate) findings: BTreeMap<String, Finding>,
     /// Conflicts that are eligible for discussion, most critical first.
@@ -74,14 +74,14 @@ pub struct State {
     pub(crate) replies: BTreeMap<usize, BTreeMap<String, Reply>>,
     /// Published messages.
     pub(crate) messages: Vec<Message>,
-    pub(crate) missing: Vec<Missing>,
+    pub(crate) missing: Vec<MissingAnswer>,
     pub(crate) notes: Vec<String>,
-    pub(crate) figures: Figures,
+    pub(crate) figures: UsageStats,
 }
 
 /// A pending question.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PendingAsk {
     pub(crate) agent: String,
     /// Index of the conflict; `None` in the analysis.
     pub(crate) conflict: Option<usize>,
@@ -102,14 +102,14 @@ pub(crate) struct Dispute {
     pub(crate) rounds: u32,
     /// Round of the agreement and the agreed position.
     pub(crate) agreed: Option<(u32, PositionValue)>,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<PositionChange>,
     /// Questions to be answered in the next round.
-    pub(crate) questions: Vec<Question>,
+    pub(crate) questions: Vec<PendingQuestion>,
 }
 
 /// A question from one agent to another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Question {
+pub(crate) struct PendingQuestion {
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) text: String,
@@ -119,7 +119,7 @@ pub(crate) struct Question {
 
 /// A change of position.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Change {
+pub struct PositionChange {
     /// Round of the change.
     pub round: u32,
     /// The agent that changed its position.
@@ -143,7 +143,7 @@ pub struct Change {
 
 /// A question that was not answered, or not with a valid answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Missing {
+pub struct MissingAnswer {
     /// The agent that was asked.
     pub agent: String,
     /// Id of the question.
@@ -175,35 +175,35 @@ impl State {
     }
 
     /// Agents whose findings are present.
-    pub fn found(&self) -> impl Iterator<Item = &str> {
+    pub fn agents_with_findings(&self) -> impl Iterator<Item = &str> {
         self.findings.keys().map(String::as_str)
     }
 
     /// Topics of the conflicts, most critical first, including those beyond the limit.
-    pub fn conflicts(&self) -> impl Iterator<Item = &str> {
+    pub fn conflict_topics(&self) -> impl Iterator<Item = &str> {
         self.disputes.iter().map(|one| &one.conflict).chain(&self.further).map(|one| one.topic.as_str())
     }
 
     /// Number of messages in the discussion so far.
     #[must_use]
-    pub fn contributions(&self) -> usize {
+    pub fn discussion_message_count(&self) -> usize {
         self.messages.iter().filter(|message| message.round > 0).count()
     }
 
     /// Pending questions and the agents that were asked.
-    pub fn waits_for(&self) -> impl Iterator<Item = (&AskId, &str)> {
+    pub fn pending_asks(&self) -> impl Iterator<Item = (&AskId, &str)> {
         self.asks.iter().map(|(id, asked)| (id, asked.agent.as_str()))
     }
 
     /// Whether an agent failed in this conflict and is no longer asked about it. It still takes part in other conflicts.
-    pub(crate) fn is_out(&self, agent: &str, index: usize) -> bool {
-        let name = name_of(index);
+    pub(crate) fn is_excluded(&self, agent: &str, index: usize) -> bool {
+        let name = conflict_id(index);
         let mut failed = self.missing.iter().filter(|one| one.agent == agent);
         failed.any(|one| one.conflict.as_ref().is_none_or(|conflict| *conflict == name))
     }
 }
 
 /// Id of a conflict within its deliberation.
-pub(crate) fn name_of(index: usize) -> String {
+pub(crate) fn conflict_id(index: usize) -> String {
     format!("C{}", index + 1)
 }

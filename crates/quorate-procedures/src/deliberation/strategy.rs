@@ -9,10 +9,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::{Decision, How};
-use super::synthesis::{Flagged, RankedIssue, Sentence};
+use super::outcome::{Decision, ResolutionMethod};
+use super::synthesis::{IssueReport, RankedIssue, Sentence};
 use crate::finding::Vocabulary;
-use crate::tokens::{self, Count};
+use crate::tokens::{self, TokenCounter};
 
 /// Maximum number of tokens of a demand; the issue has the full text.
 const ASK_TOKENS: usize = 60;
@@ -22,7 +22,7 @@ const SECTION_CHARS: usize = 60;
 /// Priority of a demand.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Need {
+pub enum DemandPriority {
     /// Do not sign without it.
     MustHave,
     /// Worth asking for.
@@ -31,7 +31,7 @@ pub enum Need {
     GiveAway,
 }
 
-impl Need {
+impl DemandPriority {
     /// Priority as text.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -47,7 +47,7 @@ impl Need {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Demand {
     /// Priority of the demand.
-    pub need: Need,
+    pub need: DemandPriority,
     /// Topic of the issue that it would settle.
     pub topic: String,
     /// Severity of the issue.
@@ -65,11 +65,11 @@ pub struct Demand {
 }
 
 /// Derives the demands from the issues, highest priority first.
-pub(super) fn strategy(
+pub(super) fn derive_demands(
     issues: &[RankedIssue],
     all: &[&Decision],
     words: &Vocabulary,
-    count: Count,
+    count: TokenCounter,
 ) -> Vec<Demand> {
     let mut demands: Vec<Demand> =
         issues.iter().filter_map(|issue| demand(issue, need(issue, all, words), count)).collect();
@@ -78,36 +78,40 @@ pub(super) fn strategy(
     demands
 }
 
-fn need(issue: &RankedIssue, all: &[&Decision], words: &Vocabulary) -> Need {
+fn need(issue: &RankedIssue, all: &[&Decision], words: &Vocabulary) -> DemandPriority {
     let count = words.severities.len();
     let severe = count - (count / 2).max(1).min(count);
-    let is_severe = |word: &str| words.severity(word).is_some_and(|index| index >= severe);
+    let is_severe = |word: &str| words.severity_index(word).is_some_and(|index| index >= severe);
     if is_severe(&issue.severity) {
         let conflict = all.iter().find(|one| issue.conflict.as_ref() == Some(&one.id));
         let is_agreed = conflict.is_none_or(|one| {
-            matches!(one.how, How::Agreed { .. })
+            matches!(one.how, ResolutionMethod::Agreed { .. })
                 || one.positions.iter().all(|held| is_severe(&held.position.to_string()))
         });
-        return if is_agreed { Need::MustHave } else { Need::ShouldHave };
+        return if is_agreed { DemandPriority::MustHave } else { DemandPriority::ShouldHave };
     }
-    if words.severity(&issue.severity) == Some(0) { Need::GiveAway } else { Need::ShouldHave }
+    if words.severity_index(&issue.severity) == Some(0) {
+        DemandPriority::GiveAway
+    } else {
+        DemandPriority::ShouldHave
+    }
 }
 
 /// Derives the demand of an issue, if an agent named a remedy. Agents that assign the final severity take precedence.
-fn demand(issue: &RankedIssue, need: Need, count: Count) -> Option<Demand> {
-    let held: Vec<&Flagged> = {
+fn demand(issue: &RankedIssue, need: DemandPriority, count: TokenCounter) -> Option<Demand> {
+    let held: Vec<&IssueReport> = {
         let (same, other): (Vec<_>, Vec<_>) =
             issue.flagged.iter().partition(|one| one.issue.severity == issue.severity);
         same.into_iter().chain(other).collect()
     };
     let advice = held.iter().find_map(|one| non_blank(one.issue.advice.as_ref()))?;
-    let ask = tokens::cut(advice, ASK_TOKENS, count).unwrap_or_else(|| advice.to_owned());
+    let ask = tokens::truncate(advice, ASK_TOKENS, count).unwrap_or_else(|| advice.to_owned());
     let section = held.iter().find_map(|one| non_blank(one.issue.evidence.as_ref())).map(section);
     let agents: Vec<String> = issue.flagged.iter().map(|one| one.agent.clone()).collect();
     let location = section.as_ref().map_or_else(String::new, |section| format!(", at {section}"));
     let text = format!(
         "{}: {} ({}, {}{location}), says {}.",
-        capital(need.as_str()),
+        capitalise(need.as_str()),
         ask.trim_end_matches('.'),
         issue.topic,
         issue.severity,
@@ -141,7 +145,7 @@ fn section(evidence: &str) -> String {
 }
 
 /// Capitalises the first letter.
-pub(super) fn capital(text: &str) -> String {
+pub(super) fn capitalise(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

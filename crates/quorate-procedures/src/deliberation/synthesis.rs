@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Step;
-use super::outcome::{Decision, How};
+use super::outcome::{Decision, ResolutionMethod};
 use super::strategy::{self, Demand};
-use crate::conflict::{Kind, Position, PositionValue};
-use crate::count::{self, Agreement, Ballot, Question, Tally};
-use crate::finding::{Finding, Issue, Vocabulary, steady};
-use crate::plain;
+use crate::conflict::{ConflictKind, Position, PositionValue};
+use crate::finding::{Finding, Issue, Vocabulary, round_to_micros};
+use crate::normalise;
+use crate::tally::{self, Agreement, Ballot, Question, Tally};
 use crate::tokens;
 
 /// Maximum number of issues in the summary; the list has all.
@@ -42,7 +42,7 @@ pub struct Synthesis {
     pub recommendation: Option<String>,
     /// The score named in the spec, with its level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub score: Option<Scored>,
+    pub score: Option<ScoreResult>,
     /// Confidence in the recommendation, if any was stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
@@ -66,7 +66,7 @@ pub struct Sentence {
 
 /// Result of a score.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Scored {
+pub struct ScoreResult {
     /// Name of the score.
     pub name: String,
     /// Merged value.
@@ -84,7 +84,7 @@ pub struct RankedIssue {
     /// Final severity.
     pub severity: String,
     /// The individual reports.
-    pub flagged: Vec<Flagged>,
+    pub flagged: Vec<IssueReport>,
     /// Id of the conflict about its severity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conflict: Option<String>,
@@ -92,7 +92,7 @@ pub struct RankedIssue {
 
 /// Report of an issue by one agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Flagged {
+pub struct IssueReport {
     /// The agent.
     pub agent: String,
     /// Id of its finding.
@@ -115,14 +115,14 @@ impl Step<'_> {
         summary.extend(issues_sentence(&issues));
         summary.extend(self.other_conflicts_sentence(&all));
         summary.extend(self.missing_sentences());
-        let strategy = strategy::strategy(&issues, &all, &self.spec.words, self.count);
+        let strategy = strategy::derive_demands(&issues, &all, &self.spec.words, self.count_tokens);
         Synthesis { summary, recommendation, score, confidence, agreement, issues, strategy }
     }
 
     /// Sentences about agents without a finding and about unanswered questions; the reasons are in `missing`.
     fn missing_sentences(&self) -> Vec<Sentence> {
         let mut by_place: BTreeMap<Option<String>, (Vec<String>, Vec<String>)> = BTreeMap::new();
-        for missing in self.gathered().missing {
+        for missing in self.record().missing {
             let (agents, sources) = by_place.entry(missing.conflict).or_default();
             agents.push(missing.agent);
             sources.push(missing.asked.0);
@@ -143,19 +143,19 @@ impl Step<'_> {
     /// Summaries of the findings, used if there is no recommendation.
     fn gists(&self) -> Vec<Sentence> {
         let gist = |(agent, finding): (&str, &Finding)| {
-            let summary =
-                tokens::cut(&finding.summary, GIST_TOKENS, self.count).unwrap_or(finding.summary.clone());
+            let summary = tokens::truncate(&finding.summary, GIST_TOKENS, self.count_tokens)
+                .unwrap_or(finding.summary.clone());
             Sentence { text: format!("{agent}: {summary}"), sources: vec![self.source_of(agent)] }
         };
-        self.found().map(gist).collect()
+        self.agents_with_findings().map(gist).collect()
     }
 
     fn source_of(&self, agent: &str) -> String {
-        format!("F{}", self.spec.place(agent) + 1)
+        format!("F{}", self.spec.agent_index(agent) + 1)
     }
 
     /// Source of an agent's position: its last message on the conflict, or its finding.
-    fn ground_of(&self, decision: &Decision, agent: &str) -> String {
+    fn position_source(&self, decision: &Decision, agent: &str) -> String {
         let message = self.state.messages.iter().rev().find(|message| {
             message.round > 0
                 && message.sender == agent
@@ -165,7 +165,7 @@ impl Step<'_> {
     }
 
     /// Agents with findings, in the order of the participants.
-    fn found(&self) -> impl Iterator<Item = (&str, &Finding)> {
+    fn agents_with_findings(&self) -> impl Iterator<Item = (&str, &Finding)> {
         let findings = &self.state.findings;
         self.spec.agents.iter().filter_map(|member| Some((member.id.as_str(), findings.get(&member.id)?)))
     }
@@ -176,7 +176,9 @@ impl Step<'_> {
         all: &[&Decision],
         summary: &mut Vec<Sentence>,
     ) -> (Agreement, Option<String>, Option<f64>) {
-        if let Some(decision) = all.iter().find(|decision| decision.conflict.kind == Kind::Categorical) {
+        if let Some(decision) =
+            all.iter().find(|decision| decision.conflict.kind == ConflictKind::Categorical)
+        {
             let is_held = |one: &&Position| Some(&one.position) == decision.position.as_ref();
             let holders: Vec<&Position> = decision.positions.iter().filter(is_held).collect();
             summary.push(self.decided_sentence(decision, &holders));
@@ -184,14 +186,18 @@ impl Step<'_> {
             summary.extend(changes_sentence(decision));
             summary.extend(self.abstained_sentence(decision.positions.len()));
             let sure = mean(holders.iter().filter_map(|one| one.confidence));
-            let confidence = sure.map(|sure| steady(sure * decision.share));
+            let confidence = sure.map(|sure| round_to_micros(sure * decision.share));
             let agreement = decision.agreement.clone().unwrap_or_else(|| Agreement::of(None));
             return (agreement, decision.position.as_ref().map(ToString::to_string), confidence);
         }
-        let given = self.given();
+        let given = self.tally_recommendations();
         let agreement = Agreement::of(given.as_ref());
         let Some(given) = given else {
-            return (agreement, None, mean(self.found().filter_map(|(_, finding)| finding.confidence)));
+            return (
+                agreement,
+                None,
+                mean(self.agents_with_findings().filter_map(|(_, finding)| finding.confidence)),
+            );
         };
         let (held, of) = (given.ballots.len() - given.minority().count(), given.ballots.len());
         let text = match (&given.choice, &agreement) {
@@ -209,22 +215,24 @@ impl Step<'_> {
         summary.extend(self.abstained_sentence(of));
         let of_winner = |ballot: &&Ballot| Some(&ballot.choice) == given.choice.as_ref();
         let sure = mean(given.ballots.iter().filter(of_winner).filter_map(|ballot| ballot.confidence));
-        (agreement, given.choice.clone(), sure.map(|sure| steady(sure * given.share())))
+        (agreement, given.choice.clone(), sure.map(|sure| round_to_micros(sure * given.share())))
     }
 
     /// Tallies the recommendations in the findings; `None` if there are none.
-    fn given(&self) -> Option<Tally> {
+    fn tally_recommendations(&self) -> Option<Tally> {
         let mut spelled: BTreeMap<String, &String> = BTreeMap::new();
         let mut ballots = Vec::new();
-        for (agent, finding) in self.found() {
+        for (agent, finding) in self.agents_with_findings() {
             let Some(recommendation) = &finding.recommendation else { continue };
-            let choice = (*spelled.entry(plain::words(recommendation)).or_insert(recommendation)).clone();
+            let choice =
+                (*spelled.entry(normalise::normalise_words(recommendation)).or_insert(recommendation))
+                    .clone();
             let (voter, confidence) = (agent.to_owned(), finding.confidence);
             ballots.push(Ballot { voter, choice, confidence, ..Ballot::default() });
         }
-        let options = self.spec.options(Kind::Categorical).to_vec();
+        let options = self.spec.options(ConflictKind::Categorical).to_vec();
         let question = Question { name: "recommendation".to_owned(), options, ballots };
-        count::tally(self.spec.counting(), &[question]).ok()?.pop()
+        tally::tally_questions(self.spec.tally_method(), &[question]).ok()?.pop()
     }
 
     /// Sentence about the vote on the recommendation.
@@ -236,8 +244,9 @@ impl Step<'_> {
             None => "; without the discussion it would have been a tie".to_owned(),
         };
         let Some(position) = &decision.position else {
-            let text = format!("{}{otherwise}.", strategy::capital(&decision.resolution));
-            let sources = decision.positions.iter().map(|one| self.ground_of(decision, &one.agent)).collect();
+            let text = format!("{}{otherwise}.", strategy::capitalise(&decision.resolution));
+            let sources =
+                decision.positions.iter().map(|one| self.position_source(decision, &one.agent)).collect();
             return Sentence { text, sources };
         };
         let text = match &decision.agreement {
@@ -246,13 +255,16 @@ impl Step<'_> {
             }
             _ => format!("Recommendation: {position}, held by {held} of {of} agents{otherwise}."),
         };
-        Sentence { text, sources: holders.iter().map(|one| self.ground_of(decision, &one.agent)).collect() }
+        Sentence {
+            text,
+            sources: holders.iter().map(|one| self.position_source(decision, &one.agent)).collect(),
+        }
     }
 
     /// Sentence about agents that gave no recommendation, if others did.
     fn abstained_sentence(&self, given: usize) -> Option<Sentence> {
         let silent: Vec<&str> = self
-            .found()
+            .agents_with_findings()
             .filter(|(_, finding)| finding.recommendation.is_none())
             .map(|(agent, _)| agent)
             .collect();
@@ -261,49 +273,50 @@ impl Step<'_> {
         (given > 0 && !silent.is_empty()).then_some(Sentence { text, sources })
     }
 
-    fn score(&self, all: &[&Decision], summary: &mut Vec<Sentence>) -> Option<Scored> {
+    fn score(&self, all: &[&Decision], summary: &mut Vec<Sentence>) -> Option<ScoreResult> {
         let score_spec = self.spec.score.as_ref()?;
         let key = score_key(&score_spec.name);
         let decision = all.iter().find(|decision| decision.conflict.key == key);
         let given: Vec<(&str, f64, Option<f64>)> = self
-            .found()
+            .agents_with_findings()
             .filter_map(|(agent, finding)| {
                 Some((agent, *finding.scores.get(&score_spec.name)?, finding.confidence))
             })
             .collect();
         let value = match decision {
-            Some(decision) => decision.position.as_ref()?.number()?,
+            Some(decision) => decision.position.as_ref()?.as_number()?,
             None => {
                 let ballots: Vec<Ballot> = given
                     .iter()
                     .map(|(_, _, confidence)| Ballot { confidence: *confidence, ..Ballot::default() })
                     .collect();
-                let weights = count::weights(&ballots.iter().collect::<Vec<_>>());
+                let weights = tally::weights(&ballots.iter().collect::<Vec<_>>());
                 let values: Vec<(f64, f64)> = given.iter().map(|one| one.1).zip(weights).collect();
-                steady(count::merge(&values)?.value)
+                round_to_micros(tally::weighted_median(&values)?.value)
             }
         };
         let level =
             score_spec.levels.iter().rev().find(|level| value >= level.from).map(|level| level.name.clone());
         let suffix = level.as_ref().map_or_else(String::new, |level| format!(" ({level})"));
-        let name = strategy::capital(&score_spec.name.replace('_', " "));
-        let text = format!("{name} is {}{suffix}, from {} agents.", plain::number(value), given.len());
+        let name = strategy::capitalise(&score_spec.name.replace('_', " "));
+        let text =
+            format!("{name} is {}{suffix}, from {} agents.", normalise::format_number(value), given.len());
         let sources = given
             .iter()
             .map(|(agent, _, _)| {
-                decision.map_or_else(|| self.source_of(agent), |one| self.ground_of(one, agent))
+                decision.map_or_else(|| self.source_of(agent), |one| self.position_source(one, agent))
             })
             .collect();
         summary.push(Sentence { text, sources });
-        Some(Scored { name: score_spec.name.clone(), value, level })
+        Some(ScoreResult { name: score_spec.name.clone(), value, level })
     }
 
     fn issues(&self, all: &[&Decision]) -> Vec<RankedIssue> {
         let words = &self.spec.words;
         let mut topics: BTreeMap<String, RankedIssue> = BTreeMap::new();
-        for (agent, finding) in self.found() {
+        for (agent, finding) in self.agents_with_findings() {
             for issue in &finding.issues {
-                let key = plain::words(&issue.topic);
+                let key = normalise::normalise_words(&issue.topic);
                 let decision = all.iter().find(|one| one.conflict.key == format!("severity:{key}"));
                 let ranked = topics.entry(key).or_insert_with(|| RankedIssue {
                     topic: issue.topic.clone(),
@@ -313,11 +326,13 @@ impl Step<'_> {
                     flagged: Vec::new(),
                     conflict: decision.map(|one| one.id.clone()),
                 });
-                if decision.is_none() && words.severity(&issue.severity) > words.severity(&ranked.severity) {
+                if decision.is_none()
+                    && words.severity_index(&issue.severity) > words.severity_index(&ranked.severity)
+                {
                     ranked.severity.clone_from(&issue.severity);
                 }
                 let (agent, source) = (agent.to_owned(), self.source_of(agent));
-                ranked.flagged.push(Flagged { agent, source, issue: issue.clone() });
+                ranked.flagged.push(IssueReport { agent, source, issue: issue.clone() });
             }
         }
         let sure = |issue: &RankedIssue| -> f64 {
@@ -326,7 +341,7 @@ impl Step<'_> {
         };
         let mut ranked: Vec<RankedIssue> = topics.into_values().collect();
         ranked.sort_by(|a, b| {
-            let severity = words.severity(&b.severity).cmp(&words.severity(&a.severity));
+            let severity = words.severity_index(&b.severity).cmp(&words.severity_index(&a.severity));
             let flagged = severity.then(b.flagged.len().cmp(&a.flagged.len()));
             flagged.then(sure(b).total_cmp(&sure(a))).then_with(|| a.topic.cmp(&b.topic))
         });
@@ -340,7 +355,8 @@ impl Step<'_> {
         }
         let who = decision.minority.iter().map(|one| format!("{} ({})", one.agent, one.position));
         let text = format!("Against it: {}.", who.collect::<Vec<_>>().join(", "));
-        let sources = decision.minority.iter().map(|one| self.ground_of(decision, &one.agent)).collect();
+        let sources =
+            decision.minority.iter().map(|one| self.position_source(decision, &one.agent)).collect();
         Some(Sentence { text, sources })
     }
 
@@ -349,14 +365,16 @@ impl Step<'_> {
         let score = self.spec.score.as_ref().map(|score| score_key(&score.name));
         let others: Vec<&&Decision> = all
             .iter()
-            .filter(|one| one.conflict.kind != Kind::Categorical && Some(&one.conflict.key) != score.as_ref())
+            .filter(|one| {
+                one.conflict.kind != ConflictKind::Categorical && Some(&one.conflict.key) != score.as_ref()
+            })
             .collect();
-        let count = |is: fn(How) -> bool| others.iter().filter(|one| is(one.how)).count();
+        let count = |is: fn(ResolutionMethod) -> bool| others.iter().filter(|one| is(one.how)).count();
         let ways = [
-            (count(|how| matches!(how, How::Agreed { .. })), "settled in the discussion"),
-            (count(|how| how == How::Voted), "put to the vote"),
-            (count(|how| how == How::Tied), "tied"),
-            (count(|how| how == How::Merged), "merged"),
+            (count(|how| matches!(how, ResolutionMethod::Agreed { .. })), "settled in the discussion"),
+            (count(|how| how == ResolutionMethod::Voted), "put to the vote"),
+            (count(|how| how == ResolutionMethod::Tied), "tied"),
+            (count(|how| how == ResolutionMethod::Merged), "merged"),
         ];
         let ways: Vec<String> =
             ways.iter().filter(|(many, _)| *many > 0).map(|(many, how)| format!("{many} {how}")).collect();
@@ -371,13 +389,13 @@ impl Step<'_> {
 fn severity_of(decision: &Decision, words: &Vocabulary) -> Option<String> {
     let greatest = || {
         let held = decision.positions.iter().map(|one| one.position.to_string());
-        held.max_by_key(|severity| words.severity(severity))
+        held.max_by_key(|severity| words.severity_index(severity))
     };
     decision.position.as_ref().map(ToString::to_string).or_else(greatest)
 }
 
 fn score_key(name: &str) -> String {
-    format!("numeric:{}", plain::words(name))
+    format!("numeric:{}", normalise::normalise_words(name))
 }
 
 /// Sentence about agents that changed their position in the discussion.
@@ -422,5 +440,5 @@ fn issues_sentence(issues: &[RankedIssue]) -> Option<Sentence> {
 #[allow(clippy::cast_precision_loss)]
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.collect();
-    (!values.is_empty()).then(|| steady(values.iter().sum::<f64>() / values.len() as f64))
+    (!values.is_empty()).then(|| round_to_micros(values.iter().sum::<f64>() / values.len() as f64))
 }

@@ -1,15 +1,15 @@
 //! Scripted deliberations: the answers of the agents and the resulting outputs.
 
-mod agreeing;
-mod comparing;
-mod failing;
+mod agreement;
+mod consensus;
+mod determinism;
+mod failures;
+mod independent_tally;
 mod limits;
 mod phases;
-mod recounting;
+mod rule_comparison;
 mod strategy;
-mod surviving;
-mod verdict;
-mod voting;
+mod vote;
 
 use std::collections::VecDeque;
 
@@ -57,7 +57,7 @@ struct Played {
     lines: Vec<String>,
     asks: Vec<Ask>,
     outcome: Option<Outcome>,
-    failure: Option<Failure>,
+    failure: Option<FailedDeliberation>,
 }
 
 /// The decided position as text; empty for a tie.
@@ -95,17 +95,17 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
             for out in machine.step(&mut state, event, now_ms) {
                 played.lines.extend(line(&out));
                 match out {
-                    Out::Ask(ask) => {
+                    Output::Ask(ask) => {
                         played.asks.push(ask.clone());
                         waiting.push_back(ask);
                     }
-                    Out::Finished(outcome) => {
+                    Output::Finished(outcome) => {
                         let json = serde_json::to_vec(&outcome).expect("JSON");
                         assert_eq!(serde_json::from_slice::<Outcome>(&json).expect("an outcome"), *outcome);
                         played.outcome = Some(*outcome);
                     }
-                    Out::Failed(failure) => played.failure = Some(*failure),
-                    Out::Publish(_) | Out::Noted(_) => {}
+                    Output::Failed(failure) => played.failure = Some(*failure),
+                    Output::Publish(_) | Output::Ignored(_) => {}
                 }
             }
             if manner.stored {
@@ -122,7 +122,7 @@ fn play_as(spec: &Spec, manner: Manner, act: impl Fn(&Ask) -> Act) -> Played {
         }
         if waiting.is_empty() {
             now_ms = state.next_wakeup().expect("a pending question");
-            events.push_back(Event::Time);
+            events.push_back(Event::DeadlineReached);
             continue;
         }
         let at = manner.turn % waiting.len();
@@ -158,10 +158,10 @@ fn event(ask: &Ask, act: Act) -> Option<Event> {
     }
 }
 
-fn line(out: &Out) -> Option<String> {
+fn line(out: &Output) -> Option<String> {
     match out {
-        Out::Ask(ask) => Some(format!("ask {}", ask.id)),
-        Out::Publish(message) => {
+        Output::Ask(ask) => Some(format!("ask {}", ask.id)),
+        Output::Publish(message) => {
             let text = ["position", "summary", "text"]
                 .iter()
                 .map(|field| &message.content[*field])
@@ -173,12 +173,12 @@ fn line(out: &Out) -> Option<String> {
             let Message { id, round, sender, message_type, .. } = message;
             Some(format!(
                 "{id} round {round} {message_type:?} {sender} > {to}{re}: {}{sure}",
-                text.map(crate::plain::text).unwrap_or_default()
+                text.map(crate::normalise::value_to_text).unwrap_or_default()
             ))
         }
-        Out::Noted(_) => None,
-        Out::Finished(outcome) => Some(format!("finished: {}", outcome.synthesis.summary[0].text)),
-        Out::Failed(failure) => Some(format!("failed: {}", failure.reason)),
+        Output::Ignored(_) => None,
+        Output::Finished(outcome) => Some(format!("finished: {}", outcome.synthesis.summary[0].text)),
+        Output::Failed(failure) => Some(format!("failed: {}", failure.reason)),
     }
 }
 

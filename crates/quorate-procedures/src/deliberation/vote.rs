@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use super::Step;
-use super::outcome::{Decision, How};
+use super::outcome::{Decision, ResolutionMethod};
 use super::spec::Spec;
-use super::state::{Change, Dispute, name_of};
-use crate::conflict::{Conflict, Position, PositionValue, Rule};
-use crate::count::{self, Agreement, Ballot, Merged, Question, Tally};
-use crate::finding::steady;
-use crate::plain;
+use super::state::{Dispute, PositionChange, conflict_id};
+use crate::conflict::{Conflict, ConflictRule, Position, PositionValue};
+use crate::finding::round_to_micros;
+use crate::normalise;
+use crate::tally::{self, Agreement, Ballot, Question, Tally, WeightedMedian};
 
 /// A conflict to be decided.
 struct Case<'a> {
@@ -25,14 +25,14 @@ impl Step<'_> {
     /// All conflicts: those eligible for discussion, then the others.
     fn cases(&self) -> Vec<Case<'_>> {
         let disputes = self.state.disputes.iter().enumerate().map(|(index, dispute)| Case {
-            id: name_of(index),
+            id: conflict_id(index),
             conflict: &dispute.conflict,
             positions: &dispute.positions,
             dispute: Some(dispute),
         });
         let first = self.state.disputes.len();
         let further = self.state.further.iter().enumerate().map(|(at, conflict)| Case {
-            id: name_of(first + at),
+            id: conflict_id(first + at),
             conflict,
             positions: &conflict.positions,
             dispute: None,
@@ -45,7 +45,7 @@ impl Step<'_> {
         let choices = cases.iter().filter(|case| !case.conflict.is_numeric());
         let asked = choices.map(|case| {
             let rankings = case.dispute.map(|dispute| &dispute.rankings);
-            question_of(case.conflict, self.spec.options(case.conflict.kind), case.positions, rankings)
+            ballot_question(case.conflict, self.spec.options(case.conflict.kind), case.positions, rankings)
         });
         asked.collect()
     }
@@ -54,23 +54,24 @@ impl Step<'_> {
     pub(super) fn tallies(&self) -> Vec<Option<Tally>> {
         let cases = self.cases();
         // Positions were validated when they were parsed, so tallying cannot fail.
-        let counted = count::tally(self.spec.counting(), &self.questions(&cases)).unwrap_or_default();
+        let counted =
+            tally::tally_questions(self.spec.tally_method(), &self.questions(&cases)).unwrap_or_default();
         let mut counted = counted.into_iter();
         cases.iter().map(|case| if case.conflict.is_numeric() { None } else { counted.next() }).collect()
     }
 
     /// Decides all conflicts: those eligible for discussion, then the others.
     pub(super) fn decide(&self) -> (Vec<Decision>, Vec<Decision>) {
-        let (cases, counting) = (self.cases(), self.spec.counting());
+        let (cases, counting) = (self.cases(), self.spec.tally_method());
         let after = self.questions(&cases);
         let choices = cases.iter().filter(|case| !case.conflict.is_numeric());
         let before: Vec<Question> = choices
             .map(|case| {
                 let options = self.spec.options(case.conflict.kind);
-                question_of(case.conflict, options, &case.conflict.positions, None)
+                ballot_question(case.conflict, options, &case.conflict.positions, None)
             })
             .collect();
-        let earlier = count::tally(counting, &before).unwrap_or_default();
+        let earlier = tally::tally_questions(counting, &before).unwrap_or_default();
         let mut earlier = earlier.into_iter().enumerate();
         let mut decisions: Vec<Decision> = Vec::new();
         for (case, tally) in cases.iter().zip(self.tallies()) {
@@ -78,7 +79,7 @@ impl Step<'_> {
                 None => self.merge(case),
                 Some(tally) => {
                     let Some((at, before)) = earlier.next() else { continue };
-                    let flip = count::flip(counting, &after, at);
+                    let flip = tally::pivotal_voters(counting, &after, at);
                     self.decide_by_vote(case, tally, before, flip)
                 }
             });
@@ -93,9 +94,9 @@ impl Step<'_> {
         case: &Case<'_>,
         mut tally: Tally,
         before: Tally,
-        flip: Option<count::Flip>,
+        flip: Option<tally::PivotalVoters>,
     ) -> Decision {
-        tally.shares.iter_mut().for_each(|one| one.share = steady(one.share));
+        tally.shares.iter_mut().for_each(|one| one.share = round_to_micros(one.share));
         let agreed = case.dispute.and_then(|dispute| dispute.agreed.as_ref());
         let how = how(&tally, agreed);
         let resolution = resolution(&tally, how);
@@ -106,7 +107,7 @@ impl Step<'_> {
         decision.minority = minority(case.positions, is_against);
         decision.before = before.choice.map(PositionValue::from);
         decision.shares_before = before.shares;
-        decision.shares_before.iter_mut().for_each(|one| one.share = steady(one.share));
+        decision.shares_before.iter_mut().for_each(|one| one.share = round_to_micros(one.share));
         decision.share = tally.shares.first().map_or(0.0, |one| one.share);
         decision.shares = tally.shares;
         decision.would_change = flip;
@@ -114,24 +115,26 @@ impl Step<'_> {
     }
 
     fn merge(&self, case: &Case<'_>) -> Decision {
-        let spread = spread(self.spec, case.conflict);
-        let found = merged(case.positions).unwrap_or(Merged { value: 0.0, low: 0.0, high: 0.0 });
-        let value = PositionValue::from(steady(found.value));
+        let spread = allowed_spread(self.spec, case.conflict);
+        let found =
+            merge_positions(case.positions).unwrap_or(WeightedMedian { value: 0.0, low: 0.0, high: 0.0 });
+        let value = PositionValue::from(round_to_micros(found.value));
         let (how, resolution) = match case.dispute.and_then(|dispute| dispute.agreed.as_ref()) {
             Some((round, _)) => {
-                (How::Agreed { round: *round }, format!("agreed on {value} in round {round}"))
+                (ResolutionMethod::Agreed { round: *round }, format!("agreed on {value} in round {round}"))
             }
             None => {
-                let (low, high) = (plain::number(found.low), plain::number(found.high));
+                let (low, high) = (normalise::format_number(found.low), normalise::format_number(found.high));
                 let resolution =
                     format!("merged to {value}, the median of {low} to {high} weighted by confidence");
-                (How::Merged, resolution)
+                (ResolutionMethod::Merged, resolution)
             }
         };
         let far = |one: &Position| (number(one) - found.value).abs() > spread;
         let mut decision = self.decision(case, how, Some(value), resolution);
         decision.minority = minority(case.positions, far);
-        decision.before = merged(&case.conflict.positions).map(|merged| steady(merged.value).into());
+        decision.before =
+            merge_positions(&case.conflict.positions).map(|merged| round_to_micros(merged.value).into());
         let weights = weights(case.positions);
         let near = case
             .positions
@@ -141,17 +144,17 @@ impl Step<'_> {
             .map(|(_, weight)| weight)
             .sum::<f64>();
         let whole: f64 = weights.iter().sum();
-        decision.share = if whole > 0.0 { steady(near / whole) } else { 0.0 };
+        decision.share = if whole > 0.0 { round_to_micros(near / whole) } else { 0.0 };
         decision
     }
 
     /// Changes of position, with the reasons from their messages.
-    fn changes(&self, dispute: &Dispute) -> Vec<Change> {
-        let with_reason = |change: &Change| {
+    fn changes(&self, dispute: &Dispute) -> Vec<PositionChange> {
+        let with_reason = |change: &PositionChange| {
             let message = self.state.messages.iter().find(|message| message.id == change.message);
             let reason =
                 message.and_then(|message| message.content["reasoning"].as_str()).unwrap_or_default();
-            Change { reason: reason.to_owned(), ..change.clone() }
+            PositionChange { reason: reason.to_owned(), ..change.clone() }
         };
         dispute.changes.iter().map(with_reason).collect()
     }
@@ -159,7 +162,7 @@ impl Step<'_> {
     fn decision(
         &self,
         case: &Case<'_>,
-        how: How,
+        how: ResolutionMethod,
         position: Option<PositionValue>,
         resolution: String,
     ) -> Decision {
@@ -199,16 +202,18 @@ impl Step<'_> {
 
 /// Determines how a tally settles a conflict. The rule decides the winner; it counts as agreed if the discussion had
 /// the same result.
-fn how(tally: &Tally, agreed: Option<&(u32, PositionValue)>) -> How {
+fn how(tally: &Tally, agreed: Option<&(u32, PositionValue)>) -> ResolutionMethod {
     match (&tally.choice, agreed) {
-        (None, _) => How::Tied,
-        (Some(winner), Some((round, position))) if *position == **winner => How::Agreed { round: *round },
-        (Some(_), _) => How::Voted,
+        (None, _) => ResolutionMethod::Tied,
+        (Some(winner), Some((round, position))) if *position == **winner => {
+            ResolutionMethod::Agreed { round: *round }
+        }
+        (Some(_), _) => ResolutionMethod::Voted,
     }
 }
 
 /// Renders the resolution as a sentence.
-fn resolution(tally: &Tally, how: How) -> String {
+fn resolution(tally: &Tally, how: ResolutionMethod) -> String {
     let rule = tally.rule.as_str();
     let tied = || tally.tied.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(" and ");
     match (&tally.choice, how, tally.tie_break) {
@@ -217,7 +222,9 @@ fn resolution(tally: &Tally, how: How) -> String {
             let by = tie_break.as_str();
             format!("\"{winner}\" won a tie between {} ({rule}) by the declared tie-break {by}", tied())
         }
-        (Some(winner), How::Agreed { round }, None) => format!("agreed on \"{winner}\" in round {round}"),
+        (Some(winner), ResolutionMethod::Agreed { round }, None) => {
+            format!("agreed on \"{winner}\" in round {round}")
+        }
         (Some(winner), ..) => {
             format!("\"{winner}\" won the vote with a share of {:.2} ({rule})", tally.share())
         }
@@ -225,7 +232,7 @@ fn resolution(tally: &Tally, how: How) -> String {
 }
 
 /// Builds a ballot question from positions and rankings.
-pub(super) fn question_of(
+pub(super) fn ballot_question(
     conflict: &Conflict,
     options: &[String],
     positions: &[Position],
@@ -253,9 +260,11 @@ fn minority(positions: &[Position], is_other: impl Fn(&Position) -> bool) -> Vec
 }
 
 /// Allowed spread of a numeric conflict.
-pub(super) fn spread(spec: &Spec, conflict: &Conflict) -> f64 {
+pub(super) fn allowed_spread(spec: &Spec, conflict: &Conflict) -> f64 {
     let found = spec.conflicts.iter().find_map(|rule| match rule {
-        Rule::Numeric(rule) if conflict.key == format!("numeric:{}", plain::words(&rule.score)) => {
+        ConflictRule::Numeric(rule)
+            if conflict.key == format!("numeric:{}", normalise::normalise_words(&rule.score)) =>
+        {
             Some(rule.spread)
         }
         _ => None,
@@ -264,23 +273,23 @@ pub(super) fn spread(spec: &Spec, conflict: &Conflict) -> f64 {
 }
 
 /// Smallest and greatest number.
-pub(super) fn range(positions: &[&Position]) -> (f64, f64) {
+pub(super) fn value_range(positions: &[&Position]) -> (f64, f64) {
     let least = positions.iter().map(|one| number(one)).fold(f64::INFINITY, f64::min);
     let most = positions.iter().map(|one| number(one)).fold(f64::NEG_INFINITY, f64::max);
     (least, most)
 }
 
 /// Merges the numbers of the positions.
-pub(super) fn merged(positions: &[Position]) -> Option<Merged> {
+pub(super) fn merge_positions(positions: &[Position]) -> Option<WeightedMedian> {
     let values: Vec<(f64, f64)> = positions.iter().map(number).zip(weights(positions)).collect();
-    count::merge(&values)
+    tally::weighted_median(&values)
 }
 
 fn weights(positions: &[Position]) -> Vec<f64> {
     let ballots: Vec<Ballot> = positions.iter().map(ballot).collect();
-    count::weights(&ballots.iter().collect::<Vec<_>>())
+    tally::weights(&ballots.iter().collect::<Vec<_>>())
 }
 
 fn number(position: &Position) -> f64 {
-    position.position.number().unwrap_or_default()
+    position.position.as_number().unwrap_or_default()
 }

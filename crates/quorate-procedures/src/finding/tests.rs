@@ -14,11 +14,11 @@ fn a2_a_finding_is_parsed_and_its_words_are_normalised() {
     let body = br#"{"summary":"s","confidence":0.8,"recommendation":"Do_not sign",
         "issues":[{"topic":"cap","severity":"CRITICAL"}],"scores":{"risk":62},"facts":{"term":24,"auto":true},
         "relies_on":["x"],"found":[],"details":{"free":[1]}}"#;
-    let finding = read(body, &vocabulary()).expect("a valid finding");
+    let finding = parse(body, &vocabulary()).expect("a valid finding");
     assert_eq!(finding.recommendation.as_deref(), Some("do not sign"));
     assert_eq!(finding.issues[0].severity, "critical");
     assert_eq!(
-        (finding.found, read(br#"{"summary":"s"}"#, &vocabulary()).expect("a valid finding").found),
+        (finding.found, parse(br#"{"summary":"s"}"#, &vocabulary()).expect("a valid finding").found),
         (Some(vec![]), None)
     );
 }
@@ -48,7 +48,7 @@ fn a8_errors_name_the_path_of_the_invalid_field() {
         &huge,
     ];
     let errors: Vec<String> =
-        wrong.iter().map(|body| read(body.as_bytes(), &vocabulary()).expect_err(body).to_string()).collect();
+        wrong.iter().map(|body| parse(body.as_bytes(), &vocabulary()).expect_err(body).to_string()).collect();
     expect![[r#"
         answer: expected a JSON object
         answer: invalid JSON: EOF while parsing an object at column 14

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::schema::{HeaderId, Number};
-use super::{Operation, Shape, Who};
+use super::{Access, Operation, SchemaFn};
 use crate::problem::{self, ProblemOut};
 use crate::routes;
 
@@ -25,7 +25,7 @@ static EXAMPLES: LazyLock<Map<String, Value>> =
     LazyLock::new(|| serde_json::from_str(include_str!("examples.json")).unwrap_or_default());
 
 /// Returns the OpenAPI document as served and checked in.
-pub(crate) fn text() -> &'static str {
+pub(crate) fn openapi_text() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let mut text = serde_json::to_string_pretty(&document()).unwrap_or_default();
         text.push('\n');
@@ -35,8 +35,8 @@ pub(crate) fn text() -> &'static str {
 }
 
 /// `GET /v1/openapi.json`. Public: the document contains nothing that is not in the source.
-pub(crate) async fn about_the_hub() -> Response {
-    (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], text()).into_response()
+pub(crate) async fn serve_openapi() -> Response {
+    (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], openapi_text()).into_response()
 }
 
 /// Schema generators. Requests and responses need one each: a field that is optional in a request is always present
@@ -84,7 +84,7 @@ fn without_defaults(schema: &mut Value) {
 fn document() -> Value {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
-    for operation in routes::rooms().into_iter().flat_map(|route| route.operations) {
+    for operation in routes::route_table().into_iter().flat_map(|route| route.operations) {
         let rendered = operation_object(&operation, &mut schemas);
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = rendered;
@@ -123,16 +123,16 @@ fn operation_object(operation: &Operation, schemas: &mut Schemas) -> Value {
     let noun = operation.id.split('.').next().unwrap_or_default();
     let mut rendered = json!({
         "operationId": operation.id,
-        "summary": operation.about,
+        "summary": operation.summary,
         "tags": [noun],
         "parameters": parameters(operation, schemas),
         "responses": answers(operation, schemas),
     });
-    match operation.who {
-        Who::Everybody => rendered["security"] = json!([]),
-        Who::Holders(deed) => {
+    match operation.access {
+        Access::Public => rendered["security"] = json!([]),
+        Access::Requires(deed) => {
             rendered["x-quorate-roles"] = deed.roles().collect();
-            rendered["x-quorate-itself"] = operation.itself.into();
+            rendered["x-quorate-itself"] = operation.own_agent_only.into();
         }
     }
     if let Some(body) = &operation.body {
@@ -142,19 +142,19 @@ fn operation_object(operation: &Operation, schemas: &mut Schemas) -> Value {
         if let Some(example) = EXAMPLES.get(operation.id) {
             content["application/json"]["example"] = example.clone();
         }
-        if let Some(kind) = operation.also_as {
+        if let Some(kind) = operation.additional_media_type {
             content[kind] = json!({"schema": schema});
         }
         rendered["requestBody"] = json!({"required": required, "content": content});
     }
-    if writes && operation.who != Who::Everybody {
+    if writes && operation.access != Access::Public {
         let named = |name: &str| json!({"$ref": format!("#/components/parameters/{name}")});
         if let Some(list) = rendered["parameters"].as_array_mut() {
-            let key = operation.without_key.is_none().then(|| named("Idempotency-Key"));
+            let key = operation.no_key_reason.is_none().then(|| named("Idempotency-Key"));
             list.extend(key.into_iter().chain([named("Quorate-Epoch")]));
         }
     }
-    if let Some(reason) = operation.without_key {
+    if let Some(reason) = operation.no_key_reason {
         rendered["x-quorate-no-key"] = reason.into();
     }
     rendered
@@ -177,26 +177,26 @@ fn needs_something(schema: &Value, schemas: &SchemaGenerator) -> bool {
 
 fn parameters(operation: &Operation, schemas: &mut Schemas) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
-    for (name, shape) in &operation.in_path {
+    for (name, shape) in &operation.path_parameters {
         all.push(json!({"name": name, "in": "path", "required": true, "schema": shape(&mut schemas.read)}));
     }
-    if let Some(shape) = &operation.in_query {
+    if let Some(shape) = &operation.query_schema {
         all.extend(in_query(shape, schemas));
     }
-    for (name, shape, about) in &operation.in_headers {
+    for (name, shape, about) in &operation.header_parameters {
         let schema = shape(&mut schemas.read);
         all.push(
             json!({"name": name, "in": "header", "required": false, "description": about, "schema": schema}),
         );
     }
-    if operation.who != Who::Everybody {
+    if operation.access != Access::Public {
         all.push(json!({"$ref": "#/components/parameters/Quorate-Space"}));
     }
     all
 }
 
 /// Returns the fields of a type as query parameters. A query parameter is present or absent, never `null`.
-fn in_query(shape: &Shape, schemas: &mut Schemas) -> Vec<Value> {
+fn in_query(shape: &SchemaFn, schemas: &mut Schemas) -> Vec<Value> {
     let schema = shape(&mut schemas.read).to_value();
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     let fields = schema["properties"].as_object().cloned().unwrap_or_default();
@@ -242,23 +242,23 @@ fn without_null(mut schema: Value) -> Value {
 
 fn answers(operation: &Operation, schemas: &mut Schemas) -> Map<String, Value> {
     let mut all = Map::new();
-    for answer in &operation.answers {
-        if answer.kind == "application/problem+json" {
+    for answer in &operation.responses {
+        if answer.media_type == "application/problem+json" {
             let reference = format!("#/components/responses/Problem{}", answer.status);
             all.insert(answer.status.to_string(), json!({"$ref": reference}));
             continue;
         }
         // One status may have several media types.
         let rendered = all.entry(answer.status.to_string());
-        let rendered = rendered.or_insert_with(|| json!({"description": answer.about}));
-        if let Some(shape) = &answer.shape {
-            rendered["content"][answer.kind] = json!({"schema": shape(&mut schemas.written)});
-        } else if !answer.kind.is_empty() {
-            rendered["content"][answer.kind] = json!({"schema": {"type": "string"}});
+        let rendered = rendered.or_insert_with(|| json!({"description": answer.description}));
+        if let Some(shape) = &answer.schema {
+            rendered["content"][answer.media_type] = json!({"schema": shape(&mut schemas.written)});
+        } else if !answer.media_type.is_empty() {
+            rendered["content"][answer.media_type] = json!({"schema": {"type": "string"}});
         }
     }
     // Public operations without a body cannot fail with most errors.
-    let can_fail = operation.who != Who::Everybody || operation.body.is_some();
+    let can_fail = operation.access != Access::Public || operation.body.is_some();
     let write_problems = if operation.method == "get" { &[] } else { PROBLEMS_OF_CHANGES };
     for status in PROBLEMS.iter().chain(write_problems).filter(|_| can_fail) {
         all.insert(status.to_string(), json!({"$ref": format!("#/components/responses/Problem{status}")}));
@@ -270,7 +270,7 @@ fn answers(operation: &Operation, schemas: &mut Schemas) -> Map<String, Value> {
 
 fn problems(schema: &schemars::Schema) -> Map<String, Value> {
     let render = |status: &u16| {
-        let codes: Vec<&str> = problem::codes_of(*status).collect();
+        let codes: Vec<&str> = problem::codes_for_status(*status).collect();
         let answer = json!({
             "description": codes.join(", "),
             "content": {"application/problem+json": {"schema": schema}},

@@ -17,7 +17,7 @@ pub(crate) struct Owner {
 
 impl Owner {
     /// Returns the owner of a call.
-    pub(crate) fn of(call: &Call) -> Self {
+    pub(crate) fn of_call(call: &Call) -> Self {
         Self { space: call.home, principal: call.principal.clone() }
     }
 }

@@ -4,11 +4,11 @@ use quorate_core::limits::REASON_CHARS_MAX;
 use quorate_core::{AgentId, Destination, Message, MessageType};
 use serde_json::value::RawValue;
 
-use super::kept::Kept;
-use super::letter::NOBODY;
-use super::said::{Said, Wrong};
-use super::shape::{Shape, raw_of};
-use super::{Heard, Letter};
+use super::envelope::NO_RECIPIENT;
+use super::field_reader::{FieldError, FieldReader};
+use super::metadata::DialectMetadata;
+use super::writer::{ObjectWriter, to_raw_json};
+use super::{Envelope, ParsedMessage};
 
 /// Message types of the dialect.
 const TYPES: [&str; 7] =
@@ -16,56 +16,58 @@ const TYPES: [&str; 7] =
 const FINDING: &str = "finding";
 const QUESTION: &str = "question";
 /// Sender of messages from the hub itself.
-pub(super) const HUB: &str = "quorate";
+pub(super) const HUB_SENDER: &str = "quorate";
 
-pub(super) fn hear(mut fields: Said<'_>) -> Result<Heard<'_>, Wrong> {
+pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, FieldError> {
     let words = TYPES.map(|word| (word, word));
-    let kind = fields.word("messageType", &words)?.ok_or_else(|| fields.missing("messageType"))?;
+    let kind = fields.choice("messageType", &words)?.ok_or_else(|| fields.missing("messageType"))?;
     let content = fields.text("content")?.ok_or_else(|| fields.missing("content"))?;
     let payload = payload_of(&content);
-    let mut envelope = Letter::new(recipients(&mut fields)?, kind, payload);
+    let mut envelope = Envelope::new(recipients(&mut fields)?, kind, payload);
     envelope.message.from = fields.agent("sender")?;
     envelope.message.in_reply_to = fields.text("replyTo")?;
     envelope.message.kind = type_of(kind, envelope.message.in_reply_to.is_some());
-    read_content(&fields.at("content"), &envelope.payload, &mut envelope.message)?;
+    read_content(&fields.path_of("content"), &envelope.payload, &mut envelope.message)?;
     let id = fields.text("id")?;
-    envelope.take_id(fields.at("id"), id)?;
-    envelope.stamp = stamp(&mut fields)?;
+    envelope.set_id(fields.path_of("id"), id)?;
+    envelope.timestamp = stamp(&mut fields)?;
     let mut own = Vec::new();
-    let round_path = fields.at("round");
-    if let Some(round) = fields.whole("round")? {
+    let round_path = fields.path_of("round");
+    if let Some(round) = fields.integer("round")? {
         if u32::try_from(round).is_err() {
-            return Err(Wrong::new(round_path, format!("invalid round {round}")));
+            return Err(FieldError::new(round_path, format!("invalid round {round}")));
         }
         if round != usual_round(kind) {
-            own.push(("round".to_owned(), raw_of(&round)));
+            own.push(("round".to_owned(), to_raw_json(&round)));
         }
     }
     if content_of(&envelope.payload) != content {
-        own.push(("content".to_owned(), raw_of(&content)));
+        own.push(("content".to_owned(), to_raw_json(&content)));
     }
-    let (metadata, metadata_path) = (fields.value("metadata"), fields.at("metadata"));
-    fields.end("put additional fields into metadata or content")?;
-    Ok(Heard { envelope, own, metadata, metadata_path })
+    let (metadata, metadata_path) = (fields.value("metadata"), fields.path_of("metadata"));
+    fields.finish("put additional fields into metadata or content")?;
+    Ok(ParsedMessage { envelope, dialect_fields: own, metadata, metadata_path })
 }
 
-fn recipients(fields: &mut Said<'_>) -> Result<Destination, Wrong> {
-    let path = fields.at("recipients");
-    match fields.texts("recipients")? {
-        None => Ok(NOBODY),
-        Some(texts) if texts.is_empty() => Err(Wrong::new(path, "the list of recipients is empty")),
-        Some(texts) => Destination::of_texts(texts).map_err(|refused| Wrong::new(path, refused.detail)),
+fn recipients(fields: &mut FieldReader<'_>) -> Result<Destination, FieldError> {
+    let path = fields.path_of("recipients");
+    match fields.text_list("recipients")? {
+        None => Ok(NO_RECIPIENT),
+        Some(texts) if texts.is_empty() => Err(FieldError::new(path, "the list of recipients is empty")),
+        Some(texts) => {
+            Destination::from_texts(texts).map_err(|refused| FieldError::new(path, refused.detail))
+        }
     }
 }
 
 /// Parses a timestamp in milliseconds since the Unix epoch.
-fn stamp(fields: &mut Said<'_>) -> Result<Option<Box<RawValue>>, Wrong> {
-    let path = fields.at("timestamp");
+fn stamp(fields: &mut FieldReader<'_>) -> Result<Option<Box<RawValue>>, FieldError> {
+    let path = fields.path_of("timestamp");
     let Some(raw) = fields.value("timestamp") else { return Ok(None) };
     let ms: Option<f64> = raw.get().parse().ok();
     match ms {
         Some(ms) if ms >= 0.0 && ms.is_finite() => Ok(Some(raw.to_owned())),
-        _ => Err(Wrong::new(path, format!("invalid time {}", super::said::shortened(raw.get())))
+        _ => Err(FieldError::new(path, format!("invalid time {}", super::field_reader::truncate(raw.get())))
             .hint("use milliseconds since the Unix epoch")),
     }
 }
@@ -88,7 +90,7 @@ fn type_of(kind: &str, is_reply: bool) -> MessageType {
 fn payload_of(content: &str) -> Box<RawValue> {
     match serde_json::from_str::<&RawValue>(content) {
         Ok(json) => json.to_owned(),
-        Err(_) => raw_of(content),
+        Err(_) => to_raw_json(content),
     }
 }
 
@@ -101,21 +103,25 @@ fn content_of(payload: &RawValue) -> String {
 }
 
 /// Validates known content fields, and copies confidence and reasoning to the message.
-fn read_content(path: &str, payload: &RawValue, message: &mut Message) -> Result<(), Wrong> {
+fn read_content(path: &str, payload: &RawValue, message: &mut Message) -> Result<(), FieldError> {
     // Only an object without duplicate fields is checked; any other content is free-form.
-    let Ok(mut content) = Said::read(path, payload) else { return Ok(()) };
+    let Ok(mut content) = FieldReader::parse(path, payload) else { return Ok(()) };
     message.confidence = content.confidence("confidence")?;
     content.text("summary")?;
     content.number("riskScore")?;
-    content.whole("criticalIssues")?;
+    content.integer("criticalIssues")?;
     content.text("revised_position")?;
-    content.yes("agrees_with_peer")?;
+    content.boolean("agrees_with_peer")?;
     let reasoning = content.text("reasoning")?;
     message.rationale = reasoning.filter(|text| text.chars().count() <= REASON_CHARS_MAX);
     Ok(())
 }
 
-pub(super) fn tell(envelope: &Letter, stored: &Kept, metadata: Option<&RawValue>) -> Shape {
+pub(super) fn render(
+    envelope: &Envelope,
+    stored: &DialectMetadata,
+    metadata: Option<&RawValue>,
+) -> ObjectWriter {
     let message = &envelope.message;
     let kind = nearest_type(message);
     let round = stored.own("round").and_then(|raw| raw.get().parse::<u32>().ok());
@@ -124,21 +130,21 @@ pub(super) fn tell(envelope: &Letter, stored: &Kept, metadata: Option<&RawValue>
         Some(content) if payload_of(&content).get() == envelope.payload.get() => content,
         _ if is_valid => content_of(&envelope.payload),
         // The dialect would misinterpret this payload, so it is wrapped.
-        _ => Shape::default().with("data", &envelope.payload).to_raw().get().to_owned(),
+        _ => ObjectWriter::default().with("data", &envelope.payload).to_raw().get().to_owned(),
     };
-    Shape::default()
-        .maybe("id", envelope.known_as())
+    ObjectWriter::default()
+        .with_optional("id", envelope.public_id())
         .with("round", round.map_or(usual_round(kind), u64::from))
-        .with("sender", message.from.as_ref().map_or(HUB, AgentId::as_str))
-        .maybe("recipients", (message.to != NOBODY).then(|| texts_of(&message.to)))
+        .with("sender", message.from.as_ref().map_or(HUB_SENDER, AgentId::as_str))
+        .with_optional("recipients", (message.to != NO_RECIPIENT).then(|| recipient_list(&message.to)))
         .with("messageType", kind)
         .with("content", content)
-        .maybe("timestamp", envelope.stamp.as_ref())
-        .maybe("replyTo", message.in_reply_to.as_ref())
-        .maybe("metadata", metadata)
+        .with_optional("timestamp", envelope.timestamp.as_ref())
+        .with_optional("replyTo", message.in_reply_to.as_ref())
+        .with_optional("metadata", metadata)
 }
 
-pub(super) fn texts_of(to: &Destination) -> Vec<String> {
+pub(super) fn recipient_list(to: &Destination) -> Vec<String> {
     match to.agents() {
         [] => vec![to.to_string()],
         agents => agents.iter().map(ToString::to_string).collect(),

@@ -12,8 +12,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::shape::{Shape, raw_of};
-use crate::body::Fields;
+use super::writer::{ObjectWriter, to_raw_json};
+use crate::body::RequestFields;
 
 /// A value that both sides changed differently. `None` means absent: removed, or never set.
 #[derive(Clone, Debug)]
@@ -93,12 +93,12 @@ impl Merger {
 
     fn object(&mut self, base: &Members<'_>, current: &Members<'_>, yours: &Members<'_>) -> Box<RawValue> {
         let added = yours.iter().filter(|(name, _)| find(current, name).is_none());
-        let mut merged = Shape::default();
+        let mut merged = ObjectWriter::default();
         for (name, _) in current.iter().chain(added) {
             let length = enter(&mut self.pointer, name);
             let value = self.value(find(base, name), find(current, name), find(yours, name));
             self.pointer.truncate(length);
-            merged = merged.maybe(name, value);
+            merged = merged.with_optional(name, value);
         }
         merged.to_raw()
     }
@@ -128,7 +128,7 @@ impl Merger {
                 None => merged.push(entry.raw.to_owned()),
             }
         }
-        raw_of(&merged)
+        to_raw_json(&merged)
     }
 
     /// Merges an entry that has an id.
@@ -206,7 +206,7 @@ type Members<'a> = Vec<(String, &'a RawValue)>;
 
 /// Returns the members of an object in order; of duplicates the last one counts.
 fn members(value: Option<&RawValue>) -> Option<Members<'_>> {
-    let pairs = serde_json::from_str::<Fields<'_>>(value?.get()).ok()?.into_pairs();
+    let pairs = serde_json::from_str::<RequestFields<'_>>(value?.get()).ok()?.into_pairs();
     let mut members: Members<'_> = Vec::with_capacity(pairs.len());
     let mut positions: HashMap<String, usize> = HashMap::with_capacity(pairs.len());
     for (name, value) in pairs {

@@ -3,13 +3,13 @@
 use quorate_core::{AgentId, Destination, MessageType, Priority};
 use serde_json::value::RawValue;
 
-use super::beyond::word;
-use super::deliberation::{HUB, texts_of};
-use super::kept::Kept;
-use super::letter::NOBODY;
-use super::said::{Said, Wrong};
-use super::shape::{Shape, raw_of};
-use super::{Heard, Letter};
+use super::deliberation::{HUB_SENDER, recipient_list};
+use super::envelope::NO_RECIPIENT;
+use super::field_reader::{FieldError, FieldReader};
+use super::metadata::DialectMetadata;
+use super::native_extras::name_of;
+use super::writer::{ObjectWriter, to_raw_json};
+use super::{Envelope, ParsedMessage};
 
 /// Recipient of a message to all agents.
 const ALL_ACTIVE: &str = "all_active_agents";
@@ -63,7 +63,7 @@ impl Form {
     }
 
     /// Determines the form by its distinctive fields.
-    fn of(fields: &Said<'_>) -> Result<Self, Wrong> {
+    fn of(fields: &FieldReader<'_>) -> Result<Self, FieldError> {
         let has = |names: &[&str]| names.iter().any(|name| fields.has(name));
         match () {
             () if has(&["handoff_type", "from_agent", "to_agent", "context"]) => Ok(Self::Handoff),
@@ -71,14 +71,14 @@ impl Form {
             () if has(&["answer"]) => Ok(Self::Response),
             () if has(&["query", "query_type"]) => Ok(Self::Request),
             () if has(&["protocol"]) => Ok(Self::Communication),
-            () => Err(Wrong::new(fields.path(), "not a handoff, broadcast, query, response or log line").hint(
+            () => Err(FieldError::new(fields.path(), "not a handoff, broadcast, query, response or log line").hint(
                 "set context for a handoff, message for a broadcast, query, answer for a response, or protocol for a log line",
             )),
         }
     }
 
     /// Returns the form for rendering a message: its original form, else the nearest one.
-    fn for_rendering(envelope: &Letter, stored: &Kept) -> Self {
+    fn for_rendering(envelope: &Envelope, stored: &DialectMetadata) -> Self {
         let stored =
             stored.own_text("form").and_then(|name| FORMS.into_iter().find(|(known, _)| *known == name));
         if let Some((_, form)) = stored
@@ -101,27 +101,30 @@ impl Form {
 
 /// Returns the messages of a document. The protocol's examples put a message under `structure`, next to a `pattern`,
 /// and the answer under `response`; both are unwrapped.
-pub(super) fn unwrapped(path: &str, raw: &RawValue) -> Result<Vec<(String, Box<RawValue>)>, Wrong> {
-    let mut fields = Said::read(path, raw)?;
+pub(super) fn unwrap_examples(
+    path: &str,
+    raw: &RawValue,
+) -> Result<Vec<(String, Box<RawValue>)>, FieldError> {
+    let mut fields = FieldReader::parse(path, raw)?;
     if !fields.has("structure") {
         return Ok(vec![(path.to_owned(), raw.to_owned())]);
     }
     let pattern = fields.text("pattern")?;
     let mut messages = Vec::new();
     for name in ["structure", "response"] {
-        let inner_path = fields.at(name);
+        let inner_path = fields.path_of(name);
         let Some(inner) = fields.value(name) else { continue };
-        let fields = Said::read(inner_path.as_str(), inner)?.rest();
+        let fields = FieldReader::parse(inner_path.as_str(), inner)?.remaining();
         let pattern = pattern.as_ref().filter(|_| name == "structure");
-        let message = Shape::default().maybe("pattern", pattern);
+        let message = ObjectWriter::default().with_optional("pattern", pattern);
         let message = fields.into_iter().fold(message, |message, (name, value)| message.with(&name, value));
         messages.push((inner_path, message.to_raw()));
     }
-    fields.end("an example consists of pattern, structure and response")?;
+    fields.finish("an example consists of pattern, structure and response")?;
     Ok(messages)
 }
 
-pub(super) fn hear(mut fields: Said<'_>) -> Result<Heard<'_>, Wrong> {
+pub(super) fn parse(mut fields: FieldReader<'_>) -> Result<ParsedMessage<'_>, FieldError> {
     let form = Form::of(&fields)?;
     let mut own = Vec::new();
     let (from, to) = match form {
@@ -138,33 +141,33 @@ pub(super) fn hear(mut fields: Said<'_>) -> Result<Heard<'_>, Wrong> {
             raw.to_owned()
         }
     };
-    let mut envelope = Letter::new(to, action, payload);
+    let mut envelope = Envelope::new(to, action, payload);
     envelope.message.from = from;
     envelope.message.kind = form.usual_type();
-    envelope.message.priority = check_content(form, &fields.at(form.body()), &envelope.payload)?;
+    envelope.message.priority = check_content(form, &fields.path_of(form.body()), &envelope.payload)?;
     let id = fields.text("id")?;
-    envelope.take_id(fields.at("id"), id)?;
+    envelope.set_id(fields.path_of("id"), id)?;
     if let Some((_, text)) = fields.time("timestamp")? {
-        envelope.stamp = Some(raw_of(&text));
+        envelope.timestamp = Some(to_raw_json(&text));
     }
     for name in ["pattern", "state_snapshot"] {
         if name == "pattern" || form == Form::Handoff {
-            own.extend(fields.text(name)?.map(|text| (name.to_owned(), raw_of(&text))));
+            own.extend(fields.text(name)?.map(|text| (name.to_owned(), to_raw_json(&text))));
         }
     }
-    let (metadata, metadata_path) = (fields.value("metadata"), fields.at("metadata"));
-    fields.end(ELSEWHERE)?;
+    let (metadata, metadata_path) = (fields.value("metadata"), fields.path_of("metadata"));
+    fields.finish(ELSEWHERE)?;
     if differs_in_type(metadata, form) {
-        own.push(("form".to_owned(), raw_of(word(&FORMS, form))));
+        own.push(("form".to_owned(), to_raw_json(name_of(&FORMS, form))));
     }
-    Ok(Heard { envelope, own, metadata, metadata_path })
+    Ok(ParsedMessage { envelope, dialect_fields: own, metadata, metadata_path })
 }
 
 /// Whether the message states another type than the default of its form. The form must then be stored.
 fn differs_in_type(metadata: Option<&RawValue>, form: Form) -> bool {
     let kind = metadata.and_then(|metadata| {
-        let mut fields = Said::read("", metadata).ok()?;
-        let mut extras = fields.object(super::kept::BEYOND).ok()??;
+        let mut fields = FieldReader::parse("", metadata).ok()?;
+        let mut extras = fields.object(super::metadata::NATIVE_EXTRAS).ok()??;
         match extras.text("type").ok()? {
             None if extras.has("inReplyTo") => Some("response".to_owned()),
             fields => fields,
@@ -174,83 +177,85 @@ fn differs_in_type(metadata: Option<&RawValue>, form: Form) -> bool {
 }
 
 /// Parses the recipients: a list for a broadcast, one text otherwise.
-fn parse_recipients(form: Form, fields: &mut Said<'_>, name: &str) -> Result<Destination, Wrong> {
-    let path = fields.at(name);
-    let error = |refused: quorate_core::Refused| Wrong::new(&*path, refused.detail).hint(refused.hint);
+fn parse_recipients(form: Form, fields: &mut FieldReader<'_>, name: &str) -> Result<Destination, FieldError> {
+    let path = fields.path_of(name);
+    let error = |refused: quorate_core::Refused| FieldError::new(&*path, refused.detail).hint(refused.hint);
     if form != Form::Broadcast {
-        return fields.text(name)?.map_or(Ok(NOBODY), |text| text.parse().map_err(error));
+        return fields.text(name)?.map_or(Ok(NO_RECIPIENT), |text| text.parse().map_err(error));
     }
-    let texts = fields.texts(name)?.unwrap_or_else(|| vec![ALL_ACTIVE.to_owned()]);
+    let texts = fields.text_list(name)?.unwrap_or_else(|| vec![ALL_ACTIVE.to_owned()]);
     match texts.as_slice() {
-        [] => Err(Wrong::new(&*path, "the list of recipients is empty")),
-        [all] if all == ALL_ACTIVE => Ok(Destination::Everybody),
-        _ => Destination::of_texts(texts).map_err(error),
+        [] => Err(FieldError::new(&*path, "the list of recipients is empty")),
+        [all] if all == ALL_ACTIVE => Ok(Destination::Broadcast),
+        _ => Destination::from_texts(texts).map_err(error),
     }
 }
 
 /// Parses the native action, and dialect fields related to it.
 fn parse_action(
     form: Form,
-    fields: &mut Said<'_>,
+    fields: &mut FieldReader<'_>,
     own: &mut Vec<(String, Box<RawValue>)>,
-) -> Result<&'static str, Wrong> {
+) -> Result<&'static str, FieldError> {
     match form {
         Form::Handoff => {
             let kind = fields.text("handoff_type")?.filter(|kind| kind != SEQUENTIAL);
-            own.extend(kind.map(|kind| ("handoff_type".to_owned(), raw_of(&kind))));
+            own.extend(kind.map(|kind| ("handoff_type".to_owned(), to_raw_json(&kind))));
             Ok("handoff")
         }
         Form::Broadcast => {
             let words = BROADCASTS.map(|word| (word, word));
-            Ok(fields.word("broadcast_type", &words)?.unwrap_or(BROADCASTS[0]))
+            Ok(fields.choice("broadcast_type", &words)?.unwrap_or(BROADCASTS[0]))
         }
-        Form::Request => fields.word("query_type", &[("request", QUESTION)]).map(|_| QUESTION),
-        Form::Response => fields.word("query_type", &[("response", "answer")]).map(|_| "answer"),
-        Form::Communication => fields.word("type", &[(COMMUNICATION, COMMUNICATION)]).map(|_| COMMUNICATION),
+        Form::Request => fields.choice("query_type", &[("request", QUESTION)]).map(|_| QUESTION),
+        Form::Response => fields.choice("query_type", &[("response", "answer")]).map(|_| "answer"),
+        Form::Communication => {
+            fields.choice("type", &[(COMMUNICATION, COMMUNICATION)]).map(|_| COMMUNICATION)
+        }
     }
 }
 
 /// Content fields of a log line, in order.
 const LOG_FIELDS: [&str; 4] = ["protocol", "tokensTransferred", "compressionRatio", "success"];
 
-fn log_fields(fields: &mut Said<'_>) -> Result<Box<RawValue>, Wrong> {
+fn log_fields(fields: &mut FieldReader<'_>) -> Result<Box<RawValue>, FieldError> {
     if !fields.has("protocol") {
         return Err(fields.missing("protocol"));
     }
     let fields = LOG_FIELDS.into_iter().map(|name| (name, fields.value(name)));
-    Ok(fields.fold(Shape::default(), |shape, (name, value)| shape.maybe(name, value)).to_raw())
+    Ok(fields.fold(ObjectWriter::default(), |shape, (name, value)| shape.with_optional(name, value)).to_raw())
 }
 
 /// Validates the known fields of the content. Returns its urgency.
-fn check_content(form: Form, path: &str, body: &RawValue) -> Result<Priority, Wrong> {
+fn check_content(form: Form, path: &str, body: &RawValue) -> Result<Priority, FieldError> {
     if form == Form::Response {
         return Ok(Priority::NORMAL);
     }
-    let mut fields = Said::read(path.trim_end_matches('.'), body)?;
+    let mut fields = FieldReader::parse(path.trim_end_matches('.'), body)?;
     let urgency = match form {
         Form::Handoff => {
             for name in ["summary", "output_ref", "next_action"] {
                 fields.text(name)?;
             }
-            fields.whole("tokens_used")?;
-            fields.texts("key_findings")?;
+            fields.integer("tokens_used")?;
+            fields.text_list("key_findings")?;
             None
         }
         Form::Broadcast => {
             fields.text("type")?;
-            fields.yes("action_required")?;
-            fields.word("priority", &URGENCIES)?
+            fields.boolean("action_required")?;
+            fields.choice("priority", &URGENCIES)?
         }
         Form::Request => {
             fields.text("question")?.ok_or_else(|| fields.missing("question"))?;
-            fields.word("urgency", &URGENCIES)?
+            fields.choice("urgency", &URGENCIES)?
         }
         Form::Communication => {
-            fields.word("protocol", &PROTOCOLS)?.ok_or_else(|| fields.missing("protocol"))?;
-            fields.whole("tokensTransferred")?;
+            fields.choice("protocol", &PROTOCOLS)?.ok_or_else(|| fields.missing("protocol"))?;
+            fields.integer("tokensTransferred")?;
             fields.number("compressionRatio")?;
-            fields.yes("success")?;
-            fields.end(ELSEWHERE)?;
+            fields.boolean("success")?;
+            fields.finish(ELSEWHERE)?;
             None
         }
         Form::Response => None,
@@ -258,53 +263,63 @@ fn check_content(form: Form, path: &str, body: &RawValue) -> Result<Priority, Wr
     Ok(urgency.unwrap_or(Priority::NORMAL))
 }
 
-pub(super) fn tell(envelope: &Letter, stored: &Kept, metadata: Option<&RawValue>) -> Shape {
+pub(super) fn render(
+    envelope: &Envelope,
+    stored: &DialectMetadata,
+    metadata: Option<&RawValue>,
+) -> ObjectWriter {
     let form = Form::for_rendering(envelope, stored);
     let message = &envelope.message;
-    let from = message.from.as_ref().map_or(HUB, AgentId::as_str);
-    let shape = Shape::default().maybe("pattern", stored.own_text("pattern"));
+    let from = message.from.as_ref().map_or(HUB_SENDER, AgentId::as_str);
+    let shape = ObjectWriter::default().with_optional("pattern", stored.own_text("pattern"));
     let shape = match form {
         Form::Handoff => shape
             .with("from_agent", from)
-            .maybe("to_agent", single_text(&message.to))
+            .with_optional("to_agent", single_text(&message.to))
             .with("handoff_type", stored.own_text("handoff_type").unwrap_or_else(|| SEQUENTIAL.to_owned())),
         Form::Broadcast => {
             let to = match &message.to {
-                Destination::Everybody => vec![ALL_ACTIVE.to_owned()],
-                to => texts_of(to),
+                Destination::Broadcast => vec![ALL_ACTIVE.to_owned()],
+                to => recipient_list(to),
             };
             let known = BROADCASTS.into_iter().find(|word| *word == message.action);
             shape.with("from", from).with("to", to).with("broadcast_type", known.unwrap_or(BROADCASTS[0]))
         }
         Form::Request | Form::Response => shape
             .with("from", from)
-            .maybe("to", single_text(&message.to))
-            .with("query_type", word(&FORMS, form)),
+            .with_optional("to", single_text(&message.to))
+            .with("query_type", name_of(&FORMS, form)),
         Form::Communication => {
-            let shape = shape.maybe("timestamp", envelope.stamp.as_ref()).with("type", COMMUNICATION);
-            shape.with("from", from).maybe("to", single_text(&message.to))
+            let shape =
+                shape.with_optional("timestamp", envelope.timestamp.as_ref()).with("type", COMMUNICATION);
+            shape.with("from", from).with_optional("to", single_text(&message.to))
         }
     };
     let shape = match form {
         Form::Communication => with_log_fields(shape, &envelope.payload),
-        _ => shape.with(form.body(), body(form, envelope)).maybe("timestamp", envelope.stamp.as_ref()),
+        _ => shape
+            .with(form.body(), body(form, envelope))
+            .with_optional("timestamp", envelope.timestamp.as_ref()),
     };
     let snapshot = stored.own_text("state_snapshot").filter(|_| form == Form::Handoff);
-    shape.maybe("state_snapshot", snapshot).maybe("id", envelope.known_as()).maybe("metadata", metadata)
+    shape
+        .with_optional("state_snapshot", snapshot)
+        .with_optional("id", envelope.public_id())
+        .with_optional("metadata", metadata)
 }
 
 /// Renders a destination as one text. Only a broadcast can represent a list; the exact list is in the metadata.
 fn single_text(to: &Destination) -> Option<String> {
-    (*to != NOBODY).then(|| to.to_string())
+    (*to != NO_RECIPIENT).then(|| to.to_string())
 }
 
-fn with_log_fields(shape: Shape, payload: &RawValue) -> Shape {
-    let Ok(mut fields) = Said::read("", payload) else { return shape };
-    LOG_FIELDS.into_iter().fold(shape, |shape, name| shape.maybe(name, fields.value(name)))
+fn with_log_fields(shape: ObjectWriter, payload: &RawValue) -> ObjectWriter {
+    let Ok(mut fields) = FieldReader::parse("", payload) else { return shape };
+    LOG_FIELDS.into_iter().fold(shape, |shape, name| shape.with_optional(name, fields.value(name)))
 }
 
 /// Returns the payload if it is valid for the form, else wraps it.
-fn body(form: Form, envelope: &Letter) -> Box<RawValue> {
+fn body(form: Form, envelope: &Envelope) -> Box<RawValue> {
     if check_content(form, "", &envelope.payload).is_ok() {
         return envelope.payload.clone();
     }
@@ -315,20 +330,20 @@ fn body(form: Form, envelope: &Letter) -> Box<RawValue> {
         _ => "high",
     };
     let shape = match form {
-        Form::Broadcast => Shape::default()
+        Form::Broadcast => ObjectWriter::default()
             .with("type", &message.action)
             .with("content", &envelope.payload)
             .with("priority", urgency)
             .with("action_required", false),
         // A text is the question; otherwise the action is the question.
         Form::Request if envelope.payload.get().starts_with('"') => {
-            Shape::default().with("question", &envelope.payload).with("urgency", urgency)
+            ObjectWriter::default().with("question", &envelope.payload).with("urgency", urgency)
         }
-        Form::Request => Shape::default()
+        Form::Request => ObjectWriter::default()
             .with("question", &message.action)
             .with("data", &envelope.payload)
             .with("urgency", urgency),
-        _ => Shape::default().with("summary", &message.action).with("data", &envelope.payload),
+        _ => ObjectWriter::default().with("summary", &message.action).with("data", &envelope.payload),
     };
     shape.to_raw()
 }

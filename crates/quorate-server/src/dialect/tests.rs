@@ -1,13 +1,13 @@
 //! Tests of each dialect: examples of the frameworks, round trips, and errors.
 
+mod errors;
 mod examples;
 mod round_trip;
-mod wrong;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Dialect, Letter};
+use super::{Dialect, Envelope};
 
 /// An example message of a framework.
 macro_rules! seed {
@@ -27,15 +27,15 @@ pub(super) fn value(raw: &RawValue) -> Value {
 
 /// Parses and renders a message.
 pub(super) fn round_trip(dialect: Dialect, text: &str) -> Value {
-    let envelope = dialect.read("", &raw(text)).expect("it is read");
-    value(&dialect.write(&envelope).expect("it is written"))
+    let envelope = dialect.parse("", &raw(text)).expect("it is read");
+    value(&dialect.render(&envelope).expect("it is written"))
 }
 
 /// Returns all parts of an envelope, for comparison.
-pub(super) fn parts_of(envelope: &Letter) -> impl PartialEq + std::fmt::Debug + use<> {
+pub(super) fn parts_of(envelope: &Envelope) -> impl PartialEq + std::fmt::Debug + use<> {
     let metadata: Option<Value> =
         envelope.message.metadata.as_deref().map(|text| serde_json::from_str(text).expect("JSON"));
     let message = quorate_core::Message { metadata: None, ..envelope.message.clone() };
-    let stamp = envelope.stamp.as_ref().map(|stamp| stamp.get().to_owned());
+    let stamp = envelope.timestamp.as_ref().map(|stamp| stamp.get().to_owned());
     (envelope.id.clone(), stamp, message, envelope.payload.get().to_owned(), metadata)
 }

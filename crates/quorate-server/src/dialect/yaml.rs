@@ -12,7 +12,7 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{DuplicateKeyPolicy, MergeKeyPolicy};
 use serde_saphyr::{Error, Spanned};
 
-use super::said::Wrong;
+use super::field_reader::FieldError;
 
 /// Maximum nesting depth. The YAML parser needs much more stack per level than the JSON parser.
 const YAML_DEPTH_MAX: usize = 24;
@@ -31,7 +31,7 @@ impl Document {
     /// # Errors
     /// `INVALID` with line and column, including for anchors and several documents; `LIMIT_EXCEEDED` for a document
     /// that is nested too deep or too large.
-    pub(crate) fn read(bytes: &Bytes) -> Result<Self, Refused> {
+    pub(crate) fn parse(bytes: &Bytes) -> Result<Self, Refused> {
         let Ok(text) = std::str::from_utf8(bytes) else {
             return Err(Refused::new(Code::Invalid, "the YAML is not valid UTF-8"));
         };
@@ -45,7 +45,7 @@ impl Document {
     }
 
     /// Adds the YAML position to an error.
-    pub(crate) fn located(&self, wrong: Wrong) -> Refused {
+    pub(crate) fn locate(&self, wrong: FieldError) -> Refused {
         let mut path = wrong.path.as_str();
         let position = loop {
             match self.positions.get(path) {
@@ -138,7 +138,7 @@ fn record_positions(positions: &mut HashMap<String, (u64, u64)>, path: &str, tre
         }
         Tree::Object(fields) => {
             for (name, value) in fields {
-                record_positions(positions, &super::said::under(path, name), value);
+                record_positions(positions, &super::field_reader::field_path(path, name), value);
             }
         }
         _ => {}
@@ -247,7 +247,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
 }
 
 /// Renders JSON as YAML. Integers that do not fit into 64 bits become strings.
-pub(crate) fn written(json: &RawValue) -> Result<String, Refused> {
+pub(crate) fn to_yaml(json: &RawValue) -> Result<String, Refused> {
     serde_saphyr::to_string(&Value::of(json)).map_err(|error| {
         // Only a bug in one of our own Serialize types can cause this.
         Refused::new(Code::Unavailable, format!("failed to serialize the response: {error}"))
@@ -270,8 +270,8 @@ impl Value {
                 Self::List(items.into_iter().map(Self::of).collect())
             }
             Some(b'{') => {
-                let fields = serde_json::from_str::<crate::body::Fields<'_>>(text);
-                let fields = fields.map(crate::body::Fields::into_pairs).unwrap_or_default();
+                let fields = serde_json::from_str::<crate::body::RequestFields<'_>>(text);
+                let fields = fields.map(crate::body::RequestFields::into_pairs).unwrap_or_default();
                 Self::Object(
                     fields.into_iter().map(|(name, value)| (name.into_owned(), Self::of(value))).collect(),
                 )

@@ -7,10 +7,15 @@ use quorate_core::Timestamp;
 use serde_json::{Value, json};
 use tracing::subscriber::with_default;
 
-use super::{Journal, Level, Style};
+use super::{Journal, JournalFormat, JournalLevel};
 
 /// Returns the lines written while `code` runs.
-fn lines(level: Level, style: Style, now: &Arc<AtomicU64>, code: impl FnOnce()) -> Vec<String> {
+fn lines(
+    level: JournalLevel,
+    style: JournalFormat,
+    now: &Arc<AtomicU64>,
+    code: impl FnOnce(),
+) -> Vec<String> {
     let written = Arc::new(Mutex::new(Vec::new()));
     let (out, clock) = (Arc::clone(&written), Arc::clone(now));
     let out = Arc::new(move |line: &str| out.lock().expect("no panic").push(line.to_owned()));
@@ -40,7 +45,7 @@ fn report() {
 #[test]
 fn a_flood_of_warnings_is_reported_by_its_number() {
     let now = at(5_000);
-    let written = lines(Level::Warn, Style::Json, &now, || {
+    let written = lines(JournalLevel::Warn, JournalFormat::Json, &now, || {
         (0..1_000).for_each(|_| tracing::warn!("request"));
         tracing::error!("failed");
         now.store(6_000, Ordering::Relaxed);
@@ -54,7 +59,7 @@ fn a_flood_of_warnings_is_reported_by_its_number() {
 // Fails under: fields out of order; a number or a missing value as text; a level that is not filtered.
 #[test]
 fn a_line_is_a_json_object_or_plain_text() {
-    let json = lines(Level::Debug, Style::Json, &at(1_767_225_600_001), report);
+    let json = lines(JournalLevel::Debug, JournalFormat::Json, &at(1_767_225_600_001), report);
     assert_eq!(json.len(), 2, "{json:?}");
     assert_eq!(
         json[0],
@@ -66,18 +71,18 @@ fn a_line_is_a_json_object_or_plain_text() {
         (&read["event"], &read["level"], &read["status"]),
         (&json!("request"), &json!("debug"), &json!(200))
     );
-    let plain = lines(Level::Info, Style::Plain, &at(1_767_225_600_001), report);
+    let plain = lines(JournalLevel::Info, JournalFormat::Plain, &at(1_767_225_600_001), report);
     assert_eq!(
         plain,
         ["2026-01-01T00:00:00.001Z info  ready data=\"a \\\"b\\\"\\u001b[31m\\n\" givenUp=true instead of=7"]
     );
-    assert_eq!(lines(Level::Warn, Style::Json, &at(0), report), Vec::<String>::new());
+    assert_eq!(lines(JournalLevel::Warn, JournalFormat::Json, &at(0), report), Vec::<String>::new());
 }
 
 // Fails under: no filter by target; a filter by prefix alone.
 #[test]
 fn i18_events_of_other_crates_are_not_written() {
-    let written = lines(Level::Debug, Style::Json, &at(0), || {
+    let written = lines(JournalLevel::Debug, JournalFormat::Json, &at(0), || {
         tracing::error!(target: "hyper::client", "a token");
         tracing::error!(target: "quorates::x", "a token");
         tracing::error!(target: "quorate_engine::sweep", "ours");
@@ -91,9 +96,9 @@ fn i18_events_of_other_crates_are_not_written() {
 #[test]
 fn two_journals_do_not_mix() {
     let inner = Mutex::new(Vec::new());
-    let outer = lines(Level::Info, Style::Plain, &at(0), || {
+    let outer = lines(JournalLevel::Info, JournalFormat::Plain, &at(0), || {
         *inner.lock().expect("no panic") =
-            lines(Level::Info, Style::Plain, &at(0), || tracing::info!("second"));
+            lines(JournalLevel::Info, JournalFormat::Plain, &at(0), || tracing::info!("second"));
         tracing::info!("first");
     });
     assert_eq!((outer.len(), inner.lock().expect("no panic").len()), (1, 1));

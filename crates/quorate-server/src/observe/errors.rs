@@ -19,9 +19,9 @@ struct SpaceErrors {
 
 /// Error counters by space; `None` for unauthenticated callers.
 #[derive(Default)]
-pub(crate) struct Errors(Mutex<HashMap<Option<SpaceNo>, SpaceErrors>>);
+pub(crate) struct ErrorCounters(Mutex<HashMap<Option<SpaceNo>, SpaceErrors>>);
 
-impl Errors {
+impl ErrorCounters {
     fn lock(&self) -> MutexGuard<'_, HashMap<Option<SpaceNo>, SpaceErrors>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,12 +57,12 @@ impl Errors {
 mod tests {
     use quorate_core::{AgentId, Code, Principal, SpaceNo};
 
-    use super::{AGENTS_MAX, Errors};
+    use super::{AGENTS_MAX, ErrorCounters};
 
     // Fails under: a label for every agent.
     #[test]
     fn d11_agent_labels_are_bounded() {
-        let errors = Errors::default();
+        let errors = ErrorCounters::default();
         for n in 0..10_000 {
             let agent = Principal::Agent(AgentId::new(format!("agent-{n}")).expect("an id"));
             errors.count(Some((SpaceNo(1), &agent)), Code::Invalid);

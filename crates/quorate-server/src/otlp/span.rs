@@ -5,7 +5,7 @@ use quorate_core::{EndState, Timestamp};
 use quorate_engine::{MessageView, Space};
 use serde_json::{Value, json};
 
-use crate::observe::spans::{Delivered, Span};
+use crate::observe::span_index::{DeliveryTrace, MessageSpan};
 
 const PRODUCER: u8 = 4;
 const CONSUMER: u8 = 5;
@@ -13,7 +13,7 @@ const OK: u8 = 1;
 const ERROR: u8 = 2;
 
 /// Builds a string attribute.
-pub(super) fn text(key: &str, value: &str) -> Value {
+pub(super) fn string_attribute(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
@@ -26,7 +26,7 @@ fn nanos(at: Timestamp) -> String {
 }
 
 /// Returns the name of an end state.
-pub(crate) fn word_of(end: EndState) -> &'static str {
+pub(crate) fn end_state_name(end: EndState) -> &'static str {
     match end {
         EndState::Acked => "acked",
         EndState::Dead => "dead",
@@ -36,9 +36,9 @@ pub(crate) fn word_of(end: EndState) -> &'static str {
 }
 
 /// Returns the error of a message: the state of its first dead or expired delivery.
-pub(crate) fn wrong_with(span: &Span) -> Option<&'static str> {
+pub(crate) fn span_error(span: &MessageSpan) -> Option<&'static str> {
     let ends = span.deliveries.iter().filter_map(|delivery| delivery.ended);
-    ends.map(|(_, end)| end).find(|end| matches!(end, EndState::Dead | EndState::Expired)).map(word_of)
+    ends.map(|(_, end)| end).find(|end| matches!(end, EndState::Dead | EndState::Expired)).map(end_state_name)
 }
 
 fn status(wrong: Option<&str>, is_open: bool) -> Value {
@@ -51,7 +51,7 @@ fn status(wrong: Option<&str>, is_open: bool) -> Value {
 }
 
 /// Properties of a message span, independent of their source.
-pub(super) struct Sent<'a> {
+pub(super) struct SpanSource<'a> {
     pub(super) trace: String,
     pub(super) span: String,
     pub(super) parent: Option<String>,
@@ -68,41 +68,41 @@ pub(super) struct Sent<'a> {
     pub(super) at: Timestamp,
     /// Time at which its last delivery ended.
     pub(super) ended: Option<Timestamp>,
-    pub(super) wrong: Option<&'a str>,
+    pub(super) error: Option<&'a str>,
     /// Number of all deliveries, including those that were never leased.
     pub(super) deliveries: usize,
-    pub(super) taken: Vec<Taken<'a>>,
+    pub(super) leased: Vec<DeliverySpan<'a>>,
 }
 
 /// A delivery that was leased by an agent.
-pub(super) struct Taken<'a> {
+pub(super) struct DeliverySpan<'a> {
     pub(super) span: String,
     pub(super) agent: String,
     pub(super) name: Option<String>,
     pub(super) attempts: u64,
     pub(super) state: &'a str,
-    pub(super) handed: Timestamp,
+    pub(super) delivered_at: Timestamp,
     pub(super) ended: Option<Timestamp>,
 }
 
 /// Builds the spans of a finished message.
-pub(crate) fn of_message(space: &Space, span: &Span, view: &MessageView) -> Vec<Value> {
+pub(crate) fn message_spans(space: &Space, span: &MessageSpan, view: &MessageView) -> Vec<Value> {
     let message = &view.message;
     let agents = &space.published().agents;
-    let taken = |delivery: &Delivered| {
-        let (handed, (ended, how)) = (delivery.handed_at?, delivery.ended?);
+    let taken = |delivery: &DeliveryTrace| {
+        let (handed, (ended, how)) = (delivery.delivered_at?, delivery.ended?);
         let agent = delivery.agent.and_then(|number| agents.get(number))?;
-        Some(Taken {
-            span: span.context.of_delivery(delivery.number).to_string(),
+        Some(DeliverySpan {
+            span: span.context.delivery_span(delivery.number).to_string(),
             agent: agent.id.to_string(),
             name: Some(agent.name.clone()),
             attempts: delivery.attempts.into(),
-            state: word_of(how),
-            handed,
+            state: end_state_name(how),
+            delivered_at: handed,
             ended: Some(ended),
         })
     };
-    of(&Sent {
+    to_otlp_spans(&SpanSource {
         trace: span.context.trace.to_string(),
         span: span.context.span.to_string(),
         parent: span.parent.map(|parent| parent.to_string()),
@@ -117,21 +117,21 @@ pub(crate) fn of_message(space: &Space, span: &Span, view: &MessageView) -> Vec<
         bytes: Some(message.payload.bytes.len() as u64),
         at: span.at,
         ended: Some(span.ended_at.unwrap_or(span.at)),
-        wrong: wrong_with(span),
+        error: span_error(span),
         deliveries: span.deliveries.len(),
-        taken: span.deliveries.iter().filter_map(taken).collect(),
+        leased: span.deliveries.iter().filter_map(taken).collect(),
     })
 }
 
 /// Builds one span for the message and one for each delivery. The end time of an unfinished span is its start time.
-pub(super) fn of(sent: &Sent<'_>) -> Vec<Value> {
+pub(super) fn to_otlp_spans(sent: &SpanSource<'_>) -> Vec<Value> {
     let mut attributes = shared(sent);
-    attributes.push(text("messaging.operation.name", "send"));
-    attributes.push(text("messaging.operation.type", "send"));
+    attributes.push(string_attribute("messaging.operation.name", "send"));
+    attributes.push(string_attribute("messaging.operation.type", "send"));
     attributes.extend(sent.bytes.map(|bytes| number("messaging.message.body.size", bytes)));
     attributes.push(number("quorate.deliveries", sent.deliveries as u64));
-    attributes.extend(sent.from.map(|from| text("messaging.client.id", from)));
-    attributes.extend(sent.wrong.map(|why| text("error.type", why)));
+    attributes.extend(sent.from.map(|from| string_attribute("messaging.client.id", from)));
+    attributes.extend(sent.error.map(|why| string_attribute("error.type", why)));
     let of_message = json!({
         "traceId": sent.trace,
         "spanId": sent.span,
@@ -142,25 +142,25 @@ pub(super) fn of(sent: &Sent<'_>) -> Vec<Value> {
         "startTimeUnixNano": nanos(sent.at),
         "endTimeUnixNano": nanos(sent.ended.unwrap_or(sent.at).max(sent.at)),
         "attributes": attributes,
-        "status": status(sent.wrong, sent.ended.is_none()),
+        "status": status(sent.error, sent.ended.is_none()),
     });
-    std::iter::once(of_message).chain(sent.taken.iter().map(|taken| of_delivery(sent, taken))).collect()
+    std::iter::once(of_message).chain(sent.leased.iter().map(|taken| of_delivery(sent, taken))).collect()
 }
 
-fn of_delivery(sent: &Sent<'_>, taken: &Taken<'_>) -> Value {
-    let failed = [EndState::Dead, EndState::Expired].map(word_of);
+fn of_delivery(sent: &SpanSource<'_>, taken: &DeliverySpan<'_>) -> Value {
+    let failed = [EndState::Dead, EndState::Expired].map(end_state_name);
     let wrong = failed.contains(&taken.state).then_some(taken.state);
     let mut attributes = shared(sent);
-    attributes.push(text("messaging.operation.name", "process"));
-    attributes.push(text("messaging.operation.type", "process"));
-    attributes.push(text("messaging.client.id", &taken.agent));
-    attributes.push(text("gen_ai.operation.name", "invoke_agent"));
-    attributes.push(text("gen_ai.provider.name", "quorate"));
-    attributes.push(text("gen_ai.agent.id", &taken.agent));
-    attributes.extend(taken.name.as_deref().map(|name| text("gen_ai.agent.name", name)));
+    attributes.push(string_attribute("messaging.operation.name", "process"));
+    attributes.push(string_attribute("messaging.operation.type", "process"));
+    attributes.push(string_attribute("messaging.client.id", &taken.agent));
+    attributes.push(string_attribute("gen_ai.operation.name", "invoke_agent"));
+    attributes.push(string_attribute("gen_ai.provider.name", "quorate"));
+    attributes.push(string_attribute("gen_ai.agent.id", &taken.agent));
+    attributes.extend(taken.name.as_deref().map(|name| string_attribute("gen_ai.agent.name", name)));
     attributes.push(number("quorate.delivery.attempts", taken.attempts));
-    attributes.push(text("quorate.delivery.state", taken.state));
-    attributes.extend(wrong.map(|why| text("error.type", why)));
+    attributes.push(string_attribute("quorate.delivery.state", taken.state));
+    attributes.extend(wrong.map(|why| string_attribute("error.type", why)));
     json!({
         "traceId": sent.trace,
         "spanId": taken.span,
@@ -168,29 +168,29 @@ fn of_delivery(sent: &Sent<'_>, taken: &Taken<'_>) -> Value {
         "flags": sent.flags.unwrap_or_default(),
         "name": format!("process {}", sent.to),
         "kind": CONSUMER,
-        "startTimeUnixNano": nanos(taken.handed),
-        "endTimeUnixNano": nanos(taken.ended.unwrap_or(taken.handed).max(taken.handed)),
+        "startTimeUnixNano": nanos(taken.delivered_at),
+        "endTimeUnixNano": nanos(taken.ended.unwrap_or(taken.delivered_at).max(taken.delivered_at)),
         "attributes": attributes,
         "status": status(wrong, taken.ended.is_none()),
     })
 }
 
 /// Returns the attributes shared by all spans of a message.
-fn shared(sent: &Sent<'_>) -> Vec<Value> {
+fn shared(sent: &SpanSource<'_>) -> Vec<Value> {
     let mut attributes = vec![
-        text("messaging.system", "quorate"),
-        text("messaging.destination.name", &sent.to),
-        text("messaging.message.id", &sent.id),
-        text("quorate.message.type", sent.kind),
+        string_attribute("messaging.system", "quorate"),
+        string_attribute("messaging.destination.name", &sent.to),
+        string_attribute("messaging.message.id", &sent.id),
+        string_attribute("quorate.message.type", sent.kind),
     ];
     if !sent.action.is_empty() {
-        attributes.push(text("quorate.message.action", sent.action));
+        attributes.push(string_attribute("quorate.message.action", sent.action));
     }
     if let Some(correlation) = sent.correlation {
-        attributes.push(text("messaging.message.conversation_id", correlation));
+        attributes.push(string_attribute("messaging.message.conversation_id", correlation));
     }
     if let Some(conversation) = sent.session.or(sent.correlation) {
-        attributes.push(text("gen_ai.conversation.id", conversation));
+        attributes.push(string_attribute("gen_ai.conversation.id", conversation));
     }
     attributes
 }

@@ -2,70 +2,70 @@
 
 use axum::extract::Path;
 use axum::http::StatusCode;
-use quorate_api::agent::{Agent, AgentDescription, Heartbeat};
+use quorate_api::agent::{Agent, AgentRegistration, Heartbeat};
 use quorate_api::inbox::{InboxDelivery, OutboxMessage};
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused, Status,
+    AgentFilter, AgentId, AgentNo, AgentStatus, Bearer, Code, CreateToken, DeliveryNo, Op, OpResult, Refused,
     TokenName,
 };
-use quorate_engine::{Before, views};
+use quorate_engine::{MessageCursor, views};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Page, checked_limit, number_in};
+use super::{CursorQuery, check_limit, numeric_cursor};
 use crate::api::{Route, delete, get, post, put, schema};
 use crate::body;
-use crate::call::{Answer, Call, answer, ok, page};
-use quorate_api::result::Changed;
+use crate::call::{ApiResult, Call, json_response, ok_response, page_response};
+use quorate_api::result::ChangeReceipt;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/agents", "agents.list", "List agents in the order of their registration.")
-            .query::<Filter>()
-            .lists::<Agent>("agents")
-            .bulk(list),
+            .query_parameters::<Filter>()
+            .returns_page::<Agent>("agents")
+            .handled_in_bulk_by(list),
         put("/v1/agents/{id}", "agents.register", "Register an agent, or start a new epoch of it.")
-            .path::<schema::Id>("id")
-            .for_itself()
-            .body::<AgentDescription>()
-            .answers::<RegisteredOut>(
+            .path_parameter::<schema::Id>("id")
+            .own_agent_only()
+            .request_body::<AgentRegistration>()
+            .returns::<RegisteredOut>(
                 200,
                 "The agent was registered before. It has a new epoch, unless one was stated.",
             )
-            .answers::<RegisteredOut>(201, "The agent is registered. Its access token is returned only once.")
-            .to(register),
+            .returns::<RegisteredOut>(201, "The agent is registered. Its access token is returned only once.")
+            .handled_by(register),
         get("/v1/agents/{id}", "agents.get", "Get an agent.")
-            .path::<schema::Id>("id")
-            .answers::<Agent>(200, "The agent.")
-            .to(show),
+            .path_parameter::<schema::Id>("id")
+            .returns::<Agent>(200, "The agent.")
+            .handled_by(show),
         delete("/v1/agents/{id}", "agents.remove", "Remove an agent whose inbox is empty.")
-            .path::<schema::Id>("id")
-            .for_itself()
-            .answers::<Changed>(200, "The agent is removed.")
-            .to(remove),
+            .path_parameter::<schema::Id>("id")
+            .own_agent_only()
+            .returns::<ChangeReceipt>(200, "The agent is removed.")
+            .handled_by(remove),
         post("/v1/agents/{id}/heartbeat", "agents.heartbeat", "Send a heartbeat.")
-            .path::<schema::Id>("id")
-            .for_itself()
-            .body::<Heartbeat>()
+            .path_parameter::<schema::Id>("id")
+            .own_agent_only()
+            .request_body::<Heartbeat>()
             .without_key("Heartbeats are not recorded, so repeating one has no effect.")
-            .answers::<Agent>(200, "The agent.")
-            .to(heartbeat),
+            .returns::<Agent>(200, "The agent.")
+            .handled_by(heartbeat),
         get(
             "/v1/agents/{id}/inbox",
             "inbox.list",
             "List the open deliveries of an inbox. Does not lease them.",
         )
-        .path::<schema::Id>("id")
-        .for_itself()
-        .query::<Page>()
-        .lists::<InboxDelivery>("deliveries")
-        .bulk_of(inbox),
+        .path_parameter::<schema::Id>("id")
+        .own_agent_only()
+        .query_parameters::<CursorQuery>()
+        .returns_page::<InboxDelivery>("deliveries")
+        .handled_with_id_in_bulk_by(inbox),
         get("/v1/agents/{id}/outbox", "outbox.list", "List messages sent by an agent, newest first.")
-            .path::<schema::Id>("id")
-            .for_itself()
-            .query::<Page>()
-            .lists::<OutboxMessage>("messages")
-            .bulk_of(outbox),
+            .path_parameter::<schema::Id>("id")
+            .own_agent_only()
+            .query_parameters::<CursorQuery>()
+            .returns_page::<OutboxMessage>("messages")
+            .handled_with_id_in_bulk_by(outbox),
     ]
 }
 
@@ -81,11 +81,11 @@ struct RegisteredOut {
 }
 
 /// Registers an agent, or starts a new epoch of it. Creating an agent returns its access token, once.
-pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
-    let id = AgentId::for_agent(id)?;
-    let new = body::parse::<AgentDescription>(&call.body)?.read(&call.reading(), Some(id.clone()))?;
+pub(crate) async fn register(Path(id): Path<String>, call: Call) -> ApiResult {
+    let id = AgentId::for_registration(id)?;
+    let new = body::parse::<AgentRegistration>(&call.body)?.into_core(&call.reading(), Some(id.clone()))?;
     let is_new = call.space.published().agents.number(&id).is_none();
-    let secret = call.space.draw_secret();
+    let secret = call.space.generate_secret();
     let token = CreateToken {
         digest: secret.digest(),
         bearer: Bearer::Agent(id.clone()),
@@ -113,12 +113,12 @@ pub(crate) async fn register(Path(id): Path<String>, call: Call) -> Answer {
     let status = if token_digest.is_some() { StatusCode::CREATED } else { StatusCode::OK };
     // Only the first response contains the secret: the hub stores its digest only.
     let token = (token_digest == Some(secret.digest())).then(|| secret.reveal().to_owned());
-    answer(status, &RegisteredOut { agent, epoch, token })
+    json_response(status, &RegisteredOut { agent, epoch, token })
 }
 
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     let agent = call.space.agent(&AgentId::new(id)?).await?;
-    ok(&views::agent(&call.space, &agent))
+    ok_response(&views::agent(&call.space, &agent))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -128,9 +128,9 @@ struct Filter {
     capability: Option<String>,
     /// Only agents that support this action.
     action: Option<String>,
-    #[schemars(with = "Option<schema::AgentRole>")]
+    #[schemars(with = "Option<schema::AgentRoleName>")]
     role: Option<String>,
-    #[schemars(with = "Option<schema::AgentStatus>")]
+    #[schemars(with = "Option<schema::AgentStatusName>")]
     status: Option<String>,
     #[schemars(with = "Option<schema::Limit>")]
     limit: Option<usize>,
@@ -138,12 +138,12 @@ struct Filter {
     cursor: Option<String>,
 }
 
-pub(crate) async fn list(call: Call) -> Answer {
+pub(crate) async fn list(call: Call) -> ApiResult {
     let query: Filter = call.query()?;
-    let limit = checked_limit(query.limit)?;
-    let after = AgentNo(number_in(query.cursor.as_deref())?);
+    let limit = check_limit(query.limit)?;
+    let after = AgentNo(numeric_cursor(query.cursor.as_deref())?);
     let status = query.status.map(|word| {
-        let known = Status::ALL.into_iter().find(|status| status.as_str() == word);
+        let known = AgentStatus::ALL.into_iter().find(|status| status.as_str() == word);
         known.ok_or_else(|| {
             Refused::new(Code::Invalid, format!("unknown status {word:?}"))
                 .hint("use one of idle, working, waiting, offline")
@@ -159,47 +159,49 @@ pub(crate) async fn list(call: Call) -> Answer {
     let agents = call.space.agents(filter, after, limit).await?;
     let cursor = agents.last().filter(|_| agents.len() == limit).map(|last| last.number.0.to_string());
     let items = agents.iter().map(|one| (one.number.0.to_string(), views::agent(&call.space, one)));
-    page("agents", items, cursor)
+    page_response("agents", items, cursor)
 }
 
 /// Lists open deliveries of an agent without leasing them.
-pub(crate) async fn inbox(Path(id): Path<String>, call: Call) -> Answer {
-    let agent = call.own_or_all(AgentId::new(id)?)?;
-    let query: Page = call.query()?;
-    let limit = checked_limit(query.limit)?;
-    let after = DeliveryNo(number_in(query.cursor.as_deref())?);
+pub(crate) async fn inbox(Path(id): Path<String>, call: Call) -> ApiResult {
+    let agent = call.check_readable_agent(AgentId::new(id)?)?;
+    let query: CursorQuery = call.query()?;
+    let limit = check_limit(query.limit)?;
+    let after = DeliveryNo(numeric_cursor(query.cursor.as_deref())?);
     let deliveries = call.space.inbox(&agent, after, limit).await?;
-    let cursor =
-        deliveries.last().filter(|_| deliveries.len() == limit).map(|last| last.look.number.0.to_string());
+    let cursor = deliveries
+        .last()
+        .filter(|_| deliveries.len() == limit)
+        .map(|last| last.delivery.number.0.to_string());
     let items = deliveries
         .iter()
-        .map(|delivery| (delivery.look.number.0.to_string(), views::inbox_delivery(delivery)));
-    page("deliveries", items, cursor)
+        .map(|delivery| (delivery.delivery.number.0.to_string(), views::inbox_delivery(delivery)));
+    page_response("deliveries", items, cursor)
 }
 
 /// Lists messages sent by an agent, newest first.
-pub(crate) async fn outbox(Path(id): Path<String>, call: Call) -> Answer {
-    let agent = call.own_or_all(AgentId::new(id)?)?;
-    let query: Page = call.query()?;
+pub(crate) async fn outbox(Path(id): Path<String>, call: Call) -> ApiResult {
+    let agent = call.check_readable_agent(AgentId::new(id)?)?;
+    let query: CursorQuery = call.query()?;
     let before = query.cursor.as_deref().map(str::parse).transpose()?;
-    let sent = call.space.outbox(&agent, before, checked_limit(query.limit)?).await?;
+    let sent = call.space.outbox(&agent, before, check_limit(query.limit)?).await?;
     let items = sent.messages.iter().map(|id| {
-        let after = Before { seq: id.seq, n: id.n };
+        let after = MessageCursor { seq: id.seq, n: id.n };
         (after.to_string(), OutboxMessage { message_id: *id })
     });
-    page("messages", items, sent.cursor.map(|before| before.to_string()))
+    page_response("messages", items, sent.cursor.map(|before| before.to_string()))
 }
 
-pub(crate) async fn remove(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn remove(Path(id): Path<String>, call: Call) -> ApiResult {
     let agent = AgentId::new(id)?;
     let receipt = call.commit(vec![Op::RemoveAgent { agent }]).await?;
-    ok(&Changed::from(&receipt))
+    ok_response(&ChangeReceipt::from(&receipt))
 }
 
-pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = AgentId::new(id)?;
-    let heartbeat = body::parse::<Heartbeat>(&call.body)?.read(Some(id.clone()))?;
+    let heartbeat = body::parse::<Heartbeat>(&call.body)?.into_core(Some(id.clone()))?;
     call.commit(vec![Op::Heartbeat(heartbeat)]).await?;
     let agent = call.space.agent(&id).await?;
-    ok(&views::agent(&call.space, &agent))
+    ok_response(&views::agent(&call.space, &agent))
 }

@@ -4,69 +4,69 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::approval::{
-    Approval as ShownApproval, ApprovalAction, ApprovalWithAction, Decision, NewApproval,
+    Approval as ShownApproval, ApprovalAction, ApprovalWithAction, NewApproval, NewDecision,
 };
 use quorate_api::page::Order;
 use quorate_api::payload;
-use quorate_api::why::Why;
-use quorate_core::{Approval, ApprovalId, ApprovalState, Code, Deed, Op, OpResult, Refused, Seq};
-use quorate_engine::{ApprovalView, Noun as _};
+use quorate_api::why::Explanation;
+use quorate_core::{Approval, ApprovalId, ApprovalState, Code, Op, OpResult, Permission, Refused, Seq};
+use quorate_engine::{ApprovalView, StoredItem as _};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::inbox::checked_wait;
-use super::{Listing, waits_for_the_past};
+use super::inbox::check_wait;
+use super::{ListQuery, at_with_wait};
 use crate::api::{Route, get, post, schema};
 use crate::body;
-use crate::call::{Answer, Call, answer, ok};
+use crate::call::{ApiResult, Call, json_response, ok_response};
 use crate::problem::Problem;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/approvals", "approvals.request", "Request approval of an action.")
-            .body::<NewApproval<'_>>()
-            .answers::<ApprovalWithAction>(201, "The approval is pending.")
-            .to(request),
+            .request_body::<NewApproval<'_>>()
+            .returns::<ApprovalWithAction>(201, "The approval is pending.")
+            .handled_by(request),
         get(
             "/v1/approvals",
             "approvals.list",
             "List approvals without their actions, newest first. Agents see only their own.",
         )
-        .query::<Filter>()
-        .lists::<ShownApproval>("approvals")
-        .bulk(list),
+        .query_parameters::<Filter>()
+        .returns_page::<ShownApproval>("approvals")
+        .handled_in_bulk_by(list),
         get(
             "/v1/approvals/{id}",
             "approvals.get",
             "Get an approval with its exact action, optionally as of a past record. Set `waitMs` to wait for the decision.",
         )
-        .path::<schema::Id>("id")
-        .query::<GetQuery>()
-        .answers::<ApprovalWithAction>(200, "The approval.")
-        .to(show),
+        .path_parameter::<schema::Id>("id")
+        .query_parameters::<GetQuery>()
+        .returns::<ApprovalWithAction>(200, "The approval.")
+        .handled_by(show),
         post(
             "/v1/approvals/{id}/decision",
             "approvals.decide",
             "Approve, reject or modify a proposed action. Requesters cannot decide their own approvals.",
         )
-        .is(Deed::Approve)
-        .path::<schema::Id>("id")
-        .body::<Decision<'_>>()
-        .answers::<ApprovalWithAction>(200, "The approval is decided, and the requester is notified in the same commit.")
-        .to(decide),
+        .requires(Permission::Approve)
+        .path_parameter::<schema::Id>("id")
+        .request_body::<NewDecision<'_>>()
+        .returns::<ApprovalWithAction>(200, "The approval is decided, and the requester is notified in the same commit.")
+        .handled_by(decide),
         get(
             "/v1/approvals/{id}/why",
             "approvals.why",
             "Explain what an approval waits for, until when, and what happens then.",
         )
-        .path::<schema::Id>("id")
-        .answers::<Why>(200, "The explanation.")
-        .to(why),
+        .path_parameter::<schema::Id>("id")
+        .returns::<Explanation>(200, "The explanation.")
+        .handled_by(why),
     ]
 }
 
-pub(crate) async fn request(call: Call) -> Answer {
-    let ask = body::parse::<NewApproval<'_>>(&call.body)?.read(&call.reading())?;
+pub(crate) async fn request(call: Call) -> ApiResult {
+    let ask = body::parse::<NewApproval<'_>>(&call.body)?.into_core(&call.reading())?;
     let receipt = call.commit(vec![Op::RequestApproval(Box::new(ask))]).await?;
     match receipt.results.first() {
         Some(OpResult::ApprovalRequested { id, .. }) => {
@@ -77,9 +77,9 @@ pub(crate) async fn request(call: Call) -> Answer {
     }
 }
 
-pub(crate) async fn decide(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn decide(Path(id): Path<String>, call: Call) -> ApiResult {
     let decide =
-        body::parse::<Decision<'_>>(&call.body)?.read(&call.reading(), Some(ApprovalId::new(id)?))?;
+        body::parse::<NewDecision<'_>>(&call.body)?.into_core(&call.reading(), Some(ApprovalId::new(id)?))?;
     let id = decide.approval.clone();
     let receipt = call.commit(vec![Op::DecideApproval(Box::new(decide))]).await?;
     let approval = as_of(&call, &id, receipt.seq).await?;
@@ -90,7 +90,7 @@ pub(crate) async fn decide(Path(id): Path<String>, call: Call) -> Answer {
 async fn as_of(call: &Call, id: &ApprovalId, at: Option<Seq>) -> Result<Approval, Problem> {
     let approval: Approval = call.space.item(id).await?;
     Ok(match at {
-        Some(at) => approval.at(at).ok_or_else(|| Approval::not_found(id))?,
+        Some(at) => approval.as_of(at).ok_or_else(|| Approval::not_found(id))?,
         None => approval,
     })
 }
@@ -109,53 +109,53 @@ struct GetQuery {
     wait_ms: Option<u64>,
 }
 
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     let GetQuery { at, time, wait_ms } = call.query()?;
-    let at = call.past(at.as_deref(), time.as_deref()).await?;
-    let wait = checked_wait(call.times(), wait_ms)?;
+    let at = call.as_of(at.as_deref(), time.as_deref()).await?;
+    let wait = check_wait(call.times(), wait_ms)?;
     let approval = visible(&call, &ApprovalId::new(id)?).await?;
     let id = approval.id.clone();
     let approval = match at {
-        Some(_) if wait_ms.is_some() => return Err(waits_for_the_past().into()),
-        Some(at) => approval.at(at).ok_or_else(|| Approval::not_found(&id))?,
+        Some(_) if wait_ms.is_some() => return Err(at_with_wait().into()),
+        Some(at) => approval.as_of(at).ok_or_else(|| Approval::not_found(&id))?,
         None if wait.is_zero() => approval,
-        None => call.waiting(call.space.approval_over(&id, wait)).await?,
+        None => call.wait(call.space.wait_for_approval(&id, wait)).await?,
     };
     respond(&call, StatusCode::OK, approval).await
 }
 
-pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn why(Path(id): Path<String>, call: Call) -> ApiResult {
     let approval = visible(&call, &ApprovalId::new(id)?).await?;
-    ok(&Why::from(&call.space.why(approval.id.as_str()).await?))
+    ok_response(&Explanation::from(&call.space.why(approval.id.as_str()).await?))
 }
 
 /// Returns an approval that the caller may see; otherwise not found.
 async fn visible(call: &Call, id: &ApprovalId) -> Result<Approval, Problem> {
     let approval = call.space.item(id).await?;
-    if is_for(call, &approval) { Ok(approval) } else { Err(Approval::not_found(id).into()) }
+    if is_visible(call, &approval) { Ok(approval) } else { Err(Approval::not_found(id).into()) }
 }
 
 /// Whether the caller may see an approval: agents see those they requested and those whose follow-up is sent to them.
-pub(super) fn is_for(call: &Call, approval: &Approval) -> bool {
-    let Some(by) = call.by() else { return true };
+pub(super) fn is_visible(call: &Call, approval: &Approval) -> bool {
+    let Some(by) = call.calling_agent() else { return true };
     let Some(number) = call.space.published().agents.number(by) else { return false };
-    approval.agent == Some(number) || approval.then.iter().any(|then| then.to == number)
+    approval.agent == Some(number) || approval.follow_ups.iter().any(|then| then.to == number)
 }
 
-async fn respond(call: &Call, status: StatusCode, approval: Approval) -> Answer {
+async fn respond(call: &Call, status: StatusCode, approval: Approval) -> ApiResult {
     let ApprovalView { approval, action, modification, modified } =
         call.space.approval_view(approval).await?;
     let head = ShownApproval::new(&call.space.published().agents, &approval);
-    let [document, modification, approved_document] =
-        [action, modification, modified].map(|payload| payload.map(|payload| payload::shown(&payload, None)));
+    let [document, modification, approved_document] = [action, modification, modified]
+        .map(|payload| payload.map(|payload| payload::render(&payload, None)));
     let more = ApprovalAction { document, modification, approved_document };
-    answer(status, &ApprovalWithAction { approval: head, more })
+    json_response(status, &ApprovalWithAction { approval: head, more })
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
-    #[schemars(with = "Option<schema::ApprovalWord>")]
+    #[schemars(with = "Option<schema::ApprovalStateName>")]
     state: Option<String>,
     #[schemars(with = "Option<schema::Order>")]
     order: Option<Order>,
@@ -165,7 +165,7 @@ struct Filter {
     cursor: Option<String>,
 }
 
-pub(crate) async fn list(call: Call) -> Answer {
+pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: Filter = call.query()?;
     if let Some(word) = filter.state.as_deref().filter(|word| !ApprovalState::WORDS.contains(word)) {
         return Err(Refused::new(Code::Invalid, format!("unknown approval state {word:?}"))
@@ -173,9 +173,10 @@ pub(crate) async fn list(call: Call) -> Answer {
             .into());
     }
     let matches = |approval: &Approval| {
-        filter.state.as_deref().is_none_or(|word| word == approval.state.as_str()) && is_for(&call, approval)
+        filter.state.as_deref().is_none_or(|word| word == approval.state.as_str())
+            && is_visible(&call, approval)
     };
-    let listing = Listing { order: filter.order, limit: filter.limit, cursor: filter.cursor.clone() };
+    let listing = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor.clone() };
     let agents = &call.space.published().agents;
     super::list(&call, "approvals", listing, matches, |one| ShownApproval::new(agents, one)).await
 }

@@ -1,25 +1,25 @@
 //! Audit API: exports the log in several formats, verifies its hash chain, and returns checkpoints.
 
-mod told;
+mod audit_text;
 mod verify;
 
 use std::collections::VecDeque;
 
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
-use quorate_api::Names;
+use quorate_api::IdResolver;
 use quorate_api::audit::{AuditRecord, Checkpoint};
 use quorate_api::event::Effect;
-use quorate_core::chain::first_previous;
-use quorate_core::{Code, Deed, Record, Refused, Seq, SpaceId};
-use quorate_engine::{Error, Pace, Space};
+use quorate_core::hash_chain::genesis_hash;
+use quorate_core::{Code, Permission, Record, Refused, Seq, SpaceId};
+use quorate_engine::{Error, Space, Yielder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::{Route, get};
-use crate::bulk::{Owner, PIECE_BYTES, Pieces};
-use crate::call::{Answer, Call, Pass, ok};
-use told::Teller;
+use crate::bulk::{ChunkSender, Owner, RECORD_CHUNK_BYTES};
+use crate::call::{ApiResult, Call, Credential, ok_response};
+use audit_text::DeliveryReporter;
 
 /// Records per read.
 const PAGE: usize = 256;
@@ -30,24 +30,24 @@ const BEFORE: u64 = 10_000;
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/audit", "audit.export", "Export the log, as JSON lines or as text.")
-            .is(Deed::Look)
-            .query::<ExportQuery>()
-            .streams::<AuditRecord>("One record per line.", JSONL)
-            .answers_with(200, "One event per line, as text.", TEXT)
-            .bulk(export),
+            .requires(Permission::Inspect)
+            .query_parameters::<ExportQuery>()
+            .returns_stream::<AuditRecord>("One record per line.", JSONL)
+            .returns_media(200, "One event per line, as text.", TEXT)
+            .handled_in_bulk_by(export),
         get("/v1/audit/verify", "audit.verify", "Verify the hash chain of the log.")
-            .is(Deed::Look)
-            .query::<verify::Wanted>()
-            .answers::<verify::VerdictOut>(200, "The result of the verification.")
-            .bulk(verify::verify),
+            .requires(Permission::Inspect)
+            .query_parameters::<verify::VerifyQuery>()
+            .returns::<verify::VerificationOut>(200, "The result of the verification.")
+            .handled_in_bulk_by(verify::verify),
         get(
             "/v1/audit/checkpoint",
             "audit.checkpoint",
             "Get a checkpoint of the log, to be stored elsewhere.",
         )
-        .is(Deed::Look)
-        .answers::<Checkpoint>(200, "Sequence number and hash of the newest record.")
-        .to(checkpoint),
+        .requires(Permission::Inspect)
+        .returns::<Checkpoint>(200, "Sequence number and hash of the newest record.")
+        .handled_by(checkpoint),
     ]
 }
 
@@ -86,7 +86,7 @@ enum Format {
     Messages,
 }
 
-pub(crate) async fn export(call: Call) -> Answer {
+pub(crate) async fn export(call: Call) -> ApiResult {
     let query: ExportQuery = call.query()?;
     let head = call.space.published().head.seq;
     let from = Seq(query.from.unwrap_or(1));
@@ -97,18 +97,18 @@ pub(crate) async fn export(call: Call) -> Answer {
     }
     let to = Seq(query.to.unwrap_or(head.0).min(head.0));
     let (id, name) = space_of(&call)?;
-    let (chunks, body) = Pieces::new(&call);
+    let (chunks, body) = ChunkSender::new(&call);
     let export_task = Export {
         space: call.space.clone(),
         name,
-        pass: call.pass.clone(),
+        pass: call.credential.clone(),
         format: query.format,
         from,
         to: query.limit.map_or(to, |limit| to.min(Seq(from.0.saturating_add(limit - 1)))),
-        previous: previous(&call.space, id, from).await?,
+        previous: previous_hash(&call.space, id, from).await?,
         chunks,
     };
-    call.app.bulk().spawn(&Owner::of(&call), export_task.run());
+    call.app.bulk().spawn(&Owner::of_call(&call), export_task.run());
     let kind = match query.format {
         Format::Text => TEXT,
         _ => JSONL,
@@ -118,9 +118,9 @@ pub(crate) async fn export(call: Call) -> Answer {
 }
 
 /// Returns a checkpoint of the log. Stored elsewhere, it reveals a rewritten history.
-pub(crate) async fn checkpoint(call: Call) -> Answer {
+pub(crate) async fn checkpoint(call: Call) -> ApiResult {
     let (_, name) = space_of(&call)?;
-    ok(&Checkpoint::new(name, &call.space.published().head))
+    ok_response(&Checkpoint::new(name, &call.space.published().head))
 }
 
 /// Returns the id and name of the caller's space.
@@ -132,12 +132,12 @@ pub(super) fn space_of(call: &Call) -> Result<(SpaceId, String), Refused> {
 }
 
 /// Returns the previous hash of a record.
-async fn previous(space: &Space, id: SpaceId, seq: Seq) -> Result<Option<[u8; 32]>, Error> {
+async fn previous_hash(space: &Space, id: SpaceId, seq: Seq) -> Result<Option<[u8; 32]>, Error> {
     if seq.0 <= 1 {
-        return Ok(Some(first_previous(id)));
+        return Ok(Some(genesis_hash(id)));
     }
     let before = Seq(seq.0 - 1);
-    let records = space.bodies(before, 1).await?;
+    let records = space.records_without_payloads(before, 1).await?;
     Ok(records.into_iter().next().filter(|record| record.seq == before).map(|record| record.hash))
 }
 
@@ -145,60 +145,60 @@ async fn previous(space: &Space, id: SpaceId, seq: Seq) -> Result<Option<[u8; 32
 struct Export {
     space: Space,
     name: String,
-    pass: Pass,
+    pass: Credential,
     format: Format,
     from: Seq,
     to: Seq,
     previous: Option<[u8; 32]>,
-    chunks: Pieces,
+    chunks: ChunkSender,
 }
 
 impl Export {
     /// Renders chunk by chunk, as fast as the client reads. A client detects an aborted export by its missing end.
     async fn run(mut self) {
-        let (mut reporter, mut pace) = (Teller::default(), Pace::default());
+        let (mut reporter, mut pace) = (DeliveryReporter::default(), Yielder::default());
         let needs_before = matches!(self.format, Format::Decisions | Format::Messages);
         let mut next = if needs_before { Seq(self.from.0.saturating_sub(BEFORE).max(1)) } else { self.from };
         let mut buffered = VecDeque::new();
         while next <= self.to {
-            let Ok(slot) = self.chunks.room().await else { return };
+            let Ok(slot) = self.chunks.reserve().await else { return };
             // The token may have been revoked while the client was reading.
-            if !self.pass.is_good() {
+            if !self.pass.is_valid() {
                 return;
             }
             if buffered.is_empty() {
                 let count = PAGE.min((self.to.0 - next.0) as usize + 1);
-                let Ok(records) = self.space.bodies(next, count).await else { return };
+                let Ok(records) = self.space.records_without_payloads(next, count).await else { return };
                 buffered = records.into();
             }
             if buffered.is_empty() {
                 return;
             }
             let mut text = String::new();
-            while text.len() < PIECE_BYTES
+            while text.len() < RECORD_CHUNK_BYTES
                 && let Some(record) = buffered.pop_front()
             {
                 next = Seq(record.seq.0 + 1);
                 self.render(&mut reporter, &record, &mut text);
-                pace.after(&record).await;
+                pace.after_record(&record).await;
             }
             slot.send(text);
         }
     }
 
-    fn render(&mut self, reporter: &mut Teller, record: &Record, out: &mut String) {
+    fn render(&mut self, reporter: &mut DeliveryReporter, record: &Record, out: &mut String) {
         let published = self.space.published();
         let is_exported = record.seq >= self.from;
         match self.format {
             Format::Jsonl => {
-                let agents = told::OrNumber(&published.agents);
-                let names = Names { agents: &agents, eras: &published.eras };
-                let effects = Effect::of_record(record, &names);
+                let agents = audit_text::NamesOrNumbers(&published.agents);
+                let names = IdResolver { agents: &agents, generations: &published.generations };
+                let effects = Effect::from_record(record, &names);
                 let line = AuditRecord::new(&self.name, record, effects, self.previous.take().as_ref());
                 out.push_str(&serde_json::to_string(&line).unwrap_or_default());
                 out.push('\n');
             }
-            Format::Text => told::words(record, &published, out),
+            Format::Text => audit_text::append_text(record, &published, out),
             Format::Decisions => reporter.decisions(record, &self.space, is_exported, out),
             Format::Messages => reporter.messages(record, &self.space, is_exported, out),
         }

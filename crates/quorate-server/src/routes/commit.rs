@@ -2,28 +2,28 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use quorate_api::Reading;
+use quorate_api::ParseContext;
 use quorate_api::op::{self, Commit};
 use quorate_api::result::{CommitReceipt, OperationResult, TaskRef, is_private};
-use quorate_core::{Code, Deed, Epoch, Op, OpResult, Refused, Secret, TaskId};
+use quorate_core::{Code, Epoch, Op, OpResult, Permission, Refused, Secret, TaskId};
 
 use crate::api::{Route, post};
 use crate::body;
-use crate::call::{Answer, Call, ok};
+use crate::call::{ApiResult, Call, ok_response};
 use crate::observe;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/commit", "commits.make", "Commit several operations atomically, as one record.")
-            .is(Deed::Commit)
-            .body::<Commit<'_>>()
-            .answers::<CommitReceipt>(200, "All operations took effect.")
-            .to(commit),
+            .requires(Permission::Commit)
+            .request_body::<Commit<'_>>()
+            .returns::<CommitReceipt>(200, "All operations took effect.")
+            .handled_by(commit),
     ]
 }
 
-pub(crate) async fn commit(mut call: Call) -> Answer {
-    let hushed = |refused| call.hushed(&call.body, refused);
+pub(crate) async fn commit(mut call: Call) -> ApiResult {
+    let hushed = |refused| call.make_private_if_flag(&call.body, refused);
     let request: Commit<'_> = body::parse(&call.body).map_err(hushed)?;
     let epoch = request.epoch.map(Epoch).or(call.epoch);
     let key = match (request.idempotency_key, &call.key) {
@@ -40,7 +40,7 @@ pub(crate) async fn commit(mut call: Call) -> Answer {
     };
     let secrets_created = Mutex::default();
     let read = |(index, fields)| {
-        let read = op::read(fields, &Reading { secrets: Some(&secrets_created), ..call.reading() });
+        let read = op::parse_op(fields, &ParseContext { secrets: Some(&secrets_created), ..call.reading() });
         read.map_err(|refused: Refused| refused.at_op(index))
     };
     let ops = request.ops.into_iter().enumerate().map(read).collect::<Result<Vec<_>, _>>().map_err(hushed)?;
@@ -52,8 +52,8 @@ pub(crate) async fn commit(mut call: Call) -> Answer {
     for ((view, result), chosen) in results.iter_mut().zip(&receipt.results).zip(tasks) {
         complete(view, result, chosen, &secrets_created);
     }
-    let answer = ok(&CommitReceipt { seq: receipt.happened_in(), results })?;
-    Ok(observe::unobserved(answer, is_private(&receipt)))
+    let answer = ok_response(&CommitReceipt { seq: receipt.effective_seq(), results })?;
+    Ok(observe::mark_unobserved(answer, is_private(&receipt)))
 }
 
 /// Returns the task ids chosen by the caller.
@@ -73,7 +73,7 @@ fn complete(
 ) {
     match result {
         OpResult::TasksCreated { generation, seq, first, count } => {
-            let hub_id = |n: usize| TaskId::made_by_hub(*generation, *seq, first + n as u32);
+            let hub_id = |n: usize| TaskId::generated(*generation, *seq, first + n as u32);
             let ids = chosen.into_iter().enumerate().map(|(n, id)| id.unwrap_or_else(|| hub_id(n)));
             let tasks = ids.map(|id| TaskRef { id }).collect();
             *view = OperationResult::TasksCreated { count: *count, tasks };

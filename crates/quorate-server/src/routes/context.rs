@@ -4,13 +4,13 @@ use axum::extract::Path;
 use axum::http::{Method, StatusCode, Uri};
 use quorate_api::entry::{DeletedEntry, Entry as EntryVersion, NewEntry, WrittenEntry};
 use quorate_core::{Code, DeleteEntry, Key, Op, OpResult, Receipt, Refused, Seq, Version};
-use quorate_engine::{Entry, Error, Read, When, views};
+use quorate_engine::{AsOf, Entry, Error, ReadQuery, views};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Page, checked_limit, not_like_this, number_in};
+use super::{CursorQuery, check_limit, method_not_allowed, numeric_cursor};
 use crate::api::{Route, delete as delete_at, get, put as put_at, schema};
-use crate::call::{Answer, Call, answer, ok, page};
+use crate::call::{ApiResult, Call, json_response, ok_response, page_response};
 use crate::wire::time;
 use crate::{body, bulk};
 
@@ -20,36 +20,36 @@ pub(crate) fn routes() -> Vec<Route> {
     const SERVED: &str = "/v1/context/{*key}";
     vec![
         get("/v1/context", "context.list", "List entries of the shared memory by key.")
-            .query::<Filter>()
-            .lists::<EntryVersion>("entries")
-            .bulk(list),
+            .query_parameters::<Filter>()
+            .returns_page::<EntryVersion>("entries")
+            .handled_in_bulk_by(list),
         get(ONE, "context.get", "Get an entry, optionally as of a version, record or time.")
-            .path::<schema::LongId>("key")
-            .query::<GetQuery>()
-            .answers::<EntryVersion>(200, "The entry.")
-            .answered_at(SERVED, show)
+            .path_parameter::<schema::LongId>("key")
+            .query_parameters::<GetQuery>()
+            .returns::<EntryVersion>(200, "The entry.")
+            .handled_at(SERVED, show)
             .and(
                 get(
                     "/v1/context/{key}/history",
                     "context.history",
                     "List all versions of an entry, oldest first.",
                 )
-                .path::<schema::LongId>("key")
-                .query::<Page>()
-                .lists::<EntryVersion>("versions"),
+                .path_parameter::<schema::LongId>("key")
+                .query_parameters::<CursorQuery>()
+                .returns_page::<EntryVersion>("versions"),
             ),
         put_at(ONE, "context.put", "Write an entry.")
-            .path::<schema::LongId>("key")
-            .query::<NoQuery>()
-            .body::<NewEntry<'_>>()
-            .answers::<WrittenEntry>(200, "The entry has a new version.")
-            .answers::<WrittenEntry>(201, "The entry was created.")
-            .answered_at(SERVED, put),
+            .path_parameter::<schema::LongId>("key")
+            .query_parameters::<NoQuery>()
+            .request_body::<NewEntry<'_>>()
+            .returns::<WrittenEntry>(200, "The entry has a new version.")
+            .returns::<WrittenEntry>(201, "The entry was created.")
+            .handled_at(SERVED, put),
         delete_at(ONE, "context.delete", "Delete an entry. Its history is retained.")
-            .path::<schema::LongId>("key")
-            .query::<DeleteQuery>()
-            .answers::<DeletedEntry>(200, "The entry is deleted.")
-            .answered_at(SERVED, delete),
+            .path_parameter::<schema::LongId>("key")
+            .query_parameters::<DeleteQuery>()
+            .returns::<DeletedEntry>(200, "The entry is deleted.")
+            .handled_at(SERVED, delete),
     ]
 }
 
@@ -69,20 +69,20 @@ struct GetQuery {
 
 /// Returns one version of an entry, or its history. A key may contain slashes; in a key that itself ends in
 /// `/history` that slash must be written as `%2F`.
-pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
+pub(crate) async fn show(Path(key): Path<String>, call: Call) -> ApiResult {
     if is_history(&call.uri)
         && let Some(key) = key.strip_suffix(HISTORY)
     {
         let key = Key::new(key)?;
-        return bulk::answer(call, |call| history(call, key)).await;
+        return bulk::run_as_bulk_read(call, |call| history(call, key)).await;
     }
     let query: GetQuery = call.query()?;
     let key = Key::new(key)?;
     let when = match (query.version, query.at, query.time) {
-        (None, None, None) => When::Now,
-        (Some(version), None, None) => When::Version(Version(version)),
+        (None, None, None) => AsOf::Latest,
+        (Some(version), None, None) => AsOf::Version(Version(version)),
         (None, Some(at), None) => when(&at)?,
-        (None, None, Some(text)) => When::Time(time::read("time", &text)?),
+        (None, None, Some(text)) => AsOf::Time(time::parse("time", &text)?),
         _ => {
             return Err(Refused::new(Code::Invalid, "version, at and time cannot be combined")
                 .hint("send only one of them")
@@ -92,25 +92,25 @@ pub(crate) async fn show(Path(key): Path<String>, call: Call) -> Answer {
     let entry = call.space.entry(&key, when).await?;
     let found = entry.filter(|entry| entry.content.is_some() || query.version.is_some());
     match found {
-        Some(entry) => ok(&views::entry(&entry)),
+        Some(entry) => ok_response(&views::entry(&entry)),
         None => Err(missing(&call, &key, when).await?.into()),
     }
 }
 
 /// Returns the refusal for a missing entry, version, or point in time.
-async fn missing(call: &Call, key: &Key, when: When) -> Result<Refused, Error> {
+async fn missing(call: &Call, key: &Key, when: AsOf) -> Result<Refused, Error> {
     let not_found = |what: String| Refused::new(Code::NotFound, what);
-    let Some(newest) = call.space.entry(key, When::Now).await? else {
+    let Some(newest) = call.space.entry(key, AsOf::Latest).await? else {
         return Ok(not_found(format!("there is no entry {key}")));
     };
     let number = newest.version.head.version;
     let history = format!("GET /v1/context/{key}/history lists its versions");
     Ok(match when {
-        When::Now => not_found(format!("entry {key} was deleted in version {number}")),
-        When::Version(version) => {
+        AsOf::Latest => not_found(format!("entry {key} was deleted in version {number}")),
+        AsOf::Version(version) => {
             not_found(format!("entry {key} has no version {version}; the newest is {number}"))
         }
-        When::Seq(_) | When::Time(_) => not_found(format!("entry {key} did not exist at that time")),
+        AsOf::Seq(_) | AsOf::Time(_) => not_found(format!("entry {key} did not exist at that time")),
     }
     .hint(history))
 }
@@ -121,18 +121,18 @@ pub(crate) fn is_history(uri: &Uri) -> bool {
 }
 
 /// Parses a sequence number or a time.
-fn when(at: &str) -> Result<When, Refused> {
+fn when(at: &str) -> Result<AsOf, Refused> {
     match at.parse() {
-        Ok(seq) => Ok(When::Seq(Seq(seq))),
-        Err(_) => time::read("at", at).map(When::Time),
+        Ok(seq) => Ok(AsOf::Seq(Seq(seq))),
+        Err(_) => time::parse("at", at).map(AsOf::Time),
     }
 }
 
-async fn history(call: Call, key: Key) -> Answer {
-    let query: Page = call.query()?;
-    let limit = checked_limit(query.limit)?;
-    let after = Version(number_in(query.cursor.as_deref())?);
-    let history = Read::History { key: key.clone(), after, limit };
+async fn history(call: Call, key: Key) -> ApiResult {
+    let query: CursorQuery = call.query()?;
+    let limit = check_limit(query.limit)?;
+    let after = Version(numeric_cursor(query.cursor.as_deref())?);
+    let history = ReadQuery::History { key: key.clone(), after, limit };
     let (entries, more) = call.space.entries_page(history, limit).await?;
     if entries.is_empty() && after == Version(0) {
         return Err(Refused::new(Code::NotFound, format!("there is no entry {key}"))
@@ -141,7 +141,7 @@ async fn history(call: Call, key: Key) -> Answer {
     }
     let after = |entry: &Entry| entry.version.head.version.0.to_string();
     let rest = entries.last().filter(|_| more).map(after);
-    page("versions", entries.iter().map(|entry| (after(entry), views::entry(entry))), rest)
+    page_response("versions", entries.iter().map(|entry| (after(entry), views::entry(entry))), rest)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -158,16 +158,16 @@ struct Filter {
     cursor: Option<String>,
 }
 
-pub(crate) async fn list(call: Call) -> Answer {
+pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: Filter = call.query()?;
-    let limit = checked_limit(filter.limit)?;
+    let limit = check_limit(filter.limit)?;
     let after = filter.cursor.map(Key::new).transpose()?;
     let author = filter.author.map(|name| if name.contains(':') { name } else { format!("agent:{name}") });
     let (prefix, entry_type) = (filter.prefix, filter.r#type);
-    let filter_read = Read::Entries { prefix, entry_type, author, after, limit };
+    let filter_read = ReadQuery::Entries { prefix, entry_type, author, after, limit };
     let (entries, more) = call.space.entries_page(filter_read, limit).await?;
     let rest = entries.last().filter(|_| more).map(|last| last.key.to_string());
-    page("entries", entries.iter().map(|entry| (entry.key.to_string(), views::entry(entry))), rest)
+    page_response("entries", entries.iter().map(|entry| (entry.key.to_string(), views::entry(entry))), rest)
 }
 
 /// No query parameters. Checked after the path, because writing to a history is refused first.
@@ -175,17 +175,17 @@ pub(crate) async fn list(call: Call) -> Answer {
 #[serde(deny_unknown_fields)]
 struct NoQuery {}
 
-pub(crate) async fn put(Path(key): Path<String>, call: Call) -> Answer {
+pub(crate) async fn put(Path(key): Path<String>, call: Call) -> ApiResult {
     if is_history(&call.uri) {
-        return Ok(not_like_this(Method::PUT, call.uri).await);
+        return Ok(method_not_allowed(Method::PUT, call.uri).await);
     }
     let NoQuery {} = call.query()?;
     let key = Key::new(key)?;
-    let put = body::parse::<NewEntry<'_>>(&call.body)?.read(&call.reading(), Some(key.clone()))?;
+    let put = body::parse::<NewEntry<'_>>(&call.body)?.into_core(&call.reading(), Some(key.clone()))?;
     let receipt = call.commit(vec![Op::Put(put)]).await?;
     let version = version_in(&receipt);
     let status = if version == Some(Version(1)) { StatusCode::CREATED } else { StatusCode::OK };
-    answer(status, &WrittenEntry { key, version, seq: receipt.seq, at: receipt.at })
+    json_response(status, &WrittenEntry { key, version, seq: receipt.seq, at: receipt.at })
 }
 
 fn version_in(receipt: &Receipt) -> Option<Version> {
@@ -202,13 +202,13 @@ struct DeleteQuery {
     expect: Option<u64>,
 }
 
-pub(crate) async fn delete(Path(key): Path<String>, call: Call) -> Answer {
+pub(crate) async fn delete(Path(key): Path<String>, call: Call) -> ApiResult {
     if is_history(&call.uri) {
-        return Ok(not_like_this(Method::DELETE, call.uri).await);
+        return Ok(method_not_allowed(Method::DELETE, call.uri).await);
     }
     let key = Key::new(key)?;
     let expect = call.query::<DeleteQuery>()?.expect.map(Version);
     let delete = DeleteEntry { key: key.clone(), expect, fence: None };
     let receipt = call.commit(vec![Op::Delete(delete)]).await?;
-    ok(&DeletedEntry { key, version: version_in(&receipt), seq: receipt.seq })
+    ok_response(&DeletedEntry { key, version: version_in(&receipt), seq: receipt.seq })
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use axum::extract::Path;
-use quorate_api::inbox::{DeadLetter as ShownLetter, Redriven};
-use quorate_core::{AgentId, Code, Deed, DeliveryId, DeliveryNo, Home, Op, PoolNo, Refused};
+use quorate_api::inbox::{DeadLetter as ShownLetter, RedrivenDelivery};
+use quorate_core::{AgentId, Code, DeliveryId, DeliveryNo, Op, Permission, PoolNo, QueueId, Refused};
 use quorate_engine::{DeadLetter, Error};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{checked_limit, number_in};
+use super::{check_limit, numeric_cursor};
 use crate::api::{Route, get, post, schema};
-use crate::call::{Answer, Call, ok, page};
+use crate::call::{ApiResult, Call, ok_response, page_response};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -20,22 +20,22 @@ pub(crate) fn routes() -> Vec<Route> {
             "dead-letters.list",
             "List dead letters, oldest first. Agents see only their own.",
         )
-        .query::<Filter>()
-        .lists::<ShownLetter>("deadLetters")
-        .bulk(list),
+        .query_parameters::<Filter>()
+        .returns_page::<ShownLetter>("deadLetters")
+        .handled_in_bulk_by(list),
         get("/v1/dead-letters/{id}", "dead-letters.get", "Get a dead letter. Agents see only their own.")
-            .path::<schema::DeliveryId>("id")
-            .answers::<ShownLetter>(200, "The dead letter.")
-            .to(show),
+            .path_parameter::<schema::DeliveryId>("id")
+            .returns::<ShownLetter>(200, "The dead letter.")
+            .handled_by(show),
         post(
             "/v1/dead-letters/{id}/redrive",
             "dead-letters.redrive",
             "Redrive a dead letter with a full set of attempts.",
         )
-        .path::<schema::DeliveryId>("id")
-        .is(Deed::Run)
-        .answers::<Redriven>(200, "The delivery is back in its inbox.")
-        .to(redrive),
+        .path_parameter::<schema::DeliveryId>("id")
+        .requires(Permission::Operate)
+        .returns::<RedrivenDelivery>(200, "The delivery is back in its inbox.")
+        .handled_by(redrive),
     ]
 }
 
@@ -51,27 +51,27 @@ struct Filter {
 }
 
 /// Lists dead letters, oldest first. Agents see only their own.
-pub(crate) async fn list(call: Call) -> Answer {
+pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: Filter = call.query()?;
     let named = filter.agent.map(AgentId::new).transpose()?;
-    let agent = call.by().cloned().or(named);
-    let limit = checked_limit(filter.limit)?;
-    let after = DeliveryNo(number_in(filter.cursor.as_deref())?);
+    let agent = call.calling_agent().cloned().or(named);
+    let limit = check_limit(filter.limit)?;
+    let after = DeliveryNo(numeric_cursor(filter.cursor.as_deref())?);
     let dead_letters = call.space.dead_letters(agent.as_ref(), after, limit).await?;
     let cursor =
         dead_letters.last().filter(|_| dead_letters.len() == limit).map(|last| last.delivery.0.to_string());
     let after = dead_letters.iter().map(|letter| letter.delivery.0.to_string());
-    page("deadLetters", after.zip(render(&call, &dead_letters).await?), cursor)
+    page_response("deadLetters", after.zip(render(&call, &dead_letters).await?), cursor)
 }
 
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     let requested: DeliveryId = id.parse()?;
     let before = DeliveryNo(requested.number.0.saturating_sub(1));
-    let dead_letters = call.space.dead_letters(call.by(), before, 1).await?;
+    let dead_letters = call.space.dead_letters(call.calling_agent(), before, 1).await?;
     let found =
         render(&call, &dead_letters).await?.into_iter().find(|letter| letter.delivery_id == requested);
     match found {
-        Some(letter) => ok(&letter),
+        Some(letter) => ok_response(&letter),
         None => Err(Refused::new(Code::NotFound, format!("there is no dead letter {id}"))
             .hint("list dead letters with GET /v1/dead-letters; redriven ones are no longer included")
             .into()),
@@ -82,13 +82,13 @@ async fn render(call: &Call, dead_letters: &[DeadLetter]) -> Result<Vec<ShownLet
     let published = call.space.published();
     let pools = pools_of(call, dead_letters).await?;
     let name = |home| match home {
-        Home::Agent(agent) => published.agents.get(agent).map(|agent| agent.id.to_string()),
-        Home::Pool(pool) => pools.get(&pool).cloned(),
+        QueueId::Agent(agent) => published.agents.get(agent).map(|agent| agent.id.to_string()),
+        QueueId::Pool(pool) => pools.get(&pool).cloned(),
     };
     let render = dead_letters.iter().map(|letter| ShownLetter {
-        delivery_id: published.eras.delivery_id(letter.delivery),
-        message_id: published.eras.message_id(letter.seq, letter.n),
-        agent: name(letter.to.home()).unwrap_or_default(),
+        delivery_id: published.generations.delivery_id(letter.delivery),
+        message_id: published.generations.message_id(letter.seq, letter.n),
+        agent: name(letter.to.queue()).unwrap_or_default(),
         attempts: letter.attempts,
         reason: letter.reason.clone(),
         at: letter.at,
@@ -100,18 +100,18 @@ async fn render(call: &Call, dead_letters: &[DeadLetter]) -> Result<Vec<ShownLet
 async fn pools_of(call: &Call, dead_letters: &[DeadLetter]) -> Result<BTreeMap<PoolNo, String>, Error> {
     let mut names = BTreeMap::new();
     for letter in dead_letters {
-        if let Home::Pool(pool) = letter.to.home()
+        if let QueueId::Pool(pool) = letter.to.queue()
             && !names.contains_key(&pool)
         {
-            let id = call.space.published().eras.message_id(letter.seq, letter.n);
+            let id = call.space.published().generations.message_id(letter.seq, letter.n);
             names.insert(pool, call.space.destination(id).await?.to_string());
         }
     }
     Ok(names)
 }
 
-pub(crate) async fn redrive(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn redrive(Path(id): Path<String>, call: Call) -> ApiResult {
     let delivery: DeliveryId = id.parse()?;
     let receipt = call.commit(vec![Op::Redrive { delivery }]).await?;
-    ok(&Redriven { delivery_id: delivery, seq: receipt.seq })
+    ok_response(&RedrivenDelivery { delivery_id: delivery, seq: receipt.seq })
 }

@@ -6,10 +6,11 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use bytes::Bytes;
-use quorate_api::delivery::Held;
+use quorate_api::delivery::DeliveryLease;
 use quorate_api::result::is_private;
 use quorate_core::{
-    AgentId, ClientId, Code, Deed, Destination, Durability, Message, MessageId, MessageType, Op, Refused,
+    AgentId, ClientId, Code, Destination, Durability, Message, MessageId, MessageType, Op, Permission,
+    Refused,
 };
 use quorate_engine::{Delivery, MessageRef};
 use schemars::JsonSchema;
@@ -17,13 +18,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::inbox::checked_wait;
-use super::messages::{SendReceipt, sent_ephemeral};
+use super::inbox::check_wait;
+use super::messages::{SendReceipt, ephemeral_receipt};
 use crate::api::{Route, get, post, schema};
 use crate::body;
-use crate::call::{Answer, Call, Listed, ok};
+use crate::call::{ApiResult, Call, NamedList, ok_response};
 use crate::dialect::yaml::{self, Document};
-use crate::dialect::{Dialect, Letter, NOBODY, Wrong, under};
+use crate::dialect::{Dialect, Envelope, FieldError, NO_RECIPIENT, field_path};
 use crate::observe;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -33,23 +34,23 @@ pub(crate) fn routes() -> Vec<Route> {
             "dialects.send",
             "Send a message in a dialect, or a list of messages in one commit.",
         )
-        .path::<DialectWord>("name")
-        .body::<Messages>()
-        .also_as(YAML)
-        .lists_all::<SendReceipt>("receipts")
-        .answers_with(200, "The same as YAML.", YAML)
-        .to(send),
+        .path_parameter::<DialectWord>("name")
+        .request_body::<Messages>()
+        .also_accepts(YAML)
+        .returns_list::<SendReceipt>("receipts")
+        .returns_media(200, "The same as YAML.", YAML)
+        .handled_by(send),
         get(
             "/v1/dialects/{name}/inbox",
             "dialects.inbox",
             "Claim deliveries under a lease and return their messages in a dialect.",
         )
-        .is(Deed::Work)
-        .path::<DialectWord>("name")
-        .query::<InboxIn>()
-        .lists_all::<HeldOut>("deliveries")
-        .answers_with(200, "The same as YAML.", YAML)
-        .to(inbox),
+        .requires(Permission::Work)
+        .path_parameter::<DialectWord>("name")
+        .query_parameters::<InboxIn>()
+        .returns_list::<HeldOut>("deliveries")
+        .returns_media(200, "The same as YAML.", YAML)
+        .handled_by(inbox),
     ]
 }
 
@@ -77,28 +78,28 @@ enum Messages {
 }
 
 /// Sends one message, or a list in one commit.
-pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Call) -> Answer {
+pub(crate) async fn send(Path(name): Path<String>, headers: HeaderMap, call: Call) -> ApiResult {
     let dialect = Dialect::find(&name)?;
-    let request_body =
-        DialectBody::of(dialect, &headers, &call.body).map_err(|refused| call.hushed(&call.body, refused))?;
+    let request_body = DialectBody::of(dialect, &headers, &call.body)
+        .map_err(|refused| call.make_private_if_flag(&call.body, refused))?;
     let messages = match read(&call, dialect, &request_body).await {
         Ok(messages) => messages,
         Err(refused) => {
-            call.unread(&request_body.json, refused).await?;
+            call.raise_flag_or_refuse(&request_body.json, refused).await?;
             let receipts = json!({"receipts": [{"received": true}]});
-            return Ok(observe::unobserved(respond(dialect, &headers, &receipts)?, true));
+            return Ok(observe::mark_unobserved(respond(dialect, &headers, &receipts)?, true));
         }
     };
     if let [message] = messages.as_slice()
         && message.durability == Durability::Ephemeral
     {
         let id = call.space.send_ephemeral(&call.principal, call.epoch, message.clone()).await?;
-        let answer = respond(dialect, &headers, &sent_ephemeral(id))?;
-        return Ok(observe::unobserved(answer, id == MessageRef::Flag));
+        let answer = respond(dialect, &headers, &ephemeral_receipt(id))?;
+        return Ok(observe::mark_unobserved(answer, id == MessageRef::Flag));
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
     let answer = respond(dialect, &headers, &json!({"receipts": call.results(&receipt)}))?;
-    Ok(observe::unobserved(answer, is_private(&receipt)))
+    Ok(observe::mark_unobserved(answer, is_private(&receipt)))
 }
 
 async fn read(call: &Call, dialect: Dialect, request_body: &DialectBody) -> Result<Vec<Message>, Refused> {
@@ -107,7 +108,7 @@ async fn read(call: &Call, dialect: Dialect, request_body: &DialectBody) -> Resu
     for (path, envelope) in envelopes {
         let mut message = envelope.into_message(dialect, &path, &call.reading())?;
         if message.from.is_none() {
-            message.from = call.by().cloned();
+            message.from = call.calling_agent().cloned();
         }
         complete_answer(call, dialect, &path, &mut message).await?;
         messages.push(message);
@@ -127,34 +128,34 @@ impl DialectBody {
         if !is_yaml(kind) {
             return Ok(Self { json: body.clone(), document: None });
         }
-        if !dialect.speaks_yaml() {
+        if !dialect.supports_yaml() {
             return Err(Refused::new(
                 Code::Invalid,
                 format!("the dialect {} does not support YAML", dialect.as_str()),
             )
             .hint("send JSON; only the dialect orchestrator supports YAML"));
         }
-        let document = Document::read(body)?;
+        let document = Document::parse(body)?;
         Ok(Self { json: document.json.clone(), document: Some(document) })
     }
 
     /// Parses the messages, each with its path.
-    fn envelopes(&self, dialect: Dialect) -> Result<Vec<(String, Letter)>, Refused> {
+    fn envelopes(&self, dialect: Dialect) -> Result<Vec<(String, Envelope)>, Refused> {
         let is_list = self.json.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
         let raws: Vec<&RawValue> = body::parse_one_or_list(&self.json)?;
-        let read = || -> Result<Vec<(String, Letter)>, Wrong> {
+        let read = || -> Result<Vec<(String, Envelope)>, FieldError> {
             let mut envelopes = Vec::new();
             for (at, raw) in raws.into_iter().enumerate() {
                 let path = if is_list { format!("[{at}]") } else { String::new() };
                 for (path, raw) in dialect.messages(&path, raw)? {
-                    let envelope = dialect.read(&path, &raw)?;
+                    let envelope = dialect.parse(&path, &raw)?;
                     envelopes.push((path, envelope));
                 }
             }
             Ok(envelopes)
         };
         read().map_err(|error| match &self.document {
-            Some(document) => document.located(error),
+            Some(document) => document.locate(error),
             None => error.into(),
         })
     }
@@ -168,7 +169,7 @@ async fn complete_answer(
     path: &str,
     message: &mut Message,
 ) -> Result<(), Refused> {
-    let has_no_recipient = message.to == NOBODY;
+    let has_no_recipient = message.to == NO_RECIPIENT;
     let answers = message.kind == MessageType::Response && message.in_reply_to.is_none();
     if !has_no_recipient && !answers {
         return Ok(());
@@ -192,16 +193,16 @@ async fn complete_answer(
     } else if let Some(question_message) = &question_message {
         message.to = reply_address(question_message);
     }
-    if let (true, None, Some((field, question))) = (message.to == NOBODY, &question_message, &named) {
+    if let (true, None, Some((field, question))) = (message.to == NO_RECIPIENT, &question_message, &named) {
         let detail = format!(
             "{question:?} is not a message that this agent sent or received, so the recipient is unknown"
         );
-        return Err(Wrong::new(under(path, field), detail)
+        return Err(FieldError::new(field_path(path, field), detail)
             .hint("use the id of the received message, or set the recipient")
             .into());
     }
-    if message.to == NOBODY {
-        return Err(Wrong::new(path, "the message has no recipient")
+    if message.to == NO_RECIPIENT {
+        return Err(FieldError::new(path, "the message has no recipient")
             .hint("set the recipient, or the message to reply to")
             .into());
     }
@@ -211,7 +212,7 @@ async fn complete_answer(
 /// Returns the destination for replies to a message.
 fn reply_address(question_message: &Message) -> Destination {
     let agent = question_message.reply_to.clone().or_else(|| question_message.from.clone());
-    agent.map_or(NOBODY, Destination::Agent)
+    agent.map_or(NO_RECIPIENT, Destination::Agent)
 }
 
 /// Returns a message that the agent sent, received, or could have claimed.
@@ -255,27 +256,29 @@ struct InboxIn {
 
 /// Claims deliveries and renders their messages in the dialect. They are acked, nacked and extended like any
 /// delivery.
-pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Call) -> Answer {
+pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Call) -> ApiResult {
     let dialect = Dialect::find(&name)?;
     let query: InboxIn = call.query()?;
-    let agent = call.acting(query.agent.map(AgentId::new).transpose()?)?;
+    let agent = call.acting_agent(query.agent.map(AgentId::new).transpose()?)?;
     let times = call.times();
-    let wait = checked_wait(times, query.wait_ms)?;
+    let wait = check_wait(times, query.wait_ms)?;
     let (max, lease_ms) = (query.max.unwrap_or(1), query.lease_ms.unwrap_or(times.lease_ms()));
     let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
-    let deliveries = call.waiting(claimed).await?;
-    deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
+    let deliveries = call.wait(claimed).await?;
+    deliveries
+        .iter()
+        .for_each(|delivery| call.app.telemetry().trace_cache.insert(call.space.number(), delivery));
     let now = call.app.engine().clock().now().wall;
     let items = deliveries.iter().map(|delivery| {
-        let held = quorate_engine::views::held(delivery, now);
+        let held = quorate_engine::views::delivery_lease(delivery, now);
         Ok(HeldOut { held, message: render(dialect, delivery)? })
     });
-    let items = items.collect::<Result<Vec<_>, Wrong>>();
+    let items = items.collect::<Result<Vec<_>, FieldError>>();
     let items = items.map_err(|error| {
         let detail = format!("failed to render a message in dialect {name}: {}", Refused::from(error).detail);
         Refused::new(Code::Unavailable, detail).hint("claim it with POST /v1/agents/{id}/inbox/claim")
     })?;
-    let mut answer = respond(dialect, &headers, &Listed { name: "deliveries", items })?;
+    let mut answer = respond(dialect, &headers, &NamedList { name: "deliveries", items })?;
     answer.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(answer)
 }
@@ -285,15 +288,15 @@ pub(crate) async fn inbox(Path(name): Path<String>, headers: HeaderMap, call: Ca
 #[schemars(rename = "DialectDelivery")]
 struct HeldOut {
     #[serde(flatten)]
-    held: Held,
+    held: DeliveryLease,
     /// Message in the format of the dialect.
     #[schemars(with = "schema::Any")]
     message: Box<RawValue>,
 }
 
-fn render(dialect: Dialect, delivery: &Delivery) -> Result<Box<RawValue>, Wrong> {
+fn render(dialect: Dialect, delivery: &Delivery) -> Result<Box<RawValue>, FieldError> {
     let id = delivery.id.to_string();
-    dialect.write(&Letter::received(dialect, id, delivery.sent_at, &delivery.message))
+    dialect.render(&Envelope::from_delivered(dialect, id, delivery.sent_at, &delivery.message))
 }
 
 fn is_yaml(kind: &str) -> bool {
@@ -302,13 +305,13 @@ fn is_yaml(kind: &str) -> bool {
 }
 
 /// Returns a response, as YAML if requested and supported by the dialect.
-fn respond(dialect: Dialect, headers: &HeaderMap, value: &impl Serialize) -> Answer {
+fn respond(dialect: Dialect, headers: &HeaderMap, value: &impl Serialize) -> ApiResult {
     let accept = headers.get(header::ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
-    if !dialect.speaks_yaml() || !accept.split(',').any(is_yaml) {
-        return ok(value);
+    if !dialect.supports_yaml() || !accept.split(',').any(is_yaml) {
+        return ok_response(value);
     }
     let serialize_error =
         |error| Refused::new(Code::Unavailable, format!("failed to serialize the response: {error}"));
-    let yaml = yaml::written(&to_raw_value(value).map_err(serialize_error)?)?;
+    let yaml = yaml::to_yaml(&to_raw_value(value).map_err(serialize_error)?)?;
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, YAML)], yaml).into_response())
 }

@@ -8,14 +8,14 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse as _;
 use quorate_api::event::Event;
 use quorate_core::{AgentId, Code, Effect, Record, Refused, Seq, Verb, codec};
-use quorate_engine::{Error, Pace, Space};
+use quorate_engine::{Error, Space, Yielder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::{Route, get, schema};
-use crate::bulk::{self, Gone, Owner, PIECE_BYTES, Pieces};
-use crate::call::{Answer, Call, Pass};
-use crate::wire::effect::{self, Sight};
+use crate::bulk::{self, ChunkSender, Owner, RECORD_CHUNK_BYTES, ReaderGone};
+use crate::call::{ApiResult, Call, Credential};
+use crate::wire::visibility::{self, EventFilter};
 
 /// Records per read.
 const PAGE: usize = 256;
@@ -25,17 +25,19 @@ const CHECKS_PER_COMMENT: u32 = 5;
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/events", "events.follow", "Follow the events of the space, one per record, as a stream.")
-            .query::<EventsQuery>()
-            .streams::<Event>(
+            .query_parameters::<EventsQuery>()
+            .returns_stream::<Event>(
                 "Server-sent events. Each has one event as its data and the sequence number as its id.",
                 "text/event-stream",
             )
-            .to(|headers: HeaderMap, call: Call| bulk::answer(call, |call| events(headers, call))),
+            .handled_by(|headers: HeaderMap, call: Call| {
+                bulk::run_as_bulk_read(call, |call| events(headers, call))
+            }),
         get("/v1/ws", "ws.connect", "Open a WebSocket. Its first frame contains the access token.")
-            .open()
-            .answers_with(101, "Switched to the WebSocket protocol.", "")
-            .answers_with(400, "Not a WebSocket upgrade request.", "text/plain; charset=utf-8")
-            .to(crate::ws::upgrade),
+            .public()
+            .returns_media(101, "Switched to the WebSocket protocol.", "")
+            .returns_media(400, "Not a WebSocket upgrade request.", "text/plain; charset=utf-8")
+            .handled_by(crate::ws::upgrade),
     ]
 }
 
@@ -53,7 +55,7 @@ struct EventsQuery {
     session: Option<String>,
 }
 
-pub(crate) async fn events(headers: HeaderMap, call: Call) -> Answer {
+pub(crate) async fn events(headers: HeaderMap, call: Call) -> ApiResult {
     let query: EventsQuery = call.query()?;
     let head = call.space.published().head.seq;
     let next = match (last_seen(&headers)?, query.from) {
@@ -64,23 +66,23 @@ pub(crate) async fn events(headers: HeaderMap, call: Call) -> Answer {
     };
     let kinds = query.kind.iter().flat_map(|kinds| kinds.split(',')).map(check_kind);
     let kinds = kinds.collect::<Result<_, _>>()?;
-    let filter = Sight {
-        viewer: call.by().cloned(),
+    let filter = EventFilter {
+        viewer: call.calling_agent().cloned(),
         kinds,
         agent: query.agent.map(AgentId::new).transpose()?,
         session: query.session,
     };
-    let (chunks, body) = Pieces::new(&call);
+    let (chunks, body) = ChunkSender::new(&call);
     let stream = EventStream {
         space: call.space.clone(),
-        pass: call.pass.clone(),
-        look: call.times().look,
+        pass: call.credential.clone(),
+        look: call.times().token_check,
         filter,
         next,
         read_ahead: VecDeque::new(),
         chunks,
     };
-    call.app.bulk().spawn(&Owner::of(&call), stream.run());
+    call.app.bulk().spawn(&Owner::of_call(&call), stream.run());
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((StatusCode::OK, headers, body).into_response())
 }
@@ -106,14 +108,14 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Refused> {
 /// A running event stream.
 struct EventStream {
     space: Space,
-    pass: Pass,
+    pass: Credential,
     /// Interval of token checks.
     look: Duration,
-    filter: Sight,
+    filter: EventFilter,
     next: Seq,
     /// Records read ahead and not rendered yet.
     read_ahead: VecDeque<Record>,
-    chunks: Pieces,
+    chunks: ChunkSender,
 }
 
 impl EventStream {
@@ -129,9 +131,9 @@ impl EventStream {
                 self.send_chunk().await
             } else {
                 tokio::select! {
-                    changed = published.changed() => changed.map_err(|_| Gone),
-                    () = self.chunks.stopped() => Err(Gone),
-                    () = self.chunks.closed() => Err(Gone),
+                    changed = published.changed() => changed.map_err(|_| ReaderGone),
+                    () = self.chunks.stopped() => Err(ReaderGone),
+                    () = self.chunks.closed() => Err(ReaderGone),
                     () = tokio::time::sleep(self.look) => {
                         idle_checks += 1;
                         match idle_checks % CHECKS_PER_COMMENT {
@@ -141,37 +143,38 @@ impl EventStream {
                     }
                 }
             };
-            if !self.pass.is_good() {
+            if !self.pass.is_valid() {
                 return;
             }
         }
     }
 
-    async fn comment(&self, text: String) -> Result<(), Gone> {
-        self.chunks.room().await?.send(text);
+    async fn comment(&self, text: String) -> Result<(), ReaderGone> {
+        self.chunks.reserve().await?.send(text);
         Ok(())
     }
 
     /// Renders and sends the next chunk, once the client has read the previous one.
-    async fn send_chunk(&mut self) -> Result<(), Gone> {
-        let room = self.chunks.room().await?;
+    async fn send_chunk(&mut self) -> Result<(), ReaderGone> {
+        let room = self.chunks.reserve().await?;
         // The token may have been revoked while the client was reading.
-        if !self.pass.is_good() {
-            return Err(Gone);
+        if !self.pass.is_valid() {
+            return Err(ReaderGone);
         }
         if self.read_ahead.is_empty() {
-            self.read_ahead = self.space.bodies(self.next, PAGE).await.map_err(|_| Gone)?.into();
+            self.read_ahead =
+                self.space.records_without_payloads(self.next, PAGE).await.map_err(|_| ReaderGone)?.into();
         }
-        let (mut text, mut pace) = (String::new(), Pace::default());
-        while text.len() < PIECE_BYTES
+        let (mut text, mut pace) = (String::new(), Yielder::default());
+        while text.len() < RECORD_CHUNK_BYTES
             && let Some(record) = self.read_ahead.pop_front()
         {
             self.next = Seq(record.seq.0 + 1);
-            if let Some(event) = visible_event(&self.space, &record, &self.filter).map_err(|_| Gone)? {
-                let event = serde_json::to_string(&event).map_err(|_| Gone)?;
+            if let Some(event) = visible_event(&self.space, &record, &self.filter).map_err(|_| ReaderGone)? {
+                let event = serde_json::to_string(&event).map_err(|_| ReaderGone)?;
                 text.push_str(&format!("id: {}\nevent: record\ndata: {event}\n\n", record.seq));
             }
-            pace.after(&record).await;
+            pace.after_record(&record).await;
         }
         room.send(text);
         Ok(())
@@ -179,9 +182,9 @@ impl EventStream {
 }
 
 /// Returns the event of a record as the reader may see it; `None` if nothing in it is visible.
-fn visible_event(space: &Space, record: &Record, filter: &Sight) -> Result<Option<Event>, Error> {
-    let body = codec::read_bare(record)
+fn visible_event(space: &Space, record: &Record, filter: &EventFilter) -> Result<Option<Event>, Error> {
+    let body = codec::read_without_payload(record)
         .map_err(|why| Refused::new(Code::Unavailable, format!("record {}: {why}", record.seq)))?;
-    let effects = effect::seen(record, &body.effects, filter, &space.published());
+    let effects = visibility::visible_effects(record, &body.effects, filter, &space.published());
     Ok((!effects.is_empty()).then(|| Event::new(record, effects)))
 }

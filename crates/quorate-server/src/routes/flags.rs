@@ -4,62 +4,62 @@
 use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::audit::Checkpoint;
-use quorate_core::{Code, Deed, Key, Refused, Timestamp};
-use quorate_engine::{Flag, FlagAsked, FlagState, Flags};
+use quorate_core::{Code, Key, Permission, Refused, Timestamp};
+use quorate_engine::{Flag, FlagRequest, FlagState, Flags};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::audit::space_of;
-use super::checked_limit;
+use super::check_limit;
 use crate::api::{Route, get, post, schema};
 use crate::body;
-use crate::call::{Answer, Call, answer, ok, page};
+use crate::call::{ApiResult, Call, json_response, ok_response, page_response};
 use crate::wire::time;
-use quorate_api::result::FlagReceived;
+use quorate_api::result::FlagReceipt;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/flags", "flags.raise", "Raise a conduct flag, visible only to moderators.")
-            .is(Deed::Report)
-            .body::<schema::Object>()
-            .answers::<FlagReceived>(201, "The flag is stored. The response contains no further data.")
-            .to(raise),
+            .requires(Permission::Report)
+            .request_body::<schema::Object>()
+            .returns::<FlagReceipt>(201, "The flag is stored. The response contains no further data.")
+            .handled_by(raise),
         // Not a bulk read: bulk reads are counted in public metrics.
         get("/v1/flags", "flags.list", "List conduct flags, oldest first. Requires the role moderator.")
-            .is(Deed::Moderate)
-            .query::<Filter>()
-            .lists::<FlagOut>("flags")
-            .to(list),
+            .requires(Permission::Moderate)
+            .query_parameters::<Filter>()
+            .returns_page::<FlagOut>("flags")
+            .handled_by(list),
         get(
             "/v1/flags/checkpoint",
             "flags.checkpoint",
             "Get a checkpoint of the conduct flag log. Requires the role moderator.",
         )
-        .is(Deed::Moderate)
-        .answers::<Checkpoint>(200, "The checkpoint, for `quorate verify`.")
-        .to(checkpoint),
+        .requires(Permission::Moderate)
+        .returns::<Checkpoint>(200, "The checkpoint, for `quorate verify`.")
+        .handled_by(checkpoint),
         get("/v1/flags/{id}", "flags.get", "Get a conduct flag. Requires the role moderator.")
-            .is(Deed::Moderate)
-            .path::<schema::Id>("id")
-            .answers::<FlagOut>(200, "The flag.")
-            .to(show),
+            .requires(Permission::Moderate)
+            .path_parameter::<schema::Id>("id")
+            .returns::<FlagOut>(200, "The flag.")
+            .handled_by(show),
         post(
             "/v1/flags/{id}/resolve",
             "flags.resolve",
             "Resolve a conduct flag. Requires the role moderator.",
         )
-        .is(Deed::Moderate)
-        .path::<schema::Id>("id")
-        .body::<ResolveIn>()
-        .answers::<FlagOut>(200, "The flag is resolved.")
-        .to(resolve),
+        .requires(Permission::Moderate)
+        .path_parameter::<schema::Id>("id")
+        .request_body::<ResolveIn>()
+        .returns::<FlagOut>(200, "The flag is resolved.")
+        .handled_by(resolve),
     ]
 }
 
-pub(crate) async fn raise(call: Call) -> Answer {
+pub(crate) async fn raise(call: Call) -> ApiResult {
     flags_of(&call)?.raise(&flag_request(&call), &call.body).await?;
-    answer(StatusCode::CREATED, &FlagReceived { received: true })
+    json_response(StatusCode::CREATED, &FlagReceipt { received: true })
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -80,9 +80,9 @@ enum StateWord {
     Resolved,
 }
 
-pub(crate) async fn list(call: Call) -> Answer {
+pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: Filter = call.query()?;
-    let limit = checked_limit(filter.limit)?;
+    let limit = check_limit(filter.limit)?;
     let state = filter.state.map(|state| match state {
         StateWord::Open => FlagState::Open,
         StateWord::Resolved => FlagState::Resolved,
@@ -90,11 +90,11 @@ pub(crate) async fn list(call: Call) -> Answer {
     let after = filter.cursor.map(Key::new).transpose()?;
     let (flags, more) = flags_of(&call)?.list(state, after, limit).await?;
     let rest = flags.last().filter(|_| more).map(|last| last.id.clone());
-    page("flags", flags.iter().map(|flag| (flag.id.clone(), FlagOut::new(flag))), rest)
+    page_response("flags", flags.iter().map(|flag| (flag.id.clone(), FlagOut::new(flag))), rest)
 }
 
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    ok(&FlagOut::new(&flags_of(&call)?.flag(&id).await?))
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
+    ok_response(&FlagOut::new(&flags_of(&call)?.flag(&id).await?))
 }
 
 /// Resolution of a flag.
@@ -107,14 +107,14 @@ struct ResolveIn {
     note: String,
 }
 
-pub(crate) async fn resolve(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn resolve(Path(id): Path<String>, call: Call) -> ApiResult {
     let ResolveIn { note } = body::parse(&call.body)?;
-    ok(&FlagOut::new(&flags_of(&call)?.resolve(&flag_request(&call), &id, note).await?))
+    ok_response(&FlagOut::new(&flags_of(&call)?.resolve(&flag_request(&call), &id, note).await?))
 }
 
-pub(crate) async fn checkpoint(call: Call) -> Answer {
+pub(crate) async fn checkpoint(call: Call) -> ApiResult {
     let (_, name) = space_of(&call)?;
-    ok(&Checkpoint::new(name, &flags_of(&call)?.head()))
+    ok_response(&Checkpoint::new(name, &flags_of(&call)?.head()))
 }
 
 /// A conduct flag.
@@ -148,14 +148,14 @@ impl<'a> FlagOut<'a> {
     fn new(flag: &'a Flag) -> Self {
         let resolution = flag.resolution.as_ref().map(|resolution| ResolutionOut {
             by: &resolution.by,
-            at: time::shown(Timestamp(resolution.at_ms)),
+            at: time::format(Timestamp(resolution.at_ms)),
             note: &resolution.note,
         });
         Self {
             id: &flag.id,
             state: flag.state().as_str(),
             raised_by: &flag.raised_by,
-            raised_at: time::shown(flag.raised_at),
+            raised_at: time::format(flag.raised_at),
             flag: flag.about.as_deref(),
             resolution,
         }
@@ -168,7 +168,7 @@ fn flags_of(call: &Call) -> Result<Flags, Refused> {
     call.app.flags(call.space.number()).ok_or_else(shutting_down)
 }
 
-fn flag_request(call: &Call) -> FlagAsked<'_> {
+fn flag_request(call: &Call) -> FlagRequest<'_> {
     let what = [call.uri.path().as_bytes(), &call.body[..]];
-    FlagAsked { by: &call.principal, key: call.key.as_ref(), what }
+    FlagRequest { principal: &call.principal, key: call.key.as_ref(), content: what }
 }

@@ -3,8 +3,8 @@
 
 use axum::extract::Path;
 use quorate_core::{
-    AddKind, AddToSession, Destination, Key, Message, MessageType, Op, OpResult, Payload, PutEntry, Receipt,
-    Session, SessionId,
+    AddToSession, ContributionKind, Destination, Key, Message, MessageType, Op, OpResult, Payload, PutEntry,
+    Receipt, Session, SessionId,
 };
 use quorate_engine::Error;
 use schemars::JsonSchema;
@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Route, post, schema};
 use crate::body;
-use crate::call::{Answer, Call, ok};
+use crate::call::{ApiResult, Call, ok_response};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/sessions/{id}/guidance", "sessions.guide", "Give guidance to the agents of a session.")
-            .path::<schema::Id>("id")
-            .body::<GuidanceIn>()
-            .answers::<GuidanceOut>(200, "The guidance is stored and sent to its recipients.")
-            .to(guide),
+            .path_parameter::<schema::Id>("id")
+            .request_body::<GuidanceIn>()
+            .returns::<GuidanceOut>(200, "The guidance is stored and sent to its recipients.")
+            .handled_by(guide),
     ]
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn routes() -> Vec<Route> {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "NewGuidance")]
 struct GuidanceIn {
-    #[schemars(with = "schema::Sentence")]
+    #[schemars(with = "schema::ReasonText")]
     text: String,
     /// Recipients; all participants by default.
     #[serde(default)]
@@ -56,11 +56,11 @@ struct Guidance<'a> {
     to: &'a [String],
 }
 
-pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = SessionId::new(id)?;
     let key = Key::new(format!("sessions/{id}/guidance"))?;
     let guidance: GuidanceIn = body::parse(&call.body)?;
-    let receipt = match call.answered().await? {
+    let receipt = match call.replayed_receipt().await? {
         Some(receipt) => receipt,
         None => give(&call, &id, &key, guidance).await?,
     };
@@ -72,7 +72,7 @@ pub(crate) async fn guide(Path(id): Path<String>, call: Call) -> Answer {
             _ => {}
         }
     }
-    ok(&GuidanceOut { seq: receipt.seq.map(|seq| seq.0), key: key.to_string(), version, message })
+    ok_response(&GuidanceOut { seq: receipt.seq.map(|seq| seq.0), key: key.to_string(), version, message })
 }
 
 /// Stores the guidance and sends it to its recipients, by default to the current participants.
@@ -81,13 +81,13 @@ async fn give(call: &Call, id: &SessionId, key: &Key, guidance: GuidanceIn) -> R
     let GuidanceIn { text, mut to } = guidance;
     if to.is_empty() {
         let active = session.participants.iter().filter(|one| one.left_at.is_none());
-        let others = active.map(|one| &one.agent).filter(|agent| call.by() != Some(agent));
+        let others = active.map(|one| &one.agent).filter(|agent| call.calling_agent() != Some(agent));
         to = others.map(ToString::to_string).collect();
     }
     let guidance = Guidance { guidance: &text, to: &to };
     let note = AddToSession {
         session: session.id.clone(),
-        kind: AddKind::Note,
+        kind: ContributionKind::Note,
         body: seal(call, &guidance),
         content_type: None,
         rationale: String::new(),
@@ -104,14 +104,14 @@ async fn give(call: &Call, id: &SessionId, key: &Key, guidance: GuidanceIn) -> R
     let mut ops = vec![Op::Put(entry), Op::AddToSession(note)];
     if !to.is_empty() {
         let payload = seal(call, &guidance);
-        let mut message = Message::new(Destination::of_texts(to.clone())?, "guidance".to_owned(), payload);
+        let mut message = Message::new(Destination::from_texts(to.clone())?, "guidance".to_owned(), payload);
         // Guidance of a person is sent in the name of the session's coordinator.
-        message.from = call.by().cloned().or_else(|| session.coordinator.clone());
+        message.from = call.calling_agent().cloned().or_else(|| session.coordinator.clone());
         message.kind = MessageType::Event;
         message.session_id = Some(session.id.to_string());
         ops.push(Op::send(message));
     }
-    call.commit_asked(ops).await
+    call.commit_for_request(ops).await
 }
 
 fn seal(call: &Call, guidance: &Guidance<'_>) -> Payload {

@@ -5,54 +5,54 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use futures_util::FutureExt as _;
 use quorate_api::stats::{QueueDepth, Stats, task_counts};
-use quorate_core::{Code, Deed, Refused, limits};
+use quorate_core::{Code, Permission, Refused, limits};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::api::{Route, about_the_hub, get, schema};
+use crate::api::{Route, get, schema, serve_openapi};
 use crate::app::App;
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
-use crate::call::{Answer, Call, ok};
+use crate::call::{ApiResult, Call, ok_response};
 use crate::wire::time;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/healthz", "hub.health", "Check that the hub is alive.")
-            .open()
-            .answers_with(200, "The hub is alive.", "text/plain; charset=utf-8")
-            .to(alive),
+            .public()
+            .returns_media(200, "The hub is alive.", "text/plain; charset=utf-8")
+            .handled_by(alive),
         get("/readyz", "hub.ready", "Check that the hub is ready to accept calls.")
-            .open()
-            .answers_with(200, "The hub is ready.", "text/plain; charset=utf-8")
-            .answers_with(
+            .public()
+            .returns_media(200, "The hub is ready.", "text/plain; charset=utf-8")
+            .returns_media(
                 503,
                 "The hub is shutting down, or its storage has failed.",
                 "application/problem+json",
             )
-            .to(ready),
+            .handled_by(ready),
         get("/v1/openapi.json", "hub.openapi", "Get this OpenAPI document.")
-            .open()
-            .answers::<serde_json::Map<String, serde_json::Value>>(200, "The OpenAPI 3.1 document.")
-            .to(about_the_hub),
+            .public()
+            .returns::<serde_json::Map<String, serde_json::Value>>(200, "The OpenAPI 3.1 document.")
+            .handled_by(serve_openapi),
         get("/v1/info", "hub.info", "Get the version and limits of the hub, and the identity of the caller.")
-            .answers::<InfoOut>(200, "The hub.")
-            .to(info),
+            .returns::<InfoOut>(200, "The hub.")
+            .handled_by(info),
         get("/v1/admin/stats", "hub.stats", "Get statistics of the space.")
-            .is(Deed::Run)
-            .answers::<Stats>(200, "The statistics.")
-            .to(stats),
+            .requires(Permission::Operate)
+            .returns::<Stats>(200, "The statistics.")
+            .handled_by(stats),
     ]
 }
 
 /// Liveness: responding is enough.
-pub(crate) async fn alive(State(_): State<App>) -> Answer {
+pub(crate) async fn alive(State(_): State<App>) -> ApiResult {
     Ok((StatusCode::OK, "ok\n").into_response())
 }
 
 /// Readiness. The hub starts to listen only after recovery. It is not ready while it shuts down or after its storage
 /// has failed.
-pub(crate) async fn ready(State(app): State<App>) -> Answer {
-    let why = match (app.ends(), app.engine().failure().now_or_never()) {
+pub(crate) async fn ready(State(app): State<App>) -> ApiResult {
+    let why = match (app.is_shutting_down(), app.engine().failure().now_or_never()) {
         (true, _) => "the hub is shutting down",
         (_, Some(_)) => "the storage has failed",
         _ => return Ok((StatusCode::OK, "ready\n").into_response()),
@@ -116,7 +116,7 @@ struct LimitsOut {
 }
 
 /// Returns the version and limits of the hub.
-pub(crate) async fn info(call: Call) -> Answer {
+pub(crate) async fn info(call: Call) -> ApiResult {
     let you = YouOut { principal: call.principal.to_text(), role: call.bearer.role() };
     let limits = LimitsOut {
         request_bytes: BODY_BYTES_MAX,
@@ -131,25 +131,25 @@ pub(crate) async fn info(call: Call) -> Answer {
     let audit = call
         .app
         .engine()
-        .audited(call.space.number())
-        .map(|audited| AuditedOut { verified_to: audited.seq.0, verified_at: time::shown(audited.at) });
-    ok(&InfoOut {
+        .audit_progress(call.space.number())
+        .map(|audited| AuditedOut { verified_to: audited.seq.0, verified_at: time::format(audited.at) });
+    ok_response(&InfoOut {
         name: "quorate",
         version: env!("CARGO_PKG_VERSION"),
         you,
         limits,
         seq: call.space.published().head.seq.0,
-        time: time::shown(call.app.engine().clock().now().wall),
+        time: time::format(call.app.engine().clock().now().wall),
         audit,
     })
 }
 
 /// Returns statistics of the space.
-pub(crate) async fn stats(call: Call) -> Answer {
+pub(crate) async fn stats(call: Call) -> ApiResult {
     let published = call.space.published();
     let registered = || published.agents.iter().filter(|(_, agent)| !agent.removed);
-    let [low, normal, high, urgent] = published.ready_by_level;
-    ok(&Stats {
+    let [low, normal, high, urgent] = published.ready_by_priority;
+    ok_response(&Stats {
         seq: published.head.seq,
         at: published.head.at,
         agents: registered().count(),

@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use axum::extract::Path;
 use quorate_api::claim::InboxClaim;
-use quorate_api::delivery::{AckDelivery, Delivery, ExtendLease, List, NackDelivery};
-use quorate_api::result::Changed;
+use quorate_api::delivery::{AckDelivery, Delivery, DeliveryList, ExtendLease, NackDelivery};
+use quorate_api::result::ChangeReceipt;
 use quorate_core::{AgentId, Code, Op, Refused, Timestamp};
 use quorate_engine::views;
 use serde::de::DeserializeOwned;
 
 use crate::api::{Route, post, schema};
 use crate::body;
-use crate::call::{Answer, Call, Listed, ok};
-use crate::settings::{Times, whole_ms};
+use crate::call::{ApiResult, Call, NamedList, ok_response};
+use crate::settings::{Durations, whole_ms};
 
 pub(crate) fn routes() -> Vec<Route> {
     let settle = |path, id, about| {
         post(path, id, about)
-            .path::<schema::Id>("id")
-            .for_itself()
-            .answers::<Changed>(200, "All deliveries are changed.")
+            .path_parameter::<schema::Id>("id")
+            .own_agent_only()
+            .returns::<ChangeReceipt>(200, "All deliveries are changed.")
     };
     vec![
         post(
@@ -28,51 +28,53 @@ pub(crate) fn routes() -> Vec<Route> {
             "inbox.claim",
             "Claim deliveries under a lease. Set `waitMs` to wait for one.",
         )
-        .path::<schema::Id>("id")
-        .for_itself()
-        .body::<InboxClaim>()
-        .lists_all::<Delivery>("deliveries")
-        .to(claim),
+        .path_parameter::<schema::Id>("id")
+        .own_agent_only()
+        .request_body::<InboxClaim>()
+        .returns_list::<Delivery>("deliveries")
+        .handled_by(claim),
         settle("/v1/agents/{id}/inbox/ack", "inbox.ack", "Acknowledge deliveries.")
-            .body::<List<AckDelivery>>()
-            .to(ack),
+            .request_body::<DeliveryList<AckDelivery>>()
+            .handled_by(ack),
         settle(
             "/v1/agents/{id}/inbox/nack",
             "inbox.nack",
             "Return deliveries (nack), for redelivery or as dead letters.",
         )
-        .body::<List<NackDelivery>>()
-        .to(nack),
+        .request_body::<DeliveryList<NackDelivery>>()
+        .handled_by(nack),
         settle("/v1/agents/{id}/inbox/extend", "inbox.extend", "Extend the leases of deliveries.")
-            .body::<List<ExtendLease>>()
+            .request_body::<DeliveryList<ExtendLease>>()
             .without_key("Extensions are not recorded; repeating one extends the leases again.")
-            .to(extend),
+            .handled_by(extend),
     ]
 }
 
-pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn claim(Path(id): Path<String>, call: Call) -> ApiResult {
     let agent = AgentId::new(id)?;
     let request: InboxClaim = body::parse(&call.body)?;
     let times = call.times();
-    let wait = checked_wait(times, request.wait_ms)?;
+    let wait = check_wait(times, request.wait_ms)?;
     let (max, lease_ms) = (request.max.unwrap_or(1), request.lease_ms.unwrap_or(times.lease_ms()));
     let (deliveries, since) = match &call.key {
         Some(_) => {
-            let make_commit = |ops| call.as_commit(ops);
-            call.waiting(call.space.claim_once(&make_commit, &agent, max, lease_ms, wait)).await?
+            let make_commit = |ops| call.new_commit(ops);
+            call.wait(call.space.claim_idempotent(&make_commit, &agent, max, lease_ms, wait)).await?
         }
         None => {
             let claimed = call.space.claim(&call.principal, call.epoch, &agent, max, lease_ms, wait);
-            (call.waiting(claimed).await?, call.app.engine().clock().now().wall)
+            (call.wait(claimed).await?, call.app.engine().clock().now().wall)
         }
     };
-    deliveries.iter().for_each(|delivery| call.app.observed().handed.note(call.space.number(), delivery));
+    deliveries
+        .iter()
+        .for_each(|delivery| call.app.telemetry().trace_cache.insert(call.space.number(), delivery));
     let items = deliveries.iter().map(|delivery| render(delivery, since)).collect();
-    ok(&Listed { name: "deliveries", items })
+    ok_response(&NamedList { name: "deliveries", items })
 }
 
 /// Validates `waitMs`.
-pub(crate) fn checked_wait(times: &Times, wait_ms: Option<u64>) -> Result<Duration, Refused> {
+pub(crate) fn check_wait(times: &Durations, wait_ms: Option<u64>) -> Result<Duration, Refused> {
     let max = whole_ms(times.wait_max);
     match wait_ms.unwrap_or(0) {
         wait if wait <= max => Ok(Duration::from_millis(wait)),
@@ -86,29 +88,29 @@ fn render(delivery: &quorate_engine::Delivery, since: Timestamp) -> Delivery {
     views::delivery(delivery, since, views::message(delivery.id, delivery.sent_at, &delivery.message))
 }
 
-pub(crate) async fn ack(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn ack(Path(id): Path<String>, call: Call) -> ApiResult {
     settle(&id, &call, |one: AckDelivery| Op::Ack(one.lease())).await
 }
 
-pub(crate) async fn nack(Path(id): Path<String>, call: Call) -> Answer {
-    settle(&id, &call, NackDelivery::read).await
+pub(crate) async fn nack(Path(id): Path<String>, call: Call) -> ApiResult {
+    settle(&id, &call, NackDelivery::into_core).await
 }
 
-pub(crate) async fn extend(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn extend(Path(id): Path<String>, call: Call) -> ApiResult {
     let reading = call.reading();
-    settle(&id, &call, |one: ExtendLease| one.read(&reading)).await
+    settle(&id, &call, |one: ExtendLease| one.into_core(&reading)).await
 }
 
 /// Applies an operation to all deliveries atomically. Stale leases are listed in the error.
-async fn settle<T: DeserializeOwned>(id: &str, call: &Call, op: impl Fn(T) -> Op) -> Answer {
+async fn settle<T: DeserializeOwned>(id: &str, call: &Call, op: impl Fn(T) -> Op) -> ApiResult {
     let agent = AgentId::new(id)?;
     if call.space.published().agents.number(&agent).is_none() {
         return Err(Refused::new(Code::NotFound, format!("there is no agent {agent}"))
             .hint("register it first, or list agents with GET /v1/agents")
             .into());
     }
-    let List { deliveries } = body::parse::<List<T>>(&call.body)?;
+    let DeliveryList { deliveries } = body::parse::<DeliveryList<T>>(&call.body)?;
     let ops = deliveries.into_iter().map(op).collect();
     let receipt = call.commit(ops).await?;
-    ok(&Changed::from(&receipt))
+    ok_response(&ChangeReceipt::from(&receipt))
 }

@@ -2,44 +2,44 @@
 
 use axum::extract::Path;
 use quorate_api::message::{Message, MessageWithDeliveries, NewMessage};
-use quorate_api::result::{FlagReceived, SentMessage, is_private};
+use quorate_api::result::{FlagReceipt, SentMessage, is_private};
 use quorate_core::{
     AgentId, ClientId, Code, Durability, Message as CoreMessage, MessageId, MessageType, Op, Refused,
     SessionId,
 };
-use quorate_engine::{Before, MessageFilter, MessageRef, MessageView, views};
+use quorate_engine::{MessageCursor, MessageFilter, MessageRef, MessageView, views};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::checked_limit;
+use super::check_limit;
 
 use crate::api::{Route, get, post, schema};
 use crate::body;
-use crate::call::{Answer, Call, ok, page};
+use crate::call::{ApiResult, Call, ok_response, page_response};
 use crate::observe;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/messages", "messages.send", "Send a message, or a list of messages in one commit.")
-            .body::<Messages<'_>>()
-            .lists_all::<SendReceipt>("receipts")
-            .to(send),
+            .request_body::<Messages<'_>>()
+            .returns_list::<SendReceipt>("receipts")
+            .handled_by(send),
         get(
             "/v1/messages",
             "messages.list",
             "List messages, newest first. Agents see only those they sent or received.",
         )
-        .query::<Filter>()
-        .lists::<Message>("messages")
-        .bulk(list),
+        .query_parameters::<Filter>()
+        .returns_page::<Message>("messages")
+        .handled_in_bulk_by(list),
         get("/v1/messages/{id}", "messages.get", "Get a message and the state of its deliveries.")
-            .path::<schema::Id>("id")
-            .answers::<MessageWithDeliveries>(
+            .path_parameter::<schema::Id>("id")
+            .returns::<MessageWithDeliveries>(
                 200,
                 "The message. Visible to its sender, its recipients and operators.",
             )
-            .to(show),
+            .handled_by(show),
     ]
 }
 
@@ -58,39 +58,42 @@ enum Messages<'a> {
 #[allow(dead_code)]
 pub(super) enum SendReceipt {
     Message(SentMessage),
-    Flag(FlagReceived),
+    Flag(FlagReceipt),
 }
 
 /// Sends one message, or a list in one commit.
-pub(crate) async fn send(call: Call) -> Answer {
+pub(crate) async fn send(call: Call) -> ApiResult {
     let messages = match read(&call) {
         Ok(messages) => messages,
         Err(refused) => {
-            call.unread(&call.body, refused).await?;
-            return Ok(observe::unobserved(ok(&json!({"receipts": [{"received": true}]}))?, true));
+            call.raise_flag_or_refuse(&call.body, refused).await?;
+            return Ok(observe::mark_unobserved(
+                ok_response(&json!({"receipts": [{"received": true}]}))?,
+                true,
+            ));
         }
     };
     if let [message] = messages.as_slice()
         && message.durability == Durability::Ephemeral
     {
         let mut message = message.clone();
-        observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
+        observe::propagate_trace(&call.app, &call.space, &mut message, call.trace).await;
         let id = call.space.send_ephemeral(&call.principal, call.epoch, message).await?;
-        return Ok(observe::unobserved(ok(&sent_ephemeral(id))?, id == MessageRef::Flag));
+        return Ok(observe::mark_unobserved(ok_response(&ephemeral_receipt(id))?, id == MessageRef::Flag));
     }
     let receipt = call.commit(messages.into_iter().map(Op::send).collect()).await?;
-    let answer = ok(&json!({"receipts": call.results(&receipt)}))?;
-    Ok(observe::unobserved(answer, is_private(&receipt)))
+    let answer = ok_response(&json!({"receipts": call.results(&receipt)}))?;
+    Ok(observe::mark_unobserved(answer, is_private(&receipt)))
 }
 
 fn read(call: &Call) -> Result<Vec<CoreMessage>, Refused> {
     let messages: Vec<NewMessage<'_>> = body::parse_one_or_list(&call.body)?;
     let reading = call.reading();
-    messages.into_iter().map(|message| message.read(&reading)).collect()
+    messages.into_iter().map(|message| message.into_core(&reading)).collect()
 }
 
 /// Returns the receipt of an ephemeral message.
-pub(super) fn sent_ephemeral(id: MessageRef) -> Value {
+pub(super) fn ephemeral_receipt(id: MessageRef) -> Value {
     match id {
         MessageRef::Flag => json!({"receipts": [{"received": true}]}),
         id => json!({"receipts": [{"id": id.to_string(), "seq": null, "deliveries": []}]}),
@@ -119,11 +122,11 @@ struct Filter {
     cursor: Option<String>,
 }
 
-pub(crate) async fn list(call: Call) -> Answer {
+pub(crate) async fn list(call: Call) -> ApiResult {
     let query: Filter = call.query()?;
     let named = |id: Option<String>| id.map(AgentId::new).transpose();
     let agent = named(query.agent)?;
-    let of = match (call.by(), agent) {
+    let of = match (call.calling_agent(), agent) {
         (Some(by), Some(agent)) if *by != agent => {
             return Err(Refused::new(
                 Code::Forbidden,
@@ -140,37 +143,39 @@ pub(crate) async fn list(call: Call) -> Answer {
         to: named(query.to)?,
         kind: query.r#type,
         session: query.session.map(SessionId::new).transpose()?,
-        of,
+        participant: of,
     };
     let before = query.cursor.as_deref().map(str::parse).transpose()?;
-    let found = call.space.messages(&filter, before, checked_limit(query.limit)?).await?;
+    let found = call.space.messages(&filter, before, check_limit(query.limit)?).await?;
     let items = found.messages.iter().map(|one| {
-        let after = Before { seq: one.id.seq, n: one.id.n };
+        let after = MessageCursor { seq: one.id.seq, n: one.id.n };
         (after.to_string(), views::message(one.id, one.at, &one.message))
     });
-    page("messages", items, found.cursor.map(|before| before.to_string()))
+    page_response("messages", items, found.cursor.map(|before| before.to_string()))
 }
 
 /// Returns a message and its deliveries, for its sender, its recipients and operators.
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     let view = match id.parse::<MessageId>() {
         Ok(id) => call.space.message(id).await?,
         Err(_) => call.space.message_by_client_id(&ClientId::new(&id)?).await?,
     };
-    let view = visible(&call, view).ok_or_else(|| missing(&id))?;
-    ok(&views::message_with_deliveries(&view))
+    let view = visible(&call, view).ok_or_else(|| message_not_found(&id))?;
+    ok_response(&views::message_with_deliveries(&view))
 }
 
 /// Returns a message as the caller may see it, if at all: the sender and operators see every delivery, a recipient
 /// only its own.
 pub(super) fn visible(call: &Call, mut view: MessageView) -> Option<MessageView> {
-    let Some(by) = call.by().filter(|by| view.message.from.as_ref() != Some(by)) else { return Some(view) };
+    let Some(by) = call.calling_agent().filter(|by| view.message.from.as_ref() != Some(by)) else {
+        return Some(view);
+    };
     view.deliveries.retain(|delivery| is_for(call, by, &delivery.agent));
     Some(view).filter(|view| !view.deliveries.is_empty())
 }
 
 /// Refusal for a message that does not exist or is not visible to the caller.
-pub(super) fn missing(id: &str) -> Refused {
+pub(super) fn message_not_found(id: &str) -> Refused {
     Refused::new(Code::NotFound, format!("there is no message {id}"))
         .hint("check the id; agents see only messages they sent or received")
 }

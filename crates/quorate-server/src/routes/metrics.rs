@@ -2,11 +2,11 @@
 
 use axum::http::header;
 use axum::response::IntoResponse as _;
-use quorate_core::{Deed, SpaceName};
+use quorate_core::{Permission, SpaceName};
 
 use crate::api::{Route, get};
 use crate::app::DEFAULT_SPACE;
-use crate::call::{Answer, Call};
+use crate::call::{ApiResult, Call};
 use crate::observe;
 
 /// Content type of the Prometheus text format.
@@ -19,15 +19,15 @@ pub(crate) fn routes() -> Vec<Route> {
             "hub.metrics",
             "Get metrics of the space. Principals of the default space also get those of the hub.",
         )
-        .is(Deed::Run)
-        .answers_with(200, "The metrics in the Prometheus text format.", KIND)
-        .to(metrics),
+        .requires(Permission::Operate)
+        .returns_media(200, "The metrics in the Prometheus text format.", KIND)
+        .handled_by(metrics),
     ]
 }
 
-pub(crate) async fn metrics(call: Call) -> Answer {
+pub(crate) async fn metrics(call: Call) -> ApiResult {
     let first = SpaceName::new(DEFAULT_SPACE).ok().and_then(|name| call.app.space(&name));
     let of_hub = first.is_some_and(|first| first.number() == call.home);
-    let text = observe::page(&call, of_hub).await?;
+    let text = observe::render_metrics(&call, of_hub).await?;
     Ok(([(header::CONTENT_TYPE, KIND)], text).into_response())
 }

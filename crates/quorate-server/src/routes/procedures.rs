@@ -12,39 +12,39 @@ use quorate_engine::{Error, ProcedureView};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Listing, Past};
+use super::{AsOfQuery, ListQuery};
 use crate::api::{Route, get, post, schema};
-use crate::call::{Answer, Call, answer};
+use crate::call::{ApiResult, Call, json_response};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         post("/v1/procedures", "procedures.start", "Start a procedure.")
-            .body::<NewProcedure<'_>>()
-            .answers::<ProcedureWithState>(201, "The procedure is running; its driver takes the first step.")
-            .to(start),
+            .request_body::<NewProcedure<'_>>()
+            .returns::<ProcedureWithState>(201, "The procedure is running; its driver takes the first step.")
+            .handled_by(start),
         get("/v1/procedures", "procedures.list", "List procedures without their states, newest first.")
-            .query::<Filter>()
-            .lists::<ShownProcedure>("procedures")
-            .bulk(list),
+            .query_parameters::<Filter>()
+            .returns_page::<ShownProcedure>("procedures")
+            .handled_in_bulk_by(list),
         get(
             "/v1/procedures/{id}",
             "procedures.get",
             "Get a procedure with its state, optionally as of a past record.",
         )
-        .path::<schema::Id>("id")
-        .query::<Past>()
-        .answers::<ProcedureWithState>(200, "The procedure.")
-        .to(show),
+        .path_parameter::<schema::Id>("id")
+        .query_parameters::<AsOfQuery>()
+        .returns::<ProcedureWithState>(200, "The procedure.")
+        .handled_by(show),
         post(
             "/v1/procedures/{id}/step",
             "procedures.step",
             "Advance a procedure by one step. Requires its driver.",
         )
-        .path::<schema::Id>("id")
-        .body::<ProcedureStep<'_>>()
-        .answers::<ProcedureWithState>(200, "The procedure has a new version.")
-        .to(step),
+        .path_parameter::<schema::Id>("id")
+        .request_body::<ProcedureStep<'_>>()
+        .returns::<ProcedureWithState>(200, "The procedure has a new version.")
+        .handled_by(step),
     ]
 }
 
@@ -56,8 +56,8 @@ fn status_of(word: &str) -> Result<ProcedureStatus, Refused> {
     })
 }
 
-pub(crate) async fn start(call: Call) -> Answer {
-    let start = body::parse::<NewProcedure<'_>>(&call.body)?.read(&call.reading())?;
+pub(crate) async fn start(call: Call) -> ApiResult {
+    let start = body::parse::<NewProcedure<'_>>(&call.body)?.into_core(&call.reading())?;
     let receipt = call.commit(vec![Op::StartProcedure(start)]).await?;
     match receipt.results.first() {
         Some(OpResult::ProcedureStarted { id }) => {
@@ -68,26 +68,26 @@ pub(crate) async fn start(call: Call) -> Answer {
     }
 }
 
-pub(crate) async fn step(Path(id): Path<String>, call: Call) -> Answer {
-    let step =
-        body::parse::<ProcedureStep<'_>>(&call.body)?.read(&call.reading(), Some(ProcedureId::new(id)?))?;
+pub(crate) async fn step(Path(id): Path<String>, call: Call) -> ApiResult {
+    let step = body::parse::<ProcedureStep<'_>>(&call.body)?
+        .into_core(&call.reading(), Some(ProcedureId::new(id)?))?;
     let id = step.procedure.clone();
     let receipt = call.commit(vec![Op::StepProcedure(step)]).await?;
     let procedure = as_of(&call, &id, receipt.seq).await?;
     respond(&call, StatusCode::OK, procedure).await
 }
 
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let Past { at, time } = call.query()?;
-    let at = call.past(at.as_deref(), time.as_deref()).await?;
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
+    let AsOfQuery { at, time } = call.query()?;
+    let at = call.as_of(at.as_deref(), time.as_deref()).await?;
     let id = ProcedureId::new(id)?;
     if at.is_none() {
         return at_record(&call, &id, None).await;
     }
-    bulk::answer(call, move |call| async move { at_record(&call, &id, at).await }).await
+    bulk::run_as_bulk_read(call, move |call| async move { at_record(&call, &id, at).await }).await
 }
 
-async fn at_record(call: &Call, id: &ProcedureId, at: Option<Seq>) -> Answer {
+async fn at_record(call: &Call, id: &ProcedureId, at: Option<Seq>) -> ApiResult {
     let procedure = as_of(call, id, at).await?;
     respond(call, StatusCode::OK, procedure).await
 }
@@ -101,19 +101,19 @@ async fn as_of(call: &Call, id: &ProcedureId, at: Option<Seq>) -> Result<Procedu
     }
 }
 
-async fn respond(call: &Call, status: StatusCode, procedure: Procedure) -> Answer {
+async fn respond(call: &Call, status: StatusCode, procedure: Procedure) -> ApiResult {
     let view: Result<ProcedureView, Error> = call.space.procedure_view(procedure).await;
     let ProcedureView { procedure, spec, state, result } = view?;
     let [spec, state, result] =
-        [spec, state, result].map(|payload| payload.map(|payload| payload::shown(&payload, None)));
+        [spec, state, result].map(|payload| payload.map(|payload| payload::render(&payload, None)));
     let more = ProcedurePayloads { spec, state, result };
-    answer(status, &ProcedureWithState { procedure: (&procedure).into(), more })
+    json_response(status, &ProcedureWithState { procedure: (&procedure).into(), more })
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
-    #[schemars(with = "Option<schema::ProcedureWord>")]
+    #[schemars(with = "Option<schema::ProcedureStatusName>")]
     status: Option<String>,
     #[schemars(with = "Option<schema::Order>")]
     order: Option<Order>,
@@ -123,10 +123,10 @@ struct Filter {
     cursor: Option<String>,
 }
 
-pub(crate) async fn list(call: Call) -> Answer {
+pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: Filter = call.query()?;
     let status = filter.status.map(|word| status_of(&word)).transpose()?;
-    let listing = Listing { order: filter.order, limit: filter.limit, cursor: filter.cursor };
+    let listing = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor };
     let matches = |one: &Procedure| status.is_none_or(|status| status == one.status);
     super::list(&call, "procedures", listing, matches, |one| ShownProcedure::from(one)).await
 }

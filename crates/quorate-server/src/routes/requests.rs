@@ -6,130 +6,130 @@ use std::time::Duration;
 use axum::extract::Path;
 use quorate_api::message::Message;
 use quorate_api::request::{NewRequest, Request as ShownRequest};
-use quorate_api::result::Changed;
-use quorate_api::why::Why as ShownWhy;
-use quorate_core::{ApprovalId, Ask, ClientId, Durability, MessageId, Op, Refused, Request, Why};
-use quorate_engine::{Error, Noun as _, nobody_answers_a_flag, views};
+use quorate_api::result::ChangeReceipt;
+use quorate_api::why::Explanation as ShownWhy;
+use quorate_core::{ApprovalId, ClientId, Durability, MessageId, Op, Refused, Request, SendRequest, Why};
+use quorate_engine::{Error, StoredItem as _, flag_has_no_answer, views};
 
-use super::Listing;
+use super::ListQuery;
 use super::approvals;
-use super::messages::{missing, visible};
+use super::messages::{message_not_found, visible};
 use crate::api::{Route, get, post, schema};
 use crate::body;
-use crate::call::{Answer, Call, ok};
+use crate::call::{ApiResult, Call, ok_response};
 use crate::observe;
 use crate::problem::Problem;
 
 pub(crate) fn routes() -> Vec<Route> {
     let why_of = |path, id, about| {
-        get(path, id, about).path::<schema::Id>("id").answers::<ShownWhy>(200, "The explanation.")
+        get(path, id, about).path_parameter::<schema::Id>("id").returns::<ShownWhy>(200, "The explanation.")
     };
     vec![
         post("/v1/request", "requests.ask", "Send a request and wait for the answer.")
-            .body::<NewRequest<'_>>()
-            .answers::<Message>(200, "The answer.")
-            .to(request),
+            .request_body::<NewRequest<'_>>()
+            .returns::<Message>(200, "The answer.")
+            .handled_by(request),
         get(
             "/v1/requests",
             "requests.list",
             "List requests and their state, newest first. Agents see only their own.",
         )
-        .query::<Listing>()
-        .lists::<ShownRequest>("requests")
-        .bulk(list),
+        .query_parameters::<ListQuery>()
+        .returns_page::<ShownRequest>("requests")
+        .handled_in_bulk_by(list),
         get("/v1/requests/{id}", "requests.get", "Get a request and its state.")
-            .path::<schema::Id>("id")
-            .answers::<ShownRequest>(200, "The request. Visible to the requester and to operators.")
-            .to(show),
+            .path_parameter::<schema::Id>("id")
+            .returns::<ShownRequest>(200, "The request. Visible to the requester and to operators.")
+            .handled_by(show),
         post("/v1/requests/{id}/cancel", "requests.cancel", "Cancel a request.")
-            .path::<schema::Id>("id")
-            .answers::<Changed>(200, "The request is cancelled.")
-            .to(cancel),
+            .path_parameter::<schema::Id>("id")
+            .returns::<ChangeReceipt>(200, "The request is cancelled.")
+            .handled_by(cancel),
         why_of(
             "/v1/messages/{id}/why",
             "messages.why",
             "Explain where a message is, what it waits for, and what happens next.",
         )
-        .to(why),
+        .handled_by(why),
         why_of(
             "/v1/tasks/{id}/why",
             "tasks.why",
             "Explain the state of a task, what it waits for, and what happens next.",
         )
-        .to(why),
+        .handled_by(why),
         why_of(
             "/v1/procedures/{id}/why",
             "procedures.why",
             "Explain the phase of a procedure, since when it lasts, and which driver continues it.",
         )
-        .to(why),
+        .handled_by(why),
     ]
 }
 
 /// Sends a request and returns the response message. If the caller disconnects, the request is cancelled, unless it
 /// has an idempotency key or client id: then the caller may retry.
-pub(crate) async fn request(call: Call) -> Answer {
-    let ask = asked(&call).await?;
+pub(crate) async fn request(call: Call) -> ApiResult {
+    let ask = parse_request(&call).await?;
     if ask.message.durability == Durability::Ephemeral {
         let within = ask.timeout_ms.map(Duration::from_millis);
         let message = Arc::unwrap_or_clone(ask.message);
         let answer = call.space.request_ephemeral(&call.principal, call.epoch, message, within).await?;
-        return ok(&views::message(answer.id, answer.at, &answer.message));
+        return ok_response(&views::message(answer.id, answer.at, &answer.message));
     }
     let has_client_id = ask.message.client_id.is_some();
     let mut asking = match &call.key {
-        Some(_) => call.space.request_once(&|ops| call.as_commit(ops), ask).await?,
+        Some(_) => call.space.request_idempotent(&|ops| call.new_commit(ops), ask).await?,
         None => call.space.request(&call.principal, call.epoch, ask).await?,
     };
     if has_client_id {
-        asking.stays();
+        asking.keep_open();
     }
     // The request remains open, whatever ends the wait.
     let question = asking.id();
-    let answer = call.waiting_with(asking.answer(), |refused| refused.asked(question)).await?;
-    ok(&views::message(answer.id, answer.at, &answer.message))
+    let answer = call.wait_mapping_refusal(asking.answer(), |refused| refused.sent_request(question)).await?;
+    ok_response(&views::message(answer.id, answer.at, &answer.message))
 }
 
 /// Parses the request of a call.
-pub(super) async fn asked(call: &Call) -> Result<Ask, Problem> {
+pub(super) async fn parse_request(call: &Call) -> Result<SendRequest, Problem> {
     match parse_body(call) {
         Ok(ask) => {
             let mut message = Arc::unwrap_or_clone(ask.message);
-            observe::one_continued(&call.app, &call.space, &mut message, call.trace).await;
-            Ok(Ask { again: ask.again, ..Ask::new(message, ask.timeout_ms, None) })
+            observe::propagate_trace(&call.app, &call.space, &mut message, call.trace).await;
+            Ok(SendRequest { retry_of: ask.retry_of, ..SendRequest::new(message, ask.timeout_ms, None) })
         }
         Err(refused) => {
-            call.unread(&call.body, refused).await?;
-            Err(nobody_answers_a_flag().into())
+            call.raise_flag_or_refuse(&call.body, refused).await?;
+            Err(flag_has_no_answer().into())
         }
     }
 }
 
-fn parse_body(call: &Call) -> Result<Ask, Refused> {
-    NewRequest::read(body::parse(&call.body)?, &call.reading())
+fn parse_body(call: &Call) -> Result<SendRequest, Refused> {
+    NewRequest::parse(body::parse(&call.body)?, &call.reading())
 }
 
-pub(super) fn shown(call: &Call, request: &Request) -> ShownRequest {
+pub(super) fn request_view(call: &Call, request: &Request) -> ShownRequest {
     let published = call.space.published();
-    ShownRequest::new(&published.agents, &published.eras, request)
+    ShownRequest::new(&published.agents, &published.generations, request)
 }
 
 /// Lists requests: agents see their own, other principals see all.
-pub(crate) async fn list(call: Call) -> Answer {
-    let matches = |request: &Request| call.sees(Some(request.from));
-    super::list(&call, "requests", call.query()?, matches, |one| shown(&call, one)).await
+pub(crate) async fn list(call: Call) -> ApiResult {
+    let matches = |request: &Request| call.can_see(Some(request.from));
+    super::list(&call, "requests", call.query()?, matches, |one| request_view(&call, one)).await
 }
 
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let request = own(&call, &id).await?;
-    ok(&shown(&call, &request))
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
+    let request = visible_request(&call, &id).await?;
+    ok_response(&request_view(&call, &request))
 }
 
 /// Returns a request by its id or client id, if the caller may see it.
-pub(super) async fn own(call: &Call, id: &str) -> Result<Request, Error> {
+pub(super) async fn visible_request(call: &Call, id: &str) -> Result<Request, Error> {
     let id = id_of(call, id).await?;
     let request: Request = call.space.item(&id).await?;
-    if call.sees(Some(request.from)) { Ok(request) } else { Err(Request::not_found(&id).into()) }
+    if call.can_see(Some(request.from)) { Ok(request) } else { Err(Request::not_found(&id).into()) }
 }
 
 async fn id_of(call: &Call, id: &str) -> Result<MessageId, Error> {
@@ -139,28 +139,28 @@ async fn id_of(call: &Call, id: &str) -> Result<MessageId, Error> {
     }
 }
 
-pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> ApiResult {
     let request = id_of(&call, &id).await?;
     let receipt = call.commit(vec![Op::CancelRequest { request }]).await?;
-    ok(&Changed::from(&receipt))
+    ok_response(&ChangeReceipt::from(&receipt))
 }
 
 /// Explains the state of a message or task.
-pub(crate) async fn why(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn why(Path(id): Path<String>, call: Call) -> ApiResult {
     let why = call.space.why(&id).await?;
-    ok(&ShownWhy::from(&visible_why(&call, &id, why).await?))
+    ok_response(&ShownWhy::from(&visible_why(&call, &id, why).await?))
 }
 
 /// Restricts an explanation to what the caller may see; otherwise not found.
 async fn visible_why(call: &Call, id: &str, why: Why) -> Result<Why, Problem> {
-    if call.by().is_none() {
+    if call.calling_agent().is_none() {
         return Ok(why);
     }
     if let Ok(message) = why.id.parse::<MessageId>() {
         let all = call.space.message(message).await?;
         let sent = all.deliveries.len();
-        let view = visible(call, all).ok_or_else(|| missing(id))?;
-        if view.message.from.as_ref() == call.by() || view.deliveries.len() == sent {
+        let view = visible(call, all).ok_or_else(|| message_not_found(id))?;
+        if view.message.from.as_ref() == call.calling_agent() || view.deliveries.len() == sent {
             return Ok(why);
         }
         let is_own = |part: &Why| view.deliveries.iter().any(|one| one.id.to_string() == part.id);
@@ -168,9 +168,9 @@ async fn visible_why(call: &Call, id: &str, why: Why) -> Result<Why, Problem> {
     }
     if let Ok(approval) = why.id.parse::<ApprovalId>()
         && let Ok(approval) = call.space.item(&approval).await
-        && !approvals::is_for(call, &approval)
+        && !approvals::is_visible(call, &approval)
     {
-        return Err(missing(id).into());
+        return Err(message_not_found(id).into());
     }
     Ok(why)
 }

@@ -4,72 +4,73 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use quorate_api::payload;
 use quorate_api::session::{
-    NewSession, Session, SessionAdded, SessionAddition, SessionChange, SessionTask, SessionVerb,
-    SessionWithTask, TimelineLine,
+    AddedToSession, NewSession, Session, SessionAction, SessionAddition, SessionChange, SessionTask,
+    SessionWithTask, TimelineEntry,
 };
-use quorate_core::{Code, LineKind, Op, OpResult, Refused, Seq, Session as CoreSession, SessionId};
-use quorate_engine::{Happening, Page as Span, TimelineLine as Line, views};
+use quorate_core::{Code, Op, OpResult, Refused, Seq, Session as CoreSession, SessionId, TimelineKind};
+use quorate_engine::{SessionEvent, TimelineEntry as Line, TimelinePage as MessageSpan, views};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::messages::visible;
-use super::{Listing, Past, checked_limit, number_in};
+use super::{AsOfQuery, ListQuery, check_limit, numeric_cursor};
 use crate::api::{Operation, Route, get, post, schema};
-use crate::call::{Answer, Call, answer, ok};
+use crate::call::{ApiResult, Call, json_response, ok_response};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     let changes = |path, id, about| -> Operation {
         post(path, id, about)
-            .path::<schema::Id>("id")
-            .body::<SessionChange>()
-            .answers::<SessionWithTask>(200, "The session.")
+            .path_parameter::<schema::Id>("id")
+            .request_body::<SessionChange>()
+            .returns::<SessionWithTask>(200, "The session.")
     };
     vec![
         post("/v1/sessions", "sessions.open", "Open a session.")
-            .body::<NewSession<'_>>()
-            .answers::<SessionWithTask>(201, "The session is open.")
-            .to(open),
+            .request_body::<NewSession<'_>>()
+            .returns::<SessionWithTask>(201, "The session is open.")
+            .handled_by(open),
         get("/v1/sessions", "sessions.list", "List sessions, newest first.")
-            .query::<Listing>()
-            .lists::<Session>("sessions")
-            .bulk(list),
+            .query_parameters::<ListQuery>()
+            .returns_page::<Session>("sessions")
+            .handled_in_bulk_by(list),
         get(
             "/v1/sessions/{id}",
             "sessions.get",
             "Get a session and its task, optionally as of a past record.",
         )
-        .path::<schema::Id>("id")
-        .query::<Past>()
-        .answers::<SessionWithTask>(200, "The session.")
-        .to(show),
+        .path_parameter::<schema::Id>("id")
+        .query_parameters::<AsOfQuery>()
+        .returns::<SessionWithTask>(200, "The session.")
+        .handled_by(show),
         post("/v1/sessions/{id}/add", "sessions.add", "Add a decision, artifact, finding, blocker or note.")
-            .path::<schema::Id>("id")
-            .body::<SessionAddition<'_>>()
-            .answers::<SessionAdded>(201, "The addition is stored.")
-            .to(add),
+            .path_parameter::<schema::Id>("id")
+            .request_body::<SessionAddition<'_>>()
+            .returns::<AddedToSession>(201, "The addition is stored.")
+            .handled_by(add),
         get("/v1/sessions/{id}/timeline", "sessions.timeline", "List the timeline of a session.")
-            .path::<schema::Id>("id")
-            .query::<TimelineQuery>()
-            .lists::<TimelineLine>("timeline")
-            .bulk_of(timeline),
+            .path_parameter::<schema::Id>("id")
+            .query_parameters::<TimelineQuery>()
+            .returns_page::<TimelineEntry>("timeline")
+            .handled_with_id_in_bulk_by(timeline),
         changes("/v1/sessions/{id}/pause", "sessions.pause", "Pause a session. Its deliveries are held.")
-            .to(pause),
+            .handled_by(pause),
         changes(
             "/v1/sessions/{id}/resume",
             "sessions.resume",
             "Resume a session. Its held deliveries are released.",
         )
-        .to(resume),
-        changes("/v1/sessions/{id}/complete", "sessions.complete", "Complete a session.").to(complete),
-        changes("/v1/sessions/{id}/fail", "sessions.fail", "Fail a session.").to(fail),
-        changes("/v1/sessions/{id}/join", "sessions.join", "Join a session.").to(join),
-        changes("/v1/sessions/{id}/leave", "sessions.leave", "Leave a session.").to(leave),
+        .handled_by(resume),
+        changes("/v1/sessions/{id}/complete", "sessions.complete", "Complete a session.")
+            .handled_by(complete),
+        changes("/v1/sessions/{id}/fail", "sessions.fail", "Fail a session.").handled_by(fail),
+        changes("/v1/sessions/{id}/join", "sessions.join", "Join a session.").handled_by(join),
+        changes("/v1/sessions/{id}/leave", "sessions.leave", "Leave a session.").handled_by(leave),
     ]
 }
 
-pub(crate) async fn open(call: Call) -> Answer {
-    let open = body::parse::<NewSession<'_>>(&call.body)?.read(&call.reading())?;
+pub(crate) async fn open(call: Call) -> ApiResult {
+    let open = body::parse::<NewSession<'_>>(&call.body)?.into_core(&call.reading())?;
     let receipt = call.commit(vec![Op::OpenSession(open)]).await?;
     match receipt.results.first() {
         Some(OpResult::SessionOpened { id }) => respond(&call, StatusCode::CREATED, id, receipt.seq).await,
@@ -77,73 +78,77 @@ pub(crate) async fn open(call: Call) -> Answer {
     }
 }
 
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
-    let Past { at, time } = call.query()?;
-    let at = call.past(at.as_deref(), time.as_deref()).await?;
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
+    let AsOfQuery { at, time } = call.query()?;
+    let at = call.as_of(at.as_deref(), time.as_deref()).await?;
     let id = SessionId::new(id)?;
     if at.is_none() {
         return respond(&call, StatusCode::OK, &id, None).await;
     }
-    bulk::answer(call, move |call| async move { respond(&call, StatusCode::OK, &id, at).await }).await
+    bulk::run_as_bulk_read(call, move |call| async move { respond(&call, StatusCode::OK, &id, at).await })
+        .await
 }
 
 /// Returns the session as of a record. After a change that is the record of the change, so that an idempotent replay
 /// returns the same response.
-async fn respond(call: &Call, status: StatusCode, id: &SessionId, at: Option<Seq>) -> Answer {
+async fn respond(call: &Call, status: StatusCode, id: &SessionId, at: Option<Seq>) -> ApiResult {
     let session = match at {
         Some(at) => call.space.item_at(id, at).await?,
         None => call.space.item::<CoreSession>(id).await?,
     };
     let task = call.space.session_task(&session).await?;
-    let task = task.map(|task| payload::shown(&task, None));
-    answer(status, &SessionWithTask { session: (&session).into(), more: SessionTask { task } })
+    let task = task.map(|task| payload::render(&task, None));
+    json_response(status, &SessionWithTask { session: (&session).into(), more: SessionTask { task } })
 }
 
-pub(crate) async fn list(call: Call) -> Answer {
+pub(crate) async fn list(call: Call) -> ApiResult {
     super::list(&call, "sessions", call.query()?, |_| true, |one: &CoreSession| Session::from(one)).await
 }
 
-pub(crate) async fn pause(Path(id): Path<String>, call: Call) -> Answer {
-    change(&id, &call, SessionVerb::Pause).await
+pub(crate) async fn pause(Path(id): Path<String>, call: Call) -> ApiResult {
+    change(&id, &call, SessionAction::Pause).await
 }
 
-pub(crate) async fn resume(Path(id): Path<String>, call: Call) -> Answer {
-    change(&id, &call, SessionVerb::Resume).await
+pub(crate) async fn resume(Path(id): Path<String>, call: Call) -> ApiResult {
+    change(&id, &call, SessionAction::Resume).await
 }
 
-pub(crate) async fn complete(Path(id): Path<String>, call: Call) -> Answer {
-    change(&id, &call, SessionVerb::Complete).await
+pub(crate) async fn complete(Path(id): Path<String>, call: Call) -> ApiResult {
+    change(&id, &call, SessionAction::Complete).await
 }
 
-pub(crate) async fn fail(Path(id): Path<String>, call: Call) -> Answer {
-    change(&id, &call, SessionVerb::Fail).await
+pub(crate) async fn fail(Path(id): Path<String>, call: Call) -> ApiResult {
+    change(&id, &call, SessionAction::Fail).await
 }
 
-pub(crate) async fn join(Path(id): Path<String>, call: Call) -> Answer {
-    change(&id, &call, SessionVerb::Join).await
+pub(crate) async fn join(Path(id): Path<String>, call: Call) -> ApiResult {
+    change(&id, &call, SessionAction::Join).await
 }
 
-pub(crate) async fn leave(Path(id): Path<String>, call: Call) -> Answer {
-    change(&id, &call, SessionVerb::Leave).await
+pub(crate) async fn leave(Path(id): Path<String>, call: Call) -> ApiResult {
+    change(&id, &call, SessionAction::Leave).await
 }
 
-async fn change(id: &str, call: &Call, verb: SessionVerb) -> Answer {
-    let change =
-        body::parse::<SessionChange>(&call.body)?.read(verb, &call.reading(), Some(SessionId::new(id)?))?;
+async fn change(id: &str, call: &Call, verb: SessionAction) -> ApiResult {
+    let change = body::parse::<SessionChange>(&call.body)?.into_core(
+        verb,
+        &call.reading(),
+        Some(SessionId::new(id)?),
+    )?;
     let session = change.session.clone();
     let receipt = call.commit(vec![Op::ChangeSession(change)]).await?;
     respond(call, StatusCode::OK, &session, receipt.seq).await
 }
 
-pub(crate) async fn add(Path(id): Path<String>, call: Call) -> Answer {
-    let add =
-        body::parse::<SessionAddition<'_>>(&call.body)?.read(&call.reading(), Some(SessionId::new(id)?))?;
+pub(crate) async fn add(Path(id): Path<String>, call: Call) -> ApiResult {
+    let add = body::parse::<SessionAddition<'_>>(&call.body)?
+        .into_core(&call.reading(), Some(SessionId::new(id)?))?;
     let receipt = call.commit(vec![Op::AddToSession(add)]).await?;
     let n = receipt.results.iter().find_map(|result| match result {
         OpResult::SessionAdded { n } => Some(*n),
         _ => None,
     });
-    answer(StatusCode::CREATED, &SessionAdded { n, seq: receipt.seq })
+    json_response(StatusCode::CREATED, &AddedToSession { n, seq: receipt.seq })
 }
 
 /// Filter and page of a timeline.
@@ -161,8 +166,8 @@ struct TimelineQuery {
     cursor: Option<String>,
 }
 
-fn kind_of(word: &str) -> Result<LineKind, Refused> {
-    let known = LineKind::ALL.into_iter().find(|kind| kind.as_str() == word);
+fn kind_of(word: &str) -> Result<TimelineKind, Refused> {
+    let known = TimelineKind::ALL.into_iter().find(|kind| kind.as_str() == word);
     known.ok_or_else(|| {
         Refused::new(Code::Invalid, format!("kind: unknown timeline kind {word:?}"))
             .hint("use one of message, changed, decision, artifact, finding, blocker, note")
@@ -170,20 +175,20 @@ fn kind_of(word: &str) -> Result<LineKind, Refused> {
 }
 
 /// Lists the timeline, oldest first by default.
-pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn timeline(Path(id): Path<String>, call: Call) -> ApiResult {
     let query: TimelineQuery = call.query()?;
-    let from = query.cursor.as_deref().map(|cursor| number_in(Some(cursor)).map(Seq)).transpose()?;
+    let from = query.cursor.as_deref().map(|cursor| numeric_cursor(Some(cursor)).map(Seq)).transpose()?;
     let span = match query.newest {
-        Some(true) => Span::Before(from.unwrap_or(Seq(u64::MAX))),
-        Some(false) | None => Span::After(from.unwrap_or(Seq(0))),
+        Some(true) => MessageSpan::Before(from.unwrap_or(Seq(u64::MAX))),
+        Some(false) | None => MessageSpan::After(from.unwrap_or(Seq(0))),
     };
-    let (kind, limit) = (query.kind.as_deref().map(kind_of).transpose()?, checked_limit(query.limit)?);
+    let (kind, limit) = (query.kind.as_deref().map(kind_of).transpose()?, check_limit(query.limit)?);
     let id = SessionId::new(id)?;
     let (lines, rest) = call.space.timeline(&id, kind, span, limit).await?;
     let lines = visible_lines(&call, &id, lines).await?;
     // A record may have several lines; the cursor is a position between records, so no line is skipped.
-    ok(&TimelineOut {
-        timeline: lines.iter().map(views::timeline_line).collect(),
+    ok_response(&TimelineOut {
+        timeline: lines.iter().map(views::timeline_entry).collect(),
         cursor: rest.map(|seq| seq.0.to_string()),
     })
 }
@@ -194,7 +199,7 @@ async fn visible_lines(
     id: &SessionId,
     lines: Vec<Line>,
 ) -> Result<Vec<Line>, crate::problem::Problem> {
-    let Some(by) = call.by() else { return Ok(lines) };
+    let Some(by) = call.calling_agent() else { return Ok(lines) };
     // A session id that was never opened has no participants.
     let is_participant = call.space.item::<CoreSession>(id).await.is_ok_and(|session| {
         let mut active = session.participants.iter().filter(|one| one.left_at.is_none());
@@ -205,8 +210,8 @@ async fn visible_lines(
     }
     let mut visible_lines = Vec::with_capacity(lines.len());
     for line in lines {
-        match &line.what {
-            Happening::Message { id, .. } if visible(call, call.space.message(*id).await?).is_none() => {}
+        match &line.event {
+            SessionEvent::Message { id, .. } if visible(call, call.space.message(*id).await?).is_none() => {}
             _ => visible_lines.push(line),
         }
     }
@@ -215,6 +220,6 @@ async fn visible_lines(
 
 #[derive(Serialize)]
 struct TimelineOut {
-    timeline: Vec<TimelineLine>,
+    timeline: Vec<TimelineEntry>,
     cursor: Option<String>,
 }

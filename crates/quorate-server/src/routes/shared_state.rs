@@ -5,19 +5,19 @@ use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse as _;
 use quorate_core::{
-    AddKind, AddToSession, AgentId, Code, Generation, Key, LineKind, Op, OpenSession, PutEntry, Refused,
-    Role, Seq, Session, SessionId, Version,
+    AddToSession, AgentId, AgentRole, Code, ContributionKind, Generation, Key, Op, OpenSession, PutEntry,
+    Refused, Seq, Session, SessionId, TimelineKind, Version,
 };
-use quorate_engine::{Entry, Happening, Page as Span, When};
+use quorate_engine::{AsOf, Entry, SessionEvent, TimelinePage as MessageSpan};
 use schemars::JsonSchema;
 use serde_json::value::RawValue;
 
-use super::Past;
+use super::AsOfQuery;
 use crate::api::{Route, get, put, schema};
-use crate::call::{Answer, Call, ok};
+use crate::call::{ApiResult, Call, ok_response};
 use crate::dialect::merge;
-use crate::dialect::raw_of;
-use crate::dialect::state::{self, LISTS, Listed, State, Submitted};
+use crate::dialect::shared_state::{self, LISTS, ListEntry, OrchestratorState, SubmittedState};
+use crate::dialect::to_raw_json;
 use crate::problem::Problem;
 use crate::wire::{self, time};
 use crate::{body, bulk};
@@ -33,24 +33,24 @@ pub(crate) fn routes() -> Vec<Route> {
     const STATE: &str = "/v1/sessions/{id}/state";
     vec![
         get(STATE, "sessions.state", "Get a session as the orchestrator's shared state of a task.")
-            .path::<schema::Id>("id")
-            .query::<Past>()
-            .header::<schema::Etag>("If-None-Match", "Answer 304 if the state still has this ETag.")
-            .answers::<SharedState>(200, "The shared state. Send its `ETag` in `If-Match` to change it.")
-            .answers_with(304, "The state still has the ETag of `If-None-Match`.", "")
-            .to(show),
+            .path_parameter::<schema::Id>("id")
+            .query_parameters::<AsOfQuery>()
+            .header_parameter::<schema::Etag>("If-None-Match", "Answer 304 if the state still has this ETag.")
+            .returns::<SharedState>(200, "The shared state. Send its `ETag` in `If-Match` to change it.")
+            .returns_media(304, "The state still has the ETag of `If-None-Match`.", "")
+            .handled_by(show),
         put(STATE, "sessions.putState", "Change the shared state of a task. Concurrent changes are merged.")
-            .path::<schema::Id>("id")
-            .header::<schema::Etag>(
+            .path_parameter::<schema::Id>("id")
+            .header_parameter::<schema::Etag>(
                 "If-Match",
                 "The `ETag` of the state that the change is based on. `*` replaces the current state. \
              If omitted, only additions are accepted.",
             )
-            .body::<SharedState>()
-            .answers::<SharedState>(200, "The shared state after the change, with its `ETag`.")
-            .problem(412, "VERSION_CONFLICT: `If-Match` does not match a state of this session.")
-            .problem(428, "VERSION_CONFLICT: the body changes or removes a value without `If-Match`.")
-            .to(change),
+            .request_body::<SharedState>()
+            .returns::<SharedState>(200, "The shared state after the change, with its `ETag`.")
+            .returns_problem(412, "VERSION_CONFLICT: `If-Match` does not match a state of this session.")
+            .returns_problem(428, "VERSION_CONFLICT: the body changes or removes a value without `If-Match`.")
+            .handled_by(change),
     ]
 }
 
@@ -75,7 +75,7 @@ struct SharedState {
 /// Shared state as of one record.
 struct Snapshot {
     session: Session,
-    state: State,
+    state: OrchestratorState,
     entry: Option<Entry>,
     /// Last record that changed it.
     seq: Seq,
@@ -93,8 +93,8 @@ impl Snapshot {
         live.map_or(Version(0), |entry| entry.version.head.version)
     }
 
-    fn answer(&self, call: &Call) -> Answer {
-        let mut answer = ok(&self.state.written(self.session.id.as_str()))?;
+    fn answer(&self, call: &Call) -> ApiResult {
+        let mut answer = ok_response(&self.state.render(self.session.id.as_str()))?;
         answer.headers_mut().insert(header::ETAG, self.etag(call)?);
         Ok(answer)
     }
@@ -102,16 +102,16 @@ impl Snapshot {
     /// Identifies this state permanently: the record that created it, and the generation, which differs after a
     /// restore.
     fn etag(&self, call: &Call) -> Result<HeaderValue, Refused> {
-        let generation = call.space.published().eras.of_seq(self.seq);
+        let generation = call.space.published().generations.at_seq(self.seq);
         HeaderValue::try_from(format!("\"{}-{}\"", generation.0, self.seq.0))
             .map_err(|_| Refused::new(Code::Unavailable, "failed to render the ETag"))
     }
 }
 
-async fn show(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answer {
-    let (id, Past { at, time }) = (SessionId::new(id)?, call.query()?);
-    let at = call.past(at.as_deref(), time.as_deref()).await?;
-    bulk::answer(call, move |call| async move {
+async fn show(Path(id): Path<String>, headers: HeaderMap, call: Call) -> ApiResult {
+    let (id, AsOfQuery { at, time }) = (SessionId::new(id)?, call.query()?);
+    let at = call.as_of(at.as_deref(), time.as_deref()).await?;
+    bulk::run_as_bulk_read(call, move |call| async move {
         let snapshot = snapshot(&call, &id, at.unwrap_or(call.space.published().head.seq)).await?;
         let etag = snapshot.etag(&call)?;
         if etag_matches(&headers, &etag) {
@@ -136,10 +136,10 @@ fn rest_key(id: &SessionId) -> Result<Key, Refused> {
 
 /// Reads the state as of a record. All parts are read at the same position, so that the result is consistent.
 async fn snapshot(call: &Call, id: &SessionId, at: Seq) -> Result<Snapshot, Problem> {
-    let changes = Some(LineKind::Change);
-    let (changes, _) = call.space.timeline(id, changes, Span::Before(Seq(at.0 + 1)), 1).await?;
-    let latest = changes.into_iter().next().and_then(|line| match line.what {
-        Happening::Changed { session, .. } => Some((line.seq, *session)),
+    let changes = Some(TimelineKind::Change);
+    let (changes, _) = call.space.timeline(id, changes, MessageSpan::Before(Seq(at.0 + 1)), 1).await?;
+    let latest = changes.into_iter().next().and_then(|line| match line.event {
+        SessionEvent::Changed { session, .. } => Some((line.seq, *session)),
         _ => None,
     });
     let (changed_in, session) = latest.ok_or_else(|| {
@@ -149,13 +149,13 @@ async fn snapshot(call: &Call, id: &SessionId, at: Seq) -> Result<Snapshot, Prob
     let agents = session.participants.iter().filter(|one| one.left_at.is_none());
     let agents: serde_json::Map<_, _> =
         agents.map(|one| (one.agent.to_string(), serde_json::json!({"status": "in_progress"}))).collect();
-    let mut state = State::new(session.title.clone(), raw_of(&agents));
-    let entry = call.space.entry(&rest_key(id)?, When::Seq(at)).await?;
+    let mut state = OrchestratorState::new(session.title.clone(), to_raw_json(&agents));
+    let entry = call.space.entry(&rest_key(id)?, AsOf::Seq(at)).await?;
     let rest = entry.as_ref().and_then(|entry| entry.content.as_ref());
     // Participants are shown until the entry is written.
     let mut seq = if rest.is_none() { changed_in } else { session.number.record() };
     if let Some(rest) = rest {
-        state.take_rest(&wire::shown(rest, None).parsed());
+        state.apply_entry(&wire::render(rest, None).to_raw_value());
     }
     seq = seq.max(entry.as_ref().map_or(Seq(0), |entry| entry.version.head.seq));
     for (index, (_, kind)) in LISTS.into_iter().enumerate() {
@@ -170,24 +170,24 @@ async fn snapshot(call: &Call, id: &SessionId, at: Seq) -> Result<Snapshot, Prob
 async fn items(
     call: &Call,
     id: &SessionId,
-    kind: AddKind,
+    kind: ContributionKind,
     at: Seq,
-    state: &State,
-) -> Result<(Vec<Listed>, Seq), Problem> {
+    state: &OrchestratorState,
+) -> Result<(Vec<ListEntry>, Seq), Problem> {
     let (mut items, mut after, mut latest) = (Vec::new(), Seq(0), Seq(0));
     while items.len() < ITEMS_MAX && after < at {
-        let kinds = Some(LineKind::Added(kind));
-        let (lines, _) = call.space.timeline(id, kinds, Span::After(after), 256).await?;
+        let kinds = Some(TimelineKind::Contribution(kind));
+        let (lines, _) = call.space.timeline(id, kinds, MessageSpan::After(after), 256).await?;
         let Some(last) = lines.last() else { break };
         after = last.seq;
         for line in lines.iter().filter(|line| line.seq <= at) {
-            let Happening::Added(added) = &line.what else { continue };
+            let SessionEvent::Added(added) = &line.event else { continue };
             latest = line.seq;
             let by = line.by.strip_prefix("agent:").unwrap_or(&line.by);
-            let body = wire::shown(&added.body, added.content_type.as_deref()).parsed();
-            let value = state::item(kind, body, by, &time::shown(line.at));
+            let body = wire::render(&added.body, added.content_type.as_deref()).to_raw_value();
+            let value = shared_state::list_value(kind, body, by, &time::format(line.at));
             let value = state.edits.apply(kind, added.n, value);
-            items.extend(value.map(|value| Listed { n: added.n, value }));
+            items.extend(value.map(|value| ListEntry { n: added.n, value }));
         }
     }
     Ok((items, latest))
@@ -203,12 +203,12 @@ enum Base {
     Of(Box<Snapshot>),
 }
 
-async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answer {
+async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> ApiResult {
     let id = SessionId::new(id)?;
     let raw: &RawValue = body::parse(&call.body)?;
-    let submitted = Submitted::read(id.as_str(), raw).map_err(Refused::from)?;
+    let submitted = SubmittedState::parse(id.as_str(), raw).map_err(Refused::from)?;
     let head = || call.space.published().head.seq;
-    if let Some(before) = call.answered().await? {
+    if let Some(before) = call.replayed_receipt().await? {
         return snapshot(&call, &id, before.seq.unwrap_or_else(head)).await?.answer(&call);
     }
     let base = base(&call, &id, &headers).await?;
@@ -225,7 +225,7 @@ async fn change(Path(id): Path<String>, headers: HeaderMap, call: Call) -> Answe
         let Some(ops) = ops else {
             return snapshot(&call, &id, head()).await?.answer(&call);
         };
-        match call.commit_asked(ops).await {
+        match call.commit_for_request(ops).await {
             Ok(receipt) => {
                 return snapshot(&call, &id, receipt.seq.unwrap_or_else(head)).await?.answer(&call);
             }
@@ -263,7 +263,7 @@ async fn base(call: &Call, id: &SessionId, headers: &HeaderMap) -> Result<Base, 
                 .hint(format!(
                     "GET /v1/sessions/{id}/state, apply the change to it, and PUT it with its ETag"
                 ));
-        Problem::from(refused).under(StatusCode::PRECONDITION_FAILED)
+        Problem::from(refused).with_status(StatusCode::PRECONDITION_FAILED)
     };
     let seq = etag_seq(call, etag).ok_or_else(unknown)?;
     match snapshot(call, id, seq).await {
@@ -278,14 +278,14 @@ fn etag_seq(call: &Call, etag: &str) -> Option<Seq> {
     let (generation, seq) = etag.strip_prefix('"')?.strip_suffix('"')?.split_once('-')?;
     let (generation, seq) = (Generation(generation.parse().ok()?), Seq(seq.parse().ok()?));
     let published = call.space.published();
-    let exists = seq.0 > 0 && seq <= published.head.seq && published.eras.of_seq(seq) == generation;
+    let exists = seq.0 > 0 && seq <= published.head.seq && published.generations.at_seq(seq) == generation;
     exists.then_some(seq)
 }
 
 /// Returns the operations that apply the change to the current state, if any.
 fn ops(
     call: &Call,
-    submitted: &Submitted,
+    submitted: &SubmittedState,
     base: &Base,
     current: &Snapshot,
 ) -> Result<Option<Vec<Op>>, Problem> {
@@ -293,7 +293,7 @@ fn ops(
     check_writer(call, &current.session)?;
     let target = match base {
         Base::None => {
-            let target = submitted.over(&current.state);
+            let target = submitted.completed_from(&current.state);
             let written = current.is_written();
             let written = if written { current.state.document() } else { current.state.lists_only() };
             match merge::first_change(&written, &target) {
@@ -301,9 +301,9 @@ fn ops(
                 None => target,
             }
         }
-        Base::Current => submitted.over(&current.state),
+        Base::Current => submitted.completed_from(&current.state),
         Base::Of(base) => {
-            let yours = submitted.over(&base.state);
+            let yours = submitted.completed_from(&base.state);
             let merged = merge::merge(&base.state.document(), &current.state.document(), &yours);
             if !merged.conflicts.is_empty() {
                 return Err(conflict(id, merged.conflicts));
@@ -320,7 +320,7 @@ fn ops(
     for (kind, item) in &plan.added {
         ops.push(add_op(call, id, *kind, item)?);
     }
-    ops.push(put_op(call, id, &plan.rest, current.expected())?);
+    ops.push(put_op(call, id, &plan.entry, current.expected())?);
     Ok(Some(ops))
 }
 
@@ -329,36 +329,37 @@ fn ops(
 fn open_ops(
     call: &Call,
     id: &SessionId,
-    submitted: &Submitted,
+    submitted: &SubmittedState,
     base: &Base,
 ) -> Result<Option<Vec<Op>>, Problem> {
     if !matches!(base, Base::None) {
         let refused = Refused::new(Code::VersionConflict, format!("there is no session {id}"))
             .hint("PUT without If-Match to open the session");
-        return Err(Problem::from(refused).under(StatusCode::PRECONDITION_FAILED));
+        return Err(Problem::from(refused).with_status(StatusCode::PRECONDITION_FAILED));
     }
     let published = call.space.published();
     let known = submitted.agents().into_iter().filter_map(|name| AgentId::new(name).ok());
-    let known = known.filter(|agent| published.agents.number(agent).is_some() && Some(agent) != call.by());
+    let known =
+        known.filter(|agent| published.agents.number(agent).is_some() && Some(agent) != call.calling_agent());
     let title: String = submitted.objective().chars().take(TITLE_CHARS).collect();
     let open = OpenSession {
         id: Some(id.clone()),
-        coordinator: call.by().cloned(),
+        coordinator: call.calling_agent().cloned(),
         participants: known.collect(),
         title: if title.is_empty() { id.to_string() } else { title },
         task: None,
     };
-    let empty = State::new(open.title.clone(), raw_of(&serde_json::Map::new()));
-    let plan = empty.plan(id.as_str(), &submitted.over(&empty)).map_err(Refused::from)?;
+    let empty = OrchestratorState::new(open.title.clone(), to_raw_json(&serde_json::Map::new()));
+    let plan = empty.plan(id.as_str(), &submitted.completed_from(&empty)).map_err(Refused::from)?;
     let mut ops = vec![Op::OpenSession(open)];
     for (kind, item) in &plan.added {
         ops.push(add_op(call, id, *kind, item)?);
     }
-    ops.push(put_op(call, id, &plan.rest, Version(0))?);
+    ops.push(put_op(call, id, &plan.entry, Version(0))?);
     Ok(Some(ops))
 }
 
-fn add_op(call: &Call, id: &SessionId, kind: AddKind, item: &RawValue) -> Result<Op, Refused> {
+fn add_op(call: &Call, id: &SessionId, kind: ContributionKind, item: &RawValue) -> Result<Op, Refused> {
     Ok(Op::AddToSession(AddToSession {
         session: id.clone(),
         kind,
@@ -388,10 +389,10 @@ fn check_writer(call: &Call, session: &Session) -> Result<(), Refused> {
             Refused::new(Code::SessionClosed, detail).hint("open a new session; this one stays readable")
         );
     }
-    let Some(by) = call.by() else { return Ok(()) };
+    let Some(by) = call.calling_agent() else { return Ok(()) };
     let is_coordinator =
-        || call.space.published().agents.by_id(by).is_some_and(|agent| agent.role == Role::Coordinator);
-    if session.has(by) || session.coordinator.as_ref() == Some(by) || is_coordinator() {
+        || call.space.published().agents.by_id(by).is_some_and(|agent| agent.role == AgentRole::Coordinator);
+    if session.has_participant(by) || session.coordinator.as_ref() == Some(by) || is_coordinator() {
         return Ok(());
     }
     let detail = format!("agent {by} is neither a participant of session {} nor a coordinator", session.id);
@@ -403,7 +404,7 @@ fn if_match_required(id: &SessionId, pointer: &str) -> Problem {
     let refused = Refused::new(Code::VersionConflict, detail).hint(format!(
         "only additions are accepted without If-Match; GET /v1/sessions/{id}/state, and PUT with its ETag in If-Match"
     ));
-    Problem::from(refused).under(StatusCode::PRECONDITION_REQUIRED)
+    Problem::from(refused).with_status(StatusCode::PRECONDITION_REQUIRED)
 }
 
 fn conflict(id: &SessionId, conflicts: Vec<merge::Conflict>) -> Problem {

@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use quorate_core::{
-    AccessToken, Bearer, Code, Commit, CreateToken, Deed, Op, OpResult, Principal, Refused, TokenName,
+    AccessToken, Bearer, Code, Commit, CreateToken, Op, OpResult, Permission, Principal, Refused, TokenName,
 };
 use quorate_engine::Space;
 use schemars::JsonSchema;
@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 use crate::api::{Route, post, schema};
 use crate::app::App;
 use crate::body;
-use crate::call::{Answer, Call, Known, answer};
-use crate::listen::Life;
+use crate::call::{ApiResult, Authenticated, Call, json_response};
+use crate::listen::Connection;
 use crate::settings::whole_ms;
-use crate::sign_in::Whose;
+use crate::sign_in_codes::CodeOwner;
 use crate::wire::time;
 
 /// Maximum number of web sessions of one principal; a new one ends the oldest.
-pub(crate) const PAGES_PER_PERSON_MAX: usize = 32;
+pub(crate) const WEB_SESSIONS_PER_PRINCIPAL_MAX: usize = 32;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -33,21 +33,21 @@ pub(crate) fn routes() -> Vec<Route> {
             "signIn.code",
             "Create a sign-in code for the web UI. It can be used once.",
         )
-        .is(Deed::Look)
-        .answers::<CodeOut>(201, "The code.")
-        .to(make_code),
+        .requires(Permission::Inspect)
+        .returns::<CodeOut>(201, "The code.")
+        .handled_by(create_code),
         post(
             "/v1/sign-in",
             "signIn.use",
             "Exchange a sign-in code for a temporary access token of the same principal.",
         )
-        .open()
-        .body::<CodeIn>()
+        .public()
+        .request_body::<CodeIn>()
         .without_key(
             "The caller has no token yet that a key could belong to, and a code can be used only once.",
         )
-        .answers::<SignedInOut>(201, "The access token. It is returned only once.")
-        .to(sign_in),
+        .returns::<SignedInOut>(201, "The access token. It is returned only once.")
+        .handled_by(sign_in),
     ]
 }
 
@@ -62,19 +62,20 @@ struct CodeOut {
 }
 
 /// Creates a code for the caller.
-pub(crate) async fn make_code(call: Call) -> Answer {
+pub(crate) async fn create_code(call: Call) -> ApiResult {
     let now = call.app.engine().clock().now();
-    let known = Known {
+    let known = Authenticated {
         space: call.space.clone(),
         home: call.home,
         principal: call.principal.clone(),
         bearer: call.bearer.clone(),
     };
-    let whose = Whose { known, pass: call.pass.clone(), key: call.key.clone() };
-    let bits = call.app.engine().draw_sixteen();
+    let whose =
+        CodeOwner { authenticated: known, credential: call.credential.clone(), key: call.key.clone() };
+    let bits = call.app.engine().random_16();
     let until = now.plus(call.times().sign_in_code);
-    let (code, expires_at) = call.app.codes().add(bits, whose, now.mono, until)?;
-    answer(StatusCode::CREATED, &CodeOut { code, expires_at: time::shown(expires_at) })
+    let (code, expires_at) = call.app.sign_in_codes().add(bits, whose, now.mono, until)?;
+    json_response(StatusCode::CREATED, &CodeOut { code, expires_at: time::format(expires_at) })
 }
 
 /// A sign-in code as typed by a person.
@@ -94,9 +95,9 @@ struct SignedInOut {
     id: String,
     /// The secret. Returned only once.
     token: String,
-    #[schemars(with = "schema::TokenRoleWord")]
+    #[schemars(with = "schema::TokenRoleName")]
     role: &'static str,
-    #[schemars(with = "schema::TokenWord")]
+    #[schemars(with = "schema::TokenNameText")]
     name: String,
     #[schemars(with = "schema::Time")]
     expires_at: String,
@@ -105,19 +106,19 @@ struct SignedInOut {
 /// Exchanges a code for a temporary token of the same principal with the same role.
 pub(crate) async fn sign_in(
     State(app): State<App>,
-    life: Option<Extension<Life>>,
+    life: Option<Extension<Connection>>,
     request: Request,
-) -> Answer {
+) -> ApiResult {
     let peer = life.map(|Extension(life)| life.peer);
     let now = app.engine().clock().now();
     // Checked before the code: an address that has failed too often must not continue to guess.
-    peer.map_or(Ok(()), |peer| app.rates().may_fail(peer, now.mono))?;
+    peer.map_or(Ok(()), |peer| app.rates().check_failures(peer, now.mono))?;
     let (head, body) = request.into_parts();
-    let bytes = body::read(&head.headers, body, app.settings().patience.body).await?;
+    let bytes = body::read(&head.headers, body, app.settings().timeouts.body).await?;
     let CodeIn { code } = body::parse(&bytes)?;
-    let whose = app.codes().take(&code, now.mono).filter(|whose| whose.pass.is_good());
+    let whose = app.sign_in_codes().redeem(&code, now.mono).filter(|whose| whose.credential.is_valid());
     let Some(whose) = whose else {
-        peer.map_or(Ok(()), |peer| app.rates().failed(peer, now.mono))?;
+        peer.map_or(Ok(()), |peer| app.rates().count_failure(peer, now.mono))?;
         return Err(Refused::new(
             Code::Unauthenticated,
             "invalid sign-in code: it is wrong, used or expired",
@@ -130,11 +131,11 @@ pub(crate) async fn sign_in(
             .hint("use a code created with a token that is not an agent's")
             .into());
     };
-    let end = now.wall.plus_ms(whole_ms(app.settings().times.page_token));
+    let end = now.wall.plus_ms(whole_ms(app.settings().durations.web_session));
     // Never longer than the token it was created with.
-    let expires_at = whose.pass.expires_at().map_or(end, |own| own.min(end));
-    let home = whose.pass.home();
-    let secret = home.draw_secret();
+    let expires_at = whose.credential.expires_at().map_or(end, |own| own.min(end));
+    let home = whose.credential.home();
+    let secret = home.generate_secret();
     let bearer = Bearer::Holder(role);
     let mut ops: Vec<_> = revoke_oldest_sessions(home, &bearer, &name);
     let digest = secret.digest();
@@ -150,26 +151,27 @@ pub(crate) async fn sign_in(
         token: secret.reveal().to_owned(),
         role: role.as_str(),
         name: name.as_str().to_owned(),
-        expires_at: time::shown(expires_at),
+        expires_at: time::format(expires_at),
     };
-    answer(StatusCode::CREATED, &response)
+    json_response(StatusCode::CREATED, &response)
 }
 
 /// Whether a token belongs to a web session: created by the hub itself, with an expiry.
-pub(crate) fn is_page(token: &AccessToken) -> bool {
+pub(crate) fn is_web_session(token: &AccessToken) -> bool {
     token.expires_at.is_some() && token.created_by == Principal::System.to_text()
 }
 
 /// Returns the tokens of a principal's web sessions, oldest first. They have the name and role of the token they were
 /// created with.
-pub(crate) fn pages_of(space: &Space, bearer: &Bearer, name: &TokenName) -> Vec<Arc<AccessToken>> {
-    let whose = |token: &Arc<AccessToken>| is_page(token) && token.bearer == *bearer && token.name == *name;
+pub(crate) fn web_sessions_of(space: &Space, bearer: &Bearer, name: &TokenName) -> Vec<Arc<AccessToken>> {
+    let whose =
+        |token: &Arc<AccessToken>| is_web_session(token) && token.bearer == *bearer && token.name == *name;
     space.tokens().list().into_iter().filter(whose).collect()
 }
 
 /// Revokes the oldest web sessions to make room for one more.
 fn revoke_oldest_sessions(space: &Space, bearer: &Bearer, name: &TokenName) -> Vec<Op> {
-    let pages = pages_of(space, bearer, name);
-    let excess = (pages.len() + 1).saturating_sub(PAGES_PER_PERSON_MAX);
+    let pages = web_sessions_of(space, bearer, name);
+    let excess = (pages.len() + 1).saturating_sub(WEB_SESSIONS_PER_PRINCIPAL_MAX);
     pages.iter().take(excess).map(|page| Op::RevokeToken { token: page.id }).collect()
 }

@@ -9,15 +9,16 @@ use quorate_api::state::{State as StateJson, StateList};
 use quorate_api::stats::task_counts;
 use quorate_api::task::Task;
 use quorate_core::{
-    AgentId, Agents, Code, Counts, Item, ItemKind, Refused, Seq, SpaceId, TaskCounts, Timestamp, World,
+    AgentId, AgentRegistry, Code, DeliveryStateCounts, Item, ItemKind, Refused, ReplayedSpace, Seq, SpaceId,
+    TaskCounts, Timestamp,
 };
-use quorate_engine::{Error, Pace};
+use quorate_engine::{Error, Yielder};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::{Route, get, schema};
-use crate::call::{Answer, Call, ok};
-use crate::wire::effect;
+use crate::call::{ApiResult, Call, ok_response};
+use crate::wire::visibility;
 
 /// Maximum number of records to replay. Older history is available in the audit export.
 const REPLAYED_MAX: u64 = 1_000_000;
@@ -36,9 +37,9 @@ pub(crate) fn routes() -> Vec<Route> {
             "state.get",
             "Get the state of the space, optionally as of a past record. Continue with the events after it.",
         )
-        .query::<StateQuery>()
-        .answers::<StateJson>(200, "At most 1,000 items per list; `more` names the truncated lists.")
-        .bulk(state),
+        .query_parameters::<StateQuery>()
+        .returns::<StateJson>(200, "At most 1,000 items per list; `more` names the truncated lists.")
+        .handled_in_bulk_by(state),
     ]
 }
 
@@ -56,22 +57,22 @@ struct StateQuery {
 struct State {
     seq: Seq,
     at: Timestamp,
-    agents: Arc<Agents>,
-    counts: Counts,
+    agents: Arc<AgentRegistry>,
+    counts: DeliveryStateCounts,
     tasks: TaskCounts,
     /// By kind; one more item than the maximum if a list is truncated.
     items: HashMap<ItemKind, Vec<Item>>,
 }
 
-pub(crate) async fn state(call: Call) -> Answer {
+pub(crate) async fn state(call: Call) -> ApiResult {
     let query: StateQuery = call.query()?;
     let head = call.space.published().head.seq;
-    let state = match call.past(query.at.as_deref(), query.time.as_deref()).await? {
+    let state = match call.as_of(query.at.as_deref(), query.time.as_deref()).await? {
         None => current_state(&call).await?,
         Some(at) if at == head => current_state(&call).await?,
         Some(at) => replay(&call, at).await?,
     };
-    ok(&render(&state))
+    ok_response(&render(&state))
 }
 
 /// Returns the current state. Items may be newer than the stated record. That is safe: later events carry the full
@@ -80,7 +81,7 @@ async fn current_state(call: &Call) -> Result<State, Error> {
     let published = call.space.published();
     let mut items = HashMap::new();
     for kind in LISTED_KINDS {
-        let query = |item: Item| is_visible(&item, call.by(), &published.agents).then_some(item);
+        let query = |item: Item| is_visible(&item, call.calling_agent(), &published.agents).then_some(item);
         let mut found = call.space.items(kind, None, ITEMS_MAX + 1, query).await?;
         while found.items.len() <= ITEMS_MAX
             && let Some(after) = found.cursor.take()
@@ -104,16 +105,17 @@ async fn current_state(call: &Call) -> Result<State, Error> {
 }
 
 /// Whether the item is open and visible to the reader.
-fn is_visible(item: &Item, viewer: Option<&AgentId>, agents: &Agents) -> bool {
+fn is_visible(item: &Item, viewer: Option<&AgentId>, agents: &AgentRegistry) -> bool {
     let is_open = match item {
-        Item::Task(task) => !task.status().is_over(),
-        Item::Procedure(procedure) => !procedure.status.is_over(),
-        Item::Approval(approval) => approval.state.over_since().is_none(),
+        Item::Task(task) => !task.status().has_ended(),
+        Item::Procedure(procedure) => !procedure.status.has_ended(),
+        Item::Approval(approval) => approval.state.ended_in().is_none(),
         _ => true,
     };
     is_open
         && viewer.is_none_or(|viewer| {
-            effect::item_is_for_all(item) || effect::item_names(item, viewer, agents.number(viewer))
+            visibility::is_item_public(item)
+                || visibility::item_concerns_agent(item, viewer, agents.number(viewer))
         })
 }
 
@@ -133,9 +135,9 @@ async fn replay(call: &Call, at: Seq) -> Result<State, Error> {
             .hint("retry later")
     };
     // A replay holds the whole state of the space in memory.
-    let _job = call.app.exclusive().begin("state.get", call.space.number()).ok_or_else(busy)?;
-    let mut world = World::new(id_of(call)?);
-    let (mut next, mut when, mut pace) = (Seq(1), Timestamp::default(), Pace::default());
+    let _job = call.app.exclusive_jobs().try_start("state.get", call.space.number()).ok_or_else(busy)?;
+    let mut world = ReplayedSpace::new(id_of(call)?);
+    let (mut next, mut when, mut pace) = (Seq(1), Timestamp::default(), Yielder::default());
     while next <= at {
         let query = PAGE.min((at.0 - next.0) as usize + 1);
         let records = call.space.log(next, query).await?;
@@ -144,13 +146,16 @@ async fn replay(call: &Call, at: Seq) -> Result<State, Error> {
         for record in &records {
             let unreadable = |why| Refused::new(Code::Unavailable, format!("failed to read the log: {why}"));
             world.apply(record).map_err(unreadable)?;
-            pace.after(record).await;
+            pace.after_record(record).await;
         }
     }
     let agents = Arc::clone(world.working.agents());
     let of = |kind: ItemKind| {
         let all = world.items.iter().filter(|(key, _)| key.kind == kind).map(|(_, item)| item);
-        all.filter(|item| is_visible(item, call.by(), &agents)).take(ITEMS_MAX + 1).cloned().collect()
+        all.filter(|item| is_visible(item, call.calling_agent(), &agents))
+            .take(ITEMS_MAX + 1)
+            .cloned()
+            .collect()
     };
     Ok(State {
         seq: at,

@@ -2,13 +2,15 @@
 
 use axum::extract::Path;
 use quorate_api::page::invalid_cursor;
-use quorate_api::subscription::{Subscribed, Subscription, SubscriptionHistory, TopicPattern, Unsubscribed};
+use quorate_api::subscription::{
+    AgentSubscription, EndedSubscription, Subscription, SubscriptionHistory, TopicPattern,
+};
 use quorate_core::{AgentId, Op, Pattern, Subscribe};
 
-use super::{Page, checked_limit};
+use super::{CursorQuery, check_limit};
 use crate::api::{Route, delete, get, put, schema};
 use crate::body;
-use crate::call::{Answer, Call, ok, page};
+use crate::call::{ApiResult, Call, ok_response, page_response};
 
 pub(crate) fn routes() -> Vec<Route> {
     const ONE: &str = "/v1/agents/{id}/subscriptions/{topic}";
@@ -18,50 +20,50 @@ pub(crate) fn routes() -> Vec<Route> {
             "subscriptions.list",
             "List the subscriptions of an agent by topic.",
         )
-        .path::<schema::Id>("id")
-        .for_itself()
-        .query::<Page>()
-        .lists::<Subscription>("subscriptions")
-        .bulk_of(list),
+        .path_parameter::<schema::Id>("id")
+        .own_agent_only()
+        .query_parameters::<CursorQuery>()
+        .returns_page::<Subscription>("subscriptions")
+        .handled_with_id_in_bulk_by(list),
         put(
             ONE,
             "subscriptions.subscribe",
             "Subscribe an agent to a topic, optionally including past messages.",
         )
-        .path::<schema::Id>("id")
-        .path::<schema::Id>("topic")
-        .for_itself()
-        .body::<SubscriptionHistory>()
-        .answers::<Subscribed>(200, "The agent is subscribed.")
-        .to(subscribe),
+        .path_parameter::<schema::Id>("id")
+        .path_parameter::<schema::Id>("topic")
+        .own_agent_only()
+        .request_body::<SubscriptionHistory>()
+        .returns::<AgentSubscription>(200, "The agent is subscribed.")
+        .handled_by(subscribe),
         delete(ONE, "subscriptions.unsubscribe", "Unsubscribe an agent from a topic.")
-            .path::<schema::Id>("id")
-            .path::<schema::Id>("topic")
-            .for_itself()
-            .answers::<Unsubscribed>(200, "The agent is unsubscribed.")
-            .to(unsubscribe),
+            .path_parameter::<schema::Id>("id")
+            .path_parameter::<schema::Id>("topic")
+            .own_agent_only()
+            .returns::<EndedSubscription>(200, "The agent is unsubscribed.")
+            .handled_by(unsubscribe),
     ]
 }
 
-pub(crate) async fn subscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> Answer {
+pub(crate) async fn subscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> ApiResult {
     let (agent, pattern) = (AgentId::new(id)?, pattern.parse::<TopicPattern>()?.0);
-    let history = body::parse::<SubscriptionHistory>(&call.body)?.read()?;
+    let history = body::parse::<SubscriptionHistory>(&call.body)?.into_core()?;
     let query = Subscribe { agent: agent.clone(), pattern: pattern.clone(), history };
-    let since = call.space.subscribe_once(&|ops| call.as_commit(ops), query).await?;
-    ok(&Subscribed { agent, topic: pattern, since })
+    let since = call.space.subscribe_idempotent(&|ops| call.new_commit(ops), query).await?;
+    ok_response(&AgentSubscription { agent, topic: pattern, since })
 }
 
-pub(crate) async fn unsubscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> Answer {
+pub(crate) async fn unsubscribe(Path((id, pattern)): Path<(String, String)>, call: Call) -> ApiResult {
     let (agent, pattern) = (AgentId::new(id)?, pattern.parse::<TopicPattern>()?.0);
     let op = Op::Unsubscribe { agent: agent.clone(), pattern: pattern.clone() };
     call.commit(vec![op]).await?;
-    ok(&Unsubscribed { agent, topic: pattern })
+    ok_response(&EndedSubscription { agent, topic: pattern })
 }
 
-pub(crate) async fn list(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn list(Path(id): Path<String>, call: Call) -> ApiResult {
     let agent = AgentId::new(id)?;
-    let query: Page = call.query()?;
-    let limit = checked_limit(query.limit)?;
+    let query: CursorQuery = call.query()?;
+    let limit = check_limit(query.limit)?;
     let after = query.cursor.map(|cursor| cursor.parse::<Pattern>()).transpose();
     let after = after.map_err(|_| invalid_cursor())?.map(|one| one.to_string());
     let found = call.space.subscriptions(&agent).await?;
@@ -73,5 +75,5 @@ pub(crate) async fn list(Path(id): Path<String>, call: Call) -> Answer {
     let items_json = items
         .into_iter()
         .map(|(text, one)| (text, Subscription { topic: one.pattern.clone(), since: one.since }));
-    page("subscriptions", items_json, cursor)
+    page_response("subscriptions", items_json, cursor)
 }

@@ -10,61 +10,61 @@ use quorate_api::task::{
     TaskRelease, TaskWithPayloads,
 };
 use quorate_core::{AgentId, Code, ItemKind, Op, Seq, TaskId};
-use quorate_engine::{TaskClaim, TaskFilter, views};
+use quorate_engine::{TaskClaimQuery, TaskFilter, views};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::inbox::checked_wait;
-use super::{Listing, page_of, waits_for_the_past};
+use super::inbox::check_wait;
+use super::{ListQuery, at_with_wait, item_page};
 use crate::api::{Route, get, post, schema};
-use crate::call::{Answer, Call, Listed, answer, ok};
+use crate::call::{ApiResult, Call, NamedList, json_response, ok_response};
 use crate::{body, bulk};
 
 pub(crate) fn routes() -> Vec<Route> {
     let change = |path, id, about| {
-        post(path, id, about).path::<schema::Id>("id").answers::<TaskWithPayloads>(200, "The task.")
+        post(path, id, about).path_parameter::<schema::Id>("id").returns::<TaskWithPayloads>(200, "The task.")
     };
     vec![
         post("/v1/tasks", "tasks.create", "Create a task, or a graph of tasks atomically.")
-            .body::<Tasks<'_>>()
-            .answers::<CreatedTasks>(201, "The tasks were created.")
-            .to(create),
+            .request_body::<Tasks<'_>>()
+            .returns::<CreatedTasks>(201, "The tasks were created.")
+            .handled_by(create),
         get("/v1/tasks", "tasks.list", "List tasks, newest first.")
-            .query::<Filter>()
-            .lists::<Task>("tasks")
-            .bulk(list),
+            .query_parameters::<Filter>()
+            .returns_page::<Task>("tasks")
+            .handled_in_bulk_by(list),
         post("/v1/tasks/claim", "tasks.claim", "Claim tasks under a lease. Set `waitMs` to wait for one.")
-            .body::<NewClaim>()
-            .lists_all::<HeldTask>("tasks")
-            .to(claim),
+            .request_body::<NewClaim>()
+            .returns_list::<HeldTask>("tasks")
+            .handled_by(claim),
         get(
             "/v1/tasks/{id}",
             "tasks.get",
             "Get a task with its payloads, optionally as of a past record. Set `waitMs` to wait for its end.",
         )
-        .path::<schema::Id>("id")
-        .query::<GetQuery>()
-        .answers::<TaskWithPayloads>(200, "The task.")
-        .to(show),
+        .path_parameter::<schema::Id>("id")
+        .query_parameters::<GetQuery>()
+        .returns::<TaskWithPayloads>(200, "The task.")
+        .handled_by(show),
         change(
             "/v1/tasks/{id}/heartbeat",
             "tasks.heartbeat",
             "Extend the lease of a task, optionally with a partial result.",
         )
-        .body::<TaskHeartbeat<'_>>()
-        .to(heartbeat),
+        .request_body::<TaskHeartbeat<'_>>()
+        .handled_by(heartbeat),
         change("/v1/tasks/{id}/complete", "tasks.complete", "Complete a task with its result.")
-            .body::<TaskCompletion<'_>>()
-            .to(complete),
+            .request_body::<TaskCompletion<'_>>()
+            .handled_by(complete),
         change("/v1/tasks/{id}/fail", "tasks.fail", "Report a failed attempt.")
-            .body::<TaskFailure<'_>>()
-            .to(fail),
+            .request_body::<TaskFailure<'_>>()
+            .handled_by(fail),
         change("/v1/tasks/{id}/release", "tasks.release", "Release a task without counting an attempt.")
-            .body::<TaskRelease>()
-            .to(release),
+            .request_body::<TaskRelease>()
+            .handled_by(release),
         change("/v1/tasks/{id}/cancel", "tasks.cancel", "Cancel a task.")
-            .body::<TaskCancellation>()
-            .to(cancel),
+            .request_body::<TaskCancellation>()
+            .handled_by(cancel),
     ]
 }
 
@@ -79,75 +79,75 @@ enum Tasks<'a> {
 }
 
 /// Creates one task or a graph of tasks atomically.
-pub(crate) async fn create(call: Call) -> Answer {
+pub(crate) async fn create(call: Call) -> ApiResult {
     let is_list = call.body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let op = match is_list {
-        true => task::create_all(body::parse_one_or_list(&call.body)?, &call.reading())?,
-        false => task::create(body::parse(&call.body)?, &call.reading())?,
+        true => task::create_tasks_op(body::parse_one_or_list(&call.body)?, &call.reading())?,
+        false => task::parse_create(body::parse(&call.body)?, &call.reading())?,
     };
-    let commit = call.as_commit(vec![op]);
+    let commit = call.new_commit(vec![op]);
     let ids = call.space.create_tasks(commit).await?;
     let tasks = ids.into_iter().map(|id| TaskRef { id }).collect();
-    answer(StatusCode::CREATED, &CreatedTasks { tasks })
+    json_response(StatusCode::CREATED, &CreatedTasks { tasks })
 }
 
-pub(crate) async fn claim(call: Call) -> Answer {
+pub(crate) async fn claim(call: Call) -> ApiResult {
     let request: NewClaim = body::parse(&call.body)?;
-    let wait = checked_wait(call.times(), request.wait_ms)?;
-    let claim = TaskClaim {
+    let wait = check_wait(call.times(), request.wait_ms)?;
+    let claim = TaskClaimQuery {
         principal: call.principal.clone(),
         epoch: call.epoch,
-        agent: call.acting(request.agent)?,
+        agent: call.acting_agent(request.agent)?,
         types: request.types,
         lease_ms: request.lease_ms,
     };
     let max = request.max.unwrap_or(1);
     let (held, since) = match &call.key {
         Some(_) => {
-            let make_commit = |ops| call.as_commit(ops);
-            call.waiting(call.space.claim_tasks_once(&make_commit, &claim, max, wait)).await?
+            let make_commit = |ops| call.new_commit(ops);
+            call.wait(call.space.claim_tasks_idempotent(&make_commit, &claim, max, wait)).await?
         }
         None => {
-            let held = call.waiting(call.space.claim_tasks(&claim, max, wait)).await?;
+            let held = call.wait(call.space.claim_tasks(&claim, max, wait)).await?;
             (held, call.app.engine().clock().now().wall)
         }
     };
     let agents = &call.space.published().agents;
     let items = held.iter().map(|task| views::held_task(agents, task, since)).collect();
-    ok(&Listed { name: "tasks", items })
+    ok_response(&NamedList { name: "tasks", items })
 }
 
-pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn heartbeat(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = TaskId::new(id)?;
-    let op = body::parse::<TaskHeartbeat<'_>>(&call.body)?.read(&call.reading(), Some(id.clone()))?;
+    let op = body::parse::<TaskHeartbeat<'_>>(&call.body)?.into_core(&call.reading(), Some(id.clone()))?;
     change(id, &call, op).await
 }
 
-pub(crate) async fn complete(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn complete(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = TaskId::new(id)?;
-    let op = body::parse::<TaskCompletion<'_>>(&call.body)?.read(&call.reading(), Some(id.clone()))?;
+    let op = body::parse::<TaskCompletion<'_>>(&call.body)?.into_core(&call.reading(), Some(id.clone()))?;
     change(id, &call, op).await
 }
 
-pub(crate) async fn fail(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn fail(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = TaskId::new(id)?;
-    let op = body::parse::<TaskFailure<'_>>(&call.body)?.read(&call.reading(), Some(id.clone()))?;
+    let op = body::parse::<TaskFailure<'_>>(&call.body)?.into_core(&call.reading(), Some(id.clone()))?;
     change(id, &call, op).await
 }
 
-pub(crate) async fn release(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn release(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = TaskId::new(id)?;
-    let op = body::parse::<TaskRelease>(&call.body)?.read(Some(id.clone()))?;
+    let op = body::parse::<TaskRelease>(&call.body)?.into_core(Some(id.clone()))?;
     change(id, &call, op).await
 }
 
-pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn cancel(Path(id): Path<String>, call: Call) -> ApiResult {
     let id = TaskId::new(id)?;
-    let op = body::parse::<TaskCancellation>(&call.body)?.read(Some(id.clone()))?;
+    let op = body::parse::<TaskCancellation>(&call.body)?.into_core(Some(id.clone()))?;
     change(id, &call, op).await
 }
 
-async fn change(id: TaskId, call: &Call, op: Op) -> Answer {
+async fn change(id: TaskId, call: &Call, op: Op) -> ApiResult {
     // A heartbeat without a partial result leaves no record.
     let has_record = !matches!(&op, Op::HeartbeatTask(heartbeat) if heartbeat.partial.is_none());
     let receipt = call.commit(vec![op]).await?;
@@ -174,44 +174,44 @@ struct GetQuery {
     wait_ms: Option<u64>,
 }
 
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     let GetQuery { at, time, wait_ms } = call.query()?;
-    let (id, wait) = (TaskId::new(id)?, checked_wait(call.times(), wait_ms)?);
-    let at = call.past(at.as_deref(), time.as_deref()).await?;
+    let (id, wait) = (TaskId::new(id)?, check_wait(call.times(), wait_ms)?);
+    let at = call.as_of(at.as_deref(), time.as_deref()).await?;
     if at.is_some() && !wait.is_zero() {
-        return Err(waits_for_the_past().into());
+        return Err(at_with_wait().into());
     }
     if at.is_some() {
-        return bulk::answer(call, move |call| async move { respond(&call, &id, at).await }).await;
+        return bulk::run_as_bulk_read(call, move |call| async move { respond(&call, &id, at).await }).await;
     }
     if wait.is_zero() {
         return respond(&call, &id, None).await;
     }
     let ended = async {
-        let Some(by) = call.by() else { return call.space.task_over(&id, wait).await };
+        let Some(by) = call.calling_agent() else { return call.space.wait_for_task(&id, wait).await };
         match call.space.await_task(by, call.epoch, &id, None, wait).await {
             Err(error) if error.code() == Code::Timeout => call.space.task(&id).await,
             other => other,
         }
     };
-    let view = call.waiting(ended).await?;
-    ok(&views::task_with_payloads(&call.space.published().agents, &view))
+    let view = call.wait(ended).await?;
+    ok_response(&views::task_with_payloads(&call.space.published().agents, &view))
 }
 
 /// Returns the task as of a record. After a change that is the record of the change, so that an idempotent replay
 /// returns the same response.
-async fn respond(call: &Call, id: &TaskId, at: Option<Seq>) -> Answer {
+async fn respond(call: &Call, id: &TaskId, at: Option<Seq>) -> ApiResult {
     let view = match at {
         Some(at) => call.space.task_at(id, at).await?,
         None => call.space.task(id).await?,
     };
-    ok(&views::task_with_payloads(&call.space.published().agents, &view))
+    ok_response(&views::task_with_payloads(&call.space.published().agents, &view))
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Filter {
-    #[schemars(with = "Option<schema::TaskWord>")]
+    #[schemars(with = "Option<schema::TaskStatusName>")]
     #[serde(alias = "state")]
     status: Option<String>,
     r#type: Option<String>,
@@ -225,16 +225,16 @@ struct Filter {
     cursor: Option<String>,
 }
 
-pub(crate) async fn list(call: Call) -> Answer {
+pub(crate) async fn list(call: Call) -> ApiResult {
     let filter: Filter = call.query()?;
-    let status = filter.status.as_deref().map(task::status_of);
+    let status = filter.status.as_deref().map(task::parse_task_status);
     let task_filter = TaskFilter {
         status: status.transpose()?,
         task_type: filter.r#type,
         agent: filter.agent.map(AgentId::new).transpose()?,
     };
-    let query = Listing { order: filter.order, limit: filter.limit, cursor: filter.cursor }.query()?;
+    let query = ListQuery { order: filter.order, limit: filter.limit, cursor: filter.cursor }.query()?;
     let found = call.space.tasks(&task_filter, query.range(ItemKind::Task)?, query.limit).await?;
     let agents = &call.space.published().agents;
-    page_of("tasks", &found, |task| Task::new(agents, task))
+    item_page("tasks", &found, |task| Task::new(agents, task))
 }

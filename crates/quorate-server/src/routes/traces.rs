@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{Route, get, schema};
-use crate::call::{Answer, Call, ok};
-use crate::observe::spans::{Delivered, Place, SPANS_MAX, Span};
-use crate::otlp::span::{word_of, wrong_with};
+use crate::call::{ApiResult, Call, ok_response};
+use crate::observe::span_index::{DeliveryTrace, MessagePosition, MessageSpan, SPANS_MAX};
+use crate::otlp::span::{end_state_name, span_error};
 use crate::wire::time;
 
 /// Maximum number of spans in a response.
@@ -20,9 +20,9 @@ const SPANS_PER_RESPONSE_MAX: usize = 500;
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         get("/v1/traces/{id}", "traces.get", "Get the messages of a trace as spans, oldest first.")
-            .path::<schema::TraceId>("id")
-            .answers::<TraceOut>(200, "Spans of recent messages that the caller may see.")
-            .bulk_of(show),
+            .path_parameter::<schema::TraceId>("id")
+            .returns::<TraceOut>(200, "Spans of recent messages that the caller may see.")
+            .handled_with_id_in_bulk_by(show),
     ]
 }
 
@@ -104,16 +104,16 @@ struct DeliveredOut {
     returned: Option<&'static str>,
 }
 
-pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
+pub(crate) async fn show(Path(id): Path<String>, call: Call) -> ApiResult {
     let trace: TraceId = id.parse().map_err(|_| {
         Refused::new(Code::Invalid, "invalid trace id: expected 32 lowercase hexadecimal digits")
             .hint("use the second part of a message's traceparent")
     })?;
     let (mut found, oldest) = call
         .app
-        .observed()
-        .look(&call.space, |fold| {
-            (fold.spans.of_trace(trace, SPANS_PER_RESPONSE_MAX + 1), fold.spans.oldest())
+        .telemetry()
+        .with_log_metrics(&call.space, |fold| {
+            (fold.spans.of_trace(trace, SPANS_PER_RESPONSE_MAX + 1), fold.spans.oldest_seq())
         })
         .await?;
     let has_more = found.len() > SPANS_PER_RESPONSE_MAX;
@@ -132,12 +132,16 @@ pub(crate) async fn show(Path(id): Path<String>, call: Call) -> Answer {
             .into());
     }
     let searched = SearchedOut { from: oldest.0, to: head.0 };
-    ok(&TraceOut { trace_id: trace.to_string(), spans, more: has_more, searched })
+    ok_response(&TraceOut { trace_id: trace.to_string(), spans, more: has_more, searched })
 }
 
 /// Returns a span as the caller may see it: agents see messages they sent or received.
-async fn visible_span(call: &Call, (seq, n): Place, span: &Span) -> Result<Option<SpanOut>, Error> {
-    let id = call.space.published().eras.message_id(Seq(seq.0), n);
+async fn visible_span(
+    call: &Call,
+    (seq, n): MessagePosition,
+    span: &MessageSpan,
+) -> Result<Option<SpanOut>, Error> {
+    let id = call.space.published().generations.message_id(Seq(seq.0), n);
     let view = match call.space.message(id).await {
         Ok(view) => view,
         // The message belongs to a history that a restore has replaced.
@@ -145,10 +149,10 @@ async fn visible_span(call: &Call, (seq, n): Place, span: &Span) -> Result<Optio
         Err(error) => return Err(error),
     };
     let agents = &call.space.published().agents;
-    let name = |delivery: &Delivered| -> Option<AgentId> {
+    let name = |delivery: &DeliveryTrace| -> Option<AgentId> {
         delivery.agent.and_then(|number| agents.get(number)).map(|agent| agent.id.clone())
     };
-    let viewer = call.by();
+    let viewer = call.calling_agent();
     let is_sender = viewer.is_none() || view.message.from.as_ref() == viewer;
     let deliveries: Vec<_> = { span.deliveries.iter() }
         .map(|delivery| (delivery, name(delivery)))
@@ -161,17 +165,23 @@ async fn visible_span(call: &Call, (seq, n): Place, span: &Span) -> Result<Optio
     Ok(Some(span_json(span, &view, &deliveries)))
 }
 
-fn span_json(span: &Span, view: &MessageView, deliveries: &[(&Delivered, Option<AgentId>)]) -> SpanOut {
+fn span_json(
+    span: &MessageSpan,
+    view: &MessageView,
+    deliveries: &[(&DeliveryTrace, Option<AgentId>)],
+) -> SpanOut {
     let message = &view.message;
-    let error = wrong_with(span);
+    let error = span_error(span);
     let log = |at: Timestamp, event: String, agent: Option<&AgentId>| {
-        (at, LogOut { at: time::shown(at), event, agent: agent.map(ToString::to_string) })
+        (at, LogOut { at: time::format(at), event, agent: agent.map(ToString::to_string) })
     };
     let mut logs = vec![log(span.at, "message_sent".into(), None)];
     for (delivery, agent) in deliveries {
-        logs.extend(delivery.handed_at.map(|at| log(at, "message_delivered".into(), agent.as_ref())));
+        logs.extend(delivery.delivered_at.map(|at| log(at, "message_delivered".into(), agent.as_ref())));
         let ended = delivery.ended;
-        logs.extend(ended.map(|(at, end)| log(at, format!("message_{}", word_of(end)), agent.as_ref())));
+        logs.extend(
+            ended.map(|(at, end)| log(at, format!("message_{}", end_state_name(end)), agent.as_ref())),
+        );
     }
     logs.sort_by_key(|(at, _)| *at);
     SpanOut {
@@ -180,8 +190,8 @@ fn span_json(span: &Span, view: &MessageView, deliveries: &[(&Delivered, Option<
         parent_span_id: span.parent.map(|parent| parent.to_string()),
         message_id: view.id.to_string(),
         operation: format!("send {}", message.to),
-        start_time: time::shown(span.at),
-        end_time: span.ended_at.map(time::shown),
+        start_time: time::format(span.at),
+        end_time: span.ended_at.map(time::format),
         status: if error.is_some() { "error" } else { "ok" },
         error,
         from: message.from.as_ref().map(ToString::to_string),
@@ -194,15 +204,15 @@ fn span_json(span: &Span, view: &MessageView, deliveries: &[(&Delivered, Option<
     }
 }
 
-fn delivery_json(span: &Span, delivery: &Delivered, agent: &Option<AgentId>) -> DeliveredOut {
+fn delivery_json(span: &MessageSpan, delivery: &DeliveryTrace, agent: &Option<AgentId>) -> DeliveredOut {
     DeliveredOut {
         agent: agent.as_ref().map(ToString::to_string),
-        span_id: span.context.of_delivery(delivery.number).to_string(),
-        delivered_at: delivery.handed_at.map(time::shown),
-        ended_at: delivery.ended.map(|(at, _)| time::shown(at)),
-        state: delivery.ended.map_or("open", |(_, end)| word_of(end)),
+        span_id: span.context.delivery_span(delivery.number).to_string(),
+        delivered_at: delivery.delivered_at.map(time::format),
+        ended_at: delivery.ended.map(|(at, _)| time::format(at)),
+        state: delivery.ended.map_or("open", |(_, end)| end_state_name(end)),
         attempts: delivery.attempts,
-        returned: delivery.returned.map(|cause| cause.as_str()),
+        returned: delivery.last_return.map(|cause| cause.as_str()),
     }
 }
 

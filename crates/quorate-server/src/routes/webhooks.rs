@@ -16,11 +16,11 @@ use sha2::{Digest as _, Sha256};
 use crate::api::{Route, post, schema};
 use crate::app::App;
 use crate::body;
-use crate::call::{Answer, answer, counted};
-use crate::listen::Life;
+use crate::call::{ApiResult, count_failed_authentication, json_response};
+use crate::listen::Connection;
 use crate::observe;
-use crate::webhook::{Webhook, is_word};
-use quorate_api::result::{FlagReceived, is_private};
+use crate::webhook_config::{Webhook, is_valid_name};
+use quorate_api::result::{FlagReceipt, is_private};
 
 const SIGNATURE: &str = "x-hub-signature-256";
 /// Headers with the kind of event: GitHub's, or our own.
@@ -35,29 +35,35 @@ pub(crate) fn routes() -> Vec<Route> {
             "webhooks.receive",
             "Receive an external event and send it as a message.",
         )
-        .open()
-        .path::<schema::Id>("name")
-        .header::<schema::Signature>(
+        .public()
+        .path_parameter::<schema::Id>("name")
+        .header_parameter::<schema::Signature>(
             "X-Hub-Signature-256",
             "`sha256=` and the HMAC-SHA-256 of the body, in hex.",
         )
-        .header::<schema::EventWord>(
+        .header_parameter::<schema::EventKindName>(
             "X-GitHub-Event",
             "Kind of event. The action of the message is `webhook.KIND`.",
         )
-        .header::<schema::EventWord>("X-Quorate-Event", "Same as `X-GitHub-Event`, for other senders.")
-        .header::<schema::HeaderId>(
+        .header_parameter::<schema::EventKindName>(
+            "X-Quorate-Event",
+            "Same as `X-GitHub-Event`, for other senders.",
+        )
+        .header_parameter::<schema::HeaderId>(
             "X-GitHub-Delivery",
             "Id of the event. Within 24 hours, events with the same id become one message.",
         )
-        .header::<schema::HeaderId>("X-Quorate-Delivery", "Same as `X-GitHub-Delivery`, for other senders.")
-        .header::<schema::HeaderId>(
+        .header_parameter::<schema::HeaderId>(
+            "X-Quorate-Delivery",
+            "Same as `X-GitHub-Delivery`, for other senders.",
+        )
+        .header_parameter::<schema::HeaderId>(
             "Idempotency-Key",
             "Same as `X-GitHub-Delivery`, for senders that support only this header.",
         )
-        .body::<schema::Any>()
-        .answers::<ReceivedOut>(202, "The event is stored as one message.")
-        .to(receive),
+        .request_body::<schema::Any>()
+        .returns::<ReceivedOut>(202, "The event is stored as one message.")
+        .handled_by(receive),
     ]
 }
 
@@ -67,7 +73,7 @@ pub(crate) fn routes() -> Vec<Route> {
 #[allow(dead_code)]
 enum ReceivedOut {
     Message(MessageReceived),
-    Flag(FlagReceived),
+    Flag(FlagReceipt),
 }
 
 /// The message created for an event. Its recipients are not disclosed to the sender.
@@ -80,18 +86,18 @@ struct MessageReceived {
 }
 
 /// Maximum number of concurrent events whose sender is not authenticated yet.
-pub(crate) const UNAUTHENTICATED_MAX: usize = 64;
+pub(crate) const UNAUTHENTICATED_EVENTS_MAX: usize = 64;
 
 pub(crate) async fn receive(
     State(app): State<App>,
     Path(name): Path<String>,
-    life: Option<Extension<Life>>,
+    life: Option<Extension<Connection>>,
     request: Request,
-) -> Answer {
+) -> ApiResult {
     let (head, body) = request.into_parts();
     let peer = life.map(|Extension(life)| life.peer);
     if app.settings().webhooks.is_empty() {
-        return Err(counted(&app, peer, unauthenticated()).into());
+        return Err(count_failed_authentication(&app, peer, unauthenticated()).into());
     }
     // The sender is not authenticated yet: limit concurrency, and refuse bodies that exceed a message payload.
     let _permit = app.webhook_permits().try_acquire().map_err(|_| {
@@ -100,23 +106,23 @@ pub(crate) async fn receive(
     if body.size_hint().lower() > PAYLOAD_BYTES_MAX as u64 {
         return Err(too_large(body.size_hint().lower()).into());
     }
-    let body = body::read(&head.headers, body, app.settings().patience.body).await?;
+    let body = body::read(&head.headers, body, app.settings().timeouts.body).await?;
     // Refused before computing the signature: a larger body cannot become a message.
     if body.len() > PAYLOAD_BYTES_MAX {
         return Err(too_large(body.len() as u64).into());
     }
     let signature = single_header(&head.headers, SIGNATURE);
-    let Some(webhook) = app.settings().webhooks.signed(&name, signature, &body) else {
-        return Err(counted(&app, peer, unauthenticated()).into());
+    let Some(webhook) = app.settings().webhooks.authenticate(&name, signature, &body) else {
+        return Err(count_failed_authentication(&app, peer, unauthenticated()).into());
     };
     let space = app.space(webhook.space()).ok_or_else(no_space)?;
-    app.rates().call(space.number(), &Principal::System, app.engine().clock().now().mono)?;
+    app.rates().check_call(space.number(), &Principal::System, app.engine().clock().now().mono)?;
     refuse_form(&head.headers, &body)?;
     let (action, key) = (action_of(&head.headers)?, key_of(webhook, &head.headers)?);
     let message = message_of(webhook, &space, action.clone(), body.clone());
     let trace = head.headers.get("traceparent").and_then(|text| text.to_str().ok()?.parse().ok());
     let mut ops = vec![Op::send(message)];
-    observe::continued(&app, &space, &mut ops, trace).await;
+    observe::propagate_traces(&app, &space, &mut ops, trace).await;
     // Committed by the hub itself; the origin names the webhook. The key covers the event, not its destination.
     let commit = Commit::new(Principal::System, ops);
     let commit = match key {
@@ -125,15 +131,15 @@ pub(crate) async fn receive(
     };
     let receipt = space.commit(commit).await?;
     if is_private(&receipt) {
-        let answer = answer(StatusCode::ACCEPTED, &FlagReceived { received: true })?;
-        return Ok(observe::unobserved(answer, true));
+        let answer = json_response(StatusCode::ACCEPTED, &FlagReceipt { received: true })?;
+        return Ok(observe::mark_unobserved(answer, true));
     }
     let Some(OpResult::Sent { id, .. }) = receipt.results.first() else {
         return Err(Refused::new(Code::Unavailable, "sending the message returned no result")
             .hint("check the log before sending the event again")
             .into());
     };
-    answer(StatusCode::ACCEPTED, &MessageReceived { id: id.to_string(), seq: id.seq.0 })
+    json_response(StatusCode::ACCEPTED, &MessageReceived { id: id.to_string(), seq: id.seq.0 })
 }
 
 fn too_large(bytes: u64) -> Refused {
@@ -195,7 +201,7 @@ fn refuse_form(headers: &HeaderMap, body: &Bytes) -> Result<(), Refused> {
 fn action_of(headers: &HeaderMap) -> Result<String, Refused> {
     match first_of(headers, &EVENTS)? {
         None => Ok("webhook".to_owned()),
-        Some((_, event)) if is_word(event) => Ok(format!("webhook.{event}")),
+        Some((_, event)) if is_valid_name(event) => Ok(format!("webhook.{event}")),
         Some((name, _)) => Err(Refused::new(Code::Invalid, format!("invalid event name in header {name}"))
             .hint("use 1 to 64 characters: letters, digits, '-', '_' and '.'")),
     }

@@ -2,16 +2,16 @@
 
 use quorate_core::limits;
 
-use super::{HEADER_BYTES_MAX, Limits, Patience, Times};
+use super::{Durations, HEADER_BYTES_MAX, Limits, Timeouts};
 use crate::body::{BODY_BYTES_MAX, DEPTH_MAX};
-use crate::routes::PAGES_PER_PERSON_MAX;
-use crate::sign_in::{CODES_MAX, CODES_PER_PERSON_MAX};
-use crate::webhook::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX};
+use crate::routes::WEB_SESSIONS_PER_PRINCIPAL_MAX;
+use crate::sign_in_codes::{CODES_MAX, CODES_PER_PRINCIPAL_MAX};
+use crate::webhook_config::{WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN, WEBHOOKS_MAX};
 
 /// Returns the rows of the table, in order.
 fn actual_limits() -> Vec<(&'static str, u128)> {
-    let Limits { connections, agents, people, failures, bulk_reads } = Limits::default();
-    let (patience, times) = (Patience::default(), Times::default());
+    let Limits { connections, agents, other_principals: people, failures, bulk_reads } = Limits::default();
+    let (patience, times) = (Timeouts::default(), Durations::default());
     vec![
         ("concurrent connections", connections as u128),
         ("bytes of request headers", HEADER_BYTES_MAX as u128),
@@ -35,10 +35,10 @@ fn actual_limits() -> Vec<(&'static str, u128)> {
         ("authentication failures per second and address", failures.per_second.into()),
         ("burst of authentication failures per address", failures.burst.into()),
         ("open bulk reads per principal: lists, exports, event streams", bulk_reads as u128),
-        ("rate limit buckets in memory", crate::rate::BUCKETS_MAX as u128),
-        ("sign-in codes per person", CODES_PER_PERSON_MAX as u128),
+        ("rate limit buckets in memory", crate::rate_limit::BUCKETS_MAX as u128),
+        ("sign-in codes per person", CODES_PER_PRINCIPAL_MAX as u128),
         ("sign-in codes in total", CODES_MAX as u128),
-        ("signed-in browser sessions per person", PAGES_PER_PERSON_MAX as u128),
+        ("signed-in browser sessions per person", WEB_SESSIONS_PER_PRINCIPAL_MAX as u128),
         ("webhooks per hub", WEBHOOKS_MAX as u128),
         ("minimum bytes of a webhook secret", WEBHOOK_SECRET_BYTES_MIN as u128),
         ("maximum bytes of a webhook secret", WEBHOOK_SECRET_BYTES_MAX as u128),
@@ -46,14 +46,14 @@ fn actual_limits() -> Vec<(&'static str, u128)> {
         ("ms for the headers of a request", patience.headers.as_millis()),
         ("ms for the body of a request", patience.body.as_millis()),
         ("ms for the first frame of a WebSocket", patience.hello.as_millis()),
-        ("ms without progress of a reader", patience.reader.as_millis()),
+        ("ms without progress of a reader", patience.write.as_millis()),
         ("ms between pings of an idle WebSocket", patience.ping.as_millis()),
         ("ms of the longest wait of a claim", times.wait_max.as_millis()),
         ("ms for requests in progress at shutdown", patience.drain.as_millis()),
-        ("ms between token checks of open connections", times.look.as_millis()),
-        ("ms between checks of the certificate files", times.certificate_look.as_millis()),
+        ("ms between token checks of open connections", times.token_check.as_millis()),
+        ("ms between checks of the certificate files", times.certificate_check.as_millis()),
         ("ms until a sign-in code expires", times.sign_in_code.as_millis()),
-        ("ms until the token of a browser session expires", times.page_token.as_millis()),
+        ("ms until the token of a browser session expires", times.web_session.as_millis()),
     ]
 }
 

@@ -2,12 +2,12 @@
 
 use quorate_core::{Refused, Timestamp};
 
-pub(crate) fn shown(time: Timestamp) -> String {
+pub(crate) fn format(time: Timestamp) -> String {
     time.to_string()
 }
 
 /// Parses a time; `name` is the query parameter, for the error message.
-pub(crate) fn read(name: &str, text: &str) -> Result<Timestamp, Refused> {
+pub(crate) fn parse(name: &str, text: &str) -> Result<Timestamp, Refused> {
     text.parse().map_err(|mut refused: Refused| {
         refused.detail = format!("{name}: {}", refused.detail);
         refused

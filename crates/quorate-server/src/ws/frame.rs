@@ -4,16 +4,16 @@ use bytes::Bytes;
 use quorate_api::message::{Message, NewMessage};
 use quorate_api::op::Commit;
 use quorate_api::result::OperationResult;
-use quorate_core::{AgentId, Code, Extend, LeaseRef, Nack, NackThen, Op, Receipt, Refused};
+use quorate_core::{AgentId, Code, Extend, LeaseRef, Nack, NackAction, Op, Receipt, Refused};
 use quorate_engine::{Answer, Space, views};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Session;
-use super::ledger::{Credit, IN_HAND_MAX, NUMBERS_MAX, Range};
-use crate::body::{self, BODY_BYTES_MAX, Fields};
+use super::ledger::{Credit, DELIVERY_NUMBERS_MAX, Range, UNSENT_MAX};
+use crate::body::{self, BODY_BYTES_MAX, RequestFields};
 use crate::problem::Problem;
-use crate::settings::Times;
+use crate::settings::Durations;
 use crate::wire::time;
 
 /// Maximum number of deliveries in one frame.
@@ -37,7 +37,7 @@ pub(super) struct FrameIn<'a> {
     #[serde(borrow)]
     send: Option<NewMessage<'a>>,
     #[serde(borrow)]
-    request: Option<Fields<'a>>,
+    request: Option<RequestFields<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -60,40 +60,40 @@ pub(super) struct ExtendIn {
 }
 
 /// Operation of a frame.
-pub(super) enum Asked<'a> {
+pub(super) enum FrameRequest<'a> {
     Commit(Commit<'a>),
     Credit(Credit),
     Ack(Vec<Range>),
     Nack(NackIn),
     Extend(ExtendIn),
     Send(Box<NewMessage<'a>>),
-    Request(Fields<'a>),
+    Request(RequestFields<'a>),
 }
 
 /// A frame that could not be parsed, with its number if that could be read.
-pub(super) struct Unread {
+pub(super) struct FrameError {
     pub(super) n: Option<u64>,
     pub(super) refused: Refused,
 }
 
 /// Parses a frame.
-pub(super) fn read(bytes: &Bytes) -> Result<(u64, Asked<'_>), Unread> {
+pub(super) fn parse(bytes: &Bytes) -> Result<(u64, FrameRequest<'_>), FrameError> {
     let frame: FrameIn<'_> = body::parse(bytes).map_err(|refused| {
         // Reply by number even if the frame is invalid. This works for frames that are nested too deep as well:
         // fields are skipped without recursion.
-        let fields = serde_json::from_slice::<Fields<'_>>(bytes).ok();
+        let fields = serde_json::from_slice::<RequestFields<'_>>(bytes).ok();
         let n = fields.and_then(|mut fields| fields.take_number("n").ok().flatten());
-        Unread { n, refused }
+        FrameError { n, refused }
     })?;
     let FrameIn { n, commit, credit, ack, nack, extend, send, request } = frame;
     let asked = [
-        commit.map(Asked::Commit),
-        credit.map(Asked::Credit),
-        ack.map(Asked::Ack),
-        nack.map(Asked::Nack),
-        extend.map(Asked::Extend),
-        send.map(|message| Asked::Send(Box::new(message))),
-        request.map(Asked::Request),
+        commit.map(FrameRequest::Commit),
+        credit.map(FrameRequest::Credit),
+        ack.map(FrameRequest::Ack),
+        nack.map(FrameRequest::Nack),
+        extend.map(FrameRequest::Extend),
+        send.map(|message| FrameRequest::Send(Box::new(message))),
+        request.map(FrameRequest::Request),
     ];
     let mut asked = asked.into_iter().flatten();
     match (asked.next(), asked.next()) {
@@ -101,7 +101,7 @@ pub(super) fn read(bytes: &Bytes) -> Result<(u64, Asked<'_>), Unread> {
         _ => {
             let refused = Refused::new(Code::Invalid, "a frame must contain exactly one operation")
                 .hint("use one of commit, credit, ack, nack, extend, send, request");
-            Err(Unread { n: Some(n), refused })
+            Err(FrameError { n: Some(n), refused })
         }
     }
 }
@@ -109,22 +109,22 @@ pub(super) fn read(bytes: &Bytes) -> Result<(u64, Asked<'_>), Unread> {
 impl NackIn {
     pub(super) fn op(&self, lease: LeaseRef) -> Op {
         let then = match (self.hopeless, self.untried) {
-            (true, _) => NackThen::Dead,
-            (false, true) => NackThen::Release,
-            (false, false) => NackThen::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
+            (true, _) => NackAction::DeadLetter,
+            (false, true) => NackAction::Release,
+            (false, false) => NackAction::Retry { delay_ms: self.delay_ms.unwrap_or(0) },
         };
-        Op::Nack(Nack { lease, then, reason: self.reason.clone().unwrap_or_default() })
+        Op::Nack(Nack { lease, action: then, reason: self.reason.clone().unwrap_or_default() })
     }
 }
 
 impl ExtendIn {
-    pub(super) fn op(&self, lease: LeaseRef, times: &Times) -> Op {
+    pub(super) fn op(&self, lease: LeaseRef, times: &Durations) -> Op {
         Op::Extend(Extend { lease, lease_ms: self.lease_ms.unwrap_or(times.lease_ms()) })
     }
 }
 
 /// Refusal of binary frames.
-pub(super) fn no_text() -> Refused {
+pub(super) fn binary_refused() -> Refused {
     Refused::new(Code::Invalid, "binary frames are not supported").hint("send text frames with JSON")
 }
 
@@ -140,14 +140,14 @@ pub(super) fn ok(n: u64, value: &impl Serialize) -> String {
 }
 
 /// Returns the result of a commit.
-pub(super) fn committed(space: &Space, receipt: &Receipt) -> Value {
-    let eras = &space.published().eras;
+pub(super) fn commit_result(space: &Space, receipt: &Receipt) -> Value {
+    let eras = &space.published().generations;
     let results: Vec<_> = receipt.results.iter().map(|one| OperationResult::new(eras, one)).collect();
-    json!({"seq": receipt.happened_in().map(|seq| seq.0), "results": results})
+    json!({"seq": receipt.effective_seq().map(|seq| seq.0), "results": results})
 }
 
 /// Returns the reply with the answer to a request.
-pub(super) fn answered(n: u64, answer: &Answer) -> String {
+pub(super) fn answer(n: u64, answer: &Answer) -> String {
     #[derive(Serialize)]
     struct Answered {
         message: Message,
@@ -168,9 +168,9 @@ pub(super) fn problem(n: Option<u64>, problem: &Problem) -> String {
 pub(super) fn welcome(session: &Session, agent: Option<&AgentId>, resumed: usize, lease_ms: u64) -> String {
     let head = session.space.published().head;
     let hash = quorate_core::hex::encode(&head.hash);
-    let patience = session.app.settings().patience;
+    let patience = session.app.settings().timeouts;
     json!({"welcome": {
-        "head": {"seq": head.seq.0, "hash": hash, "at": time::shown(head.at)},
+        "head": {"seq": head.seq.0, "hash": hash, "at": time::format(head.at)},
         "agent": agent.map(AgentId::as_str),
         "epoch": session.epoch.map(|epoch| epoch.0),
         "resumed": resumed,
@@ -178,11 +178,11 @@ pub(super) fn welcome(session: &Session, agent: Option<&AgentId>, resumed: usize
             "frameBytes": BODY_BYTES_MAX,
             "batchMessages": BATCH_MESSAGES_MAX,
             "batchBytes": BATCH_BYTES_MAX,
-            "inHand": IN_HAND_MAX,
-            "numbers": NUMBERS_MAX,
+            "inHand": UNSENT_MAX,
+            "numbers": DELIVERY_NUMBERS_MAX,
             "requests": REQUESTS_MAX,
             "leaseMs": lease_ms,
-            "readWithinMs": patience.reader.as_millis() as u64,
+            "readWithinMs": patience.write.as_millis() as u64,
             "pingMs": patience.ping.as_millis() as u64,
         },
     }})

@@ -11,12 +11,12 @@ use quorate_core::{
 use quorate_engine::{Consumer, Space};
 use serde::Deserialize;
 
+use super::active::ActiveConnection;
 use super::ledger::Ledger;
-use super::seats::Seat;
-use super::{Session, broken, frame};
+use super::{Session, frame, read_error};
 use crate::app::App;
 use crate::body;
-use crate::call::{self, Pass};
+use crate::call::{self, Credential};
 use crate::problem::Problem;
 
 #[derive(Deserialize)]
@@ -37,51 +37,55 @@ struct HelloIn {
 }
 
 /// A connection that has completed its hello.
-pub(super) struct Known {
+pub(super) struct Handshake {
     pub(super) session: Session,
-    pub(super) pass: Pass,
+    pub(super) credential: Credential,
     /// Space of the token.
     pub(super) home: SpaceNo,
     /// Consumer of the agent's deliveries, if the connection has an agent.
     pub(super) consumer: Option<Consumer>,
     pub(super) ledger: Ledger,
-    pub(super) seat: Option<Seat>,
+    pub(super) active: Option<ActiveConnection>,
 }
 
-pub(super) async fn hear(app: &App, peer: Option<IpAddr>, socket: &mut WebSocket) -> Result<Known, Problem> {
+pub(super) async fn accept(
+    app: &App,
+    peer: Option<IpAddr>,
+    socket: &mut WebSocket,
+) -> Result<Handshake, Problem> {
     let first = first_frame(socket).await?;
     let HelloFrame { hello } = body::parse(&first)?;
-    let (known, pass) = call::bearer_of(app, &hello.token, hello.space.as_deref())
-        .map_err(|refused| with_hello_hint(call::counted(app, peer, refused)))?;
-    app.rates().call(known.home, &known.principal, app.engine().clock().now().mono)?;
+    let (known, pass) = call::authenticate_secret(app, &hello.token, hello.space.as_deref())
+        .map_err(|refused| with_hello_hint(call::count_failed_authentication(app, peer, refused)))?;
+    app.rates().check_call(known.home, &known.principal, app.engine().clock().now().mono)?;
     let by = known.bearer.agent().cloned();
     let agent = hello.agent.map(AgentId::new).transpose()?.or_else(|| by.clone());
-    let lease_ms = hello.lease_ms.unwrap_or(app.settings().times.lease_ms());
+    let lease_ms = hello.lease_ms.unwrap_or(app.settings().durations.lease_ms());
     // Validate before registering: a refused hello must not change anything.
     check_lease(lease_ms)?;
     let (mut epoch, mut consumer, mut seat) = (None, None, None);
     if let Some(agent) = &agent {
         let started = resolve_epoch(&known.space, &known.principal, agent, hello.epoch.map(Epoch)).await?;
         // The older connection must be closed before its deliveries are resumed here.
-        seat = Some(app.seats().take(known.space.number(), agent).await);
+        seat = Some(app.active_connections().activate(known.space.number(), agent).await);
         let resumes = hello.resume.unwrap_or(true);
-        let opened = known.space.take_up(&known.principal, started, agent, lease_ms, resumes).await?;
+        let opened = known.space.open_stream(&known.principal, started, agent, lease_ms, resumes).await?;
         (epoch, consumer) = (Some(started), Some(opened));
     }
-    let resumed = consumer.as_ref().map_or(0, Consumer::waiting);
+    let resumed = consumer.as_ref().map_or(0, Consumer::unread_count);
     let session = Session {
         app: app.clone(),
         space: known.space,
         principal: known.principal,
-        by,
+        calling_agent: by,
         agent: agent.clone(),
         epoch,
         starved_after: Duration::from_millis(lease_ms / 2),
     };
     let welcome = frame::welcome(&session, agent.as_ref(), resumed, lease_ms);
     socket.send(Message::Text(welcome.into())).await.map_err(|_| closed_early())?;
-    let ledger = Ledger::new(consumer.as_ref().map(|one| one.grant(0)), resumed as u64);
-    Ok(Known { session, pass, home: known.home, consumer, ledger, seat })
+    let ledger = Ledger::new(consumer.as_ref().map(|one| one.grant_credit_op(0)), resumed as u64);
+    Ok(Handshake { session, credential: pass, home: known.home, consumer, ledger, active: seat })
 }
 
 async fn first_frame(socket: &mut WebSocket) -> Result<Bytes, Problem> {
@@ -89,8 +93,10 @@ async fn first_frame(socket: &mut WebSocket) -> Result<Bytes, Problem> {
         match socket.recv().await {
             Some(Ok(Message::Text(text))) => return Ok(text.into()),
             Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-            Some(Ok(Message::Binary(_))) => return Err(frame::no_text().into()),
-            Some(Err(error)) => return Err(broken::why(error).unwrap_or_else(|| closed_early().into())),
+            Some(Ok(Message::Binary(_))) => return Err(frame::binary_refused().into()),
+            Some(Err(error)) => {
+                return Err(read_error::client_error(error).unwrap_or_else(|| closed_early().into()));
+            }
             Some(Ok(Message::Close(_))) | None => return Err(closed_early().into()),
         }
     }

@@ -3,13 +3,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use quorate_core::{Code, ConsumerId, LeaseRef, Op, Refused, Seq, Stale};
+use quorate_core::{Code, ConsumerId, LeaseRef, Op, Refused, Seq, StaleReference};
 use serde::Deserialize;
 
 /// Maximum number of deliveries that are leased for a connection and not sent yet.
-pub(super) const IN_HAND_MAX: u64 = 256;
+pub(super) const UNSENT_MAX: u64 = 256;
 /// Maximum number of remembered delivery numbers. Older deliveries are ended by their id.
-pub(super) const NUMBERS_MAX: usize = 16_384;
+pub(super) const DELIVERY_NUMBERS_MAX: usize = 16_384;
 /// Assumed size of a delivery before the first one is sent.
 const BYTES_ASSUMED: u64 = 1_024;
 
@@ -39,7 +39,7 @@ enum Slot {
 
 /// Result of looking up numbers to ack.
 #[derive(Default, Debug)]
-pub(super) struct ToAck {
+pub(super) struct AckTargets {
     pub(super) leases: Vec<LeaseRef>,
     /// Newest record that acked a delivery which is already acked.
     pub(super) acked_by: Option<Seq>,
@@ -66,7 +66,7 @@ impl Ledger {
     /// Creates the ledger. `grant` names the consumer; `resumed` deliveries are to be redelivered.
     pub(super) fn new(grant: Option<Op>, resumed: u64) -> Self {
         let consumer = match grant {
-            Some(Op::Grant { consumer, .. }) => Some(consumer),
+            Some(Op::GrantCredit { consumer, .. }) => Some(consumer),
             _ => None,
         };
         Self {
@@ -81,7 +81,7 @@ impl Ledger {
     }
 
     /// Validates credit: it is cumulative, so it must not decrease. Repeating the same value is allowed.
-    pub(super) fn check(&self, credit: Credit) -> Result<(), Refused> {
+    pub(super) fn check_credit(&self, credit: Credit) -> Result<(), Refused> {
         if self.consumer.is_none() {
             return Err(Refused::new(Code::Invalid, "this connection receives no deliveries")
                 .hint("set agent in hello"));
@@ -98,7 +98,7 @@ impl Ledger {
     }
 
     /// Sets the credit.
-    pub(super) fn credit(&mut self, credit: Credit) {
+    pub(super) fn set_credit(&mut self, credit: Credit) {
         self.credit = credit;
     }
 
@@ -118,7 +118,7 @@ impl Ledger {
         self.sent.messages += 1;
         self.sent.bytes += bytes;
         self.slots.push_back(lease.map_or(Slot::Ephemeral, Slot::Leased));
-        if self.slots.len() > NUMBERS_MAX {
+        if self.slots.len() > DELIVERY_NUMBERS_MAX {
             self.slots.pop_front();
             self.first += 1;
         }
@@ -131,17 +131,17 @@ impl Ledger {
         let messages = self.credit.messages.saturating_sub(self.sent.messages);
         let bytes = self.credit.bytes.saturating_sub(self.sent.bytes);
         let size = self.sent.bytes.checked_div(self.sent.messages).unwrap_or(BYTES_ASSUMED).max(1);
-        let allowed = messages.min(bytes.div_ceil(size)).min(IN_HAND_MAX);
+        let allowed = messages.min(bytes.div_ceil(size)).min(UNSENT_MAX);
         let more = allowed.saturating_sub(self.outstanding + self.resumed) as u32;
         if more == 0 {
             return None;
         }
         self.outstanding += u64::from(more);
-        Some((Op::Grant { consumer, credit: more }, more))
+        Some((Op::GrantCredit { consumer, credit: more }, more))
     }
 
     /// Returns credit: the grant failed, or its deliveries were released.
-    pub(super) fn take_back(&mut self, count: u64) {
+    pub(super) fn return_credit(&mut self, count: u64) {
         let granted = count.min(self.outstanding);
         self.outstanding -= granted;
         self.resumed = self.resumed.saturating_sub(count - granted);
@@ -153,14 +153,14 @@ impl Ledger {
     }
 
     /// Whether more deliveries should be requested.
-    pub(super) fn runs_low(&self) -> bool {
-        self.outstanding + self.resumed < IN_HAND_MAX / 4
+    pub(super) fn needs_grant(&self) -> bool {
+        self.outstanding + self.resumed < UNSENT_MAX / 4
     }
 
     /// Returns the leases of numbers to ack. Deliveries that are acked already are skipped; a lease that ended
     /// otherwise is an error.
-    pub(super) fn to_ack(&self, ranges: &[Range]) -> Result<ToAck, Refused> {
-        let mut found = ToAck::default();
+    pub(super) fn to_ack(&self, ranges: &[Range]) -> Result<AckTargets, Refused> {
+        let mut found = AckTargets::default();
         let mut stale = Vec::new();
         for slot in self.slots(ranges)? {
             match slot {
@@ -175,7 +175,7 @@ impl Ledger {
     }
 
     /// Returns the leases of numbers to nack or extend: all of them must be held.
-    pub(super) fn held(&self, ranges: &[Range]) -> Result<Vec<LeaseRef>, Refused> {
+    pub(super) fn held_leases(&self, ranges: &[Range]) -> Result<Vec<LeaseRef>, Refused> {
         let mut leases = Vec::new();
         let mut stale = Vec::new();
         let mut ended = 0;
@@ -212,7 +212,7 @@ impl Ledger {
                     Code::NotFound,
                     format!("delivery number {from} is no longer available"),
                 )
-                .limit(NUMBERS_MAX as u64)
+                .limit(DELIVERY_NUMBERS_MAX as u64)
                 .hint("end the delivery in a commit, with its deliveryId and leaseToken"));
             }
         }
@@ -247,7 +247,7 @@ impl Ledger {
     }
 
     /// Marks leases as ended, regardless of the operation. The same delivery may be held under another lease.
-    pub(super) fn expire<'a>(&mut self, stale: impl Iterator<Item = &'a Stale>) {
+    pub(super) fn expire<'a>(&mut self, stale: impl Iterator<Item = &'a StaleReference>) {
         let ended: HashMap<LeaseRef, Option<Seq>> = stale
             .filter(|one| one.code == Code::StaleLease)
             .filter_map(|one| {
@@ -288,7 +288,7 @@ fn refuse_stale(leases: &[LeaseRef]) -> Result<(), Refused> {
         .hint("remove the items listed in `stale` and retry; unfinished deliveries are redelivered under new numbers");
     refused.facts.stale = leases
         .iter()
-        .map(|LeaseRef { delivery, token }| Stale {
+        .map(|LeaseRef { delivery, token }| StaleReference {
             op: 0,
             item: delivery.to_string(),
             code: Code::StaleLease,
@@ -301,17 +301,17 @@ fn refuse_stale(leases: &[LeaseRef]) -> Result<(), Refused> {
 
 #[cfg(test)]
 mod tests {
-    use quorate_core::{DeliveryId, DeliveryNo, Generation, Token};
+    use quorate_core::{DeliveryId, DeliveryNo, Generation, LeaseToken};
 
     use super::*;
 
     fn lease(number: u64) -> LeaseRef {
         let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(number) };
-        LeaseRef { delivery, token: Token(number) }
+        LeaseRef { delivery, token: LeaseToken(number) }
     }
 
     fn ledger(resumed: u64) -> Ledger {
-        Ledger::new(Some(Op::Grant { consumer: ConsumerId(1), credit: 0 }), resumed)
+        Ledger::new(Some(Op::GrantCredit { consumer: ConsumerId(1), credit: 0 }), resumed)
     }
 
     fn granted(ledger: &mut Ledger) -> u32 {
@@ -323,25 +323,28 @@ mod tests {
     fn the_consumer_is_granted_at_most_the_client_credit() {
         let mut ledger = ledger(2);
         assert_eq!(granted(&mut ledger), 0);
-        ledger.credit(Credit { messages: 5, bytes: 1_000_000 });
+        ledger.set_credit(Credit { messages: 5, bytes: 1_000_000 });
         assert_eq!((granted(&mut ledger), granted(&mut ledger)), (3, 0), "two are redelivered");
         for number in 1..=5 {
             assert!(ledger.may_send());
             assert_eq!(ledger.send(Some(lease(number)), 100), number);
         }
         assert!(!ledger.may_send());
-        ledger.credit(Credit { messages: 1_000, bytes: 1_000_000 });
-        assert_eq!(u64::from(granted(&mut ledger)), IN_HAND_MAX, "limited per grant");
-        ledger.take_back(6);
+        ledger.set_credit(Credit { messages: 1_000, bytes: 1_000_000 });
+        assert_eq!(u64::from(granted(&mut ledger)), UNSENT_MAX, "limited per grant");
+        ledger.return_credit(6);
         assert_eq!(granted(&mut ledger), 6);
-        assert!(ledger.check(Credit { messages: 999, bytes: 1_000_000 }).is_err(), "it must not decrease");
+        assert!(
+            ledger.check_credit(Credit { messages: 999, bytes: 1_000_000 }).is_err(),
+            "it must not decrease"
+        );
     }
 
     // Fails under: bytes that are not counted; a byte limit that blocks larger deliveries forever.
     #[test]
     fn credit_limits_bytes_as_well_as_messages() {
         let mut ledger = ledger(0);
-        ledger.credit(Credit { messages: 100, bytes: 3_000 });
+        ledger.set_credit(Credit { messages: 100, bytes: 3_000 });
         assert_eq!(granted(&mut ledger), 3, "assumed to be a kilobyte each");
         ledger.send(Some(lease(1)), 2_500);
         assert!(ledger.may_send());
@@ -350,7 +353,7 @@ mod tests {
     }
 
     fn acked(ledger: &Ledger, ranges: &[Range]) -> (Vec<LeaseRef>, Option<Seq>) {
-        let ToAck { leases, acked_by } = ledger.to_ack(ranges).unwrap();
+        let AckTargets { leases, acked_by } = ledger.to_ack(ranges).unwrap();
         (leases, acked_by)
     }
 
@@ -367,7 +370,7 @@ mod tests {
         for wrong in [(0, 1), (3, 2), (4, 5)] {
             assert_eq!(ledger.to_ack(&[wrong]).unwrap_err().code, Code::Invalid, "{wrong:?}");
         }
-        for _ in 0..NUMBERS_MAX {
+        for _ in 0..DELIVERY_NUMBERS_MAX {
             ledger.send(None, 1);
         }
         assert_eq!(ledger.to_ack(&[(1, 1)]).unwrap_err().code, Code::NotFound);
@@ -378,10 +381,10 @@ mod tests {
     fn i4_a_lease_is_identified_by_delivery_and_token() {
         let mut ledger = ledger(0);
         let first = lease(1);
-        let second = LeaseRef { token: Token(9), ..first };
+        let second = LeaseRef { token: LeaseToken(9), ..first };
         ledger.send(Some(first), 1);
         ledger.send(Some(second), 1);
-        let ended = |lease: LeaseRef, ended_by| Stale {
+        let ended = |lease: LeaseRef, ended_by| StaleReference {
             op: 0,
             item: lease.delivery.to_string(),
             code: Code::StaleLease,
@@ -408,10 +411,14 @@ mod tests {
         }
         ledger.returned(&[(1, 1)]);
         assert_eq!(ledger.to_ack(&[(1, 2)]).unwrap_err().code, Code::StaleLease);
-        assert_eq!(ledger.held(&[(1, 1)]).unwrap_err().code, Code::StaleLease);
-        assert_eq!(ledger.held(&[(2, 3)]).unwrap_err().code, Code::StaleLease, "one never had a lease");
-        assert_eq!(ledger.held(&[(2, 2)]).unwrap(), [lease(2)]);
+        assert_eq!(ledger.held_leases(&[(1, 1)]).unwrap_err().code, Code::StaleLease);
+        assert_eq!(
+            ledger.held_leases(&[(2, 3)]).unwrap_err().code,
+            Code::StaleLease,
+            "one never had a lease"
+        );
+        assert_eq!(ledger.held_leases(&[(2, 2)]).unwrap(), [lease(2)]);
         ledger.acked(&[(2, 2)], Some(Seq(4)));
-        assert_eq!(ledger.held(&[(2, 2)]).unwrap_err().code, Code::StaleLease);
+        assert_eq!(ledger.held_leases(&[(2, 2)]).unwrap_err().code, Code::StaleLease);
     }
 }

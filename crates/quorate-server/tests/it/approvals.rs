@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quorate_core::ActionDigest;
 use quorate_server::Settings;
-use quorate_store::SetClock;
+use quorate_store::ManualClock;
 use serde_json::{Value, json};
 
 use crate::support::Hub;
@@ -157,7 +157,7 @@ async fn e3_a_modification_is_a_patch_with_new_bytes_and_a_new_digest() {
 // Fails under: a timeout that is reported as a rejection, or not at all.
 #[tokio::test]
 async fn i14_an_undecided_approval_expires() {
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let hub = Hub::at(clock.clone(), Settings::default()).await;
     let alice = hub.register("alice").await;
     let anna = hub.token("approver", "anna").await;

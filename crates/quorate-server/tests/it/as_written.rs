@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_server::Settings;
-use quorate_store::SetClock;
+use quorate_store::ManualClock;
 use serde_json::{Value, json};
 
 use crate::support::Hub;
@@ -103,7 +103,7 @@ async fn d3_the_envelope_round_trips() {
 // one.
 #[tokio::test]
 async fn d9_c4_past_state_is_read_by_record_and_by_time() {
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let hub = Hub::at(Arc::clone(&clock) as _, Settings::default()).await;
     let bob = hub.register_able("bob", &["sum"]).await;
     let head = || async { hub.get(&hub.admin, "/v1/audit/checkpoint").await.ok(200)["seq"].clone() };

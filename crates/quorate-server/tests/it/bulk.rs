@@ -31,7 +31,7 @@ async fn filled(limits: Limits) -> (Hub, String) {
 /// Starts a response without reading its body.
 async fn unread(hub: &Hub, token: &str, path: &str) -> (u16, Body) {
     let request = hub.request(token, "GET", path).body(Body::empty()).expect("a request");
-    let response = hub.app.answer(request).await;
+    let response = hub.app.handle(request).await;
     (response.status().as_u16(), response.into_body())
 }
 

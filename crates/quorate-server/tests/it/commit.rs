@@ -193,7 +193,7 @@ fn every_operation_is_described() {
     let operation = &schemas["Operation"];
     let mapping = operation["discriminator"]["mapping"].as_object().expect("a mapping");
     let names: BTreeSet<&str> = mapping.keys().map(String::as_str).collect();
-    assert_eq!(names, quorate_api::op::names().collect::<BTreeSet<_>>());
+    assert_eq!(names, quorate_api::op::op_names().collect::<BTreeSet<_>>());
     assert_eq!(names.len(), operation["oneOf"].as_array().map_or(0, Vec::len));
     for (name, reference) in mapping {
         let component = reference.as_str().and_then(|path| path.strip_prefix("#/components/schemas/"));

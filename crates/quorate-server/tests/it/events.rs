@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt as _;
-use quorate_server::{Patience, Settings};
-use quorate_store::SetClock;
+use quorate_server::{Settings, Timeouts};
+use quorate_store::ManualClock;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -32,7 +32,7 @@ impl Reader {
         if let Some(seen) = seen {
             request = request.header("last-event-id", seen);
         }
-        let response = hub.app.answer(request.body(Body::empty()).expect("a request")).await;
+        let response = hub.app.handle(request.body(Body::empty()).expect("a request")).await;
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         Self { body: response.into_body(), text: String::new() }
@@ -152,7 +152,7 @@ async fn i16_an_agent_sees_its_own_and_public_events() {
 // Fails under: an effect that does not state whose delivery it is about, or a filter that ignores it.
 #[tokio::test]
 async fn i7_an_agent_sees_external_changes_of_its_deliveries() {
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let hub = Hub::at(clock.clone(), Settings::default()).await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let carol = hub.register("carol").await;
@@ -421,7 +421,7 @@ async fn i19_a_revoked_token_ends_its_event_stream() {
 
 #[tokio::test]
 async fn i21_a_client_that_does_not_read_is_disconnected() {
-    let patience = Patience { reader: Duration::from_millis(300), ..Patience::default() };
+    let patience = Timeouts { write: Duration::from_millis(300), ..Timeouts::default() };
     let served = Served::with(patience).await;
     let hub = &served.hub;
     let alice = hub.register("alice").await;

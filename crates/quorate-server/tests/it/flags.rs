@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quorate_server::Settings;
-use quorate_store::SetClock;
+use quorate_store::ManualClock;
 use serde_json::{Value, json};
 
 use crate::support::described::operations;
@@ -31,7 +31,7 @@ async fn listed(hub: &Hub, moderator: &str, query: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn flags_of_one_millisecond_are_listed_in_the_order_in_which_they_were_raised() {
-    let hub = Hub::at(SetClock::at(NOON), Settings::default()).await;
+    let hub = Hub::at(ManualClock::at(NOON), Settings::default()).await;
     let alice = hub.register("alice").await;
     let moderator = hub.token("moderator", "mo").await;
     for n in 0..12 {
@@ -100,7 +100,7 @@ async fn i15_a_flag_is_resolved_once() {
 // Fails under: keys that are shared by callers; ids that do not increase with time.
 #[tokio::test]
 async fn i15_flags_are_idempotent_with_a_key_of_the_caller() {
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let hub = Hub::at(Arc::clone(&clock) as _, Settings::default()).await;
     let (alice, bob) = (hub.register("alice").await, hub.register("bob").await);
     let moderator = hub.token("moderator", "mo").await;
@@ -273,7 +273,7 @@ impl Story {
 
 /// Runs the same operations with and without flags; returns everything that callers other than moderators can read.
 async fn story(flags: Flags) -> Vec<(String, String)> {
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let hub = Hub::seeded(Arc::clone(&clock) as _, 7).await;
     let moderator = hub.token("moderator", "mo").await;
     let (alice, bob) = (hub.register("alice").await, hub.register_able("bob", &["sum"]).await);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use quorate_server::{Settings, Webhook, Webhooks};
-use quorate_store::{Chance, SetClock};
+use quorate_store::{Entropy, ManualClock};
 use serde_json::{Value, json};
 
 use crate::flags::is_measured;
@@ -288,8 +288,8 @@ async fn raise_over_socket(socket: &mut Socket, flag: &Value) -> usize {
 
 /// Runs the same operations with and without flags; returns everything that callers other than moderators can read.
 async fn story(flags_too: Flags) -> Vec<(String, String)> {
-    let clock = SetClock::at(NOON);
-    let hub = Hub::made([Chance::seeded(7), Chance::system()], Arc::clone(&clock) as _, hooks()).await;
+    let clock = ManualClock::at(NOON);
+    let hub = Hub::made([Entropy::seeded(7), Entropy::system()], Arc::clone(&clock) as _, hooks()).await;
     let moderator = hub.token("moderator", "mo").await;
     let (alice, bob) = (hub.register("alice").await, hub.register_able("bob", &["sum"]).await);
     let viewer = hub.token("viewer", "v").await;

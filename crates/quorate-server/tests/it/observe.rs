@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quorate_server::{App, Otlp, Settings};
+use quorate_server::{App, OtlpSettings, Settings};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -89,7 +89,7 @@ fn kinds_of(page: &str) -> BTreeMap<String, String> {
 // Fails under: an undocumented metric, or a documented one that is missing.
 #[tokio::test]
 async fn d11_documented_and_served_metrics_match() {
-    let otlp = Some(Otlp::new("http://127.0.0.1:1"));
+    let otlp = Some(OtlpSettings::new("http://127.0.0.1:1"));
     let hub = Hub::with(Settings { otlp, ..Settings::default() }).await;
     let served = kinds_of(&metrics(&hub, &hub.admin).await);
     let guide = include_str!("../../../../docs/guides/observability.md");
@@ -369,14 +369,14 @@ fn attribute<'a>(span: &'a Value, key: &str) -> &'a Value {
 #[tokio::test]
 async fn d11_spans_arrive_at_a_collector_with_their_parents() {
     let (endpoint, mut arrived) = collector(&[503]).await;
-    let otlp = Otlp {
+    let otlp = OtlpSettings {
         headers: vec![("api-key".into(), "k".into())],
         retry_after: Duration::from_millis(1),
-        ..Otlp::new(endpoint)
+        ..OtlpSettings::new(endpoint)
     };
     let hub = Hub::with(Settings { otlp: Some(otlp), ..Settings::default() }).await;
     conversation(&hub).await;
-    hub.app.settle().await;
+    hub.app.flush_telemetry().await;
     let (head, refused) = arrived.recv().await.expect("the first attempt");
     let head = head.to_lowercase();
     assert!(head.starts_with("post /v1/traces http/1.1") && head.contains("api-key: k"), "{head}");
@@ -417,9 +417,9 @@ async fn d11_spans_arrive_at_a_collector_with_their_parents() {
 #[tokio::test]
 async fn i21_a_failing_collector_only_loses_spans() {
     let (endpoint, mut arrived) = collector(&[400; 9]).await;
-    let hub = Hub::with(Settings { otlp: Some(Otlp::new(endpoint)), ..Settings::default() }).await;
+    let hub = Hub::with(Settings { otlp: Some(OtlpSettings::new(endpoint)), ..Settings::default() }).await;
     conversation(&hub).await;
-    hub.app.settle().await;
+    hub.app.flush_telemetry().await;
     arrived.recv().await.expect("one attempt");
     let page = metrics(&hub, &hub.admin).await;
     holds(&page, "quorate_spans_dropped_total 4");
@@ -443,7 +443,7 @@ async fn the_hub_reports_readiness_and_statistics() {
         (&json!("agent:alice"), &json!(64))
     );
     let listening =
-        quorate_server::Listening::start(hub.app.clone(), "127.0.0.1:0".parse().expect("an address"), false);
+        quorate_server::Server::start(hub.app.clone(), "127.0.0.1:0".parse().expect("an address"), false);
     listening.await.expect("it listens").drain().await;
     hub.get("", "/readyz").await.refused(503, "UNAVAILABLE");
     assert_eq!(hub.get("", "/healthz").await.status, 200);

@@ -14,7 +14,7 @@ use quorate::Hub as Library;
 use quorate_core::{Bearer, Commit, Op, Policy, Principal, TokenName, TokenRole};
 use quorate_engine::Space;
 use quorate_server::{App, Settings};
-use quorate_store::{Chance, Clock, SystemClock};
+use quorate_store::{Clock, Entropy, SystemClock};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -49,7 +49,7 @@ impl Answer {
     }
 }
 
-async fn opened(directory: &Path, clock: Arc<dyn Clock>, chance: Arc<Chance>) -> Library {
+async fn opened(directory: &Path, clock: Arc<dyn Clock>, chance: Arc<Entropy>) -> Library {
     let opening = quorate::Settings { clock, chance, ..quorate::Settings::default() };
     Library::open_with(directory, opening).await.expect("a hub")
 }
@@ -65,20 +65,20 @@ impl Hub {
 
     /// Opens a hub with a clock.
     pub(crate) async fn at(clock: Arc<dyn Clock>, settings: Settings) -> Self {
-        Self::opened([Chance::system(), Chance::system()], clock, settings).await
+        Self::opened([Entropy::system(), Entropy::system()], clock, settings).await
     }
 
     /// Opens a deterministic hub.
     pub(crate) async fn seeded(clock: Arc<dyn Clock>, seed: u64) -> Self {
-        Self::opened([Chance::seeded(seed), Chance::system()], clock, Settings::default()).await
+        Self::opened([Entropy::seeded(seed), Entropy::system()], clock, Settings::default()).await
     }
 
     /// Opens a hub with separate random sources for the public and the private store.
-    pub(crate) async fn made(chances: [Arc<Chance>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    pub(crate) async fn made(chances: [Arc<Entropy>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
         Self::opened(chances, clock, settings).await
     }
 
-    async fn opened(chances: [Arc<Chance>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
+    async fn opened(chances: [Arc<Entropy>; 2], clock: Arc<dyn Clock>, settings: Settings) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let [chance, private] = chances;
         let library = opened(&directory.path().join("data"), Arc::clone(&clock), chance).await;
@@ -188,7 +188,7 @@ impl Hub {
     pub(crate) async fn send(&self, request: axum::http::request::Builder, body: &str) -> Answer {
         let request = request.body(Body::from(body.to_owned())).expect("a request");
         let (method, path) = (request.method().as_str().to_lowercase(), request.uri().path().to_owned());
-        let response = self.app.answer(request).await;
+        let response = self.app.handle(request).await;
         let status = response.status().as_u16();
         let kind = response.headers().get("content-type").map(|kind| kind.to_str().expect("text").to_owned());
         if kind.as_deref() == Some("text/event-stream") {

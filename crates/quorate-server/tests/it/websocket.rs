@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use quorate_server::Patience;
+use quorate_server::Timeouts;
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -67,7 +67,7 @@ async fn i21_a_deeply_nested_frame_is_rejected_by_its_number() {
 
 #[tokio::test]
 async fn i19_an_unauthenticated_client_is_rejected_with_a_reason() {
-    let patience = Patience { hello: Duration::from_millis(300), ..Patience::default() };
+    let patience = Timeouts { hello: Duration::from_millis(300), ..Timeouts::default() };
     let served = Served::with(patience).await;
     let bob = served.hub.register("bob").await;
     served.hub.register("alice").await;
@@ -485,7 +485,7 @@ async fn a_backlog_is_sent_in_full_frames() {
 
 #[tokio::test]
 async fn i21_a_slow_reader_is_disconnected_without_harm_to_others() {
-    let patience = Patience { reader: Duration::from_millis(500), ..Patience::default() };
+    let patience = Timeouts { write: Duration::from_millis(500), ..Timeouts::default() };
     let served = Served::with(patience).await;
     let (alice, bob) = (served.hub.register("alice").await, served.hub.register("bob").await);
     let carol = served.hub.register("carol").await;
@@ -538,7 +538,7 @@ fn in_ms(ms: i64) -> String {
 
 #[tokio::test]
 async fn i21_a_silent_client_is_disconnected() {
-    let patience = Patience { ping: Duration::from_millis(100), ..Patience::default() };
+    let patience = Timeouts { ping: Duration::from_millis(100), ..Timeouts::default() };
     let served = Served::with(patience).await;
     let (bob, carol) = (served.hub.register("bob").await, served.hub.register("carol").await);
     let (bob, mut carol) = (served.open(&bob).await, served.open(&carol).await);

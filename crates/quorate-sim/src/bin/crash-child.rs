@@ -42,7 +42,7 @@ async fn work(directory: PathBuf, seed: u64, run: u64, unknown: Vec<Call>) {
     });
     let space = match aftermath::open(
         &directory,
-        quorate_sqlite::Options { tail_rows: 100, ..quorate_sqlite::Options::default() },
+        quorate_sqlite::Options { flush_rows: 100, ..quorate_sqlite::Options::default() },
     )
     .await
     {

@@ -1,7 +1,7 @@
 //! I17: the log has no gaps, its hash chain verifies, observed records never change, and replaying it gives the live
 //! state.
 
-use quorate_core::{World, chain};
+use quorate_core::{ReplayedSpace, hash_chain};
 
 use crate::check::{Found, Report, Told};
 use crate::history::Event;
@@ -15,7 +15,7 @@ pub(super) fn check(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) 
 }
 
 fn links(found: &Found, report: &mut Report<'_>) {
-    let mut previous = chain::first_previous(found.id);
+    let mut previous = hash_chain::genesis_hash(found.id);
     let mut at = 0;
     for (index, record) in found.records.iter().enumerate() {
         let expected = index as u64 + 1;
@@ -25,14 +25,14 @@ fn links(found: &Found, report: &mut Report<'_>) {
         report.require(record.at.0 >= at, "I17 timestamps never decrease", || {
             format!("record {} is earlier than its predecessor", record.seq)
         });
-        let header = chain::Header {
+        let header = hash_chain::RecordHeader {
             seq: record.seq,
             at: record.at,
             format: record.format,
             kind: record.kind,
             principal: &record.principal,
         };
-        let hash = chain::record_hash(&previous, &header, &record.body);
+        let hash = hash_chain::record_hash(&previous, &header, &record.body);
         report.require(hash == record.hash, "I17 the hash chain verifies", || {
             format!("the hash of record {} does not match its predecessor", record.seq)
         });
@@ -86,7 +86,7 @@ fn answers(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
 
 /// Replaying the log gives the contents of the tables.
 fn replay(found: &Found, report: &mut Report<'_>) {
-    let mut world = World::new(found.id);
+    let mut world = ReplayedSpace::new(found.id);
     for record in &found.records {
         if let Err(error) = world.apply(record) {
             return report.add("I17 the log can be replayed", format!("record {}: {error}", record.seq));
@@ -100,7 +100,7 @@ fn replay(found: &Found, report: &mut Report<'_>) {
     report.require(replayed == live, "the log and the tables have the same agents", || {
         format!("the log gives {replayed:?}, the tables contain {live:?}")
     });
-    let created = world.working.kept().next_delivery - 1;
+    let created = world.working.stored_counters().next_delivery - 1;
     let in_tables = found.states.iter().flatten().count() as u64;
     report.require(created == in_tables, "I7 every delivery is in exactly one state", || {
         format!("the log creates {created} deliveries, the tables contain {in_tables}")

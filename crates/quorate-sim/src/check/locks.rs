@@ -44,7 +44,7 @@ fn check_log(clients: &Told<'_>, found: &Found, report: &mut Report<'_>) {
                     });
                 }
                 Effect::Written { part, .. } => {
-                    let content = codec::part(record, *part).ok().flatten();
+                    let content = codec::payload_part(record, *part).ok().flatten();
                     let call = content.map_or(String::new(), |content| origin(&content.bytes).0);
                     let act = clients.calls.get(call.as_str()).map(|call| &call.act);
                     if let Some(Act::Lock(LockAct::Write { lock, fence, .. })) = act {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_core::{Body, Effect, EndState, Message, NewDelivery, Next, Payload, Record, codec};
+use quorate_core::{Body, Effect, EndState, Message, NewDelivery, Payload, Record, ReturnOutcome, codec};
 
 use crate::check::{Found, Report};
 use crate::history::{digest, origin};
@@ -74,7 +74,7 @@ impl Trails {
                 Effect::Sent { message, first, deliveries, .. } => {
                     self.sent(found, seq, (message, first.0, deliveries), report);
                 }
-                Effect::Leased { deliveries, .. } | Effect::Taken { deliveries, .. } => {
+                Effect::Leased { deliveries, .. } | Effect::LeasedFromPool { deliveries, .. } => {
                     for held in deliveries {
                         self.lease(held.delivery.0, held.token.0, seq, report);
                     }
@@ -82,10 +82,11 @@ impl Trails {
                 Effect::Acked { delivery, token, .. } => {
                     self.end(delivery.0, EndState::Acked, Some(token.0), seq, report);
                 }
-                Effect::Returned { delivery, token, next: Next::Dead, .. } => {
+                Effect::Returned { delivery, token, next: ReturnOutcome::Dead, .. } => {
                     self.end(delivery.0, EndState::Dead, Some(token.0), seq, report);
                 }
-                Effect::Returned { delivery, next: Next::Expired, .. } | Effect::Expired { delivery, .. } => {
+                Effect::Returned { delivery, next: ReturnOutcome::Expired, .. }
+                | Effect::Expired { delivery, .. } => {
                     self.end(delivery.0, EndState::Expired, None, seq, report);
                 }
                 Effect::Purged { delivery, .. } => self.end(delivery.0, EndState::Purged, None, seq, report),
@@ -94,9 +95,11 @@ impl Trails {
                         self.end(held.delivery.0, EndState::Acked, Some(held.token.0), seq, report);
                     }
                 }
-                Effect::Barred { delivery, .. } => self.end(delivery.0, EndState::Dead, None, seq, report),
+                Effect::DeniedByPolicy { delivery, .. } => {
+                    self.end(delivery.0, EndState::Dead, None, seq, report)
+                }
                 Effect::Written { key, version, part, .. } => {
-                    let content = codec::part(record, *part).ok().flatten();
+                    let content = codec::payload_part(record, *part).ok().flatten();
                     let (call, digest) = match &content {
                         Some(content) => (self.origin_of(content, seq).0, digest(&content.bytes)),
                         None => (String::new(), String::new()),
@@ -105,7 +108,7 @@ impl Trails {
                     self.writings.entry(key.to_string()).or_default().push(writing);
                 }
                 Effect::SpaceCreated { .. }
-                | Effect::Restored { .. }
+                | Effect::SpaceRestored { .. }
                 | Effect::AgentRegistered { .. }
                 | Effect::AgentRemoved { .. }
                 | Effect::AgentStatus { .. }
@@ -116,7 +119,7 @@ impl Trails {
                 | Effect::Erased { .. }
                 | Effect::Changed { .. }
                 | Effect::WaitAborted { .. }
-                | Effect::Brought { .. } => {}
+                | Effect::Backfilled { .. } => {}
             }
         }
     }

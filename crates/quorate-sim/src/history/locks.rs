@@ -1,7 +1,7 @@
 //! Lock operations of a client.
 
 use quorate_core::{
-    AcquireLocks, AgentId, Fence, FenceRef, LockName, Op, Payload, Priority, PutEntry, Waiting,
+    AcquireLocks, AgentId, Fence, FenceRef, LockName, Op, Payload, Priority, PutEntry, WaitMode,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ impl LockAct {
                 ttl_ms: *ttl_ms,
                 priority: Priority::NORMAL,
                 capacity: None,
-                waiting: Waiting::No,
+                waiting: WaitMode::NoWait,
                 within: None,
             }),
             (Self::Write { lock, fence, key, .. }, Some(content)) => {

@@ -90,7 +90,7 @@ impl ApprovalDo {
                     timeout_ms: *timeout_ms,
                     default: if *content == 0 { String::new() } else { "wait".into() },
                     session: session.then(|| "s1".to_owned()),
-                    then: then.map(|to| (id(to), "work".to_owned())).into_iter().collect(),
+                    follow_ups: then.map(|to| (id(to), "work".to_owned())).into_iter().collect(),
                 }))
             }
             Self::Decide { name, verdict, other } => {

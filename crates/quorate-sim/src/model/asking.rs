@@ -5,8 +5,9 @@ use std::fmt;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, Ask, Commit, DeliveryNo, Destination, Health, Heartbeat, IfUnavailable,
-    Inspect, Message, MessageId, MessageType, Op, OpResult, Receipt, RegisterAgent, Status,
+    AgentFilter, AgentId, AgentNo, AgentStatus, Commit, DeliveryNo, Destination, Health, Heartbeat,
+    IfUnavailable, Inspect, Message, MessageId, MessageType, Op, OpResult, Receipt, RegisterAgent,
+    SendRequest,
 };
 
 use super::plan::{AGENTS, Letter, Named, Who};
@@ -71,7 +72,7 @@ pub(super) enum Asking {
     },
     Beat {
         agent: usize,
-        status: Status,
+        status: AgentStatus,
         health: u8,
     },
     /// Register an agent with extra capabilities, a heartbeat interval, or both.
@@ -158,7 +159,7 @@ fn timeout() -> BoxedStrategy<Option<u64>> {
 }
 
 fn beat(agent: BoxedStrategy<usize>) -> BoxedStrategy<Asking> {
-    let status = prop_oneof![3 => Just(Status::Idle), 1 => Just(Status::Working), 1 => Just(Status::Waiting)];
+    let status = prop_oneof![3 => Just(AgentStatus::Idle), 1 => Just(AgentStatus::Working), 1 => Just(AgentStatus::Waiting)];
     (agent, status, 0..4u8).prop_map(|(agent, status, health)| Asking::Beat { agent, status, health }).boxed()
 }
 
@@ -209,7 +210,10 @@ impl Asking {
                     RequestCause::Silence => seen.asked.iter().rev().find(by_asker).map(|one| one.id),
                 };
                 let waiting = slot.map(|slot| consumer(asker, ANSWER_SLOT + slot));
-                Op::Request(Ask { again, ..Ask::new(question, *timeout_ms, waiting) })
+                Op::Request(SendRequest {
+                    retry_of: again,
+                    ..SendRequest::new(question, *timeout_ms, waiting)
+                })
             }
             Self::Answer { .. } => self.answer(seen, who, view),
             Self::Await { back, slot } => {
@@ -217,7 +221,9 @@ impl Asking {
                 let asker = if let Who::Agent(agent) = who { agent } else { 0 };
                 Op::AwaitRequest { request, waiting: consumer(asker, ANSWER_SLOT + slot) }
             }
-            Self::Leave { agent, slot } => Op::Close { consumer: consumer(*agent, ANSWER_SLOT + slot) },
+            Self::Leave { agent, slot } => {
+                Op::CloseConsumer { consumer: consumer(*agent, ANSWER_SLOT + slot) }
+            }
             Self::Cancel { back } => Op::CancelRequest { request: request_id(seen, *back) },
             Self::Beat { agent, status, health } => {
                 let health = match health {
@@ -235,7 +241,7 @@ impl Asking {
             }
             Self::Look { what, number } => Op::Inspect(inspection(seen, *what, *number)),
             Self::Heard { agents } => {
-                Op::Heard { agents: agents.iter().map(|number| AgentNo(*number)).collect() }
+                Op::HeartbeatBatch { agents: agents.iter().map(|number| AgentNo(*number)).collect() }
             }
         }
     }
@@ -291,7 +297,7 @@ fn inspection(seen: &Told, what: u8, number: u64) -> Inspect {
         }
         _ => {
             let filter =
-                AgentFilter { status: Some(Status::ALL[number as usize % 4]), ..AgentFilter::default() };
+                AgentFilter { status: Some(AgentStatus::ALL[number as usize % 4]), ..AgentFilter::default() };
             Inspect::Agents { filter, after: AgentNo(0), limit: 100 }
         }
     }

@@ -6,7 +6,8 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{
-    AcquireLocks, ConsumerId, Fence, FenceRef, LockName, Locked, Op, Priority, Told as Heard, Waiting,
+    AcquireLocks, ConsumerEvent as Heard, ConsumerId, Fence, FenceRef, GrantedLocks, LockName, Op, Priority,
+    WaitMode,
 };
 
 use super::plan::{AGENTS, Do, Who};
@@ -105,13 +106,13 @@ pub(super) fn fenced() -> BoxedStrategy<Fenced> {
 
 impl Told {
     /// Records granted locks.
-    pub(super) fn learn_locked(&mut self, agent: usize, locked: &Locked) {
+    pub(super) fn learn_locked(&mut self, agent: usize, locked: &GrantedLocks) {
         self.fences.extend(locked.locks.iter().map(|one| (agent, one.clone())));
     }
 
     /// Records locks granted to a waiting consumer.
     pub(super) fn learn_heard(&mut self, consumer: ConsumerId, event: &Heard) {
-        if let Heard::Locked(locked) = event {
+        if let Heard::LocksGranted(locked) = event {
             self.learn_locked((consumer.0 / SLOTS) as usize, locked);
         }
     }
@@ -124,7 +125,7 @@ impl Told {
             ttl_ms: wanted.ttl_ms,
             priority: Priority { level: wanted.level, rank: 0 },
             capacity: wanted.capacity,
-            waiting: wanted.wait.map_or(Waiting::No, |slot| Waiting::Once(consumer(slot))),
+            waiting: wanted.wait.map_or(WaitMode::NoWait, |slot| WaitMode::Once(consumer(slot))),
             within: self.newest_lease(wanted.agent).filter(|_| wanted.level == 2),
         })
     }

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::{
-    Commit, Item, ItemKind, Op, OpenState, Principal, Seq, SpaceName, SpaceNo, TaskInput, Token,
+    Commit, Item, ItemKind, LeaseToken, Op, OpenDeliveryState, Principal, Seq, SpaceName, SpaceNo, TaskInput,
 };
 use quorate_sqlite::{Options, SqliteStore};
 use quorate_store::{
-    Chance, Clock as _, DeliveryState, Handover, PartBytes, Published, Read, Reference, Rows, SetClock,
-    Store, When, Wiring,
+    AsOf, BatchDispatch, Clock as _, DeliveryState, Entropy, ManualClock, PartBytes, PublishedState,
+    ReadQuery, ReadResult, ReferenceStore, Store, StoreContext,
 };
 use tempfile::TempDir;
 
@@ -29,14 +29,14 @@ const START_MS: u64 = 1_799_971_200_000 + 43_200_000;
 const HALF_DAY_MS: u64 = 43_200_000;
 
 /// Dispatches collected from one store.
-type Collected = Arc<Mutex<Vec<Handover>>>;
+type Collected = Arc<Mutex<Vec<BatchDispatch>>>;
 
 struct Pair {
     directory: TempDir,
-    clock: Arc<SetClock>,
+    clock: Arc<ManualClock>,
     real: Option<Arc<SqliteStore>>,
-    wiring: Wiring,
-    model: Arc<Reference>,
+    wiring: StoreContext,
+    model: Arc<ReferenceStore>,
     real_dispatched: Collected,
     model_dispatched: Collected,
     spaces: [SpaceNo; SPACES.len()],
@@ -77,12 +77,12 @@ fn take(dispatched: &Collected) -> (Handovers, Inputs) {
 impl Pair {
     async fn new(tail_rows: usize) -> Self {
         let directory = crate::data_directory();
-        let clock = SetClock::at(START_MS);
+        let clock = ManualClock::at(START_MS);
         let (real_dispatched, real_sink) = collector();
         let (model_dispatched, model_sink) = collector();
-        let context = |sink| Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
+        let context = |sink| StoreContext { clock: clock.clone(), entropy: Entropy::seeded(1), sink };
         let wiring = context(real_sink);
-        let model = Reference::new(context(model_sink));
+        let model = ReferenceStore::new(context(model_sink));
         let real = open(&directory, &wiring, tail_rows);
         let mut spaces = [SpaceNo(0); SPACES.len()];
         for (number, name) in spaces.iter_mut().zip(SPACES) {
@@ -162,27 +162,29 @@ impl Pair {
         self.latest_ms = self.latest_ms.max(now.0);
         let published = self.published(self.spaces[space]);
         let mut reads: Vec<_> =
-            (0..KEYS.len()).map(|key| Read::Entry { key: key_of(key), when: When::Now }).collect();
+            (0..KEYS.len()).map(|key| ReadQuery::Entry { key: key_of(key), when: AsOf::Latest }).collect();
         reads.extend(short_reads(published.counts));
-        reads.push(Read::items(ItemKind::Subscription, 1000));
+        reads.push(ReadQuery::items(ItemKind::Subscription, 1000));
         let rows = self.model.read(self.spaces[space], reads).await.expect("model works");
         let mut versions = [0; KEYS.len()];
         let (mut dead, mut held, mut held_tasks) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let mut subscriptions = Vec::new();
         for (index, rows) in rows.into_iter().enumerate() {
             match rows {
-                Rows::Entry(Some(entry)) if !entry.version.head.deleted => {
+                ReadResult::Entry(Some(entry)) if !entry.version.head.deleted => {
                     versions[index] = entry.version.head.version.0;
                 }
-                Rows::DeadLetters(letters) => dead = letters.iter().map(|one| one.delivery).collect(),
-                Rows::Deliveries(states) => held = states.into_iter().filter_map(token).collect(),
-                Rows::Items(items) if items.iter().any(|listed| matches!(listed.item, Item::Task(_))) => {
+                ReadResult::DeadLetters(letters) => dead = letters.iter().map(|one| one.delivery).collect(),
+                ReadResult::Deliveries(states) => held = states.into_iter().filter_map(token).collect(),
+                ReadResult::Items(items)
+                    if items.iter().any(|listed| matches!(listed.item, Item::Task(_))) =>
+                {
                     held_tasks = tasks::held(items.iter().filter_map(|listed| match &listed.item {
                         Item::Task(task) => Some(task),
                         _ => None,
                     }));
                 }
-                Rows::Items(items) => {
+                ReadResult::Items(items) => {
                     let all = items.into_iter().map(|listed| listed.item);
                     subscriptions.extend(all.filter(|item| matches!(item, Item::Subscription(_))));
                 }
@@ -230,7 +232,7 @@ impl Pair {
             }
         }
         // A later commit of the same batch may erase an input that was already dispatched.
-        if !commits.iter().flat_map(|commit| &commit.ops).any(|op| matches!(op, Op::Erase(_))) {
+        if !commits.iter().flat_map(|commit| &commit.ops).any(|op| matches!(op, Op::ErasePayload(_))) {
             self.compare_inputs(number, inputs).await?;
         }
         let published = self.published(number);
@@ -240,7 +242,7 @@ impl Pair {
         self.compare_reads(number, reads).await
     }
 
-    fn published(&self, space: SpaceNo) -> Arc<Published> {
+    fn published(&self, space: SpaceNo) -> Arc<PublishedState> {
         let published = self.model.published(space).expect("space exists");
         let state = published.borrow();
         Arc::clone(&state)
@@ -256,15 +258,15 @@ impl Pair {
     async fn compare_inputs(&self, space: SpaceNo, inputs: Inputs) -> Result<(), String> {
         for (spec, input) in inputs {
             let TaskInput { part, start, length } = spec.input.ok_or("an input of a task without input")?;
-            let read = Read::Part { seq: spec.no.seq, part, start, length };
+            let read = ReadQuery::Part { seq: spec.number.seq, part, start, length };
             let rows = self.model.read(space, vec![read]).await.expect("model works");
-            let dispatched = Rows::Part(Some(PartBytes { bytes: input, erased: false }));
+            let dispatched = ReadResult::Part(Some(PartBytes { bytes: input, erased: false }));
             same(&format!("the input of {}", spec.id), &dispatched, &rows[0])?;
         }
         Ok(())
     }
 
-    async fn compare_reads(&self, space: SpaceNo, reads: Vec<Read>) -> Result<(), String> {
+    async fn compare_reads(&self, space: SpaceNo, reads: Vec<ReadQuery>) -> Result<(), String> {
         let real = self.real().read(space, reads.clone()).await.map_err(|error| error.to_string())?;
         let model = self.model.read(space, reads.clone()).await.expect("model works");
         same("the number of results", &real.len(), &reads.len())?;
@@ -287,7 +289,7 @@ impl Pair {
         self.real = None;
         let report =
             quorate_sqlite::verify(self.directory.path(), None).map_err(|error| error.to_string())?;
-        report.first_bad.map_or(Ok(()), |bad| Err(format!("verify: {bad:?}")))
+        report.first_defect.map_or(Ok(()), |bad| Err(format!("verify: {bad:?}")))
     }
 
     /// Compares all reads, the log, and the result of replaying the log.
@@ -310,14 +312,14 @@ impl Pair {
     }
 }
 
-fn open(directory: &TempDir, wiring: &Wiring, tail_rows: usize) -> Arc<SqliteStore> {
-    let options = Options { tail_rows, ..Options::default() };
+fn open(directory: &TempDir, wiring: &StoreContext, tail_rows: usize) -> Arc<SqliteStore> {
+    let options = Options { flush_rows: tail_rows, ..Options::default() };
     SqliteStore::open(directory.path(), options, wiring.clone()).expect("store opens")
 }
 
-fn token(state: Option<DeliveryState>) -> Option<Token> {
+fn token(state: Option<DeliveryState>) -> Option<LeaseToken> {
     match state {
-        Some(DeliveryState::Open { state: OpenState::Leased { token }, .. }) => Some(token),
+        Some(DeliveryState::Open { state: OpenDeliveryState::Leased { token }, .. }) => Some(token),
         _ => None,
     }
 }

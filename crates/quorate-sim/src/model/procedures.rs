@@ -69,7 +69,7 @@ impl ProcedureDo {
                     phase: format!("phase {phase}"),
                     status,
                     state: state.map(|state| payload(&format!("{{\"state\":{state}}}"))),
-                    result: status.is_over().then(|| payload("\"so\"")),
+                    result: status.has_ended().then(|| payload("\"so\"")),
                 })
             }
         }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use quorate_core::chain::{self, Header};
+use quorate_core::hash_chain::{self, RecordHeader};
 use quorate_core::{
-    Agents, Counts, DeliveryNo, EntryVersion, Item, ItemKey, ItemKind, Key, OpenState, Record, Seq, Version,
-    World,
+    AgentRegistry, DeliveryNo, DeliveryStateCounts, EntryVersion, Item, ItemKey, ItemKind, Key,
+    OpenDeliveryState, Record, ReplayedSpace, Seq, Version,
 };
-use quorate_store::{DeliveryState, ListedItem, Published, Read, Rows, SpaceInfo, Store};
+use quorate_store::{DeliveryState, ListedItem, PublishedState, ReadQuery, ReadResult, SpaceInfo, Store};
 
 use super::pair::same;
 use super::plan::KEYS;
@@ -16,7 +16,7 @@ use super::resolve::key_of;
 use super::views::{made, settled};
 
 /// Published states by sequence number.
-pub(super) type Looks = BTreeMap<Seq, Arc<Published>>;
+pub(super) type Looks = BTreeMap<Seq, Arc<PublishedState>>;
 
 /// Replays the records of a space and compares the result with the states published along the way and with the current
 /// contents of the store.
@@ -26,18 +26,22 @@ pub(super) async fn compare(
     records: &[Record],
     looks: &Looks,
 ) -> Result<(), String> {
-    let mut world = World::new(info.id);
-    let mut previous = chain::first_previous(info.id);
+    let mut world = ReplayedSpace::new(info.id);
+    let mut previous = hash_chain::genesis_hash(info.id);
     for (index, record) in records.iter().enumerate() {
         same("the sequence number of a record", &record.seq, &Seq(index as u64 + 1))?;
         let Record { seq, at, format, kind, principal, .. } = record;
-        let header = Header { seq: *seq, at: *at, format: *format, kind: *kind, principal };
-        previous = chain::record_hash(&previous, &header, &record.body);
+        let header = RecordHeader { seq: *seq, at: *at, format: *format, kind: *kind, principal };
+        previous = hash_chain::record_hash(&previous, &header, &record.body);
         same("the chain", &record.hash, &previous)?;
         world.apply(record).map_err(|error| format!("record {seq}: {error}"))?;
         if let Some(published_then) = looks.get(seq) {
             let replayed = &world.working;
-            same::<Agents>(&format!("the agents after #{seq}"), &published_then.agents, replayed.agents())?;
+            same::<AgentRegistry>(
+                &format!("the agents after #{seq}"),
+                &published_then.agents,
+                replayed.agents(),
+            )?;
             let counts = (by_record(published_then.counts), by_record(replayed.counts()));
             same(&format!("the counts after #{seq}"), &counts.0, &counts.1)?;
             same(&format!("the tasks after #{seq}"), &published_then.tasks, &replayed.task_counts())?;
@@ -51,12 +55,16 @@ pub(super) async fn compare(
     let published = store.published(info.number).ok_or("the space is missing")?;
     let published = published.borrow().clone();
     same("the head", &published.head, &world.working.head)?;
-    same::<Agents>("the agents", &published.agents, world.working.agents())?;
-    same("the generations", &published.eras, world.working.eras())?;
+    same::<AgentRegistry>("the agents", &published.agents, world.working.agents())?;
+    same("the generations", &published.generations, world.working.generations())?;
     same("the counts", &by_record(published.counts), &by_record(world.working.counts()))?;
-    same("the deliveries created", &made(published.counts), &(world.working.kept().next_delivery - 1))?;
-    same("the policy", &published.policy, world.working.in_force())?;
-    same("the subscriptions", &published.topics.len(), &world.working.topics().len())?;
+    same(
+        "the deliveries created",
+        &made(published.counts),
+        &(world.working.stored_counters().next_delivery - 1),
+    )?;
+    same("the policy", &published.policy, world.working.active_policy())?;
+    same("the subscriptions", &published.topics.len(), &world.working.subscription_tree().len())?;
     same("the tokens", &published.tokens.list(), &world.working.tokens().list())?;
     deliveries(store, info, &world).await?;
     items(store, info, &world).await?;
@@ -64,35 +72,37 @@ pub(super) async fn compare(
     entries(store, info, &world).await
 }
 
-async fn tasks(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
-    let live = read(store, info, Read::items(ItemKind::Task, 100_000)).await?;
+async fn tasks(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
+    let live = read(store, info, ReadQuery::items(ItemKind::Task, 100_000)).await?;
     let replayed = world.items.iter().filter(|(key, _)| key.kind == ItemKind::Task);
     let replayed = replayed.map(|one| listed(world, one)).collect();
-    same("replayed tasks", &live, &settled(Rows::Items(replayed)))
+    same("replayed tasks", &live, &settled(ReadResult::Items(replayed)))
 }
 
-fn listed(world: &World, (key, item): (&ItemKey, &Item)) -> ListedItem {
+fn listed(world: &ReplayedSpace, (key, item): (&ItemKey, &Item)) -> ListedItem {
     let created = world.creations.get(key).expect("item has a creation position");
     ListedItem { created, item: item.clone() }
 }
 
 /// Merges ready and scheduled deliveries: a delivery that falls due writes no record.
-fn by_record(counts: Counts) -> Counts {
-    Counts { ready: counts.ready + counts.scheduled, scheduled: 0, ..counts }
+fn by_record(counts: DeliveryStateCounts) -> DeliveryStateCounts {
+    DeliveryStateCounts { ready: counts.ready + counts.scheduled, scheduled: 0, ..counts }
 }
 
-async fn read(store: &dyn Store, info: &SpaceInfo, query: Read) -> Result<Rows, String> {
+async fn read(store: &dyn Store, info: &SpaceInfo, query: ReadQuery) -> Result<ReadResult, String> {
     let rows = store.read(info.number, vec![query]).await.map_err(|error| error.to_string())?;
     rows.into_iter().next().map(settled).ok_or_else(|| "no result".into())
 }
 
-async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
-    let count = world.working.kept().next_delivery - 1;
+async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
+    let count = world.working.stored_counters().next_delivery - 1;
     let mut replayed = Vec::new();
     for number in (1..=count).map(DeliveryNo) {
         let open = world.working.open(number).map(|open| {
             let state = match open.state {
-                OpenState::Ready { since } | OpenState::Held { since } => OpenState::Scheduled { due: since },
+                OpenDeliveryState::Ready { since } | OpenDeliveryState::Held { since } => {
+                    OpenDeliveryState::Scheduled { due: since }
+                }
                 other => other,
             };
             DeliveryState::Open { state, attempt: open.attempt }
@@ -102,39 +112,40 @@ async fn deliveries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Resul
         replayed.push(open.or(ended));
     }
     let count = u32::try_from(count).expect("plans are short");
-    let live = read(store, info, Read::Deliveries { first: DeliveryNo(1), count }).await?;
-    same("replayed deliveries", &live, &Rows::Deliveries(replayed))?;
-    let letters = read(store, info, Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 100_000 });
-    let Rows::DeadLetters(letters) = letters.await? else { return Err("expected dead letters".into()) };
+    let live = read(store, info, ReadQuery::Deliveries { first: DeliveryNo(1), count }).await?;
+    same("replayed deliveries", &live, &ReadResult::Deliveries(replayed))?;
+    let letters =
+        read(store, info, ReadQuery::DeadLetters { agent: None, after: DeliveryNo(0), limit: 100_000 });
+    let ReadResult::DeadLetters(letters) = letters.await? else { return Err("expected dead letters".into()) };
     let live: Vec<_> = letters.iter().map(|one| (one.delivery, one.to, one.seq, one.n)).collect();
     let replayed: Vec<_> =
         world.dead.iter().map(|(number, dead)| (*number, dead.to, dead.seq, dead.n)).collect();
     same("replayed dead letters", &live, &replayed)
 }
 
-async fn items(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
+async fn items(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
     let mut live = Vec::new();
     for kind in ItemKind::ALL.iter().copied() {
-        match read(store, info, Read::items(kind, 100_000)).await? {
-            Rows::Items(found) => live.extend(found),
+        match read(store, info, ReadQuery::items(kind, 100_000)).await? {
+            ReadResult::Items(found) => live.extend(found),
             _ => return Err("expected items".into()),
         }
     }
     let mut replayed: Vec<_> = world.items.iter().map(|one| listed(world, one)).collect();
     replayed.sort_by_key(|listed| listed.item.key());
     live.sort_by_key(|listed| listed.item.key());
-    same("replayed items", &Rows::Items(live), &settled(Rows::Items(replayed)))
+    same("replayed items", &ReadResult::Items(live), &settled(ReadResult::Items(replayed)))
 }
 
-async fn entries(store: &dyn Store, info: &SpaceInfo, world: &World) -> Result<(), String> {
+async fn entries(store: &dyn Store, info: &SpaceInfo, world: &ReplayedSpace) -> Result<(), String> {
     let mut live: BTreeMap<Key, Vec<EntryVersion>> = BTreeMap::new();
     for key in (0..KEYS.len()).map(key_of) {
-        let history = Read::History { key: key.clone(), after: Version(0), limit: 100_000 };
-        let Rows::Entries(found) = read(store, info, history).await? else {
+        let history = ReadQuery::History { key: key.clone(), after: Version(0), limit: 100_000 };
+        let ReadResult::Entries(found) = read(store, info, history).await? else {
             return Err("expected a history".into());
         };
         for entry in found {
-            let position = entry.version.place;
+            let position = entry.version.content_part;
             let erased = entry.content.as_ref().is_some_and(quorate_core::Payload::is_erased);
             same(
                 "the erased payloads",

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, Agents, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Epoch, ErasePayload,
-    Extend, FenceRef, Generation, Handed, IdempotencyKey, Item, Key, LeaseRef, Message, Nack, NackThen, Op,
-    OpResult, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, RenewLocks, Seq, Timestamp,
-    Token, TokenId, Version, Waiting,
+    AgentId, AgentRegistry, ClientId, Commit, ConsumerId, DeleteEntry, DeliveryId, DeliveryNo, Epoch,
+    ErasePayload, Extend, FenceRef, Generation, IdempotencyKey, Item, Key, LeaseRef, LeaseToken,
+    LeasedDelivery, Message, Nack, NackAction, Op, OpResult, Payload, Principal, Priority, PutEntry, Receipt,
+    RegisterAgent, RenewLocks, Seq, Timestamp, TokenId, Version, WaitMode,
 };
 
 use super::approvals::Digests;
@@ -51,15 +51,15 @@ pub(super) struct Sight {
     /// Part of every idempotency key: a store may drop a key after a day, so keys are not reused later.
     pub(super) half_day: u64,
     pub(super) head: Seq,
-    pub(super) agents: Agents,
+    pub(super) agents: AgentRegistry,
     /// Current version of each entry; 0 if it does not exist.
     pub(super) versions: [u64; KEYS.len()],
     pub(super) dead: Vec<DeliveryNo>,
     pub(super) subscriptions: Vec<Item>,
     /// Tokens of current delivery leases.
-    pub(super) held: BTreeSet<Token>,
+    pub(super) held: BTreeSet<LeaseToken>,
     /// Tokens of current task leases.
-    pub(super) held_tasks: BTreeSet<Token>,
+    pub(super) held_tasks: BTreeSet<LeaseToken>,
 }
 
 impl Told {
@@ -83,7 +83,7 @@ impl Told {
                     let agent = AGENTS.iter().position(|name| *name == new.id.as_str()).unwrap_or(0);
                     self.epochs[agent].push(*epoch);
                 }
-                (Op::AcquireLocks(ask), OpResult::Locked(locked)) => {
+                (Op::AcquireLocks(ask), OpResult::LocksGranted(locked)) => {
                     let agent = AGENTS.iter().position(|name| *name == ask.agent.as_str()).unwrap_or(0);
                     self.learn_locked(agent, locked);
                 }
@@ -95,18 +95,18 @@ impl Told {
     }
 
     /// Records a delivery that was dispatched to a consumer.
-    pub(super) fn learn_handed(&mut self, consumer: ConsumerId, handed: &Handed) {
+    pub(super) fn learn_handed(&mut self, consumer: ConsumerId, handed: &LeasedDelivery) {
         self.hold((consumer.0 / SLOTS) as usize, handed);
     }
 
     /// Records a task that was dispatched to a consumer.
-    pub(super) fn learn_told(&mut self, consumer: ConsumerId, event: &quorate_core::Told) {
-        if let quorate_core::Told::TaskHanded(handed) = event {
+    pub(super) fn learn_told(&mut self, consumer: ConsumerId, event: &quorate_core::ConsumerEvent) {
+        if let quorate_core::ConsumerEvent::TaskLeased(handed) = event {
             self.tasks.hold((consumer.0 / SLOTS) as usize, handed);
         }
     }
 
-    fn hold(&mut self, agent: usize, handed: &Handed) {
+    fn hold(&mut self, agent: usize, handed: &LeasedDelivery) {
         let delivery = DeliveryId { generation: Generation(0), number: handed.delivery };
         self.leases.push((agent, LeaseRef { delivery, token: handed.token }));
         self.last_token = self.last_token.max(handed.token.0);
@@ -162,31 +162,31 @@ impl Told {
             Do::Send(spec) => Op::send(message(who, spec, view)),
             Do::Claim { agent, max, lease_ms, wait } => {
                 let waiting = match wait {
-                    Wait::No => Waiting::No,
-                    Wait::Once(slot) => Waiting::Once(consumer(*agent, *slot)),
-                    Wait::Standing(slot) => Waiting::Standing(consumer(*agent, *slot)),
+                    Wait::No => WaitMode::NoWait,
+                    Wait::Once(slot) => WaitMode::Once(consumer(*agent, *slot)),
+                    Wait::Standing(slot) => WaitMode::Standing(consumer(*agent, *slot)),
                 };
                 Op::Claim { agent: id(*agent), max: *max, lease_ms: *lease_ms, waiting }
             }
             Do::Grant { agent, slot, credit } => {
-                Op::Grant { consumer: consumer(*agent, *slot), credit: *credit }
+                Op::GrantCredit { consumer: consumer(*agent, *slot), credit: *credit }
             }
-            Do::Close { agent, slot } => Op::Close { consumer: consumer(*agent, *slot) },
+            Do::Close { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
             Do::Ack(lease) => self.with_lease(who, *lease, view, Op::Ack),
             Do::Nack { lease, then, reason } => {
                 let then = match then {
-                    Then::Retry(delay_ms) => NackThen::Retry { delay_ms: *delay_ms },
-                    Then::Release => NackThen::Release,
-                    Then::Dead => NackThen::Dead,
+                    Then::Retry(delay_ms) => NackAction::Retry { delay_ms: *delay_ms },
+                    Then::Release => NackAction::Release,
+                    Then::Dead => NackAction::DeadLetter,
                 };
                 let reason = (*reason).into();
-                self.with_lease(who, *lease, view, |lease| Op::Nack(Nack { lease, then, reason }))
+                self.with_lease(who, *lease, view, |lease| Op::Nack(Nack { lease, action: then, reason }))
             }
             Do::Extend { lease, ms } => {
                 let extend = |lease| Op::Extend(Extend { lease, lease_ms: *ms });
                 self.with_lease(who, *lease, view, extend)
             }
-            Do::Resume { agent, ms } => Op::Resume { agent: id(*agent), lease_ms: *ms },
+            Do::Resume { agent, ms } => Op::ResumeLeases { agent: id(*agent), lease_ms: *ms },
             Do::Redrive(target) => {
                 let number = match target {
                     Target::Dead(back) => view.dead.iter().rev().cycle().nth(*back).copied(),
@@ -213,7 +213,7 @@ impl Told {
             Do::Erase { back, part } => {
                 let seq = self.with_payload.iter().rev().nth(*back).copied();
                 let seq = seq.unwrap_or(Seq(view.head.0 + 1));
-                Op::Erase(ErasePayload { seq, part: *part })
+                Op::ErasePayload(ErasePayload { seq, part: *part })
             }
             Do::Sweep => Op::Sweep,
             Do::Lock(wanted) => self.acquire(wanted),
@@ -253,7 +253,7 @@ impl Told {
             (Some((_, found)), _) => op(self.with_defect(*found, lease.twist)),
             (None, Who::Hub | Who::Holder(_)) => Op::Sweep,
             (None, Who::Agent(agent)) => {
-                Op::Claim { agent: id(agent), max: 3, lease_ms: 30_000, waiting: Waiting::No }
+                Op::Claim { agent: id(agent), max: 3, lease_ms: 30_000, waiting: WaitMode::NoWait }
             }
         }
     }
@@ -261,8 +261,8 @@ impl Told {
     fn with_defect(&self, mut lease: LeaseRef, twist: Twist) -> LeaseRef {
         match twist {
             Twist::None => {}
-            Twist::NextToken => lease.token = Token(self.last_token + 1),
-            Twist::WrongToken => lease.token = Token(lease.token.0.saturating_sub(1)),
+            Twist::NextToken => lease.token = LeaseToken(self.last_token + 1),
+            Twist::WrongToken => lease.token = LeaseToken(lease.token.0.saturating_sub(1)),
             Twist::OtherGeneration => lease.delivery.generation = Generation(1),
             Twist::NeverMade => lease.delivery.number = DeliveryNo(lease.delivery.number.0 + 1000),
         }

@@ -5,9 +5,10 @@ use std::fmt;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{
-    ItemKind, MakeSnapshot, Op, Rollback, RollbackTo, RollbackWhat, Seq, SnapshotName, Timestamp, Version,
+    ItemKind, MakeSnapshot, Op, Rollback, RollbackScope, RollbackTarget, Seq, SnapshotName, Timestamp,
+    Version,
 };
-use quorate_store::Read;
+use quorate_store::ReadQuery;
 
 use super::plan::{Expect, KEYS};
 use super::resolve::{Sight, expected, key_of};
@@ -62,10 +63,10 @@ fn name(index: usize) -> SnapshotName {
 impl MemoryDo {
     pub(super) fn op(&self, view: &Sight) -> Op {
         let to = |to: &RollbackPoint, version: u64| match to {
-            RollbackPoint::Versions(back) => RollbackTo::Version(Version(version.saturating_sub(*back))),
-            RollbackPoint::Records(back) => RollbackTo::Seq(Seq(view.head.0.saturating_sub(*back))),
-            RollbackPoint::Ms(back) => RollbackTo::Time(Timestamp(view.now.0.saturating_sub(*back))),
-            RollbackPoint::Snapshot(index) => RollbackTo::Snapshot(name(*index)),
+            RollbackPoint::Versions(back) => RollbackTarget::Version(Version(version.saturating_sub(*back))),
+            RollbackPoint::Records(back) => RollbackTarget::Seq(Seq(view.head.0.saturating_sub(*back))),
+            RollbackPoint::Ms(back) => RollbackTarget::Time(Timestamp(view.now.0.saturating_sub(*back))),
+            RollbackPoint::Snapshot(index) => RollbackTarget::Snapshot(name(*index)),
         };
         match self {
             Self::Make { name: index, prefix } => {
@@ -74,12 +75,12 @@ impl MemoryDo {
             Self::Drop { name: index } => Op::DropSnapshot { name: name(*index) },
             Self::Key { key, expect, to: point } => {
                 let version = view.versions[*key];
-                let what = RollbackWhat::Key { key: key_of(*key), expect: expected(*expect, version) };
-                Op::Rollback(Rollback { what, to: to(point, version), fence: None })
+                let what = RollbackScope::Key { key: key_of(*key), expect: expected(*expect, version) };
+                Op::Rollback(Rollback { scope: what, target: to(point, version), fence: None })
             }
             Self::Prefix { prefix, to: point } => {
-                let what = RollbackWhat::Prefix(PREFIXES[*prefix].into());
-                Op::Rollback(Rollback { what, to: to(point, 0), fence: None })
+                let what = RollbackScope::Prefix(PREFIXES[*prefix].into());
+                Op::Rollback(Rollback { scope: what, target: to(point, 0), fence: None })
             }
         }
     }
@@ -97,10 +98,10 @@ impl fmt::Display for MemoryDo {
 }
 
 /// Returns all reads about snapshots.
-pub(super) fn reads() -> Vec<Read> {
+pub(super) fn reads() -> Vec<ReadQuery> {
     vec![
-        Read::items(ItemKind::Snapshot, 1000),
-        Read::Built { after: None, limit: 1000 },
-        Read::Built { after: Some(key_of(0)), limit: 1 },
+        ReadQuery::items(ItemKind::Snapshot, 1000),
+        ReadQuery::Dependencies { after: None, limit: 1000 },
+        ReadQuery::Dependencies { after: Some(key_of(0)), limit: 1 },
     ]
 }

@@ -5,10 +5,10 @@ use std::fmt;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{
-    AddKind, AddToSession, ChangeSession, Commit, ItemKind, ItemRange, LineKind, Op, OpenSession, Principal,
-    Seq, SessionChange, SessionId,
+    AddToSession, ChangeSession, Commit, ContributionKind, ItemKind, ItemRange, Op, OpenSession, Principal,
+    Seq, SessionChange, SessionId, TimelineKind,
 };
-use quorate_store::{Page, Read};
+use quorate_store::{ReadQuery, TimelinePage};
 
 use super::plan::AGENTS;
 use super::resolve::{id, payload};
@@ -98,7 +98,7 @@ impl SessionDo {
             }
             Self::Add { name, kind } => Op::AddToSession(AddToSession {
                 session: session(*name),
-                kind: AddKind::from_number(*kind).expect("valid kind number"),
+                kind: ContributionKind::from_number(*kind).expect("valid kind number"),
                 body: payload("{}"),
                 content_type: None,
                 rationale: String::new(),
@@ -122,16 +122,24 @@ impl fmt::Display for SessionDo {
 }
 
 /// Returns all reads about sessions.
-pub(super) fn reads(head: Seq) -> Vec<Read> {
+pub(super) fn reads(head: Seq) -> Vec<ReadQuery> {
     let mut reads = vec![
-        Read::items(ItemKind::Session, 1000),
-        Read::Items { kind: ItemKind::Session, range: ItemRange::ById(Some("s1".into())), limit: 1 },
+        ReadQuery::items(ItemKind::Session, 1000),
+        ReadQuery::Items { kind: ItemKind::Session, range: ItemRange::ById(Some("s1".into())), limit: 1 },
     ];
     for name in NAMES {
-        let pages = [Page::After(Seq(0)), Page::After(Seq(head.0 / 2)), Page::Before(Seq(head.0 + 1))];
+        let pages = [
+            TimelinePage::After(Seq(0)),
+            TimelinePage::After(Seq(head.0 / 2)),
+            TimelinePage::Before(Seq(head.0 + 1)),
+        ];
         for (page, limit) in pages.into_iter().zip([1000, 2, 3]) {
-            let kinds = [None, Some(LineKind::Message), Some(LineKind::Added(AddKind::Finding))];
-            reads.extend(kinds.map(|kind| Read::Timeline { session: name.into(), kind, page, limit }));
+            let kinds = [
+                None,
+                Some(TimelineKind::Message),
+                Some(TimelineKind::Contribution(ContributionKind::Finding)),
+            ];
+            reads.extend(kinds.map(|kind| ReadQuery::Timeline { session: name.into(), kind, page, limit }));
         }
     }
     reads

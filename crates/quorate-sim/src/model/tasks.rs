@@ -9,8 +9,8 @@ use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any, prop_oneof};
 use quorate_core::{
     AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask,
-    HeartbeatTask, NewTask, OnDependencyFailure, Op, OpResult, Payload, Priority, Task, TaskHanded, TaskId,
-    TaskLeaseRef, TaskStatus, Token, Waiting,
+    HeartbeatTask, LeaseToken, LeasedTask, NewTask, OnDependencyFailure, Op, OpResult, Payload, Priority,
+    Task, TaskId, TaskLeaseRef, TaskStatus, WaitMode,
 };
 
 use super::plan::{AGENTS, Wait, Who};
@@ -205,7 +205,7 @@ impl TaskTold {
             }
             (Op::CreateTasks(create), OpResult::TasksCreated { generation, seq, first, .. }) => {
                 for (n, task) in create.tasks.iter().enumerate() {
-                    let made = || TaskId::made_by_hub(*generation, *seq, first + n as u32);
+                    let made = || TaskId::generated(*generation, *seq, first + n as u32);
                     self.made.insert(task.id.clone().unwrap_or_else(made));
                 }
             }
@@ -213,7 +213,7 @@ impl TaskTold {
         }
     }
 
-    pub(super) fn hold(&mut self, agent: usize, handed: &TaskHanded) {
+    pub(super) fn hold(&mut self, agent: usize, handed: &LeasedTask) {
         self.leases.push((agent, handed.lease_ref()));
     }
 
@@ -223,7 +223,7 @@ impl TaskTold {
     }
 
     /// Resolves an operation. An agent without a task claims instead, so that the plan makes progress.
-    pub(super) fn op(&self, who: Who, what: &TaskDo, held: &BTreeSet<Token>) -> Op {
+    pub(super) fn op(&self, who: Who, what: &TaskDo, held: &BTreeSet<LeaseToken>) -> Op {
         let with_lease =
             |lease: &TaskLease, what: &dyn Fn(TaskLeaseRef) -> Op| match (self.lease(who, *lease, held), who)
             {
@@ -237,9 +237,9 @@ impl TaskTold {
                 claim_op(*agent, types, *max, *lease_ms, *wait)
             }
             TaskDo::Grant { agent, slot, credit } => {
-                Op::Grant { consumer: consumer(*agent, *slot), credit: *credit }
+                Op::GrantCredit { consumer: consumer(*agent, *slot), credit: *credit }
             }
-            TaskDo::Close { agent, slot } => Op::Close { consumer: consumer(*agent, *slot) },
+            TaskDo::Close { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
             TaskDo::Beat { lease, partial } => with_lease(lease, &|lease| {
                 let partial = partial.then(|| payload("{\"so\":\"far\"}"));
                 Op::HeartbeatTask(HeartbeatTask { lease, partial })
@@ -267,24 +267,24 @@ impl TaskTold {
                 within: None,
                 waiting: consumer(*agent, *slot),
             }),
-            TaskDo::Leave { agent, slot } => Op::Close { consumer: consumer(*agent, *slot) },
+            TaskDo::Leave { agent, slot } => Op::CloseConsumer { consumer: consumer(*agent, *slot) },
         }
     }
 
-    fn lease(&self, who: Who, lease: TaskLease, held: &BTreeSet<Token>) -> Option<TaskLeaseRef> {
+    fn lease(&self, who: Who, lease: TaskLease, held: &BTreeSet<LeaseToken>) -> Option<TaskLeaseRef> {
         let mine = |holder: usize| !lease.own || !matches!(who, Who::Agent(agent) if agent != holder);
         let matches = |(holder, one): &&(usize, TaskLeaseRef)| {
             mine(*holder) && (!lease.held || held.contains(&one.token))
         };
         let found = self.leases.iter().rev().filter(matches).nth(lease.back);
         let (_, mut found) = found.or_else(|| self.leases.iter().rev().find(matches))?.clone();
-        found.token = Token(found.token.0.saturating_add_signed(lease.twist.into()));
+        found.token = LeaseToken(found.token.0.saturating_add_signed(lease.twist.into()));
         Some(found)
     }
 }
 
 /// Returns the tokens of current task leases.
-pub(super) fn held<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> BTreeSet<Token> {
+pub(super) fn held<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> BTreeSet<LeaseToken> {
     tasks.into_iter().filter_map(|task| task.lease()).map(|lease| lease.token).collect()
 }
 
@@ -298,9 +298,9 @@ fn payload(text: &str) -> Payload {
 
 fn claim_op(agent: usize, types: &[usize], max: u32, lease_ms: Option<u64>, wait: Wait) -> Op {
     let waiting = match wait {
-        Wait::No => Waiting::No,
-        Wait::Once(slot) => Waiting::Once(consumer(agent, slot)),
-        Wait::Standing(slot) => Waiting::Standing(consumer(agent, slot)),
+        Wait::No => WaitMode::NoWait,
+        Wait::Once(slot) => WaitMode::Once(consumer(agent, slot)),
+        Wait::Standing(slot) => WaitMode::Standing(consumer(agent, slot)),
     };
     let types = types.iter().map(|word| TYPES[*word].to_owned()).collect();
     Op::ClaimTasks(ClaimTasks { agent: id(agent), types, max, lease_ms, waiting })
@@ -313,12 +313,12 @@ fn make_op(tasks: &[NewTaskSpec]) -> Op {
         new.agent = spec.agent.map(id);
         let need = |need: &Need| match need {
             Need::Id(task) => Some(Dependency::Task(task_id(*task))),
-            Need::Before(back) => index.checked_sub(*back).map(|at| Dependency::Nth(at as u32)),
-            Need::Any(at) => Some(Dependency::Nth((at % tasks.len()) as u32)),
+            Need::Before(back) => index.checked_sub(*back).map(|at| Dependency::Index(at as u32)),
+            Need::Any(at) => Some(Dependency::Index((at % tasks.len()) as u32)),
         };
         new.depends_on = spec.needs.iter().filter_map(need).collect();
         new.on_dependency_failure = spec.policy;
-        new.priority = Priority::from_ten(spec.ten).expect("1 to 10");
+        new.priority = Priority::from_ten_scale(spec.ten).expect("1 to 10");
         new.attempts_max = spec.attempts;
         new.backoff_ms = spec.backoff_ms;
         new.timeout_ms = spec.timeout_ms;
@@ -326,7 +326,7 @@ fn make_op(tasks: &[NewTaskSpec]) -> Op {
         new.session = spec.session.map(|name| NAMES[name].to_owned());
         new.escalate_to = match spec.escalate_to {
             None => EscalateTo::Coordinators,
-            Some(agent) if agent == AGENTS.len() => EscalateTo::Nobody,
+            Some(agent) if agent == AGENTS.len() => EscalateTo::Never,
             Some(agent) => EscalateTo::Agent(id(agent)),
         };
         (new, spec.input.map(|input| format!("{{\"input\":{input}}}").into_bytes()))

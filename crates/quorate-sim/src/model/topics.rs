@@ -6,8 +6,8 @@ use proptest::collection::vec;
 use proptest::option::weighted;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, prop_oneof};
 use quorate_core::{
-    BringHistory, Destination, Earlier, History, Item, Letter, Message, MessageType, Op, Pattern, Policy,
-    Preset, Priority, RegisterAgent, Role, Seq, Subscribe, Subscription, Timestamp,
+    AgentRole, Backfill, Destination, EarlierMessage, History, Item, Message, MessageType, Op, Pattern,
+    Policy, Preset, Priority, RecordedMessage, RegisterAgent, Seq, Subscribe, Subscription, Timestamp,
 };
 
 use super::plan::AGENTS;
@@ -71,8 +71,8 @@ impl Address {
                 ref many => Destination::Agents(many.iter().map(|agent| id(*agent)).collect()),
             },
             Self::Topic(topic) => text(&format!("topic:{}", TOPICS[*topic])),
-            Self::Everybody => Destination::Everybody,
-            Self::Role(role) => Destination::Role(Role::ALL[*role]),
+            Self::Everybody => Destination::Broadcast,
+            Self::Role(role) => Destination::Role(AgentRole::ALL[*role]),
             Self::Can(capability) => text(&format!("can:{}", CAPABILITIES[*capability])),
         }
     }
@@ -102,10 +102,10 @@ impl Manner {
 pub(super) fn described(agent: usize, shape: usize) -> RegisterAgent {
     let mut new = RegisterAgent::named(id(agent));
     new.role = match (agent, shape) {
-        (0, _) | (_, 2) => Role::Coordinator,
-        (1, _) => Role::Worker,
-        (2, _) => Role::Specialist,
-        (_, _) => Role::Observer,
+        (0, _) | (_, 2) => AgentRole::Coordinator,
+        (1, _) => AgentRole::Worker,
+        (2, _) => AgentRole::Specialist,
+        (_, _) => AgentRole::Observer,
     };
     let able: &[usize] = match (agent, shape) {
         (_, 3) => &[],
@@ -145,8 +145,7 @@ impl Topical {
                 Op::Unsubscribe { agent: id(*agent), pattern: pattern(*which) }
             }
             Self::Bring { which, back, to_the_end, outdated } => {
-                let wants_history =
-                    |item: &&Item| matches!(item, Item::Subscription(one) if one.wanted().is_some());
+                let wants_history = |item: &&Item| matches!(item, Item::Subscription(one) if one.pending_backfill().is_some());
                 let all: Vec<_> = view.subscriptions.iter().filter(wants_history).collect();
                 match all.get(*which % all.len().max(1)) {
                     Some(Item::Subscription(one)) => backfill(one, back, *to_the_end, *outdated, sent),
@@ -165,13 +164,13 @@ fn backfill(to: &Subscription, back: &[usize], to_the_end: bool, outdated: bool,
         let from = (*back % 2 == 0).then(|| id(*back % AGENTS.len()));
         let expires_at = (*back == 3).then_some(Timestamp(1));
         let priority = Priority::NORMAL;
-        let letter = Letter { seq, n, priority, attempts_max: 2, expires_at, session: None };
-        Some(Earlier { from, session_id: (*back == 1).then(|| NAMES[0].into()), letter })
+        let letter = RecordedMessage { seq, n, priority, attempts_max: 2, expires_at, session: None };
+        Some(EarlierMessage { from, session_id: (*back == 1).then(|| NAMES[0].into()), message: letter })
     });
-    let wanted = to.wanted().filter(|_| !outdated).unwrap_or(History::Last(77));
+    let wanted = to.pending_backfill().filter(|_| !outdated).unwrap_or(History::Last(77));
     let next = if to_the_end { to.since } else { Seq(to.since.0.saturating_sub(1)) };
     let (agent, pattern) = (to.agent.clone(), to.pattern.clone());
-    Op::BringHistory(BringHistory { agent, pattern, wanted, messages: messages.collect(), next })
+    Op::Backfill(Backfill { agent, pattern, expected: wanted, messages: messages.collect(), next })
 }
 
 pub(super) fn address() -> BoxedStrategy<Address> {
@@ -182,7 +181,7 @@ pub(super) fn address() -> BoxedStrategy<Address> {
         1 => vec(0..AGENTS.len(), 1..=3).prop_map(Address::Agents),
         6 => (0..TOPICS.len()).prop_map(Address::Topic),
         2 => Just(Address::Everybody),
-        2 => (0..Role::ALL.len()).prop_map(Address::Role),
+        2 => (0..AgentRole::ALL.len()).prop_map(Address::Role),
         10 => (0..2usize).prop_map(Address::Can),
         1 => Just(Address::Can(2)),
     ]

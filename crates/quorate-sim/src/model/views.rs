@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AccessToken, AgentNo, Agents, Code, ConsumerId, Counts, Created, DeliveryNo, Facts, Generation, Handed,
-    InForce, Item, ItemKey, ItemKind, ItemRange, OpResult, OpenState, Payload, Receipt, RequestState, Seq,
-    TaskCounts, TaskHanded, TaskId, TaskSpec, Timestamp, Told, Version, Waits, Wake,
+    AccessToken, ActivePolicy, AgentNo, AgentRegistry, Code, ConsumerEvent, ConsumerId, CreationPosition,
+    DeliveryNo, DeliveryStateCounts, Facts, Generation, Item, ItemKey, ItemKind, ItemRange, LeasedDelivery,
+    LeasedTask, NextWake, OpResult, OpenDeliveryState, Payload, Receipt, RequestState, Seq, TaskCounts,
+    TaskId, TaskSpec, Timestamp, Version, WaitEdge,
 };
-use quorate_store::{DeliveryState, Handover, ListedItem, Outcome, Published, Read, Rows, When};
+use quorate_store::{
+    AsOf, BatchDispatch, CommitResult, DeliveryState, ListedItem, PublishedState, ReadQuery, ReadResult,
+};
 
 use super::plan::KEYS;
 use super::resolve::{self, client_id, key_of};
@@ -21,7 +24,7 @@ pub(super) enum Answer {
     No(Code, Box<Facts>),
 }
 
-pub(super) fn outcome(outcome: &Outcome) -> Answer {
+pub(super) fn outcome(outcome: &CommitResult) -> Answer {
     match outcome {
         Ok(receipt) => {
             let mut receipt = receipt.clone();
@@ -36,7 +39,7 @@ pub(super) fn outcome(outcome: &Outcome) -> Answer {
                 facts
                     .cycle
                     .iter_mut()
-                    .for_each(|one| *one = Waits { agent: "some".into(), waits_for: "other".into() });
+                    .for_each(|one| *one = WaitEdge { agent: "some".into(), waits_for: "other".into() });
             }
             Answer::No(refused.code, facts)
         }
@@ -46,7 +49,7 @@ pub(super) fn outcome(outcome: &Outcome) -> Answer {
 /// Everything dispatched to consumers in one step.
 #[derive(PartialEq, Debug, Default)]
 pub(super) struct Handovers {
-    pub(super) handed: Vec<(u64, ConsumerId, Handed)>,
+    pub(super) handed: Vec<(u64, ConsumerId, LeasedDelivery)>,
     pub(super) dismissed: Vec<(u64, ConsumerId)>,
     /// Consumer events, sorted by consumer: the order between different consumers is not specified.
     pub(super) told: Vec<(u64, ConsumerId, Heard)>,
@@ -55,14 +58,14 @@ pub(super) struct Handovers {
 /// A consumer event without human-readable text.
 #[derive(PartialEq, Debug)]
 pub(super) enum Heard {
-    Yes(Told),
+    Yes(ConsumerEvent),
     No(Code, Box<Facts>),
 }
 
 impl Heard {
-    fn of(event: Told) -> Self {
+    fn of(event: ConsumerEvent) -> Self {
         match event {
-            Told::Refused(refused) => Self::No(refused.code, refused.facts),
+            ConsumerEvent::Refused(refused) => Self::No(refused.code, refused.facts),
             other => Self::Yes(other),
         }
     }
@@ -74,11 +77,11 @@ pub(super) type Inputs = Vec<(Arc<TaskSpec>, Bytes)>;
 /// Returns the inputs in the results of task claims.
 pub(super) fn inputs_of(receipt: &Receipt) -> Inputs {
     let mut receipt = receipt.clone();
-    let with_input = |handed: &mut TaskHanded| Some((handed.task.spec.clone(), handed.input.take()?));
+    let with_input = |handed: &mut LeasedTask| Some((handed.task.spec.clone(), handed.input.take()?));
     leased_tasks_mut(&mut receipt).filter_map(with_input).collect()
 }
 
-fn leased_tasks_mut(receipt: &mut Receipt) -> impl Iterator<Item = &mut TaskHanded> {
+fn leased_tasks_mut(receipt: &mut Receipt) -> impl Iterator<Item = &mut LeasedTask> {
     receipt.results.iter_mut().flat_map(|result| match result {
         OpResult::TasksClaimed(handed) => handed.iter_mut(),
         _ => [].iter_mut(),
@@ -86,21 +89,23 @@ fn leased_tasks_mut(receipt: &mut Receipt) -> impl Iterator<Item = &mut TaskHand
 }
 
 impl Handovers {
-    pub(super) fn of(all: Vec<Handover>) -> (Self, Inputs) {
+    pub(super) fn of(all: Vec<BatchDispatch>) -> (Self, Inputs) {
         let (mut dispatches, mut inputs) = (Self::default(), Vec::new());
         for one in all {
             let space = one.space.0;
-            let deliveries = one.handed.into_iter();
+            let deliveries = one.dispatched.into_iter();
             dispatches
                 .handed
                 .extend(deliveries.map(|(consumer, delivery)| (space, consumer, without_salt(delivery))));
-            for (consumer, mut event) in one.told {
-                if let Told::TaskHanded(handed) = &mut event {
+            for (consumer, mut event) in one.consumer_events {
+                if let ConsumerEvent::TaskLeased(handed) = &mut event {
                     inputs.extend(handed.input.take().map(|input| (handed.task.spec.clone(), input)));
                 }
                 dispatches.told.push((space, consumer, Heard::of(event)));
             }
-            dispatches.dismissed.extend(one.dismissed.into_iter().map(|consumer| (space, consumer)));
+            dispatches
+                .dismissed
+                .extend(one.dismissed_consumers.into_iter().map(|consumer| (space, consumer)));
         }
         dispatches.told.sort_by_key(|(space, consumer, _)| (*space, *consumer));
         (dispatches, inputs)
@@ -108,7 +113,7 @@ impl Handovers {
 }
 
 /// Replaces the salt of the hub's own messages, which is not specified.
-fn without_salt(mut delivery: Handed) -> Handed {
+fn without_salt(mut delivery: LeasedDelivery) -> LeasedDelivery {
     if let Some((_, message)) = &mut delivery.message
         && message.from.is_none()
     {
@@ -124,16 +129,16 @@ pub(super) struct State {
     seq: Seq,
     at: Timestamp,
     generation: Generation,
-    agents: Agents,
-    counts: Counts,
+    agents: AgentRegistry,
+    counts: DeliveryStateCounts,
     tasks: TaskCounts,
-    wake: Wake,
-    policy: InForce,
+    wake: NextWake,
+    policy: ActivePolicy,
     subscriptions: usize,
     tokens: Vec<Arc<AccessToken>>,
 }
 
-pub(super) fn state(published: &Published) -> State {
+pub(super) fn state(published: &PublishedState) -> State {
     State {
         seq: published.head.seq,
         at: published.head.at,
@@ -149,51 +154,51 @@ pub(super) fn state(published: &Published) -> State {
 }
 
 /// Returns the number of deliveries ever created, the sum of all counts.
-pub(super) fn made(counts: Counts) -> u64 {
-    let Counts { ready, scheduled, leased, acked, dead, expired, purged } = counts;
+pub(super) fn made(counts: DeliveryStateCounts) -> u64 {
+    let DeliveryStateCounts { ready, scheduled, leased, acked, dead, expired, purged } = counts;
     ready + scheduled + leased + acked + dead + expired + purged
 }
 
 /// Returns reads that are cheap enough for every step.
-pub(super) fn short_reads(counts: Counts) -> Vec<Read> {
+pub(super) fn short_reads(counts: DeliveryStateCounts) -> Vec<ReadQuery> {
     let count = u32::try_from(made(counts)).expect("plans are short") + 1;
     vec![
-        Read::Deliveries { first: DeliveryNo(1), count },
-        Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
-        Read::items(ItemKind::Lock, 1000),
-        Read::items(ItemKind::Budget, 1000),
-        Read::items(ItemKind::Session, 1000),
-        Read::items(ItemKind::Task, 10_000),
-        Read::items(ItemKind::Request, 1000),
-        Read::items(ItemKind::Procedure, 1000),
-        Read::items(ItemKind::Approval, 1000),
+        ReadQuery::Deliveries { first: DeliveryNo(1), count },
+        ReadQuery::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
+        ReadQuery::items(ItemKind::Lock, 1000),
+        ReadQuery::items(ItemKind::Budget, 1000),
+        ReadQuery::items(ItemKind::Session, 1000),
+        ReadQuery::items(ItemKind::Task, 10_000),
+        ReadQuery::items(ItemKind::Request, 1000),
+        ReadQuery::items(ItemKind::Procedure, 1000),
+        ReadQuery::items(ItemKind::Approval, 1000),
     ]
 }
 
 /// Returns reads of the items of each kind in order of creation, starting after a record.
-pub(super) fn by_creation(from: Option<Seq>, limit: usize) -> impl Iterator<Item = Read> {
+pub(super) fn by_creation(from: Option<Seq>, limit: usize) -> impl Iterator<Item = ReadQuery> {
     // From the end of a record: the index within a record is not specified.
-    let from = from.map(|seq| Created::new(seq, usize::MAX));
+    let from = from.map(|seq| CreationPosition::new(seq, usize::MAX));
     ItemKind::ALL.iter().flat_map(move |kind| {
         let ranges = [ItemRange::Newest(from), ItemRange::Oldest(from)];
-        ranges.map(|range| Read::Items { kind: *kind, range, limit })
+        ranges.map(|range| ReadQuery::Items { kind: *kind, range, limit })
     })
 }
 
 /// Returns reads of everything in a space.
-pub(super) fn long_reads(published: &Published, seen: &resolve::Told) -> Vec<Read> {
+pub(super) fn long_reads(published: &PublishedState, seen: &resolve::Told) -> Vec<ReadQuery> {
     let mut reads = short_reads(published.counts);
     reads.extend(super::sessions::reads(published.head.seq));
     reads.extend(super::rollback::reads());
     let seq = Seq(published.head.seq.0 / 2 + 1);
     let time = Timestamp(published.head.at.0.saturating_sub(5_000));
-    reads.push(Read::DeadLetters { agent: Some(AgentNo(2)), after: DeliveryNo(2), limit: 2 });
-    reads.extend([time, published.head.at, Timestamp(0)].map(Read::SeqAt));
+    reads.push(ReadQuery::DeadLetters { agent: Some(AgentNo(2)), after: DeliveryNo(2), limit: 2 });
+    reads.extend([time, published.head.at, Timestamp(0)].map(ReadQuery::SeqAt));
     for key in (0..KEYS.len()).map(key_of) {
-        reads.push(Read::History { key: key.clone(), after: Version(0), limit: 1000 });
-        reads.push(Read::History { key: key.clone(), after: Version(1), limit: 2 });
-        for when in [When::Now, When::Version(Version(2)), When::Seq(seq), When::Time(time)] {
-            reads.push(Read::Entry { key: key.clone(), when });
+        reads.push(ReadQuery::History { key: key.clone(), after: Version(0), limit: 1000 });
+        reads.push(ReadQuery::History { key: key.clone(), after: Version(1), limit: 2 });
+        for when in [AsOf::Latest, AsOf::Version(Version(2)), AsOf::Seq(seq), AsOf::Time(time)] {
+            reads.push(ReadQuery::Entry { key: key.clone(), when });
         }
     }
     for (prefix, entry_type, author, after) in [
@@ -203,50 +208,52 @@ pub(super) fn long_reads(published: &Published, seen: &resolve::Told) -> Vec<Rea
         ("", None, Some("agent:alice"), Some(key_of(0))),
     ] {
         let (entry_type, author) = (entry_type.map(Into::into), author.map(Into::into));
-        reads.push(Read::Entries { prefix: prefix.into(), entry_type, author, after, limit: 3 });
+        reads.push(ReadQuery::Entries { prefix: prefix.into(), entry_type, author, after, limit: 3 });
     }
-    reads.extend((0..3).map(|number| Read::MessageByClientId(client_id(number))));
+    reads.extend((0..3).map(|number| ReadQuery::MessageByClientId(client_id(number))));
     let sent: BTreeSet<_> = seen.sent.iter().copied().collect();
-    reads.extend(sent.into_iter().map(|(seq, n)| Read::Message { seq, n }));
-    reads.push(Read::Message { seq: published.head.seq, n: 9 });
+    reads.extend(sent.into_iter().map(|(seq, n)| ReadQuery::Message { seq, n }));
+    reads.push(ReadQuery::Message { seq: published.head.seq, n: 9 });
     for id in &seen.tasks.made {
-        reads.push(Read::Item(ItemKey::new(ItemKind::Task, id.to_shared())));
+        reads.push(ReadQuery::Item(ItemKey::new(ItemKind::Task, id.to_shared())));
     }
     let after = seen.tasks.made.iter().nth(1).map(TaskId::to_shared);
-    reads.push(Read::Items { kind: ItemKind::Task, range: ItemRange::ById(after), limit: 3 });
+    reads.push(ReadQuery::Items { kind: ItemKind::Task, range: ItemRange::ById(after), limit: 3 });
     for seq in (1..=published.head.seq.0 + 1).map(Seq) {
         for (part, start, length) in [(0, 0, u64::MAX), (0, 3, 4), (1, 0, 9)] {
-            reads.push(Read::Part { seq, part, start, length });
+            reads.push(ReadQuery::Part { seq, part, start, length });
         }
     }
-    reads.extend(ItemKind::ALL.iter().map(|kind| Read::items(*kind, 1000)));
+    reads.extend(ItemKind::ALL.iter().map(|kind| ReadQuery::items(*kind, 1000)));
     reads.extend(by_creation(Some(seq), 3));
     reads
 }
 
 /// Normalizes rows: ready, held and scheduled deliveries become one state, because falling due writes no row. The
 /// counts distinguish them.
-pub(super) fn settled(rows: Rows) -> Rows {
+pub(super) fn settled(rows: ReadResult) -> ReadResult {
     let waiting = |state| match state {
-        OpenState::Ready { since } | OpenState::Held { since } => OpenState::Scheduled { due: since },
+        OpenDeliveryState::Ready { since } | OpenDeliveryState::Held { since } => {
+            OpenDeliveryState::Scheduled { due: since }
+        }
         other => other,
     };
     match rows {
-        Rows::Deliveries(states) => {
+        ReadResult::Deliveries(states) => {
             let settle = |state| match state {
                 DeliveryState::Open { state, attempt } => {
                     DeliveryState::Open { state: waiting(state), attempt }
                 }
                 ended @ DeliveryState::Ended { .. } => ended,
             };
-            Rows::Deliveries(states.into_iter().map(|state| state.map(settle)).collect())
+            ReadResult::Deliveries(states.into_iter().map(|state| state.map(settle)).collect())
         }
-        Rows::Items(items) => {
+        ReadResult::Items(items) => {
             let settle = |listed: ListedItem| ListedItem {
-                created: Created::new(listed.created.seq(), 0),
+                created: CreationPosition::new(listed.created.seq(), 0),
                 item: without_text(listed.item),
             };
-            Rows::Items(items.into_iter().map(settle).collect())
+            ReadResult::Items(items.into_iter().map(settle).collect())
         }
         other => other,
     }

@@ -4,7 +4,7 @@ use quorate_core::{
     ActionDigest, ApprovalId, ApprovalState, DecideApproval, Item, ItemKey, ItemKind, Op, Priority,
     RequestApproval, Verdict, limits,
 };
-use quorate_store::{Read, Rows};
+use quorate_store::{ReadQuery, ReadResult};
 
 use super::asked::{Words, agent, because, payload, span};
 use super::stage::Stage;
@@ -40,7 +40,7 @@ pub(super) fn propose(words: &mut Words<'_>) -> Op {
         timeout_ms,
         default,
         session: None,
-        then: then.into_iter().map(|to| (agent(to), "mail".into())).collect(),
+        follow_ups: then.into_iter().map(|to| (agent(to), "mail".into())).collect(),
     }))
 }
 
@@ -62,8 +62,8 @@ pub(super) fn decide(verb: &str, words: &mut Words<'_>) -> Op {
 impl Stage {
     /// `approval A`
     pub(super) async fn tell_approval(&mut self, name: &str) {
-        let Rows::Item(Some(Item::Approval(approval))) =
-            self.rows(Read::Item(ItemKey::new(ItemKind::Approval, name))).await
+        let ReadResult::Item(Some(Item::Approval(approval))) =
+            self.rows(ReadQuery::Item(ItemKey::new(ItemKind::Approval, name))).await
         else {
             return self.say(format!("{name}: no such approval"));
         };
@@ -76,13 +76,13 @@ impl Stage {
                 format!("by {} at {} ({})", decision.by, since_start(decision.at), decision.reason)
             }
         };
-        let approved = match approval.approved() {
+        let approved = match approval.approved_action() {
             None => "nothing approved".to_owned(),
             Some((_, digest)) if digest == approval.digest => "approved as proposed".to_owned(),
             Some((_, digest)) => {
                 format!("{:.8} approved instead of {:.8}", digest.to_string(), approval.digest.to_string())
             }
         };
-        self.say(format!("{name} requested by {} is {state} {detail}: {approved}", approval.asked_by));
+        self.say(format!("{name} requested by {} is {state} {detail}: {approved}", approval.requested_by));
     }
 }

@@ -5,10 +5,10 @@ use std::str::SplitWhitespace;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentId, BringHistory, BudgetId, ClientId, DeleteEntry, Destination, Earlier, ErasePayload, Extend,
-    FenceRef, History, IfUnavailable, Key, LeaseRef, Letter, Message, MessageId, MessageType, Nack, NackThen,
-    Op, Pattern, Payload, Policy, Preset, Principal, Priority, PutEntry, RegisterAgent, RenewLocks, Role,
-    Seq, SetBudget, Subscribe, Timestamp, Version, Waiting, limits,
+    AgentId, AgentRole, Backfill, BudgetId, ClientId, DeleteEntry, Destination, EarlierMessage, ErasePayload,
+    Extend, FenceRef, History, IfUnavailable, Key, LeaseRef, Message, MessageId, MessageType, Nack,
+    NackAction, Op, Pattern, Payload, Policy, Preset, Principal, Priority, PutEntry, RecordedMessage,
+    RegisterAgent, RenewLocks, Seq, SetBudget, Subscribe, Timestamp, Version, WaitMode, limits,
 };
 
 use super::cast::id_of;
@@ -104,9 +104,9 @@ impl Stage {
             "grants" => {
                 let credit = words.number().expect("an amount of credit");
                 let consumer = self.cast_mut().consumer(words.after("to").expect("`to` with a recipient"));
-                Op::Grant { consumer, credit }
+                Op::GrantCredit { consumer, credit }
             }
-            "closes" => Op::Close { consumer: self.cast_mut().consumer(words.must("a consumer")) },
+            "closes" => Op::CloseConsumer { consumer: self.cast_mut().consumer(words.must("a consumer")) },
             "acks" => self.ack(who, words.must("a message")),
             "retries" | "releases" | "drops" => self.nack(who, verb, words),
             "extends" => {
@@ -143,7 +143,7 @@ impl Stage {
             "relays" => {
                 let names = words.must("agents").split(',');
                 let agents = names.map(|name| self.agent_no(name)).collect();
-                Op::Heard { agents }
+                Op::HeartbeatBatch { agents }
             }
             "leaves" => Op::RemoveAgent { agent: agent(who) },
             "removes" => Op::RemoveAgent { agent: agent(words.must("an agent")) },
@@ -181,7 +181,7 @@ impl Stage {
             "approves" | "rejects" | "modifies" => super::approvals::decide(verb, words),
             "creates" => self.create_token(words),
             "revokes" => self.revoke_token(words),
-            "leads" => self.redescribe(who, |new| new.role = Role::Coordinator),
+            "leads" => self.redescribe(who, |new| new.role = AgentRole::Coordinator),
             other => match self.asked_of_tasks(who, other, words) {
                 Some(op) => op,
                 None => panic!("unknown verb: {other}"),
@@ -230,7 +230,7 @@ impl Stage {
 
     /// Parses the options of a message, which follow its recipients.
     pub(super) fn message(&self, who: &str, to: &str, words: &mut Words<'_>) -> Message {
-        let to = Destination::of_texts(to.split(',')).expect("valid destination");
+        let to = Destination::from_texts(to.split(',')).expect("valid destination");
         let mut message = Message::new(to, "work", payload("{}"));
         message.from = (who != "hub" && tokens::role(who).is_none()).then(|| agent(who));
         while let Some(word) = words.next() {
@@ -296,9 +296,9 @@ impl Stage {
         let consumer = words.after("as").map(|name| self.cast_mut().consumer(name));
         let lease_ms = words.after("for").map_or(limits::LEASE_MS_DEFAULT, span);
         let waiting = match (verb, consumer) {
-            ("waits", Some(consumer)) => Waiting::Once(consumer),
-            ("stands", Some(consumer)) => Waiting::Standing(consumer),
-            ("claims", None) => Waiting::No,
+            ("waits", Some(consumer)) => WaitMode::Once(consumer),
+            ("stands", Some(consumer)) => WaitMode::Standing(consumer),
+            ("claims", None) => WaitMode::NoWait,
             _ => panic!("`{who} {verb}`: `as CONSUMER` is required with `waits` and `stands` only"),
         };
         Op::Claim { agent: agent(owner), max, lease_ms, waiting }
@@ -324,21 +324,22 @@ impl Stage {
         let from = words.after("by").map(agent);
         let earlier = |MessageId { seq, n, .. }: MessageId| {
             let priority = Priority::NORMAL;
-            let letter = Letter { seq, n, priority, attempts_max: 4, expires_at: None, session: None };
-            Earlier { from: from.clone(), session_id: None, letter }
+            let letter =
+                RecordedMessage { seq, n, priority, attempts_max: 4, expires_at: None, session: None };
+            EarlierMessage { from: from.clone(), session_id: None, message: letter }
         };
         let messages = ids.into_iter().map(earlier).collect();
-        Op::BringHistory(BringHistory { agent: subscriber, pattern, wanted, messages, next })
+        Op::Backfill(Backfill { agent: subscriber, pattern, expected: wanted, messages, next })
     }
 
     fn nack(&self, who: &str, verb: &str, words: &mut Words<'_>) -> Op {
         let lease = self.lease(who, words.must("a message"));
         let then = match verb {
-            "retries" => NackThen::Retry { delay_ms: words.after("after").map_or(0, span) },
-            "releases" => NackThen::Release,
-            _ => NackThen::Dead,
+            "retries" => NackAction::Retry { delay_ms: words.after("after").map_or(0, span) },
+            "releases" => NackAction::Release,
+            _ => NackAction::DeadLetter,
         };
-        Op::Nack(Nack { lease, then, reason: because(words) })
+        Op::Nack(Nack { lease, action: then, reason: because(words) })
     }
 
     fn erase(&self, words: &mut Words<'_>) -> Op {
@@ -353,7 +354,7 @@ impl Stage {
                 (id.seq, id.n)
             }
         };
-        Op::Erase(ErasePayload { seq, part })
+        Op::ErasePayload(ErasePayload { seq, part })
     }
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use quorate_core::{
-    ConsumerId, DeliveryId, DeliveryNo, Epoch, Fence, Generation, Handed, Key, LeaseRef, Letter, MessageId,
-    RegisterAgent, Seq, Token, Version,
+    ConsumerId, DeliveryId, DeliveryNo, Epoch, Fence, Generation, Key, LeaseRef, LeaseToken, LeasedDelivery,
+    MessageId, RecordedMessage, RegisterAgent, Seq, Version,
 };
 
 use super::asked::agent;
@@ -16,7 +16,7 @@ pub(super) struct Cast {
     /// Messages by script name.
     messages: BTreeMap<String, NamedMessage>,
     /// All lease tokens of each delivery, oldest first.
-    leases: BTreeMap<DeliveryNo, Vec<Token>>,
+    leases: BTreeMap<DeliveryNo, Vec<LeaseToken>>,
     consumers: Vec<String>,
     /// All epochs of each agent, oldest first.
     epochs: BTreeMap<String, Vec<Epoch>>,
@@ -77,7 +77,7 @@ impl Cast {
     }
 
     /// Names a backfilled delivery.
-    pub(super) fn name_brought(&mut self, number: DeliveryNo, letter: &Letter, recipient: &str) {
+    pub(super) fn name_brought(&mut self, number: DeliveryNo, letter: &RecordedMessage, recipient: &str) {
         let matches = |named: &NamedMessage| (named.id.seq, named.id.n) == (letter.seq, letter.n);
         let name = self.messages.iter().find(|(_, named)| matches(named)).map_or("?", |(name, _)| name);
         self.brought.insert(number, (name.to_owned(), recipient.to_owned()));
@@ -119,7 +119,7 @@ impl Cast {
             .unwrap_or_else(|| panic!("{agent} has no epoch {back} registrations ago"))
     }
 
-    pub(super) fn hold(&mut self, handed: &Handed) {
+    pub(super) fn hold(&mut self, handed: &LeasedDelivery) {
         self.leases.entry(handed.delivery).or_default().push(handed.token);
     }
 

@@ -1,10 +1,10 @@
 //! Statements about locks, and rendering of locks and consumer events.
 
 use quorate_core::{
-    AcquireLocks, AgentNo, Fence, FenceRef, Item, ItemKind, Lock, LockName, Locked, Op, Priority, Told, Verb,
-    Waiting, limits,
+    AcquireLocks, AgentNo, ConsumerEvent, Fence, FenceRef, GrantedLocks, Item, ItemKind, Lock, LockName, Op,
+    Priority, Verb, WaitMode, limits,
 };
-use quorate_store::{Read, Rows, Store as _};
+use quorate_store::{ReadQuery, ReadResult, Store as _};
 
 use super::asked::{Words, agent, span};
 use super::cast::id_of;
@@ -23,7 +23,7 @@ impl Stage {
             ttl_ms: limits::LEASE_MS_DEFAULT,
             priority: Priority::NORMAL,
             capacity: None,
-            waiting: Waiting::No,
+            waiting: WaitMode::NoWait,
             within: None,
         };
         while let Some(word) = words.next() {
@@ -38,7 +38,7 @@ impl Stage {
                 "within" => ask.within = Some(id_of(self.cast().delivery(value(), who))),
                 "as" => {
                     let consumer = value().to_owned();
-                    ask.waiting = Waiting::Once(self.cast_mut().consumer(&consumer));
+                    ask.waiting = WaitMode::Once(self.cast_mut().consumer(&consumer));
                 }
                 other => panic!("unknown lock option: {other}"),
             }
@@ -89,40 +89,42 @@ impl Stage {
     }
 
     /// Records the fences of granted locks.
-    pub(super) fn learn_locked(&mut self, locked: &Locked) {
+    pub(super) fn learn_locked(&mut self, locked: &GrantedLocks) {
         for one in &locked.locks {
             self.cast_mut().give(one.lock.as_str(), one.fence);
         }
     }
 
     /// Renders a consumer event, that is, anything a consumer receives except deliveries.
-    pub(super) fn told_line(&mut self, who: &str, told: &Told) -> String {
+    pub(super) fn told_line(&mut self, who: &str, told: &ConsumerEvent) -> String {
         match told {
-            Told::Locked(locked) => {
+            ConsumerEvent::LocksGranted(locked) => {
                 self.learn_locked(locked);
                 let fences = locked.locks.iter().map(|one| format!("{} with fence {}", one.lock, one.fence));
                 format!("{who} holds {}", fences.collect::<Vec<_>>().join(", "))
             }
-            Told::Answered { id, message, is_last, .. } => self.answer_line(who, *id, message, *is_last),
-            Told::Refused(refused) if refused.facts.cycle.is_empty() => {
+            ConsumerEvent::Answered { id, message, is_last, .. } => {
+                self.answer_line(who, *id, message, *is_last)
+            }
+            ConsumerEvent::Refused(refused) if refused.facts.cycle.is_empty() => {
                 format!("{who} is refused {}", refused.code)
             }
-            Told::Refused(refused) => {
+            ConsumerEvent::Refused(refused) => {
                 let cycle = refused.facts.cycle.iter();
                 let cycle: Vec<_> = cycle.map(|one| format!("{} for {}", one.agent, one.waits_for)).collect();
                 format!("{who} is refused {}: {}", refused.code, cycle.join(", "))
             }
-            Told::TaskHanded(handed) => self.handed_task(who, handed),
-            Told::TaskOver(task) => format!("{who} is notified that {task} ended"),
-            Told::TaskLost { task, token, loss } => {
+            ConsumerEvent::TaskLeased(handed) => self.handed_task(who, handed),
+            ConsumerEvent::TaskOver(task) => format!("{who} is notified that {task} ended"),
+            ConsumerEvent::TaskLost { task, token, loss } => {
                 format!("{who} loses {task} (token {token}, {})", loss.as_str())
             }
         }
     }
 
     pub(super) async fn tell_locks(&mut self) {
-        let what = Read::items(ItemKind::Lock, 1000);
-        let Rows::Items(items) = self.rows(what).await else { panic!("expected items") };
+        let what = ReadQuery::items(ItemKind::Lock, 1000);
+        let ReadResult::Items(items) = self.rows(what).await else { panic!("expected items") };
         for listed in items {
             let Item::Lock(lock) = listed.item else { continue };
             let line = format!("lock {} for {}: {}", lock.name, lock.capacity, self.holders(&lock));

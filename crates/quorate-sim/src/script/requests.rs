@@ -1,11 +1,11 @@
 //! Statements about requests and presence, and their rendering.
 
 use quorate_core::{
-    AgentFilter, AgentLook, AgentNo, Ask, DeliveryLook, DeliveryNo, Health, Heartbeat, Inspect, Inspected,
-    Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op, OpResult, OpenState, Presence, Reply,
-    Request, RequestState, Status, Verb, Why,
+    AgentFilter, AgentInspection, AgentNo, AgentStatus, DeliveryInspection, DeliveryNo, Health, Heartbeat,
+    Inspect, InspectResult, Item, ItemKey, ItemKind, Message, MessageId, MessageType, Op, OpResult,
+    OpenDeliveryState, Presence, ReplyState, Request, RequestState, SendRequest, Verb, Why,
 };
-use quorate_store::{Read, Rows, Store as _};
+use quorate_store::{ReadQuery, ReadResult, Store as _};
 
 use super::asked::{Words, agent, principal, span};
 use super::stage::Stage;
@@ -30,7 +30,7 @@ impl Stage {
             }
         }
         let message = Message { kind, ..self.message(who, &to, words) };
-        Op::Request(Ask { again, ..Ask::new(message, timeout_ms, waiting) })
+        Op::Request(SendRequest { retry_of: again, ..SendRequest::new(message, timeout_ms, waiting) })
     }
 
     /// Parses `answers Q [saying W] [id X] [to A]`.
@@ -54,14 +54,14 @@ impl Stage {
     /// Renders a change of a request.
     pub(super) fn request_line(&self, verb: Verb, request: &Request) -> String {
         let name = self.cast().name_of(request.id);
-        let asked = request.asked.iter().map(|one| {
+        let asked = request.recipients.iter().map(|one| {
             let reply = match one.reply {
-                Reply::Open => "",
-                Reply::Answered { .. } => " answered",
-                Reply::Lost => " lost",
+                ReplyState::Pending => "",
+                ReplyState::Answered { .. } => " answered",
+                ReplyState::Lost => " lost",
             };
             let recipient =
-                one.to.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
+                one.recipient.agent_no().map_or_else(|| "the pool".into(), |agent| self.agent_name(agent));
             format!("{recipient}{reply}")
         });
         let asked = asked.collect::<Vec<_>>().join(", ");
@@ -95,7 +95,7 @@ impl Stage {
         number.expect("agent is registered")
     }
 
-    async fn inspected(&mut self, what: Inspect) -> Inspected {
+    async fn inspected(&mut self, what: Inspect) -> InspectResult {
         let commit = quorate_core::Commit::new(principal("hub"), vec![Op::Inspect(what)]);
         let receipt = self.transact(commit).await.expect("hub is allowed to inspect");
         match receipt.results.into_iter().next() {
@@ -115,12 +115,19 @@ impl Stage {
             ..AgentFilter::default()
         };
         let seen = self.inspected(Inspect::Agents { filter, after: AgentNo(0), limit: 100 }).await;
-        let Inspected::Agents(agents) = seen else { panic!("expected agents") };
+        let InspectResult::Agents(agents) = seen else { panic!("expected agents") };
         if agents.is_empty() {
             self.say("no agents");
         }
         for look in agents {
-            let AgentLook { agent, status, open, leased, asking, .. } = look;
+            let AgentInspection {
+                agent,
+                status,
+                open_deliveries: open,
+                leased_deliveries: leased,
+                open_requests: asking,
+                ..
+            } = look;
             let away = if agent.presence.available { "" } else { " (unavailable)" };
             self.say(format!(
                 "{}: {}{away}, {open} open, {leased} held, {asking} asked",
@@ -133,20 +140,20 @@ impl Stage {
     /// Renders the inbox of an agent (`inbox A`).
     pub(super) async fn tell_inbox(&mut self, name: &str) {
         let what = Inspect::Inbox { agent: agent(name), after: DeliveryNo(0), limit: 100 };
-        let Inspected::Inbox(inbox) = self.inspected(what).await else { panic!("expected an inbox") };
+        let InspectResult::Inbox(inbox) = self.inspected(what).await else { panic!("expected an inbox") };
         let lines: Vec<_> = inbox.iter().map(|look| self.look_line(look)).collect();
         self.say(format!("inbox of {name}: {}", lines.join(", ")));
     }
 
-    fn look_line(&self, look: &DeliveryLook) -> String {
+    fn look_line(&self, look: &DeliveryInspection) -> String {
         let (name, _) = self.cast().called(look.number);
         let state = match look.open.state {
-            OpenState::Ready { .. } => "ready".to_owned(),
-            OpenState::Scheduled { due } => format!("due at {}", since_start(due)),
-            OpenState::Held { .. } => "paused".to_owned(),
-            OpenState::Leased { .. } => {
-                look.held.map_or_else(String::new, |(_, until)| format!("held until {}", since_start(until)))
-            }
+            OpenDeliveryState::Ready { .. } => "ready".to_owned(),
+            OpenDeliveryState::Scheduled { due } => format!("due at {}", since_start(due)),
+            OpenDeliveryState::Held { .. } => "paused".to_owned(),
+            OpenDeliveryState::Leased { .. } => look
+                .lease_period
+                .map_or_else(String::new, |(_, until)| format!("held until {}", since_start(until))),
         };
         format!("{name} {state}")
     }
@@ -157,13 +164,13 @@ impl Stage {
         let deliveries = self.cast().deliveries(name);
         let (first, count) = (deliveries[0].0, deliveries.len() as u32);
         let what = Inspect::Deliveries { message: Some((id.seq, id.n)), first, count };
-        let Inspected::Deliveries { deliveries, request } = self.inspected(what).await else {
+        let InspectResult::Deliveries { deliveries, request } = self.inspected(what).await else {
             panic!("expected deliveries")
         };
         let now = self.now();
         for look in deliveries.iter().flatten() {
-            let why = Why::of_open(String::new(), look, now);
-            self.say(format!("{name}: {}", why.sentence));
+            let why = Why::of_open_delivery(String::new(), look, now);
+            self.say(format!("{name}: {}", why.summary));
         }
         if let Some((_, until)) = request {
             self.say(format!("{name} awaits answers until {}", since_start(until)));
@@ -173,9 +180,9 @@ impl Stage {
     /// Renders a request (`request Q`).
     pub(super) async fn tell_request(&mut self, name: &str) {
         let id = self.cast().message(name);
-        let what = Read::Item(ItemKey::new(ItemKind::Request, id.to_string()));
+        let what = ReadQuery::Item(ItemKey::new(ItemKind::Request, id.to_string()));
         match self.rows(what).await {
-            Rows::Item(Some(Item::Request(request))) => {
+            ReadResult::Item(Some(Item::Request(request))) => {
                 let line = self.request_line(Verb::RequestMade, &request);
                 let chain = &request.correlation;
                 self.say(format!("{}; chain {chain}", line.trim_start_matches("request.made ")));
@@ -188,7 +195,7 @@ impl Stage {
 /// Parses `heartbeats [for A] [STATUS] [degraded W | error W]`.
 pub(super) fn beat(who: &str, words: &mut Words<'_>) -> Op {
     let agent = agent(words.after("for").unwrap_or(who));
-    let mut heartbeat = Heartbeat { agent, status: Status::Idle, health: Health::Healthy };
+    let mut heartbeat = Heartbeat { agent, status: AgentStatus::Idle, health: Health::Healthy };
     while let Some(word) = words.next() {
         match word {
             "degraded" => heartbeat.health = Health::Degraded(words.must("a note").replace('_', " ")),
@@ -199,7 +206,7 @@ pub(super) fn beat(who: &str, words: &mut Words<'_>) -> Op {
     Op::Heartbeat(heartbeat)
 }
 
-fn status(word: &str) -> Status {
-    let found = Status::ALL.into_iter().find(|status| status.as_str() == word);
+fn status(word: &str) -> AgentStatus {
+    let found = AgentStatus::ALL.into_iter().find(|status| status.as_str() == word);
     found.unwrap_or_else(|| panic!("unknown status: {word}"))
 }

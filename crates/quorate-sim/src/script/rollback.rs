@@ -1,7 +1,7 @@
 //! Statements about snapshots and rollbacks.
 
 use quorate_core::{
-    MakeSnapshot, Op, Rollback, RollbackTo, RollbackWhat, Seq, SnapshotName, Timestamp, Version,
+    MakeSnapshot, Op, Rollback, RollbackScope, RollbackTarget, Seq, SnapshotName, Timestamp, Version,
 };
 
 use super::asked::{Words, expecting, key, span};
@@ -27,18 +27,18 @@ pub(super) fn restore(stage: &Stage, words: &mut Words<'_>) -> Op {
     let target = words.must("a key");
     let to = words.after("to").expect("`to` with a target");
     let what = match target.strip_suffix('*') {
-        Some(prefix) => RollbackWhat::Prefix(prefix.into()),
-        None => RollbackWhat::Key { key: key(target), expect: expecting(words) },
+        Some(prefix) => RollbackScope::Prefix(prefix.into()),
+        None => RollbackScope::Key { key: key(target), expect: expecting(words) },
     };
     let number = |text: &str| text.parse::<u64>().ok();
     let to = if let Some(version) = to.strip_prefix('v').and_then(number) {
-        RollbackTo::Version(Version(version))
+        RollbackTarget::Version(Version(version))
     } else if let Some(seq) = to.strip_prefix('#').and_then(number) {
-        RollbackTo::Seq(Seq(seq))
+        RollbackTarget::Seq(Seq(seq))
     } else if to.starts_with(|c: char| c.is_ascii_digit()) {
-        RollbackTo::Time(Timestamp(START_MS + span(to)))
+        RollbackTarget::Time(Timestamp(START_MS + span(to)))
     } else {
-        RollbackTo::Snapshot(name(to))
+        RollbackTarget::Snapshot(name(to))
     };
-    Op::Rollback(Rollback { what, to, fence: stage.under(words) })
+    Op::Rollback(Rollback { scope: what, target: to, fence: stage.under(words) })
 }

@@ -1,10 +1,10 @@
 //! Statements about sessions, and their rendering.
 
 use quorate_core::{
-    AddKind, AddToSession, ChangeSession, Effect, Item, ItemKey, ItemKind, LineKind, Op, OpenSession, Seq,
-    Session, SessionChange, SessionId, codec,
+    AddToSession, ChangeSession, ContributionKind, Effect, Item, ItemKey, ItemKind, Op, OpenSession, Seq,
+    Session, SessionChange, SessionId, TimelineKind, codec,
 };
-use quorate_store::{Page, Read, Rows};
+use quorate_store::{ReadQuery, ReadResult, TimelinePage};
 
 use super::asked::{Words, agent, because, payload};
 use super::stage::Stage;
@@ -13,9 +13,12 @@ fn session(name: &str) -> SessionId {
     SessionId::new(name).expect("valid session id")
 }
 
-fn kind(word: &str) -> AddKind {
-    let named = |kind: &AddKind| kind.as_str() == word;
-    AddKind::ALL.into_iter().find(named).unwrap_or_else(|| panic!("unknown kind of addition: {word}"))
+fn kind(word: &str) -> ContributionKind {
+    let named = |kind: &ContributionKind| kind.as_str() == word;
+    ContributionKind::ALL
+        .into_iter()
+        .find(named)
+        .unwrap_or_else(|| panic!("unknown kind of addition: {word}"))
 }
 
 /// Parses the operation of a session verb.
@@ -71,28 +74,28 @@ impl Stage {
             return self.render_session(id).await;
         }
         let mut of_kind = None;
-        let mut page = Page::After(Seq(0));
+        let mut page = TimelinePage::After(Seq(0));
         while let Some(word) = words.next() {
             let mut seq =
                 || Seq(words.must("a record").trim_start_matches('#').parse().expect("a sequence number"));
             match word {
-                "after" => page = Page::After(seq()),
-                "before" => page = Page::Before(seq()),
-                "message" => of_kind = Some(LineKind::Message),
-                "change" => of_kind = Some(LineKind::Change),
-                word => of_kind = Some(LineKind::Added(kind(word))),
+                "after" => page = TimelinePage::After(seq()),
+                "before" => page = TimelinePage::Before(seq()),
+                "message" => of_kind = Some(TimelineKind::Message),
+                "change" => of_kind = Some(TimelineKind::Change),
+                word => of_kind = Some(TimelineKind::Contribution(kind(word))),
             }
         }
-        let read = Read::Timeline { session: id.into(), kind: of_kind, page, limit: 3 };
-        let Rows::Timeline(seqs) = self.rows(read).await else { panic!("expected a timeline") };
+        let read = ReadQuery::Timeline { session: id.into(), kind: of_kind, page, limit: 3 };
+        let ReadResult::Timeline(seqs) = self.rows(read).await else { panic!("expected a timeline") };
         let mut lines = Vec::new();
         for seq in seqs {
-            let Rows::Record(Some(record)) = self.rows(Read::Record(seq)).await else {
+            let ReadResult::Record(Some(record)) = self.rows(ReadQuery::Record(seq)).await else {
                 panic!("record {seq} is missing")
             };
             let body = codec::read_body(&record).expect("record decodes");
             let of_session =
-                body.effects.iter().filter(|effect| effect.line().is_some_and(|(of, _)| of == id));
+                body.effects.iter().filter(|effect| effect.timeline_entry().is_some_and(|(of, _)| of == id));
             let words: Vec<_> = of_session.map(Effect::as_str).collect();
             lines.push(format!("#{seq} {}", words.join(" and ")));
         }
@@ -100,7 +103,8 @@ impl Stage {
     }
 
     async fn render_session(&mut self, id: &str) {
-        let Rows::Item(found) = self.rows(Read::Item(ItemKey::new(ItemKind::Session, id))).await else {
+        let ReadResult::Item(found) = self.rows(ReadQuery::Item(ItemKey::new(ItemKind::Session, id))).await
+        else {
             panic!("expected an item")
         };
         let line = match found {
@@ -121,9 +125,9 @@ fn session_line(session: &Session) -> String {
         let membership = if one.left_at.is_some() { "formerly" } else { "with" };
         line.push_str(&format!(", {membership} {}", one.agent));
     }
-    for kind in AddKind::ALL {
-        if session.count(kind) > 0 {
-            line.push_str(&format!(", {} {}", session.count(kind), kind.as_str()));
+    for kind in ContributionKind::ALL {
+        if session.contribution_count(kind) > 0 {
+            line.push_str(&format!(", {} {}", session.contribution_count(kind), kind.as_str()));
         }
     }
     line

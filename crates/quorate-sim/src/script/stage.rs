@@ -4,11 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_core::{
-    Commit, DeliveryNo, Effect, Home, IdempotencyKey, ItemKind, NewDelivery, Op, OpResult, Principal,
+    Commit, DeliveryNo, Effect, IdempotencyKey, ItemKind, NewDelivery, Op, OpResult, Principal, QueueId,
     Receipt, RegisterAgent, Seq, SpaceName, SpaceNo, Timestamp, Version, codec,
 };
 use quorate_sqlite::{Options, SqliteStore};
-use quorate_store::{Chance, Clock as _, Handover, Outcome, Read, Rows, SetClock, Store, When, Wiring};
+use quorate_store::{
+    AsOf, BatchDispatch, Clock as _, CommitResult, Entropy, ManualClock, ReadQuery, ReadResult, Store,
+    StoreContext,
+};
 use tempfile::TempDir;
 
 use super::asked::{Words, agent, key, principal, span};
@@ -25,10 +28,10 @@ const AGENTS: [&str; 3] = ["alice", "bob", "carol"];
 /// Executes the statements of a script and collects the output.
 pub(super) struct Stage {
     directory: TempDir,
-    clock: Arc<SetClock>,
+    clock: Arc<ManualClock>,
     store: Option<Arc<SqliteStore>>,
-    wiring: Wiring,
-    dispatched: Arc<Mutex<Vec<Handover>>>,
+    wiring: StoreContext,
+    dispatched: Arc<Mutex<Vec<BatchDispatch>>>,
     spaces: Vec<SpaceState>,
     current: usize,
     lines: Vec<String>,
@@ -43,11 +46,11 @@ struct SpaceState {
 
 impl Stage {
     pub(super) async fn new() -> Self {
-        let dispatched: Arc<Mutex<Vec<Handover>>> = Arc::default();
+        let dispatched: Arc<Mutex<Vec<BatchDispatch>>> = Arc::default();
         let output = Arc::clone(&dispatched);
         let sink = Arc::new(move |batch| output.lock().unwrap_or_else(PoisonError::into_inner).push(batch));
-        let clock = SetClock::at(START_MS);
-        let wiring = Wiring { clock: clock.clone(), chance: Chance::seeded(1), sink };
+        let clock = ManualClock::at(START_MS);
+        let wiring = StoreContext { clock: clock.clone(), entropy: Entropy::seeded(1), sink };
         let directory = crate::data_directory();
         let mut stage = Self {
             directory,
@@ -183,7 +186,7 @@ impl Stage {
         panic!("still due after {SWEEPS_MAX} sweeps");
     }
 
-    pub(super) async fn transact(&self, commit: Commit) -> Outcome {
+    pub(super) async fn transact(&self, commit: Commit) -> CommitResult {
         let outcomes = self.store().transact(self.space(), vec![commit]).await.expect("storage works");
         outcomes.into_iter().next().expect("one outcome for each commit")
     }
@@ -237,9 +240,9 @@ impl Stage {
         let body = codec::read_body(&records[0]).expect("record decodes");
         let sent = body.effects.into_iter().filter_map(|effect| match effect {
             Effect::Sent { message, deliveries, .. } => {
-                let recipient = |one: &NewDelivery| match one.to.home() {
-                    Home::Agent(agent) => self.agent_name(agent),
-                    Home::Pool(_) => message.to.to_string(),
+                let recipient = |one: &NewDelivery| match one.to.queue() {
+                    QueueId::Agent(agent) => self.agent_name(agent),
+                    QueueId::Pool(_) => message.to.to_string(),
                 };
                 Some(deliveries.iter().map(recipient).collect())
             }
@@ -273,7 +276,7 @@ impl Stage {
                 let asker = ask.message.from.as_ref().map_or(String::new(), ToString::to_string);
                 self.cast_mut().name_asker(&name, &asker);
             }
-            (_, OpResult::Locked(locked)) => self.learn_locked(locked),
+            (_, OpResult::LocksGranted(locked)) => self.learn_locked(locked),
             (_, OpResult::Claimed(taken)) => taken.iter().for_each(|one| self.cast_mut().hold(one)),
             (_, OpResult::TasksClaimed(taken)) => {
                 taken.iter().for_each(|one| self.cast_mut().tokens.hold(one));
@@ -283,11 +286,11 @@ impl Stage {
     }
 
     /// Takes everything dispatched to consumers since the last call.
-    pub(super) fn sunk(&mut self) -> Vec<Handover> {
+    pub(super) fn sunk(&mut self) -> Vec<BatchDispatch> {
         std::mem::take(&mut *self.dispatched.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) async fn rows(&self, what: Read) -> Rows {
+    pub(super) async fn rows(&self, what: ReadQuery) -> ReadResult {
         let mut rows = self.store().read(self.space(), vec![what]).await.expect("read succeeds");
         rows.remove(0)
     }
@@ -298,22 +301,22 @@ impl Stage {
             "read" => {
                 let name = words.must("a key");
                 let when = match words.after("at") {
-                    None => When::Now,
+                    None => AsOf::Latest,
                     Some(at) => when(at),
                 };
-                self.tell_entry(name, Read::Entry { key: key(name), when }).await;
+                self.tell_entry(name, ReadQuery::Entry { key: key(name), when }).await;
                 return;
             }
-            "history" => Read::History { key: key(words.must("a key")), after: Version(0), limit: 1000 },
-            "list" => Read::Entries {
+            "history" => ReadQuery::History { key: key(words.must("a key")), after: Version(0), limit: 1000 },
+            "list" => ReadQuery::Entries {
                 prefix: words.next().unwrap_or("").into(),
                 entry_type: None,
                 author: None,
                 after: None,
                 limit: 1000,
             },
-            "dead" => Read::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
-            "subscriptions" => Read::items(ItemKind::Subscription, 1000),
+            "dead" => ReadQuery::DeadLetters { agent: None, after: DeliveryNo(0), limit: 1000 },
+            "subscriptions" => ReadQuery::items(ItemKind::Subscription, 1000),
             "counts" => return self.tell_counts(),
             "locks" => return self.tell_locks().await,
             "task" => return self.tell_task(words.must("a task")).await,
@@ -327,12 +330,12 @@ impl Stage {
 }
 
 /// Parses a point in the history: `v2`, `#7`, or a time since the start such as `10s`.
-fn when(at: &str) -> When {
+fn when(at: &str) -> AsOf {
     if let Some(version) = at.strip_prefix('v') {
-        return When::Version(Version(version.parse().expect("a version")));
+        return AsOf::Version(Version(version.parse().expect("a version")));
     }
     match at.strip_prefix('#') {
-        Some(seq) => When::Seq(Seq(seq.parse().expect("a sequence number"))),
-        None => When::Time(Timestamp(START_MS + span(at))),
+        Some(seq) => AsOf::Seq(Seq(seq.parse().expect("a sequence number"))),
+        None => AsOf::Time(Timestamp(START_MS + span(at))),
     }
 }

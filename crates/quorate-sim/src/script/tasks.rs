@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use quorate_core::{
     AgentNo, AwaitTask, CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask,
-    HeartbeatTask, Item, ItemKey, ItemKind, NewTask, OnDependencyFailure, Op, OpResult, Priority, Task,
-    TaskHanded, TaskId, TaskLeaseRef, TaskState, TaskStatus, Token, Verb, Waiting,
+    HeartbeatTask, Item, ItemKey, ItemKind, LeaseToken, LeasedTask, NewTask, OnDependencyFailure, Op,
+    OpResult, Priority, Task, TaskId, TaskLeaseRef, TaskState, TaskStatus, Verb, WaitMode,
 };
-use quorate_store::{Read, Rows, Store as _};
+use quorate_store::{ReadQuery, ReadResult, Store as _};
 
 use super::asked::{Words, agent, because, payload, span};
 use super::cast::id_of;
@@ -16,10 +16,10 @@ use super::told::since_start;
 
 /// All lease tokens of each task, oldest first.
 #[derive(Default)]
-pub(super) struct TaskTokens(BTreeMap<TaskId, Vec<Token>>);
+pub(super) struct TaskTokens(BTreeMap<TaskId, Vec<LeaseToken>>);
 
 impl TaskTokens {
-    pub(super) fn hold(&mut self, handed: &TaskHanded) {
+    pub(super) fn hold(&mut self, handed: &LeasedTask) {
         let TaskLeaseRef { task, token } = handed.lease_ref();
         self.0.entry(task).or_default().push(token);
     }
@@ -95,9 +95,9 @@ impl Stage {
         let consumer = words.after("as").map(|name| self.cast_mut().consumer(name));
         let lease_ms = words.after("for").map(span);
         let waiting = match (verb, consumer) {
-            ("awaits", Some(consumer)) => Waiting::Once(consumer),
-            ("serves", Some(consumer)) => Waiting::Standing(consumer),
-            ("takes", None) => Waiting::No,
+            ("awaits", Some(consumer)) => WaitMode::Once(consumer),
+            ("serves", Some(consumer)) => WaitMode::Standing(consumer),
+            ("takes", None) => WaitMode::NoWait,
             _ => panic!("`{who} {verb}`: `as CONSUMER` is required with `awaits` and `serves` only"),
         };
         Op::ClaimTasks(ClaimTasks { agent: agent(who), types, max, lease_ms, waiting })
@@ -121,7 +121,7 @@ impl Stage {
     }
 
     /// Records and renders a task that was dispatched to a consumer.
-    pub(super) fn handed_task(&mut self, who: &str, handed: &TaskHanded) -> String {
+    pub(super) fn handed_task(&mut self, who: &str, handed: &LeasedTask) -> String {
         self.cast_mut().tokens.hold(handed);
         format!("{who} receives {}", handed_line(handed))
     }
@@ -133,7 +133,7 @@ impl Stage {
             TaskState::Scheduled { due } => format!("due at {}", since_start(*due)),
             other => other.status().as_str().to_owned(),
         };
-        let why = task.setback.as_ref().map_or(String::new(), |setback| {
+        let why = task.last_failure.as_ref().map_or(String::new(), |setback| {
             let reason =
                 if setback.reason.is_empty() { String::new() } else { format!(" ({})", setback.reason) };
             format!("{}{reason}", setback.kind.as_str())
@@ -165,7 +165,7 @@ impl Stage {
             TaskState::Ready { since } => format!("ready since {}", since_start(*since)),
             TaskState::Scheduled { due } => format!("due at {}", since_start(*due)),
             TaskState::Leased(lease) => format!("leased by {} under token {}", name(lease.by), lease.token),
-            TaskState::Failed(end) => match &end.because_of {
+            TaskState::Failed(end) => match &end.failed_dependency {
                 Some(id) => format!("failed because of {id}"),
                 None => "failed".into(),
             },
@@ -179,7 +179,7 @@ impl Stage {
         if task.attempt > 0 {
             line.push_str(&format!(", tried {}", task.attempt));
         }
-        if let Some(setback) = &task.setback {
+        if let Some(setback) = &task.last_failure {
             line.push_str(&format!(", last {} by {}", setback.kind.as_str(), name(setback.by)));
         }
         line
@@ -188,7 +188,7 @@ impl Stage {
     /// Renders a task with its partial results and its result (`task t1`).
     pub(super) async fn tell_task(&mut self, name: &str) {
         let key = ItemKey::new(ItemKind::Task, task(name).to_shared());
-        let Rows::Item(Some(Item::Task(found))) = self.rows(Read::Item(key)).await else {
+        let ReadResult::Item(Some(Item::Task(found))) = self.rows(ReadQuery::Item(key)).await else {
             return self.say(format!("{name}: no such task"));
         };
         let mut line = self.task_line(&found);
@@ -199,7 +199,8 @@ impl Stage {
         let parts = found.partials.iter().map(|partial| ("partial", partial.part));
         for (label, part) in parts.chain(result.map(|part| ("result", part))) {
             let (seq, part) = (part.seq, part.part);
-            let Rows::Part(Some(found)) = self.rows(Read::Part { seq, part, start: 0, length: 99 }).await
+            let ReadResult::Part(Some(found)) =
+                self.rows(ReadQuery::Part { seq, part, start: 0, length: 99 }).await
             else {
                 panic!("record {seq} has no part {part}");
             };
@@ -222,7 +223,7 @@ fn joined(ids: &[TaskId]) -> String {
     ids.iter().map(TaskId::as_str).collect::<Vec<_>>().join(",")
 }
 
-fn handed_line(handed: &TaskHanded) -> String {
+fn handed_line(handed: &LeasedTask) -> String {
     let token = handed.lease_ref().token;
     format!("{} (attempt {}, token {token})", handed.task.spec.id, handed.task.attempt)
 }
@@ -258,7 +259,8 @@ fn make(words: &mut Words<'_>) -> Op {
                     new.depends_on = list(value()).iter().map(|id| Dependency::Task(task(id))).collect();
                 }
                 "priority" => {
-                    new.priority = Priority::from_ten(value().parse().expect("1 to 10")).expect("1 to 10")
+                    new.priority =
+                        Priority::from_ten_scale(value().parse().expect("1 to 10")).expect("1 to 10")
                 }
                 "tries" => new.attempts_max = value().parse().expect("a number of attempts"),
                 "backoff" => new.backoff_ms = span(value()),
@@ -268,7 +270,7 @@ fn make(words: &mut Words<'_>) -> Op {
                 "waiting" => new.on_dependency_failure = OnDependencyFailure::Wait,
                 "escalating" => {
                     new.escalate_to = match value() {
-                        "nobody" => EscalateTo::Nobody,
+                        "nobody" => EscalateTo::Never,
                         name => EscalateTo::Agent(agent(name)),
                     }
                 }

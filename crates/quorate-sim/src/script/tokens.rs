@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    Bearer, CreateToken, Found, Op, Principal, Secret, TokenDigest, TokenId, TokenRole, TokenState, Tokens,
-    limits,
+    AccessTokens, Bearer, CreateToken, Op, Principal, Secret, TokenDigest, TokenId, TokenLookup, TokenRole,
+    TokenState, limits,
 };
 use quorate_store::Store as _;
 
@@ -26,7 +26,7 @@ pub(super) fn holder(role: TokenRole) -> Principal {
 fn digest(name: &str) -> TokenDigest {
     let mut bits = [0; 32];
     bits.iter_mut().zip(name.bytes()).for_each(|(bit, byte)| *bit = byte);
-    Secret::of_random(bits).digest()
+    Secret::from_random(bits).digest()
 }
 
 impl Stage {
@@ -56,7 +56,7 @@ impl Stage {
         Op::RevokeToken { token: id.unwrap_or_else(|| panic!("unknown token: {name}")) }
     }
 
-    fn tokens(&self) -> Arc<Tokens> {
+    fn tokens(&self) -> Arc<AccessTokens> {
         let published = self.store().published(self.space()).expect("space exists");
         let state = published.borrow();
         Arc::clone(&state.tokens)
@@ -85,9 +85,9 @@ impl Stage {
     pub(super) fn tell_door(&mut self, name: &str) {
         let tokens = self.tokens();
         let line = match tokens.find(&digest(name), self.now()) {
-            Found::Active(token) => format!("{name}: accepted as {}", token.principal()),
-            Found::Expired(_) => format!("{name}: expired"),
-            Found::Unknown => format!("{name}: unknown"),
+            TokenLookup::Active(token) => format!("{name}: accepted as {}", token.principal()),
+            TokenLookup::Expired(_) => format!("{name}: expired"),
+            TokenLookup::Unknown => format!("{name}: unknown"),
         };
         self.say(line);
     }

@@ -1,10 +1,10 @@
 //! Rendering of commits, effects, refusals and query results as text.
 
 use quorate_core::{
-    Budget, Code, DeliveryNo, Effect, EndState, Generation, Handed, Item, ItemKey, ItemKind, MessageId, Next,
-    OpResult, OpenState, Payload, Receipt, Refused, Seq, Timestamp, codec,
+    Budget, Code, DeliveryNo, Effect, EndState, Generation, Item, ItemKey, ItemKind, LeasedDelivery,
+    MessageId, OpResult, OpenDeliveryState, Payload, Receipt, Refused, ReturnOutcome, Seq, Timestamp, codec,
 };
-use quorate_store::{DeliveryState, Entry, Read, Rows, Store as _};
+use quorate_store::{DeliveryState, Entry, ReadQuery, ReadResult, Store as _};
 
 use super::stage::{START_MS, Stage};
 
@@ -30,7 +30,7 @@ impl Stage {
         }
         lines.into_iter().for_each(|line| self.say(line));
         for dispatch in self.sunk() {
-            for (consumer, delivery) in dispatch.handed {
+            for (consumer, delivery) in dispatch.dispatched {
                 self.cast_mut().hold(&delivery);
                 let line = format!(
                     "{} receives {}",
@@ -39,12 +39,12 @@ impl Stage {
                 );
                 self.say(line);
             }
-            for (consumer, event) in dispatch.told {
+            for (consumer, event) in dispatch.consumer_events {
                 let who = self.cast().consumer_name(consumer).to_owned();
                 let line = self.told_line(&who, &event);
                 self.say(line);
             }
-            for consumer in dispatch.dismissed {
+            for consumer in dispatch.dismissed_consumers {
                 let line = format!("{} is dismissed", self.cast().consumer_name(consumer));
                 self.say(line);
             }
@@ -79,8 +79,8 @@ impl Stage {
             OpResult::Registered { .. } | OpResult::Done | OpResult::Received | OpResult::Acked { .. } => {
                 None
             }
-            OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::Locked(_) => None,
-            OpResult::InLine => Some(format!("{who} is queued")),
+            OpResult::Sent { .. } | OpResult::Written { .. } | OpResult::LocksGranted(_) => None,
+            OpResult::Queued => Some(format!("{who} is queued")),
             OpResult::SessionOpened { .. } | OpResult::SessionAdded { .. } => None,
             OpResult::TasksCreated { seq, .. } | OpResult::TaskAccepted { seq, .. } => {
                 self.task_result(who, result, Some(*seq) == receipt.seq)
@@ -103,7 +103,7 @@ impl Stage {
         }
     }
 
-    fn lease_line(&self, delivery: &Handed) -> String {
+    fn lease_line(&self, delivery: &LeasedDelivery) -> String {
         let (name, _) = self.cast().called(delivery.delivery);
         format!("{name} (attempt {}, token {})", delivery.attempt, delivery.token)
     }
@@ -131,7 +131,7 @@ impl Stage {
                     self.cast_mut().name_message(&name, id, *first, names);
                 }
             }
-            if let Effect::Brought { agent, first, letters } = effect {
+            if let Effect::Backfilled { agent, first, letters } = effect {
                 let recipient = self.agent_name(*agent);
                 for (message, number) in letters.iter().zip(first.0..) {
                     self.cast_mut().name_brought(DeliveryNo(number), message, &recipient);
@@ -152,7 +152,9 @@ impl Stage {
         Some(match effect {
             Effect::AgentRegistered { agent, .. } => format!("{} starts epoch {}", agent.id, agent.epoch),
             Effect::AgentRemoved { number } => format!("agent {number} removed"),
-            Effect::Sent { message, deliveries, .. } if deliveries.is_empty() && message.to.is_by_name() => {
+            Effect::Sent { message, deliveries, .. }
+                if deliveries.is_empty() && message.to.names_agents() =>
+            {
                 *n += 1;
                 let from = message.from.as_ref().map_or("the hub", |from| from.as_str());
                 format!("answer from {from}")
@@ -172,7 +174,7 @@ impl Stage {
                 line
             }
             // Rendered from the result and the dispatch, which also contain the attempt and the token.
-            Effect::Leased { .. } | Effect::Taken { .. } => return None,
+            Effect::Leased { .. } | Effect::LeasedFromPool { .. } => return None,
             Effect::Acked { delivery, .. } => format!("{} acked", delivery_name(*delivery)),
             Effect::Returned { delivery, cause, reason, next, .. } => {
                 let why = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
@@ -198,25 +200,27 @@ impl Stage {
                 let all: Vec<_> = deliveries.iter().map(|held| delivery_name(held.delivery)).collect();
                 format!("{} acked", all.join(", "))
             }
-            Effect::Brought { agent, first, letters } => {
+            Effect::Backfilled { agent, first, letters } => {
                 let numbers = (first.0..).zip(letters).map(|(number, _)| DeliveryNo(number));
                 let all: Vec<_> = numbers.map(|number| self.cast().called(number).0.to_owned()).collect();
                 format!("{} backfilled to {}", all.join(", "), self.agent_name(*agent))
             }
-            Effect::Barred { delivery, .. } => format!("{} denied by policy: dead", delivery_name(*delivery)),
+            Effect::DeniedByPolicy { delivery, .. } => {
+                format!("{} denied by policy: dead", delivery_name(*delivery))
+            }
             Effect::SpaceCreated { name, .. } => format!("space {name} created"),
             Effect::AgentStatus { number, presence } => self.status_line(*number, presence),
-            Effect::Restored { generation } => format!("restored as generation {generation}"),
+            Effect::SpaceRestored { generation } => format!("restored as generation {generation}"),
         })
     }
 
-    fn next_line(&self, next: Next) -> String {
+    fn next_line(&self, next: ReturnOutcome) -> String {
         match next {
-            Next::Ready => "ready".into(),
-            Next::Scheduled(due) => format!("due at {}", since_start(due)),
-            Next::Dead => "dead".into(),
-            Next::Expired => "expired".into(),
-            Next::Redirected(agent) => format!("redirected to {}", self.agent_name(agent)),
+            ReturnOutcome::Ready => "ready".into(),
+            ReturnOutcome::Scheduled(due) => format!("due at {}", since_start(due)),
+            ReturnOutcome::Dead => "dead".into(),
+            ReturnOutcome::Expired => "expired".into(),
+            ReturnOutcome::Redirected(agent) => format!("redirected to {}", self.agent_name(agent)),
         }
     }
 
@@ -229,7 +233,7 @@ impl Stage {
         if let Some(limit) = facts.limit {
             line.push_str(&format!(", limit {limit}"));
         }
-        if let (Some(rule), Some(field)) = (&facts.rule, &facts.place) {
+        if let (Some(rule), Some(field)) = (&facts.rule, &facts.field) {
             line.push_str(&format!(" by {rule} at {field}"));
         }
         if facts.stale.len() > 1 {
@@ -247,25 +251,25 @@ impl Stage {
         self.say(line);
     }
 
-    pub(super) async fn tell_entry(&mut self, name: &str, query: Read) {
+    pub(super) async fn tell_entry(&mut self, name: &str, query: ReadQuery) {
         let line = match self.rows(query).await {
-            Rows::Entry(Some(entry)) => entry_line(&entry),
+            ReadResult::Entry(Some(entry)) => entry_line(&entry),
             _ => format!("{name}: nothing"),
         };
         self.say(line);
     }
 
-    pub(super) async fn tell_rows(&mut self, query: Read) {
+    pub(super) async fn tell_rows(&mut self, query: ReadQuery) {
         let lines: Vec<String> = match self.rows(query).await {
-            Rows::Entries(entries) => entries.iter().map(entry_line).collect(),
-            Rows::DeadLetters(letters) => {
+            ReadResult::Entries(entries) => entries.iter().map(entry_line).collect(),
+            ReadResult::DeadLetters(letters) => {
                 let line = |letter: &quorate_store::DeadLetter| {
                     let (name, recipient) = self.cast().called(letter.delivery);
                     format!("dead: {name} of {recipient} after {} ({})", letter.attempts, letter.reason)
                 };
                 letters.iter().map(line).collect()
             }
-            Rows::Items(items) => items.iter().map(|listed| listed.item.key().id.to_string()).collect(),
+            ReadResult::Items(items) => items.iter().map(|listed| listed.item.key().id.to_string()).collect(),
             other => panic!("cannot render {other:?}"),
         };
         if lines.is_empty() {
@@ -275,8 +279,8 @@ impl Stage {
     }
 
     pub(super) async fn tell_budget(&mut self, id: &str) {
-        let line = match self.rows(Read::Item(ItemKey::new(ItemKind::Budget, id))).await {
-            Rows::Item(Some(Item::Budget(budget))) => budget_line("budget", &budget),
+        let line = match self.rows(ReadQuery::Item(ItemKey::new(ItemKind::Budget, id))).await {
+            ReadResult::Item(Some(Item::Budget(budget))) => budget_line("budget", &budget),
             _ => format!("budget {id}: nothing"),
         };
         self.say(line);
@@ -284,19 +288,19 @@ impl Stage {
 
     pub(super) async fn tell_where(&mut self, name: &str) {
         for (first, recipient) in self.cast().deliveries(name) {
-            let rows = self.rows(Read::Deliveries { first, count: 1 }).await;
-            let Rows::Deliveries(states) = rows else { panic!("expected deliveries: {rows:?}") };
+            let rows = self.rows(ReadQuery::Deliveries { first, count: 1 }).await;
+            let ReadResult::Deliveries(states) = rows else { panic!("expected deliveries: {rows:?}") };
             let state = match states[0] {
-                Some(DeliveryState::Open { state: OpenState::Ready { since }, attempt }) => {
+                Some(DeliveryState::Open { state: OpenDeliveryState::Ready { since }, attempt }) => {
                     format!("ready since {}, tried {attempt}", since_start(since))
                 }
-                Some(DeliveryState::Open { state: OpenState::Scheduled { due }, attempt }) => {
+                Some(DeliveryState::Open { state: OpenDeliveryState::Scheduled { due }, attempt }) => {
                     format!("due at {}, tried {attempt}", since_start(due))
                 }
-                Some(DeliveryState::Open { state: OpenState::Held { since }, attempt }) => {
+                Some(DeliveryState::Open { state: OpenDeliveryState::Held { since }, attempt }) => {
                     format!("paused, ready since {}, tried {attempt}", since_start(since))
                 }
-                Some(DeliveryState::Open { state: OpenState::Leased { token }, attempt }) => {
+                Some(DeliveryState::Open { state: OpenDeliveryState::Leased { token }, attempt }) => {
                     format!("leased under token {token}, attempt {attempt}")
                 }
                 Some(DeliveryState::Ended { state, seq }) => {
@@ -311,7 +315,8 @@ impl Stage {
 
     pub(super) async fn tell_text(&mut self, name: &str) {
         let id = self.cast().message(name);
-        let Rows::Message(Some(found)) = self.rows(Read::Message { seq: id.seq, n: id.n }).await else {
+        let ReadResult::Message(Some(found)) = self.rows(ReadQuery::Message { seq: id.seq, n: id.n }).await
+        else {
             return self.say(format!("{name}: nothing"));
         };
         let from = found.message.from.as_ref().map_or("the hub", |from| from.as_str());

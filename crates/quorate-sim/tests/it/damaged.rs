@@ -11,7 +11,7 @@ use quorate_engine::{Error, MessageFilter, Space};
 use quorate_sim::aftermath;
 use quorate_sim::history::agent;
 use quorate_sqlite::Options;
-use quorate_store::When;
+use quorate_store::AsOf;
 
 const LEASE_MS: u64 = 60_000;
 
@@ -73,13 +73,13 @@ async fn i2_a_corrupted_payload_is_never_delivered() {
     corrupt(&directory, &[first, third, plan]);
     let space = aftermath::open(&directory, Options::default()).await.unwrap();
 
-    let id = |seq| MessageId { generation: space.published().eras.of_seq(seq), seq, n: 0 };
+    let id = |seq| MessageId { generation: space.published().generations.at_seq(seq), seq, n: 0 };
     assert_corruption_reported(space.message(id(first)).await, first);
     assert_eq!(space.message(id(second)).await.unwrap().message.payload.bytes, "\"two\"");
     assert_corruption_reported(space.messages(&MessageFilter::default(), None, 10).await, third);
-    assert_corruption_reported(space.entry(&Key::new("plan").unwrap(), When::Now).await, plan);
+    assert_corruption_reported(space.entry(&Key::new("plan").unwrap(), AsOf::Latest).await, plan);
     assert_corruption_reported(space.watch("plan", Seq(1)).next().await, plan);
-    assert!(space.entry(&Key::new("notes").unwrap(), When::Now).await.unwrap().unwrap().content.is_some());
+    assert!(space.entry(&Key::new("notes").unwrap(), AsOf::Latest).await.unwrap().unwrap().content.is_some());
     assert_eq!(space.watch("notes", Seq(1)).next().await.unwrap().seq, notes);
 
     // A claim of two deliveries returns the intact one; a consumer receives the next intact one.

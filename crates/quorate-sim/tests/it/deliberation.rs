@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quorate::{Hub, Settings};
-use quorate_sqlite::{Disk, How, Options};
+use quorate_sqlite::{Disk, Options, UnsyncedData};
 use serde_json::Value;
 use stage::{Cast, spec, timeless};
 
@@ -37,13 +37,13 @@ async fn a1_a_deliberation_resumes_after_a_power_cut_at_any_disk_operation() {
     for op in (1..=ops).step_by(2) {
         let disk = Disk::new();
         disk.faults().track();
-        disk.faults().cut_at(op);
+        disk.faults().cut_power_at(op);
         let (before, after) =
             (directory.path().join(format!("{op}")), directory.path().join(format!("{op}-recovered")));
         if deliberate(&before, Some(Arc::clone(&disk))).await.is_none() {
             interrupted += 1;
         }
-        disk.faults().image(op, &after, How::KeepAll).unwrap();
+        disk.faults().image(op, &after, UnsyncedData::KeepAll).unwrap();
         let (result, sent) = deliberate(&after, None).await.expect("no power cut");
         assert_eq!(timeless(result), reference, "cut at {op}");
         assert_eq!(sent, messages, "cut at {op}");

@@ -16,7 +16,7 @@ use quorate_server::{App, Settings};
 use quorate_sim::aftermath;
 use quorate_sim::history::{Act, Call, Once, agent};
 use quorate_sqlite::{Disk, Faults, FileKind, OpenError, Options, Repeat, SqliteStore};
-use quorate_store::{Chance, SetClock, Store, StoreError, SystemClock, When};
+use quorate_store::{AsOf, Entropy, ManualClock, Store, StoreError, SystemClock};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -36,7 +36,7 @@ pub(crate) async fn hub() -> Hub {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::new();
     // Preallocated space would let a few commits succeed on a full disk.
-    disk.faults().never_grow_ahead();
+    disk.faults().disable_preallocation();
     let options = Options { disk: Some(Arc::clone(&disk)), ..Options::default() };
     let space = aftermath::open(&directory.path().join("data"), options).await.unwrap();
     for name in ["ann", "bob"] {
@@ -65,12 +65,12 @@ pub(crate) async fn make(space: &Space, call: &Call) -> Result<Receipt, Error> {
 }
 
 fn is_full(result: &Result<Receipt, Error>) -> bool {
-    matches!(result, Err(Error::Store(StoreError::Full)))
+    matches!(result, Err(Error::Store(StoreError::DiskFull)))
 }
 
 /// Limits the free space, and sends until the disk is full.
 async fn fill(hub: &Hub) {
-    hub.disk.faults().fail_writes_full(20_000);
+    hub.disk.faults().limit_free_space(20_000);
     for count in 0..100 {
         let sent = make(&hub.space, &send(&format!("fill-{count}"), 3000)).await;
         if is_full(&sent) {
@@ -99,7 +99,7 @@ async fn i22_a_full_disk_refuses_writes_and_applies_nothing() {
     let before = hub.space.published();
     let refused = make(&hub.space, &send("refused", 3000)).await;
     let error = refused.unwrap_err();
-    assert!(matches!(error, Error::Store(StoreError::Full)), "{error}");
+    assert!(matches!(error, Error::Store(StoreError::DiskFull)), "{error}");
     assert!(error.nothing_applied());
     // Reads succeed and show that nothing changed.
     assert_eq!(hub.space.published().head, before.head);
@@ -129,7 +129,7 @@ async fn i22_service_resumes_without_a_restart_when_space_is_freed() {
     make(&hub.space, &send("before", 10)).await.unwrap();
     fill(&hub).await;
     assert!(is_full(&make(&hub.space, &send("later", 3000)).await));
-    hub.disk.faults().free_space();
+    hub.disk.faults().lift_space_limit();
     // The same call with the same key: it was not applied before, and is now applied once.
     make(&hub.space, &send("later", 3000)).await.unwrap();
     make(&hub.space, &send("later", 3000)).await.unwrap();
@@ -159,14 +159,14 @@ async fn i22_a_claim_and_an_ack_on_a_full_disk_change_nothing() {
     let claimed = hub.space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();
     let lease = claimed[0].lease.unwrap();
     make(&hub.space, &send("two", 10)).await.unwrap();
-    hub.disk.faults().fail_writes_full(0);
+    hub.disk.faults().limit_free_space(0);
     let before = hub.space.published();
     let claim = hub.space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await;
-    assert!(matches!(claim, Err(Error::Store(StoreError::Full))));
+    assert!(matches!(claim, Err(Error::Store(StoreError::DiskFull))));
     let ack = hub.space.commit(Commit::new(bob.clone(), vec![Op::Ack(lease)])).await;
     assert!(is_full(&ack));
     assert_eq!(hub.space.published().counts, before.counts);
-    hub.disk.faults().free_space();
+    hub.disk.faults().lift_space_limit();
     hub.space.commit(Commit::new(bob.clone(), vec![Op::Ack(lease)])).await.unwrap();
     let claimed = hub.space.claim(&bob, None, &agent("bob"), 9, LEASE_MS, Duration::ZERO).await.unwrap();
     assert_eq!(claimed.len(), 1);
@@ -179,9 +179,9 @@ async fn i22_a_claim_and_an_ack_on_a_full_disk_change_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_is_stored_although_the_disk_was_full_on_the_first_call_of_the_day() {
     let hub = hub().await;
-    hub.disk.faults().fail_writes_full(0);
+    hub.disk.faults().limit_free_space(0);
     assert!(is_full(&make(&hub.space, &send("first", 10)).await));
-    hub.disk.faults().free_space();
+    hub.disk.faults().lift_space_limit();
     let first = make(&hub.space, &send("second", 10)).await.unwrap();
     let (space, _directory) = hub.reopen().await;
     make(&space, &send("third", 10)).await.unwrap();
@@ -194,7 +194,7 @@ async fn a_key_is_stored_although_the_disk_was_full_on_the_first_call_of_the_day
 async fn call(app: &App, admin: &Secret, method: &str, path: &str, body: &str) -> (u16, Value) {
     let request = Request::builder().method(method).uri(path).header("host", "localhost");
     let request = request.header("authorization", format!("Bearer {}", admin.reveal()));
-    let response = app.answer(request.body(Body::from(body.to_owned())).unwrap()).await;
+    let response = app.handle(request.body(Body::from(body.to_owned())).unwrap()).await;
     let status = response.status().as_u16();
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     (status, serde_json::from_slice(&bytes).unwrap())
@@ -205,7 +205,7 @@ async fn call(app: &App, admin: &Secret, method: &str, path: &str, body: &str) -
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i22_i27_over_http_a_full_disk_returns_507_and_a_failed_disk_an_unknown_outcome() {
     let hub = hub().await;
-    let admin = hub.space.draw_secret();
+    let admin = hub.space.generate_secret();
     let create = CreateToken {
         digest: admin.digest(),
         bearer: Bearer::Holder(TokenRole::Admin),
@@ -224,7 +224,7 @@ async fn i22_i27_over_http_a_full_disk_returns_507_and_a_failed_disk_an_unknown_
     assert_eq!((&body["code"], &body["applied"]), (&"STORAGE_FULL".into(), &"no".into()), "{body}");
     assert_eq!(call(&app, &admin, "GET", "/v1/agents/bob", "").await.0, 200, "reads succeed");
     assert_eq!(call(&app, &admin, "GET", "/v1/context/k", "").await.0, 404, "nothing was applied");
-    hub.disk.faults().free_space();
+    hub.disk.faults().lift_space_limit();
     let (status, body) = timeout(Duration::from_secs(10), put()).await.expect("write succeeds promptly");
     assert_eq!(status, 201, "{body}");
     // After a disk failure the outcome is unknown, and nothing more is acknowledged.
@@ -275,7 +275,7 @@ async fn check_failure(case: &str, inject: impl FnOnce(&Faults)) {
     let reported = timeout(GUARD, failure).await.expect("failure is reported").unwrap();
     assert!(matches!(reported, StoreError::Failed(_)), "{case}: {reported}");
     // The disk works again, but nothing more is acknowledged: disk and memory may differ.
-    hub.disk.faults().heal();
+    hub.disk.faults().clear_errors();
     let after = make(&hub.space, &send("after", 10)).await.unwrap_err();
     assert!(matches!(after, Error::Store(StoreError::Failed(_))), "{case}: {after}");
     assert!(hub.space.engine().space(SpaceName::new("other").unwrap()).await.is_err(), "{case}");
@@ -333,7 +333,7 @@ async fn i22_a_commit_is_atomic_after_a_failed_sync() {
     let error = hub.space.commit(step.clone()).await.unwrap_err();
     assert!(!error.nothing_applied(), "{error}");
     let (space, _directory) = hub.reopen().await;
-    let written = space.entry(&Key::new("result").unwrap(), When::Now).await.unwrap().is_some();
+    let written = space.entry(&Key::new("result").unwrap(), AsOf::Latest).await.unwrap().is_some();
     assert_eq!(space.published().counts.acked, u64::from(written), "the commit is atomic");
     space.commit(step).await.unwrap();
     assert_eq!(space.published().counts.acked, 1);
@@ -345,7 +345,7 @@ async fn i22_a_commit_is_atomic_after_a_failed_sync() {
 async fn a_data_directory_is_locked_by_one_process() {
     let hub = hub().await;
     let directory = hub.directory.path().join("data");
-    let second = Engine::start(SystemClock::new(), Chance::system(), |wiring| {
+    let second = Engine::start(SystemClock::new(), Entropy::system(), |wiring| {
         let store = SqliteStore::open(&directory, Options::default(), wiring)?;
         Ok::<Arc<dyn Store>, OpenError>(store)
     });
@@ -360,12 +360,12 @@ async fn a_data_directory_is_locked_by_one_process() {
 }
 
 /// Opens a hub with fault injection and a manual clock, with a message that bob has leased for a second.
-pub(crate) async fn hub_with_a_lease(clock: &Arc<SetClock>) -> Hub {
+pub(crate) async fn hub_with_a_lease(clock: &Arc<ManualClock>) -> Hub {
     let directory = tempfile::tempdir().unwrap();
     let disk = Disk::new();
-    disk.faults().never_grow_ahead();
+    disk.faults().disable_preallocation();
     let options = Options { disk: Some(Arc::clone(&disk)), ..Options::default() };
-    let engine = Engine::start(clock.clone(), Chance::seeded(1), |wiring| {
+    let engine = Engine::start(clock.clone(), Entropy::seeded(1), |wiring| {
         let store = SqliteStore::open(&directory.path().join("data"), options, wiring)?;
         Ok::<Arc<dyn Store>, OpenError>(store)
     });
@@ -382,7 +382,7 @@ pub(crate) async fn hub_with_a_lease(clock: &Arc<SetClock>) -> Hub {
 }
 
 /// Advances the clock until no delivery is leased: a failed sweep is retried on the hub's clock.
-pub(crate) async fn until_returned(space: &Space, clock: &SetClock) {
+pub(crate) async fn until_returned(space: &Space, clock: &ManualClock) {
     let mut follow = space.follow();
     let returned = async {
         while follow.borrow_and_update().counts.leased > 0 {
@@ -396,12 +396,12 @@ pub(crate) async fn until_returned(space: &Space, clock: &SetClock) {
 /// A lease that expires while the disk is full is returned by the sweep once space is freed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i22_a_lease_that_expires_on_a_full_disk_is_returned_when_space_is_freed() {
-    let clock = SetClock::at(1_800_000_000_000);
+    let clock = ManualClock::at(1_800_000_000_000);
     let hub = hub_with_a_lease(&clock).await;
-    hub.disk.faults().fail_writes_full(0);
+    hub.disk.faults().limit_free_space(0);
     clock.advance(Duration::from_millis(1001));
     assert!(is_full(&make(&hub.space, &send("two", 10)).await));
-    hub.disk.faults().free_space();
+    hub.disk.faults().lift_space_limit();
     until_returned(&hub.space, &clock).await;
     let bob = Principal::Agent(agent("bob"));
     let second = hub.space.claim(&bob, None, &agent("bob"), 1, LEASE_MS, Duration::ZERO).await.unwrap();

@@ -7,7 +7,7 @@ use quorate_sim::check::{Tally, Violation};
 use quorate_sim::load::Load;
 use quorate_sim::power::{Cut, Cutting, NOT_CARRIED_OVER};
 use quorate_sim::seed::{self, Dice};
-use quorate_sqlite::How;
+use quorate_sqlite::UnsyncedData;
 
 const CUTS: u64 = 100;
 /// Minimum average of acknowledged calls per cut for a meaningful run.
@@ -66,7 +66,12 @@ fn acknowledged_calls_survive_a_power_cut_at_a_random_operation() {
     for number in 0..cuts {
         let cut = Cut {
             op: 1 + rng.below(1000),
-            how: *rng.pick(&[How::LoseAll, How::KeepAll, How::Random, How::Random]),
+            how: *rng.pick(&[
+                UnsyncedData::LoseAll,
+                UnsyncedData::KeepAll,
+                UnsyncedData::Random,
+                UnsyncedData::Random,
+            ]),
             seed: rng.below(u64::MAX),
             starts: 3,
             load: Load { seed: seed.wrapping_add(number), ..LOAD },
@@ -100,7 +105,7 @@ fn acknowledged_calls_survive_a_power_cut_at_every_disk_operation() {
     loop {
         op += 1;
         // In turn, so that every part of the run meets every kind of loss.
-        let how = [How::LoseAll, How::Random, How::KeepAll][(op % 3) as usize];
+        let how = [UnsyncedData::LoseAll, UnsyncedData::Random, UnsyncedData::KeepAll][(op % 3) as usize];
         let outcome = run(cut(op, how));
         let happened = outcome.happened;
         totals.add(
@@ -129,7 +134,7 @@ fn a_power_cut_during_a_checkpoint_loses_nothing() {
     for number in 0..cuts {
         // Starts roughly where the log reaches the checkpoint threshold.
         let op = 700 + rng.below(6_000);
-        let how = *rng.pick(&[How::LoseAll, How::Random]);
+        let how = *rng.pick(&[UnsyncedData::LoseAll, UnsyncedData::Random]);
         let load = Load { seed: seed.wrapping_add(number), ..LARGE };
         let cut = Cut {
             op,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use quorate::{ProcedureDraft, ProcedureStatus};
 use quorate_core::{Code, Commit, Op, Refused, Timestamp};
-use quorate_server::{Journal, Level, Style};
+use quorate_server::{Journal, JournalFormat, JournalLevel};
 use quorate_sim::data_directory;
 use quorate_sim::gate::TurnedAway;
 use quorate_sqlite::{FileKind, Repeat};
-use quorate_store::{SetClock, StoreError};
+use quorate_store::{ManualClock, StoreError};
 use tracing::subscriber::DefaultGuard;
 
 use crate::deliberation::stage::{Cast, gated, spec};
@@ -28,7 +28,7 @@ impl Lines {
         let lines = Self::default();
         let out = lines.clone();
         let out = Arc::new(move |line: &str| out.0.lock().unwrap().push(line.to_owned()));
-        let journal = Journal::new(Level::Debug, Style::Json, || Timestamp(0), out);
+        let journal = Journal::new(JournalLevel::Debug, JournalFormat::Json, || Timestamp(0), out);
         (lines, tracing::subscriber::set_default(journal))
     }
 
@@ -52,9 +52,9 @@ async fn i22_the_writer_reports_a_storage_failure() {
 #[tokio::test]
 async fn i22_a_failing_sweep_is_reported_once() {
     let (lines, _guard) = Lines::capture();
-    let clock = SetClock::at(1_800_000_000_000);
+    let clock = ManualClock::at(1_800_000_000_000);
     let hub = hub_with_a_lease(&clock).await;
-    hub.disk.faults().fail_writes_full(0);
+    hub.disk.faults().limit_free_space(0);
     clock.advance(Duration::from_millis(1001));
     let reported = async {
         while lines.count("sweep failed, retrying") == 0 {
@@ -63,7 +63,7 @@ async fn i22_a_failing_sweep_is_reported_once() {
         }
     };
     tokio::time::timeout(GUARD, reported).await.expect("failure is reported");
-    hub.disk.faults().free_space();
+    hub.disk.faults().lift_space_limit();
     until_returned(&hub.space, &clock).await;
     assert_eq!(lines.count("sweep failed, retrying"), 1, "{:?}", lines.0);
 }

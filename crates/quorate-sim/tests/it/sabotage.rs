@@ -11,7 +11,7 @@ use quorate_sim::check::Violation;
 use quorate_sim::history::{Act, Call, Event, Lease, Once, agent, perform};
 use quorate_sim::load::{self, Load};
 use quorate_sim::power::{Cut, NOT_CARRIED_OVER};
-use quorate_sqlite::{How, Options, Sabotage};
+use quorate_sqlite::{Options, Sabotage, UnsyncedData};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -96,7 +96,7 @@ fn power_check(sabotage: Option<Sabotage>) -> Verdict {
         let directory = tempfile::tempdir().unwrap();
         let cut = Cut {
             op,
-            how: How::LoseAll,
+            how: UnsyncedData::LoseAll,
             seed: op,
             starts: 1,
             load: LOAD,

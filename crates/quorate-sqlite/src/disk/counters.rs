@@ -29,19 +29,19 @@ pub struct FileCounters {
     /// Bytes that SQLite wrote successfully.
     pub written_bytes: u64,
     /// Zero bytes written to preallocate the file.
-    pub ahead_bytes: u64,
+    pub preallocated_bytes: u64,
 }
 
 /// Live counters.
 #[derive(Default)]
-pub(super) struct Tally {
-    database: FileTally,
-    wal: FileTally,
-    other: FileTally,
+pub(super) struct AtomicCounters {
+    database: AtomicFileCounters,
+    wal: AtomicFileCounters,
+    other: AtomicFileCounters,
 }
 
-impl Tally {
-    pub(super) fn of(&self, kind: FileKind) -> &FileTally {
+impl AtomicCounters {
+    pub(super) fn for_kind(&self, kind: FileKind) -> &AtomicFileCounters {
         match kind {
             FileKind::Database => &self.database,
             FileKind::Wal => &self.wal,
@@ -49,44 +49,48 @@ impl Tally {
         }
     }
 
-    pub(super) fn read(&self) -> Counters {
-        Counters { database: self.database.read(), wal: self.wal.read(), other: self.other.read() }
+    pub(super) fn snapshot(&self) -> Counters {
+        Counters {
+            database: self.database.snapshot(),
+            wal: self.wal.snapshot(),
+            other: self.other.snapshot(),
+        }
     }
 }
 
 // The counters synchronize nothing, so relaxed ordering is sufficient.
 #[derive(Default)]
-pub(super) struct FileTally {
+pub(super) struct AtomicFileCounters {
     syncs: AtomicU64,
     sync_ns_total: AtomicU64,
     sync_ns_max: AtomicU64,
     written_bytes: AtomicU64,
-    ahead_bytes: AtomicU64,
+    preallocated_bytes: AtomicU64,
 }
 
-impl FileTally {
-    pub(super) fn wrote(&self, bytes: u64) {
+impl AtomicFileCounters {
+    pub(super) fn add_written(&self, bytes: u64) {
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn grew(&self, bytes: u64) {
-        self.ahead_bytes.fetch_add(bytes, Ordering::Relaxed);
+    pub(super) fn add_preallocated(&self, bytes: u64) {
+        self.preallocated_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn synced(&self, took: Duration) {
+    pub(super) fn add_sync(&self, took: Duration) {
         let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         self.sync_ns_total.fetch_add(ns, Ordering::Relaxed);
         self.sync_ns_max.fetch_max(ns, Ordering::Relaxed);
     }
 
-    fn read(&self) -> FileCounters {
+    fn snapshot(&self) -> FileCounters {
         FileCounters {
             syncs: self.syncs.load(Ordering::Relaxed),
             sync_ns_total: self.sync_ns_total.load(Ordering::Relaxed),
             sync_ns_max: self.sync_ns_max.load(Ordering::Relaxed),
             written_bytes: self.written_bytes.load(Ordering::Relaxed),
-            ahead_bytes: self.ahead_bytes.load(Ordering::Relaxed),
+            preallocated_bytes: self.preallocated_bytes.load(Ordering::Relaxed),
         }
     }
 }

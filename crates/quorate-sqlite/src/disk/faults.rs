@@ -5,10 +5,10 @@
 //! other threads may write meanwhile, and the power may be cut before it returns.
 #![forbid(unsafe_code)]
 
-mod chance;
+mod fault_plan;
 mod image;
 mod model;
-mod plan;
+mod rng;
 
 use std::ffi::{CStr, c_int};
 use std::fmt;
@@ -18,11 +18,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::ffi;
 
-pub use self::image::How;
+pub use self::fault_plan::Repeat;
+use self::fault_plan::{FaultPlan, Power, PowerSupply};
+pub use self::image::UnsyncedData;
 pub(super) use self::model::FileId;
 use self::model::{Model, path_of};
-pub use self::plan::Repeat;
-use self::plan::{Plan, Power, Supply};
 use super::FileKind;
 
 /// Injected faults of one disk.
@@ -35,11 +35,11 @@ pub struct Faults {
 
 #[derive(Default)]
 struct State {
-    plan: Plan,
-    supply: Supply,
+    plan: FaultPlan,
+    supply: PowerSupply,
     /// Set once `track` was called.
     model: Option<Model>,
-    never_grow_ahead: bool,
+    no_preallocation: bool,
 }
 
 impl Faults {
@@ -52,8 +52,8 @@ impl Faults {
     }
 
     /// Disables the preallocation of the write-ahead log, so that a full disk fails the next commit.
-    pub fn never_grow_ahead(&self) {
-        self.lock().never_grow_ahead = true;
+    pub fn disable_preallocation(&self) {
+        self.lock().no_preallocation = true;
     }
 
     /// Number of operations so far.
@@ -65,22 +65,22 @@ impl Faults {
     ///
     /// The operation fails and its effect is uncertain, like everything that was not synced. All later operations
     /// fail with an I/O error.
-    pub fn cut_at(&self, op: u64) {
+    pub fn cut_power_at(&self, op: u64) {
         self.lock().supply.cut_at(op);
     }
 
     /// Cuts the power now: all later operations fail with an I/O error, so nothing more is acknowledged.
-    pub fn freeze(&self) {
+    pub fn cut_power(&self) {
         self.lock().supply.cut();
     }
 
     /// Whether the power is off.
-    pub fn is_cut(&self) -> bool {
+    pub fn is_power_cut(&self) -> bool {
         self.lock().supply.is_cut()
     }
 
     /// Cuts the power and writes the image of the disk atomically, with no operation in between.
-    pub fn cut(&self, seed: u64, into: &Path, how: How) -> io::Result<()> {
+    pub fn cut_power_and_image(&self, seed: u64, into: &Path, how: UnsyncedData) -> io::Result<()> {
         let mut state = self.lock();
         state.supply.cut();
         state.image(seed, into, how)
@@ -91,18 +91,18 @@ impl Faults {
     /// The files are written to the directory `into`, which is created if necessary, with their paths relative to
     /// their outermost common directory. Shared memory is not included. The same seed gives the same choices.
     /// Fails if one of the files exists already, or if the disk is not tracked.
-    pub fn image(&self, seed: u64, into: &Path, how: How) -> io::Result<()> {
+    pub fn image(&self, seed: u64, into: &Path, how: UnsyncedData) -> io::Result<()> {
         self.lock().image(seed, into, how)
     }
 
     /// Makes the disk full once files have grown by this many more bytes: writes that would grow a file then fail
     /// with `SQLITE_FULL`, while existing bytes can still be overwritten.
-    pub fn fail_writes_full(&self, after_bytes: u64) {
+    pub fn limit_free_space(&self, after_bytes: u64) {
         self.lock().plan.space = Some(after_bytes);
     }
 
     /// Ends the simulation of a full disk.
-    pub fn free_space(&self) {
+    pub fn lift_space_limit(&self) {
         self.lock().plan.space = None;
     }
 
@@ -121,12 +121,12 @@ impl Faults {
     }
 
     /// Ends the effects of [`Faults::fail_write`] and [`Faults::fail_sync`].
-    pub fn heal(&self) {
-        self.lock().plan.heal();
+    pub fn clear_errors(&self) {
+        self.lock().plan.clear_errors();
     }
 
     /// Stops tracking and frees the model.
-    pub(super) fn forget(&self) {
+    pub(super) fn stop_tracking(&self) {
         self.lock().model = None;
     }
 
@@ -148,7 +148,7 @@ impl fmt::Debug for Faults {
 }
 
 impl State {
-    fn image(&self, seed: u64, into: &Path, how: How) -> io::Result<()> {
+    fn image(&self, seed: u64, into: &Path, how: UnsyncedData) -> io::Result<()> {
         let model = self.model.as_ref().ok_or_else(|| io::Error::other("the disk is not tracked"))?;
         image::write(model, seed, into, how)
     }
@@ -192,7 +192,7 @@ impl Faults {
     }
 
     pub(super) fn read(&self, read: impl FnOnce() -> c_int) -> c_int {
-        if self.is_cut() { ffi::SQLITE_IOERR_READ } else { read() }
+        if self.is_power_cut() { ffi::SQLITE_IOERR_READ } else { read() }
     }
 
     pub(super) fn write(
@@ -222,8 +222,8 @@ impl Faults {
         code
     }
 
-    pub(super) fn grows_ahead(&self) -> bool {
-        !self.lock().never_grow_ahead
+    pub(super) fn preallocates(&self) -> bool {
+        !self.lock().no_preallocation
     }
 
     pub(super) fn truncate(
@@ -253,7 +253,7 @@ impl Faults {
             if supply.next_op() != Power::On {
                 return ffi::SQLITE_IOERR_FSYNC;
             }
-            let now = model.as_ref().map_or(0, Model::now);
+            let now = model.as_ref().map_or(0, Model::newest_change);
             if plan.sync_fails(kind) {
                 if let Some(model) = model {
                     model.sync_failed(file, now);

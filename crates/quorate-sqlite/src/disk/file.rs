@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods};
 
 use super::clock::timed;
-use super::{Core, FileId, FileKind};
+use super::{FileId, FileKind, VfsContext};
 
 /// Open file. The real file follows at `REAL_AT`.
 #[repr(C)]
@@ -19,7 +19,7 @@ struct File {
     head: sqlite3_file,
     /// Method table of this file, with an entry wherever the real file has one.
     methods: sqlite3_io_methods,
-    context: &'static Core,
+    context: &'static VfsContext,
     kind: FileKind,
     id: FileId,
     /// For a write-ahead log: end of the preallocated range, in bytes.
@@ -53,7 +53,7 @@ pub(super) fn size_with(real: c_int) -> c_int {
 /// `file` points to `size_with(real)` writable bytes, aligned to eight, that SQLite keeps until it has closed
 /// the file. `open` obeys the rules of `xOpen`.
 pub(super) unsafe fn open(
-    context: &'static Core,
+    context: &'static VfsContext,
     name: Option<&CStr>,
     file: *mut sqlite3_file,
     flags: c_int,
@@ -67,7 +67,7 @@ pub(super) unsafe fn open(
         (*real).pMethods = ptr::null();
     }
     // SAFETY: the content is read only after `open` has succeeded, and before any other use of the file.
-    let (code, id) = context.gate.open(name, || open(real), || unsafe { content(real) });
+    let (code, id) = context.faults.open(name, || open(real), || unsafe { content(real) });
     // SAFETY: `open` has set the methods of the real file, or has left them null. If they are set, SQLite
     // will call `close`, even when `code` is an error, and then ours must be set too.
     unsafe {
@@ -189,7 +189,9 @@ unsafe extern "C" fn read(
     at: sqlite3_int64,
 ) -> c_int {
     // SAFETY: SQLite calls this on an open file, with a buffer of `amount` bytes.
-    unsafe { ours(file).context.gate.read(|| real!(file.xRead(out, amount, at), or ffi::SQLITE_IOERR_READ)) }
+    unsafe {
+        ours(file).context.faults.read(|| real!(file.xRead(out, amount, at), or ffi::SQLITE_IOERR_READ))
+    }
 }
 
 unsafe extern "C" fn write(
@@ -200,7 +202,7 @@ unsafe extern "C" fn write(
 ) -> c_int {
     // SAFETY: SQLite calls this on an open file, with `amount` bytes to write, at least one.
     let (this, bytes) = unsafe { (ours(file), slice::from_raw_parts(data.cast::<u8>(), amount as usize)) };
-    let code = this.context.gate.write(
+    let code = this.context.faults.write(
         this.id,
         this.kind,
         bytes,
@@ -211,7 +213,7 @@ unsafe extern "C" fn write(
         || unsafe { real!(file.xWrite(data, amount, at), or ffi::SQLITE_IOERR_WRITE) },
     );
     if code == ffi::SQLITE_OK {
-        this.context.tally.of(this.kind).wrote(bytes.len() as u64);
+        this.context.counters.for_kind(this.kind).add_written(bytes.len() as u64);
         let end = at as u64 + bytes.len() as u64;
         if this.kind == FileKind::Wal && at > 0 && end > this.allocated_end.load(Ordering::Relaxed) {
             // SAFETY: the file is open.
@@ -231,8 +233,8 @@ unsafe fn preallocate(file: *mut sqlite3_file, this: &File, end: u64) {
     // SAFETY: the file is open.
     let size = unsafe { real_size(file) };
     let mut allocated_end = size.max(end);
-    while this.context.gate.grows_ahead() && end >= size && allocated_end < end + PREALLOCATE_BYTES {
-        let code = this.context.gate.write(
+    while this.context.faults.preallocates() && end >= size && allocated_end < end + PREALLOCATE_BYTES {
+        let code = this.context.faults.write(
             this.id,
             this.kind,
             &ZEROS,
@@ -247,7 +249,7 @@ unsafe fn preallocate(file: *mut sqlite3_file, this: &File, end: u64) {
         if code != ffi::SQLITE_OK {
             break;
         }
-        this.context.tally.of(this.kind).grew(ZEROS.len() as u64);
+        this.context.counters.for_kind(this.kind).add_preallocated(ZEROS.len() as u64);
         allocated_end += ZEROS.len() as u64;
     }
     this.allocated_end.store(allocated_end, Ordering::Relaxed);
@@ -257,7 +259,7 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, to: sqlite3_int64) -> c_i
     // SAFETY: SQLite calls this on an open file.
     let this = unsafe { ours(file) };
     this.allocated_end.store(0, Ordering::Relaxed);
-    this.context.gate.truncate(
+    this.context.faults.truncate(
         this.id,
         to as u64,
         // SAFETY: the file is open.
@@ -270,10 +272,10 @@ unsafe extern "C" fn truncate(file: *mut sqlite3_file, to: sqlite3_int64) -> c_i
 unsafe extern "C" fn sync(file: *mut sqlite3_file, flags: c_int) -> c_int {
     // SAFETY: SQLite calls this on an open file.
     let this = unsafe { ours(file) };
-    this.context.gate.sync(this.id, this.kind, || {
+    this.context.faults.sync(this.id, this.kind, || {
         // SAFETY: forwards the arguments of this call.
         let (code, took) = timed(|| unsafe { real!(file.xSync(flags), or ffi::SQLITE_IOERR_FSYNC) });
-        this.context.tally.of(this.kind).synced(took);
+        this.context.counters.for_kind(this.kind).add_sync(took);
         code
     })
 }
@@ -284,7 +286,7 @@ unsafe extern "C" fn file_control(file: *mut sqlite3_file, op: c_int, arg: *mut 
     if op == ffi::SQLITE_FCNTL_SIZE_HINT {
         // The only control that can grow a file without a write.
         // SAFETY: the file is open.
-        this.context.gate.resized(this.id, || unsafe { real_size(file) });
+        this.context.faults.resized(this.id, || unsafe { real_size(file) });
     }
     code
 }

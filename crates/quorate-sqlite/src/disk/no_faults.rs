@@ -48,7 +48,7 @@ impl NoFaults {
     }
 
     #[inline]
-    pub(super) fn grows_ahead(&self) -> bool {
+    pub(super) fn preallocates(&self) -> bool {
         true
     }
 

@@ -1,17 +1,17 @@
 //! Tests of the VFS with real connections.
 #![allow(clippy::unwrap_used)]
 
-mod counting;
 #[cfg(feature = "faults")]
-mod errors;
+mod concurrency;
+mod counters;
 #[cfg(feature = "faults")]
-mod power;
+mod io_errors;
 #[cfg(feature = "faults")]
-mod survivors;
+mod power_loss;
 #[cfg(feature = "faults")]
-mod threads;
+mod recovery;
 #[cfg(feature = "faults")]
-mod torn;
+mod torn_writes;
 
 use std::path::Path;
 use std::time::Duration;

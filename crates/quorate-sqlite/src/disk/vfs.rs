@@ -7,7 +7,7 @@ use std::ptr;
 
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_vfs};
 
-use super::{Core, file};
+use super::{VfsContext, file};
 
 /// Underlying VFS that performs the operations.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ impl RealVfs {
 }
 
 /// Registers `context` with SQLite under its name, until the process ends.
-pub(super) fn register(context: &'static Core) {
+pub(super) fn register(context: &'static VfsContext) {
     let real = context.real.0;
     // SAFETY: the default VFS is never freed. Only fields that never change are read, one by one: SQLite may
     // change `pNext` at this moment.
@@ -68,9 +68,9 @@ pub(super) fn register(context: &'static Core) {
 /// # Safety
 ///
 /// `vfs` was created by `register`.
-unsafe fn context_of(vfs: *mut sqlite3_vfs) -> &'static Core {
+unsafe fn context_of(vfs: *mut sqlite3_vfs) -> &'static VfsContext {
     // SAFETY: `register` stored a `&'static` context there, and the field is never written again.
-    unsafe { &*(*vfs).pAppData.cast::<Core>() }
+    unsafe { &*(*vfs).pAppData.cast::<VfsContext>() }
 }
 
 unsafe extern "C" fn open(
@@ -97,7 +97,7 @@ unsafe extern "C" fn open(
 unsafe extern "C" fn delete(vfs: *mut sqlite3_vfs, name: *const c_char, sync_dir: c_int) -> c_int {
     // SAFETY: SQLite calls this with our own table and a C string.
     let (context, named) = unsafe { (context_of(vfs), CStr::from_ptr(name)) };
-    context.gate.delete(named, sync_dir != 0, || {
+    context.faults.delete(named, sync_dir != 0, || {
         let real = context.real.0;
         // SAFETY: forwards the arguments of this call.
         unsafe { (*real).xDelete.map_or(ffi::SQLITE_IOERR_DELETE, |f| f(real, name, sync_dir)) }

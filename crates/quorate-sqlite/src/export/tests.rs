@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use quorate_core::chain::{Header, first_previous, record_hash};
+use quorate_core::hash_chain::{RecordHeader, genesis_hash, record_hash};
 use quorate_core::{AgentId, AgentNo, Effect, Record, Seq, SpaceName, codec};
 
 use super::{ExportError, checkpoints, export};
-use crate::verify::tests::worked;
+use crate::verify::tests::populated_directory;
 
 /// Owned copy of an export line.
 #[derive(Clone, PartialEq, Debug)]
@@ -19,7 +19,7 @@ struct Line {
 }
 
 fn lines(space: Option<&str>, from: u64) -> Vec<Line> {
-    let dir = worked();
+    let dir = populated_directory();
     let space = space.map(|name| SpaceName::new(name).unwrap());
     let mut lines = Vec::new();
     export(dir.path(), space.as_ref(), Seq(from), |line| {
@@ -41,7 +41,7 @@ fn every_hash_follows_from_the_line_and_the_one_before() {
         let record = &line.record;
         assert_eq!(line.previous.is_some(), record.seq == Seq(1));
         previous = line.previous.unwrap_or(previous);
-        let header = Header {
+        let header = RecordHeader {
             seq: record.seq,
             at: record.at,
             format: record.format,
@@ -53,7 +53,7 @@ fn every_hash_follows_from_the_line_and_the_one_before() {
         previous = record.hash;
         heads.insert(line.space.clone(), (record.seq, record.hash));
     }
-    for checkpoint in checkpoints(worked().path()).unwrap() {
+    for checkpoint in checkpoints(populated_directory().path()).unwrap() {
         assert_eq!(heads[&checkpoint.space], (checkpoint.seq, checkpoint.hash));
     }
 }
@@ -63,7 +63,7 @@ fn the_first_line_is_chained_to_the_identity_in_its_effects() {
     let line = lines(Some("default"), 1).remove(0);
     let body = codec::read_body(&line.record).unwrap();
     let Effect::SpaceCreated { id, .. } = &body.effects[0] else { panic!("{:?}", body.effects) };
-    assert_eq!(line.previous, Some(first_previous(*id)));
+    assert_eq!(line.previous, Some(genesis_hash(*id)));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn agent_ids_are_resolved_without_their_registration() {
 
 #[test]
 fn an_unknown_space_and_a_failed_write_are_reported() {
-    let dir = worked();
+    let dir = populated_directory();
     let other = SpaceName::new("other").unwrap();
     assert!(matches!(export(dir.path(), Some(&other), Seq(1), |_| Ok(())), Err(ExportError::NoSpace(_))));
     let mut taken = 0;

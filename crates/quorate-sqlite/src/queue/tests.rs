@@ -3,7 +3,7 @@
 use quorate_core::{Commit, Op, Principal, SpaceNo};
 use tokio::sync::oneshot;
 
-use super::{BATCH_OPS_MAX, Job, Patience, Queue};
+use super::{BATCH_OPS_MAX, Job, SpinWait, WriteQueue};
 
 fn job(space: u64, ops: usize) -> Job {
     let (answer, _) = oneshot::channel();
@@ -11,20 +11,20 @@ fn job(space: u64, ops: usize) -> Job {
     Job::Transact { space: SpaceNo(space), commits, answer }
 }
 
-fn push(queue: &Queue, space: u64, ops: usize) {
+fn push(queue: &WriteQueue, space: u64, ops: usize) {
     assert!(queue.push(job(space, ops)).is_ok());
 }
 
 /// Takes the next batch and returns the space and the number of operations of each job.
-fn batch(queue: &Queue) -> Vec<(u64, usize)> {
-    let jobs = queue.take(&mut Patience::default()).expect("a batch");
+fn batch(queue: &WriteQueue) -> Vec<(u64, usize)> {
+    let jobs = queue.take(&mut SpinWait::default()).expect("a batch");
     jobs.iter().map(|job| (job.space().0, job.ops())).collect()
 }
 
 // Fails under: round-robin by job, which favours spaces with larger jobs.
 #[test]
 fn i16_spaces_are_served_by_the_cost_of_their_jobs() {
-    let queue = Queue::default();
+    let queue = WriteQueue::default();
     for _ in 0..8 {
         push(&queue, 1, 256);
         push(&queue, 2, 1);
@@ -42,7 +42,7 @@ fn i16_spaces_are_served_by_the_cost_of_their_jobs() {
 // Fails under: work that is only known after the decision and is not charged.
 #[test]
 fn i16_a_space_is_charged_for_unexpected_work() {
-    let queue = Queue::default();
+    let queue = WriteQueue::default();
     push(&queue, 1, 1);
     assert_eq!(batch(&queue), [(1, 1)]);
     queue.settle([(SpaceNo(1), 1_000)], Vec::new());
@@ -57,23 +57,23 @@ fn i16_a_space_is_charged_for_unexpected_work() {
 // Fails under: jobs that were not started and are lost, or are overtaken by later ones of their space.
 #[test]
 fn returned_jobs_keep_their_position() {
-    let queue = Queue::default();
+    let queue = WriteQueue::default();
     for ops in 1..=4 {
         push(&queue, 1, ops);
     }
     push(&queue, 2, 9);
-    let mut taken = queue.take(&mut Patience::default()).expect("a batch");
+    let mut taken = queue.take(&mut SpinWait::default()).expect("a batch");
     let rest = taken.split_off(1);
     push(&queue, 1, 5);
     queue.settle([], rest);
-    assert_eq!(queue.waiting_ops(), 2 + 3 + 4 + 5 + 9);
+    assert_eq!(queue.queued_ops(), 2 + 3 + 4 + 5 + 9);
     let mut first: Vec<_> = batch(&queue).into_iter().filter(|(space, _)| *space == 1).collect();
     assert_eq!(first.drain(..).map(|(_, ops)| ops).collect::<Vec<_>>(), [2, 3, 4, 5]);
 }
 
 #[test]
 fn a_batch_is_bounded() {
-    let queue = Queue::default();
+    let queue = WriteQueue::default();
     for _ in 0..8 {
         push(&queue, 1, 256);
     }

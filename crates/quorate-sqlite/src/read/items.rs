@@ -1,26 +1,26 @@
 //! Reads of items: single items, and lists in any order, merged from the table and the memtable.
 
-use quorate_core::{Created, Item, ItemKey, ItemKind, ItemRange};
+use quorate_core::{CreationPosition, Item, ItemKey, ItemKind, ItemRange};
 use quorate_store::ListedItem;
 use rusqlite::OptionalExtension as _;
 use rusqlite::types::Value;
 
-use super::Reading;
+use super::ReadSnapshot;
 use crate::load;
 use crate::readers::ReadError;
 
 /// Reads an item from the table.
-pub(super) fn stored(reading: &Reading<'_>, key: &ItemKey) -> Result<Option<Item>, ReadError> {
+pub(super) fn stored(reading: &ReadSnapshot<'_>, key: &ItemKey) -> Result<Option<Item>, ReadError> {
     let sql = "SELECT kind, id, state FROM items WHERE space = ?1 AND kind = ?2 AND id = ?3";
     let mut statement = reading.connection.prepare_cached(sql)?;
     let mut rows = statement.query((reading.space.0, key.kind.number(), &*key.id))?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    load::item_of(row).map(Some).map_err(|error| ReadError::Other(error.to_string()))
+    load::decode_item(row).map(Some).map_err(|error| ReadError::Other(error.to_string()))
 }
 
 /// Lists the first `limit` items of a range.
 pub(super) fn list(
-    reading: &Reading<'_>,
+    reading: &ReadSnapshot<'_>,
     kind: ItemKind,
     range: &ItemRange,
     limit: usize,
@@ -39,12 +39,12 @@ type Found = Vec<(String, ListedItem)>;
 /// Returns the items that have no row in the table yet. Only for these the memtable contains the position of creation;
 /// the others are listed from the table.
 fn only_in_memtable(
-    reading: &Reading<'_>,
+    reading: &ReadSnapshot<'_>,
     kind: ItemKind,
     range: &ItemRange,
     limit: usize,
 ) -> Result<Found, ReadError> {
-    let mut newer: Vec<_> = { reading.tail.items_of(kind) }
+    let mut newer: Vec<_> = { reading.memtable.items_of(kind) }
         .filter(|(key, changed)| range.contains(changed.created, &key.id))
         .collect();
     newer.sort_by(|(one, changed), (other, other_changed)| {
@@ -59,7 +59,7 @@ fn only_in_memtable(
         }
         let Some(item) = &changed.item else { continue };
         let of_row = (reading.space.0, kind.number(), &*key.id);
-        if changed.anew || row.query_row(of_row, |_| Ok(())).optional()?.is_none() {
+        if changed.recreated || row.query_row(of_row, |_| Ok(())).optional()?.is_none() {
             found.push((key.id.to_string(), ListedItem { created: changed.created, item: item.clone() }));
         }
     }
@@ -68,12 +68,12 @@ fn only_in_memtable(
 
 /// Returns the items that have a row in the table, in their current state.
 fn in_table(
-    reading: &Reading<'_>,
+    reading: &ReadSnapshot<'_>,
     kind: ItemKind,
     range: &ItemRange,
     limit: usize,
 ) -> Result<Found, ReadError> {
-    let number = |created: &Created| Value::Integer(created.number() as i64);
+    let number = |created: &CreationPosition| Value::Integer(created.number() as i64);
     let (which, bound) = match range {
         ItemRange::ById(after) => {
             ("id > ?3 ORDER BY id", Value::Text(after.as_deref().unwrap_or_default().to_owned()))
@@ -94,12 +94,12 @@ fn in_table(
         && let Some(row) = rows.next()?
     {
         let (id, created): (String, u64) = (row.get(1)?, row.get(3)?);
-        let item = match reading.tail.items.get(&ItemKey::new(kind, id.as_str())) {
-            Some(newer) if newer.anew => None,
+        let item = match reading.memtable.items.get(&ItemKey::new(kind, id.as_str())) {
+            Some(newer) if newer.recreated => None,
             Some(newer) => newer.item.clone(),
-            None => Some(load::item_of(row).map_err(|error| ReadError::Other(error.to_string()))?),
+            None => Some(load::decode_item(row).map_err(|error| ReadError::Other(error.to_string()))?),
         };
-        let created = Created::from_number(created);
+        let created = CreationPosition::from_number(created);
         found.extend(item.map(|item| (id, ListedItem { created, item })));
     }
     Ok(found)

@@ -1,10 +1,10 @@
 //! Reads of log records, and the choice of the reader lane.
 
 use quorate_core::{Record, Seq, SpaceNo, row_id};
-use quorate_store::Read;
+use quorate_store::ReadQuery;
 use rusqlite::Connection;
 
-use super::LAST;
+use super::ROW_NUMBER_MAX;
 use crate::load;
 use crate::readers::{Lane, ReadError};
 
@@ -19,9 +19,10 @@ pub(crate) fn log(
         "SELECT id, at, format, kind, principal, hash, body, salts, payload FROM log
          WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
     )?;
-    let last = row_id(space, LAST);
-    let found = statement
-        .query_map((row_id(space, from.0.min(LAST)), last, max), |row| load::record_of(row, space))?;
+    let last = row_id(space, ROW_NUMBER_MAX);
+    let found = statement.query_map((row_id(space, from.0.min(ROW_NUMBER_MAX)), last, max), |row| {
+        load::decode_record(row, space)
+    })?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 
@@ -40,9 +41,10 @@ pub(crate) fn bodies(
         "SELECT id, at, format, kind, principal, hash, body, x'', x'' FROM log
          WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3",
     )?;
-    let last = row_id(space, LAST);
-    let found = statement
-        .query_map((row_id(space, from.0.min(LAST)), last, max), |row| load::record_of(row, space))?;
+    let last = row_id(space, ROW_NUMBER_MAX);
+    let found = statement.query_map((row_id(space, from.0.min(ROW_NUMBER_MAX)), last, max), |row| {
+        load::decode_record(row, space)
+    })?;
     let (mut records, mut bytes) = (Vec::new(), 0);
     for record in found {
         let record = record?;
@@ -56,27 +58,27 @@ pub(crate) fn bodies(
 }
 
 /// Returns the lane for these reads.
-pub(crate) fn lane_of(what: &[Read]) -> Lane {
-    let is_bulk = |read: &Read| match read {
-        Read::History { .. }
-        | Read::Entries { .. }
-        | Read::DeadLetters { .. }
-        | Read::Built { .. }
-        | Read::Timeline { .. }
-        | Read::Items { .. } => true,
-        Read::Entry { .. }
-        | Read::Message { .. }
-        | Read::MessageByClientId(_)
-        | Read::Deliveries { .. }
-        | Read::SeqAt(_)
-        | Read::Record(_)
-        | Read::Item(_)
-        | Read::Part { .. } => false,
+pub(crate) fn lane_for_reads(what: &[ReadQuery]) -> Lane {
+    let is_bulk = |read: &ReadQuery| match read {
+        ReadQuery::History { .. }
+        | ReadQuery::Entries { .. }
+        | ReadQuery::DeadLetters { .. }
+        | ReadQuery::Dependencies { .. }
+        | ReadQuery::Timeline { .. }
+        | ReadQuery::Items { .. } => true,
+        ReadQuery::Entry { .. }
+        | ReadQuery::Message { .. }
+        | ReadQuery::MessageByClientId(_)
+        | ReadQuery::Deliveries { .. }
+        | ReadQuery::SeqAt(_)
+        | ReadQuery::Record(_)
+        | ReadQuery::Item(_)
+        | ReadQuery::Part { .. } => false,
     };
     if what.iter().any(is_bulk) { Lane::Bulk } else { Lane::Point }
 }
 
 /// Returns the lane for reading up to `max` records of the log.
-pub(crate) fn lane_of_records(max: usize) -> Lane {
+pub(crate) fn lane_for_records(max: usize) -> Lane {
     if max > 1 { Lane::Bulk } else { Lane::Point }
 }

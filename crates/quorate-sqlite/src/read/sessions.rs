@@ -1,48 +1,49 @@
 //! Reads about sessions: the timeline, and whether a paused session holds a delivery.
 
 use quorate_core::{
-    Effect, Item, ItemKey, ItemKind, LineKind, Open, OpenState, Seq, SessionNo, SessionStatus, Verb,
+    Effect, Item, ItemKey, ItemKind, OpenDelivery, OpenDeliveryState, Seq, SessionNo, SessionStatus,
+    TimelineKind, Verb,
 };
-use quorate_store::Page;
+use quorate_store::TimelinePage;
 
-use super::{LAST, Reading, items};
+use super::{ROW_NUMBER_MAX, ReadSnapshot, items};
 use crate::readers::ReadError;
 
 /// Returns the records of a timeline. Rows of each kind are stored in the order of the records, so `limit` rows of each
 /// kind are read and merged. The cost does not depend on the length of the timeline.
 pub(super) fn timeline(
-    reading: &Reading<'_>,
+    reading: &ReadSnapshot<'_>,
     session: &str,
-    kind: Option<LineKind>,
-    page: Page,
+    kind: Option<TimelineKind>,
+    page: TimelinePage,
     limit: usize,
 ) -> Result<Vec<Seq>, ReadError> {
     let (which, bound) = match page {
-        Page::After(seq) => ("seq > ?4 ORDER BY seq", seq),
-        Page::Before(seq) => ("seq < ?4 ORDER BY seq DESC", seq),
+        TimelinePage::After(seq) => ("seq > ?4 ORDER BY seq", seq),
+        TimelinePage::Before(seq) => ("seq < ?4 ORDER BY seq DESC", seq),
     };
     let sql = format!(
         "SELECT seq FROM timeline WHERE space = ?1 AND session = ?2 AND kind = ?3 AND {which} LIMIT ?5"
     );
     let mut statement = reading.connection.prepare_cached(&sql)?;
     let mut found: Vec<Seq> = Vec::new();
-    for line in LineKind::ALL.into_iter().filter(|line| kind.is_none_or(|kind| kind == *line)) {
-        let bounds = (reading.space.0, session, line.number(), bound.0.min(LAST), limit);
+    for line in TimelineKind::ALL.into_iter().filter(|line| kind.is_none_or(|kind| kind == *line)) {
+        let bounds = (reading.space.0, session, line.number(), bound.0.min(ROW_NUMBER_MAX), limit);
         let rows = statement.query_map(bounds, |row| Ok(Seq(row.get(0)?)))?;
         found.extend(rows.collect::<Result<Vec<_>, _>>()?);
     }
     // The copy of the memtable only contains sessions of this read.
     let newer = reading
-        .tail
-        .lines
+        .memtable
+        .timeline
         .iter()
         .filter(|(id, line, _)| **id == *session && kind.is_none_or(|kind| kind == *line));
     found.extend(newer.map(|(_, _, seq)| *seq).filter(|seq| match page {
-        Page::After(after) => *seq > after,
-        Page::Before(before) => *seq < before,
+        TimelinePage::After(after) => *seq > after,
+        TimelinePage::Before(before) => *seq < before,
     }));
     found.sort_unstable();
-    if let Page::Before(_) = page {
+    if let TimelinePage::Before(_) = page {
         found.reverse();
     }
     found.dedup();
@@ -51,19 +52,22 @@ pub(super) fn timeline(
 }
 
 /// Returns the state of an open delivery. Whether it is ready or held depends on the current state of its session.
-pub(super) fn state_of(reading: &Reading<'_>, open: &Open) -> Result<OpenState, ReadError> {
+pub(super) fn state_of(
+    reading: &ReadSnapshot<'_>,
+    open: &OpenDelivery,
+) -> Result<OpenDeliveryState, ReadError> {
     match (open.state, open.session()) {
-        (OpenState::Ready { since } | OpenState::Held { since }, Some(session)) => {
+        (OpenDeliveryState::Ready { since } | OpenDeliveryState::Held { since }, Some(session)) => {
             let held = is_paused(reading, session)?;
-            Ok(if held { OpenState::Held { since } } else { OpenState::Ready { since } })
+            Ok(if held { OpenDeliveryState::Held { since } } else { OpenDeliveryState::Ready { since } })
         }
         (state, _) => Ok(state),
     }
 }
 
 /// Whether a session is paused. Its number contains the record that opened it; that record contains its id.
-fn is_paused(reading: &Reading<'_>, number: SessionNo) -> Result<bool, ReadError> {
-    if let Some(paused) = reading.tail.paused.get(&number) {
+fn is_paused(reading: &ReadSnapshot<'_>, number: SessionNo) -> Result<bool, ReadError> {
+    if let Some(paused) = reading.memtable.paused.get(&number) {
         return Ok(*paused);
     }
     let decoded = reading.record(number.record())?;

@@ -1,16 +1,16 @@
 //! Compares the tables with the state replayed from the log, as of the record `tables_at`. The log is the source of
 //! truth: a table that differs is wrong.
 
-mod expected;
-mod merge;
+mod expected_rows;
+mod merge_compare;
 
 use quorate_core::{Seq, Timestamp, row_id};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::folded::Folded;
-use super::rows::{SPACE_COLUMNS, SpaceRow};
-use super::{Bad, Damage};
+use super::raw_rows::{SPACE_COLUMNS, SpaceRow};
+use super::replay::ReplayedState;
+use super::{Damage, Defect};
 use quorate_core::hex;
 
 /// Row that does not match the log.
@@ -37,7 +37,7 @@ impl Difference {
                 let pairs = columns.iter().zip(expected.iter().zip(found));
                 let wrong = pairs.filter(|(_, (expected, found))| expected != found).map(
                     |(column, (expected, found))| {
-                        format!("{column} is {}, expected {}", shown(found), shown(expected))
+                        format!("{column} is {}, expected {}", render_value(found), render_value(expected))
                     },
                 );
                 wrong.collect::<Vec<_>>().join("; ")
@@ -47,12 +47,12 @@ impl Difference {
     }
 
     /// The number of rows does not match the log, although each single row does.
-    pub(super) fn count(table: &str, seq: Seq) -> Self {
+    pub(super) fn unexpected_rows(table: &str, seq: Seq) -> Self {
         Self { seq, detail: format!("table `{table}` has rows that are not in the log; the log is intact") }
     }
 }
 
-fn shown(value: &Value) -> String {
+fn render_value(value: &Value) -> String {
     match value {
         Value::Null => "NULL".into(),
         Value::Integer(number) => number.to_string(),
@@ -66,19 +66,19 @@ fn shown(value: &Value) -> String {
 pub(super) fn compare(
     connection: &Connection,
     row: &SpaceRow,
-    folded: &Folded<'_>,
-) -> rusqlite::Result<Option<Bad>> {
-    let found = match folded.said_once.difference(row.tables_at)? {
+    folded: &ReplayedState<'_>,
+) -> rusqlite::Result<Option<Defect>> {
+    let found = match folded.append_only.difference(row.tables_at)? {
         Some(difference) => Some(difference),
-        None => match folded.ended.difference(&folded.world)? {
+        None => match folded.ended_index.difference(&folded.world)? {
             Some(difference) => Some(difference),
             None => match head(row, folded) {
                 Some(difference) => Some(difference),
-                None => expected::first_difference(connection, row.number, folded)?,
+                None => expected_rows::first_difference(connection, row.number, folded)?,
             },
         },
     };
-    Ok(found.map(|Difference { seq, detail }| Bad {
+    Ok(found.map(|Difference { seq, detail }| Defect {
         space: row.name.clone(),
         seq,
         damage: Damage::Tables,
@@ -87,9 +87,9 @@ pub(super) fn compare(
 }
 
 /// Compares the row of the space, except for the head, which is checked at the end of the log.
-fn head(row: &SpaceRow, folded: &Folded<'_>) -> Option<Difference> {
+fn head(row: &SpaceRow, folded: &ReplayedState<'_>) -> Option<Difference> {
     let working = &folded.world.working;
-    let kept = working.kept();
+    let kept = working.stored_counters();
     let number = |number: u64| Value::Integer(number as i64);
     let expected = [
         number(row.number.0),
@@ -115,16 +115,16 @@ fn head(row: &SpaceRow, folded: &Folded<'_>) -> Option<Difference> {
 }
 
 /// Checks that the head has the time of the last record, and that `tables_at` is an existing record.
-pub(super) fn reach(row: &SpaceRow, last_at: Timestamp) -> Option<Bad> {
+pub(super) fn check_head(row: &SpaceRow, last_at: Timestamp) -> Option<Defect> {
     if row.head_at != last_at {
         let detail = format!(
             "table `spaces`: the time of the head is {}, expected {}; the log is intact",
             row.head_at.0, last_at.0
         );
-        return Some(Bad { space: row.name.clone(), seq: row.head_seq, damage: Damage::Tables, detail });
+        return Some(Defect { space: row.name.clone(), seq: row.head_seq, damage: Damage::Tables, detail });
     }
     let exists = (1..=row.head_seq.0).contains(&row.tables_at.0);
-    (!exists).then(|| Bad {
+    (!exists).then(|| Defect {
         space: row.name.clone(),
         seq: row.tables_at,
         damage: Damage::Tables,
@@ -136,8 +136,8 @@ pub(super) fn reach(row: &SpaceRow, last_at: Timestamp) -> Option<Bad> {
 }
 
 /// Checks the file as a whole: rows of nonexistent spaces, and SQLite's integrity check.
-pub(super) fn whole_file(connection: &Connection, spaces: u64) -> rusqlite::Result<Option<Bad>> {
-    let bad = |detail| Bad { space: String::new(), seq: Seq(0), damage: Damage::Tables, detail };
+pub(super) fn check_file(connection: &Connection, spaces: u64) -> rusqlite::Result<Option<Defect>> {
+    let bad = |detail| Defect { space: String::new(), seq: Seq(0), damage: Damage::Tables, detail };
     let (first, after) = (row_id(quorate_core::SpaceNo(1), 0), row_id(quorate_core::SpaceNo(spaces + 1), 0));
     for table in ["log", "agents", "deliveries", "extended", "ends", "dead"] {
         let sql = format!("SELECT id FROM {table} WHERE id < ?1 OR id >= ?2 LIMIT 1");

@@ -1,56 +1,56 @@
 //! Damages a real store with plain SQL, and checks that verification reports the right record and kind of damage.
 
 mod bad_input;
+mod corrupt_file;
 mod damaged_log;
 mod damaged_tables;
-mod file;
-mod forged;
-mod untouched;
-pub(crate) mod work;
+pub(crate) mod fixture;
+mod forged_history;
+mod unchanged;
 
 use std::fs;
 use std::path::Path;
 
-use quorate_core::chain::{Header, record_hash};
+use quorate_core::hash_chain::{RecordHeader, record_hash};
 use quorate_core::{Seq, SpaceId, Timestamp};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use super::{Bad, Checkpoint, Damage, Report, verify};
-use crate::directory::database_of;
+use super::{Damage, Defect, LogCheckpoint, VerifyReport, verify};
+use crate::directory::database_path;
 
 /// Creates a closed data directory that contains the results of all kinds of operations.
-pub(crate) fn worked() -> TempDir {
+pub(crate) fn populated_directory() -> TempDir {
     let copy = tempfile::tempdir().unwrap();
-    fs::write(database_of(copy.path()), work::database()).unwrap();
+    fs::write(database_path(copy.path()), fixture::database()).unwrap();
     copy
 }
 
 /// Creates a populated directory and applies `damage` to its database.
-fn after(damage: impl FnOnce(&Connection)) -> TempDir {
-    let copy = worked();
-    let connection = Connection::open(database_of(copy.path())).unwrap();
+fn damaged_copy(damage: impl FnOnce(&Connection)) -> TempDir {
+    let copy = populated_directory();
+    let connection = Connection::open(database_path(copy.path())).unwrap();
     damage(&connection);
     connection.close().unwrap();
     copy
 }
 
-fn after_sql(sql: &str) -> TempDir {
-    after(|connection| {
+fn damaged_by_sql(sql: &str) -> TempDir {
+    damaged_copy(|connection| {
         connection.execute_batch(sql).unwrap();
         assert_ne!(connection.changes(), 0, "no row was changed by {sql}");
     })
 }
 
-fn report(dir: &Path) -> Report {
+fn report(dir: &Path) -> VerifyReport {
     verify(dir, None).unwrap()
 }
 
 /// Asserts the record and the kind of the first defect, and returns it.
 #[track_caller]
-fn assert_bad(dir: &Path, checkpoints: Option<&[Checkpoint]>, seq: u64, damage: Damage) -> Bad {
+fn assert_bad(dir: &Path, checkpoints: Option<&[LogCheckpoint]>, seq: u64, damage: Damage) -> Defect {
     let report = verify(dir, checkpoints).unwrap();
-    let bad = report.first_bad.clone().unwrap_or_else(|| panic!("no defect found: {report:?}"));
+    let bad = report.first_defect.clone().unwrap_or_else(|| panic!("no defect found: {report:?}"));
     assert_eq!((bad.seq, bad.damage), (Seq(seq), damage), "{bad:?}");
     assert!(!report.ok);
     assert_eq!(bad.space, "default");
@@ -70,7 +70,7 @@ fn head(connection: &Connection) -> u64 {
 fn rechain(connection: &Connection, from: u64) {
     let id: [u8; 16] =
         connection.query_row("SELECT id FROM spaces WHERE number = 1", [], |row| row.get(0)).unwrap();
-    let mut previous = quorate_core::chain::first_previous(SpaceId(id));
+    let mut previous = quorate_core::hash_chain::genesis_hash(SpaceId(id));
     let mut last = (0, 0);
     for seq in 1..=head(connection) {
         let found = connection.query_row(
@@ -85,7 +85,8 @@ fn rechain(connection: &Connection, from: u64) {
         previous = if seq < from {
             stored
         } else {
-            let header = Header { seq: Seq(seq), at: Timestamp(at), format, kind, principal: &principal };
+            let header =
+                RecordHeader { seq: Seq(seq), at: Timestamp(at), format, kind, principal: &principal };
             record_hash(&previous, &header, &body)
         };
         connection.execute("UPDATE log SET hash = ?2 WHERE id = ?1", (row(seq), previous)).unwrap();
@@ -101,9 +102,9 @@ fn rechain(connection: &Connection, from: u64) {
 
 #[test]
 fn an_undamaged_store_verifies() {
-    let dir = worked();
+    let dir = populated_directory();
     let report = report(dir.path());
-    assert_eq!(report.first_bad, None);
+    assert_eq!(report.first_defect, None);
     assert!(report.ok);
     let names: Vec<_> = report.spaces.iter().map(|space| space.name.as_str()).collect();
     assert_eq!(names, ["default", "second"]);
@@ -115,7 +116,7 @@ fn an_undamaged_store_verifies() {
 
 #[test]
 fn a_store_matches_its_own_checkpoints() {
-    let dir = worked();
+    let dir = populated_directory();
     let now = crate::checkpoints(dir.path()).unwrap();
     let report = verify(dir.path(), Some(&now)).unwrap();
     assert!(report.ok, "{report:?}");
@@ -126,14 +127,14 @@ fn a_store_matches_its_own_checkpoints() {
 fn a_restored_backup_verifies_and_can_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let [live, backup, restored] = ["live", "backup", "restored"].map(|name| dir.path().join(name));
-    let hub = work::Hub::open(&live);
-    hub.everything();
+    let hub = fixture::Hub::open(&live);
+    hub.run_all_operations();
     hub.back_up(&backup);
     hub.close();
     assert!(report(&backup).ok);
     let checkpoints = crate::checkpoints(&backup).unwrap();
-    crate::restore(&backup, &restored, Timestamp(work::START + 1_000_000)).unwrap();
-    let hub = work::Hub::open(&restored);
+    crate::restore(&backup, &restored, Timestamp(fixture::START + 1_000_000)).unwrap();
+    let hub = fixture::Hub::open(&restored);
     hub.send("bob", "after the restore");
     hub.memory();
     hub.close();

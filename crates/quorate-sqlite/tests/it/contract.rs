@@ -5,7 +5,7 @@ use std::path::Path;
 
 use quorate_core::Timestamp;
 use quorate_sqlite::{Options, SqliteStore, backup, restore, verify};
-use quorate_store::contract::{From, Open};
+use quorate_store::contract::{OpenFrom, OpenStore};
 use tempfile::TempDir;
 
 /// Creates a data directory, in memory if the system supports it: the contract does not test durability.
@@ -22,7 +22,7 @@ impl Drop for Verified {
         // A failed case is reported already.
         if !std::thread::panicking() {
             let report = verify(self.0.borrow().path(), None).expect("the data can be read");
-            assert!(report.ok, "{:?}", report.first_bad);
+            assert!(report.ok, "{:?}", report.first_defect);
         }
     }
 }
@@ -37,29 +37,29 @@ impl Verified {
     }
 }
 
-fn store(tail_rows: usize) -> Open {
+fn store(tail_rows: usize) -> OpenStore {
     let directory = Verified(RefCell::new(data_directory()));
     Box::new(move |wiring, from| {
-        if from == From::Backup {
+        if from == OpenFrom::Backup {
             directory.restore(wiring.clock.now().wall);
         }
-        let options = Options { tail_rows, ..Options::default() };
+        let options = Options { flush_rows: tail_rows, ..Options::default() };
         SqliteStore::open(directory.0.borrow().path(), options, wiring).expect("the store opens")
     })
 }
 
 /// The memtable is flushed before each batch.
-fn flush_every_batch() -> Open {
+fn flush_every_batch() -> OpenStore {
     store(1)
 }
 
 /// The memtable is flushed every few rows: reads merge it with the tables.
-fn flush_sometimes() -> Open {
+fn flush_sometimes() -> OpenStore {
     store(3)
 }
 
 /// The memtable is never flushed: every start replays the whole log.
-fn flush_never() -> Open {
+fn flush_never() -> OpenStore {
     store(usize::MAX)
 }
 

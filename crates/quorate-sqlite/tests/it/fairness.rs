@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quorate_core::{Commit, Mono, Now, Op, Principal, SpaceName, SpaceNo, Timestamp, limits};
 use quorate_sqlite::{Options, SqliteStore};
-use quorate_store::{BoxFuture, Chance, Clock, Outcome, Store, StoreError, Wiring};
+use quorate_store::{BoxFuture, Clock, CommitResult, Entropy, Store, StoreContext, StoreError};
 
 /// Clock that is read once per batch, so that the time of each receipt identifies its batch. While it is closed, reading
 /// it blocks.
@@ -35,12 +35,12 @@ impl Clock for Turnstile {
         Now { wall: Timestamp(reading), mono: Mono(reading) }
     }
 
-    fn pass(&self, _wait: Duration) -> BoxFuture<'static, ()> {
+    fn wait(&self, _wait: Duration) -> BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
     }
 }
 
-type Answer = BoxFuture<'static, Result<Vec<Outcome>, StoreError>>;
+type Answer = BoxFuture<'static, Result<Vec<CommitResult>, StoreError>>;
 
 /// Returns a commit with the maximum number of operations.
 fn large() -> Commit {
@@ -67,9 +67,9 @@ fn is_refused(answer: &mut Answer) -> bool {
 fn i16_a_busy_space_does_not_starve_another() {
     let directory = tempfile::tempdir().expect("a directory");
     let clock = Arc::new(Turnstile::default());
-    let wiring = Wiring {
+    let wiring = StoreContext {
         clock: Arc::clone(&clock) as Arc<dyn Clock>,
-        chance: Chance::seeded(1),
+        entropy: Entropy::seeded(1),
         sink: Arc::new(|_| {}),
     };
     let store = SqliteStore::open(directory.path(), Options::default(), wiring).expect("it opens");

@@ -2,4 +2,4 @@
 
 mod contract;
 mod fairness;
-mod work;
+mod work_limits;

@@ -2,14 +2,14 @@
 //! decision and its follow-up messages are one commit.
 
 use quorate_core::{
-    AcquireLocks, ActionDigest, Approval, ApprovalId, ApprovalState, Code, Commit, ConsumerId,
-    DecideApproval, Handed, Item, ItemKey, ItemKind, Op, OpResult, PartRef, Policy, Principal, Priority,
-    RequestApproval, Seq, Timestamp, TokenRole, Told, Verdict, Waiting, limits,
+    AcquireLocks, ActionDigest, Approval, ApprovalId, ApprovalState, Code, Commit, ConsumerEvent, ConsumerId,
+    DecideApproval, Item, ItemKey, ItemKind, LeasedDelivery, Op, OpResult, PartRef, Policy, Principal,
+    Priority, RequestApproval, Seq, Timestamp, TokenRole, Verdict, WaitMode, limits,
 };
 
-use super::bench::{Bench, START_MS};
-use super::words::{ack, agent, deliver_to, erase, id, payload, put, repeat_key, send};
-use crate::{Read, Rows};
+use super::builders::{ack, agent, erase, id, idempotency_key, message_to, payload, put, send};
+use super::test_bench::{START_MS, TestBench};
+use crate::{ReadQuery, ReadResult};
 
 /// Canonical bytes of an action. The store does not check that they are canonical; admission does.
 const LETTER: &str = "{\"action\":\"letter.send\",\"payload\":{\"to\":\"b@x\"}}";
@@ -35,7 +35,7 @@ fn asking(name: Option<&str>) -> RequestApproval {
         timeout_ms: 60_000,
         default: "keep the draft".into(),
         session: None,
-        then: Vec::new(),
+        follow_ups: Vec::new(),
     }
 }
 
@@ -63,28 +63,28 @@ fn anna() -> Principal {
     holder(TokenRole::Approver, "anna")
 }
 
-async fn found(bench: &Bench, name: &str) -> Approval {
-    match bench.read(Read::Item(ItemKey::new(ItemKind::Approval, name))).await {
-        Rows::Item(Some(Item::Approval(approval))) => *approval,
+async fn found(bench: &TestBench, name: &str) -> Approval {
+    match bench.read(ReadQuery::Item(ItemKey::new(ItemKind::Approval, name))).await {
+        ReadResult::Item(Some(Item::Approval(approval))) => *approval,
         other => panic!("not an approval: {other:?}"),
     }
 }
 
-async fn state(bench: &Bench, name: &str) -> &'static str {
+async fn state(bench: &TestBench, name: &str) -> &'static str {
     found(bench, name).await.state.as_str()
 }
 
-async fn text(bench: &Bench, PartRef { seq, part }: PartRef) -> String {
-    match bench.read(Read::Part { seq, part, start: 0, length: u64::MAX }).await {
-        Rows::Part(Some(part)) => String::from_utf8(part.bytes.to_vec()).expect("text"),
+async fn text(bench: &TestBench, PartRef { seq, part }: PartRef) -> String {
+    match bench.read(ReadQuery::Part { seq, part, start: 0, length: u64::MAX }).await {
+        ReadResult::Part(Some(part)) => String::from_utf8(part.bytes.to_vec()).expect("text"),
         other => panic!("not a part: {other:?}"),
     }
 }
 
 /// Returns the action, the payload as text and the record of a delivered message.
-async fn received(bench: &Bench, handed: &Handed) -> (String, String, Seq) {
-    match bench.read(Read::Message { seq: handed.seq, n: handed.n }).await {
-        Rows::Message(Some(stored)) => {
+async fn received(bench: &TestBench, handed: &LeasedDelivery) -> (String, String, Seq) {
+    match bench.read(ReadQuery::Message { seq: handed.seq, n: handed.n }).await {
+        ReadResult::Message(Some(stored)) => {
             let text = String::from_utf8(stored.message.payload.bytes.to_vec()).expect("text");
             (stored.message.action.clone(), text, stored.seq)
         }
@@ -93,14 +93,15 @@ async fn received(bench: &Bench, handed: &Handed) -> (String, String, Seq) {
 }
 
 /// Lets alice request approval `a`.
-async fn request_from_alice(bench: &Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    bench.ok(agent("alice"), vec![ask("a")]).await;
+async fn request_from_alice(bench: &TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.commit_ok(agent("alice"), vec![ask("a")]).await;
 }
 
-pub async fn e3_an_approval_records_its_action_requester_and_deadline(bench: Bench) {
-    bench.start_all(&["alice"]).await;
-    let receipt = bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(asking(None))), ask("a")]).await;
+pub async fn e3_an_approval_records_its_action_requester_and_deadline(bench: TestBench) {
+    bench.register_all(&["alice"]).await;
+    let receipt =
+        bench.commit_ok(agent("alice"), vec![Op::RequestApproval(Box::new(asking(None))), ask("a")]).await;
     let made = named(&format!("apr_0-{}-0", receipt.seq.expect("a record")));
     let expires_at = Timestamp(START_MS + 60_000);
     assert_eq!(
@@ -108,18 +109,18 @@ pub async fn e3_an_approval_records_its_action_requester_and_deadline(bench: Ben
         OpResult::ApprovalRequested { id: made.clone(), digest: digest(LETTER), expires_at }
     );
     let approval = found(&bench, made.as_str()).await;
-    assert_eq!((approval.asked_by.as_str(), approval.state.as_str()), ("agent:alice", "pending"));
+    assert_eq!((approval.requested_by.as_str(), approval.state.as_str()), ("agent:alice", "pending"));
     assert_eq!((approval.expires_at, approval.digest), (expires_at, digest(LETTER)));
     assert_eq!(text(&bench, approval.document).await, LETTER);
 }
 
-pub async fn i14_a_decision_must_name_the_digest_of_the_pending_action(bench: Bench) {
+pub async fn i14_a_decision_must_name_the_digest_of_the_pending_action(bench: TestBench) {
     request_from_alice(&bench).await;
     let other = DecideApproval { digest: digest(OTHER), ..deciding("a", Verdict::Approve) };
     let ops = vec![Op::Put(put("note", "1")), Op::DecideApproval(Box::new(other))];
-    bench.refused_with(Code::Conflict, holder(TokenRole::Admin, "eve"), ops).await;
+    bench.commit_refused_with(Code::Conflict, holder(TokenRole::Admin, "eve"), ops).await;
     assert_eq!(state(&bench, "a").await, "pending");
-    let receipt = bench.ok(anna(), vec![decide("a", Verdict::Approve)]).await;
+    let receipt = bench.commit_ok(anna(), vec![decide("a", Verdict::Approve)]).await;
     let seq = receipt.seq.expect("a record");
     assert_eq!(
         receipt.results,
@@ -128,13 +129,14 @@ pub async fn i14_a_decision_must_name_the_digest_of_the_pending_action(bench: Be
     let approval = found(&bench, "a").await;
     let decision = approval.state.decision().expect("it is decided");
     assert_eq!((decision.by.as_str(), decision.reason.as_str()), ("approver:anna", "so"));
-    bench.refused_with(Code::NotFound, anna(), vec![decide("never", Verdict::Approve)]).await;
+    bench.commit_refused_with(Code::NotFound, anna(), vec![decide("never", Verdict::Approve)]).await;
 }
 
-pub async fn e3_a_decision_and_its_notification_are_one_commit(bench: Bench) {
+pub async fn e3_a_decision_and_its_notification_are_one_commit(bench: TestBench) {
     request_from_alice(&bench).await;
     let admin = holder(TokenRole::Admin, "root");
-    let receipt = bench.ok(admin, vec![decide("a", Verdict::Approve), Op::Put(put("sent", "1"))]).await;
+    let receipt =
+        bench.commit_ok(admin, vec![decide("a", Verdict::Approve), Op::Put(put("sent", "1"))]).await;
     let handed = bench.claim_one("alice").await;
     let (action, text, seq) = received(&bench, &handed).await;
     assert_eq!((action.as_str(), Some(seq)), ("approval.decided", receipt.seq));
@@ -145,48 +147,48 @@ pub async fn e3_a_decision_and_its_notification_are_one_commit(bench: Bench) {
     );
     assert_eq!(text, expected_text);
     // The notification is delivered exactly once.
-    bench.ok(agent("alice"), vec![ack(&handed)]).await;
+    bench.commit_ok(agent("alice"), vec![ack(&handed)]).await;
     assert_eq!(bench.claim("alice", 1).await, vec![]);
 }
 
-pub async fn e3_an_approved_action_is_sent_to_its_recipients(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
+pub async fn e3_an_approved_action_is_sent_to_its_recipients(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
     let then = vec![(id("bob"), "letter.send".to_owned())];
     for name in ["a", "b", "c"] {
-        let with = RequestApproval { then: then.clone(), ..asking(Some(name)) };
-        bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(with))]).await;
+        let with = RequestApproval { follow_ups: then.clone(), ..asking(Some(name)) };
+        bench.commit_ok(agent("alice"), vec![Op::RequestApproval(Box::new(with))]).await;
     }
-    bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
+    bench.commit_ok(anna(), vec![decide("a", Verdict::Reject)]).await;
     assert_eq!(bench.claim("bob", 1).await, vec![], "a rejected action is not sent");
-    let receipt = bench.ok(anna(), vec![decide("b", modify(OTHER))]).await;
+    let receipt = bench.commit_ok(anna(), vec![decide("b", modify(OTHER))]).await;
     let (action, text, seq) = received(&bench, &bench.claim_one("bob").await).await;
     assert_eq!((action.as_str(), Some(seq)), ("letter.send", receipt.seq));
     assert!(text.ends_with(&format!("\"action\":{OTHER}}}")), "{text}");
     assert_eq!(bench.claim("alice", 5).await.len(), 2);
     // An action whose recipient is gone cannot be approved.
-    bench.ok(agent("bob"), vec![Op::Purge { agent: id("bob") }]).await;
+    bench.commit_ok(agent("bob"), vec![Op::Purge { agent: id("bob") }]).await;
     let taken = bench.claim("bob", 5).await;
     assert_eq!(taken, vec![]);
-    bench.ok(Principal::System, vec![Op::RemoveAgent { agent: id("bob") }]).await;
-    bench.refused_with(Code::UnknownRecipient, anna(), vec![decide("c", Verdict::Approve)]).await;
+    bench.commit_ok(Principal::System, vec![Op::RemoveAgent { agent: id("bob") }]).await;
+    bench.commit_refused_with(Code::UnknownRecipient, anna(), vec![decide("c", Verdict::Approve)]).await;
     assert_eq!(state(&bench, "c").await, "pending");
-    bench.ok(anna(), vec![decide("c", Verdict::Reject)]).await;
+    bench.commit_ok(anna(), vec![decide("c", Verdict::Reject)]).await;
 }
 
-pub async fn e3_a_modified_action_is_approved_as_modified(bench: Bench) {
+pub async fn e3_a_modified_action_is_approved_as_modified(bench: TestBench) {
     request_from_alice(&bench).await;
-    bench.refused_with(Code::Invalid, anna(), vec![decide("a", modify(LETTER))]).await;
+    bench.commit_refused_with(Code::Invalid, anna(), vec![decide("a", modify(LETTER))]).await;
     let nothing = Verdict::Modify { patch: payload("[]"), document: None };
-    bench.refused_with(Code::Invalid, anna(), vec![decide("a", nothing)]).await;
-    bench.ok(anna(), vec![decide("a", modify(OTHER))]).await;
+    bench.commit_refused_with(Code::Invalid, anna(), vec![decide("a", nothing)]).await;
+    bench.commit_ok(anna(), vec![decide("a", modify(OTHER))]).await;
     let approval = found(&bench, "a").await;
-    let (part, now) = approval.approved().expect("it is approved");
+    let (part, now) = approval.approved_action().expect("it is approved");
     assert_eq!((text(&bench, part).await.as_str(), now), (OTHER, digest(OTHER)));
     assert_eq!((approval.digest, approval.state.as_str()), (digest(LETTER), "modified"));
 }
 
-pub async fn i14_a_principal_cannot_decide_its_own_request(bench: Bench) {
-    bench.start_all(&["alice"]).await;
+pub async fn i14_a_principal_cannot_decide_its_own_request(bench: TestBench) {
+    bench.register_all(&["alice"]).await;
     let own = |principal: Principal| (principal.clone(), principal);
     // Tokens of the same name count as the same principal, whatever their role. The rule applies to the hub too.
     let pairs = [
@@ -199,13 +201,13 @@ pub async fn i14_a_principal_cannot_decide_its_own_request(bench: Bench) {
         let name = format!("a{number}");
         // A request on behalf of an agent counts as well.
         let ask = RequestApproval { agent: Some(id("alice")), ..asking(Some(&name)) };
-        bench.ok(asker, vec![Op::RequestApproval(Box::new(ask))]).await;
-        bench.refused_with(Code::Forbidden, decider, vec![decide(&name, Verdict::Approve)]).await;
-        bench.ok(holder(TokenRole::Approver, "otto"), vec![decide(&name, Verdict::Approve)]).await;
+        bench.commit_ok(asker, vec![Op::RequestApproval(Box::new(ask))]).await;
+        bench.commit_refused_with(Code::Forbidden, decider, vec![decide(&name, Verdict::Approve)]).await;
+        bench.commit_ok(holder(TokenRole::Approver, "otto"), vec![decide(&name, Verdict::Approve)]).await;
     }
 }
 
-pub async fn i14_only_approvers_and_admins_may_decide(bench: Bench) {
+pub async fn i14_only_approvers_and_admins_may_decide(bench: TestBench) {
     request_from_alice(&bench).await;
     let others = [
         agent("alice"),
@@ -215,27 +217,27 @@ pub async fn i14_only_approvers_and_admins_may_decide(bench: Bench) {
         holder(TokenRole::Viewer, "vera"),
     ];
     for other in others {
-        bench.refused_with(Code::Forbidden, other, vec![decide("a", Verdict::Approve)]).await;
+        bench.commit_refused_with(Code::Forbidden, other, vec![decide("a", Verdict::Approve)]).await;
     }
-    bench.refused_with(Code::Forbidden, anna(), vec![ask("b")]).await;
-    bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
+    bench.commit_refused_with(Code::Forbidden, anna(), vec![ask("b")]).await;
+    bench.commit_ok(anna(), vec![decide("a", Verdict::Reject)]).await;
 }
 
-pub async fn i14_a_decided_approval_is_immutable(bench: Bench) {
+pub async fn i14_a_decided_approval_is_immutable(bench: TestBench) {
     request_from_alice(&bench).await;
-    bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
+    bench.commit_ok(anna(), vec![decide("a", Verdict::Reject)]).await;
     let before = found(&bench, "a").await;
     for verdict in [Verdict::Approve, Verdict::Reject, modify(OTHER)] {
-        bench.refused_with(Code::Conflict, anna(), vec![decide("a", verdict)]).await;
+        bench.commit_refused_with(Code::Conflict, anna(), vec![decide("a", verdict)]).await;
     }
-    bench.pass(120);
+    bench.advance_secs(120);
     bench.sweep().await;
     assert_eq!(found(&bench, "a").await, before);
 }
 
-pub async fn i3_a_replayed_decision_is_applied_once_and_returns_the_same_receipt(bench: Bench) {
+pub async fn i3_a_replayed_decision_is_applied_once_and_returns_the_same_receipt(bench: TestBench) {
     request_from_alice(&bench).await;
-    let keyed = |verdict| Commit::new(anna(), vec![decide("a", verdict)]).keyed(repeat_key("k"));
+    let keyed = |verdict| Commit::new(anna(), vec![decide("a", verdict)]).keyed(idempotency_key("k"));
     let first = bench.commit(keyed(Verdict::Approve)).await.expect("the commit is accepted");
     let again = bench.commit(keyed(Verdict::Approve)).await.expect("the commit is accepted");
     assert_eq!(first, again);
@@ -244,17 +246,17 @@ pub async fn i3_a_replayed_decision_is_applied_once_and_returns_the_same_receipt
     assert_eq!(bench.claim("alice", 5).await.len(), 1);
 }
 
-pub async fn i14_a_timed_out_approval_is_expired_not_rejected(bench: Bench) {
+pub async fn i14_a_timed_out_approval_is_expired_not_rejected(bench: TestBench) {
     request_from_alice(&bench).await;
     assert_eq!(bench.published().wake.wall, Some(Timestamp(START_MS + 60_000)));
-    bench.pass(60);
+    bench.advance_secs(60);
     // A late decision is refused even before the sweep has expired the approval.
-    bench.refused_with(Code::Expired, anna(), vec![decide("a", Verdict::Approve)]).await;
+    bench.commit_refused_with(Code::Expired, anna(), vec![decide("a", Verdict::Approve)]).await;
     let receipt = bench.sweep().await;
     let approval = found(&bench, "a").await;
     assert_eq!(approval.state.as_str(), "expired");
-    assert_eq!((approval.state.decision(), approval.approved()), (None, None));
-    bench.refused_with(Code::Expired, anna(), vec![decide("a", Verdict::Reject)]).await;
+    assert_eq!((approval.state.decision(), approval.approved_action()), (None, None));
+    bench.commit_refused_with(Code::Expired, anna(), vec![decide("a", Verdict::Reject)]).await;
     let (action, text, seq) = received(&bench, &bench.claim_one("alice").await).await;
     assert_eq!((action.as_str(), Some(seq)), ("approval.decided", receipt.seq));
     assert!(
@@ -264,65 +266,75 @@ pub async fn i14_a_timed_out_approval_is_expired_not_rejected(bench: Bench) {
     assert!(!text.contains("\"action\""), "{text}");
 }
 
-pub async fn e3_a_pending_approval_survives_a_restart(mut bench: Bench) {
+pub async fn e3_a_pending_approval_survives_a_restart(mut bench: TestBench) {
     request_from_alice(&bench).await;
-    bench.ok(agent("alice"), vec![ask("b")]).await;
-    bench.ok(anna(), vec![decide("b", Verdict::Approve)]).await;
+    bench.commit_ok(agent("alice"), vec![ask("b")]).await;
+    bench.commit_ok(anna(), vec![decide("b", Verdict::Approve)]).await;
     let before = (found(&bench, "a").await, found(&bench, "b").await);
     bench.reopen().await;
     assert_eq!((found(&bench, "a").await, found(&bench, "b").await), before);
-    bench.refused_with(Code::Conflict, anna(), vec![decide("b", Verdict::Approve)]).await;
-    bench.pass(60);
+    bench.commit_refused_with(Code::Conflict, anna(), vec![decide("b", Verdict::Approve)]).await;
+    bench.advance_secs(60);
     bench.sweep().await;
     assert_eq!(state(&bench, "a").await, "expired");
 }
 
-pub async fn e3_a_repeated_approval_request_is_idempotent(bench: Bench) {
+pub async fn e3_a_repeated_approval_request_is_idempotent(bench: TestBench) {
     request_from_alice(&bench).await;
-    bench.pass(5);
-    let again = bench.ok(agent("alice"), vec![ask("a")]).await;
+    bench.advance_secs(5);
+    let again = bench.commit_ok(agent("alice"), vec![ask("a")]).await;
     assert_eq!(again.seq, None);
     let others = [
         RequestApproval { document: payload(OTHER), ..asking(Some("a")) },
         RequestApproval { timeout_ms: 61_000, ..asking(Some("a")) },
         RequestApproval { default: String::new(), ..asking(Some("a")) },
-        RequestApproval { then: vec![(id("bob"), "x".into())], ..asking(Some("a")) },
+        RequestApproval { follow_ups: vec![(id("bob"), "x".into())], ..asking(Some("a")) },
     ];
     for other in others {
-        bench.refused_with(Code::Duplicate, agent("alice"), vec![Op::RequestApproval(Box::new(other))]).await;
+        bench
+            .commit_refused_with(Code::Duplicate, agent("alice"), vec![Op::RequestApproval(Box::new(other))])
+            .await;
     }
-    bench.refused_with(Code::Duplicate, agent("bob"), vec![ask("a")]).await;
+    bench.commit_refused_with(Code::Duplicate, agent("bob"), vec![ask("a")]).await;
 }
 
-pub async fn i14_an_erased_action_cannot_be_approved(bench: Bench) {
+pub async fn i14_an_erased_action_cannot_be_approved(bench: TestBench) {
     request_from_alice(&bench).await;
     let document = found(&bench, "a").await.document;
-    bench.ok(Principal::System, vec![erase(document.seq, document.part)]).await;
-    bench.refused_with(Code::Conflict, anna(), vec![decide("a", Verdict::Approve)]).await;
-    bench.ok(anna(), vec![decide("a", Verdict::Reject)]).await;
+    bench.commit_ok(Principal::System, vec![erase(document.seq, document.part)]).await;
+    bench.commit_refused_with(Code::Conflict, anna(), vec![decide("a", Verdict::Approve)]).await;
+    bench.commit_ok(anna(), vec![decide("a", Verdict::Reject)]).await;
 }
 
-pub async fn c1_an_approval_does_not_bypass_the_policy(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    let with = RequestApproval { then: vec![(id("bob"), "work".into())], ..asking(Some("a")) };
-    bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(with.clone()))]).await;
-    bench.ok(Principal::System, vec![Op::SetPolicy(Policy::supervised())]).await;
-    bench.refused_with(Code::PolicyViolation, anna(), vec![decide("a", Verdict::Approve)]).await;
+pub async fn c1_an_approval_does_not_bypass_the_policy(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let with = RequestApproval { follow_ups: vec![(id("bob"), "work".into())], ..asking(Some("a")) };
+    bench.commit_ok(agent("alice"), vec![Op::RequestApproval(Box::new(with.clone()))]).await;
+    bench.commit_ok(Principal::System, vec![Op::SetPolicy(Policy::supervised())]).await;
+    bench.commit_refused_with(Code::PolicyViolation, anna(), vec![decide("a", Verdict::Approve)]).await;
     let another = RequestApproval { id: Some(named("b")), ..with };
     bench
-        .refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(Box::new(another))])
+        .commit_refused_with(
+            Code::PolicyViolation,
+            agent("alice"),
+            vec![Op::RequestApproval(Box::new(another))],
+        )
         .await;
     // E6: a supervised space requires a confidence and a rationale.
     let silent = RequestApproval { confidence: None, ..asking(Some("c")) };
     bench
-        .refused_with(Code::PolicyViolation, agent("alice"), vec![Op::RequestApproval(Box::new(silent))])
+        .commit_refused_with(
+            Code::PolicyViolation,
+            agent("alice"),
+            vec![Op::RequestApproval(Box::new(silent))],
+        )
         .await;
-    bench.ok(agent("alice"), vec![ask("d")]).await;
+    bench.commit_ok(agent("alice"), vec![ask("d")]).await;
 }
 
-pub async fn e3_invalid_approval_requests_are_refused(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    bench.ok(agent("alice"), vec![send("alice", deliver_to("bob"))]).await;
+pub async fn e3_invalid_approval_requests_are_refused(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.commit_ok(agent("alice"), vec![send("alice", message_to("bob"))]).await;
     let large = "1".repeat(limits::APPROVAL_BYTES_MAX + 1);
     let asks = [
         (Code::Invalid, asking(Some("apr_0-1-0"))),
@@ -331,7 +343,10 @@ pub async fn e3_invalid_approval_requests_are_refused(bench: Bench) {
         (Code::Invalid, RequestApproval { timeout_ms: 999, ..asking(None) }),
         (Code::Invalid, RequestApproval { timeout_ms: limits::APPROVAL_MS_MAX + 1, ..asking(None) }),
         (Code::TooLarge, RequestApproval { document: payload(&large), ..asking(None) }),
-        (Code::LimitExceeded, RequestApproval { then: vec![(id("bob"), "x".into()); 17], ..asking(None) }),
+        (
+            Code::LimitExceeded,
+            RequestApproval { follow_ups: vec![(id("bob"), "x".into()); 17], ..asking(None) },
+        ),
     ];
     for (code, ask) in asks {
         let commit = Commit::new(agent("alice"), vec![Op::RequestApproval(Box::new(ask))]);
@@ -340,14 +355,18 @@ pub async fn e3_invalid_approval_requests_are_refused(bench: Bench) {
     let silent = DecideApproval { reason: " ".into(), ..deciding("a", Verdict::Reject) };
     let commit = Commit::new(anna(), vec![Op::DecideApproval(Box::new(silent))]);
     assert_eq!(commit.check().expect_err("the commit is refused").code, Code::Invalid);
-    let unknown = RequestApproval { then: vec![(id("nobody"), "x".into())], ..asking(None) };
-    bench.refused_with(Code::NotFound, agent("alice"), vec![Op::RequestApproval(Box::new(unknown))]).await;
+    let unknown = RequestApproval { follow_ups: vec![(id("nobody"), "x".into())], ..asking(None) };
+    bench
+        .commit_refused_with(Code::NotFound, agent("alice"), vec![Op::RequestApproval(Box::new(unknown))])
+        .await;
     let other = RequestApproval { agent: Some(id("bob")), ..asking(None) };
-    bench.refused_with(Code::Forbidden, agent("alice"), vec![Op::RequestApproval(Box::new(other))]).await;
+    bench
+        .commit_refused_with(Code::Forbidden, agent("alice"), vec![Op::RequestApproval(Box::new(other))])
+        .await;
     assert_eq!(ApprovalState::WORDS.len(), 5);
 }
 
-fn lock(who: &str, name: &str, waiting: Waiting) -> Op {
+fn lock(who: &str, name: &str, waiting: WaitMode) -> Op {
     Op::AcquireLocks(AcquireLocks {
         agent: id(who),
         names: vec![name.parse().expect("valid name")],
@@ -360,27 +379,27 @@ fn lock(who: &str, name: &str, waiting: Waiting) -> Op {
 }
 
 /// Returns the consumers whose wait was cancelled because of a deadlock.
-fn deadlocked(bench: &Bench) -> Vec<ConsumerId> {
-    let is_deadlock = |sent: &Told| matches!(sent, Told::Refused(refused) if refused.code == Code::Deadlock);
-    bench.told().into_iter().filter(|(_, sent)| is_deadlock(sent)).map(|(id, _)| id).collect()
+fn deadlocked(bench: &TestBench) -> Vec<ConsumerId> {
+    let is_deadlock = |sent: &ConsumerEvent| matches!(sent, ConsumerEvent::Refused(refused) if refused.code == Code::Deadlock);
+    bench.consumer_events().into_iter().filter(|(_, sent)| is_deadlock(sent)).map(|(id, _)| id).collect()
 }
 
-pub async fn d8_waiting_for_an_approval_is_not_a_deadlock(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    bench.ok(agent("alice"), vec![lock("alice", "x", Waiting::No)]).await;
-    bench.ok(agent("bob"), vec![lock("bob", "y", Waiting::No)]).await;
+pub async fn d8_waiting_for_an_approval_is_not_a_deadlock(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.commit_ok(agent("alice"), vec![lock("alice", "x", WaitMode::NoWait)]).await;
+    bench.commit_ok(agent("bob"), vec![lock("bob", "y", WaitMode::NoWait)]).await;
     let long = RequestApproval { timeout_ms: 120_000, ..asking(Some("a")) };
-    bench.ok(agent("alice"), vec![Op::RequestApproval(Box::new(long))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::RequestApproval(Box::new(long))]).await;
     // bob waits for alice, who waits for a person: no cycle, the wait can end.
-    bench.ok(agent("bob"), vec![lock("bob", "x", Waiting::Once(ConsumerId(1)))]).await;
-    bench.pass(2);
+    bench.commit_ok(agent("bob"), vec![lock("bob", "x", WaitMode::Once(ConsumerId(1)))]).await;
+    bench.advance_secs(2);
     bench.sweep().await;
     assert_eq!(deadlocked(&bench), vec![]);
     // alice also waits for bob: a cycle. Its youngest wait is cancelled, not the wait for a person.
-    bench.ok(agent("alice"), vec![lock("alice", "y", Waiting::Once(ConsumerId(2)))]).await;
-    bench.pass(2);
+    bench.commit_ok(agent("alice"), vec![lock("alice", "y", WaitMode::Once(ConsumerId(2)))]).await;
+    bench.advance_secs(2);
     bench.sweep().await;
     assert_eq!(deadlocked(&bench), vec![ConsumerId(2)]);
     assert_eq!(state(&bench, "a").await, "pending");
-    bench.ok(anna(), vec![decide("a", Verdict::Approve)]).await;
+    bench.commit_ok(anna(), vec![decide("a", Verdict::Approve)]).await;
 }

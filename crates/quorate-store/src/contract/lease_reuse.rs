@@ -3,17 +3,17 @@
 
 use quorate_core::{Code, Commit, CompleteTask, ConsumerId, FailTask, Op, OpResult, Principal, TaskStatus};
 
-use super::bench::Bench;
+use super::builders::{ack, agent, erase, idempotency_key, lease, message_to, payload, put, retry, send};
 use super::tasks::{done, fail, task};
-use super::words::{ack, agent, deliver_to, erase, lease, payload, put, repeat_key, retry, send};
+use super::test_bench::TestBench;
 
-pub async fn i4_one_delivery_lease_allows_one_step(mut bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
+pub async fn i4_one_delivery_lease_allows_one_step(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     let held = bench.claim_one("bob").await;
     let step = |key: &str, text: &str, ack: Op| {
-        let ops = vec![ack, Op::Put(put("result", text)), send("bob", deliver_to("alice"))];
-        Commit::new(agent("bob"), ops).keyed(repeat_key(key))
+        let ops = vec![ack, Op::Put(put("result", text)), send("bob", message_to("alice"))];
+        Commit::new(agent("bob"), ops).keyed(idempotency_key(key))
     };
     let first = bench.commit(step("k1", "1", ack(&held))).await.expect("the first step is applied");
     for round in 0..2 {
@@ -30,36 +30,36 @@ pub async fn i4_one_delivery_lease_allows_one_step(mut bench: Bench) {
     }
 }
 
-pub async fn i3_a_commit_of_only_acks_may_be_repeated(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
+pub async fn i3_a_commit_of_only_acks_may_be_repeated(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
     for _ in 0..2 {
         bench.send("alice", "bob").await;
     }
     let held = bench.claim("bob", 2).await;
     let step = vec![ack(&held[0]), Op::Put(put("result", "1"))];
-    let first = bench.ok(agent("bob"), step).await;
-    let grant = Op::Grant { consumer: ConsumerId(9), credit: 1 };
+    let first = bench.commit_ok(agent("bob"), step).await;
+    let grant = Op::GrantCredit { consumer: ConsumerId(9), credit: 1 };
     let both = Op::AckMany(held.iter().map(lease).collect());
-    let again = bench.ok(agent("bob"), vec![both, grant]).await;
+    let again = bench.commit_ok(agent("bob"), vec![both, grant]).await;
     assert_eq!(again.results[0], OpResult::AckedMany { earlier: vec![(0, first.seq.expect("a record"))] });
     assert_eq!(bench.counts().acked, 2);
     // A lease that was returned did not end with success: no record is named.
     bench.send("alice", "bob").await;
     let returned = bench.claim_one("bob").await;
-    bench.ok(agent("bob"), vec![retry(&returned)]).await;
-    let refused = bench.refused(agent("bob"), vec![ack(&returned)]).await;
+    bench.commit_ok(agent("bob"), vec![retry(&returned)]).await;
+    let refused = bench.commit_refused(agent("bob"), vec![ack(&returned)]).await;
     assert_eq!((refused.code, refused.facts.ended_by), (Code::StaleLease, None));
     assert_eq!(refused.facts.stale[0].token, Some(returned.token));
 }
 
-pub async fn i8_one_task_lease_allows_one_step(mut bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    bench.make(vec![task("a"), task("b")]).await;
-    let held = bench.take("bob", 2).await;
+pub async fn i8_one_task_lease_allows_one_step(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.create_tasks(vec![task("a"), task("b")]).await;
+    let held = bench.claim_tasks("bob", 2).await;
     let ends = [done(&held[0], "1"), fail(&held[1], true)];
     let step = |end: &Op, text: &str, key: &str| {
         let ops = vec![end.clone(), Op::Put(put("result", text))];
-        Commit::new(agent("bob"), ops).keyed(repeat_key(key))
+        Commit::new(agent("bob"), ops).keyed(idempotency_key(key))
     };
     for (index, end) in ends.iter().enumerate() {
         let first = bench.commit(step(end, "1", &format!("first {index}"))).await.expect("it is applied");
@@ -74,11 +74,11 @@ pub async fn i8_one_task_lease_allows_one_step(mut bench: Bench) {
     }
 }
 
-pub async fn i8_a_repeated_completion_must_have_the_same_result(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    bench.make(vec![task("a"), task("b")]).await;
-    let held = bench.take("bob", 2).await;
-    let first = bench.ok(agent("bob"), vec![done(&held[0], "1"), fail(&held[1], true)]).await;
+pub async fn i8_a_repeated_completion_must_have_the_same_result(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.create_tasks(vec![task("a"), task("b")]).await;
+    let held = bench.claim_tasks("bob", 2).await;
+    let first = bench.commit_ok(agent("bob"), vec![done(&held[0], "1"), fail(&held[1], true)]).await;
     let completion = |change: fn(&mut CompleteTask)| {
         let mut complete = CompleteTask::done(held[0].lease_ref(), Some(payload("1")));
         change(&mut complete);
@@ -102,28 +102,28 @@ pub async fn i8_a_repeated_completion_must_have_the_same_result(bench: Bench) {
         failure(|one| one.details = Some(payload("2"))),
     ];
     for other in others {
-        let refused = bench.refused(agent("bob"), vec![other]).await;
+        let refused = bench.commit_refused(agent("bob"), vec![other]).await;
         assert_eq!((refused.code, refused.facts.ended_by), (Code::StaleLease, first.seq));
     }
-    let again = bench.ok(agent("bob"), vec![completion(|_| ()), failure(|_| ())]).await;
+    let again = bench.commit_ok(agent("bob"), vec![completion(|_| ()), failure(|_| ())]).await;
     assert_eq!((again.seq, again.results), (None, first.results));
     // A result that was erased cannot be compared.
-    bench.ok(Principal::System, vec![erase(first.seq.expect("a record"), 0)]).await;
-    bench.refused_with(Code::StaleLease, agent("bob"), vec![completion(|_| ())]).await;
+    bench.commit_ok(Principal::System, vec![erase(first.seq.expect("a record"), 0)]).await;
+    bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![completion(|_| ())]).await;
 }
 
-pub async fn i8_a_repeated_ack_does_not_complete_another_task(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    bench.make(vec![task("a"), task("b")]).await;
+pub async fn i8_a_repeated_ack_does_not_complete_another_task(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.create_tasks(vec![task("a"), task("b")]).await;
     bench.send("alice", "bob").await;
     let letter = bench.claim_one("bob").await;
-    let held = bench.take("bob", 2).await;
-    let first = bench.ok(agent("bob"), vec![ack(&letter), done(&held[0], "1")]).await;
+    let held = bench.claim_tasks("bob", 2).await;
+    let first = bench.commit_ok(agent("bob"), vec![ack(&letter), done(&held[0], "1")]).await;
     for ops in [vec![ack(&letter), done(&held[1], "1")], vec![done(&held[1], "1"), ack(&letter)]] {
-        let refused = bench.refused(agent("bob"), ops).await;
+        let refused = bench.commit_refused(agent("bob"), ops).await;
         assert_eq!((refused.code, refused.facts.ended_by), (Code::StaleLease, first.seq));
         assert_eq!(refused.facts.stale.len(), 1);
     }
-    let again = bench.ok(agent("bob"), vec![ack(&letter), done(&held[0], "1")]).await;
+    let again = bench.commit_ok(agent("bob"), vec![ack(&letter), done(&held[0], "1")]).await;
     assert_eq!((again.seq, again.results), (None, first.results));
 }

@@ -1,14 +1,14 @@
 //! Lists of items: by creation, in both directions, and by id, in pages.
 
 use quorate_core::{
-    AddKind, AddToSession, BudgetId, ChangeSession, CreateTasks, Created, Generation, ItemKind, ItemRange,
-    MakeSnapshot, NewTask, Op, OpenSession, Principal, SessionChange, SessionId, SetBudget, SnapshotName,
-    TaskId,
+    AddToSession, BudgetId, ChangeSession, ContributionKind, CreateTasks, CreationPosition, Generation,
+    ItemKind, ItemRange, MakeSnapshot, NewTask, Op, OpenSession, Principal, SessionChange, SessionId,
+    SetBudget, SnapshotName, TaskId,
 };
 
-use super::bench::Bench;
-use super::words::{agent, payload};
-use crate::{ListedItem, Read, Rows};
+use super::builders::{agent, payload};
+use super::test_bench::TestBench;
+use crate::{ListedItem, ReadQuery, ReadResult};
 
 fn snapshot(name: &str) -> Op {
     let name = SnapshotName::new(name).expect("valid name");
@@ -41,13 +41,13 @@ fn complete_session(name: &str) -> Op {
 fn add_note(name: &str) -> Op {
     let (session, body) = (session(name), payload("1"));
     let (content_type, rationale) = (None, String::new());
-    Op::AddToSession(AddToSession { session, kind: AddKind::Note, body, content_type, rationale })
+    Op::AddToSession(AddToSession { session, kind: ContributionKind::Note, body, content_type, rationale })
 }
 
-impl Bench {
+impl TestBench {
     async fn page(&self, kind: ItemKind, range: ItemRange, limit: usize) -> Vec<ListedItem> {
-        match self.read(Read::Items { kind, range, limit }).await {
-            Rows::Items(items) => items,
+        match self.read(ReadQuery::Items { kind, range, limit }).await {
+            ReadResult::Items(items) => items,
             other => panic!("not items: {other:?}"),
         }
     }
@@ -87,14 +87,14 @@ fn ids(page: &[ListedItem]) -> Vec<String> {
     page.iter().map(id).collect()
 }
 
-pub async fn items_are_listed_in_creation_order(mut bench: Bench) {
-    bench.start("alice").await;
+pub async fn items_are_listed_in_creation_order(mut bench: TestBench) {
+    bench.register("alice").await;
     let mut made = Vec::new();
     for _ in 0..12 {
         let create = CreateTasks { tasks: vec![NewTask::new("work")], inputs: None };
-        let receipt = bench.ok(agent("alice"), vec![Op::CreateTasks(create)]).await;
+        let receipt = bench.commit_ok(agent("alice"), vec![Op::CreateTasks(create)]).await;
         let seq = receipt.seq.expect("a task is a record");
-        made.push(TaskId::made_by_hub(Generation(0), seq, 0).to_string());
+        made.push(TaskId::generated(Generation(0), seq, 0).to_string());
     }
     let made: Vec<_> = made.iter().map(String::as_str).collect();
     assert!(!made.is_sorted(), "creation order differs from id order");
@@ -103,10 +103,10 @@ pub async fn items_are_listed_in_creation_order(mut bench: Bench) {
     bench.assert_created(ItemKind::Task, &made).await;
 }
 
-pub async fn items_of_one_record_keep_the_order_of_its_operations(mut bench: Bench) {
-    bench.start("alice").await;
-    bench.ok(agent("alice"), vec![snapshot("c"), snapshot("b"), budget("y", 1), snapshot("d")]).await;
-    bench.ok(agent("alice"), vec![budget("x", 1), snapshot("a")]).await;
+pub async fn items_of_one_record_keep_the_order_of_its_operations(mut bench: TestBench) {
+    bench.register("alice").await;
+    bench.commit_ok(agent("alice"), vec![snapshot("c"), snapshot("b"), budget("y", 1), snapshot("d")]).await;
+    bench.commit_ok(agent("alice"), vec![budget("x", 1), snapshot("a")]).await;
     for _ in 0..2 {
         bench.assert_created(ItemKind::Snapshot, &["c", "b", "d", "a"]).await;
         bench.assert_created(ItemKind::Budget, &["y", "x"]).await;
@@ -115,22 +115,24 @@ pub async fn items_of_one_record_keep_the_order_of_its_operations(mut bench: Ben
     bench.restore().await;
     bench.assert_created(ItemKind::Snapshot, &["c", "b", "d", "a"]).await;
     let page = bench.page(ItemKind::Snapshot, ItemRange::Oldest(None), 9).await;
-    let first = Created::new(page[0].created.seq(), usize::MAX);
+    let first = CreationPosition::new(page[0].created.seq(), usize::MAX);
     let later = bench.page(ItemKind::Snapshot, ItemRange::Oldest(Some(first)), 9).await;
     assert_eq!(ids(&later), ["a"], "after the end of the first record");
 }
 
-pub async fn an_update_does_not_change_the_list_order(mut bench: Bench) {
-    bench.start("alice").await;
+pub async fn an_update_does_not_change_the_list_order(mut bench: TestBench) {
+    bench.register("alice").await;
     for name in ["c", "a", "b"] {
-        bench.ok(agent("alice"), vec![open_session(name), budget(name, 1)]).await;
+        bench.commit_ok(agent("alice"), vec![open_session(name), budget(name, 1)]).await;
     }
-    bench.ok(agent("alice"), vec![add_note("a"), budget("a", 2), complete_session("c")]).await;
+    bench.commit_ok(agent("alice"), vec![add_note("a"), budget("a", 2), complete_session("c")]).await;
     bench.assert_created(ItemKind::Session, &["c", "a", "b"]).await;
     bench.assert_created(ItemKind::Budget, &["c", "a", "b"]).await;
     bench.reopen().await;
     // The existing items are now in tables or replayed from the log; some of them change again.
-    bench.ok(agent("alice"), vec![budget("c", 3), budget("d", 1), add_note("b"), budget("a", 4)]).await;
+    bench
+        .commit_ok(agent("alice"), vec![budget("c", 3), budget("d", 1), add_note("b"), budget("a", 4)])
+        .await;
     for _ in 0..2 {
         bench.assert_created(ItemKind::Session, &["c", "a", "b"]).await;
         bench.assert_created(ItemKind::Budget, &["c", "a", "b", "d"]).await;
@@ -138,30 +140,30 @@ pub async fn an_update_does_not_change_the_list_order(mut bench: Bench) {
     }
 }
 
-pub async fn a_recreated_item_is_listed_as_the_newest(mut bench: Bench) {
-    bench.start("alice").await;
+pub async fn a_recreated_item_is_listed_as_the_newest(mut bench: TestBench) {
+    bench.register("alice").await;
     for name in ["a", "b", "c"] {
-        bench.ok(agent("alice"), vec![snapshot(name)]).await;
+        bench.commit_ok(agent("alice"), vec![snapshot(name)]).await;
     }
-    bench.ok(agent("alice"), vec![drop_snapshot("a")]).await;
+    bench.commit_ok(agent("alice"), vec![drop_snapshot("a")]).await;
     bench.assert_created(ItemKind::Snapshot, &["b", "c"]).await;
-    bench.ok(agent("alice"), vec![snapshot("a")]).await;
+    bench.commit_ok(agent("alice"), vec![snapshot("a")]).await;
     bench.assert_created(ItemKind::Snapshot, &["b", "c", "a"]).await;
     bench.reopen().await;
-    bench.ok(agent("alice"), vec![drop_snapshot("b"), snapshot("d"), snapshot("b")]).await;
+    bench.commit_ok(agent("alice"), vec![drop_snapshot("b"), snapshot("d"), snapshot("b")]).await;
     bench.assert_created(ItemKind::Snapshot, &["c", "a", "d", "b"]).await;
-    bench.ok(agent("alice"), vec![snapshot("e"), drop_snapshot("d"), drop_snapshot("e")]).await;
+    bench.commit_ok(agent("alice"), vec![snapshot("e"), drop_snapshot("d"), drop_snapshot("e")]).await;
     for _ in 0..2 {
         bench.assert_created(ItemKind::Snapshot, &["c", "a", "b"]).await;
         bench.reopen().await;
     }
 }
 
-pub async fn a_cursor_stays_valid_while_items_are_created_and_removed(bench: Bench) {
-    bench.start("alice").await;
+pub async fn a_cursor_stays_valid_while_items_are_created_and_removed(bench: TestBench) {
+    bench.register("alice").await;
     let make = |names: &[&str]| names.iter().map(|name| snapshot(name)).collect::<Vec<_>>();
-    bench.ok(agent("alice"), make(&["d", "b"])).await;
-    bench.ok(agent("alice"), make(&["c", "a"])).await;
+    bench.commit_ok(agent("alice"), make(&["d", "b"])).await;
+    bench.commit_ok(agent("alice"), make(&["c", "a"])).await;
     let all = [ItemRange::Newest(None), ItemRange::Oldest(None), ItemRange::ById(None)];
     let mut rest = Vec::new();
     for range in all {
@@ -170,8 +172,8 @@ pub async fn a_cursor_stays_valid_while_items_are_created_and_removed(bench: Ben
         rest.push(range.after(last.created, &last.item.key().id));
     }
     // The items at the cursors are removed and new items are created.
-    bench.ok(agent("alice"), vec![snapshot("e"), drop_snapshot("b"), drop_snapshot("c")]).await;
-    bench.ok(agent("alice"), vec![snapshot("b")]).await;
+    bench.commit_ok(agent("alice"), vec![snapshot("e"), drop_snapshot("b"), drop_snapshot("c")]).await;
+    bench.commit_ok(agent("alice"), vec![snapshot("b")]).await;
     let mut found = Vec::new();
     for range in rest {
         found.push(ids(&bench.page(ItemKind::Snapshot, range, 9).await));
@@ -179,12 +181,12 @@ pub async fn a_cursor_stays_valid_while_items_are_created_and_removed(bench: Ben
     assert_eq!(found, [vec!["d"], vec!["a", "e", "b"], vec!["d", "e"]]);
 }
 
-pub async fn a_list_is_scoped_to_one_kind_and_one_space(mut bench: Bench) {
-    let there = bench.other_space("there").await;
-    bench.start("alice").await;
-    bench.ok(agent("alice"), vec![snapshot("a"), open_session("s")]).await;
-    bench.enter(there);
-    bench.ok(Principal::System, vec![snapshot("z")]).await;
+pub async fn a_list_is_scoped_to_one_kind_and_one_space(mut bench: TestBench) {
+    let there = bench.open_space("there").await;
+    bench.register("alice").await;
+    bench.commit_ok(agent("alice"), vec![snapshot("a"), open_session("s")]).await;
+    bench.switch_space(there);
+    bench.commit_ok(Principal::System, vec![snapshot("z")]).await;
     bench.assert_created(ItemKind::Snapshot, &["z"]).await;
     bench.assert_created(ItemKind::Session, &[]).await;
     assert!(bench.page(ItemKind::Snapshot, ItemRange::Newest(None), 0).await.is_empty());

@@ -5,9 +5,9 @@ use quorate_core::{
     ProcedureStatus, StartProcedure, StepProcedure, Timestamp, TokenRole, Version, limits,
 };
 
-use super::bench::{Bench, START_MS};
-use super::words::{ack, agent, deliver_to, erase, id, payload, repeat_key, send};
-use crate::{Read, Rows};
+use super::builders::{ack, agent, erase, id, idempotency_key, message_to, payload, send};
+use super::test_bench::{START_MS, TestBench};
+use crate::{ReadQuery, ReadResult};
 
 fn named(name: &str) -> ProcedureId {
     ProcedureId::new(name).expect("valid id")
@@ -45,38 +45,38 @@ fn operator() -> Principal {
     Principal::Holder { role: TokenRole::Operator, name: "anna".parse().expect("valid name") }
 }
 
-async fn found(bench: &Bench, name: &str) -> Procedure {
-    match bench.read(Read::Item(ItemKey::new(ItemKind::Procedure, name))).await {
-        Rows::Item(Some(Item::Procedure(procedure))) => procedure,
+async fn found(bench: &TestBench, name: &str) -> Procedure {
+    match bench.read(ReadQuery::Item(ItemKey::new(ItemKind::Procedure, name))).await {
+        ReadResult::Item(Some(Item::Procedure(procedure))) => procedure,
         other => panic!("not a procedure: {other:?}"),
     }
 }
 
-async fn bytes(bench: &Bench, part: Option<PartRef>) -> String {
+async fn bytes(bench: &TestBench, part: Option<PartRef>) -> String {
     let PartRef { seq, part } = part.expect("a payload part");
-    match bench.read(Read::Part { seq, part, start: 0, length: u64::MAX }).await {
-        Rows::Part(Some(part)) => String::from_utf8(part.bytes.to_vec()).expect("text"),
+    match bench.read(ReadQuery::Part { seq, part, start: 0, length: u64::MAX }).await {
+        ReadResult::Part(Some(part)) => String::from_utf8(part.bytes.to_vec()).expect("text"),
         other => panic!("not a part: {other:?}"),
     }
 }
 
-pub async fn each_step_increments_the_procedure_version(bench: Bench) {
-    bench.start_all(&["alice"]).await;
-    let receipt = bench.ok(agent("alice"), vec![start(None), start(None)]).await;
+pub async fn each_step_increments_the_procedure_version(bench: TestBench) {
+    bench.register_all(&["alice"]).await;
+    let receipt = bench.commit_ok(agent("alice"), vec![start(None), start(None)]).await;
     let second = format!("prc_0-{}-1", receipt.seq.expect("a record"));
     assert_eq!(receipt.results[1], OpResult::ProcedureStarted { id: named(&second) });
     let begun = found(&bench, &second).await;
     assert_eq!((begun.version, begun.phase.as_str(), begun.state), (Version(1), "", None));
     assert_eq!((begun.driver.clone(), begun.started_by.as_str()), (Some(id("alice")), "agent:alice"));
     assert_eq!(bytes(&bench, begun.spec).await, "{\"subject\":1}");
-    bench.pass(5);
-    let stepped = bench.ok(agent("alice"), vec![step(&second, 1)]).await;
+    bench.advance_secs(5);
+    let stepped = bench.commit_ok(agent("alice"), vec![step(&second, 1)]).await;
     assert_eq!(stepped.results, [OpResult::ProcedureStepped { version: Version(2) }]);
-    bench.pass(5);
+    bench.advance_secs(5);
     let again = stepping(&second, 2, "findings", "{\"n\":1}");
-    bench.ok(agent("alice"), vec![Op::StepProcedure(again)]).await;
+    bench.commit_ok(agent("alice"), vec![Op::StepProcedure(again)]).await;
     let now = found(&bench, &second).await;
-    assert_eq!((now.version, now.before), (Version(3), stepped.seq));
+    assert_eq!((now.version, now.previous_seq), (Version(3), stepped.seq));
     assert_eq!((now.since, now.stepped_at), (Timestamp(START_MS + 5_000), Timestamp(START_MS + 10_000)));
     assert_eq!(bytes(&bench, now.state).await, "{\"n\":1}");
     let last = StepProcedure {
@@ -85,76 +85,77 @@ pub async fn each_step_increments_the_procedure_version(bench: Bench) {
         result: Some(payload("\"sign\"")),
         ..stepping(&second, 3, "synthesis", "")
     };
-    bench.ok(agent("alice"), vec![Op::StepProcedure(last)]).await;
+    bench.commit_ok(agent("alice"), vec![Op::StepProcedure(last)]).await;
     let over = found(&bench, &second).await;
     assert_eq!((over.status, over.version, over.state), (ProcedureStatus::Done, Version(4), now.state));
     assert_eq!(bytes(&bench, over.result).await, "\"sign\"");
 }
 
-pub async fn a_step_with_a_stale_version_refuses_the_whole_commit(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    bench.ok(agent("alice"), vec![start(Some("p"))]).await;
-    bench.ok(agent("alice"), vec![step("p", 1)]).await;
-    let ops = vec![send("alice", deliver_to("bob")), step("p", 1)];
-    let refused = bench.refused(agent("alice"), ops).await;
+pub async fn a_step_with_a_stale_version_refuses_the_whole_commit(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.commit_ok(agent("alice"), vec![start(Some("p"))]).await;
+    bench.commit_ok(agent("alice"), vec![step("p", 1)]).await;
+    let ops = vec![send("alice", message_to("bob")), step("p", 1)];
+    let refused = bench.commit_refused(agent("alice"), ops).await;
     assert_eq!((refused.code, refused.facts.current_version), (Code::VersionConflict, Some(2)));
     assert_eq!(refused.facts.stale[0].item, "p");
     assert_eq!(bench.claim("bob", 1).await, vec![], "nothing was sent");
     // Within one commit each step sees the previous one.
-    bench.ok(agent("alice"), vec![step("p", 2), step("p", 3)]).await;
+    bench.commit_ok(agent("alice"), vec![step("p", 2), step("p", 3)]).await;
     assert_eq!(found(&bench, "p").await.version, Version(4));
 }
 
-pub async fn a_step_its_ack_and_its_sends_are_one_commit(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    bench.ok(agent("alice"), vec![start(Some("p"))]).await;
+pub async fn a_step_its_ack_and_its_sends_are_one_commit(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    bench.commit_ok(agent("alice"), vec![start(Some("p"))]).await;
     bench.send("bob", "alice").await;
     let taken = bench.claim_one("alice").await;
-    let receipt =
-        bench.ok(agent("alice"), vec![ack(&taken), step("p", 1), send("alice", deliver_to("bob"))]).await;
+    let receipt = bench
+        .commit_ok(agent("alice"), vec![ack(&taken), step("p", 1), send("alice", message_to("bob"))])
+        .await;
     assert_eq!(found(&bench, "p").await.seq, receipt.seq.expect("a record"));
     assert_eq!(bench.claim("bob", 1).await.len(), 1);
 }
 
-pub async fn only_the_driver_and_operators_may_step_a_procedure(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
+pub async fn only_the_driver_and_operators_may_step_a_procedure(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
     let given = StartProcedure { driver: Some(id("bob")), ..starting(Some("p")) };
-    bench.ok(agent("alice"), vec![Op::StartProcedure(given)]).await;
-    bench.refused_with(Code::Forbidden, agent("alice"), vec![step("p", 1)]).await;
-    bench.ok(agent("bob"), vec![step("p", 1)]).await;
-    bench.ok(operator(), vec![step("p", 2)]).await;
-    bench.ok(Principal::System, vec![step("p", 3)]).await;
+    bench.commit_ok(agent("alice"), vec![Op::StartProcedure(given)]).await;
+    bench.commit_refused_with(Code::Forbidden, agent("alice"), vec![step("p", 1)]).await;
+    bench.commit_ok(agent("bob"), vec![step("p", 1)]).await;
+    bench.commit_ok(operator(), vec![step("p", 2)]).await;
+    bench.commit_ok(Principal::System, vec![step("p", 3)]).await;
     let viewer = Principal::Holder { role: TokenRole::Viewer, name: "eve".parse().expect("valid name") };
-    bench.refused_with(Code::Forbidden, viewer.clone(), vec![step("p", 4)]).await;
-    bench.refused_with(Code::Forbidden, viewer, vec![start(None)]).await;
+    bench.commit_refused_with(Code::Forbidden, viewer.clone(), vec![step("p", 4)]).await;
+    bench.commit_refused_with(Code::Forbidden, viewer, vec![start(None)]).await;
     // A procedure without a driver can be stepped by operators only.
-    bench.ok(operator(), vec![start(Some("q"))]).await;
+    bench.commit_ok(operator(), vec![start(Some("q"))]).await;
     assert_eq!(found(&bench, "q").await.driver, None);
-    bench.refused_with(Code::Forbidden, agent("alice"), vec![step("q", 1)]).await;
+    bench.commit_refused_with(Code::Forbidden, agent("alice"), vec![step("q", 1)]).await;
     let unknown = StartProcedure { driver: Some(id("nobody")), ..starting(None) };
-    bench.refused_with(Code::NotFound, operator(), vec![Op::StartProcedure(unknown)]).await;
-    bench.refused_with(Code::NotFound, operator(), vec![step("never", 1)]).await;
+    bench.commit_refused_with(Code::NotFound, operator(), vec![Op::StartProcedure(unknown)]).await;
+    bench.commit_refused_with(Code::NotFound, operator(), vec![step("never", 1)]).await;
 }
 
-pub async fn a_finished_procedure_is_immutable(bench: Bench) {
-    bench.start_all(&["alice"]).await;
-    bench.ok(agent("alice"), vec![start(Some("p"))]).await;
+pub async fn a_finished_procedure_is_immutable(bench: TestBench) {
+    bench.register_all(&["alice"]).await;
+    bench.commit_ok(agent("alice"), vec![start(Some("p"))]).await;
     let failed = StepProcedure { status: ProcedureStatus::Failed, ..stepping("p", 1, "quorum", "{}") };
-    bench.ok(agent("alice"), vec![Op::StepProcedure(failed)]).await;
+    bench.commit_ok(agent("alice"), vec![Op::StepProcedure(failed)]).await;
     let over = found(&bench, "p").await;
-    bench.refused_with(Code::Conflict, agent("alice"), vec![step("p", 2)]).await;
-    bench.refused_with(Code::VersionConflict, agent("alice"), vec![step("p", 1)]).await;
-    bench.refused_with(Code::Conflict, Principal::System, vec![step("p", 2)]).await;
+    bench.commit_refused_with(Code::Conflict, agent("alice"), vec![step("p", 2)]).await;
+    bench.commit_refused_with(Code::VersionConflict, agent("alice"), vec![step("p", 1)]).await;
+    bench.commit_refused_with(Code::Conflict, Principal::System, vec![step("p", 2)]).await;
     assert_eq!(found(&bench, "p").await, over);
 }
 
-pub async fn a_repeated_start_of_a_procedure_is_idempotent(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    let first = bench.ok(agent("alice"), vec![start(Some("p"))]).await;
-    bench.ok(agent("alice"), vec![step("p", 1)]).await;
-    let again = bench.ok(agent("alice"), vec![start(Some("p"))]).await;
+pub async fn a_repeated_start_of_a_procedure_is_idempotent(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let first = bench.commit_ok(agent("alice"), vec![start(Some("p"))]).await;
+    bench.commit_ok(agent("alice"), vec![step("p", 1)]).await;
+    let again = bench.commit_ok(agent("alice"), vec![start(Some("p"))]).await;
     assert_eq!((again.results, again.seq), (first.results.clone(), None));
-    bench.refused_with(Code::Duplicate, agent("bob"), vec![start(Some("p"))]).await;
+    bench.commit_refused_with(Code::Duplicate, agent("bob"), vec![start(Some("p"))]).await;
     let others = [
         StartProcedure { kind: "tournament".into(), ..starting(Some("p")) },
         StartProcedure { spec: Some(payload("{\"subject\":2}")), ..starting(Some("p")) },
@@ -162,51 +163,51 @@ pub async fn a_repeated_start_of_a_procedure_is_idempotent(bench: Bench) {
         StartProcedure { driver: Some(id("bob")), ..starting(Some("p")) },
     ];
     for other in others {
-        bench.refused_with(Code::Duplicate, agent("alice"), vec![Op::StartProcedure(other)]).await;
+        bench.commit_refused_with(Code::Duplicate, agent("alice"), vec![Op::StartProcedure(other)]).await;
     }
     // Erased content cannot be compared, so a repeated start no longer matches.
-    bench.ok(Principal::System, vec![erase(first.seq.expect("a record"), 0)]).await;
-    bench.refused_with(Code::Duplicate, agent("alice"), vec![start(Some("p"))]).await;
+    bench.commit_ok(Principal::System, vec![erase(first.seq.expect("a record"), 0)]).await;
+    bench.commit_refused_with(Code::Duplicate, agent("alice"), vec![start(Some("p"))]).await;
 }
 
-pub async fn i3_a_replayed_step_is_applied_once_and_returns_the_same_receipt(bench: Bench) {
-    bench.start_all(&["alice"]).await;
-    bench.ok(agent("alice"), vec![start(Some("p"))]).await;
-    let keyed = || Commit::new(agent("alice"), vec![step("p", 1)]).keyed(repeat_key("k"));
+pub async fn i3_a_replayed_step_is_applied_once_and_returns_the_same_receipt(bench: TestBench) {
+    bench.register_all(&["alice"]).await;
+    bench.commit_ok(agent("alice"), vec![start(Some("p"))]).await;
+    let keyed = || Commit::new(agent("alice"), vec![step("p", 1)]).keyed(idempotency_key("k"));
     let first = bench.commit(keyed()).await.expect("the commit is accepted");
     let again = bench.commit(keyed()).await.expect("the commit is accepted");
     assert_eq!(first, again);
     assert_eq!(found(&bench, "p").await.version, Version(2));
 }
 
-pub async fn a_running_procedure_survives_a_restart(mut bench: Bench) {
-    bench.start_all(&["alice"]).await;
-    bench.ok(agent("alice"), vec![start(Some("p")), start(Some("q"))]).await;
-    bench.ok(agent("alice"), vec![step("p", 1)]).await;
+pub async fn a_running_procedure_survives_a_restart(mut bench: TestBench) {
+    bench.register_all(&["alice"]).await;
+    bench.commit_ok(agent("alice"), vec![start(Some("p")), start(Some("q"))]).await;
+    bench.commit_ok(agent("alice"), vec![step("p", 1)]).await;
     let before = found(&bench, "p").await;
     bench.reopen().await;
     assert_eq!(found(&bench, "p").await, before);
-    bench.ok(agent("alice"), vec![step("p", 2), step("q", 1)]).await;
+    bench.commit_ok(agent("alice"), vec![step("p", 2), step("q", 1)]).await;
 }
 
-pub async fn the_driver_is_notified_in_the_commit_that_starts_the_procedure(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
+pub async fn the_driver_is_notified_in_the_commit_that_starts_the_procedure(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
     let for_bob = StartProcedure { driver: Some(id("bob")), ..starting(Some("p")) };
-    bench.ok(agent("alice"), vec![Op::StartProcedure(for_bob.clone())]).await;
+    bench.commit_ok(agent("alice"), vec![Op::StartProcedure(for_bob.clone())]).await;
     // No second notification for a repeated start, and none for a driver that starts its own procedure.
-    bench.ok(agent("alice"), vec![Op::StartProcedure(for_bob)]).await;
-    bench.ok(agent("bob"), vec![start(Some("q"))]).await;
+    bench.commit_ok(agent("alice"), vec![Op::StartProcedure(for_bob)]).await;
+    bench.commit_ok(agent("bob"), vec![start(Some("q"))]).await;
     let came = bench.claim("bob", 10).await;
     assert_eq!(came.len(), 1);
-    let read = Read::Message { seq: came[0].seq, n: came[0].n };
-    let Rows::Message(Some(stored)) = bench.read(read).await else { panic!("not a message") };
+    let read = ReadQuery::Message { seq: came[0].seq, n: came[0].n };
+    let ReadResult::Message(Some(stored)) = bench.read(read).await else { panic!("not a message") };
     let message = &stored.message;
     assert_eq!((message.from.clone(), message.action.as_str()), (None, "procedure.started"));
     assert_eq!(&message.payload.bytes[..], br#"{"procedure":"p","kind":"deliberation"}"#);
 }
 
-pub async fn invalid_procedures_are_refused(bench: Bench) {
-    bench.start_all(&["alice"]).await;
+pub async fn invalid_procedures_are_refused(bench: TestBench) {
+    bench.register_all(&["alice"]).await;
     let large = "1".repeat(limits::PAYLOAD_BYTES_MAX + 1);
     let starts = [
         (Code::Invalid, StartProcedure { kind: String::new(), ..starting(None) }),

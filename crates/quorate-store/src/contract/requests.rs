@@ -1,81 +1,84 @@
 //! Requests and presence: a requester receives the answer or an error, and an agent without heartbeats goes offline.
 
 use quorate_core::{
-    AcquireLocks, AgentFilter, AgentLook, AgentNo, Ask, AwaitTask, ClaimTasks, Code, ConsumerId, CreateTasks,
-    Health, Heartbeat, IfUnavailable, Inspect, Inspected, Item, ItemKey, ItemKind, LockName, Message,
-    MessageId, MessageType, NewTask, Op, OpResult, Principal, Priority, RegisterAgent, Request, RequestState,
-    Status, TaskId, Told, Waiting, limits,
+    AcquireLocks, AgentFilter, AgentInspection, AgentNo, AgentStatus, AwaitTask, ClaimTasks, Code,
+    ConsumerEvent, ConsumerId, CreateTasks, Health, Heartbeat, IfUnavailable, Inspect, InspectResult, Item,
+    ItemKey, ItemKind, LockName, Message, MessageId, MessageType, NewTask, Op, OpResult, Principal, Priority,
+    RegisterAgent, Request, RequestState, SendRequest, TaskId, WaitMode, limits,
 };
 
-use super::bench::{Bench, Sent, claimed};
-use super::words::{ack, agent, deliver_to, deliver_to_all, id, payload, send, with_client_id};
-use crate::{Read, Rows};
+use super::builders::{ack, agent, id, message_to, message_to_all, payload, send, with_client_id};
+use super::test_bench::{Sent, TestBench, claimed};
+use crate::{ReadQuery, ReadResult};
 
-fn ask(from: &str, message: Message, waiter: u64) -> Ask {
-    Ask::new(Message { from: Some(id(from)), ..message }, None, Some(ConsumerId(waiter)))
+fn ask(from: &str, message: Message, waiter: u64) -> SendRequest {
+    SendRequest::new(Message { from: Some(id(from)), ..message }, None, Some(ConsumerId(waiter)))
 }
 
 fn answer(from: &str, to: &str, question: MessageId, text: &str) -> Op {
-    let message = Message { payload: payload(text), ..deliver_to(to) };
+    let message = Message { payload: payload(text), ..message_to(to) };
     let kind = MessageType::Response;
     send(from, Message { kind, in_reply_to: Some(question.to_string()), ..message })
 }
 
-async fn asked(bench: &Bench, who: &str, ask: Ask) -> Sent {
-    match bench.ok(agent(who), vec![Op::Request(ask)]).await.results[..] {
-        [OpResult::Requested { id, first, count, is_open: true }] => Sent { id, first, count },
+async fn asked(bench: &TestBench, who: &str, ask: SendRequest) -> Sent {
+    match bench.commit_ok(agent(who), vec![Op::Request(ask)]).await.results[..] {
+        [OpResult::Requested { id, first, count, is_open: true }] => {
+            Sent { id, first_delivery: first, count }
+        }
         ref other => panic!("not a request: {other:?}"),
     }
 }
 
-async fn request(bench: &Bench, id: MessageId) -> Request {
-    match bench.read(Read::Item(ItemKey::new(ItemKind::Request, id.to_string()))).await {
-        Rows::Item(Some(Item::Request(request))) => request,
+async fn request(bench: &TestBench, id: MessageId) -> Request {
+    match bench.read(ReadQuery::Item(ItemKey::new(ItemKind::Request, id.to_string()))).await {
+        ReadResult::Item(Some(Item::Request(request))) => request,
         other => panic!("not a request: {other:?}"),
     }
 }
 
 /// Returns the answers sent since the last call: the waiter, and the text or the error code.
-fn answers(bench: &Bench) -> Vec<(u64, Result<String, Code>)> {
-    let content = |sent: Told| match sent {
-        Told::Answered { message, .. } => {
+fn answers(bench: &TestBench) -> Vec<(u64, Result<String, Code>)> {
+    let content = |sent: ConsumerEvent| match sent {
+        ConsumerEvent::Answered { message, .. } => {
             Ok(String::from_utf8(message.payload.bytes.to_vec()).expect("a text"))
         }
-        Told::Refused(refused) => Err(refused.code),
+        ConsumerEvent::Refused(refused) => Err(refused.code),
         other => panic!("not an answer: {other:?}"),
     };
-    bench.told().into_iter().map(|(id, sent)| (id.0, content(sent))).collect()
+    bench.consumer_events().into_iter().map(|(id, sent)| (id.0, content(sent))).collect()
 }
 
-async fn inspect(bench: &Bench, name: &str) -> AgentLook {
+async fn inspect(bench: &TestBench, name: &str) -> AgentInspection {
     let filter = AgentFilter { id: Some(id(name)), ..AgentFilter::default() };
     let inspect = Op::Inspect(Inspect::Agents { filter, after: AgentNo(0), limit: 1 });
-    let receipt = bench.ok(Principal::System, vec![inspect]).await;
+    let receipt = bench.commit_ok(Principal::System, vec![inspect]).await;
     assert_eq!(receipt.seq, None, "an inspection leaves no record");
     match receipt.results.into_iter().next() {
         Some(OpResult::Inspected(seen)) => match *seen {
-            Inspected::Agents(mut agents) => agents.remove(0),
+            InspectResult::Agents(mut agents) => agents.remove(0),
             other => panic!("not agents: {other:?}"),
         },
         other => panic!("not an inspection: {other:?}"),
     }
 }
 
-async fn register_with_heartbeat(bench: &Bench, name: &str, can: &str) {
+async fn register_with_heartbeat(bench: &TestBench, name: &str, can: &str) {
     let capabilities = vec![can.to_owned()];
     let new = RegisterAgent { heartbeat_ms: 10_000, capabilities, ..RegisterAgent::named(id(name)) };
-    bench.ok(agent(name), vec![Op::RegisterAgent(new)]).await;
+    bench.commit_ok(agent(name), vec![Op::RegisterAgent(new)]).await;
 }
 
 fn beat(name: &str) -> Op {
-    Op::Heartbeat(Heartbeat { agent: id(name), status: Status::Idle, health: Health::Healthy })
+    Op::Heartbeat(Heartbeat { agent: id(name), status: AgentStatus::Idle, health: Health::Healthy })
 }
 
-pub async fn d4_the_requester_receives_the_answer(bench: Bench) {
-    bench.start_all(&["alice", "bob", "carol"]).await;
-    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+pub async fn d4_the_requester_receives_the_answer(bench: TestBench) {
+    bench.register_all(&["alice", "bob", "carol"]).await;
+    let question = asked(&bench, "alice", ask("alice", message_to("bob"), 1)).await;
     let held = bench.claim_one("bob").await;
-    let receipt = bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "42"), ack(&held)]).await;
+    let receipt =
+        bench.commit_ok(agent("bob"), vec![answer("bob", "alice", question.id, "42"), ack(&held)]).await;
     assert!(matches!(receipt.results[0], OpResult::Replied { late: false, .. }));
     assert_eq!(answers(&bench), vec![(1, Ok("42".into()))]);
     assert!(bench.claim("alice", 1).await.is_empty(), "an answer is not a delivery");
@@ -85,16 +88,16 @@ pub async fn d4_the_requester_receives_the_answer(bench: Bench) {
 
 /// Builds a response that has a correlation id but no `in_reply_to`.
 fn in_conversation(from: &str, to: &str, conversation: &str, text: &str) -> Op {
-    let message = Message { payload: payload(text), ..deliver_to(to) };
+    let message = Message { payload: payload(text), ..message_to(to) };
     let correlation_id = Some(conversation.to_owned());
     send(from, Message { kind: MessageType::Response, correlation_id, ..message })
 }
 
-pub async fn d4_a_response_is_matched_by_correlation_id(bench: Bench) {
-    bench.start_all(&["alice", "bob", "carol"]).await;
-    let by_id = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+pub async fn d4_a_response_is_matched_by_correlation_id(bench: TestBench) {
+    bench.register_all(&["alice", "bob", "carol"]).await;
+    let by_id = asked(&bench, "alice", ask("alice", message_to("bob"), 1)).await;
     asked(&bench, "alice", ask("alice", with_client_id("bob", "q-2", "{}"), 2)).await;
-    let named = |name| Message { correlation_id: Some("c1".into()), ..deliver_to(name) };
+    let named = |name| Message { correlation_id: Some("c1".into()), ..message_to(name) };
     asked(&bench, "alice", ask("alice", named("bob"), 3)).await;
     // The same conversation, but another recipient.
     asked(&bench, "alice", ask("alice", named("carol"), 4)).await;
@@ -103,51 +106,51 @@ pub async fn d4_a_response_is_matched_by_correlation_id(bench: Bench) {
         // Carol is not a recipient of this request, so her response is an ordinary message.
         if waiter < 3 {
             let carols = in_conversation("carol", "alice", &conversation, "42");
-            bench.ok(agent("carol"), vec![carols]).await;
+            bench.commit_ok(agent("carol"), vec![carols]).await;
             assert_eq!((answers(&bench), bench.claim("alice", 9).await.len()), (vec![], 1), "{conversation}");
         }
-        let receipt = bench.ok(agent("bob"), vec![response()]).await;
+        let receipt = bench.commit_ok(agent("bob"), vec![response()]).await;
         assert!(matches!(receipt.results[0], OpResult::Replied { late: false, .. }), "{conversation}");
         assert_eq!(answers(&bench), vec![(waiter, Ok("42".into()))], "{conversation}");
         // The request is closed: a further response is an ordinary message.
-        bench.ok(agent("bob"), vec![response()]).await;
+        bench.commit_ok(agent("bob"), vec![response()]).await;
         assert_eq!((answers(&bench), bench.claim("alice", 9).await.len()), (vec![], 1), "{conversation}");
     }
-    bench.ok(agent("carol"), vec![in_conversation("carol", "alice", "c1", "43")]).await;
+    bench.commit_ok(agent("carol"), vec![in_conversation("carol", "alice", "c1", "43")]).await;
     assert_eq!(answers(&bench), vec![(4, Ok("43".into()))]);
 }
 
-pub async fn d4_an_ambiguous_correlation_id_matches_no_request(mut bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    let named = || Message { correlation_id: Some("c1".into()), ..deliver_to("bob") };
+pub async fn d4_an_ambiguous_correlation_id_matches_no_request(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let named = || Message { correlation_id: Some("c1".into()), ..message_to("bob") };
     let first = asked(&bench, "alice", ask("alice", named(), 1)).await;
     asked(&bench, "alice", ask("alice", named(), 2)).await;
-    bench.ok(agent("bob"), vec![in_conversation("bob", "alice", "c1", "which?")]).await;
+    bench.commit_ok(agent("bob"), vec![in_conversation("bob", "alice", "c1", "which?")]).await;
     assert_eq!((answers(&bench), bench.claim("alice", 9).await.len()), (vec![], 1));
-    bench.ok(agent("bob"), vec![answer("bob", "alice", first.id, "1")]).await;
+    bench.commit_ok(agent("bob"), vec![answer("bob", "alice", first.id, "1")]).await;
     assert_eq!(answers(&bench), vec![(1, Ok("1".into()))]);
     // Only one request is left. Repeating the response returns the same result, even long after the request has ended.
     let message = Message { payload: payload("2"), ..with_client_id("alice", "m-1", "2") };
     let kind = MessageType::Response;
     let only = || Message { kind, correlation_id: Some("c1".into()), ..message.clone() };
-    let receipt = bench.ok(agent("bob"), vec![send("bob", only())]).await;
+    let receipt = bench.commit_ok(agent("bob"), vec![send("bob", only())]).await;
     assert!(matches!(receipt.results[0], OpResult::Replied { late: false, .. }));
     assert_eq!(answers(&bench), vec![(2, Ok("2".into()))]);
     for _ in 0..2 {
-        let again = bench.ok(agent("bob"), vec![send("bob", only())]).await;
+        let again = bench.commit_ok(agent("bob"), vec![send("bob", only())]).await;
         assert_eq!((again.seq, &again.results), (None, &receipt.results));
         bench.reopen().await;
     }
 }
 
-pub async fn d5_a_request_times_out(bench: Bench) {
-    bench.start_all(&["alice", "bob", "carol"]).await;
-    let command = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
-    let query = Message { kind: MessageType::Query, ..deliver_to("bob") };
+pub async fn d5_a_request_times_out(bench: TestBench) {
+    bench.register_all(&["alice", "bob", "carol"]).await;
+    let command = asked(&bench, "alice", ask("alice", message_to("bob"), 1)).await;
+    let query = Message { kind: MessageType::Query, ..message_to("bob") };
     let query = asked(&bench, "alice", ask("alice", query, 2)).await;
-    let several = asked(&bench, "alice", ask("alice", deliver_to_all(&["bob", "carol"]), 3)).await;
+    let several = asked(&bench, "alice", ask("alice", message_to_all(&["bob", "carol"]), 3)).await;
     for (seconds, waiter, question) in [(1, 3, several.id), (4, 2, query.id), (25, 1, command.id)] {
-        bench.pass(seconds);
+        bench.advance_secs(seconds);
         bench.sweep().await;
         assert_eq!(answers(&bench), vec![(waiter, Err(Code::Timeout))]);
         assert_eq!(request(&bench, question).await.state, RequestState::TimedOut);
@@ -156,53 +159,53 @@ pub async fn d5_a_request_times_out(bench: Bench) {
     assert!(inspect(&bench, "bob").await.agent.presence.available, "an agent that acts is available again");
 }
 
-pub async fn d5_a_late_answer_is_recorded_but_not_delivered(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
-    bench.pass(30);
+pub async fn d5_a_late_answer_is_recorded_but_not_delivered(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let question = asked(&bench, "alice", ask("alice", message_to("bob"), 1)).await;
+    bench.advance_secs(30);
     bench.sweep().await;
     answers(&bench);
-    let receipt = bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "late")]).await;
+    let receipt = bench.commit_ok(agent("bob"), vec![answer("bob", "alice", question.id, "late")]).await;
     let OpResult::Replied { id, late: true } = receipt.results[0] else { panic!("not a late reply") };
     assert!(answers(&bench).is_empty() && bench.claim("alice", 1).await.is_empty());
-    let stored = bench.read(Read::Message { seq: id.seq, n: id.n }).await;
+    let stored = bench.read(ReadQuery::Message { seq: id.seq, n: id.n }).await;
     assert!(
-        matches!(stored, Rows::Message(Some(stored)) if stored.recipients.is_empty()),
+        matches!(stored, ReadResult::Message(Some(stored)) if stored.recipients.is_empty()),
         "the answer is recorded"
     );
 }
 
-pub async fn d4_a_request_is_cancelled_by_its_requester(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+pub async fn d4_a_request_is_cancelled_by_its_requester(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let question = asked(&bench, "alice", ask("alice", message_to("bob"), 1)).await;
     let cancel = || vec![Op::CancelRequest { request: question.id }];
-    bench.refused_with(Code::Forbidden, agent("bob"), cancel()).await;
-    bench.ok(agent("alice"), cancel()).await;
+    bench.commit_refused_with(Code::Forbidden, agent("bob"), cancel()).await;
+    bench.commit_ok(agent("alice"), cancel()).await;
     assert_eq!(answers(&bench), vec![(1, Err(Code::Cancelled))]);
     assert!(bench.claim("bob", 1).await.is_empty());
-    assert_eq!(bench.ok(agent("alice"), cancel()).await.seq, None, "cancelling twice is a no-op");
+    assert_eq!(bench.commit_ok(agent("alice"), cancel()).await.seq, None, "cancelling twice is a no-op");
 }
 
-pub async fn i3_every_waiter_of_a_request_receives_the_same_answer(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
+pub async fn i3_every_waiter_of_a_request_receives_the_same_answer(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
     let again = |request, waiter| vec![Op::AwaitRequest { request, waiting: ConsumerId(waiter) }];
-    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    let question = asked(&bench, "alice", ask("alice", message_to("bob"), 1)).await;
     for waiter in 2..=4 {
-        bench.ok(agent("alice"), again(question.id, waiter)).await;
+        bench.commit_ok(agent("alice"), again(question.id, waiter)).await;
     }
-    bench.ok(Principal::System, vec![Op::Close { consumer: ConsumerId(3) }]).await;
-    bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "42")]).await;
+    bench.commit_ok(Principal::System, vec![Op::CloseConsumer { consumer: ConsumerId(3) }]).await;
+    bench.commit_ok(agent("bob"), vec![answer("bob", "alice", question.id, "42")]).await;
     assert_eq!(answers(&bench), [1, 2, 4].map(|waiter| (waiter, Ok("42".to_owned()))));
     // Beyond the limit of waiters, the oldest waiter is refused.
     let most = limits::REQUEST_LISTENERS_MAX as u64;
-    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
+    let question = asked(&bench, "alice", ask("alice", message_to("bob"), 1)).await;
     for waiter in 2..=most {
-        bench.ok(agent("alice"), again(question.id, waiter)).await;
+        bench.commit_ok(agent("alice"), again(question.id, waiter)).await;
     }
     assert!(answers(&bench).is_empty());
-    bench.ok(agent("alice"), again(question.id, most + 1)).await;
+    bench.commit_ok(agent("alice"), again(question.id, most + 1)).await;
     assert_eq!(answers(&bench), [(1, Err(Code::Conflict))]);
-    bench.pass(30);
+    bench.advance_secs(30);
     bench.sweep().await;
     assert_eq!(
         answers(&bench),
@@ -210,12 +213,12 @@ pub async fn i3_every_waiter_of_a_request_receives_the_same_answer(bench: Bench)
     );
 }
 
-pub async fn d4_an_open_request_survives_a_restart(mut bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    let question = asked(&bench, "alice", ask("alice", deliver_to("bob"), 1)).await;
-    bench.pass(20);
+pub async fn d4_an_open_request_survives_a_restart(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let question = asked(&bench, "alice", ask("alice", message_to("bob"), 1)).await;
+    bench.advance_secs(20);
     bench.reopen().await;
-    bench.pass(29);
+    bench.advance_secs(29);
     bench.sweep().await;
     assert_eq!(
         request(&bench, question.id).await.state,
@@ -223,73 +226,85 @@ pub async fn d4_an_open_request_survives_a_restart(mut bench: Bench) {
         "the timeout restarts with its full duration"
     );
     let again = Op::AwaitRequest { request: question.id, waiting: ConsumerId(2) };
-    bench.ok(agent("alice"), vec![again]).await;
-    bench.ok(agent("bob"), vec![answer("bob", "alice", question.id, "yes")]).await;
+    bench.commit_ok(agent("alice"), vec![again]).await;
+    bench.commit_ok(agent("bob"), vec![answer("bob", "alice", question.id, "yes")]).await;
     assert_eq!(answers(&bench), vec![(2, Ok("yes".into()))]);
 }
 
-pub async fn d6_an_agent_is_offline_after_three_missed_heartbeats(bench: Bench) {
-    bench.start("alice").await;
+pub async fn d6_an_agent_is_offline_after_three_missed_heartbeats(bench: TestBench) {
+    bench.register("alice").await;
     register_with_heartbeat(&bench, "bob", "cook").await;
     bench.send("alice", "bob").await;
-    let (waiting, lease_ms) = (Waiting::No, 600_000);
+    let (waiting, lease_ms) = (WaitMode::NoWait, 600_000);
     let claim = Op::Claim { agent: id("bob"), max: 1, lease_ms, waiting };
-    let held = claimed(&bench.ok(agent("bob"), vec![claim]).await).remove(0);
-    bench.pass(29);
-    assert_eq!(bench.ok(agent("bob"), vec![beat("bob")]).await.seq, None, "a heartbeat leaves no record");
-    bench.pass(29);
+    let held = claimed(&bench.commit_ok(agent("bob"), vec![claim]).await).remove(0);
+    bench.advance_secs(29);
+    assert_eq!(
+        bench.commit_ok(agent("bob"), vec![beat("bob")]).await.seq,
+        None,
+        "a heartbeat leaves no record"
+    );
+    bench.advance_secs(29);
     bench.sweep().await;
-    assert_eq!(inspect(&bench, "bob").await.status, Status::Working);
-    bench.pass(1);
+    assert_eq!(inspect(&bench, "bob").await.status, AgentStatus::Working);
+    bench.advance_secs(1);
     bench.sweep().await;
     let gone = inspect(&bench, "bob").await;
     assert_eq!(
-        (gone.status, gone.leased, gone.open),
-        (Status::Offline, 0, 1),
+        (gone.status, gone.leased_deliveries, gone.open_deliveries),
+        (AgentStatus::Offline, 0, 1),
         "its leased deliveries are returned"
     );
-    bench.refused_with(Code::StaleLease, agent("bob"), vec![ack(&held)]).await;
-    bench.ok(agent("bob"), vec![beat("bob")]).await;
-    assert_eq!(inspect(&bench, "bob").await.status, Status::Idle);
+    bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![ack(&held)]).await;
+    bench.commit_ok(agent("bob"), vec![beat("bob")]).await;
+    assert_eq!(inspect(&bench, "bob").await.status, AgentStatus::Idle);
 }
 
-pub async fn d6_the_sender_chooses_what_happens_if_the_recipient_is_unavailable(bench: Bench) {
-    bench.start("alice").await;
+pub async fn d6_the_sender_chooses_what_happens_if_the_recipient_is_unavailable(bench: TestBench) {
+    bench.register("alice").await;
     register_with_heartbeat(&bench, "bob", "cook").await;
     register_with_heartbeat(&bench, "carol", "cook").await;
-    bench.pass(29);
-    bench.ok(agent("carol"), vec![beat("carol")]).await;
-    bench.pass(1);
+    bench.advance_secs(29);
+    bench.commit_ok(agent("carol"), vec![beat("carol")]).await;
+    bench.advance_secs(1);
     bench.sweep().await;
-    let to_bob = |if_unavailable| Message { if_unavailable, ..deliver_to("bob") };
+    let to_bob = |if_unavailable| Message { if_unavailable, ..message_to("bob") };
     bench
-        .refused_with(Code::Unavailable, agent("alice"), vec![send("alice", to_bob(IfUnavailable::Fail))])
+        .commit_refused_with(
+            Code::Unavailable,
+            agent("alice"),
+            vec![send("alice", to_bob(IfUnavailable::Fail))],
+        )
         .await;
     bench.send_as("alice", to_bob(IfUnavailable::Redirect)).await;
     bench.send_as("alice", to_bob(IfUnavailable::Queue)).await;
-    assert_eq!((inspect(&bench, "carol").await.open, inspect(&bench, "bob").await.open), (1, 1));
+    assert_eq!(
+        (inspect(&bench, "carol").await.open_deliveries, inspect(&bench, "bob").await.open_deliveries),
+        (1, 1)
+    );
 }
 
-pub async fn d7_a_new_epoch_holds_no_leases(bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
+pub async fn d7_a_new_epoch_holds_no_leases(bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
     bench.send("alice", "bob").await;
     bench.claim_one("bob").await;
-    asked(&bench, "bob", ask("bob", deliver_to("alice"), 7)).await;
-    bench.start("bob").await;
-    assert_eq!(bench.dismissed(), vec![ConsumerId(7)], "waiters of the old epoch are dismissed");
-    assert_eq!(inspect(&bench, "bob").await.leased, 0);
+    asked(&bench, "bob", ask("bob", message_to("alice"), 7)).await;
+    bench.register("bob").await;
+    assert_eq!(bench.dismissed_consumers(), vec![ConsumerId(7)], "waiters of the old epoch are dismissed");
+    assert_eq!(inspect(&bench, "bob").await.leased_deliveries, 0);
     assert_eq!(bench.claim("bob", 1).await.len(), 1, "immediately");
 }
 
-pub async fn d8_a_deadlock_across_requests_locks_and_tasks_is_detected(bench: Bench) {
-    bench.start_all(&["alice", "carol"]).await;
+pub async fn d8_a_deadlock_across_requests_locks_and_tasks_is_detected(bench: TestBench) {
+    bench.register_all(&["alice", "carol"]).await;
     let worker = RegisterAgent { capabilities: vec!["w".into()], ..RegisterAgent::named(id("bob")) };
-    bench.ok(agent("bob"), vec![Op::RegisterAgent(worker)]).await;
+    bench.commit_ok(agent("bob"), vec![Op::RegisterAgent(worker)]).await;
     let task = TaskId::new("t1").expect("valid id");
     let tasks = vec![NewTask { id: Some(task.clone()), ..NewTask::new("w") }];
-    bench.ok(Principal::System, vec![Op::CreateTasks(CreateTasks { tasks, inputs: None })]).await;
-    let take = ClaimTasks { agent: id("bob"), types: vec![], max: 1, lease_ms: None, waiting: Waiting::No };
-    bench.ok(agent("bob"), vec![Op::ClaimTasks(take)]).await;
+    bench.commit_ok(Principal::System, vec![Op::CreateTasks(CreateTasks { tasks, inputs: None })]).await;
+    let take =
+        ClaimTasks { agent: id("bob"), types: vec![], max: 1, lease_ms: None, waiting: WaitMode::NoWait };
+    bench.commit_ok(agent("bob"), vec![Op::ClaimTasks(take)]).await;
     let lock = |who: &str, waiting| {
         Op::AcquireLocks(AcquireLocks {
             agent: id(who),
@@ -301,16 +316,16 @@ pub async fn d8_a_deadlock_across_requests_locks_and_tasks_is_detected(bench: Be
             within: None,
         })
     };
-    bench.ok(agent("alice"), vec![lock("alice", Waiting::No)]).await;
+    bench.commit_ok(agent("alice"), vec![lock("alice", WaitMode::NoWait)]).await;
     let wait = AwaitTask { agent: id("alice"), task, within: None, waiting: ConsumerId(1) };
-    bench.ok(agent("alice"), vec![Op::AwaitTask(wait)]).await;
-    asked(&bench, "bob", ask("bob", deliver_to("carol"), 2)).await;
+    bench.commit_ok(agent("alice"), vec![Op::AwaitTask(wait)]).await;
+    asked(&bench, "bob", ask("bob", message_to("carol"), 2)).await;
     bench.claim_one("carol").await;
-    bench.ok(agent("carol"), vec![lock("carol", Waiting::Once(ConsumerId(3)))]).await;
-    bench.pass(1);
+    bench.commit_ok(agent("carol"), vec![lock("carol", WaitMode::Once(ConsumerId(3)))]).await;
+    bench.advance_secs(1);
     bench.sweep().await;
-    let sent = bench.told();
-    let [(ConsumerId(3), Told::Refused(refused))] = &sent[..] else {
+    let sent = bench.consumer_events();
+    let [(ConsumerId(3), ConsumerEvent::Refused(refused))] = &sent[..] else {
         panic!("not the youngest wait: {sent:?}")
     };
     let cycle: Vec<_> = refused.facts.cycle.iter().map(|one| one.agent.as_str()).collect();

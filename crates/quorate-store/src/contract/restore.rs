@@ -2,39 +2,39 @@
 
 use quorate_core::{
     AcquireLocks, ClaimTasks, Code, CompleteTask, CreateTasks, EndState, Fence, FenceRef, HeartbeatTask,
-    LockName, Message, NewTask, Op, OpResult, Priority, PutEntry, RenewLocks, TaskHanded, Version, Waiting,
+    LeasedTask, LockName, Message, NewTask, Op, OpResult, Priority, PutEntry, RenewLocks, Version, WaitMode,
     limits,
 };
 
-use super::bench::Bench;
-use super::words::{ack, agent, deliver_to, extend, id, put, retry};
+use super::builders::{ack, agent, extend, id, message_to, put, retry};
+use super::test_bench::TestBench;
 use crate::DeliveryState;
 
-async fn take_lock(bench: &Bench, who: &str) -> FenceRef {
+async fn take_lock(bench: &TestBench, who: &str) -> FenceRef {
     let ask = AcquireLocks {
         agent: id(who),
         names: vec![LockName::new("l").expect("valid name")],
         ttl_ms: limits::LEASE_MS_DEFAULT,
         priority: Priority::NORMAL,
         capacity: None,
-        waiting: Waiting::No,
+        waiting: WaitMode::NoWait,
         within: None,
     };
-    match bench.ok(agent(who), vec![Op::AcquireLocks(ask)]).await.results.remove(0) {
-        OpResult::Locked(mut locked) => locked.locks.remove(0),
+    match bench.commit_ok(agent(who), vec![Op::AcquireLocks(ask)]).await.results.remove(0) {
+        OpResult::LocksGranted(mut locked) => locked.locks.remove(0),
         other => panic!("not acquired: {other:?}"),
     }
 }
 
-async fn take_task(bench: &Bench, who: &str) -> TaskHanded {
+async fn take_task(bench: &TestBench, who: &str) -> LeasedTask {
     let claim = ClaimTasks {
         agent: id(who),
         types: vec!["work".into()],
         max: 1,
         lease_ms: None,
-        waiting: Waiting::No,
+        waiting: WaitMode::NoWait,
     };
-    match bench.ok(agent(who), vec![Op::ClaimTasks(claim)]).await.results.remove(0) {
+    match bench.commit_ok(agent(who), vec![Op::ClaimTasks(claim)]).await.results.remove(0) {
         OpResult::TasksClaimed(mut taken) => taken.remove(0),
         other => panic!("not a claim: {other:?}"),
     }
@@ -44,18 +44,18 @@ fn put_under(fence: &FenceRef) -> Op {
     Op::Put(PutEntry { fence: Some(fence.clone()), ..put("k", "1") })
 }
 
-async fn make_task(bench: &Bench, who: &str) {
+async fn make_task(bench: &TestBench, who: &str) {
     let create = CreateTasks { tasks: vec![NewTask::new("work")], inputs: None };
-    bench.ok(agent(who), vec![Op::CreateTasks(create)]).await;
+    bench.commit_ok(agent(who), vec![Op::CreateTasks(create)]).await;
 }
 
-fn done(held: &TaskHanded) -> Op {
+fn done(held: &LeasedTask) -> Op {
     Op::CompleteTask(CompleteTask::done(held.lease_ref(), None))
 }
 
 // Fails if a restore keeps the leases of the backup, or only raises the tokens of later leases.
-pub async fn i8_a_restore_ends_every_lease(mut bench: Bench) {
-    bench.start_all(&["alice", "bob", "carol"]).await;
+pub async fn i8_a_restore_ends_every_lease(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob", "carol"]).await;
     bench.send("alice", "bob").await;
     let letter = bench.claim_one("bob").await;
     make_task(&bench, "alice").await;
@@ -67,7 +67,7 @@ pub async fn i8_a_restore_ends_every_lease(mut bench: Bench) {
     assert_eq!((after.counts.leased, after.counts.ready), (0, 1));
     let beat = Op::HeartbeatTask(HeartbeatTask { lease: task.lease_ref(), partial: None });
     for stale in [ack(&letter), retry(&letter), extend(&letter, 60_000), done(&task), beat] {
-        bench.refused_with(Code::StaleLease, agent("bob"), vec![stale]).await;
+        bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![stale]).await;
     }
     let again = bench.claim_one("bob").await;
     assert_eq!((again.delivery, again.attempt), (letter.delivery, 2));
@@ -75,70 +75,72 @@ pub async fn i8_a_restore_ends_every_lease(mut bench: Bench) {
     assert_eq!((&taken.task.spec.id, taken.task.attempt), (&task.task.spec.id, 2));
     assert!(again.token > letter.token && taken.lease_ref().token > task.lease_ref().token);
     for stale in [ack(&letter), done(&task)] {
-        bench.refused_with(Code::StaleLease, agent("bob"), vec![stale]).await;
+        bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![stale]).await;
     }
-    bench.ok(agent("bob"), vec![ack(&again)]).await;
-    bench.ok(agent("carol"), vec![done(&taken)]).await;
+    bench.commit_ok(agent("bob"), vec![ack(&again)]).await;
+    bench.commit_ok(agent("carol"), vec![done(&taken)]).await;
     bench.reopen().await;
-    bench.refused_with(Code::StaleLease, agent("bob"), vec![done(&task)]).await;
+    bench.commit_refused_with(Code::StaleLease, agent("bob"), vec![done(&task)]).await;
 }
 
 // Fails if a restore keeps the lock holds of the backup, or if `Lock::accepts` ignores the generation.
-pub async fn i12_a_restore_ends_every_lock_hold_and_invalidates_earlier_fencing_tokens(mut bench: Bench) {
-    bench.start_all(&["bob", "carol"]).await;
+pub async fn i12_a_restore_ends_every_lock_hold_and_invalidates_earlier_fencing_tokens(mut bench: TestBench) {
+    bench.register_all(&["bob", "carol"]).await;
     let old = take_lock(&bench, "bob").await;
-    bench.ok(agent("bob"), vec![put_under(&old)]).await;
+    bench.commit_ok(agent("bob"), vec![put_under(&old)]).await;
     bench.restore().await;
-    bench.refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
-    let renew = Op::RenewLocks(RenewLocks::again(vec![old.clone()]));
-    bench.refused_with(Code::StaleFence, agent("bob"), vec![renew]).await;
-    bench.refused_with(Code::StaleFence, agent("bob"), vec![Op::ReleaseLocks(vec![old.clone()])]).await;
+    bench.commit_refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
+    let renew = Op::RenewLocks(RenewLocks::with_granted_ttl(vec![old.clone()]));
+    bench.commit_refused_with(Code::StaleFence, agent("bob"), vec![renew]).await;
+    bench
+        .commit_refused_with(Code::StaleFence, agent("bob"), vec![Op::ReleaseLocks(vec![old.clone()])])
+        .await;
     let new = take_lock(&bench, "carol").await;
     assert!(
         new.fence > Fence(old.fence.0 + 1),
         "it skips the fencing tokens that the lost history may have used"
     );
-    bench.ok(agent("carol"), vec![put_under(&new)]).await;
-    bench.ok(agent("carol"), vec![Op::ReleaseLocks(vec![new.clone()])]).await;
-    bench.ok(agent("carol"), vec![put_under(&new)]).await;
+    bench.commit_ok(agent("carol"), vec![put_under(&new)]).await;
+    bench.commit_ok(agent("carol"), vec![Op::ReleaseLocks(vec![new.clone()])]).await;
+    bench.commit_ok(agent("carol"), vec![put_under(&new)]).await;
     bench.reopen().await;
-    bench.ok(agent("carol"), vec![put_under(&new)]).await;
-    bench.refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
+    bench.commit_ok(agent("carol"), vec![put_under(&new)]).await;
+    bench.commit_refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
 }
 
 // Fails if a restore does not count the interrupted attempt: a message that crashes its holder would be redelivered
 // forever.
-pub async fn i24_a_restore_counts_the_interrupted_attempt(mut bench: Bench) {
-    bench.start_all(&["alice", "bob"]).await;
-    let sent = bench.send_as("alice", Message { attempts_max: 1, ..deliver_to("bob") }).await;
+pub async fn i24_a_restore_counts_the_interrupted_attempt(mut bench: TestBench) {
+    bench.register_all(&["alice", "bob"]).await;
+    let sent = bench.send_as("alice", Message { attempts_max: 1, ..message_to("bob") }).await;
     bench.claim_one("bob").await;
     bench.restore().await;
     assert_eq!(bench.claim("bob", 1).await, vec![]);
     assert_eq!(bench.published().counts.dead, 1);
-    let state = bench.state(sent.first).await;
+    let state = bench.delivery_state(sent.first_delivery).await;
     assert!(matches!(state, Some(DeliveryState::Ended { state: EndState::Dead, .. })), "{state:?}");
     let letters = bench.dead_letters().await;
     assert_eq!(letters[0].reason, "a backup was restored during the last attempt");
 }
 
 // Fails if a restore reuses the generation of the previous one.
-pub async fn i24_numbers_increase_with_every_restore(mut bench: Bench) {
-    bench.start_all(&["bob"]).await;
-    bench.ok(agent("bob"), vec![Op::Put(put("k", "1"))]).await;
+pub async fn i24_numbers_increase_with_every_restore(mut bench: TestBench) {
+    bench.register_all(&["bob"]).await;
+    bench.commit_ok(agent("bob"), vec![Op::Put(put("k", "1"))]).await;
     let mut last = (Version(0), Fence(0), bench.published().head.generation);
     for _ in 0..2 {
         let old = take_lock(&bench, "bob").await;
-        bench.pass(60);
+        bench.advance_secs(60);
         bench.restore().await;
-        let version = match bench.ok(agent("bob"), vec![Op::Put(put("k", "2"))]).await.results[0] {
+        let version = match bench.commit_ok(agent("bob"), vec![Op::Put(put("k", "2"))]).await.results[0] {
             OpResult::Written { version } => version,
             ref other => panic!("not a write: {other:?}"),
         };
         let new = take_lock(&bench, "bob").await;
         let generation = bench.published().head.generation;
         assert!(new.fence > old.fence && version > last.0 && new.fence > last.1 && generation > last.2);
-        bench.ok(agent("bob"), vec![Op::ReleaseLocks(vec![new.clone()])]).await;
-        bench.refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
+        bench.commit_ok(agent("bob"), vec![Op::ReleaseLocks(vec![new.clone()])]).await;
+        bench.commit_refused_with(Code::StaleFence, agent("bob"), vec![put_under(&old)]).await;
         last = (version, new.fence, generation);
     }
 }

@@ -2,20 +2,20 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{From, Open};
-use crate::{Reference, Store};
+use super::{OpenFrom, OpenStore};
+use crate::{ReferenceStore, Store};
 
 /// Reopening restarts or restores the existing model, because it persists nothing.
-fn reference() -> Open {
-    let opened: OnceLock<Arc<Reference>> = OnceLock::new();
+fn reference() -> OpenStore {
+    let opened: OnceLock<Arc<ReferenceStore>> = OnceLock::new();
     Box::new(move |context, from| -> Arc<dyn Store> {
         if let Some(reference) = opened.get() {
             match from {
-                From::Itself => reference.restart(),
-                From::Backup => reference.restore(),
+                OpenFrom::OwnData => reference.restart(),
+                OpenFrom::Backup => reference.restore(),
             }
         }
-        opened.get_or_init(|| Reference::new(context)).clone()
+        opened.get_or_init(|| ReferenceStore::new(context)).clone()
     })
 }
 
@@ -30,11 +30,11 @@ fn every_case_is_listed_in_the_macro() {
         include_str!("agents.rs"),
         include_str!("requests.rs"),
         include_str!("sending.rs"),
-        include_str!("keys.rs"),
-        include_str!("order.rs"),
+        include_str!("idempotency.rs"),
+        include_str!("delivery_order.rs"),
         include_str!("leases.rs"),
-        include_str!("time.rs"),
-        include_str!("waiting.rs"),
+        include_str!("timers.rs"),
+        include_str!("consumers.rs"),
         include_str!("memory.rs"),
         include_str!("spaces.rs"),
         include_str!("log.rs"),
@@ -43,9 +43,9 @@ fn every_case_is_listed_in_the_macro() {
         include_str!("limits.rs"),
         include_str!("locks.rs"),
         include_str!("tasks.rs"),
-        include_str!("chains.rs"),
-        include_str!("topics.rs"),
-        include_str!("apart.rs"),
+        include_str!("message_chains.rs"),
+        include_str!("routing.rs"),
+        include_str!("isolation.rs"),
         include_str!("lists.rs"),
     ];
     for line in modules.iter().flat_map(|module| module.lines()) {

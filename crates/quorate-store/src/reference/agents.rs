@@ -1,21 +1,21 @@
 //! Acting principal, registration and removal of agents.
 
 use quorate_core::{
-    Agent, AgentId, AgentNo, Code, Epoch, Home, Op, OpResult, Principal, Refused, RegisterAgent, limits,
+    Agent, AgentId, AgentNo, Code, Epoch, Op, OpResult, Principal, QueueId, Refused, RegisterAgent, limits,
 };
 
 use crate::reference::space::Fairness;
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
-impl Step<'_> {
+impl Transaction<'_> {
     /// Resolves the acting agent. It must act under its newest epoch or specify none. An unregistered agent may only
     /// register itself.
-    pub(super) fn find_actor(&mut self) -> Result<(), Refused> {
+    pub(super) fn resolve_actor(&mut self) -> Result<(), Refused> {
         let Principal::Agent(id) = &self.commit.principal else { return Ok(()) };
         let Some(number) = self.space.agent_number(id) else {
             return match self.commit.ops.first() {
                 Some(Op::RegisterAgent(new)) if new.id == *id => Ok(()),
-                _ => Err(unknown(id)),
+                _ => Err(unknown_agent(id)),
             };
         };
         self.actor = Some(number);
@@ -27,9 +27,9 @@ impl Step<'_> {
     }
 
     /// Returns the number of an agent that the principal may act for: an agent only for itself, others for any agent.
-    pub(super) fn own(&self, agent: &AgentId) -> Result<AgentNo, Refused> {
+    pub(super) fn require_own_agent(&self, agent: &AgentId) -> Result<AgentNo, Refused> {
         self.require_own(agent)?;
-        self.space.agent_number(agent).ok_or_else(|| unknown(agent))
+        self.space.agent_number(agent).ok_or_else(|| unknown_agent(agent))
     }
 
     fn require_own(&self, agent: &AgentId) -> Result<(), Refused> {
@@ -47,7 +47,7 @@ impl Step<'_> {
         let current = known.map(|number| self.space.agent(number).epoch);
         let starts = match (current, new.epoch) {
             (Some(current), Some(named)) if named != current => return Err(stale_epoch(current)),
-            (None, Some(_)) => return Err(unknown(&new.id)),
+            (None, Some(_)) => return Err(unknown_agent(&new.id)),
             (Some(_), Some(_)) => false,
             (_, None) => true,
         };
@@ -58,14 +58,14 @@ impl Step<'_> {
             (Some(current), false) => current,
             (_, _) => self.next_epoch(),
         };
-        self.may_lead(known, new.role)?;
+        self.check_coordinator_role(known, new.role)?;
         let pools = known.map_or_else(Vec::new, |number| self.space.pools_of(number));
         if let (Some(number), true) = (known, starts) {
             self.dismiss(number);
             for delivery in self.space.held_by(number) {
-                self.come_back(delivery, "its holder registered again during the last attempt");
+                self.return_delivery(delivery, "its holder registered again during the last attempt");
             }
-            self.let_go(number);
+            self.release_everything_of(number);
         }
         let presence = known.filter(|_| !starts).map(|number| self.space.agent(number).presence.clone());
         let agent = Agent {
@@ -88,17 +88,17 @@ impl Step<'_> {
                 if self.space.pools_of(number) != pools {
                     self.space.requeue(number);
                 }
-                self.space.stir_all(number);
-                self.hear_of(number);
+                self.space.queue_dispatch_of_agent(number);
+                self.record_activity(number);
                 number
             }
             None => {
                 self.space.agents.push(agent);
                 self.space.fairness.push(Fairness::default());
-                self.space.heard.push(self.now.mono);
+                self.space.last_seen.push(self.now.mono);
                 self.changed = true;
                 let number = AgentNo(self.space.agents.len() as u64);
-                self.hear_of(number);
+                self.record_activity(number);
                 number
             }
         };
@@ -109,20 +109,20 @@ impl Step<'_> {
     }
 
     pub(super) fn remove(&mut self, agent: &AgentId) -> Result<OpResult, Refused> {
-        let number = self.own(agent)?;
-        if self.space.open_count(Home::Agent(number)) > 0 {
+        let number = self.require_own_agent(agent)?;
+        if self.space.open_count(QueueId::Agent(number)) > 0 {
             return Err(Refused::new(Code::Conflict, format!("{agent} has open deliveries")));
         }
-        if self.space.named_tasks(number) > 0 {
+        if self.space.count_assigned_tasks(number) > 0 {
             return Err(Refused::new(Code::Conflict, format!("{agent} has open tasks")));
         }
         self.dismiss(number);
         for delivery in self.space.held_by(number) {
-            self.come_back(delivery, "its holder registered again during the last attempt");
+            self.return_delivery(delivery, "its holder registered again during the last attempt");
         }
-        self.let_go(number);
+        self.release_everything_of(number);
         self.unsubscribe_all(number);
-        self.call_off_all_of(number);
+        self.cancel_requests_of(number);
         self.revoke_tokens_of(agent);
         self.space.agents[number.0 as usize - 1].removed = true;
         self.changed = true;
@@ -130,9 +130,9 @@ impl Step<'_> {
     }
 
     /// Releases the locks and tasks of an agent and drops its waits.
-    pub(super) fn let_go(&mut self, agent: AgentNo) {
-        self.return_locks(agent);
-        self.hang_up_all_of(agent);
+    pub(super) fn release_everything_of(&mut self, agent: AgentNo) {
+        self.revoke_locks_of(agent);
+        self.dismiss_request_waiters(agent);
         self.dismiss_task_waiters(agent);
         self.release_tasks_of(agent);
     }
@@ -140,7 +140,7 @@ impl Step<'_> {
     /// Returns an epoch greater than every earlier one in the space, including those of removed agents.
     fn next_epoch(&self) -> Epoch {
         let highest = self.space.agents.iter().map(|agent| agent.epoch.0).max().unwrap_or(0);
-        Epoch((highest + 1).max(self.seq.0).max(self.space.lowest_number()))
+        Epoch((highest + 1).max(self.seq.0).max(self.space.number_floor()))
     }
 
     /// Dismisses the delivery consumers and task claims of an agent.
@@ -149,13 +149,13 @@ impl Step<'_> {
             self.space.consumers.iter().filter(|one| one.agent == agent).map(|one| one.id).collect();
         dismissed.sort_unstable();
         self.space.consumers.retain(|one| one.agent != agent);
-        self.dismissed.append(&mut dismissed);
-        let claimers = self.space.dismiss_claimers(agent);
-        self.dismissed.extend(claimers);
+        self.dismissed_consumers.append(&mut dismissed);
+        let claimers = self.space.remove_waiting_claims(agent);
+        self.dismissed_consumers.extend(claimers);
     }
 }
 
-pub(super) fn unknown(agent: &AgentId) -> Refused {
+pub(super) fn unknown_agent(agent: &AgentId) -> Refused {
     Refused::new(Code::NotFound, format!("unknown agent {agent}"))
 }
 

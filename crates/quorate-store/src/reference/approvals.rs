@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    ActionDigest, AgentNo, Approval, ApprovalId, ApprovalState, Code, DecideApproval, Decision, Destination,
-    Home, Item, ItemKey, ItemKind, Message, MessageType, OpResult, PartRef, Payload, Principal, Recipient,
-    Refused, RequestApproval, Then, Timestamp, Verdict, limits,
+    ActionDigest, AgentNo, Approval, ApprovalFollowUp, ApprovalId, ApprovalState, Code, DecideApproval,
+    Decision, Destination, Item, ItemKey, ItemKind, Message, MessageType, OpResult, PartRef, Payload,
+    Principal, QueueId, Recipient, Refused, RequestApproval, Timestamp, Verdict, limits,
 };
 
-use crate::reference::agents::unknown;
+use crate::reference::agents::unknown_agent;
 use crate::reference::policy::violation;
 use crate::reference::space::Space;
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
 impl Space {
     pub(super) fn pending_approvals(&self) -> impl Iterator<Item = &Approval> {
@@ -33,7 +33,7 @@ impl Space {
     }
 
     /// Returns the earliest expiry of a pending approval.
-    pub(super) fn next_approval_expiry(&self) -> Option<Timestamp> {
+    pub(super) fn earliest_approval_expiry(&self) -> Option<Timestamp> {
         self.pending_approvals().map(|approval| approval.expires_at).min()
     }
 
@@ -45,7 +45,7 @@ impl Space {
     }
 }
 
-impl Step<'_> {
+impl Transaction<'_> {
     pub(super) fn request_approval(&mut self, ask: &RequestApproval) -> Result<OpResult, Refused> {
         let agent = match &self.commit.principal {
             Principal::Agent(actor) if ask.agent.as_ref().is_some_and(|named| named != actor) => {
@@ -55,22 +55,22 @@ impl Step<'_> {
             Principal::System | Principal::Holder { .. } => ask.agent.clone(),
         };
         let agent = match agent {
-            Some(agent) => Some(self.space.agent_number(&agent).ok_or_else(|| unknown(&agent))?),
+            Some(agent) => Some(self.space.agent_number(&agent).ok_or_else(|| unknown_agent(&agent))?),
             None => None,
         };
         let mut then = Vec::new();
-        for (to, action) in &ask.then {
-            let number = self.space.agent_number(to).ok_or_else(|| unknown(to))?;
+        for (to, action) in &ask.follow_ups {
+            let number = self.space.agent_number(to).ok_or_else(|| unknown_agent(to))?;
             self.may_follow(agent, number)?;
-            then.push(Then { to: number, action: action.clone() });
+            then.push(ApprovalFollowUp { to: number, action: action.clone() });
         }
         let (now, principal) = (self.now.wall, self.commit.principal.to_string());
         let digest = ActionDigest::of(&ask.document.bytes);
         let mut new = Approval {
             id: ApprovalId::new("-").expect("valid id"),
             agent,
-            asked_by: principal,
-            asked_at: now,
+            requested_by: principal,
+            requested_at: now,
             seq: self.seq,
             action: ask.action.clone(),
             document: PartRef { seq: self.seq, part: 0 },
@@ -81,7 +81,7 @@ impl Step<'_> {
             expires_at: now.plus_ms(ask.timeout_ms),
             default: ask.default.clone(),
             session: ask.session.clone(),
-            then,
+            follow_ups: then,
             state: ApprovalState::Pending,
         };
         if let Some(known) = ask.id.as_ref().and_then(|id| self.space.approval(id)) {
@@ -89,10 +89,10 @@ impl Step<'_> {
             let (digest, expires_at) = (known.digest, known.expires_at);
             // The requests are the same if they differ only in time and state.
             new.id = id.clone();
-            new.asked_at = known.asked_at;
+            new.requested_at = known.requested_at;
             new.seq = known.seq;
             new.document = known.document;
-            new.expires_at = known.asked_at.plus_ms(ask.timeout_ms);
+            new.expires_at = known.requested_at.plus_ms(ask.timeout_ms);
             new.state = known.state.clone();
             return if new == *known {
                 Ok(OpResult::ApprovalRequested { id, digest, expires_at })
@@ -101,15 +101,15 @@ impl Step<'_> {
             };
         }
         self.check_session(ask.session.as_deref())?;
-        self.says_why(ask.confidence.is_some(), ask.rationale.as_deref().unwrap_or(""))?;
+        self.check_reasons(ask.confidence.is_some(), ask.rationale.as_deref().unwrap_or(""))?;
         if self.space.pending_approvals().count() >= limits::APPROVALS_PENDING_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many approvals")
                 .limit(limits::APPROVALS_PENDING_MAX as u64));
         }
-        let made = format!("apr_0-{}-{}", self.seq, self.asked);
-        self.asked += 1;
+        let made = format!("apr_0-{}-{}", self.seq, self.approvals_requested);
+        self.approvals_requested += 1;
         new.id = ask.id.clone().unwrap_or_else(|| ApprovalId::new(&made).expect("valid id"));
-        new.document = self.brought(Some(&ask.document)).expect("a payload");
+        new.document = self.add_optional_part(Some(&ask.document)).expect("a payload");
         let (id, expires_at) = (new.id.clone(), new.expires_at);
         self.set_item(Item::Approval(Box::new(new)));
         Ok(OpResult::ApprovalRequested { id, digest, expires_at })
@@ -117,7 +117,7 @@ impl Step<'_> {
 
     fn may_follow(&self, from: Option<AgentNo>, to: AgentNo) -> Result<(), Refused> {
         let from = from.map(|from| self.space.agent(from).id.clone());
-        if self.may_reach(from.as_ref(), to) { Ok(()) } else { Err(violation("supervised", "to")) }
+        if self.is_reachable(from.as_ref(), to) { Ok(()) } else { Err(violation("supervised", "to")) }
     }
 
     pub(super) fn decide_approval(&mut self, decide: &DecideApproval) -> Result<OpResult, Refused> {
@@ -126,9 +126,9 @@ impl Step<'_> {
         };
         let by = self.commit.principal.to_string();
         let name = |who: &str| who.split(':').nth(1).map(str::to_owned);
-        let is_agent = approval.asked_by.starts_with("agent:");
-        if approval.asked_by == by
-            || (!is_agent && name(&by).is_some() && name(&approval.asked_by) == name(&by))
+        let is_agent = approval.requested_by.starts_with("agent:");
+        if approval.requested_by == by
+            || (!is_agent && name(&by).is_some() && name(&approval.requested_by) == name(&by))
         {
             return Err(Refused::new(Code::Forbidden, "a principal may not decide its own request"));
         }
@@ -154,8 +154,8 @@ impl Step<'_> {
                 let Some(digest) = changed.filter(|digest| *digest != approval.digest) else {
                     return Err(Refused::new(Code::Invalid, "the modification changes nothing"));
                 };
-                let patch = self.brought(Some(patch)).expect("a payload");
-                let action = self.brought(document.as_ref()).expect("a payload");
+                let patch = self.add_optional_part(Some(patch)).expect("a payload");
+                let action = self.add_optional_part(document.as_ref()).expect("a payload");
                 ApprovalState::Modified { decision, patch, action, digest }
             }
         };
@@ -222,12 +222,12 @@ impl Step<'_> {
         text.push_str(&document);
         text.push('}');
         if approved.is_some() {
-            for then in &ended.then {
+            for then in &ended.follow_ups {
                 if self.space.agent(then.to).removed {
                     return Err(Refused::new(Code::UnknownRecipient, "the recipient was removed"));
                 }
                 self.may_follow(ended.agent, then.to)?;
-                if self.space.open_count(Home::Agent(then.to)) >= limits::INBOX_MAX {
+                if self.space.open_count(QueueId::Agent(then.to)) >= limits::INBOX_MAX {
                     return Err(
                         Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64)
                     );
@@ -241,7 +241,7 @@ impl Step<'_> {
         }
         if let Some(agent) = ended.agent {
             let there = !self.space.agent(agent).removed;
-            let room = self.space.open_count(Home::Agent(agent)) < limits::INBOX_MAX;
+            let room = self.space.open_count(QueueId::Agent(agent)) < limits::INBOX_MAX;
             if there && room && self.deliveries < limits::DELIVERIES_PER_COMMIT_MAX {
                 self.send_to(ended, agent, "approval.decided", MessageType::Event, &text);
             }
@@ -259,6 +259,6 @@ impl Step<'_> {
         message.correlation_id = Some(ended.id.to_string());
         message.session_id = ended.session.clone();
         self.deliveries += 1;
-        self.post(&Arc::new(message), [0; 32], vec![Recipient::agent(to)]);
+        self.store_message(&Arc::new(message), [0; 32], vec![Recipient::agent(to)]);
     }
 }

@@ -1,26 +1,26 @@
 //! Operations of a lease holder, and the return of deliveries.
 
 use quorate_core::{
-    AgentId, Code, DeliveryId, DeliveryNo, EndState, Extend, Handed, LeaseRef, Nack, NackThen, OpResult,
-    Principal, Refused, Stale,
+    AgentId, Code, DeliveryId, DeliveryNo, EndState, Extend, LeaseRef, LeasedDelivery, Nack, NackAction,
+    OpResult, Principal, Refused, StaleReference,
 };
 
-use crate::reference::space::Place;
-use crate::reference::step::Step;
+use crate::reference::space::DeliveryPhase;
+use crate::reference::transaction::Transaction;
 
-impl Step<'_> {
+impl Transaction<'_> {
     pub(super) fn ack(&mut self, lease: LeaseRef) -> Result<OpResult, Refused> {
-        let number = self.made(lease)?;
-        if let Some(Place::Ended { state: EndState::Acked, token, seq, .. }) =
-            self.space.delivery(number).map(|one| &one.place)
+        let number = self.resolve_lease(lease)?;
+        if let Some(DeliveryPhase::Ended { state: EndState::Acked, token, seq, .. }) =
+            self.space.delivery(number).map(|one| &one.phase)
             && *token == lease.token
         {
             let seq = *seq;
-            self.once_more(lease.delivery.to_string(), lease.token, seq, true)?;
+            self.accept_repeated_end(lease.delivery.to_string(), lease.token, seq, true)?;
             return Ok(OpResult::Acked { seq });
         }
-        self.held(lease, number)?;
-        self.end(number, EndState::Acked, String::new());
+        self.check_lease(lease, number)?;
+        self.end_delivery(number, EndState::Acked, String::new());
         Ok(OpResult::Acked { seq: self.seq })
     }
 
@@ -29,7 +29,7 @@ impl Step<'_> {
         let mut earlier = Vec::new();
         let mut stale: Option<Refused> = None;
         for (index, lease) in leases.iter().enumerate() {
-            let number = self.made(*lease)?;
+            let number = self.resolve_lease(*lease)?;
             let was_open = self.space.delivery(number).is_some_and(|one| one.is_open());
             match self.ack(*lease) {
                 Ok(OpResult::Acked { seq }) if !was_open => earlier.push((index as u32, seq)),
@@ -38,7 +38,13 @@ impl Step<'_> {
                     let (item, token) = (lease.delivery.to_string(), Some(lease.token));
                     let ended_by = refused.facts.ended_by;
                     let named = stale.get_or_insert(refused);
-                    named.facts.stale.push(Stale { op: 0, item, code: Code::StaleLease, token, ended_by });
+                    named.facts.stale.push(StaleReference {
+                        op: 0,
+                        item,
+                        code: Code::StaleLease,
+                        token,
+                        ended_by,
+                    });
                 }
                 Err(refused) => return Err(refused),
             }
@@ -47,27 +53,27 @@ impl Step<'_> {
     }
 
     pub(super) fn nack(&mut self, nack: &Nack) -> Result<OpResult, Refused> {
-        let number = self.made(nack.lease)?;
-        self.held(nack.lease, number)?;
+        let number = self.resolve_lease(nack.lease)?;
+        self.check_lease(nack.lease, number)?;
         let reason = if nack.reason.is_empty() { "dead-lettered by its holder" } else { &nack.reason };
-        match nack.then {
-            NackThen::Dead => self.end(number, EndState::Dead, reason.into()),
-            NackThen::Release => {
+        match nack.action {
+            NackAction::DeadLetter => self.end_delivery(number, EndState::Dead, reason.into()),
+            NackAction::Release => {
                 // A release does not count as an attempt, so the delivery cannot be dead-lettered by it.
                 self.space.delivery_mut(number).attempt -= 1;
                 self.return_to_inbox(number, 0);
             }
-            NackThen::Retry { delay_ms } => self.retry_later(number, reason, delay_ms),
+            NackAction::Retry { delay_ms } => self.retry_later(number, reason, delay_ms),
         }
         Ok(OpResult::Done)
     }
 
     /// Extends a lease without a record. A restart restores the longest duration that was granted.
     pub(super) fn extend(&mut self, extend: Extend) -> Result<OpResult, Refused> {
-        let number = self.made(extend.lease)?;
-        self.held(extend.lease, number)?;
+        let number = self.resolve_lease(extend.lease)?;
+        self.check_lease(extend.lease, number)?;
         let until = self.now.mono.plus_ms(extend.lease_ms);
-        if let Place::Leased { deadline, lease_ms, .. } = &mut self.space.delivery_mut(number).place {
+        if let DeliveryPhase::Leased { deadline, lease_ms, .. } = &mut self.space.delivery_mut(number).phase {
             *deadline = until;
             *lease_ms = extend.lease_ms.max(*lease_ms);
         }
@@ -75,32 +81,40 @@ impl Step<'_> {
     }
 
     /// Returns the leased deliveries of an agent under their current tokens and renews the leases. Leaves no record.
-    pub(super) fn resume(&mut self, agent: &AgentId, length_ms: u64) -> Result<OpResult, Refused> {
-        let number = self.own(agent)?;
+    pub(super) fn resume_leases(&mut self, agent: &AgentId, length_ms: u64) -> Result<OpResult, Refused> {
+        let number = self.require_own_agent(agent)?;
         let until = self.now.mono.plus_ms(length_ms);
         let mut held = Vec::new();
         for delivery in self.space.held_by(number) {
             let one = self.space.delivery_mut(delivery);
             let (attempt, seq, n) = (one.attempt, one.seq, one.n);
-            if let Place::Leased { token, deadline, lease_ms, .. } = &mut one.place {
+            if let DeliveryPhase::Leased { token, deadline, lease_ms, .. } = &mut one.phase {
                 *deadline = until;
                 *lease_ms = length_ms.max(*lease_ms);
                 let token = *token;
-                held.push(Handed { delivery, token, attempt, lease_ms: length_ms, seq, n, message: None });
+                held.push(LeasedDelivery {
+                    delivery,
+                    token,
+                    attempt,
+                    lease_ms: length_ms,
+                    seq,
+                    n,
+                    message: None,
+                });
             }
         }
         Ok(OpResult::Claimed(held))
     }
 
     /// Ends a lease without its holder: it expired, or the agent went away.
-    pub(super) fn come_back(&mut self, number: DeliveryNo, reason: &str) {
+    pub(super) fn return_delivery(&mut self, number: DeliveryNo, reason: &str) {
         self.retry_later(number, reason, 0);
     }
 
     fn retry_later(&mut self, number: DeliveryNo, reason: &str, delay_ms: u64) {
         let delivery = self.space.delivery_mut(number);
         if delivery.attempt >= delivery.attempts_max && !delivery.is_expired(self.now.wall) {
-            self.end(number, EndState::Dead, reason.into());
+            self.end_delivery(number, EndState::Dead, reason.into());
         } else {
             self.return_to_inbox(number, delay_ms);
         }
@@ -111,32 +125,34 @@ impl Step<'_> {
         let now = self.now.wall;
         let delivery = self.space.delivery_mut(number);
         if delivery.is_expired(now) {
-            self.end(number, EndState::Expired, String::new());
+            self.end_delivery(number, EndState::Expired, String::new());
             return;
         }
-        let (home, holder) = (delivery.to.home(), delivery.to.agent_no());
-        delivery.to = delivery.to.back_home();
+        let (home, holder) = (delivery.to.queue(), delivery.to.agent_no());
+        delivery.to = delivery.to.without_holder();
         self.changed = true;
         if delay_ms > 0 {
-            delivery.place = Place::Scheduled { due: now.plus_ms(delay_ms) };
+            delivery.phase = DeliveryPhase::Scheduled { due: now.plus_ms(delay_ms) };
         } else {
-            delivery.place = Place::Ready { since: now, by_time: false };
+            delivery.phase = DeliveryPhase::Ready { since: now, by_time: false };
         }
-        self.space.stir(home);
+        self.space.queue_dispatch(home);
         if let Some(agent) = holder {
-            self.space.stir_all(agent);
+            self.space.queue_dispatch_of_agent(agent);
         }
     }
 
     /// Resolves the delivery of a lease, whether open or ended.
-    fn made(&self, lease: LeaseRef) -> Result<DeliveryNo, Refused> {
-        let number =
-            self.space.resolve(lease.delivery).filter(|number| self.space.delivery(*number).is_some());
-        number.ok_or_else(|| not_found(lease.delivery))
+    fn resolve_lease(&self, lease: LeaseRef) -> Result<DeliveryNo, Refused> {
+        let number = self
+            .space
+            .resolve_delivery(lease.delivery)
+            .filter(|number| self.space.delivery(*number).is_some());
+        number.ok_or_else(|| unknown_delivery(lease.delivery))
     }
 
     /// Checks that the principal is the recipient or the hub and that the token is the current one.
-    fn held(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), Refused> {
+    fn check_lease(&self, lease: LeaseRef, number: DeliveryNo) -> Result<(), Refused> {
         let stale =
             || Refused::new(Code::StaleLease, format!("the lease of delivery {} has ended", lease.delivery));
         let Some(delivery) = self.space.delivery(number).filter(|one| one.is_open()) else {
@@ -151,15 +167,16 @@ impl Step<'_> {
             }
             return Err(Refused::new(Code::Forbidden, "only the recipient may end the delivery"));
         }
-        match delivery.place {
-            Place::Leased { token, .. } if token == lease.token => Ok(()),
-            Place::Leased { .. } | Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => {
-                Err(stale())
-            }
+        match delivery.phase {
+            DeliveryPhase::Leased { token, .. } if token == lease.token => Ok(()),
+            DeliveryPhase::Leased { .. }
+            | DeliveryPhase::Ready { .. }
+            | DeliveryPhase::Scheduled { .. }
+            | DeliveryPhase::Ended { .. } => Err(stale()),
         }
     }
 }
 
-pub(super) fn not_found(delivery: DeliveryId) -> Refused {
+pub(super) fn unknown_delivery(delivery: DeliveryId) -> Refused {
     Refused::new(Code::NotFound, format!("there is no delivery {delivery}"))
 }

@@ -1,17 +1,17 @@
 //! Locks in plain lists. Grants are stored in the items; deadlines and waiters are in-memory state.
 
 use quorate_core::{
-    AcquireLocks, AgentNo, Code, ConsumerId, DeliveryNo, Fence, FenceRef, Grant, Item, ItemKey, ItemKind,
-    Lock, LockName, Locked, Mono, OpResult, Principal, Priority, Refused, RenewLocks, Seq, Told, Waiting,
-    limits,
+    AcquireLocks, AgentNo, Code, ConsumerEvent, ConsumerId, DeliveryNo, Fence, FenceRef, Grant, GrantedLocks,
+    Item, ItemKey, ItemKind, Lock, LockName, Mono, OpResult, Principal, Priority, Refused, RenewLocks, Seq,
+    WaitMode, limits,
 };
 
 use crate::reference::space::Space;
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
 /// Deadline of a granted lock.
 #[derive(Clone)]
-pub(super) struct Hold {
+pub(super) struct LockHold {
     pub(super) name: LockName,
     pub(super) fence: Fence,
     pub(super) ttl_ms: u64,
@@ -31,7 +31,7 @@ pub(super) struct LockWaiter {
     /// Newest record when the wait began.
     pub(super) since: Seq,
     /// Ordinal of this wait among all waits for locks and tasks.
-    pub(super) turn: u64,
+    pub(super) ordinal: u64,
 }
 
 impl Space {
@@ -43,7 +43,7 @@ impl Space {
     }
 
     /// Returns the lock waiters in the order in which they are served.
-    pub(super) fn lock_line(&self) -> Vec<LockWaiter> {
+    pub(super) fn lock_queue(&self) -> Vec<LockWaiter> {
         let mut queue = self.lock_waiters.clone();
         // The sort is stable: waiters of the same priority stay in order of arrival.
         queue.sort_by_key(|waiter| std::cmp::Reverse(waiter.priority));
@@ -55,9 +55,9 @@ impl Space {
     }
 }
 
-impl Step<'_> {
+impl Transaction<'_> {
     pub(super) fn acquire(&mut self, ask: &AcquireLocks) -> Result<OpResult, Refused> {
-        let agent = self.own(&ask.agent)?;
+        let agent = self.require_own_agent(&ask.agent)?;
         let mut names = ask.names.clone();
         names.sort();
         names.dedup();
@@ -82,25 +82,25 @@ impl Step<'_> {
             ttl_ms: ask.ttl_ms,
             priority: ask.priority,
             capacity: ask.capacity,
-            within: ask.within.and_then(|id| self.works_on(agent, id)),
-            since: self.begins_after(),
-            turn: self.next_turn(),
+            within: ask.within.and_then(|id| self.leased_by(agent, id)),
+            since: self.wait_start_seq(),
+            ordinal: self.next_wait_ordinal(),
         };
         let ahead = |other: &LockWaiter| {
             other.priority >= ask.priority && other.names.iter().any(|name| waiter.names.contains(name))
         };
         let free = waiter.names.iter().all(|name| self.has_room(name, ask.capacity));
         if free && !self.space.lock_waiters.iter().any(ahead) {
-            return Ok(OpResult::Locked(self.hold_all(&waiter)));
+            return Ok(OpResult::LocksGranted(self.hold_all(&waiter)));
         }
         match ask.waiting {
-            Waiting::No => Err(Refused::new(Code::Timeout, "not all locks are free")),
-            Waiting::Once(id) | Waiting::Standing(id) => self.enqueue(LockWaiter { id, ..waiter }),
+            WaitMode::NoWait => Err(Refused::new(Code::Timeout, "not all locks are free")),
+            WaitMode::Once(id) | WaitMode::Standing(id) => self.enqueue(LockWaiter { id, ..waiter }),
         }
     }
 
     fn enqueue(&mut self, waiter: LockWaiter) -> Result<OpResult, Refused> {
-        self.leave_line(waiter.id);
+        self.cancel_lock_wait(waiter.id);
         let mine = self.space.lock_waiters.iter().filter(|other| other.agent == waiter.agent).count();
         if mine >= limits::LOCK_WAITS_PER_AGENT_MAX {
             return Err(too_many_waits(limits::LOCK_WAITS_PER_AGENT_MAX));
@@ -109,16 +109,16 @@ impl Step<'_> {
             return Err(Refused::new(Code::QueueFull, "too many waiters for a lock")
                 .limit(limits::LOCK_QUEUE_MAX as u64));
         }
-        self.look_from_now_on();
+        self.schedule_deadlock_check();
         self.space.lock_waiters.push(waiter);
-        Ok(OpResult::InLine)
+        Ok(OpResult::Queued)
     }
 
-    pub(super) fn leave_line(&mut self, id: ConsumerId) {
+    pub(super) fn cancel_lock_wait(&mut self, id: ConsumerId) {
         for agent in
             self.space.lock_waiters.iter().filter(|one| one.id == id).map(|one| one.agent).collect::<Vec<_>>()
         {
-            self.hear_of(agent);
+            self.record_activity(agent);
         }
         self.space.lock_waiters.retain(|waiter| waiter.id != id);
     }
@@ -144,7 +144,7 @@ impl Step<'_> {
         grants < capacity as usize
     }
 
-    fn hold_all(&mut self, waiter: &LockWaiter) -> Locked {
+    fn hold_all(&mut self, waiter: &LockWaiter) -> GrantedLocks {
         let mut locks = Vec::new();
         for name in &waiter.names {
             let mut lock = self.space.lock(name).unwrap_or(Lock {
@@ -156,7 +156,7 @@ impl Step<'_> {
             if lock.grants.is_empty() {
                 lock.capacity = waiter.capacity.unwrap_or(lock.capacity);
             }
-            let fence = Fence((lock.last_fence.0 + 1).max(self.space.lowest_number()));
+            let fence = Fence((lock.last_fence.0 + 1).max(self.space.number_floor()));
             lock.last_fence = fence;
             lock.grants.push(Grant {
                 fence,
@@ -168,11 +168,11 @@ impl Step<'_> {
                 within: waiter.within,
             });
             let deadline = self.now.mono.plus_ms(waiter.ttl_ms);
-            self.space.holds.push(Hold { name: name.clone(), fence, ttl_ms: waiter.ttl_ms, deadline });
+            self.space.holds.push(LockHold { name: name.clone(), fence, ttl_ms: waiter.ttl_ms, deadline });
             self.set_item(Item::Lock(lock));
             locks.push(FenceRef { lock: name.clone(), fence });
         }
-        Locked { locks, ttl_ms: waiter.ttl_ms }
+        GrantedLocks { locks, ttl_ms: waiter.ttl_ms }
     }
 
     pub(super) fn renew(&mut self, renew: &RenewLocks) -> Result<OpResult, Refused> {
@@ -230,7 +230,7 @@ impl Step<'_> {
         let Some(named) = named else { return Ok(()) };
         let lock = self.space.lock(&named.lock).ok_or_else(|| no_lock(&named.lock))?;
         let held = lock.grants.iter().any(|grant| grant.fence == named.fence);
-        let newest = named.fence == lock.last_fence && named.fence.0 >= self.space.lowest_number();
+        let newest = named.fence == lock.last_fence && named.fence.0 >= self.space.number_floor();
         if held || newest { Ok(()) } else { Err(stale(lock.last_fence)) }
     }
 
@@ -243,12 +243,12 @@ impl Step<'_> {
     }
 
     /// Releases the locks of an agent and dismisses its lock waiters.
-    pub(super) fn return_locks(&mut self, agent: AgentNo) {
+    pub(super) fn revoke_locks_of(&mut self, agent: AgentNo) {
         let waiters = self.space.lock_waiters.iter().filter(|waiter| waiter.agent == agent);
         let mut dismissed: Vec<_> = waiters.map(|waiter| waiter.id).collect();
         dismissed.sort_unstable();
         self.space.lock_waiters.retain(|waiter| waiter.agent != agent);
-        self.dismissed.append(&mut dismissed);
+        self.dismissed_consumers.append(&mut dismissed);
         for name in self.all_locks() {
             for grant in self.grants_of(&name) {
                 if grant.holder == agent {
@@ -259,9 +259,9 @@ impl Step<'_> {
     }
 
     /// Grants locks to every waiter that is first in the queue of all its locks, once all of them have room.
-    pub(super) fn serve_locks(&mut self) {
+    pub(super) fn grant_free_locks(&mut self) {
         loop {
-            let queue = self.space.lock_line();
+            let queue = self.space.lock_queue();
             let ready = queue.iter().enumerate().find(|(index, waiter)| {
                 waiter.names.iter().all(|name| {
                     let first = queue[..*index].iter().all(|other| !other.names.contains(name));
@@ -269,9 +269,9 @@ impl Step<'_> {
                 })
             });
             let Some((_, waiter)) = ready else { return };
-            self.leave_line(waiter.id);
+            self.cancel_lock_wait(waiter.id);
             let locked = self.hold_all(waiter);
-            self.told.push((waiter.id, Told::Locked(locked)));
+            self.consumer_events.push((waiter.id, ConsumerEvent::LocksGranted(locked)));
         }
     }
 }

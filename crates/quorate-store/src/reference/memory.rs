@@ -6,12 +6,12 @@ use quorate_core::{
     Version,
 };
 
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
-impl Step<'_> {
+impl Transaction<'_> {
     pub(super) fn put(&mut self, put: &PutEntry) -> Result<OpResult, Refused> {
         self.check_fence(put.fence.as_ref())?;
-        self.expect(&put.key, put.expect)?;
+        self.check_version(&put.key, put.expect)?;
         let depends_on = put.depends_on.iter().map(|key| (key.clone(), self.live_version(key))).collect();
         let version = EntryVersion {
             head: self.next_head(&put.key, false),
@@ -19,7 +19,7 @@ impl Step<'_> {
             author: self.commit.principal.to_string(),
             entry_type: put.entry_type.clone(),
             content_type: put.content_type.clone(),
-            place: Some((self.seq, self.parts.len() as u32)),
+            content_part: Some((self.seq, self.parts.len() as u32)),
             depends_on,
             restores: None,
         };
@@ -29,7 +29,7 @@ impl Step<'_> {
 
     pub(super) fn delete(&mut self, delete: &DeleteEntry) -> Result<OpResult, Refused> {
         self.check_fence(delete.fence.as_ref())?;
-        self.expect(&delete.key, delete.expect)?;
+        self.check_version(&delete.key, delete.expect)?;
         if self.live_version(&delete.key) == Version(0) {
             return Err(Refused::new(Code::NotFound, format!("unknown entry {}", delete.key)));
         }
@@ -45,7 +45,7 @@ impl Step<'_> {
             author: self.commit.principal.to_string(),
             entry_type: String::new(),
             content_type: None,
-            place: None,
+            content_part: None,
             depends_on: Vec::new(),
             restores: None,
         }
@@ -71,7 +71,7 @@ impl Step<'_> {
                     sent.fingerprint = [0; 32];
                 }
             }
-            self.space.forget_inputs(erase.seq);
+            self.space.drop_cached_inputs(erase.seq);
         }
         Ok(OpResult::Done)
     }
@@ -82,7 +82,7 @@ impl Step<'_> {
         newest.filter(|newest| !newest.head.deleted).map_or(Version(0), |newest| newest.head.version)
     }
 
-    pub(super) fn expect(&self, key: &Key, expect: Option<Version>) -> Result<(), Refused> {
+    pub(super) fn check_version(&self, key: &Key, expect: Option<Version>) -> Result<(), Refused> {
         let current = self.live_version(key);
         match expect {
             Some(expected) if expected != current => {
@@ -99,7 +99,7 @@ impl Step<'_> {
         let next = newest.map_or(0, |newest| newest.head.version.0) + 1;
         let generation = self.space.generation();
         let same = newest.map_or(Generation(0), |newest| newest.head.generation) == generation;
-        let version = Version(if same { next } else { next.max(self.space.lowest_number()) });
+        let version = Version(if same { next } else { next.max(self.space.number_floor()) });
         EntryHead { version, generation, seq: self.seq, deleted }
     }
 

@@ -1,76 +1,82 @@
 //! Policy of the space, and updates of items.
 
 use quorate_core::{
-    AgentId, AgentNo, Code, Created, DeliveryNo, EscalateTo, Home, InForce, Item, ItemKey, ItemKind, Message,
-    MessageType, NewTask, Op, OpResult, Policy, Preset, Principal, Refused, Role, Seq, Takers,
+    ActivePolicy, AgentId, AgentNo, AgentRole, Code, CreationPosition, DeliveryNo, EscalateTo, Item, ItemKey,
+    ItemKind, Message, MessageType, NewTask, Op, OpResult, Policy, PoolAccess, Preset, Principal, QueueId,
+    Refused, Seq,
 };
 
 use crate::reference::space::Space;
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
 impl Space {
-    pub(super) fn policy(&self) -> InForce {
+    pub(super) fn policy(&self) -> ActivePolicy {
         match self.items.get(&ItemKey::new(ItemKind::Policy, "policy")) {
             Some(Item::Policy(policy)) => policy.clone(),
-            _ => InForce::default(),
+            _ => ActivePolicy::default(),
         }
     }
 
     /// Returns the role of a sender: `None` for the hub, worker for a removed agent.
-    pub(super) fn role_of(&self, from: Option<&AgentId>) -> Option<Role> {
+    pub(super) fn role_of(&self, from: Option<&AgentId>) -> Option<AgentRole> {
         let id = from?;
-        Some(self.agent_number(id).map_or(Role::Worker, |number| self.agent(number).role))
+        Some(self.agent_number(id).map_or(AgentRole::Worker, |number| self.agent(number).role))
     }
 }
 
-impl Step<'_> {
+impl Transaction<'_> {
     pub(super) fn set_policy(&mut self, policy: &Policy) -> Result<OpResult, Refused> {
-        let InForce { rules, mut supervised_since } = self.space.policy();
+        let ActivePolicy { policy: rules, mut supervised_since } = self.space.policy();
         if rules == *policy {
             return Ok(OpResult::Done);
         }
         if rules.preset == Preset::Mesh && policy.preset == Preset::Supervised {
             supervised_since = self.seq;
         }
-        self.set_item(Item::Policy(InForce { rules: policy.clone(), supervised_since }));
+        self.set_item(Item::Policy(ActivePolicy { policy: policy.clone(), supervised_since }));
         Ok(OpResult::Done)
     }
 
     /// Checks that an agent in a supervised space does not make itself a coordinator.
-    pub(super) fn may_lead(&self, known: Option<AgentNo>, role: Role) -> Result<(), Refused> {
-        let leads = known.is_some_and(|number| self.space.agent(number).role == Role::Coordinator);
-        let supervised = self.space.policy().rules.preset == Preset::Supervised;
+    pub(super) fn check_coordinator_role(
+        &self,
+        known: Option<AgentNo>,
+        role: AgentRole,
+    ) -> Result<(), Refused> {
+        let leads = known.is_some_and(|number| self.space.agent(number).role == AgentRole::Coordinator);
+        let supervised = self.space.policy().policy.preset == Preset::Supervised;
         let by_itself = matches!(self.commit.principal, Principal::Agent(_));
-        if supervised && by_itself && role == Role::Coordinator && !leads {
+        if supervised && by_itself && role == AgentRole::Coordinator && !leads {
             return Err(violation("supervised", "role"));
         }
         Ok(())
     }
 
     /// Whether the current policy allows messages from this sender to this agent.
-    pub(super) fn may_reach(&self, from: Option<&AgentId>, to: AgentNo) -> bool {
-        let supervised = self.space.policy().rules.preset == Preset::Supervised;
-        let leads = |role: Option<Role>| matches!(role, None | Some(Role::Coordinator));
+    pub(super) fn is_reachable(&self, from: Option<&AgentId>, to: AgentNo) -> bool {
+        let supervised = self.space.policy().policy.preset == Preset::Supervised;
+        let leads = |role: Option<AgentRole>| matches!(role, None | Some(AgentRole::Coordinator));
         let to = self.space.agent(to);
         !supervised || leads(self.space.role_of(from)) || leads(Some(to.role)) || from == Some(&to.id)
     }
 
     /// Whether a policy change since the send forbids this delivery.
-    pub(super) fn is_barred(&self, number: DeliveryNo, agent: AgentNo) -> bool {
+    pub(super) fn is_denied_by_policy(&self, number: DeliveryNo, agent: AgentNo) -> bool {
         let Some(delivery) = self.space.delivery(number) else { return false };
         let since = self.space.policy().supervised_since;
         let from = self.sender(delivery.seq, delivery.n);
-        delivery.seq <= since && !self.may_reach(from.as_ref(), agent)
+        delivery.seq <= since && !self.is_reachable(from.as_ref(), agent)
     }
 
-    pub(super) fn may_be_redriven(&self, number: DeliveryNo) -> Result<(), Refused> {
+    pub(super) fn check_redrive(&self, number: DeliveryNo) -> Result<(), Refused> {
         let Some(delivery) = self.space.delivery(number) else { return Ok(()) };
         let from = self.sender(delivery.seq, delivery.n);
-        let allowed = match delivery.to.home() {
-            Home::Agent(agent) => self.may_reach(from.as_ref(), agent),
-            Home::Pool(pool) => {
+        let allowed = match delivery.to.queue() {
+            QueueId::Agent(agent) => self.is_reachable(from.as_ref(), agent),
+            QueueId::Pool(pool) => {
                 let pools = self.space.pools();
-                let led = pools.iter().any(|one| one.number == pool && one.takers == Takers::Coordinators);
+                let led =
+                    pools.iter().any(|one| one.number == pool && one.access == PoolAccess::Coordinators);
                 led || !self.is_confined(from.as_ref())
             }
         };
@@ -79,8 +85,8 @@ impl Step<'_> {
 
     /// Whether a sender may reach coordinators only.
     pub(super) fn is_confined(&self, from: Option<&AgentId>) -> bool {
-        let supervised = self.space.policy().rules.preset == Preset::Supervised;
-        supervised && !matches!(self.space.role_of(from), None | Some(Role::Coordinator))
+        let supervised = self.space.policy().policy.preset == Preset::Supervised;
+        supervised && !matches!(self.space.role_of(from), None | Some(AgentRole::Coordinator))
     }
 
     fn sender(&self, seq: Seq, n: u32) -> Option<AgentId> {
@@ -88,8 +94,8 @@ impl Step<'_> {
         sent.and_then(|sent| sent.message.from.clone())
     }
 
-    pub(super) fn not_too_large(&self, op: &Op) -> Result<(), Refused> {
-        let max = self.space.policy().rules.payload_bytes_max;
+    pub(super) fn check_payload_size(&self, op: &Op) -> Result<(), Refused> {
+        let max = self.space.policy().policy.payload_bytes_max;
         let lengths: Vec<usize> = match op {
             Op::CreateTasks(create) => create
                 .tasks
@@ -107,8 +113,8 @@ impl Step<'_> {
             .rule("payloadBytesMax", "payload"))
     }
 
-    pub(super) fn well_shaped(&self, message: &Message) -> Result<(), Refused> {
-        let rules = self.space.policy().rules;
+    pub(super) fn check_message_format(&self, message: &Message) -> Result<(), Refused> {
+        let rules = self.space.policy().policy;
         let json = message.content_type.as_deref().unwrap_or("application/json");
         if rules.structured && json != "application/json" && !json.ends_with("+json") {
             return Err(violation("structured", "contentType"));
@@ -124,7 +130,7 @@ impl Step<'_> {
     }
 
     /// Checks that an agent that ends work gives a confidence and a rationale if the policy requires them.
-    pub(super) fn says_why(&self, has_confidence: bool, rationale: &str) -> Result<(), Refused> {
+    pub(super) fn check_reasons(&self, has_confidence: bool, rationale: &str) -> Result<(), Refused> {
         match self.commit.principal {
             Principal::Agent(_) => self.require_reasons(has_confidence, rationale),
             Principal::System | Principal::Holder { .. } => Ok(()),
@@ -132,7 +138,7 @@ impl Step<'_> {
     }
 
     fn require_reasons(&self, has_confidence: bool, rationale: &str) -> Result<(), Refused> {
-        let rules = self.space.policy().rules;
+        let rules = self.space.policy().policy;
         if rules.confidence && !has_confidence {
             return Err(violation("confidence", "confidence"));
         }
@@ -143,7 +149,7 @@ impl Step<'_> {
     }
 
     fn not_too_long(&self, rationale: &str) -> Result<(), Refused> {
-        let max = self.space.policy().rules.rationale_chars_max;
+        let max = self.space.policy().policy.rationale_chars_max;
         if rationale.chars().count() <= max as usize {
             return Ok(());
         }
@@ -153,7 +159,7 @@ impl Step<'_> {
     }
 
     /// Checks that an agent in a supervised space assigns tasks by name and only to agents it may reach.
-    pub(super) fn may_give(&self, new: &NewTask) -> Result<(), Refused> {
+    pub(super) fn check_task_routing(&self, new: &NewTask) -> Result<(), Refused> {
         let Principal::Agent(creator) = &self.commit.principal else { return Ok(()) };
         if !self.is_confined(Some(creator)) {
             return Ok(());
@@ -163,7 +169,7 @@ impl Step<'_> {
             named.push(agent);
         }
         let mut numbers = named.into_iter().filter_map(|id| self.space.agent_number(id));
-        let barred = numbers.any(|number| !self.may_reach(Some(creator), number));
+        let barred = numbers.any(|number| !self.is_reachable(Some(creator), number));
         if barred || new.agent.is_none() { Err(violation("supervised", "to")) } else { Ok(()) }
     }
 
@@ -171,12 +177,12 @@ impl Step<'_> {
     pub(super) fn set_item(&mut self, item: Item) {
         self.changed = true;
         let key = item.key();
-        if item.keep() == quorate_core::Keep::Gone {
+        if item.retention() == quorate_core::Retention::LogOnly {
             self.space.remove_item(&key);
         } else if self.space.items.insert(key.clone(), item).is_none() {
             let created = match self.space.creations.last() {
-                Some((_, last)) if last.seq() == self.seq => Created::from_number(last.number() + 1),
-                _ => Created::new(self.seq, 0),
+                Some((_, last)) if last.seq() == self.seq => CreationPosition::from_number(last.number() + 1),
+                _ => CreationPosition::new(self.seq, 0),
             };
             self.space.creations.push((key, created));
         }

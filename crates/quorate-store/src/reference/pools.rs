@@ -1,6 +1,6 @@
 //! Pools: membership, and the consumers that wait for them.
 
-use quorate_core::{Agent, AgentNo, Home, Item, Pool, PoolNo, Role, Takers};
+use quorate_core::{Agent, AgentNo, AgentRole, Item, Pool, PoolAccess, PoolNo, QueueId};
 
 use crate::reference::space::{Consumer, Space};
 
@@ -21,7 +21,7 @@ impl Space {
         let mut pools = self.pools();
         pools.retain(|pool| {
             let able = capabilities.iter().any(|one| one == pool.capability.as_str());
-            let allowed = pool.takers == Takers::Anybody || *role == Role::Coordinator;
+            let allowed = pool.access == PoolAccess::AnyCapable || *role == AgentRole::Coordinator;
             able && allowed && !removed
         });
         let mut numbers: Vec<_> = pools.into_iter().map(|pool| pool.number).collect();
@@ -30,18 +30,18 @@ impl Space {
     }
 
     /// Whether this agent may take deliveries from an inbox or a pool.
-    pub(super) fn may_take(&self, agent: AgentNo, home: Home) -> bool {
+    pub(super) fn may_take(&self, agent: AgentNo, home: QueueId) -> bool {
         match home {
-            Home::Agent(other) => other == agent,
-            Home::Pool(pool) => self.pools_of(agent).contains(&pool),
+            QueueId::Agent(other) => other == agent,
+            QueueId::Pool(pool) => self.pools_of(agent).contains(&pool),
         }
     }
 
     /// Returns the display name of an inbox or a pool.
-    pub(super) fn name_of(&self, home: Home) -> String {
+    pub(super) fn home_name(&self, home: QueueId) -> String {
         match home {
-            Home::Agent(agent) => self.agent(agent).id.to_string(),
-            Home::Pool(pool) => {
+            QueueId::Agent(agent) => self.agent(agent).id.to_string(),
+            QueueId::Pool(pool) => {
                 let pool = self.pools().into_iter().find(|one| one.number == pool);
                 pool.map_or_else(String::new, |pool| format!("can:{}", pool.capability))
             }
@@ -49,7 +49,7 @@ impl Space {
     }
 
     /// Whether a consumer has credit and may take from an inbox or a pool.
-    pub(super) fn waits_for(&self, consumer: &Consumer, home: Home) -> bool {
+    pub(super) fn can_serve(&self, consumer: &Consumer, home: QueueId) -> bool {
         consumer.credit > 0 && self.may_take(consumer.agent, home)
     }
 

@@ -9,9 +9,9 @@ use quorate_core::{
     Version, limits,
 };
 
-use crate::reference::agents::unknown;
+use crate::reference::agents::unknown_agent;
 use crate::reference::space::Space;
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
 impl Space {
     fn procedures(&self) -> impl Iterator<Item = &Procedure> {
@@ -29,7 +29,7 @@ impl Space {
     }
 }
 
-impl Step<'_> {
+impl Transaction<'_> {
     pub(super) fn start_procedure(&mut self, start: &StartProcedure) -> Result<OpResult, Refused> {
         let driver = match &self.commit.principal {
             Principal::Agent(actor) => Some(start.driver.clone().unwrap_or_else(|| actor.clone())),
@@ -38,7 +38,7 @@ impl Step<'_> {
         if let Some(driver) = &driver
             && self.space.agent_number(driver).is_none()
         {
-            return Err(unknown(driver));
+            return Err(unknown_agent(driver));
         }
         if let Some(known) = start.id.as_ref().and_then(|id| self.space.procedure(id)) {
             return if self.is_same(known, start, driver.as_ref()) {
@@ -57,8 +57,8 @@ impl Step<'_> {
         }
         let (now, seq) = (self.now.wall, self.seq);
         // Procedures started in this record, whatever their current state.
-        let here = self.started;
-        self.started += 1;
+        let here = self.procedures_started;
+        self.procedures_started += 1;
         let made = format!("prc_0-{seq}-{here}");
         let id = start.id.clone().unwrap_or_else(|| ProcedureId::new(&made).expect("valid id"));
         if let Some(driver) = &driver
@@ -72,10 +72,10 @@ impl Step<'_> {
             driver,
             started_by: self.commit.principal.to_string(),
             started_at: now,
-            spec: self.brought(start.spec.as_ref()),
+            spec: self.add_optional_part(start.spec.as_ref()),
             version: Version(1),
             seq,
-            before: None,
+            previous_seq: None,
             status: ProcedureStatus::Running,
             phase: String::new(),
             since: now,
@@ -90,7 +90,7 @@ impl Step<'_> {
     fn notify_driver(&mut self, driver: &AgentId, id: &ProcedureId, kind: &str) -> Result<(), Refused> {
         let number = self.space.agent_number(driver).expect("the driver exists");
         let to = vec![Recipient::agent(number)];
-        self.check_room(&to)?;
+        self.check_inbox_capacity(&to)?;
         let text = format!("{{\"procedure\":{:?},\"kind\":{kind:?}}}", id.as_str());
         // The salt is not part of the contract, so any value will do.
         let payload = Payload::seal(Bytes::from(text), [1; 16]);
@@ -98,7 +98,7 @@ impl Step<'_> {
         message.kind = MessageType::Event;
         message.correlation_id = Some(id.to_string());
         self.deliveries += 1;
-        self.post(&Arc::new(message), [0; 32], to);
+        self.store_message(&Arc::new(message), [0; 32], to);
         Ok(())
     }
 
@@ -124,23 +124,23 @@ impl Step<'_> {
         }
         procedure.version = Version(procedure.version.0 + 1);
         if procedure.seq != self.seq {
-            procedure.before = Some(procedure.seq);
+            procedure.previous_seq = Some(procedure.seq);
             procedure.seq = self.seq;
         }
         procedure.status = step.status;
         procedure.phase.clone_from(&step.phase);
         procedure.stepped_at = self.now.wall;
         if step.state.is_some() {
-            procedure.state = self.brought(step.state.as_ref());
+            procedure.state = self.add_optional_part(step.state.as_ref());
         }
-        procedure.result = self.brought(step.result.as_ref());
+        procedure.result = self.add_optional_part(step.result.as_ref());
         let version = procedure.version;
         self.set_item(Item::Procedure(procedure));
         Ok(OpResult::ProcedureStepped { version })
     }
 
     /// Stores a payload with the record and returns its reference.
-    pub(super) fn brought(&mut self, payload: Option<&Payload>) -> Option<PartRef> {
+    pub(super) fn add_optional_part(&mut self, payload: Option<&Payload>) -> Option<PartRef> {
         let part = self.parts.len() as u32;
         self.parts.push(payload?.clone());
         Some(PartRef { seq: self.seq, part })

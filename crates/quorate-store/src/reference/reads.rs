@@ -4,21 +4,24 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, DeliveryNo, EndState, EntryVersion, Home, Item, ItemKey, ItemKind, ItemRange, Key, OpenState,
-    Payload, Record, Seq, Version, When, codec,
+    AgentNo, AsOf, DeliveryNo, EndState, EntryVersion, Item, ItemKey, ItemKind, ItemRange, Key,
+    OpenDeliveryState, Payload, QueueId, Record, Seq, Version, codec,
 };
 
 use crate::read::{
-    Built, DeadLetter, DeliveryState, Entry, ListedItem, PartBytes, Read, Rows, StoredMessage,
+    DeadLetter, DeliveryState, Entry, EntryDependencies, ListedItem, PartBytes, ReadQuery, ReadResult,
+    StoredMessage,
 };
-use crate::reference::space::{Place, Sent, Space};
+use crate::reference::space::{DeliveryPhase, LoggedMessage, Space};
 
 impl Space {
-    pub(super) fn read(&self, query: &Read) -> Rows {
+    pub(super) fn read(&self, query: &ReadQuery) -> ReadResult {
         match query {
-            Read::Entry { key, when } => Rows::Entry(self.entry(key, *when)),
-            Read::History { key, after, limit } => Rows::Entries(self.history(key, *after, *limit)),
-            Read::Entries { prefix, entry_type, author, after, limit } => {
+            ReadQuery::Entry { key, when } => ReadResult::Entry(self.entry(key, *when)),
+            ReadQuery::History { key, after, limit } => {
+                ReadResult::Entries(self.history(key, *after, *limit))
+            }
+            ReadQuery::Entries { prefix, entry_type, author, after, limit } => {
                 let matches = |entry: &Entry| {
                     let version = &entry.version;
                     !version.head.deleted
@@ -27,38 +30,42 @@ impl Space {
                         && author.as_ref().is_none_or(|expected| *expected == version.author)
                         && after.as_ref().is_none_or(|after| entry.key > *after)
                 };
-                let newest = self.entries.keys().filter_map(|key| self.entry(key, When::Now));
-                Rows::Entries(newest.filter(matches).take(*limit).collect())
+                let newest = self.entries.keys().filter_map(|key| self.entry(key, AsOf::Latest));
+                ReadResult::Entries(newest.filter(matches).take(*limit).collect())
             }
-            Read::Message { seq, n } => {
+            ReadQuery::Message { seq, n } => {
                 let found = self.messages.iter().find(|sent| sent.seq == *seq && sent.n == *n);
-                Rows::Message(found.map(|sent| self.stored(sent)))
+                ReadResult::Message(found.map(|sent| self.stored(sent)))
             }
-            Read::MessageByClientId(id) => {
+            ReadQuery::MessageByClientId(id) => {
                 let found = self.messages.iter().find(|sent| sent.message.client_id.as_ref() == Some(id));
-                Rows::Message(found.map(|sent| self.stored(sent)))
+                ReadResult::Message(found.map(|sent| self.stored(sent)))
             }
-            Read::Deliveries { first, count } => {
+            ReadQuery::Deliveries { first, count } => {
                 let number = |index| first.0.checked_add(u64::from(index)).map(DeliveryNo);
                 let state = |index| number(index).and_then(|number| self.state(number));
-                Rows::Deliveries((0..*count).map(state).collect())
+                ReadResult::Deliveries((0..*count).map(state).collect())
             }
-            Read::DeadLetters { agent, after, limit } => {
-                Rows::DeadLetters(self.dead_letters(*agent, *after, *limit))
+            ReadQuery::DeadLetters { agent, after, limit } => {
+                ReadResult::DeadLetters(self.dead_letters(*agent, *after, *limit))
             }
-            Read::SeqAt(time) => {
+            ReadQuery::SeqAt(time) => {
                 let newest = self.records.iter().rposition(|record| record.at <= *time);
-                Rows::Seq(Seq(newest.map_or(0, |index| index as u64 + 1)))
+                ReadResult::Seq(Seq(newest.map_or(0, |index| index as u64 + 1)))
             }
-            Read::Built { after, limit } => Rows::Built(self.built(after.as_ref(), *limit)),
-            Read::Record(seq) => Rows::Record(self.log(*seq, 1).into_iter().find(|one| one.seq == *seq)),
-            Read::Timeline { session, kind, page, limit } => {
-                Rows::Timeline(self.timeline(session, *kind, *page, *limit))
+            ReadQuery::Dependencies { after, limit } => {
+                ReadResult::Dependencies(self.built(after.as_ref(), *limit))
             }
-            Read::Item(key) => Rows::Item(self.items.get(key).cloned()),
-            Read::Items { kind, range, limit } => Rows::Items(self.list(*kind, range, *limit)),
-            Read::Part { seq, part, start, length } => {
-                Rows::Part(self.part_bytes(*seq, *part, *start, *length))
+            ReadQuery::Record(seq) => {
+                ReadResult::Record(self.log(*seq, 1).into_iter().find(|one| one.seq == *seq))
+            }
+            ReadQuery::Timeline { session, kind, page, limit } => {
+                ReadResult::Timeline(self.timeline(session, *kind, *page, *limit))
+            }
+            ReadQuery::Item(key) => ReadResult::Item(self.items.get(key).cloned()),
+            ReadQuery::Items { kind, range, limit } => ReadResult::Items(self.list(*kind, range, *limit)),
+            ReadQuery::Part { seq, part, start, length } => {
+                ReadResult::Part(self.part_bytes(*seq, *part, *start, *length))
             }
         }
     }
@@ -81,7 +88,7 @@ impl Space {
         self.items.remove(key)
     }
 
-    fn built(&self, after: Option<&Key>, limit: usize) -> Vec<Built> {
+    fn built(&self, after: Option<&Key>, limit: usize) -> Vec<EntryDependencies> {
         let newest = |key: &Key| self.entries.get(key).and_then(|versions| versions.last());
         let mut built = Vec::new();
         for key in self.entries.keys().filter(|key| after.is_none_or(|after| *key > after)) {
@@ -92,19 +99,19 @@ impl Space {
                     (key.clone(), *version, newest(key).map(|newest| newest.head))
                 };
                 let depends_on = version.depends_on.iter().map(on).collect();
-                built.push(Built { key: key.clone(), version: version.head.version, depends_on });
+                built.push(EntryDependencies { key: key.clone(), version: version.head.version, depends_on });
             }
         }
         built.truncate(limit);
         built
     }
 
-    fn entry(&self, key: &Key, when: When) -> Option<Entry> {
+    fn entry(&self, key: &Key, when: AsOf) -> Option<Entry> {
         let matches = |version: &&EntryVersion| match when {
-            When::Now => true,
-            When::Version(number) => version.head.version == number,
-            When::Seq(seq) => version.head.seq <= seq,
-            When::Time(time) => version.at <= time,
+            AsOf::Latest => true,
+            AsOf::Version(number) => version.head.version == number,
+            AsOf::Seq(seq) => version.head.seq <= seq,
+            AsOf::Time(time) => version.at <= time,
         };
         let version = self.entries.get(key)?.iter().rev().find(matches)?;
         Some(self.with_content(key, version))
@@ -117,7 +124,7 @@ impl Space {
     }
 
     fn with_content(&self, key: &Key, version: &EntryVersion) -> Entry {
-        let content = version.place.map(|(seq, part)| self.part(seq, part));
+        let content = version.content_part.map(|(seq, part)| self.part(seq, part));
         Entry { key: key.clone(), version: version.clone(), content }
     }
 
@@ -135,7 +142,7 @@ impl Space {
         Some(PartBytes { bytes, erased: payload.is_erased() })
     }
 
-    fn stored(&self, sent: &Sent) -> StoredMessage {
+    fn stored(&self, sent: &LoggedMessage) -> StoredMessage {
         let mut message = (*sent.message).clone();
         message.payload = self.part(sent.seq, sent.part);
         StoredMessage {
@@ -143,19 +150,21 @@ impl Space {
             n: sent.n,
             at: sent.at,
             message: Arc::new(message),
-            first: sent.first,
+            first_delivery: sent.first,
             recipients: sent.recipients.clone(),
         }
     }
 
     fn state(&self, number: DeliveryNo) -> Option<DeliveryState> {
         let delivery = self.delivery(number)?;
-        let state = match &delivery.place {
-            Place::Ready { since, .. } if self.is_kept_back(delivery) => OpenState::Held { since: *since },
-            Place::Ready { since, .. } => OpenState::Ready { since: *since },
-            Place::Scheduled { due } => OpenState::Scheduled { due: *due },
-            Place::Leased { token, .. } => OpenState::Leased { token: *token },
-            Place::Ended { state, seq, .. } => {
+        let state = match &delivery.phase {
+            DeliveryPhase::Ready { since, .. } if self.is_held(delivery) => {
+                OpenDeliveryState::Held { since: *since }
+            }
+            DeliveryPhase::Ready { since, .. } => OpenDeliveryState::Ready { since: *since },
+            DeliveryPhase::Scheduled { due } => OpenDeliveryState::Scheduled { due: *due },
+            DeliveryPhase::Leased { token, .. } => OpenDeliveryState::Leased { token: *token },
+            DeliveryPhase::Ended { state, seq, .. } => {
                 return Some(DeliveryState::Ended { state: *state, seq: *seq });
             }
         };
@@ -166,14 +175,14 @@ impl Space {
         let mut dead = Vec::new();
         for (index, delivery) in self.deliveries.iter().enumerate() {
             let number = DeliveryNo(index as u64 + 1);
-            let of = |agent| delivery.to.home() == Home::Agent(agent);
+            let of = |agent| delivery.to.queue() == QueueId::Agent(agent);
             let matches = number > after && agent.is_none_or(of);
-            if let Place::Ended { state: EndState::Dead, at, reason, .. } = &delivery.place
+            if let DeliveryPhase::Ended { state: EndState::Dead, at, reason, .. } = &delivery.phase
                 && matches
             {
                 dead.push(DeadLetter {
                     delivery: number,
-                    to: delivery.to.back_home(),
+                    to: delivery.to.without_holder(),
                     seq: delivery.seq,
                     n: delivery.n,
                     attempts: delivery.attempt,
@@ -190,7 +199,7 @@ impl Space {
     pub(super) fn log(&self, from: Seq, max: usize) -> Vec<Record> {
         let numbered = self.records.iter().enumerate().map(|(index, noted)| (Seq(index as u64 + 1), noted));
         let page = numbered.filter(|(seq, _)| *seq >= from).take(max);
-        let record = |(seq, noted): (Seq, &crate::reference::space::Noted)| Record {
+        let record = |(seq, noted): (Seq, &crate::reference::space::LogRecord)| Record {
             seq,
             at: noted.at,
             format: codec::FORMAT,

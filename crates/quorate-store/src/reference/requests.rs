@@ -3,26 +3,30 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    AgentNo, Ask, Asked, Code, ConsumerId, DeliveryNo, EndState, Fingerprint, Home, Item, ItemKey, ItemKind,
-    Message, MessageId, MessageType, OpResult, Principal, Recipient, Refused, Reply, Request, RequestState,
-    Told, limits,
+    AgentNo, Code, ConsumerEvent, ConsumerId, DeliveryNo, EndState, Fingerprint, Item, ItemKey, ItemKind,
+    Message, MessageId, MessageType, OpResult, Principal, QueueId, Recipient, RecipientOutcome, Refused,
+    ReplyState, Request, RequestState, SendRequest, limits,
 };
 
-use crate::reference::agents::unknown;
-use crate::reference::space::{Place, Space};
-use crate::reference::step::Step;
+use crate::reference::agents::unknown_agent;
+use crate::reference::space::{DeliveryPhase, Space};
+use crate::reference::transaction::Transaction;
 
 /// Waiters of an open request, and the delivery that the requester was processing when it asked.
 #[derive(Clone)]
-pub(super) struct Listener {
+pub(super) struct RequestWaiters {
     pub(super) ids: Vec<ConsumerId>,
     pub(super) within: Option<DeliveryNo>,
 }
 
 impl Space {
     /// Returns the requests that a consumer waits for.
-    pub(super) fn heard_by(&self, id: ConsumerId) -> Vec<MessageId> {
-        self.waiters.iter().filter(|(_, one)| one.ids.contains(&id)).map(|(request, _)| *request).collect()
+    pub(super) fn requests_awaited_by(&self, id: ConsumerId) -> Vec<MessageId> {
+        self.request_waiters
+            .iter()
+            .filter(|(_, one)| one.ids.contains(&id))
+            .map(|(request, _)| *request)
+            .collect()
     }
 
     pub(super) fn request(&self, id: MessageId) -> Option<Request> {
@@ -45,7 +49,7 @@ impl Space {
 }
 
 /// Match of a response with the request it answers.
-pub(super) struct Answer {
+pub(super) struct MatchedReply {
     request: Request,
     index: usize,
     from: AgentNo,
@@ -55,33 +59,33 @@ fn key(id: MessageId) -> ItemKey {
     ItemKey::new(ItemKind::Request, id.to_string())
 }
 
-impl Step<'_> {
-    pub(super) fn ask(&mut self, ask: &Ask) -> Result<OpResult, Refused> {
+impl Transaction<'_> {
+    pub(super) fn send_request(&mut self, ask: &SendRequest) -> Result<OpResult, Refused> {
         self.check_sender(&ask.message)?;
-        if let Some(result) = self.sent_already(&ask.message, &ask.fingerprint)? {
+        if let Some(result) = self.prior_send(&ask.message, &ask.fingerprint)? {
             let OpResult::Sent { id, first, count } = result else { return Ok(result) };
             let is_open = self.add_waiter(id, ask.waiting);
             return Ok(OpResult::Requested { id, first, count, is_open });
         }
         self.check_session(ask.message.session_id.as_deref())?;
         self.check_repetition(ask)?;
-        self.well_shaped(&ask.message)?;
+        self.check_message_format(&ask.message)?;
         let recipients = self.recipients(&ask.message)?;
-        let recipients = self.within_reach(&ask.message, recipients)?;
-        self.check_room(&recipients)?;
+        let recipients = self.resolve_unavailable(&ask.message, recipients)?;
+        self.check_inbox_capacity(&recipients)?;
         if recipients.is_empty() {
             return Err(Refused::new(Code::Unavailable, "no recipient is available"));
         }
-        if recipients.len() > limits::REQUEST_ASKED_MAX {
+        if recipients.len() > limits::REQUEST_RECIPIENTS_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many recipients")
-                .limit(limits::REQUEST_ASKED_MAX as u64));
+                .limit(limits::REQUEST_RECIPIENTS_MAX as u64));
         }
         let asker = ask
             .message
             .from
             .as_ref()
             .ok_or_else(|| Refused::new(Code::Invalid, "a request needs a sender"))?;
-        let from = self.space.agent_number(asker).ok_or_else(|| unknown(asker))?;
+        let from = self.space.agent_number(asker).ok_or_else(|| unknown_agent(asker))?;
         if self.space.open_requests().iter().filter(|one| one.from == from).count()
             >= limits::REQUESTS_OPEN_MAX
         {
@@ -102,29 +106,41 @@ impl Step<'_> {
         let correlation = message.correlation_id.clone().unwrap_or_else(|| id.to_string());
         message.correlation_id = Some(correlation.clone());
         let reply_to = message.reply_to.as_ref().and_then(|agent| self.space.agent_number(agent));
-        let asked = recipients.iter().map(|to| Asked { to: *to, reply: Reply::Open }).collect();
+        let asked = recipients
+            .iter()
+            .map(|to| RecipientOutcome { recipient: *to, reply: ReplyState::Pending })
+            .collect();
         let count = recipients.len() as u32;
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
-        let low = self.pay(&message)?;
-        self.post(&Arc::new(message), ask.fingerprint.written, recipients);
+        let low = self.charge_budget(&message)?;
+        self.store_message(&Arc::new(message), ask.fingerprint.written, recipients);
         let state = RequestState::Waiting;
-        let request = Request { id, from, reply_to, correlation, length_ms, first, asked, state };
+        let request = Request {
+            id,
+            from,
+            reply_to,
+            correlation,
+            timeout_ms: length_ms,
+            first_delivery: first,
+            recipients: asked,
+            state,
+        };
         self.set_item(Item::Request(request));
-        self.space.deadlines.insert(id, self.now.mono.plus_ms(length_ms));
+        self.space.request_deadlines.insert(id, self.now.mono.plus_ms(length_ms));
         self.add_waiter(id, ask.waiting);
         let within = self.leased_cause(from, &ask.message);
-        if let Some(listener) = self.space.waiters.get_mut(&id) {
+        if let Some(listener) = self.space.request_waiters.get_mut(&id) {
             listener.within = within;
         }
         if let Some(budget) = low {
-            self.warn(&budget, &ask.message);
+            self.send_budget_warning(&budget, &ask.message);
         }
         Ok(OpResult::Requested { id, first, count, is_open: true })
     }
 
     /// Applies loop detection, except to the retry of a request that timed out or failed.
-    fn check_repetition(&self, ask: &Ask) -> Result<(), Refused> {
-        let Some(earlier) = ask.again else { return self.check_chain(&ask.message) };
+    fn check_repetition(&self, ask: &SendRequest) -> Result<(), Refused> {
+        let Some(earlier) = ask.retry_of else { return self.check_chain(&ask.message) };
         match self.own_request(earlier)?.state {
             RequestState::TimedOut | RequestState::Failed { .. } => ask.message.check_hops(),
             _ => self.check_chain(&ask.message),
@@ -135,34 +151,34 @@ impl Step<'_> {
     fn add_waiter(&mut self, id: MessageId, waiting: Option<ConsumerId>) -> bool {
         let is_open = self.space.request(id).is_some_and(|request| request.is_open());
         if let (true, Some(consumer)) = (is_open, waiting) {
-            self.look_from_now_on();
-            let new = Listener { ids: Vec::new(), within: None };
-            let listener = self.space.waiters.entry(id).or_insert(new);
+            self.schedule_deadlock_check();
+            let new = RequestWaiters { ids: Vec::new(), within: None };
+            let listener = self.space.request_waiters.entry(id).or_insert(new);
             listener.ids.push(consumer);
             if listener.ids.len() > limits::REQUEST_LISTENERS_MAX {
                 let oldest = listener.ids.remove(0);
                 let refused = Refused::new(Code::Conflict, "replaced by newer waiters of the same request");
-                self.told.push((oldest, Told::Refused(refused)));
+                self.consumer_events.push((oldest, ConsumerEvent::Refused(refused)));
             }
         }
         is_open
     }
 
     /// Removes and returns all waiters of a request. The requester counts as active until now.
-    pub(super) fn hang_up(&mut self, request: MessageId) -> Vec<ConsumerId> {
-        let Some(listener) = self.space.waiters.remove(&request) else { return Vec::new() };
+    pub(super) fn remove_waiters(&mut self, request: MessageId) -> Vec<ConsumerId> {
+        let Some(listener) = self.space.request_waiters.remove(&request) else { return Vec::new() };
         if let Some(request) = self.space.request(request) {
-            self.hear_of(request.from);
+            self.record_activity(request.from);
         }
         listener.ids
     }
 
     /// Removes one waiter of a request.
-    pub(super) fn stop_hearing(&mut self, request: MessageId, id: ConsumerId) {
-        let Some(listener) = self.space.waiters.get_mut(&request) else { return };
+    pub(super) fn remove_waiter(&mut self, request: MessageId, id: ConsumerId) {
+        let Some(listener) = self.space.request_waiters.get_mut(&request) else { return };
         listener.ids.retain(|other| *other != id);
         if listener.ids.is_empty() {
-            self.hang_up(request);
+            self.remove_waiters(request);
         }
     }
 
@@ -177,11 +193,11 @@ impl Step<'_> {
     }
 
     /// Dismisses the request waiters of an agent that began a new epoch or is gone.
-    pub(super) fn hang_up_all_of(&mut self, agent: AgentNo) {
+    pub(super) fn dismiss_request_waiters(&mut self, agent: AgentNo) {
         for request in self.space.open_requests() {
             if request.from == agent {
-                let listener = self.hang_up(request.id);
-                self.dismissed.extend(listener);
+                let listener = self.remove_waiters(request.id);
+                self.dismissed_consumers.extend(listener);
             }
         }
     }
@@ -189,7 +205,12 @@ impl Step<'_> {
     pub(super) fn await_request(&mut self, id: MessageId, waiting: ConsumerId) -> Result<OpResult, Refused> {
         let request = self.own_request(id)?;
         let is_open = self.add_waiter(id, Some(waiting));
-        Ok(OpResult::Requested { id, first: request.first, count: request.asked.len() as u32, is_open })
+        Ok(OpResult::Requested {
+            id,
+            first: request.first_delivery,
+            count: request.recipients.len() as u32,
+            is_open,
+        })
     }
 
     fn own_request(&self, id: MessageId) -> Result<Request, Refused> {
@@ -203,7 +224,7 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn cancel(&mut self, id: MessageId) -> Result<OpResult, Refused> {
+    pub(super) fn cancel_request_by_id(&mut self, id: MessageId) -> Result<OpResult, Refused> {
         let request = self.own_request(id)?;
         match request.state {
             RequestState::Waiting => {
@@ -218,25 +239,26 @@ impl Step<'_> {
     /// Ends a request without a further answer and notifies its waiters.
     fn end_wait(&mut self, request: Request, state: RequestState, code: Code) {
         let id = request.id;
-        let waiters = self.hang_up(id);
+        let waiters = self.remove_waiters(id);
         self.set_item(Item::Request(Request { state, ..request }));
-        self.space.deadlines.remove(&id);
+        self.space.request_deadlines.remove(&id);
         for waiter in waiters {
-            self.told.push((waiter, Told::Refused(Refused::new(code, "the request was not answered"))));
+            self.consumer_events
+                .push((waiter, ConsumerEvent::Refused(Refused::new(code, "the request was not answered"))));
         }
     }
 
     fn unclaimed(&self, request: &Request) -> Vec<DeliveryNo> {
-        let last = request.first.0 + request.asked.len() as u64;
+        let last = request.first_delivery.0 + request.recipients.len() as u64;
         let waits = |number: &DeliveryNo| {
-            let place = self.space.delivery(*number).map(|one| &one.place);
-            matches!(place, Some(Place::Ready { .. } | Place::Scheduled { .. }))
+            let place = self.space.delivery(*number).map(|one| &one.phase);
+            matches!(place, Some(DeliveryPhase::Ready { .. } | DeliveryPhase::Scheduled { .. }))
         };
-        (request.first.0..last).map(DeliveryNo).filter(waits).collect()
+        (request.first_delivery.0..last).map(DeliveryNo).filter(waits).collect()
     }
 
     fn cancel_request(&mut self, request: Request) {
-        self.withdraw(
+        self.end_request(
             request,
             RequestState::Cancelled,
             Refused::new(Code::Cancelled, "the request was cancelled"),
@@ -244,19 +266,19 @@ impl Step<'_> {
     }
 
     /// Ends a request and purges its unclaimed deliveries.
-    pub(super) fn withdraw(&mut self, request: Request, state: RequestState, why: Refused) {
+    pub(super) fn end_request(&mut self, request: Request, state: RequestState, why: Refused) {
         let unclaimed = self.unclaimed(&request);
-        let index = self.told.len();
+        let index = self.consumer_events.len();
         self.end_wait(request, state, why.code);
-        if let Some((_, Told::Refused(refused))) = self.told.get_mut(index) {
+        if let Some((_, ConsumerEvent::Refused(refused))) = self.consumer_events.get_mut(index) {
             *refused = why;
         }
         for number in unclaimed {
-            self.end(number, EndState::Purged, String::new());
+            self.end_delivery(number, EndState::Purged, String::new());
         }
     }
 
-    pub(super) fn call_off_all_of(&mut self, agent: AgentNo) {
+    pub(super) fn cancel_requests_of(&mut self, agent: AgentNo) {
         for request in self.space.open_requests() {
             if request.from == agent {
                 self.cancel_request(request);
@@ -266,35 +288,38 @@ impl Step<'_> {
 
     /// Times out requests, earliest deadline first.
     pub(super) fn time_out_requests(&mut self) {
-        let mut due: Vec<_> = self.space.deadlines.iter().filter(|(_, at)| **at <= self.now.mono).collect();
+        let mut due: Vec<_> =
+            self.space.request_deadlines.iter().filter(|(_, at)| **at <= self.now.mono).collect();
         due.sort_by_key(|(id, at)| (**at, id.to_string()));
         let due: Vec<MessageId> = due.into_iter().map(|(id, _)| *id).take(limits::SWEEP_MAX).collect();
         for id in due {
             let Some(request) = self.space.request(id) else { continue };
             for number in self.unclaimed(&request) {
-                self.end(number, EndState::Expired, String::new());
+                self.end_delivery(number, EndState::Expired, String::new());
             }
-            let asked = request.asked.clone();
+            let asked = request.recipients.clone();
             self.end_wait(request, RequestState::TimedOut, Code::Timeout);
-            if let [Asked { to, reply: Reply::Open | Reply::Lost }] = asked[..]
-                && let Home::Agent(agent) = to.home()
+            if let [RecipientOutcome { recipient: to, reply: ReplyState::Pending | ReplyState::Lost }] =
+                asked[..]
+                && let QueueId::Agent(agent) = to.queue()
             {
-                self.did_not_answer(agent);
+                self.mark_unavailable(agent);
             }
         }
     }
 
     /// Marks the answer to a dead-lettered or purged question as lost.
-    pub(super) fn lose_question(&mut self, number: DeliveryNo) {
-        let code = self.lost_with;
+    pub(super) fn fail_question(&mut self, number: DeliveryNo) {
+        let code = self.lost_question_code;
         for mut request in self.space.open_requests() {
-            let at = number.0.wrapping_sub(request.first.0) as usize;
-            if request.asked.get(at).is_none_or(|one| one.reply != Reply::Open) {
+            let at = number.0.wrapping_sub(request.first_delivery.0) as usize;
+            if request.recipients.get(at).is_none_or(|one| one.reply != ReplyState::Pending) {
                 continue;
             }
-            request.asked[at].reply = Reply::Lost;
-            let open = request.asked.iter().any(|one| one.reply == Reply::Open);
-            let answered = request.asked.iter().any(|one| matches!(one.reply, Reply::Answered { .. }));
+            request.recipients[at].reply = ReplyState::Lost;
+            let open = request.recipients.iter().any(|one| one.reply == ReplyState::Pending);
+            let answered =
+                request.recipients.iter().any(|one| matches!(one.reply, ReplyState::Answered { .. }));
             match (open, answered) {
                 (true, _) => self.set_item(Item::Request(request)),
                 (false, true) => self.end_wait(request, RequestState::Answered, code),
@@ -306,23 +331,23 @@ impl Step<'_> {
     }
 
     /// Expects the answer to a redirected question from its new recipient.
-    pub(super) fn ask_instead(&mut self, number: DeliveryNo, to: AgentNo) {
+    pub(super) fn redirect_question(&mut self, number: DeliveryNo, to: AgentNo) {
         for mut request in self.space.open_requests() {
-            let at = number.0.wrapping_sub(request.first.0) as usize;
-            if let Some(asked) = request.asked.get_mut(at) {
-                asked.to = to.into();
+            let at = number.0.wrapping_sub(request.first_delivery.0) as usize;
+            if let Some(asked) = request.recipients.get_mut(at) {
+                asked.recipient = to.into();
                 self.set_item(Item::Request(request));
             }
         }
     }
 
     /// Finds the request that a message answers: a response from a recipient of the request to its requester.
-    pub(super) fn answered_by(&self, message: &Message, recipients: &[Recipient]) -> Option<Answer> {
+    pub(super) fn match_reply(&self, message: &Message, recipients: &[Recipient]) -> Option<MatchedReply> {
         if message.kind != MessageType::Response {
             return None;
         }
         let [to] = recipients else { return None };
-        let asker = to.agent_no().filter(|_| message.to.is_by_name())?;
+        let asker = to.agent_no().filter(|_| message.to.names_agents())?;
         let from = self.space.agent_number(message.from.as_ref()?)?;
         let request = match (&message.in_reply_to, &message.correlation_id) {
             (Some(question), _) => self.space.request(self.find_message(question)?)?,
@@ -332,16 +357,19 @@ impl Step<'_> {
         if asker != request.from && Some(asker) != request.reply_to {
             return None;
         }
-        let index = request.asked.iter().position(|one| self.space.may_take(from, one.to.home()))?;
-        Some(Answer { request, index, from })
+        let index =
+            request.recipients.iter().position(|one| self.space.may_take(from, one.recipient.queue()))?;
+        Some(MatchedReply { request, index, from })
     }
 
     /// Finds the open request between these agents with this id, or else the only one with this correlation id.
     fn find_by_conversation(&self, conversation: &str, from: AgentNo, asker: AgentNo) -> Option<Request> {
         let mut waiting = self.space.open_requests();
         waiting.retain(|request| {
-            let asked = |one: &Asked| one.reply == Reply::Open && self.space.may_take(from, one.to.home());
-            (request.from == asker || request.reply_to == Some(asker)) && request.asked.iter().any(asked)
+            let asked = |one: &RecipientOutcome| {
+                one.reply == ReplyState::Pending && self.space.may_take(from, one.recipient.queue())
+            };
+            (request.from == asker || request.reply_to == Some(asker)) && request.recipients.iter().any(asked)
         });
         let id = self.find_message(conversation);
         if let Some(request) = waiting.iter().find(|request| Some(request.id) == id) {
@@ -355,7 +383,7 @@ impl Step<'_> {
     fn find_message(&self, name: &str) -> Option<MessageId> {
         name.parse().ok().or_else(|| {
             let mut sent = self.space.messages.iter();
-            let named = |sent: &&crate::reference::space::Sent| {
+            let named = |sent: &&crate::reference::space::LoggedMessage| {
                 sent.message.client_id.as_ref().is_some_and(|id| id.as_str() == name)
             };
             let sent = sent.find(named)?;
@@ -363,37 +391,39 @@ impl Step<'_> {
         })
     }
 
-    pub(super) fn accept(
+    pub(super) fn accept_reply(
         &mut self,
         message: &Arc<Message>,
         fingerprint: &Fingerprint,
-        Answer { mut request, index, from }: Answer,
+        MatchedReply { mut request, index, from }: MatchedReply,
     ) -> OpResult {
         let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
-        let late = !request.is_open() || request.asked[index].reply != Reply::Open;
+        let late = !request.is_open() || request.recipients[index].reply != ReplyState::Pending;
         let result = OpResult::Replied { id, late };
-        self.post(message, fingerprint.written, Vec::new());
+        self.store_message(message, fingerprint.written, Vec::new());
         if let Some(sent) = self.space.messages.last_mut() {
             sent.result = result.clone();
         }
         if late {
             return result;
         }
-        let to = request.asked[index].to.held_by(from);
-        request.asked[index] = Asked { to, reply: Reply::Answered { seq: id.seq, n: id.n } };
-        let is_last = request.asked.iter().all(|one| one.reply != Reply::Open);
+        let to = request.recipients[index].recipient.held_by(from);
+        request.recipients[index] =
+            RecipientOutcome { recipient: to, reply: ReplyState::Answered { seq: id.seq, n: id.n } };
+        let is_last = request.recipients.iter().all(|one| one.reply != ReplyState::Pending);
         if is_last {
             request.state = RequestState::Answered;
-            self.space.deadlines.remove(&request.id);
+            self.space.request_deadlines.remove(&request.id);
         }
         let question = request.id;
         self.set_item(Item::Request(request));
-        for waiter in self.space.waiters.get(&question).into_iter().flat_map(|listener| &listener.ids) {
+        for waiter in self.space.request_waiters.get(&question).into_iter().flat_map(|listener| &listener.ids)
+        {
             let (at, message) = (self.now.wall, Arc::clone(message));
-            self.told.push((*waiter, Told::Answered { id, at, message, is_last }));
+            self.consumer_events.push((*waiter, ConsumerEvent::Answered { id, at, message, is_last }));
         }
         if is_last {
-            self.hang_up(question);
+            self.remove_waiters(question);
         }
         result
     }

@@ -2,14 +2,14 @@
 
 use quorate_core::{
     Code, EntryVersion, Item, ItemKey, ItemKind, Key, MakeSnapshot, OpResult, Principal, Refused, Rollback,
-    RollbackTo, RollbackWhat, Seq, Snapshot, SnapshotName, SnapshotState, Timestamp, limits,
+    RollbackScope, RollbackTarget, Seq, Snapshot, SnapshotName, SnapshotState, Timestamp, limits,
 };
 
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
-impl Step<'_> {
+impl Transaction<'_> {
     pub(super) fn make_snapshot(&mut self, make: &MakeSnapshot) -> Result<OpResult, Refused> {
-        let seq = self.space.newest();
+        let seq = self.space.newest_seq();
         if let Some(old) = self.snapshot(&make.name) {
             return if (old.seq, &old.prefix) == (seq, &make.prefix) {
                 Ok(OpResult::SnapshotMade { seq })
@@ -26,7 +26,7 @@ impl Step<'_> {
             seq,
             at: self.now.wall,
             by: self.commit.principal.to_string(),
-            state: SnapshotState::Kept,
+            state: SnapshotState::Active,
         }));
         Ok(OpResult::SnapshotMade { seq })
     }
@@ -55,15 +55,15 @@ impl Step<'_> {
     pub(super) fn rollback(&mut self, rollback: &Rollback) -> Result<OpResult, Refused> {
         self.check_fence(rollback.fence.as_ref())?;
         let point = self.point(rollback)?;
-        let keys: Vec<Key> = match &rollback.what {
-            RollbackWhat::Key { key, expect } => {
-                self.expect(key, *expect)?;
+        let keys: Vec<Key> = match &rollback.scope {
+            RollbackScope::Key { key, expect } => {
+                self.check_version(key, *expect)?;
                 if !self.space.entries.contains_key(key) {
                     return Err(Refused::new(Code::NotFound, format!("unknown entry {key}")));
                 }
                 vec![key.clone()]
             }
-            RollbackWhat::Prefix(prefix) => {
+            RollbackScope::Prefix(prefix) => {
                 let keys = self.space.entries.keys();
                 keys.filter(|key| key.as_str().starts_with(prefix)).cloned().collect()
             }
@@ -72,8 +72,8 @@ impl Step<'_> {
         let (mut restored, mut deleted) = (Vec::new(), Vec::new());
         for key in keys {
             let versions = &self.space.entries[&key];
-            let then = match (&rollback.to, point) {
-                (RollbackTo::Version(version), _) => {
+            let then = match (&rollback.target, point) {
+                (RollbackTarget::Version(version), _) => {
                     let found = versions.iter().find(|one| one.head.version == *version);
                     let found = found.ok_or_else(|| Refused::new(Code::NotFound, "unknown version"))?;
                     to = Some(found.head.seq);
@@ -84,7 +84,7 @@ impl Step<'_> {
             let then = then.filter(|one| !one.head.deleted).cloned();
             let now = versions.last().filter(|one| !one.head.deleted);
             match (now, then) {
-                (Some(now), Some(then)) if now.place == then.place => {}
+                (Some(now), Some(then)) if now.content_part == then.content_part => {}
                 (_, Some(then)) => restored.push((key, then)),
                 (Some(_), None) => deleted.push(key),
                 (None, None) => {}
@@ -121,22 +121,22 @@ impl Step<'_> {
     }
 
     fn is_erased(&self, version: &EntryVersion) -> bool {
-        let Some((seq, part)) = version.place else { return false };
+        let Some((seq, part)) = version.content_part else { return false };
         let record = self.space.records.get(seq.0 as usize - 1);
         record.is_some_and(|record| record.parts[part as usize].salt == [0; 16])
     }
 
     /// Returns the record to roll back to, or `None` if the target is a version.
     fn point(&self, rollback: &Rollback) -> Result<Option<Seq>, Refused> {
-        Ok(match &rollback.to {
-            RollbackTo::Version(_) => None,
-            RollbackTo::Seq(seq) => Some((*seq).min(self.space.newest())),
-            RollbackTo::Time(time) => Some(self.newest_at(*time)),
-            RollbackTo::Snapshot(name) => {
+        Ok(match &rollback.target {
+            RollbackTarget::Version(_) => None,
+            RollbackTarget::Seq(seq) => Some((*seq).min(self.space.newest_seq())),
+            RollbackTarget::Time(time) => Some(self.newest_at(*time)),
+            RollbackTarget::Snapshot(name) => {
                 let snapshot = self.snapshot(name).ok_or_else(|| no_snapshot(name))?;
-                let prefix = match &rollback.what {
-                    RollbackWhat::Key { key, .. } => key.as_str(),
-                    RollbackWhat::Prefix(prefix) => prefix.as_str(),
+                let prefix = match &rollback.scope {
+                    RollbackScope::Key { key, .. } => key.as_str(),
+                    RollbackScope::Prefix(prefix) => prefix.as_str(),
                 };
                 if !prefix.starts_with(&snapshot.prefix) {
                     return Err(Refused::new(

@@ -3,68 +3,68 @@
 use std::sync::Arc;
 
 use quorate_core::{
-    ClientId, Code, DeliveryNo, Durability, Fingerprint, Handed, LineKind, Message, MessageId, OpResult,
-    Principal, Recipient, Refused, limits,
+    ClientId, Code, DeliveryNo, Durability, Fingerprint, LeasedDelivery, Message, MessageId, OpResult,
+    Principal, Recipient, Refused, TimelineKind, limits,
 };
 
-use crate::reference::agents::unknown;
-use crate::reference::space::{Delivery, Place, Sent};
-use crate::reference::step::Step;
+use crate::reference::agents::unknown_agent;
+use crate::reference::space::{Delivery, DeliveryPhase, LoggedMessage};
+use crate::reference::transaction::Transaction;
 
-impl Step<'_> {
+impl Transaction<'_> {
     pub(super) fn send(
         &mut self,
         message: &Arc<Message>,
         fingerprint: &Fingerprint,
     ) -> Result<OpResult, Refused> {
         self.check_sender(message)?;
-        if let Some(result) = self.sent_already(message, fingerprint)? {
+        if let Some(result) = self.prior_send(message, fingerprint)? {
             return Ok(result);
         }
         self.check_session(message.session_id.as_deref())?;
         self.check_chain(message)?;
-        self.well_shaped(message)?;
+        self.check_message_format(message)?;
         let recipients = self.recipients(message)?;
-        if let Some(answered) = self.answered_by(message, &recipients) {
-            let low = self.pay(message)?;
-            let result = self.accept(message, fingerprint, answered);
+        if let Some(answered) = self.match_reply(message, &recipients) {
+            let low = self.charge_budget(message)?;
+            let result = self.accept_reply(message, fingerprint, answered);
             if let Some(budget) = low {
-                self.warn(&budget, message);
+                self.send_budget_warning(&budget, message);
             }
             return Ok(result);
         }
-        let recipients = self.within_reach(message, recipients)?;
-        self.check_room(&recipients)?;
-        let low = self.pay(message)?;
-        let result = self.post(message, fingerprint.written, recipients);
+        let recipients = self.resolve_unavailable(message, recipients)?;
+        self.check_inbox_capacity(&recipients)?;
+        let low = self.charge_budget(message)?;
+        let result = self.store_message(message, fingerprint.written, recipients);
         if let Some(budget) = low {
-            self.warn(&budget, message);
+            self.send_budget_warning(&budget, message);
         }
         Ok(result)
     }
 
     /// Returns the result of an earlier message with the same client id.
-    pub(super) fn sent_already(
+    pub(super) fn prior_send(
         &self,
         message: &Message,
         fingerprint: &Fingerprint,
     ) -> Result<Option<OpResult>, Refused> {
         let Some(id) = &message.client_id else { return Ok(None) };
         let Some(earlier) = self.sent_as(id) else { return Ok(None) };
-        if fingerprint.is(&earlier.fingerprint) && earlier.principal == self.commit.principal {
+        if fingerprint.matches(&earlier.fingerprint) && earlier.principal == self.commit.principal {
             return Ok(Some(earlier.result.clone()));
         }
         Err(Refused::new(Code::Duplicate, format!("client id {id} was used for another message")))
     }
 
     /// Stores a message and creates one delivery per recipient.
-    pub(super) fn post(
+    pub(super) fn store_message(
         &mut self,
         message: &Arc<Message>,
         fingerprint: [u8; 32],
         recipients: Vec<Recipient>,
     ) -> OpResult {
-        self.say(message);
+        self.record_chain_message(message);
         let id = MessageId { generation: self.space.generation(), seq: self.seq, n: self.messages };
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let result = OpResult::Sent { id, first, count: recipients.len() as u32 };
@@ -74,8 +74,8 @@ impl Step<'_> {
         }
         let recipients: Vec<Recipient> = created.iter().map(|delivery| delivery.to).collect();
         self.space.deliveries.extend(created);
-        recipients.iter().for_each(|to| self.space.stir(to.home()));
-        let sent = Sent {
+        recipients.iter().for_each(|to| self.space.queue_dispatch(to.queue()));
+        let sent = LoggedMessage {
             seq: self.seq,
             n: self.messages,
             at: self.now.wall,
@@ -90,14 +90,14 @@ impl Step<'_> {
         self.space.messages.push(sent);
         self.parts.push(message.payload.clone());
         if let Some(session) = &message.session_id {
-            self.note_line(session.clone(), LineKind::Message);
+            self.add_timeline_entry(session.clone(), TimelineKind::Message);
         }
         self.messages += 1;
         self.changed = true;
         result
     }
 
-    fn sent_as(&self, id: &ClientId) -> Option<&Sent> {
+    fn sent_as(&self, id: &ClientId) -> Option<&LoggedMessage> {
         self.space.messages.iter().find(|sent| sent.message.client_id.as_ref() == Some(id))
     }
 
@@ -114,14 +114,14 @@ impl Step<'_> {
             (Principal::System | Principal::Holder { .. }, Some(from)) => match self.space.agent_number(from)
             {
                 Some(_) => Ok(()),
-                None => Err(unknown(from)),
+                None => Err(unknown_agent(from)),
             },
         }
     }
 
     /// Returns the recipients of a message and counts its deliveries against the limit of the commit.
     pub(super) fn recipients(&mut self, message: &Message) -> Result<Vec<Recipient>, Refused> {
-        let recipients = self.reached(message)?;
+        let recipients = self.resolve_recipients(message)?;
         self.deliveries += recipients.len();
         if self.deliveries > limits::DELIVERIES_PER_COMMIT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
@@ -130,8 +130,8 @@ impl Step<'_> {
         Ok(recipients)
     }
 
-    pub(super) fn check_room(&self, recipients: &[Recipient]) -> Result<(), Refused> {
-        if recipients.iter().any(|to| self.space.open_count(to.home()) >= limits::INBOX_MAX) {
+    pub(super) fn check_inbox_capacity(&self, recipients: &[Recipient]) -> Result<(), Refused> {
+        if recipients.iter().any(|to| self.space.open_count(to.queue()) >= limits::INBOX_MAX) {
             return Err(Refused::new(Code::QueueFull, "an inbox is full").limit(limits::INBOX_MAX as u64));
         }
         Ok(())
@@ -147,23 +147,23 @@ impl Step<'_> {
             expires_at: message.expires_at,
             session: self.space.session_of(message),
             attempt: 0,
-            place: Place::Ready { since: self.now.wall, by_time: false },
-            if_unavailable: message.otherwise(),
+            phase: DeliveryPhase::Ready { since: self.now.wall, by_time: false },
+            if_unavailable: message.unavailable_handling(),
         };
         if let Some(due) = message.deliver_at
             && due > self.now.wall
         {
-            delivery.place = Place::Scheduled { due };
+            delivery.phase = DeliveryPhase::Scheduled { due };
             return delivery;
         }
-        if self.space.is_kept_back(&delivery) || delivery.is_expired(self.now.wall) {
+        if self.space.is_held(&delivery) || delivery.is_expired(self.now.wall) {
             return delivery;
         }
-        let Some(consumer) = self.first_in_line(to.home()) else { return delivery };
+        let Some(consumer) = self.next_consumer(to.queue()) else { return delivery };
         // Lease directly only if the consumer has no older or higher-priority delivery waiting.
         let full = self.space.leased_count(consumer.agent) >= limits::IN_FLIGHT_MAX;
         let waits =
-            |one: &Delivery| self.space.is_ready(one) && self.space.may_take(consumer.agent, one.to.home());
+            |one: &Delivery| self.space.is_ready(one) && self.space.may_take(consumer.agent, one.to.queue());
         if full || self.space.deliveries.iter().any(waits) {
             return delivery;
         }
@@ -171,12 +171,12 @@ impl Step<'_> {
         let deadline = self.now.mono.plus_ms(consumer.lease_ms);
         let since = Some(self.now.wall);
         let (lease_ms, seq) = (consumer.lease_ms, self.seq);
-        delivery.place = Place::Leased { token, lease_ms, deadline, since, seq };
+        delivery.phase = DeliveryPhase::Leased { token, lease_ms, deadline, since, seq };
         delivery.to = to.held_by(consumer.agent);
         delivery.attempt = 1;
-        self.spend(consumer.id, 1);
-        self.hear_of(consumer.agent);
-        let handed = Handed {
+        self.spend_credit(consumer.id, 1);
+        self.record_activity(consumer.agent);
+        let handed = LeasedDelivery {
             delivery: number,
             token,
             attempt: 1,
@@ -185,7 +185,7 @@ impl Step<'_> {
             n: self.messages,
             message: Some((self.now.wall, Arc::clone(message))),
         };
-        self.handed.push((consumer.id, handed));
+        self.dispatched.push((consumer.id, handed));
         delivery
     }
 }

@@ -1,18 +1,18 @@
 //! Sessions: the coordinator changes a session, participants add to it, and a paused session holds its deliveries.
 
 use quorate_core::{
-    AddKind, AddToSession, AgentId, ChangeSession, Code, Item, ItemKey, ItemKind, LineKind, Message,
-    OpResult, OpenSession, Page, Participant, Principal, Refused, Role, Seq, Session, SessionChange,
-    SessionId, SessionNo, SessionStatus, limits,
+    AddToSession, AgentId, AgentRole, ChangeSession, Code, ContributionKind, Item, ItemKey, ItemKind,
+    Message, OpResult, OpenSession, Participant, Principal, Refused, Seq, Session, SessionChange, SessionId,
+    SessionNo, SessionStatus, TimelineKind, TimelinePage, limits,
 };
 
-use crate::reference::agents::unknown;
+use crate::reference::agents::unknown_agent;
 use crate::reference::space::{Delivery, Space};
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
 /// Request that opened a session, kept to detect repeated openings.
 #[derive(Clone)]
-pub(super) struct Opening {
+pub(super) struct SessionOpening {
     id: SessionId,
     principal: Principal,
     request: OpenSession,
@@ -23,9 +23,9 @@ pub(super) struct Opening {
 
 /// Entry in the timeline of a session.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct TimelineEntry {
     session: String,
-    kind: LineKind,
+    kind: TimelineKind,
     seq: Seq,
 }
 
@@ -38,18 +38,18 @@ impl Space {
     }
 
     /// Whether a delivery is held by a paused session.
-    pub(super) fn is_kept_back(&self, delivery: &Delivery) -> bool {
+    pub(super) fn is_held(&self, delivery: &Delivery) -> bool {
         let session = delivery.session.as_deref().and_then(|id| self.session(id));
         session.is_some_and(|session| session.status == SessionStatus::Paused)
     }
 
     /// Returns the session of a message if it is open.
     pub(super) fn session_of(&self, message: &Message) -> Option<String> {
-        self.open_session_named(message.session_id.as_deref())
+        self.open_session_id(message.session_id.as_deref())
     }
 
     /// Returns the session with this id if it is open.
-    pub(super) fn open_session_named(&self, id: Option<&str>) -> Option<String> {
+    pub(super) fn open_session_id(&self, id: Option<&str>) -> Option<String> {
         let session = self.session(id?)?;
         (!is_closed(session)).then(|| session.id.to_string())
     }
@@ -57,16 +57,17 @@ impl Space {
     pub(super) fn timeline(
         &self,
         session: &str,
-        kind: Option<LineKind>,
-        page: Page,
+        kind: Option<TimelineKind>,
+        page: TimelinePage,
         limit: usize,
     ) -> Vec<Seq> {
-        let matches = |line: &&Line| line.session == session && kind.is_none_or(|kind| line.kind == kind);
-        let mut found: Vec<_> = self.lines.iter().filter(matches).map(|line| line.seq).collect();
+        let matches =
+            |line: &&TimelineEntry| line.session == session && kind.is_none_or(|kind| line.kind == kind);
+        let mut found: Vec<_> = self.timeline_entries.iter().filter(matches).map(|line| line.seq).collect();
         found.dedup();
         match page {
-            Page::After(seq) => found.retain(|one| *one > seq),
-            Page::Before(seq) => {
+            TimelinePage::After(seq) => found.retain(|one| *one > seq),
+            TimelinePage::Before(seq) => {
                 found.retain(|one| *one < seq);
                 found.reverse();
             }
@@ -84,7 +85,7 @@ fn participates(session: &Session, agent: &AgentId) -> bool {
     session.participants.iter().any(|one| one.agent == *agent && one.left_at.is_none())
 }
 
-impl Step<'_> {
+impl Transaction<'_> {
     pub(super) fn open_session(&mut self, request: &OpenSession) -> Result<OpResult, Refused> {
         let leader = match (&self.commit.principal, &request.coordinator) {
             (Principal::Agent(actor), None) => Some(actor.clone()),
@@ -120,7 +121,8 @@ impl Step<'_> {
             }
         }
         let principal = self.commit.principal.clone();
-        let opening = Opening { id: id.clone(), principal, request: request.clone(), seq: self.seq, part };
+        let opening =
+            SessionOpening { id: id.clone(), principal, request: request.clone(), seq: self.seq, part };
         self.space.openings.push(opening);
         self.set_session(Session {
             id: id.clone(),
@@ -133,14 +135,14 @@ impl Step<'_> {
             since: now,
             reason: String::new(),
             opened_at: now,
-            added: [0; 5],
+            contributions: [0; 5],
         });
         Ok(OpResult::SessionOpened { id })
     }
 
     fn all_known<'a>(&self, agents: impl Iterator<Item = &'a AgentId>) -> Result<(), Refused> {
         for agent in agents {
-            self.space.agent_number(agent).ok_or_else(|| unknown(agent))?;
+            self.space.agent_number(agent).ok_or_else(|| unknown_agent(agent))?;
         }
         Ok(())
     }
@@ -176,7 +178,7 @@ impl Step<'_> {
     }
 
     /// Returns the stored bytes of a task. Erased bytes match no request.
-    fn task_of(&self, opening: &Opening) -> Option<bytes::Bytes> {
+    fn task_of(&self, opening: &SessionOpening) -> Option<bytes::Bytes> {
         let request = opening.request.task.as_ref()?;
         let stored = self.space.records.get(opening.seq.0 as usize - 1);
         match stored.map(|record| &record.parts[opening.part as usize]) {
@@ -199,7 +201,7 @@ impl Step<'_> {
         let status = match &request.change {
             SessionChange::Join(agent) => {
                 require_open(&session)?;
-                self.space.agent_number(agent).ok_or_else(|| unknown(agent))?;
+                self.space.agent_number(agent).ok_or_else(|| unknown_agent(agent))?;
                 if participates(&session, agent) {
                     return Ok(OpResult::Done);
                 }
@@ -239,8 +241,8 @@ impl Step<'_> {
             // Held deliveries become available to waiting consumers, oldest first.
             let free = |one: &Delivery| one.session.as_ref() == Some(&id) && one.is_waiting();
             for number in self.space.deliveries_where(free) {
-                let home = self.space.delivery_mut(number).to.home();
-                self.space.stir(home);
+                let home = self.space.delivery_mut(number).to.queue();
+                self.space.queue_dispatch(home);
             }
         }
         Ok(OpResult::Done)
@@ -251,18 +253,19 @@ impl Step<'_> {
         require_open(&session)?;
         let participant = match &self.commit.principal {
             Principal::Agent(actor) => {
-                participates(&session, actor) || self.space.role_of(Some(actor)) == Some(Role::Coordinator)
+                participates(&session, actor)
+                    || self.space.role_of(Some(actor)) == Some(AgentRole::Coordinator)
             }
             Principal::System | Principal::Holder { .. } => false,
         };
         if !participant {
             self.require_leader(&session)?;
         }
-        let index = AddKind::ALL.iter().position(|kind| *kind == add.kind).expect("a known kind");
-        session.added[index] += 1;
-        let n = session.added[index];
+        let index = ContributionKind::ALL.iter().position(|kind| *kind == add.kind).expect("a known kind");
+        session.contributions[index] += 1;
+        let n = session.contributions[index];
         self.parts.push(add.body.clone());
-        self.note_line(session.id.to_string(), LineKind::Added(add.kind));
+        self.add_timeline_entry(session.id.to_string(), TimelineKind::Contribution(add.kind));
         self.set_item(Item::Session(session));
         Ok(OpResult::SessionAdded { n })
     }
@@ -287,12 +290,12 @@ impl Step<'_> {
         }
     }
 
-    pub(super) fn note_line(&mut self, session: String, kind: LineKind) {
-        self.space.lines.push(Line { session, kind, seq: self.seq });
+    pub(super) fn add_timeline_entry(&mut self, session: String, kind: TimelineKind) {
+        self.space.timeline_entries.push(TimelineEntry { session, kind, seq: self.seq });
     }
 
     fn set_session(&mut self, session: Session) {
-        self.note_line(session.id.to_string(), LineKind::Change);
+        self.add_timeline_entry(session.id.to_string(), TimelineKind::Change);
         self.set_item(Item::Session(session));
     }
 

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quorate_core::{
-    Agent, AgentId, AgentNo, ConsumerId, Counts, Created, DeliveryNo, EndState, EntryVersion, Era, Eras,
-    Generation, Head, Home, IdempotencyKey, IfUnavailable, Item, ItemKey, Key, Message, MessageId, Mono, Now,
-    OpResult, Payload, Principal, Priority, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName,
-    Timestamp, Token, Wake,
+    Agent, AgentId, AgentNo, ConsumerId, CreationPosition, DeliveryNo, DeliveryStateCounts, EndState,
+    EntryVersion, Generation, GenerationStart, Generations, Head, IdempotencyKey, IfUnavailable, Item,
+    ItemKey, Key, LeaseToken, Message, MessageId, Mono, NextWake, Now, OpResult, Payload, Principal,
+    Priority, QueueId, Receipt, Recipient, RecordKind, Seq, SpaceId, SpaceName, Timestamp,
 };
 
-use crate::reference::locks::{Hold, LockWaiter};
-use crate::reference::requests::Listener;
-use crate::reference::sessions::{Line, Opening};
-use crate::reference::tasks::{TaskMemory, TaskWaiter};
-use crate::store::Published;
+use crate::reference::locks::{LockHold, LockWaiter};
+use crate::reference::requests::RequestWaiters;
+use crate::reference::sessions::{SessionOpening, TimelineEntry};
+use crate::reference::tasks::{TaskRuntime, TaskWaiter};
+use crate::store::PublishedState;
 
 /// State of a space. Cloned before each commit, to restore it after a refusal.
 #[derive(Clone)]
@@ -22,62 +22,62 @@ pub(super) struct Space {
     pub(super) name: SpaceName,
     pub(super) id: SpaceId,
     /// Log, starting with record 1.
-    pub(super) records: Vec<Noted>,
+    pub(super) records: Vec<LogRecord>,
     /// Agents by number, starting at 1, including removed ones.
     pub(super) agents: Vec<Agent>,
     /// Starvation protection of each agent's inbox, parallel to `agents`.
     pub(super) fairness: Vec<Fairness>,
     /// All messages ever sent.
-    pub(super) messages: Vec<Sent>,
+    pub(super) messages: Vec<LoggedMessage>,
     /// All deliveries ever created, by number, starting at 1.
     pub(super) deliveries: Vec<Delivery>,
     /// All versions of all entries, oldest first.
     pub(super) entries: BTreeMap<Key, Vec<EntryVersion>>,
     /// Receipts stored under idempotency keys.
-    pub(super) answers: Vec<Answer>,
+    pub(super) receipts: Vec<StoredReceipt>,
     /// Waiting consumers, in queue order: the first one with credit is served next.
     pub(super) consumers: Vec<Consumer>,
     /// Inboxes and pools with ready deliveries and a waiting consumer, in the order in which they became so.
-    pub(super) stirred: Vec<Home>,
+    pub(super) dispatch_queue: Vec<QueueId>,
     /// Generations of the space: the initial one and one per restore.
-    pub(super) eras: Vec<Era>,
+    pub(super) generations: Vec<GenerationStart>,
     pub(super) last_token: u64,
     /// Stored items.
     pub(super) items: BTreeMap<ItemKey, Item>,
     /// Creation position of each item, oldest first.
-    pub(super) creations: Vec<(ItemKey, Created)>,
+    pub(super) creations: Vec<(ItemKey, CreationPosition)>,
     /// Deadlines of granted locks.
-    pub(super) holds: Vec<Hold>,
+    pub(super) holds: Vec<LockHold>,
     /// Lock waiters, in order of arrival.
     pub(super) lock_waiters: Vec<LockWaiter>,
     /// Messages with a cause, sent since the last restart. Used for loop detection.
-    pub(super) said: Vec<Message>,
+    pub(super) chain_messages: Vec<Message>,
     /// Time of the next deadlock check.
-    pub(super) look_at: Option<Mono>,
+    pub(super) deadlock_check_at: Option<Mono>,
     /// Requests that opened the sessions.
-    pub(super) openings: Vec<Opening>,
+    pub(super) openings: Vec<SessionOpening>,
     /// Timeline entries of all sessions.
-    pub(super) lines: Vec<Line>,
-    pub(super) task_memory: TaskMemory,
+    pub(super) timeline_entries: Vec<TimelineEntry>,
+    pub(super) task_runtime: TaskRuntime,
     /// Broadcast rate limit: start of the current minute and number of broadcasts, by sender.
     pub(super) broadcasts: BTreeMap<AgentNo, (Timestamp, u32)>,
     /// Time of the last activity of each agent, parallel to `agents`.
-    pub(super) heard: Vec<Mono>,
+    pub(super) last_seen: Vec<Mono>,
     /// Time of the next presence check.
-    pub(super) presence_at: Option<Mono>,
+    pub(super) presence_check_at: Option<Mono>,
     /// Deadline of each open request.
-    pub(super) deadlines: BTreeMap<MessageId, Mono>,
+    pub(super) request_deadlines: BTreeMap<MessageId, Mono>,
     /// Waiters of open requests.
-    pub(super) waiters: BTreeMap<MessageId, Listener>,
+    pub(super) request_waiters: BTreeMap<MessageId, RequestWaiters>,
     /// Waiters for the end of tasks, in order of arrival.
     pub(super) task_waiters: Vec<TaskWaiter>,
     /// Number of waits for locks and tasks so far.
-    pub(super) turns: u64,
+    pub(super) wait_count: u64,
 }
 
 /// Record of the log, without its effects.
 #[derive(Clone)]
-pub(super) struct Noted {
+pub(super) struct LogRecord {
     pub(super) at: Timestamp,
     pub(super) kind: RecordKind,
     pub(super) principal: String,
@@ -91,11 +91,11 @@ pub(super) struct Fairness {
     /// Deliveries of higher priority that were leased while a lower one waited.
     pub(super) passed_over: u32,
     /// Time at which a lower priority was last served.
-    pub(super) turn_at: Timestamp,
+    pub(super) lower_served_at: Timestamp,
 }
 
 #[derive(Clone)]
-pub(super) struct Sent {
+pub(super) struct LoggedMessage {
     pub(super) seq: Seq,
     pub(super) n: u32,
     pub(super) at: Timestamp,
@@ -123,13 +123,13 @@ pub(super) struct Delivery {
     pub(super) session: Option<String>,
     /// Number of times it was leased.
     pub(super) attempt: u16,
-    pub(super) place: Place,
+    pub(super) phase: DeliveryPhase,
     pub(super) if_unavailable: IfUnavailable,
 }
 
 /// State of a delivery.
 #[derive(Clone)]
-pub(super) enum Place {
+pub(super) enum DeliveryPhase {
     Ready {
         since: Timestamp,
         /// Whether it became ready by a timer, which leaves no record.
@@ -139,7 +139,7 @@ pub(super) enum Place {
         due: Timestamp,
     },
     Leased {
-        token: Token,
+        token: LeaseToken,
         /// Longest duration granted to the holder, restored by a restart.
         lease_ms: u64,
         deadline: Mono,
@@ -151,7 +151,7 @@ pub(super) enum Place {
     Ended {
         state: EndState,
         /// Token of the lease that was ended; 0 if it was not leased.
-        token: Token,
+        token: LeaseToken,
         seq: Seq,
         at: Timestamp,
         reason: String,
@@ -159,7 +159,7 @@ pub(super) enum Place {
 }
 
 #[derive(Clone)]
-pub(super) struct Answer {
+pub(super) struct StoredReceipt {
     pub(super) principal: Principal,
     pub(super) key: IdempotencyKey,
     pub(super) fingerprint: [u8; 32],
@@ -179,15 +179,15 @@ pub(super) struct Consumer {
 impl Delivery {
     /// Whether it is due and not leased. A paused session may still hold it.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.place, Place::Ready { .. })
+        matches!(self.phase, DeliveryPhase::Ready { .. })
     }
 
     pub(super) fn is_leased(&self) -> bool {
-        matches!(self.place, Place::Leased { .. })
+        matches!(self.phase, DeliveryPhase::Leased { .. })
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !matches!(self.place, Place::Ended { .. })
+        !matches!(self.phase, DeliveryPhase::Ended { .. })
     }
 
     pub(super) fn is_expired(&self, now: Timestamp) -> bool {
@@ -195,10 +195,12 @@ impl Delivery {
     }
 
     /// Returns the token of the current lease, or 0 if it is not leased.
-    pub(super) fn token(&self) -> Token {
-        match self.place {
-            Place::Leased { token, .. } => token,
-            Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => Token(0),
+    pub(super) fn token(&self) -> LeaseToken {
+        match self.phase {
+            DeliveryPhase::Leased { token, .. } => token,
+            DeliveryPhase::Ready { .. } | DeliveryPhase::Scheduled { .. } | DeliveryPhase::Ended { .. } => {
+                LeaseToken(0)
+            }
         }
     }
 }
@@ -206,7 +208,8 @@ impl Delivery {
 impl Space {
     /// Creates a space with its genesis record.
     pub(super) fn new(name: SpaceName, id: SpaceId, at: Timestamp) -> Self {
-        let genesis = Noted { at, kind: RecordKind::Genesis, principal: "system".into(), parts: Vec::new() };
+        let genesis =
+            LogRecord { at, kind: RecordKind::Genesis, principal: "system".into(), parts: Vec::new() };
         Self {
             name,
             id,
@@ -216,65 +219,71 @@ impl Space {
             messages: Vec::new(),
             deliveries: Vec::new(),
             entries: BTreeMap::new(),
-            answers: Vec::new(),
+            receipts: Vec::new(),
             consumers: Vec::new(),
-            stirred: Vec::new(),
+            dispatch_queue: Vec::new(),
             items: BTreeMap::new(),
             creations: Vec::new(),
             openings: Vec::new(),
-            lines: Vec::new(),
-            task_memory: TaskMemory::default(),
+            timeline_entries: Vec::new(),
+            task_runtime: TaskRuntime::default(),
             broadcasts: BTreeMap::new(),
-            heard: Vec::new(),
-            presence_at: None,
-            deadlines: BTreeMap::new(),
-            waiters: BTreeMap::new(),
+            last_seen: Vec::new(),
+            presence_check_at: None,
+            request_deadlines: BTreeMap::new(),
+            request_waiters: BTreeMap::new(),
             task_waiters: Vec::new(),
-            turns: 0,
-            eras: vec![Era { generation: Generation(0), first_seq: Seq(1), first_delivery: DeliveryNo(1) }],
+            wait_count: 0,
+            generations: vec![GenerationStart {
+                generation: Generation(0),
+                first_seq: Seq(1),
+                first_delivery: DeliveryNo(1),
+            }],
             last_token: 0,
             holds: Vec::new(),
             lock_waiters: Vec::new(),
-            said: Vec::new(),
-            look_at: None,
+            chain_messages: Vec::new(),
+            deadlock_check_at: None,
         }
     }
 
     pub(super) fn restart(&mut self, now: Now) {
         self.consumers.clear();
-        self.stirred.clear();
+        self.dispatch_queue.clear();
         self.fairness.fill(Fairness::default());
         self.restart_tasks(now.mono);
         let newest_at = self.newest_at();
         self.lock_waiters.clear();
-        self.said.clear();
+        self.chain_messages.clear();
         self.holds.iter_mut().for_each(|hold| hold.deadline = now.mono.plus_ms(hold.ttl_ms));
         self.broadcasts.clear();
         for delivery in &mut self.deliveries {
-            match &mut delivery.place {
-                Place::Leased { lease_ms, deadline, since, .. } => {
+            match &mut delivery.phase {
+                DeliveryPhase::Leased { lease_ms, deadline, since, .. } => {
                     *deadline = now.mono.plus_ms(*lease_ms);
                     *since = None;
                 }
                 // A transition after the last record left no trace in the log, so it is undone.
-                Place::Ready { since, by_time: true } if *since > newest_at => {
-                    delivery.place = Place::Scheduled { due: *since };
+                DeliveryPhase::Ready { since, by_time: true } if *since > newest_at => {
+                    delivery.phase = DeliveryPhase::Scheduled { due: *since };
                 }
-                Place::Ready { .. } | Place::Scheduled { .. } | Place::Ended { .. } => {}
+                DeliveryPhase::Ready { .. }
+                | DeliveryPhase::Scheduled { .. }
+                | DeliveryPhase::Ended { .. } => {}
             }
         }
-        self.waiters.clear();
+        self.request_waiters.clear();
         self.task_waiters.clear();
         for request in self.open_requests() {
-            self.deadlines.insert(request.id, now.mono.plus_ms(request.length_ms));
+            self.request_deadlines.insert(request.id, now.mono.plus_ms(request.timeout_ms));
         }
-        self.heard.fill(now.mono);
+        self.last_seen.fill(now.mono);
         let agents = (1..=self.agents.len() as u64).map(AgentNo);
-        let silences = agents.filter_map(|agent| self.silence_ms(agent));
-        self.presence_at = silences.min().map(|silence_ms| now.mono.plus_ms(silence_ms));
+        let silences = agents.filter_map(|agent| self.offline_after_ms(agent));
+        self.presence_check_at = silences.min().map(|silence_ms| now.mono.plus_ms(silence_ms));
     }
 
-    pub(super) fn newest(&self) -> Seq {
+    pub(super) fn newest_seq(&self) -> Seq {
         Seq(self.records.len() as u64)
     }
 
@@ -313,33 +322,33 @@ impl Space {
 
     /// Whether a delivery can be claimed.
     pub(super) fn is_ready(&self, delivery: &Delivery) -> bool {
-        delivery.is_waiting() && !self.is_kept_back(delivery)
+        delivery.is_waiting() && !self.is_held(delivery)
     }
 
-    pub(super) fn has_ready(&self, home: Home) -> bool {
-        self.deliveries.iter().any(|delivery| delivery.to.home() == home && self.is_ready(delivery))
+    pub(super) fn has_ready(&self, home: QueueId) -> bool {
+        self.deliveries.iter().any(|delivery| delivery.to.queue() == home && self.is_ready(delivery))
     }
 
     pub(super) fn leased_count(&self, agent: AgentNo) -> usize {
         self.held_by(agent).len()
     }
 
-    pub(super) fn open_count(&self, home: Home) -> usize {
-        self.deliveries.iter().filter(|delivery| delivery.to.home() == home && delivery.is_open()).count()
+    pub(super) fn open_count(&self, home: QueueId) -> usize {
+        self.deliveries.iter().filter(|delivery| delivery.to.queue() == home && delivery.is_open()).count()
     }
 
-    fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    fn counts(&self) -> DeliveryStateCounts {
+        let mut counts = DeliveryStateCounts::default();
         for delivery in &self.deliveries {
-            let count = match delivery.place {
-                Place::Ready { .. } if self.is_kept_back(delivery) => &mut counts.scheduled,
-                Place::Ready { .. } => &mut counts.ready,
-                Place::Scheduled { .. } => &mut counts.scheduled,
-                Place::Leased { .. } => &mut counts.leased,
-                Place::Ended { state: EndState::Acked, .. } => &mut counts.acked,
-                Place::Ended { state: EndState::Dead, .. } => &mut counts.dead,
-                Place::Ended { state: EndState::Expired, .. } => &mut counts.expired,
-                Place::Ended { state: EndState::Purged, .. } => &mut counts.purged,
+            let count = match delivery.phase {
+                DeliveryPhase::Ready { .. } if self.is_held(delivery) => &mut counts.scheduled,
+                DeliveryPhase::Ready { .. } => &mut counts.ready,
+                DeliveryPhase::Scheduled { .. } => &mut counts.scheduled,
+                DeliveryPhase::Leased { .. } => &mut counts.leased,
+                DeliveryPhase::Ended { state: EndState::Acked, .. } => &mut counts.acked,
+                DeliveryPhase::Ended { state: EndState::Dead, .. } => &mut counts.dead,
+                DeliveryPhase::Ended { state: EndState::Expired, .. } => &mut counts.expired,
+                DeliveryPhase::Ended { state: EndState::Purged, .. } => &mut counts.purged,
             };
             *count += 1;
         }
@@ -349,7 +358,7 @@ impl Space {
     fn ready_by_level(&self) -> [u64; 4] {
         let mut levels = [0; 4];
         for delivery in &self.deliveries {
-            if matches!(delivery.place, Place::Ready { .. }) && !self.is_kept_back(delivery) {
+            if matches!(delivery.phase, DeliveryPhase::Ready { .. }) && !self.is_held(delivery) {
                 levels[usize::from(delivery.priority.level)] += 1;
             }
         }
@@ -357,16 +366,16 @@ impl Space {
     }
 
     /// Returns the time of the next timer, without those of tasks.
-    fn wake(&self) -> Wake {
-        let mut wake = Wake::default();
+    fn wake(&self) -> NextWake {
+        let mut wake = NextWake::default();
         let sooner = |old: Option<Timestamp>, at| Some(old.map_or(at, |old: Timestamp| old.min(at)));
         for delivery in &self.deliveries {
-            match delivery.place {
-                Place::Scheduled { due } => wake.wall = sooner(wake.wall, due),
-                Place::Leased { deadline, .. } => {
+            match delivery.phase {
+                DeliveryPhase::Scheduled { due } => wake.wall = sooner(wake.wall, due),
+                DeliveryPhase::Leased { deadline, .. } => {
                     wake.mono = Some(wake.mono.map_or(deadline, |old| old.min(deadline)));
                 }
-                Place::Ready { .. } | Place::Ended { .. } => {}
+                DeliveryPhase::Ready { .. } | DeliveryPhase::Ended { .. } => {}
             }
             if let (true, false, Some(at)) = (delivery.is_open(), delivery.is_leased(), delivery.expires_at) {
                 wake.wall = sooner(wake.wall, at);
@@ -375,33 +384,33 @@ impl Space {
         for hold in &self.holds {
             wake.mono = Some(wake.mono.map_or(hold.deadline, |old| old.min(hold.deadline)));
         }
-        if let (Some(check_at), true) = (self.look_at, self.anybody_waits()) {
+        if let (Some(check_at), true) = (self.deadlock_check_at, self.has_waits()) {
             wake.mono = Some(wake.mono.map_or(check_at, |old| old.min(check_at)));
         }
-        let soonest = [wake.mono, self.presence_at, self.deadlines.values().min().copied()];
+        let soonest = [wake.mono, self.presence_check_at, self.request_deadlines.values().min().copied()];
         wake.mono = soonest.into_iter().flatten().min();
-        if !self.displaced().is_empty() {
+        if !self.undeliverable().is_empty() {
             wake.mono = Some(Mono(0));
         }
-        for at in [self.next_expiry(), self.next_approval_expiry()].into_iter().flatten() {
+        for at in [self.earliest_token_expiry(), self.earliest_approval_expiry()].into_iter().flatten() {
             wake.wall = sooner(wake.wall, at);
         }
         // Deliveries that became ready during a refused commit are dispatched by the next one, which should run
         // immediately.
-        if !self.stirred.is_empty() {
+        if !self.dispatch_queue.is_empty() {
             wake.wall = Some(Timestamp(0));
         }
         wake
     }
 
-    pub(super) fn published(&self) -> Published {
-        let (seq, at) = (self.newest(), self.newest_at());
-        Published {
+    pub(super) fn published(&self) -> PublishedState {
+        let (seq, at) = (self.newest_seq(), self.newest_at());
+        PublishedState {
             head: Head { seq, hash: [0; 32], at, generation: self.generation() },
             agents: Arc::new(self.agents.iter().cloned().collect()),
-            eras: Arc::new(Eras(self.eras.clone())),
+            generations: Arc::new(Generations(self.generations.clone())),
             counts: self.counts(),
-            ready_by_level: self.ready_by_level(),
+            ready_by_priority: self.ready_by_level(),
             tasks: self.task_counts(),
             approval_changes: self.approval_changes(),
             wake: self.wake_for_tasks(self.wake()),

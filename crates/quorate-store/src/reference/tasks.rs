@@ -1,31 +1,31 @@
 //! Tasks, implemented with plain loops over all of them.
 
-mod ends;
-mod make;
-mod wait;
-mod work;
+mod claim;
+mod create;
+mod end;
+mod wait_for_end;
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quorate_core::{
-    AgentNo, Code, ConsumerId, Item, ItemKey, ItemKind, Mono, Refused, Seq, Task, TaskCounts, TaskId,
-    TaskState, TaskStatus, TaskTarget, Timestamp, Wake,
+    AgentNo, Code, ConsumerId, Item, ItemKey, ItemKind, Mono, NextWake, Refused, Seq, Task, TaskCounts,
+    TaskId, TaskState, TaskStatus, TaskTarget, Timestamp,
 };
 
 use crate::reference::space::{Fairness, Space};
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
-pub(super) use wait::TaskWaiter;
+pub(super) use wait_for_end::TaskWaiter;
 
 /// In-memory state of tasks, in addition to their items. A restart clears it, except for the leases, which restart with
 /// their full duration.
 #[derive(Clone, Default)]
-pub(super) struct TaskMemory {
+pub(super) struct TaskRuntime {
     /// Deadlines of leases and of attempts. The flag is true for an attempt.
     deadlines: BTreeMap<(TaskId, u64, bool), Mono>,
     /// Waiting claims, in queue order.
-    pub(super) claimers: Vec<Claimer>,
+    pub(super) claimers: Vec<WaitingClaim>,
     /// Consumer that received each task through a waiting claim.
     takers: BTreeMap<TaskId, ConsumerId>,
     /// Record that leased each task.
@@ -36,7 +36,7 @@ pub(super) struct TaskMemory {
 }
 
 #[derive(Clone)]
-pub(super) struct Claimer {
+pub(super) struct WaitingClaim {
     pub(super) id: ConsumerId,
     pub(super) agent: AgentNo,
     targets: Vec<TaskTarget>,
@@ -47,9 +47,9 @@ pub(super) struct Claimer {
 
 impl Space {
     /// Whether an agent has a waiting claim that would receive a task assigned to it.
-    pub(super) fn takes_tasks(&self, agent: AgentNo) -> bool {
+    pub(super) fn has_claim_for_own_tasks(&self, agent: AgentNo) -> bool {
         let own = TaskTarget::Agent(agent);
-        self.task_memory.claimers.iter().any(|one| one.credit > 0 && one.targets.contains(&own))
+        self.task_runtime.claimers.iter().any(|one| one.credit > 0 && one.targets.contains(&own))
     }
 
     /// Returns all tasks in creation order.
@@ -60,7 +60,7 @@ impl Space {
                 tasks.push(task);
             }
         }
-        tasks.sort_by_key(|task| task.spec.no);
+        tasks.sort_by_key(|task| task.spec.number);
         tasks
     }
 
@@ -82,8 +82,8 @@ impl Space {
     }
 
     /// Counts the open tasks assigned to an agent.
-    pub(super) fn named_tasks(&self, agent: AgentNo) -> usize {
-        let open = |task: &&&Task| !task.status().is_over() && task.spec.agent == Some(agent);
+    pub(super) fn count_assigned_tasks(&self, agent: AgentNo) -> usize {
+        let open = |task: &&&Task| !task.status().has_ended() && task.spec.agent == Some(agent);
         self.tasks().iter().filter(open).count()
     }
 
@@ -93,36 +93,36 @@ impl Space {
     }
 
     pub(super) fn restart_tasks(&mut self, now: Mono) {
-        let mut memory = TaskMemory::default();
+        let mut memory = TaskRuntime::default();
         for task in self.tasks() {
             memory.deadlines.extend(deadlines_of(task, now));
         }
-        self.task_memory = memory;
+        self.task_runtime = memory;
     }
 
-    pub(super) fn wake_for_tasks(&self, mut wake: Wake) -> Wake {
+    pub(super) fn wake_for_tasks(&self, mut wake: NextWake) -> NextWake {
         for task in self.tasks() {
             if let TaskState::Scheduled { due } = task.state {
                 wake.wall = Some(wake.wall.map_or(due, |old: Timestamp| old.min(due)));
             }
         }
-        for deadline in self.task_memory.deadlines.values() {
+        for deadline in self.task_runtime.deadlines.values() {
             wake.mono = Some(wake.mono.map_or(*deadline, |old: Mono| old.min(*deadline)));
         }
         wake
     }
 
     /// Drops the cached inputs of a record after an erasure. Remaining inputs can be read from the record.
-    pub(super) fn forget_inputs(&mut self, seq: Seq) {
-        let of_record = |id: &TaskId| self.task(id).is_none_or(|task| task.spec.no.seq == seq);
+    pub(super) fn drop_cached_inputs(&mut self, seq: Seq) {
+        let is_from_record = |id: &TaskId| self.task(id).is_none_or(|task| task.spec.number.seq == seq);
         let cached: Vec<TaskId> =
-            self.task_memory.inputs.keys().filter(|id| of_record(id)).cloned().collect();
-        cached.iter().for_each(|id| drop(self.task_memory.inputs.remove(id)));
+            self.task_runtime.inputs.keys().filter(|id| is_from_record(id)).cloned().collect();
+        cached.iter().for_each(|id| drop(self.task_runtime.inputs.remove(id)));
     }
 
     /// Removes and returns the waiting claims of an agent.
-    pub(super) fn dismiss_claimers(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
-        let claimers = &mut self.task_memory.claimers;
+    pub(super) fn remove_waiting_claims(&mut self, agent: AgentNo) -> Vec<ConsumerId> {
+        let claimers = &mut self.task_runtime.claimers;
         let mut dismissed: Vec<_> =
             claimers.iter().filter(|one| one.agent == agent).map(|one| one.id).collect();
         dismissed.sort_unstable();
@@ -142,10 +142,10 @@ fn deadlines_of(task: &Task, now: Mono) -> Vec<((TaskId, u64, bool), Mono)> {
     deadlines
 }
 
-impl Step<'_> {
+impl Transaction<'_> {
     /// Stores the new state of a task. Timers that are already running continue.
     fn set_task(&mut self, task: Task) {
-        let memory = &mut self.space.task_memory;
+        let memory = &mut self.space.task_runtime;
         let running = deadlines_of(&task, self.now.mono);
         memory.deadlines.retain(|key, _| key.0 != task.spec.id || running.iter().any(|(new, _)| new == key));
         for (key, deadline) in running {
@@ -155,13 +155,13 @@ impl Step<'_> {
             memory.takers.remove(&task.spec.id);
             memory.taken.remove(&task.spec.id);
         }
-        if task.status().is_over() {
+        if task.status().has_ended() {
             memory.inputs.remove(&task.spec.id);
         }
-        let over = task.status().is_over().then(|| task.spec.id.clone());
+        let over = task.status().has_ended().then(|| task.spec.id.clone());
         self.set_item(Item::Task(task));
         if let Some(id) = over {
-            self.tell_over(&id);
+            self.notify_task_waiters(&id);
         }
     }
 }

@@ -7,9 +7,9 @@ use quorate_core::{
     Refused, Timestamp, TokenId, TokenRole, TokenState, limits,
 };
 
-use crate::reference::agents::unknown;
+use crate::reference::agents::unknown_agent;
 use crate::reference::space::Space;
-use crate::reference::step::Step;
+use crate::reference::transaction::Transaction;
 
 impl Space {
     pub(super) fn tokens(&self) -> impl Iterator<Item = &Arc<AccessToken>> {
@@ -20,17 +20,17 @@ impl Space {
     }
 
     /// Returns the earliest expiry of a token.
-    pub(super) fn next_expiry(&self) -> Option<Timestamp> {
+    pub(super) fn earliest_token_expiry(&self) -> Option<Timestamp> {
         self.tokens().filter_map(|token| token.expires_at).min()
     }
 }
 
-impl Step<'_> {
+impl Transaction<'_> {
     /// Checks the permission for an operation. Agents work for themselves, operators also keep work going, admins also
     /// change policy and tokens, and approvers also decide approvals. Only the hub runs timers. Other roles are
     /// read-only.
-    pub(super) fn may(&self, op: &Op) -> Result<(), Refused> {
-        let hub_only = matches!(op, Op::Sweep | Op::BringHistory(_) | Op::Heard { .. });
+    pub(super) fn check_permission(&self, op: &Op) -> Result<(), Refused> {
+        let hub_only = matches!(op, Op::Sweep | Op::Backfill(_) | Op::HeartbeatBatch { .. });
         let reads = matches!(op, Op::Inspect(_));
         let operates = match op {
             Op::Redrive { .. } => true,
@@ -40,7 +40,7 @@ impl Step<'_> {
         };
         let decides = matches!(op, Op::DecideApproval(_));
         let administers = match op {
-            Op::SetPolicy(_) | Op::Erase(_) | Op::RevokeToken { .. } => true,
+            Op::SetPolicy(_) | Op::ErasePayload(_) | Op::RevokeToken { .. } => true,
             Op::CreateToken(_) => !operates,
             Op::Send { message, .. } => message.from.is_none(),
             Op::Request(ask) => ask.message.from.is_none(),
@@ -65,7 +65,7 @@ impl Step<'_> {
         if let Bearer::Agent(agent) = &new.bearer
             && self.space.agent_number(agent).is_none()
         {
-            return Err(unknown(agent));
+            return Err(unknown_agent(agent));
         }
         if new.expires_at.is_some_and(|at| at <= self.now.wall) {
             return Err(Refused::new(Code::Invalid, "the expiry is in the past"));

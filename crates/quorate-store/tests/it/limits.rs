@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use quorate_core::{
     AgentId, ClientId, Code, Commit, DeliveryId, DeliveryNo, Destination, Extend, Generation, History,
-    IdempotencyKey, Key, LeaseRef, Message, MessageId, Nack, NackThen, Op, Pattern, Payload, Principal,
-    Priority, PutEntry, Refused, RegisterAgent, SpaceName, Subscribe, Timestamp, Token, Waiting, limits,
+    IdempotencyKey, Key, LeaseRef, LeaseToken, Message, MessageId, Nack, NackAction, Op, Pattern, Payload,
+    Principal, Priority, PutEntry, Refused, RegisterAgent, SpaceName, Subscribe, Timestamp, WaitMode, limits,
 };
 
 fn check(ops: Vec<Op>) -> Result<(), Refused> {
@@ -52,11 +52,14 @@ fn put() -> PutEntry {
 }
 
 fn lease() -> LeaseRef {
-    LeaseRef { delivery: DeliveryId { generation: Generation(0), number: DeliveryNo(1) }, token: Token(1) }
+    LeaseRef {
+        delivery: DeliveryId { generation: Generation(0), number: DeliveryNo(1) },
+        token: LeaseToken(1),
+    }
 }
 
 fn claim(max: u32, lease_ms: u64) -> Op {
-    Op::Claim { agent: bob(), max, lease_ms, waiting: Waiting::No }
+    Op::Claim { agent: bob(), max, lease_ms, waiting: WaitMode::NoWait }
 }
 
 #[test]
@@ -167,7 +170,7 @@ fn text_fields_have_at_most_128_bytes_and_no_control_characters() {
 #[test]
 fn reasons_have_at_most_1000_characters() {
     let with = |text: String| {
-        let nack = Nack { lease: lease(), then: NackThen::Dead, reason: text.clone() };
+        let nack = Nack { lease: lease(), action: NackAction::DeadLetter, reason: text.clone() };
         [Op::Nack(nack), Op::send(Message { rationale: Some(text), ..message() })]
     };
     with("ö".repeat(limits::REASON_CHARS_MAX)).into_iter().for_each(allowed);
@@ -231,7 +234,7 @@ fn a_lease_lasts_1_second_to_12_hours() {
 #[test]
 fn a_retry_delay_is_at_most_one_day() {
     let with = |delay_ms| {
-        Op::Nack(Nack { lease: lease(), then: NackThen::Retry { delay_ms }, reason: String::new() })
+        Op::Nack(Nack { lease: lease(), action: NackAction::Retry { delay_ms }, reason: String::new() })
     };
     allowed(with(0));
     allowed(with(limits::NACK_DELAY_MS_MAX));
@@ -255,10 +258,10 @@ fn priorities_are_0_to_3_and_1_to_10() {
     let with = |level| Op::send(Message { priority: Priority { level, rank: 255 }, ..message() });
     allowed(with(3));
     refused(Code::Invalid, with(4));
-    let scale: Vec<_> = (1..=10).map(|ten| Priority::from_ten(ten).expect("on the scale")).collect();
+    let scale: Vec<_> = (1..=10).map(|ten| Priority::from_ten_scale(ten).expect("on the scale")).collect();
     assert!(scale.windows(2).all(|pair| pair[0] < pair[1]), "the order is preserved");
     for ten in [0, 11, 255] {
-        assert_eq!(Priority::from_ten(ten).expect_err("not on the scale").code, Code::Invalid);
+        assert_eq!(Priority::from_ten_scale(ten).expect_err("not on the scale").code, Code::Invalid);
     }
 }
 

@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use quorate_core::{
     AgentId, CancelTask, ClaimTasks, Code, Commit, CompleteTask, CreateTasks, Dependency, FailTask,
-    HeartbeatTask, NewTask, Op, Payload, Principal, Priority, Refused, TaskId, TaskLeaseRef, TaskStatus,
-    Token, Waiting, limits,
+    HeartbeatTask, LeaseToken, NewTask, Op, Payload, Principal, Priority, Refused, TaskId, TaskLeaseRef,
+    TaskStatus, WaitMode, limits,
 };
 
 fn check(op: Op) -> Result<(), Refused> {
@@ -46,13 +46,13 @@ fn with_input(bytes: usize, input: (u64, u64)) -> Op {
 
 fn claim(change: impl FnOnce(&mut ClaimTasks)) -> Op {
     let agent = AgentId::new("bob").expect("valid id");
-    let mut claim = ClaimTasks { agent, types: vec![], max: 1, lease_ms: None, waiting: Waiting::No };
+    let mut claim = ClaimTasks { agent, types: vec![], max: 1, lease_ms: None, waiting: WaitMode::NoWait };
     change(&mut claim);
     Op::ClaimTasks(claim)
 }
 
 fn lease() -> TaskLeaseRef {
-    TaskLeaseRef { task: TaskId::new("t").expect("valid id"), token: Token(1) }
+    TaskLeaseRef { task: TaskId::new("t").expect("valid id"), token: LeaseToken(1) }
 }
 
 fn complete(change: impl FnOnce(&mut CompleteTask)) -> Op {
@@ -73,22 +73,22 @@ fn c4_a_graph_has_at_most_10_000_tasks() {
 fn c4_a_graph_has_at_most_100_000_dependencies() {
     let graph = |count| {
         let mut tasks = vec![NewTask::new("work"); 2];
-        tasks[1].depends_on = vec![Dependency::Nth(0); count];
+        tasks[1].depends_on = vec![Dependency::Index(0); count];
         make(tasks)
     };
     allowed(graph(limits::TASK_EDGES_MAX));
     let limit = Some(limits::TASK_EDGES_MAX as u64);
     refused(Code::LimitExceeded, limit, graph(limits::TASK_EDGES_MAX + 1));
-    refused(Code::Invalid, None, one(|task| task.depends_on = vec![Dependency::Nth(1)]));
+    refused(Code::Invalid, None, one(|task| task.depends_on = vec![Dependency::Index(1)]));
 }
 
 #[test]
 fn c4_the_text_fields_of_a_graph_have_at_most_2_mb_together() {
     let word = "x".repeat(128);
-    let most = limits::TASK_WORDS_BYTES_MAX / 256;
+    let most = limits::TASK_TEXT_BYTES_MAX / 256;
     let graph = |count| make(vec![NewTask { session: Some(word.clone()), ..NewTask::new(&word) }; count]);
     allowed(graph(most));
-    refused(Code::LimitExceeded, Some(limits::TASK_WORDS_BYTES_MAX as u64), graph(most + 1));
+    refused(Code::LimitExceeded, Some(limits::TASK_TEXT_BYTES_MAX as u64), graph(most + 1));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn c4_invalid_task_fields_are_refused() {
     refused(Code::Invalid, Some(128), one(|task| task.session = Some(long.clone())));
     refused(Code::Invalid, None, one(|task| task.id = Some(TaskId::new("tsk_0-1-0").expect("valid id"))));
     refused(Code::Invalid, None, one(|task| task.priority = Priority { level: 4, rank: 0 }));
-    assert!(Priority::from_ten(0).is_err() && Priority::from_ten(11).is_err());
+    assert!(Priority::from_ten_scale(0).is_err() && Priority::from_ten_scale(11).is_err());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Read models of approvals.
 
 use quorate_api::approval::ApprovalWithAction;
-use quorate_api::{Error, Raw};
+use quorate_api::{Error, RawJson};
 use serde::de::DeserializeOwned;
 
 use crate::agent::from_json;
@@ -73,6 +73,6 @@ impl ApprovalInfo {
     }
 }
 
-fn bytes(raw: &Raw) -> &[u8] {
+fn bytes(raw: &RawJson) -> &[u8] {
     &raw.0
 }

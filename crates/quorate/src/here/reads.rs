@@ -7,30 +7,31 @@ use std::time::Duration;
 use quorate_api::entry::Entry;
 use quorate_api::page::{Page, PageQuery};
 use quorate_api::procedure::ProcedureWithState;
-use quorate_api::rollback::Check;
-use quorate_core::limits::VIEW_MAX;
+use quorate_api::rollback::ConsistencyReport;
+use quorate_core::limits::INSPECT_MAX;
 use quorate_core::{
-    AgentFilter, AgentId, AgentNo, Approval as CoreApproval, ApprovalId, BudgetId, ClientId, Counts,
-    DeliveryNo, Home, ItemKind, Key, LineKind, MessageId, Pattern, Payload, Policy, PoolNo,
-    Procedure as CoreProcedure, ProcedureId, ProcedureStatus, Seq, Session as CoreSession, SessionId,
-    Snapshot as CoreSnapshot, TaskCounts, TaskId, Version, Violation, Why,
+    AgentFilter, AgentId, AgentNo, Approval as CoreApproval, ApprovalId, BudgetId, ClientId, DeliveryNo,
+    DeliveryStateCounts, ItemKind, Key, MessageId, Pattern, Payload, Policy, PoolNo,
+    Procedure as CoreProcedure, ProcedureId, ProcedureStatus, QueueId, Seq, Session as CoreSession,
+    SessionId, Snapshot as CoreSnapshot, TaskCounts, TaskId, TimelineKind, Version, Violation, Why,
 };
 use quorate_engine::{
-    Before, Error, MessageFilter, MessagesPage, Noun, OutboxPage, ProcedureView, Space, TaskFilter, views,
+    Error, MessageCursor, MessageFilter, MessagesPage, OutboxPage, ProcedureView, Space, StoredItem,
+    TaskFilter, views,
 };
-use quorate_store::{Page as Span, When};
+use quorate_store::{AsOf, TimelinePage as Span};
 
 use super::views::{approval, task};
 
 use crate::approval::{Approval, ApprovalInfo};
 use crate::link::{Promise, Reads};
 use crate::procedure::{Procedure, ProcedureInfo};
-use crate::session::{SessionInfo, TimelineLine};
+use crate::session::{SessionInfo, TimelineEntry};
 use crate::task::{Task, TaskWithPayloads};
 use crate::view::{AgentInfo, Budget, DeadLetter, InboxDelivery, MessageWithDeliveries, Snapshot};
 
 impl Reads for Space {
-    fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>> {
+    fn entry(&self, key: Key, when: AsOf) -> Promise<'_, Option<Entry>> {
         Box::pin(async move { Ok(Self::entry(self, &key, when).await?.map(|entry| views::entry(&entry))) })
     }
 
@@ -52,13 +53,13 @@ impl Reads for Space {
         Box::pin(list(self, page, |_| true, |one: &CoreSnapshot| Snapshot::from(one)))
     }
 
-    fn check(&self) -> Promise<'_, Check> {
-        Box::pin(async move { Ok(views::check(&*Self::check(self).await?)) })
+    fn check(&self) -> Promise<'_, ConsistencyReport> {
+        Box::pin(async move { Ok(views::consistency_report(&*Self::check(self).await?)) })
     }
 
     fn agents(&self, filter: AgentFilter) -> Promise<'_, Vec<AgentInfo>> {
         Box::pin(async move {
-            let found = Self::agents(self, filter, AgentNo(0), VIEW_MAX).await?;
+            let found = Self::agents(self, filter, AgentNo(0), INSPECT_MAX).await?;
             Ok(found.into_iter().map(|view| views::agent(self, &view)).collect())
         })
     }
@@ -81,7 +82,7 @@ impl Reads for Space {
         })
     }
 
-    fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage> {
+    fn outbox(&self, agent: AgentId, before: Option<MessageCursor>, limit: usize) -> Promise<'_, OutboxPage> {
         Box::pin(async move { Self::outbox(self, &agent, before, limit).await })
     }
 
@@ -102,7 +103,7 @@ impl Reads for Space {
     fn messages(
         &self,
         filter: MessageFilter,
-        before: Option<Before>,
+        before: Option<MessageCursor>,
         limit: usize,
     ) -> Promise<'_, MessagesPage> {
         Box::pin(async move { Self::messages(self, &filter, before, limit).await })
@@ -117,7 +118,7 @@ impl Reads for Space {
     }
 
     fn task_over(&self, id: TaskId, wait: Duration) -> Promise<'_, TaskWithPayloads> {
-        Box::pin(async move { Ok(task(self, &Self::task_over(self, &id, wait).await?)) })
+        Box::pin(async move { Ok(task(self, &Self::wait_for_task(self, &id, wait).await?)) })
     }
 
     fn tasks(&self, filter: TaskFilter, page: PageQuery) -> Promise<'_, Page<Task>> {
@@ -143,13 +144,13 @@ impl Reads for Space {
     fn timeline(
         &self,
         id: SessionId,
-        kind: Option<LineKind>,
+        kind: Option<TimelineKind>,
         page: Span,
         limit: usize,
-    ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)> {
+    ) -> Promise<'_, (Vec<TimelineEntry>, Option<Seq>)> {
         Box::pin(async move {
             let (lines, rest) = Self::timeline(self, &id, kind, page, limit).await?;
-            Ok((lines.iter().map(views::timeline_line).collect(), rest))
+            Ok((lines.iter().map(views::timeline_entry).collect(), rest))
         })
     }
 
@@ -171,7 +172,7 @@ impl Reads for Space {
     }
 
     fn approval(&self, id: ApprovalId, wait: Duration) -> Promise<'_, ApprovalInfo> {
-        Box::pin(async move { approval(self, self.approval_over(&id, wait).await?).await })
+        Box::pin(async move { approval(self, self.wait_for_approval(&id, wait).await?).await })
     }
 
     fn pending_approvals(&self, page: PageQuery) -> Promise<'_, Page<Approval>> {
@@ -187,21 +188,21 @@ impl Reads for Space {
     }
 
     fn policy(&self) -> Promise<'_, Policy> {
-        Box::pin(std::future::ready(Ok(Self::policy(self).rules.clone())))
+        Box::pin(std::future::ready(Ok(Self::policy(self).policy.clone())))
     }
 
     fn violations(&self) -> Promise<'_, Vec<Violation>> {
         Box::pin(std::future::ready(Ok(Self::violations(self))))
     }
 
-    fn counts(&self) -> Promise<'_, (Counts, TaskCounts)> {
+    fn counts(&self) -> Promise<'_, (DeliveryStateCounts, TaskCounts)> {
         let published = self.published();
         Box::pin(std::future::ready(Ok((published.counts, published.tasks))))
     }
 }
 
 /// Returns a page of the stored items that match a predicate.
-async fn list<T: Noun, U>(
+async fn list<T: StoredItem, U>(
     space: &Space,
     page: PageQuery,
     matches: impl Fn(&T) -> bool,
@@ -218,16 +219,16 @@ async fn dead_letters(space: &Space, agent: Option<AgentId>, limit: usize) -> Re
     let mut pools: BTreeMap<PoolNo, String> = BTreeMap::new();
     let mut dead_letters = Vec::with_capacity(letters.len());
     for letter in letters {
-        let message = published.eras.message_id(letter.seq, letter.n);
-        let to = match letter.to.home() {
-            Home::Agent(number) => published.agents.get(number).map(|agent| agent.id.to_string()),
-            Home::Pool(pool) => Some(match pools.entry(pool) {
+        let message = published.generations.message_id(letter.seq, letter.n);
+        let to = match letter.to.queue() {
+            QueueId::Agent(number) => published.agents.get(number).map(|agent| agent.id.to_string()),
+            QueueId::Pool(pool) => Some(match pools.entry(pool) {
                 Named::Occupied(name) => name.get().clone(),
                 Named::Vacant(slot) => slot.insert(space.destination(message).await?.to_string()).clone(),
             }),
         };
         dead_letters.push(DeadLetter {
-            delivery_id: published.eras.delivery_id(letter.delivery),
+            delivery_id: published.generations.delivery_id(letter.delivery),
             message_id: message,
             agent: to.unwrap_or_default(),
             attempts: letter.attempts,

@@ -4,24 +4,25 @@ use std::time::Duration;
 
 use quorate_api::entry::Entry;
 use quorate_api::page::{Page, PageQuery};
-use quorate_api::query::{Before, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
-use quorate_api::rollback::Check;
+use quorate_api::query::{MessageCursor, MessageFilter, MessagesPage, OutboxPage, TaskFilter};
+use quorate_api::rollback::ConsistencyReport;
 use quorate_core::{
-    AgentFilter, AgentId, ApprovalId, BudgetId, Counts, Key, LineKind, Page as Span, Pattern, Payload,
-    Policy, ProcedureId, ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, Version, Violation, When, Why,
+    AgentFilter, AgentId, ApprovalId, AsOf, BudgetId, DeliveryStateCounts, Key, Pattern, Payload, Policy,
+    ProcedureId, ProcedureStatus, Seq, SessionId, TaskCounts, TaskId, TimelineKind, TimelinePage as Span,
+    Version, Violation, Why,
 };
 
 use super::Promise;
 use crate::approval::{Approval, ApprovalInfo};
 use crate::procedure::{Procedure, ProcedureInfo};
-use crate::session::{SessionInfo, TimelineLine};
+use crate::session::{SessionInfo, TimelineEntry};
 use crate::task::{Task, TaskWithPayloads};
 use crate::view::{AgentInfo, Budget, DeadLetter, InboxDelivery, MessageWithDeliveries, Snapshot};
 
 /// Read operations of a hub. A missing item is a `NOT_FOUND` error, or `None` where the return type is an `Option`.
 pub trait Reads: Send + Sync {
     /// Returns one version of a memory entry; tombstones included.
-    fn entry(&self, key: Key, when: When) -> Promise<'_, Option<Entry>>;
+    fn entry(&self, key: Key, when: AsOf) -> Promise<'_, Option<Entry>>;
     /// Returns the versions of an entry after the given one, oldest first.
     fn history(&self, key: Key, after: Version, limit: usize) -> Promise<'_, Vec<Entry>>;
     /// Returns the live entries with a key prefix, ordered by key.
@@ -29,7 +30,7 @@ pub trait Reads: Send + Sync {
     /// Returns a page of snapshots.
     fn snapshots(&self, page: PageQuery) -> Promise<'_, Page<Snapshot>>;
     /// Checks the consistency of all entries.
-    fn check(&self) -> Promise<'_, Check>;
+    fn check(&self) -> Promise<'_, ConsistencyReport>;
 
     /// Returns the agents that match a filter, with their load.
     fn agents(&self, filter: AgentFilter) -> Promise<'_, Vec<AgentInfo>>;
@@ -40,7 +41,7 @@ pub trait Reads: Send + Sync {
     /// Returns the open deliveries of an agent's inbox.
     fn inbox(&self, agent: AgentId, limit: usize) -> Promise<'_, Vec<InboxDelivery>>;
     /// Returns a page of the messages that an agent sent, newest first.
-    fn outbox(&self, agent: AgentId, before: Option<Before>, limit: usize) -> Promise<'_, OutboxPage>;
+    fn outbox(&self, agent: AgentId, before: Option<MessageCursor>, limit: usize) -> Promise<'_, OutboxPage>;
     /// Returns the first dead letters of one agent, or of all agents.
     fn dead_letters(&self, agent: Option<AgentId>, limit: usize) -> Promise<'_, Vec<DeadLetter>>;
 
@@ -50,7 +51,7 @@ pub trait Reads: Send + Sync {
     fn messages(
         &self,
         filter: MessageFilter,
-        before: Option<Before>,
+        before: Option<MessageCursor>,
         limit: usize,
     ) -> Promise<'_, MessagesPage>;
     /// Explains the current state of a message, task or procedure.
@@ -73,10 +74,10 @@ pub trait Reads: Send + Sync {
     fn timeline(
         &self,
         id: SessionId,
-        kind: Option<LineKind>,
+        kind: Option<TimelineKind>,
         page: Span,
         limit: usize,
-    ) -> Promise<'_, (Vec<TimelineLine>, Option<Seq>)>;
+    ) -> Promise<'_, (Vec<TimelineEntry>, Option<Seq>)>;
 
     /// Returns a procedure: its latest state, or its state as of a sequence number.
     fn procedure(&self, id: ProcedureId, at: Option<Seq>) -> Promise<'_, ProcedureInfo>;
@@ -95,5 +96,5 @@ pub trait Reads: Send + Sync {
     /// Returns the most recent policy violations.
     fn violations(&self) -> Promise<'_, Vec<Violation>>;
     /// Returns the number of deliveries and the number of tasks in each state.
-    fn counts(&self) -> Promise<'_, (Counts, TaskCounts)>;
+    fn counts(&self) -> Promise<'_, (DeliveryStateCounts, TaskCounts)>;
 }

@@ -54,7 +54,7 @@ impl TaskDraft {
 
     /// Adds dependencies by index into the list of tasks that are created together, starting at 0.
     pub fn needs_nth(mut self, indices: impl IntoIterator<Item = u32>) -> Self {
-        self.new.depends_on.extend(indices.into_iter().map(Dependency::Nth));
+        self.new.depends_on.extend(indices.into_iter().map(Dependency::Index));
         self
     }
 
@@ -66,7 +66,7 @@ impl TaskDraft {
 
     /// Sets the priority, from 1 to 10.
     pub fn priority(self, ten: u8) -> Self {
-        self.set(Priority::from_ten(ten), |new, priority| new.priority = priority)
+        self.set(Priority::from_ten_scale(ten), |new, priority| new.priority = priority)
     }
 
     /// Sets the maximum duration of one attempt. Unlimited by default.
@@ -95,7 +95,7 @@ impl TaskDraft {
 
     /// Disables the notification of a permanent failure.
     pub fn escalate_to_nobody(mut self) -> Self {
-        self.new.escalate_to = EscalateTo::Nobody;
+        self.new.escalate_to = EscalateTo::Never;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{ApprovalDraft, Code, Hub, PageQuery, SetClock, Settings};
+use quorate::{ApprovalDraft, Code, Hub, ManualClock, PageQuery, Settings};
 use serde_json::{Value, json};
 
 const NOON: u64 = 1_800_000_000_000;
@@ -13,7 +13,7 @@ const NOON: u64 = 1_800_000_000_000;
 async fn e3_a_decision_reaches_the_requester_after_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let open = async || {
-        let settings = Settings { clock: SetClock::at(NOON), ..Settings::default() };
+        let settings = Settings { clock: ManualClock::at(NOON), ..Settings::default() };
         Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens")
     };
     let hub = open().await;

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Code, Failure, Hub, SetClock, Settings, Work};
+use quorate::{Code, Failure, Hub, ManualClock, Settings, Work};
 use quorate_core::{Commit, Op, Principal};
 use tempfile::TempDir;
 
 const SOON: Duration = Duration::from_secs(20);
 
-async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
+async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().unwrap();
-    let clock = SetClock::at(1_800_000_000_000);
+    let clock = ManualClock::at(1_800_000_000_000);
     let settings = Settings { clock: clock.clone(), ..Settings::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.unwrap();
     (directory, hub, clock)
 }
 
 /// Advances the clock until there are this many dead letters.
-async fn until_dead(hub: &Hub, clock: &SetClock, dead: u64) {
+async fn until_dead(hub: &Hub, clock: &ManualClock, dead: u64) {
     let waited = async {
         while hub.counts().await.expect("read").dead < dead {
             clock.advance(Duration::from_secs(1));

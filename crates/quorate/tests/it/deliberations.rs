@@ -33,7 +33,7 @@ async fn over(hub: &Hub, id: &str) -> ProcedureInfo {
     let waiting = async {
         loop {
             let procedure = hub.procedure(id).await.expect("it is there");
-            if procedure.procedure().status.is_over() {
+            if procedure.procedure().status.has_ended() {
                 return procedure;
             }
             tokio::task::yield_now().await;

@@ -5,27 +5,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use quorate::{Code, Failure, Hub, Priority, Received, Seq, SetClock, Settings, Work};
+use quorate::{Code, Failure, Hub, ManualClock, Priority, Received, Seq, Settings, Work};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 const NOON: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
-async fn hub_at(path: &Path, clock: &Arc<SetClock>) -> Hub {
-    let settings = Settings { clock: Arc::<SetClock>::clone(clock), ..Settings::default() };
+async fn hub_at(path: &Path, clock: &Arc<ManualClock>) -> Hub {
+    let settings = Settings { clock: Arc::<ManualClock>::clone(clock), ..Settings::default() };
     Hub::open_with(path, settings).await.expect("the hub opens")
 }
 
-async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
+async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let hub = hub_at(&directory.path().join("team"), &clock).await;
     (directory, hub, clock)
 }
 
 /// Waits until a sweep has processed the advanced clock; a sweep is a commit.
-async fn until(hub: &Hub, reached: impl Fn(quorate::Counts) -> bool) {
+async fn until(hub: &Hub, reached: impl Fn(quorate::DeliveryStateCounts) -> bool) {
     let mut follow = hub.space().expect("an embedded hub").follow();
     let waited = tokio::time::timeout(SOON, follow.wait_for(|published| reached(published.counts)));
     waited.await.expect("in time").expect("the hub is open");
@@ -229,10 +229,10 @@ async fn memory_keeps_every_version_and_detects_lost_updates() {
     assert_eq!(memory.put_if("plan/a", "plan", "one", 0).await.expect("created"), 1);
     assert_eq!(memory.put_if("plan/a", "plan", "two", 1).await.expect("written"), 2);
     let conflict = memory.put_if("plan/a", "plan", "lost", 1).await.expect_err("stale");
-    assert_eq!(conflict.refused().expect("refused").facts.current_version, Some(2));
+    assert_eq!(conflict.refusal().expect("refused").facts.current_version, Some(2));
     let ahead = memory.put_if("plan/a", "plan", "lost", 7).await.expect_err("not there yet");
     assert_eq!(
-        (ahead.code(), ahead.refused().expect("refused").facts.current_version),
+        (ahead.code(), ahead.refusal().expect("refused").facts.current_version),
         (Code::VersionConflict, Some(2))
     );
     memory.write("plan/b", "plan", "b", None, &["plan/a"]).await.expect("written");
@@ -368,7 +368,7 @@ async fn bad_input_gets_a_clear_refusal_and_changes_nothing() {
 async fn state_survives_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("team");
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let hub = hub_at(&path, &clock).await;
     let alice = hub.agent("alice").join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
@@ -414,7 +414,7 @@ async fn a_backup_restores_with_a_new_generation() {
 
     let restored = directory.path().join("restored");
     quorate_sqlite::restore(&copy, &restored, quorate_core::Timestamp(NOON)).expect("restored");
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let hub = hub_at(&restored, &clock).await;
     let bob = hub.agent("bob").join().await.expect("he joins");
     let work = next(&bob).await;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Agent, Code, Hub, SetClock, Settings};
+use quorate::{Agent, Code, Hub, ManualClock, Settings};
 use quorate_core::{Commit, Lock, LockName, Op, Principal};
 use tempfile::TempDir;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
+async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().unwrap();
-    let clock = SetClock::at(1_800_000_000_000);
+    let clock = ManualClock::at(1_800_000_000_000);
     let settings = Settings { clock: clock.clone(), ..Settings::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.unwrap();
     (directory, hub, clock)

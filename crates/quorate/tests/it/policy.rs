@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use quorate::{Agent, Code, Hub, IfUnavailable, Policy, Preset, Received, Role, Violation};
+use quorate::{Agent, AgentRole, Code, Hub, IfUnavailable, Policy, Preset, Received, Violation};
 use quorate_core::{AgentId, Commit, DeliveryId, Destination, Message, MessageType, Op, OpResult, Principal};
 use quorate_engine::{Error, MessageRef};
 use tempfile::TempDir;
 
 /// One agent of each role, in addition to the sender.
-const OTHERS: [(&str, Role); 4] = [
-    ("worker", Role::Worker),
-    ("specialist", Role::Specialist),
-    ("observer", Role::Observer),
-    ("coordinator", Role::Coordinator),
+const OTHERS: [(&str, AgentRole); 4] = [
+    ("worker", AgentRole::Worker),
+    ("specialist", AgentRole::Specialist),
+    ("observer", AgentRole::Observer),
+    ("coordinator", AgentRole::Coordinator),
 ];
 
 /// Recipients of a message, or the error code.
@@ -26,7 +26,7 @@ struct Team {
 }
 
 impl Team {
-    async fn new(role: Role) -> Self {
+    async fn new(role: AgentRole) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let hub = Hub::open(directory.path().join("team")).await.expect("the hub opens");
         let sender = hub.agent("sender").role(role).join().await.expect("it joins");
@@ -87,7 +87,7 @@ impl Team {
             .await?;
         match receipt.results.first() {
             Some(OpResult::Sent { first, .. }) => {
-                Ok(self.hub.space().expect("an embedded hub").published().eras.delivery_id(*first))
+                Ok(self.hub.space().expect("an embedded hub").published().generations.delivery_id(*first))
             }
             other => panic!("not a send: {other:?}"),
         }
@@ -102,20 +102,20 @@ fn agent(name: &str) -> Destination {
     name.parse().expect("a destination")
 }
 
-fn names(matches: impl Fn(Role) -> bool) -> Vec<String> {
+fn names(matches: impl Fn(AgentRole) -> bool) -> Vec<String> {
     OTHERS.iter().filter(|(_, role)| matches(*role)).map(|(name, _)| (*name).to_owned()).collect()
 }
 
 /// The rule, restated: a coordinator reaches all agents, and all agents reach coordinators.
-fn may(preset: Preset, from: Role, to: Role) -> bool {
-    preset == Preset::Mesh || from == Role::Coordinator || to == Role::Coordinator
+fn may(preset: Preset, from: AgentRole, to: AgentRole) -> bool {
+    preset == Preset::Mesh || from == AgentRole::Coordinator || to == AgentRole::Coordinator
 }
 
 fn only(name: &str, allowed: bool) -> Reached {
     if allowed { Ok(vec![name.to_owned()]) } else { Err(Code::PolicyViolation) }
 }
 
-async fn cell(preset: Preset, from: Role) {
+async fn cell(preset: Preset, from: AgentRole) {
     let what = format!("{} in {}", from.as_str(), preset.as_str());
     let team = Team::new(from).await;
     team.set(preset).await;
@@ -151,7 +151,7 @@ async fn cell(preset: Preset, from: Role) {
     let all = names(|role| may(preset, from, role));
     assert_eq!(team.send("topic:a.b").await, Ok(all.clone()), "{what}: topic");
     assert_eq!(team.send_ephemeral("topic:a.b").await, Ok(all), "{what}: ephemeral topic");
-    let broadcast = match may(preset, from, Role::Worker) {
+    let broadcast = match may(preset, from, AgentRole::Worker) {
         true => Ok(names(|_| true)),
         false => Err(Code::PolicyViolation),
     };
@@ -166,14 +166,14 @@ async fn cell(preset: Preset, from: Role) {
 #[tokio::test]
 async fn c1_the_policy_holds_for_all_operations_senders_and_presets() {
     for preset in [Preset::Mesh, Preset::Supervised] {
-        for role in Role::ALL {
+        for role in AgentRole::ALL {
             cell(preset, role).await;
         }
     }
 }
 
 /// Messages sent before the policy was set: ready, or dead letters that are redriven.
-async fn cell_of_earlier_messages(preset: Preset, from: Role) {
+async fn cell_of_earlier_messages(preset: Preset, from: AgentRole) {
     let what = format!("{} in {}", from.as_str(), preset.as_str());
     let team = Team::new(from).await;
     let mut dead = Vec::new();
@@ -208,13 +208,13 @@ async fn cell_of_earlier_messages(preset: Preset, from: Role) {
 }
 
 /// A coordinator that does not answer, and another agent with the same capability.
-async fn cell_of_redirect(preset: Preset, from: Role) {
+async fn cell_of_redirect(preset: Preset, from: AgentRole) {
     let what = format!("{} in {}", from.as_str(), preset.as_str());
     let team = Team::new(from).await;
     team.set(preset).await;
     for (name, role) in OTHERS {
         let away = format!("away-{name}");
-        team.hub.agent(&away).role(Role::Coordinator).can(name).join().await.expect("it joins");
+        team.hub.agent(&away).role(AgentRole::Coordinator).can(name).join().await.expect("it joins");
         let silence = team.sender.ask(&away, "work", 1).within(Duration::from_millis(1)).await;
         assert_eq!(silence.map(drop).map_err(|error| error.code()), Err(Code::Timeout));
         let sent = team.sender.send(&away, "work", 1).if_unavailable(IfUnavailable::Redirect).await;
@@ -231,7 +231,7 @@ async fn cell_of_redirect(preset: Preset, from: Role) {
 #[tokio::test]
 async fn c1_a_redirect_obeys_the_policy() {
     for preset in [Preset::Mesh, Preset::Supervised] {
-        for role in Role::ALL {
+        for role in AgentRole::ALL {
             cell_of_redirect(preset, role).await;
         }
     }
@@ -241,7 +241,7 @@ async fn c1_a_redirect_obeys_the_policy() {
 #[tokio::test]
 async fn c1_a_new_policy_applies_to_earlier_messages() {
     for preset in [Preset::Mesh, Preset::Supervised] {
-        for role in Role::ALL {
+        for role in AgentRole::ALL {
             cell_of_earlier_messages(preset, role).await;
         }
     }
@@ -250,7 +250,7 @@ async fn c1_a_new_policy_applies_to_earlier_messages() {
 // Fails under: rejections that are not recorded; violations that contain message content or are not caused by a rule.
 #[tokio::test]
 async fn e6_violations_are_recorded_without_content() {
-    let team = Team::new(Role::Worker).await;
+    let team = Team::new(AgentRole::Worker).await;
     let rules = Policy { payload_bytes_max: 64, broadcasts_per_minute: 1, ..Policy::supervised() };
     team.hub.set_policy(rules).await.expect("set");
     let secret = "x".repeat(60);
@@ -268,7 +268,7 @@ async fn e6_violations_are_recorded_without_content() {
     };
     assert_eq!(refused.code(), Code::LimitExceeded);
     let noted = team.hub.violations().await.expect("read");
-    let found: Vec<_> = noted.iter().map(|one| (one.rule.as_str(), one.place.as_str(), one.code)).collect();
+    let found: Vec<_> = noted.iter().map(|one| (one.rule.as_str(), one.field.as_str(), one.code)).collect();
     assert_eq!(
         found,
         [
@@ -291,7 +291,7 @@ async fn e6_violations_are_recorded_without_content() {
 // Fails under: actions that are not counted, counted in one spelling only, or counted without such a rule.
 #[tokio::test]
 async fn e7_a_message_lists_at_most_50_actions() {
-    let team = Team::new(Role::Worker).await;
+    let team = Team::new(AgentRole::Worker).await;
     let report = |word: &str, count: usize| serde_json::json!({ word: vec![0; count] });
     team.sender.send("coordinator", "work", report("actions", 51)).await.expect("a mesh has no limit");
     team.hub.set_policy(Policy::supervised()).await.expect("set");
@@ -306,7 +306,7 @@ async fn e7_a_message_lists_at_most_50_actions() {
 // Fails under: policy limits above the limits of the hub.
 #[tokio::test]
 async fn e7_a_policy_has_limits_of_its_own() {
-    let team = Team::new(Role::Worker).await;
+    let team = Team::new(AgentRole::Worker).await;
     for rules in [
         Policy { payload_bytes_max: 0, ..Policy::mesh() },
         Policy { payload_bytes_max: 512 * 1024 + 1, ..Policy::mesh() },
@@ -329,7 +329,7 @@ async fn e7_a_policy_has_limits_of_its_own() {
 // Fails under: a quota for ephemeral broadcasts that is not enforced, or is shared by all agents.
 #[tokio::test]
 async fn d4_ephemeral_broadcasts_count_towards_the_quota() {
-    let team = Team::new(Role::Worker).await;
+    let team = Team::new(AgentRole::Worker).await;
     team.hub.set_policy(Policy { broadcasts_per_minute: 1, ..Policy::mesh() }).await.expect("set");
     let all = names(|_| true);
     assert_eq!(team.send_ephemeral("*").await, Ok(all.clone()));

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use quorate::{
-    Code, Hub, PageQuery, ProcedureDraft, ProcedureStatus, ProcedureStep, SetClock, Settings, Version,
+    Code, Hub, ManualClock, PageQuery, ProcedureDraft, ProcedureStatus, ProcedureStep, Settings, Version,
 };
 use tempfile::TempDir;
 
 const NOON: u64 = 1_800_000_000_000;
 
 async fn open(directory: &TempDir) -> Hub {
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let settings = Settings { clock, ..Settings::default() };
     Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens")
 }
@@ -26,7 +26,7 @@ async fn a_driver_acks_steps_and_sends_in_one_commit() {
     let id = hub.start_procedure(draft).await.expect("starts").to_string();
     let why = hub.why(&id).await.expect("it is there");
     let begun = "deliberation, started at 08:00:00; waiting for the first step by driver";
-    assert_eq!((&*why.state, why.sentence.as_str()), ("running", begun));
+    assert_eq!((&*why.state, why.summary.as_str()), ("running", begun));
 
     let started = driver.receive(Duration::ZERO).await.expect("works").expect("the driver is notified");
     assert_eq!(started.action(), "procedure.started");

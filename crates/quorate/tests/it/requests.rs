@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::{
-    AgentFilter, Code, Failure, Health, Hub, IfUnavailable, SetClock, Settings, Status, TaskDraft, WaitsFor,
-    WhyNext, Work,
+    AgentFilter, AgentStatus, Code, Failure, Health, Hub, IfUnavailable, ManualClock, Settings, TaskDraft,
+    WaitsFor, WhyNext, Work,
 };
 use quorate_core::{Destination, Durability, Message, MessageType};
 use tempfile::TempDir;
@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 const START_MS: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
-async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
+async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let clock = SetClock::at(START_MS);
+    let clock = ManualClock::at(START_MS);
     let settings = Settings { clock: clock.clone(), ..Settings::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
     (directory, hub, clock)
@@ -27,7 +27,7 @@ async fn double(work: Work<u32>) -> Result<u32, Failure> {
 }
 
 /// Advances the clock in small steps until a future resolves: waiters may read the clock a little later.
-async fn until<T>(clock: &SetClock, done: impl Future<Output = T>) -> T {
+async fn until<T>(clock: &ManualClock, done: impl Future<Output = T>) -> T {
     let mut done = std::pin::pin!(done);
     loop {
         if let Ok(done) = tokio::time::timeout(Duration::from_millis(2), &mut done).await {
@@ -203,20 +203,20 @@ async fn d6_heartbeats_are_sent_automatically() {
     let (_directory, hub, clock) = hub().await;
     let _bob = hub.agent("bob").on("double", double).run().await.expect("he runs");
     let carol = hub.agent("carol").heartbeat(Duration::from_secs(10)).join().await.expect("she joins");
-    carol.report(Status::Waiting, Health::Degraded("slow".into())).await.expect("reported");
-    until(&clock, hub.space().expect("an embedded hub").pass(Duration::from_secs(100))).await;
+    carol.report(AgentStatus::Waiting, Health::Degraded("slow".into())).await.expect("reported");
+    until(&clock, hub.space().expect("an embedded hub").sleep(Duration::from_secs(100))).await;
     let state = hub.agent_state("carol").await.expect("there");
-    assert_eq!((state.status, state.note.as_str()), (Status::Waiting, "slow"));
+    assert_eq!((state.status, state.note.as_str()), (AgentStatus::Waiting, "slow"));
     drop(carol);
     let gone = async {
-        while hub.agent_state("carol").await.expect("there").status != Status::Offline {
+        while hub.agent_state("carol").await.expect("there").status != AgentStatus::Offline {
             tokio::task::yield_now().await;
         }
     };
     until(&clock, gone).await;
     assert_eq!(
         hub.agent_state("bob").await.expect("there").status,
-        Status::Idle,
+        AgentStatus::Idle,
         "a consuming agent is online"
     );
     let alice = hub.agent("alice").join().await.expect("she joins");
@@ -240,7 +240,7 @@ async fn d2_an_agent_with_its_inbox_outbox_and_current_task() {
     let cooks = AgentFilter { capability: Some("cook".into()), ..AgentFilter::default() };
     let found = hub.agents(cooks).await.expect("a list");
     let [state] = &found[..] else { panic!("bob alone can cook: {found:?}") };
-    assert_eq!((state.name.as_str(), state.status), ("Bob", Status::Working));
+    assert_eq!((state.name.as_str(), state.status), ("Bob", AgentStatus::Working));
     assert_eq!((state.load.open, state.load.leased, state.load.tasks), (2, 1, 1));
     assert_eq!(state.load.current_task.as_ref(), Some(&task));
     let inbox = hub.inbox("bob", 10).await.expect("an inbox");
@@ -264,9 +264,9 @@ async fn d4_why_for_messages_and_tasks() {
     assert_eq!((&*why.state, &why.waits_for), ("ready", &WaitsFor::Claim("bob".into())));
     let received = bob.receive(Duration::ZERO).await.expect("an answer").expect("a delivery");
     let why = hub.why(&received.id().to_string()).await.expect("it is there");
-    assert_eq!((why.next, why.next_at.map(|at| at.0)), (WhyNext::GivenOutAgain, Some(START_MS + 30_000)));
+    assert_eq!((why.next, why.next_at.map(|at| at.0)), (WhyNext::IsRedelivered, Some(START_MS + 30_000)));
     bob.step(&received).commit().await.expect("acked");
-    assert!(hub.why("mine").await.expect("it is there").sentence.starts_with("acked by bob in record"));
+    assert!(hub.why("mine").await.expect("it is there").summary.starts_with("acked by bob in record"));
     let asking = alice.ask("bob", "work", 2).start().await.expect("asked");
     let why = hub.why(&asking.id().to_string()).await.expect("it is there");
     assert_eq!((&*why.state, why.next), ("waiting", WhyNext::TimesOut));
@@ -278,7 +278,7 @@ async fn d4_why_for_messages_and_tasks() {
     assert_eq!((&*why.state, &why.waits_for), ("blocked", &WaitsFor::Tasks(vec!["t1".into()])));
     bob.take_task(&[], Duration::ZERO).await.expect("an answer").expect("a task");
     let why = hub.why("t1").await.expect("it is there");
-    assert_eq!((why.whose.as_deref(), why.next), (Some("bob"), WhyNext::GivenOutAgain));
+    assert_eq!((why.assignee.as_deref(), why.next), (Some("bob"), WhyNext::IsRedelivered));
     assert_eq!(hub.why("nothing").await.expect_err("there is none").code(), Code::NotFound);
     drop(clock);
     hub.close().await;
@@ -297,7 +297,7 @@ async fn d8_a_deadlock_of_a_request_and_a_task_ends_the_youngest_wait() {
         async move { alice.wait_for_task(&task, SOON).await }
     };
     let waits = tokio::spawn(waits);
-    while hub.agent_state("alice").await.expect("there").status != Status::Waiting {
+    while hub.agent_state("alice").await.expect("there").status != AgentStatus::Waiting {
         tokio::task::yield_now().await;
     }
     // Alice waits for the task of bob, and bob sends a request to alice, who only waits.

@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Code, Finding, Hub, RollbackTo, Seq, SetClock, Settings, Version};
+use quorate::{Code, Hub, Inconsistency, ManualClock, RollbackTarget, Seq, Settings, Version};
 use tempfile::TempDir;
 
 const NOON: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
-async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
+async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let clock = SetClock::at(NOON);
-    let settings = Settings { clock: Arc::<SetClock>::clone(&clock), ..Settings::default() };
+    let clock = ManualClock::at(NOON);
+    let settings = Settings { clock: Arc::<ManualClock>::clone(&clock), ..Settings::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
     (directory, hub, clock)
 }
 
-fn listed(found: &quorate::RolledBack) -> Vec<String> {
+fn listed(found: &quorate::RollbackResult) -> Vec<String> {
     found.built_on.iter().map(|one| format!("{} on {} v{}", one.key, one.on, one.on_version)).collect()
 }
 
@@ -34,7 +34,8 @@ async fn c11_a_rollback_lists_derived_entries() {
     memory.write("report", "note", 0, None, &["draft"]).await.expect("written");
     memory.put("plan/extra", "plan", 0).await.expect("written");
     memory.write("footnote", "note", 0, None, &["plan/extra", "early"]).await.expect("written");
-    let found = memory.rollback_all("plan/", RollbackTo::Snapshot("before".parse().expect("a name"))).await;
+    let found =
+        memory.rollback_all("plan/", RollbackTarget::Snapshot("before".parse().expect("a name"))).await;
     let found = found.expect("rolled back");
     let changed: Vec<_> =
         found.changed.iter().map(|one| (one.key.as_str(), one.version.0, one.restored)).collect();
@@ -46,11 +47,13 @@ async fn c11_a_rollback_lists_derived_entries() {
         (goal.content::<u32>().expect("a number"), goal.version.0, goal.restores),
         (1, 3, Some(Version(1)))
     );
-    let again =
-        memory.rollback("plan/goal", RollbackTo::Version(Version(1)), Some(3)).await.expect("nothing to do");
+    let again = memory
+        .rollback("plan/goal", RollbackTarget::Version(Version(1)), Some(3))
+        .await
+        .expect("nothing to do");
     assert_eq!((again.seq, again.changed.len()), (None, 0));
     let stale =
-        memory.rollback("plan/goal", RollbackTo::Version(Version(2)), Some(1)).await.expect_err("stale");
+        memory.rollback("plan/goal", RollbackTarget::Version(Version(2)), Some(1)).await.expect_err("stale");
     assert_eq!(stale.code(), Code::VersionConflict);
     hub.close().await;
 }
@@ -80,14 +83,16 @@ async fn c11_a_check_finds_dangling_stale_and_cyclic_dependencies() {
         (2, 2, 1, true)
     );
     let words = check.findings.iter().map(|finding| match finding {
-        Finding::Cycle { keys } => {
+        Inconsistency::Cycle { keys } => {
             format!("cycle {}", keys.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(" "))
         }
-        Finding::Dangling { key, on, on_version, .. } => format!("{key} dangles from {on} v{on_version}"),
-        Finding::Resultless { task, status } => {
+        Inconsistency::Dangling { key, on, on_version, .. } => {
+            format!("{key} dangles from {on} v{on_version}")
+        }
+        Inconsistency::Resultless { task, status } => {
             format!("task {task} is {} without a result", status.as_str())
         }
-        Finding::Stale { key, on, on_version, current_version, .. } => {
+        Inconsistency::Stale { key, on, on_version, current_version, .. } => {
             format!("{key} on {on} v{on_version}, now v{current_version}")
         }
     });
@@ -139,7 +144,9 @@ async fn c11_a_check_finds_tasks_without_results() {
     }
     let check = hub.memory().check().await.expect("looked");
     assert_eq!((check.counts.tasks, check.counts.resultless, check.clean), (2, 1, false));
-    let [Finding::Resultless { task, .. }] = &check.findings[..] else { panic!("{:?}", check.findings) };
+    let [Inconsistency::Resultless { task, .. }] = &check.findings[..] else {
+        panic!("{:?}", check.findings)
+    };
     assert_eq!(task.as_str(), "without");
     hub.close().await;
 }

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::task::Poll;
 use std::time::Duration;
 
-use quorate::{Code, Failure, Hub, Refused, Secrets, Settings, Work};
+use quorate::{Code, Failure, Hub, Refused, SecretHandling, Settings, Work};
 use quorate_core::{
     AcquireLocks, AgentId, Commit, CompleteTask, CreateTasks, DeleteEntry, Destination, HeartbeatTask,
-    IdempotencyKey, Key, LeaseRef, LockName, MakeSnapshot, Message, Nack, NackThen, NewTask, Op, OpenSession,
-    Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, SnapshotName, Subscribe, TaskId,
-    TaskLeaseRef, TaskStatus, Token, Waiting,
+    IdempotencyKey, Key, LeaseRef, LeaseToken, LockName, MakeSnapshot, Message, Nack, NackAction, NewTask,
+    Op, OpenSession, Payload, Principal, Priority, PutEntry, Receipt, RegisterAgent, SnapshotName, Subscribe,
+    TaskId, TaskLeaseRef, TaskStatus, WaitMode,
 };
 use quorate_engine::Error;
 use tempfile::TempDir;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// A fake token in two halves, so that secret scanners ignore this file.
 const TOKEN: &str = concat!("gh", "p_", "k3VhQ9xT2mWbR7sYp0Lc", "Zd8NfGj4AeUi1oHv");
 
-async fn hub(secrets: Secrets) -> (TempDir, Hub) {
+async fn hub(secrets: SecretHandling) -> (TempDir, Hub) {
     let directory = tempfile::tempdir().expect("a directory");
     let settings = Settings { secrets, ..Settings::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
@@ -61,7 +61,7 @@ fn task(input: &str) -> Op {
 }
 
 fn complete(result: Option<Payload>, rationale: Option<String>) -> Op {
-    let lease = TaskLeaseRef { task: TaskId::new("tsk_0-1-0").expect("an id"), token: Token(1) };
+    let lease = TaskLeaseRef { task: TaskId::new("tsk_0-1-0").expect("an id"), token: LeaseToken(1) };
     let status = TaskStatus::Done;
     Op::CompleteTask(CompleteTask {
         lease,
@@ -91,7 +91,7 @@ fn lock(name: &str) -> Op {
         ttl_ms: 10_000,
         priority: Priority::NORMAL,
         capacity: None,
-        waiting: Waiting::No,
+        waiting: WaitMode::NoWait,
         within: None,
     })
 }
@@ -112,7 +112,7 @@ async fn commit(hub: &Hub, ops: Vec<Op>) -> Result<Receipt, Error> {
 
 async fn refused(hub: &Hub, ops: Vec<Op>) -> Refused {
     let error = commit(hub, ops).await.expect_err("it holds a secret");
-    error.refused().expect("a refusal").clone()
+    error.refusal().expect("a refusal").clone()
 }
 
 /// Whether any file of the hub contains these bytes.
@@ -134,7 +134,7 @@ fn on_disk(directory: &Path, bytes: &str) -> bool {
 
 #[tokio::test]
 async fn e6_a_detected_secret_is_reported_with_rule_operation_and_path() {
-    let (_directory, hub) = hub(Secrets::Refuse).await;
+    let (_directory, hub) = hub(SecretHandling::Refuse).await;
     let clean = Op::send(message(&hub, "\"hello\""));
     let payload = format!("{{\"use\":\"{TOKEN}\"}}");
     let refused = refused(&hub, vec![clean, Op::send(message(&hub, &payload))]).await;
@@ -145,7 +145,7 @@ async fn e6_a_detected_secret_is_reported_with_rule_operation_and_path() {
     );
     assert_eq!(refused.facts.op, Some(1));
     let facts = &refused.facts;
-    assert_eq!((facts.rule.as_deref(), facts.place.as_deref()), (Some("github-token"), Some("payload")));
+    assert_eq!((facts.rule.as_deref(), facts.field.as_deref()), (Some("github-token"), Some("payload")));
     assert_eq!(facts.offset, Some(8));
     assert!(!refused.hint.is_empty());
     assert!(!format!("{refused:?} {refused}").contains(&TOKEN[4..12]), "never the secret");
@@ -155,25 +155,25 @@ async fn e6_a_detected_secret_is_reported_with_rule_operation_and_path() {
 
 #[tokio::test]
 async fn e6_a_detected_secret_is_a_violation_without_content() {
-    let (_directory, hub) = hub(Secrets::Refuse).await;
+    let (_directory, hub) = hub(SecretHandling::Refuse).await;
     refused(&hub, vec![Op::send(message(&hub, &format!("\"{TOKEN}\"")))]).await;
     let violations = hub.space().expect("an embedded hub").violations();
     assert_eq!(violations.len(), 1, "{violations:?}");
     let noted = &violations[0];
-    assert_eq!((&*noted.rule, &*noted.place, noted.code), ("github-token", "payload", Code::SecretDetected));
+    assert_eq!((&*noted.rule, &*noted.field, noted.code), ("github-token", "payload", Code::SecretDetected));
     assert!(!format!("{noted:?}").contains(&TOKEN[4..12]), "never the secret");
     hub.close().await;
 }
 
 #[tokio::test]
 async fn i18_a_secret_is_refused_in_every_field_and_never_stored() {
-    let (directory, hub) = hub(Secrets::Refuse).await;
+    let (directory, hub) = hub(SecretHandling::Refuse).await;
     let with = |change: fn(&mut Message, String)| {
         let mut message = message(&hub, "{}");
         change(&mut message, TOKEN.to_owned());
         Op::send(message)
     };
-    let lease = LeaseRef { delivery: "dlv_0-1".parse().expect("an id"), token: Token(1) };
+    let lease = LeaseRef { delivery: "dlv_0-1".parse().expect("an id"), token: LeaseToken(1) };
     let mut register = RegisterAgent::named(agent("carol"));
     register.capabilities = vec![TOKEN.to_owned()];
     let cases = [
@@ -193,7 +193,10 @@ async fn i18_a_secret_is_refused_in_every_field_and_never_stored() {
         ("content", entry(&hub, "plan", &format!("[\"{TOKEN}\"]"))),
         ("key", entry(&hub, TOKEN, "1")),
         ("key", Op::Delete(DeleteEntry { key: Key::new(TOKEN).expect("a key"), expect: None, fence: None })),
-        ("reason", Op::Nack(Nack { lease, then: NackThen::Dead, reason: format!("401 with {TOKEN}") })),
+        (
+            "reason",
+            Op::Nack(Nack { lease, action: NackAction::DeadLetter, reason: format!("401 with {TOKEN}") }),
+        ),
         ("capabilities", Op::RegisterAgent(register)),
         ("to", with(|message, token| message.to = Destination::Topic(token.parse().expect("a topic")))),
         ("input", task(&format!("\"{TOKEN}\""))),
@@ -208,7 +211,7 @@ async fn i18_a_secret_is_refused_in_every_field_and_never_stored() {
     ];
     for (field, op) in cases {
         let refused = refused(&hub, vec![op]).await;
-        assert_eq!((refused.code, refused.facts.place.as_deref()), (Code::SecretDetected, Some(field)));
+        assert_eq!((refused.code, refused.facts.field.as_deref()), (Code::SecretDetected, Some(field)));
     }
     let keyed = Commit::new(Principal::System, vec![entry(&hub, "plan", "1")]);
     let keyed = keyed.keyed(IdempotencyKey::new(TOKEN).expect("a key"));
@@ -220,7 +223,7 @@ async fn i18_a_secret_is_refused_in_every_field_and_never_stored() {
 
 #[tokio::test]
 async fn i18_redaction_happens_before_sealing() {
-    let (directory, hub) = hub(Secrets::Redact).await;
+    let (directory, hub) = hub(SecretHandling::Redact).await;
     let mut message = message(&hub, &format!("{{\"use\":\"{TOKEN}\",\"n\":1}}"));
     message.metadata = Some(format!("{{\"a\":\"{TOKEN}\"}}"));
     message.rationale = Some(format!("because {TOKEN} works"));
@@ -243,7 +246,7 @@ async fn i18_redaction_happens_before_sealing() {
 
 #[tokio::test]
 async fn i18_task_inputs_are_redacted_separately() {
-    let (directory, hub) = hub(Secrets::Redact).await;
+    let (directory, hub) = hub(SecretHandling::Redact).await;
     let inputs = ["1".to_owned(), format!("{{\"use\":\"{TOKEN}\"}}"), "\"three\"".to_owned()];
     let tasks = inputs.iter().map(|input| (NewTask::new("review"), Some(input.as_bytes().to_vec())));
     commit(&hub, vec![Op::CreateTasks(CreateTasks::pack(tasks, [1; 16]))]).await.expect("accepted");
@@ -268,7 +271,7 @@ fn escaped_token() -> String {
 // Fails under: a field that is scanned without decoding its escapes.
 #[tokio::test]
 async fn i18_an_escaped_secret_is_refused_in_every_field_and_never_stored() {
-    let (directory, hub) = hub(Secrets::Refuse).await;
+    let (directory, hub) = hub(SecretHandling::Refuse).await;
     let space = hub.space().expect("an embedded hub");
     let session_task = |text: &str| {
         let Op::OpenSession(open) = session("plan") else { unreachable!("it opens a session") };
@@ -284,7 +287,7 @@ async fn i18_an_escaped_secret_is_refused_in_every_field_and_never_stored() {
         let json = format!("{{\"a\":\"note{beside}{token}{beside}.\"}}");
         let mut with_metadata = message(&hub, "{}");
         with_metadata.metadata = Some(json.clone());
-        let lease = TaskLeaseRef { task: TaskId::new("tsk_0-1-0").expect("an id"), token: Token(1) };
+        let lease = TaskLeaseRef { task: TaskId::new("tsk_0-1-0").expect("an id"), token: LeaseToken(1) };
         let partial = HeartbeatTask { lease, partial: Some(space.seal(json.clone())) };
         let cases = [
             ("payload", Op::send(message(&hub, &json))),
@@ -299,7 +302,7 @@ async fn i18_an_escaped_secret_is_refused_in_every_field_and_never_stored() {
         ];
         for (field, op) in cases {
             let refused = refused(&hub, vec![op]).await;
-            assert_eq!((refused.code, refused.facts.place.as_deref()), (Code::SecretDetected, Some(field)));
+            assert_eq!((refused.code, refused.facts.field.as_deref()), (Code::SecretDetected, Some(field)));
         }
     }
     hub.close().await;
@@ -309,7 +312,7 @@ async fn i18_an_escaped_secret_is_refused_in_every_field_and_never_stored() {
 
 #[tokio::test]
 async fn i18_an_escaped_secret_is_redacted_without_its_context() {
-    let (directory, hub) = hub(Secrets::Redact).await;
+    let (directory, hub) = hub(SecretHandling::Redact).await;
     let escaped = escaped_token();
     for (beside, token) in BESIDE.iter().flat_map(|beside| [(beside, TOKEN), (beside, &*escaped)]) {
         let json = format!("\"note{beside}{token}{beside}.\"");
@@ -327,7 +330,7 @@ async fn i18_an_escaped_secret_is_redacted_without_its_context() {
 // Fails under: inputs that are scanned as one text, in which the end of one hides the start of the next.
 #[tokio::test]
 async fn i18_task_inputs_are_scanned_separately() {
-    for (secrets, is_let_in) in [(Secrets::Refuse, false), (Secrets::Redact, true)] {
+    for (secrets, is_let_in) in [(SecretHandling::Refuse, false), (SecretHandling::Redact, true)] {
         let (directory, hub) = hub(secrets).await;
         let plain = |text: &str| {
             let task = NewTask { content_type: Some("text/plain".into()), ..NewTask::new("review") };
@@ -342,7 +345,7 @@ async fn i18_task_inputs_are_scanned_separately() {
 
 #[tokio::test]
 async fn i18_a_redacted_commit_repeated_with_its_key_is_one_commit() {
-    let (_directory, hub) = hub(Secrets::Redact).await;
+    let (_directory, hub) = hub(SecretHandling::Redact).await;
     let text = format!("\"{TOKEN}\"");
     let mut answers = Vec::new();
     for _ in 0..2 {
@@ -364,16 +367,16 @@ async fn i18_a_redacted_commit_repeated_with_its_key_is_one_commit() {
 
 #[tokio::test]
 async fn i18_a_secret_in_a_name_is_refused_even_where_texts_are_redacted() {
-    let (directory, hub) = hub(Secrets::Redact).await;
+    let (directory, hub) = hub(SecretHandling::Redact).await;
     let refused = refused(&hub, vec![entry(&hub, TOKEN, "1")]).await;
-    assert_eq!((refused.code, refused.facts.place.as_deref()), (Code::SecretDetected, Some("key")));
+    assert_eq!((refused.code, refused.facts.field.as_deref()), (Code::SecretDetected, Some("key")));
     hub.close().await;
     assert!(!on_disk(directory.path(), &TOKEN[4..20]), "something was written");
 }
 
 #[tokio::test]
 async fn i18_a_redacted_payload_over_the_limit_is_refused() {
-    let (_directory, hub) = hub(Secrets::Redact).await;
+    let (_directory, hub) = hub(SecretHandling::Redact).await;
     // A short password is replaced by a longer placeholder.
     let mut message = message(&hub, "{}");
     message.rationale = Some(format!("password='Tr0ub4dor&3' {}", "x".repeat(976)));
@@ -384,7 +387,7 @@ async fn i18_a_redacted_payload_over_the_limit_is_refused() {
 
 #[tokio::test]
 async fn i18_detection_can_be_disabled() {
-    let (directory, hub) = hub(Secrets::Off).await;
+    let (directory, hub) = hub(SecretHandling::Off).await;
     commit(&hub, vec![entry(&hub, "plan", &format!("\"{TOKEN}\""))]).await.expect("accepted");
     hub.close().await;
     assert!(on_disk(directory.path(), &TOKEN[4..20]), "the test sees what is written");
@@ -396,7 +399,7 @@ fn i18_large_payloads_are_scanned_on_a_blocking_thread() {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(1).build().expect("a runtime");
     runtime.block_on(async {
-        let (_directory, hub) = hub(Secrets::Refuse).await;
+        let (_directory, hub) = hub(SecretHandling::Refuse).await;
         for (bytes, away) in [(1_000, false), (100_000, true)] {
             let op = entry(&hub, "plan", &format!("\"{} {TOKEN}\"", "x".repeat(bytes)));
             let (release, released) = std::sync::mpsc::channel::<()>();
@@ -419,7 +422,7 @@ fn i18_large_payloads_are_scanned_on_a_blocking_thread() {
 #[tokio::test]
 async fn i18_ephemeral_messages_are_scanned_if_configured() {
     let directory = tempfile::tempdir().expect("a directory");
-    for (ephemeral_secrets, refused) in [(Secrets::Off, false), (Secrets::Refuse, true)] {
+    for (ephemeral_secrets, refused) in [(SecretHandling::Off, false), (SecretHandling::Refuse, true)] {
         let settings = Settings { ephemeral_secrets, ..Settings::default() };
         let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
         let alice = hub.agent("alice").join().await.expect("she joins");
@@ -431,7 +434,7 @@ async fn i18_ephemeral_messages_are_scanned_if_configured() {
 
 #[tokio::test]
 async fn i18_a_handler_error_with_a_secret_is_nacked_without_it() {
-    let (directory, hub) = hub(Secrets::Refuse).await;
+    let (directory, hub) = hub(SecretHandling::Refuse).await;
     let fail = |_: Work<String>| async move { Err::<(), _>(Failure::dead(format!("401 for {TOKEN}"))) };
     let bob = hub.agent("bob").on("work", fail).run().await.expect("it runs");
     commit(&hub, vec![Op::send(message(&hub, "\"hello\""))]).await.expect("sent");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate::{AddKind, Code, Hub, Seq, SessionStatus, TimelineEvent, Work};
+use quorate::{Code, ContributionKind, Hub, Seq, SessionStatus, TimelineEvent, Work};
 use tempfile::TempDir;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -27,7 +27,7 @@ async fn d9_decisions_are_recorded_with_their_rationale() {
     session.add_blocker("the build is red", "").await.expect("added");
     bob.commit()
         .put("notes/a", "note", 1)
-        .add_to("release-7", AddKind::Artifact, "notes/a", "")
+        .add_to("release-7", ContributionKind::Artifact, "notes/a", "")
         .commit()
         .await
         .expect("one step");
@@ -44,7 +44,7 @@ async fn d9_decisions_are_recorded_with_their_rationale() {
     assert!(!refused.hint().is_empty() && refused.to_string().contains("shipped"), "{refused}");
     let info = session.info().await.expect("it is there");
     assert_eq!(
-        (info.status, AddKind::ALL.map(|kind| info.count(kind))),
+        (info.status, ContributionKind::ALL.map(|kind| info.contribution_count(kind))),
         (SessionStatus::Completed, [1, 1, 1, 1, 0])
     );
     assert_eq!(hub.session("nothing").info().await.expect_err("unknown").code(), Code::NotFound);
@@ -75,7 +75,7 @@ async fn d9_a_paused_session_holds_its_deliveries() {
     assert_eq!(held.payload::<u64>().expect("a number"), 2);
     assert_eq!(held.message().session_id.as_deref(), Some("sums"), "an answer stays in the session");
     let lines = session.timeline(Seq(0), 100).await.expect("readable");
-    let events = lines.iter().map(|line| match &line.what {
+    let events = lines.iter().map(|line| match &line.event {
         TimelineEvent::Message(one) => one.message.action.clone(),
         TimelineEvent::Changed(one) => one.verb.clone(),
         TimelineEvent::Added(one) => one.kind.as_str().to_owned(),
@@ -131,14 +131,14 @@ async fn d9_a_long_timeline_is_read_page_by_page() {
         let Some(last) = page.last() else { break };
         assert!(page.len() <= 64);
         after = last.record.seq;
-        seen.extend(page.into_iter().filter_map(|line| match line.what {
+        seen.extend(page.into_iter().filter_map(|line| match line.event {
             TimelineEvent::Message(one) => Some(one.message.payload.0.clone()),
             TimelineEvent::Changed(_) | TimelineEvent::Added(_) => None,
         }));
     }
     let expected: Vec<_> = (0..300).map(|number: u32| number.to_string().into_bytes()).collect();
     assert_eq!(seen, expected);
-    let notes = session.added(AddKind::Note, Seq(0), 10).await.expect("readable");
+    let notes = session.added(ContributionKind::Note, Seq(0), 10).await.expect("readable");
     assert_eq!(notes.iter().map(|note| note.body().expect("a number")).collect::<Vec<u32>>(), [0, 100, 200]);
     let newest = session.newest(2).await.expect("readable");
     assert!(newest[0].record.seq > newest[1].record.seq && newest[0].record.seq == after);

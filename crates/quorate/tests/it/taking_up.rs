@@ -20,10 +20,10 @@ async fn closing_a_later_consumer_keeps_earlier_leases() {
     let resumed = hub
         .space()
         .expect("an embedded hub")
-        .take_up(&Principal::Agent(id.clone()), epoch, &id, 30_000, true)
+        .open_stream(&Principal::Agent(id.clone()), epoch, &id, 30_000, true)
         .await;
     let resumed = resumed.expect("he resumes");
-    assert_eq!(resumed.waiting(), 1);
+    assert_eq!(resumed.unread_count(), 1);
     resumed.close().await.expect("closed");
     assert_eq!((hub.counts().await.expect("read").leased, hub.counts().await.expect("read").ready), (1, 0));
     bob.step(&received).commit().await.expect("it is still his");

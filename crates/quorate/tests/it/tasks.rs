@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use quorate::{
-    Code, Failure, Hub, OnDependencyFailure, PageQuery, Role, SetClock, Settings, TaskDraft, TaskFilter,
-    TaskId, TaskStatus, TaskWork,
+    AgentRole, Code, Failure, Hub, ManualClock, OnDependencyFailure, PageQuery, Settings, TaskDraft,
+    TaskFilter, TaskId, TaskStatus, TaskWork,
 };
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
@@ -14,10 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 const NOON: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
-async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
+async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let clock = SetClock::at(NOON);
-    let settings = Settings { clock: Arc::<SetClock>::clone(&clock), ..Settings::default() };
+    let clock = ManualClock::at(NOON);
+    let settings = Settings { clock: Arc::<ManualClock>::clone(&clock), ..Settings::default() };
     let hub = Hub::open_with(directory.path().join("team"), settings).await.expect("the hub opens");
     (directory, hub, clock)
 }
@@ -25,7 +25,7 @@ async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
 /// Waits until this many tasks have a status.
 async fn until(hub: &Hub, status: TaskStatus, count: u64) {
     let mut follow = hub.space().expect("an embedded hub").follow();
-    let waited = follow.wait_for(|published| published.tasks.of(status) == count);
+    let waited = follow.wait_for(|published| published.tasks.get(status) == count);
     tokio::time::timeout(SOON, waited).await.expect("in time").expect("the hub is open");
 }
 
@@ -66,7 +66,7 @@ async fn c4_handlers_work_through_a_graph() {
     assert_eq!((sum.task.status, number(&sum)), (TaskStatus::Done, 30));
     let first = hub.task(&ids[0]).await.expect("there").task;
     assert_eq!((first.status, first.confidence), (TaskStatus::Done, Some(0.9)));
-    assert_eq!(hub.task_counts().await.expect("read").of(TaskStatus::Done), 6);
+    assert_eq!(hub.task_counts().await.expect("read").get(TaskStatus::Done), 6);
     hub.close().await;
 }
 
@@ -79,7 +79,7 @@ async fn c9_a_failing_handler_is_retried_and_then_escalated() {
         async move { Err::<(), _>(Failure::retry("the model is busy")) }
     };
     let _worker = hub.agent("worker").on_task("try", fail).run().await.expect("it runs");
-    let lead = hub.agent("lead").role(Role::Coordinator).join().await.expect("it joins");
+    let lead = hub.agent("lead").role(AgentRole::Coordinator).join().await.expect("it joins");
     let id = lead.create_task(TaskDraft::new("try", ())).await.expect("made");
     for (attempt, wait) in [(1, 1), (2, 2), (3, 4)] {
         assert_eq!(tries.recv().await, Some(attempt));
@@ -260,7 +260,7 @@ async fn c4_tasks_are_claimed_and_completed_explicitly() {
     bob.complete(&taken, "fine").await.expect("the same answer");
     let refused = bob.complete(&taken, "again").await.expect_err("another result");
     assert_eq!(
-        (refused.code(), refused.refused().and_then(|one| one.facts.ended_by)),
+        (refused.code(), refused.refusal().and_then(|one| one.facts.ended_by)),
         (Code::StaleLease, Some(entry.seq))
     );
     let refused = bob.fail(&taken, Failure::retry("late")).await.expect_err("it is done");

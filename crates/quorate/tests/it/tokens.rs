@@ -4,7 +4,8 @@ use std::path::Path;
 
 use quorate::{Code, Hub};
 use quorate_core::{
-    AgentId, Bearer, Commit, Destination, Found, Message, Op, Principal, RegisterAgent, Timestamp, TokenRole,
+    AgentId, Bearer, Commit, Destination, Message, Op, Principal, RegisterAgent, Timestamp, TokenLookup,
+    TokenRole,
 };
 use quorate_engine::Error;
 use tempfile::TempDir;
@@ -64,12 +65,14 @@ async fn i18_only_the_digest_of_a_secret_is_stored() {
         .expect("it is made");
     assert_ne!(secret.digest(), other.digest(), "each has a secret of its own");
     let tokens = hub.space().expect("an embedded hub").tokens();
-    let Found::Active(token) = tokens.find(&secret.digest(), Timestamp(1)) else { panic!("not let in") };
+    let TokenLookup::Active(token) = tokens.find(&secret.digest(), Timestamp(1)) else {
+        panic!("not let in")
+    };
     assert_eq!((token.id, token.principal()), (id, Principal::Agent(agent("bob"))));
     hub.space().expect("an embedded hub").revoke_token(&admin, id).await.expect("it is revoked");
     assert_eq!(
         hub.space().expect("an embedded hub").tokens().find(&secret.digest(), Timestamp(1)),
-        Found::Unknown
+        TokenLookup::Unknown
     );
     // A secret passed as a token name is rejected before anything is written.
     let leaked = secret.reveal().parse().expect("it has the form of a name");

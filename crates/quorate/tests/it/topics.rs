@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate::{Agent, Code, Hub, Received, Role, Seq, SetClock, Settings, Work};
+use quorate::{Agent, AgentRole, Code, Hub, ManualClock, Received, Seq, Settings, Work};
 use quorate_core::{Commit, Destination, History, Message, Op, Pattern, Principal, Subscribe};
 use quorate_engine::MessageRef;
 use tempfile::TempDir;
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 const NOON: u64 = 1_800_000_000_000;
 const SOON: Duration = Duration::from_secs(20);
 
-async fn hub_at(path: &Path, clock: &Arc<SetClock>) -> Hub {
-    let settings = Settings { clock: Arc::<SetClock>::clone(clock), ..Settings::default() };
+async fn hub_at(path: &Path, clock: &Arc<ManualClock>) -> Hub {
+    let settings = Settings { clock: Arc::<ManualClock>::clone(clock), ..Settings::default() };
     Hub::open_with(path, settings).await.expect("the hub opens")
 }
 
-async fn hub() -> (TempDir, Hub, Arc<SetClock>) {
+async fn hub() -> (TempDir, Hub, Arc<ManualClock>) {
     let directory = tempfile::tempdir().expect("a directory");
-    let clock = SetClock::at(NOON);
+    let clock = ManualClock::at(NOON);
     let hub = hub_at(&directory.path().join("team"), &clock).await;
     (directory, hub, clock)
 }
@@ -217,7 +217,7 @@ async fn d3_a_pool_shares_work_between_capable_agents() {
 #[tokio::test]
 async fn d3_ephemeral_messages_support_every_destination() {
     let (_directory, hub, _clock) = hub().await;
-    let alice = hub.agent("alice").role(Role::Coordinator).can("cook").join().await.expect("joined");
+    let alice = hub.agent("alice").role(AgentRole::Coordinator).can("cook").join().await.expect("joined");
     let bob = hub.agent("bob").can("cook").join().await.expect("joined");
     let carol = join(&hub, "carol").await;
     for agent in [&alice, &bob] {

@@ -68,7 +68,7 @@ fn the_architecture_mentions_every_crate() {
     );
     assert_none(&found(&[manifest, lib, page("The crate `quorate` is the library.\n")]));
     assert_one(
-        &super::super::pages::architecture(&[]).iter().map(ToString::to_string).collect::<Vec<_>>(),
+        &super::super::documentation::architecture(&[]).iter().map(ToString::to_string).collect::<Vec<_>>(),
         "missing",
     );
 }

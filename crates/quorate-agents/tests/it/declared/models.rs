@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::scripted_server::{Act, KEY, KEY_ENV, Server, Speaks};
 use super::soon;
-use super::support::{Act, KEY, KEY_ENV, Server, Speaks};
 use quorate_agents::{
-    Agent, Failure, Kind, Outcome, Price, Question, Reply, Settings, Surroundings, Tape, probe,
+    Agent, AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, CheckOutcome, FailureKind,
+    RecordMode, TokenPrice, probe,
 };
 use serde_json::{Value, json};
 
@@ -20,25 +21,26 @@ fn schema() -> Value {
     })
 }
 
-fn question() -> Question {
-    let mut question = Question::new("analyse", json!({ "text": "The Supplier may terminate at any time." }));
+fn question() -> AgentQuestion {
+    let mut question =
+        AgentQuestion::new("analyse", json!({ "text": "The Supplier may terminate at any time." }));
     question.schema = Some(schema());
-    question.within = Duration::from_secs(20);
+    question.timeout = Duration::from_secs(20);
     question
 }
 
-fn surroundings() -> Surroundings {
-    let mut surroundings = Surroundings::new(".");
+fn surroundings() -> AgentContext {
+    let mut surroundings = AgentContext::new(".");
     surroundings.env = Arc::new(|name| (name == KEY_ENV || name == "GROQ_API_KEY").then(|| KEY.to_owned()));
     surroundings.retry = soon(3);
     surroundings
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> AgentSettings {
+    AgentSettings {
         key_env: Some(KEY_ENV.into()),
         instructions: "You read contracts.".into(),
-        ..Settings::default()
+        ..AgentSettings::default()
     }
 }
 
@@ -46,7 +48,7 @@ fn agent(line: &str) -> Agent {
     Agent::declare("reader", line, &settings(), &surroundings()).unwrap()
 }
 
-async fn ask(acts: Vec<Act>) -> (Result<Reply, Failure>, Server) {
+async fn ask(acts: Vec<Act>) -> (Result<AgentReply, AgentFailure>, Server) {
     let server = Server::start(Speaks::Chat, acts).await;
     let reply = agent(&format!("llm:openai/m1@{}", server.url())).answer(&question()).await;
     (reply, server)
@@ -101,19 +103,26 @@ async fn a7_429_is_retried_after_the_requested_delay_and_500_after_a_backoff() {
 async fn a_retry_after_beyond_the_deadline_fails_immediately() {
     let (reply, server) = ask(vec![status(429, vec![("retry-after", "3600".into())], "slow down")]).await;
     let failure = reply.unwrap_err();
-    assert_eq!((failure.kind, failure.retry_after), (Kind::RateLimited, Some(Duration::from_secs(3600))));
-    assert!(failure.what.contains("slow down") && failure.what.contains("too late"), "{}", failure.what);
+    assert_eq!(
+        (failure.kind, failure.retry_after),
+        (FailureKind::RateLimited, Some(Duration::from_secs(3600)))
+    );
+    assert!(
+        failure.message.contains("slow down") && failure.message.contains("too late"),
+        "{}",
+        failure.message
+    );
     assert_eq!(server.seen().len(), 1);
 }
 
 #[tokio::test]
 async fn a8_a_persistent_failure_ends_after_four_attempts() {
     for (act, kind) in [
-        (status(500, vec![], "oops"), Kind::Overloaded),
-        (Act::Cut, Kind::Broken),
-        (Act::HangUp, Kind::Unreachable),
-        (Act::Garbage, Kind::Broken),
-        (Act::Other, Kind::Broken),
+        (status(500, vec![], "oops"), FailureKind::Overloaded),
+        (Act::Cut, FailureKind::Broken),
+        (Act::HangUp, FailureKind::Unreachable),
+        (Act::Garbage, FailureKind::Broken),
+        (Act::Other, FailureKind::Broken),
     ] {
         let (reply, server) = ask(vec![act.clone()]).await;
         let failure = reply.unwrap_err();
@@ -131,8 +140,12 @@ async fn a_truncated_response_is_retried() {
 
 #[tokio::test]
 async fn a_rejected_request_is_not_retried() {
-    for (code, kind) in [(400, Kind::Refused), (401, Kind::NoKey), (404, Kind::Refused), (307, Kind::Refused)]
-    {
+    for (code, kind) in [
+        (400, FailureKind::Refused),
+        (401, FailureKind::NoKey),
+        (404, FailureKind::Refused),
+        (307, FailureKind::Refused),
+    ] {
         let act = status(code, vec![("location", "http://127.0.0.1:1/elsewhere".into())], "no");
         let (reply, server) = ask(vec![act]).await;
         assert_eq!(reply.unwrap_err().kind, kind, "{code}");
@@ -144,18 +157,18 @@ async fn a_rejected_request_is_not_retried() {
 async fn an_endless_response_is_stopped_at_the_limit() {
     let (reply, _server) = ask(vec![Act::Huge]).await;
     let failure = reply.unwrap_err();
-    assert_eq!(failure.kind, Kind::TooLong);
-    assert!(failure.what.contains("1048576 bytes"), "{}", failure.what);
+    assert_eq!(failure.kind, FailureKind::TooLong);
+    assert!(failure.message.contains("1048576 bytes"), "{}", failure.message);
 }
 
 #[tokio::test]
 async fn a8_a_silent_server_times_out_at_the_deadline() {
     let server = Server::start(Speaks::Chat, vec![Act::Slow]).await;
     let mut question = question();
-    question.within = Duration::from_millis(200);
+    question.timeout = Duration::from_millis(200);
     let failure = agent(&format!("llm:openai/m1@{}", server.url())).answer(&question).await.unwrap_err();
-    assert_eq!(failure.kind, Kind::TimedOut);
-    assert!(failure.what.contains("200 ms"), "{}", failure.what);
+    assert_eq!(failure.kind, FailureKind::TimedOut);
+    assert!(failure.message.contains("200 ms"), "{}", failure.message);
 }
 
 #[tokio::test]
@@ -181,11 +194,11 @@ async fn a_second_invalid_answer_is_a_failure_with_its_usage() {
         let failure = reply.unwrap_err();
         assert_eq!(
             (failure.kind, failure.usage.output_tokens, server.seen().len()),
-            (Kind::WrongShape, 14, 2)
+            (FailureKind::WrongShape, 14, 2)
         );
     }
     let (reply, _server) = ask(vec![Act::SayCut(r#"{"summary": "and then"#.into())]).await;
-    assert!(reply.unwrap_err().what.contains("cut off at 2000 tokens"));
+    assert!(reply.unwrap_err().message.contains("cut off at 2000 tokens"));
 }
 
 #[tokio::test]
@@ -204,7 +217,7 @@ async fn a_server_without_schema_support_gets_the_schema_in_the_prompt() {
 #[tokio::test]
 async fn a7_the_rate_limit_is_shared_by_agents_of_a_provider() {
     let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
-    let settings = Settings { calls_per_minute: Some(2), ..settings() };
+    let settings = AgentSettings { calls_per_minute: Some(2), ..settings() };
     let surroundings = surroundings();
     let line = format!("llm:groq/m1@{}", server.url());
     let first = Agent::declare("first", &line, &settings, &surroundings).unwrap();
@@ -212,16 +225,16 @@ async fn a7_the_rate_limit_is_shared_by_agents_of_a_provider() {
     first.answer(&question()).await.unwrap();
     second.answer(&question()).await.unwrap();
     let failure = first.answer(&question()).await.unwrap_err();
-    assert_eq!(failure.kind, Kind::RateLimited);
-    assert!(failure.what.contains("used up"), "{}", failure.what);
+    assert_eq!(failure.kind, FailureKind::RateLimited);
+    assert!(failure.message.contains("used up"), "{}", failure.message);
     assert_eq!(server.seen().len(), 2);
 }
 
 #[tokio::test]
 async fn a7_money_is_counted_where_prices_are_configured() {
     let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
-    let price = Some(Price { input_micros: 2_000_000, output_micros: 10_000_000 });
-    let settings = Settings { price, ..settings() };
+    let price = Some(TokenPrice { input_micros: 2_000_000, output_micros: 10_000_000 });
+    let settings = AgentSettings { price, ..settings() };
     let agent =
         Agent::declare("a", &format!("llm:openai/m1@{}", server.url()), &settings, &surroundings()).unwrap();
     let usage = agent.answer(&question()).await.unwrap().usage;
@@ -233,11 +246,11 @@ async fn i18_a_key_is_sent_only_to_its_provider() {
     let echo = format!("Incorrect API key provided: {KEY}. See our pages.");
     let (reply, _server) = ask(vec![status(401, vec![], &echo)]).await;
     let failure = reply.unwrap_err();
-    assert!(failure.what.contains("[key]") && !format!("{failure:?}").contains(KEY), "{failure:?}");
+    assert!(failure.message.contains("[key]") && !format!("{failure:?}").contains(KEY), "{failure:?}");
 
     // Groq's own key is in the environment, but the URL is not Groq's.
     let server = Server::start(Speaks::Ollama, vec![Act::Other]).await;
-    let unnamed = Settings::default();
+    let unnamed = AgentSettings::default();
     let agent =
         Agent::declare("a", &format!("llm:groq/m1@{}", server.url()), &unnamed, &surroundings()).unwrap();
     agent.answer(&question()).await.unwrap_err();
@@ -245,15 +258,16 @@ async fn i18_a_key_is_sent_only_to_its_provider() {
 
     let plain = "llm:openai/m1@http://models.example:8080/v1";
     let failure = self::agent(plain).answer(&question()).await.unwrap_err();
-    assert!(failure.kind == Kind::Misdeclared && failure.what.contains("unencrypted"), "{failure}");
+    assert!(failure.kind == FailureKind::Misdeclared && failure.message.contains("unencrypted"), "{failure}");
 }
 
 #[tokio::test]
 async fn a_missing_key_is_reported_before_any_request() {
     let agent =
-        Agent::declare("a", "llm:gemini/gemini-2.5-flash", &Settings::default(), &surroundings()).unwrap();
+        Agent::declare("a", "llm:gemini/gemini-2.5-flash", &AgentSettings::default(), &surroundings())
+            .unwrap();
     let failure = agent.answer(&question()).await.unwrap_err();
-    assert_eq!((failure.kind, failure.usage.calls), (Kind::NoKey, 0));
+    assert_eq!((failure.kind, failure.usage.calls), (FailureKind::NoKey, 0));
     assert!(failure.hint.contains("export GEMINI_API_KEY="), "{}", failure.hint);
 }
 
@@ -262,12 +276,12 @@ async fn i18_recordings_are_replayed_without_a_server_and_without_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.replace("fine", KEY))]).await;
     let line = format!("llm:openai/m1@{}", server.url());
-    let tape = |tape: Tape| Settings { tape, ..settings() };
-    let of = |settings: Settings| Agent::declare("a", &line, &settings, &surroundings()).unwrap();
-    let recorded = of(tape(Tape::Record(folder.path().into()))).answer(&question()).await.unwrap();
+    let tape = |tape: RecordMode| AgentSettings { record_mode: tape, ..settings() };
+    let of = |settings: AgentSettings| Agent::declare("a", &line, &settings, &surroundings()).unwrap();
+    let recorded = of(tape(RecordMode::Record(folder.path().into()))).answer(&question()).await.unwrap();
     drop(server);
 
-    let mut replay = tape(Tape::Replay(folder.path().into()));
+    let mut replay = tape(RecordMode::Replay(folder.path().into()));
     replay.key_env = None;
     let agent = of(replay);
     assert_eq!(agent.answer(&question()).await.unwrap(), recorded);
@@ -278,7 +292,7 @@ async fn i18_recordings_are_replayed_without_a_server_and_without_a_key() {
     let mut other = question();
     other.payload = json!({ "text": "another contract" });
     let failure = agent.answer(&other).await.unwrap_err();
-    assert!(failure.kind == Kind::NotRecorded && failure.hint.contains("record:"), "{failure}");
+    assert!(failure.kind == FailureKind::NotRecorded && failure.hint.contains("record:"), "{failure}");
 }
 
 #[tokio::test]
@@ -286,7 +300,10 @@ async fn a_probe_reports_each_check() {
     let server = Server::start(Speaks::Chat, vec![Act::Say(GOOD.into())]).await;
     let line = format!("llm:openai/m1@{}", server.url());
     let good = probe(&agent(&line), &question()).await;
-    assert!(good.is_good() && good.checks.iter().all(|check| check.outcome == Outcome::Passed), "{good:?}");
+    assert!(
+        good.passed() && good.checks.iter().all(|check| check.outcome == CheckOutcome::Passed),
+        "{good:?}"
+    );
     assert_eq!(
         good.checks.iter().map(|check| check.name).collect::<Vec<_>>(),
         ["reachable", "answers", "shape"]
@@ -295,7 +312,7 @@ async fn a_probe_reports_each_check() {
     drop(server);
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let bad = probe(&agent(&format!("llm:openai/m1@http://{closed}/v1")), &question()).await;
-    assert!(!bad.is_good());
+    assert!(!bad.passed());
     assert!(bad.checks[0].detail.contains("nothing is listening"), "{bad:?}");
-    assert_eq!(bad.checks[1].outcome, Outcome::Skipped);
+    assert_eq!(bad.checks[1].outcome, CheckOutcome::Skipped);
 }

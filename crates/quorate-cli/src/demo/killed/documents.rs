@@ -31,6 +31,6 @@ pub(crate) fn text(number: u32) -> String {
 }
 
 /// Counts the words, which is the work of the agents.
-pub(crate) fn count(text: &str) -> u64 {
+pub(crate) fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }

@@ -13,7 +13,7 @@ use super::documents;
 
 /// Arguments of the hidden command `demo-hub`, which reports events as JSON lines.
 #[derive(Args, Debug)]
-pub(crate) struct HubArgs {
+pub(crate) struct DemoHubArgs {
     data: PathBuf,
     #[arg(long)]
     documents: u32,
@@ -21,7 +21,7 @@ pub(crate) struct HubArgs {
 
 const AGENTS: [&str; 2] = ["ada", "ben"];
 
-pub(crate) async fn run(args: HubArgs) -> anyhow::Result<()> {
+pub(crate) async fn run(args: DemoHubArgs) -> anyhow::Result<()> {
     let clock = SystemClock::new();
     let hub = Hub::open(&args.data).await?;
     let counts = hub.counts().await?;
@@ -77,7 +77,7 @@ async fn work(agent: Agent) -> anyhow::Result<()> {
 async fn process(agent: &Agent, received: &Received) -> anyhow::Result<()> {
     let document: Value = received.payload()?;
     let number = document["number"].as_u64().unwrap_or(0);
-    let words = documents::count(document["text"].as_str().unwrap_or_default());
+    let words = documents::count_words(document["text"].as_str().unwrap_or_default());
     agent.step(received).put(&format!("words/{number:05}"), "count", words).commit().await?;
     report(
         &json!({ "event": "done", "agent": agent.id(), "document": number, "attempt": received.attempt() }),

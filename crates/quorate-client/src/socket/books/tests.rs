@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use quorate::link::{Delivery, MessageRef, Over};
 use quorate_core::{
-    DeliveryId, DeliveryNo, Destination, Generation, LeaseRef, Message, MessageId, Mono, Now, Payload, Seq,
-    Timestamp, Token,
+    DeliveryId, DeliveryNo, Destination, Generation, LeaseRef, LeaseToken, Message, MessageId, Mono, Now,
+    Payload, Seq, Timestamp,
 };
 use tokio::sync::oneshot;
 
@@ -17,7 +17,7 @@ fn now(ms: u64) -> Now {
 
 fn lease(number: u64, token: u64) -> LeaseRef {
     let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(number) };
-    LeaseRef { delivery, token: Token(token) }
+    LeaseRef { delivery, token: LeaseToken(token) }
 }
 
 fn delivery(number: u64, token: u64) -> Delivery {

@@ -21,7 +21,7 @@ fn all_texts(phrasings: &Phrasings) -> Vec<(&str, &Template)> {
 #[test]
 fn both_sets_are_valid() {
     for (file, text) in [("seen.yaml", SEEN_TEXT), ("unseen.yaml", UNSEEN_TEXT)] {
-        let read = Phrasings::read(file, text);
+        let read = Phrasings::parse(file, text);
         let phrasings = read.unwrap();
         assert!(phrasings.near_misses.len() >= 30, "{file}");
         assert!(phrasings.near_misses.iter().all(|aside| !aside.about.is_empty()), "{file}");
@@ -51,7 +51,7 @@ fn runs(template: &Template) -> BTreeSet<Vec<String>> {
 /// Synonyms in the same sentence would measure nothing: the sets use different words and a different order.
 #[test]
 fn the_sets_share_no_more_than_six_consecutive_words() {
-    let (seen, unseen) = (Half::Seen.phrasings(), Half::Unseen.phrasings());
+    let (seen, unseen) = (PhrasingSet::Seen.phrasings(), PhrasingSet::Unseen.phrasings());
     let seen: Vec<_> = all_texts(seen).into_iter().map(|(id, text)| (id, runs(text))).collect();
     for (id, text) in all_texts(unseen) {
         let here = runs(text);
@@ -64,7 +64,7 @@ fn the_sets_share_no_more_than_six_consecutive_words() {
 
 #[test]
 fn no_text_occurs_twice_in_one_set() {
-    for half in [Half::Seen, Half::Unseen] {
+    for half in [PhrasingSet::Seen, PhrasingSet::Unseen] {
         let texts = all_texts(half.phrasings());
         for (at, (id, text)) in texts.iter().enumerate() {
             for (other, same) in &texts[at + 1..] {
@@ -86,11 +86,11 @@ fn an_invalid_file_is_rejected_with_file_and_line() {
     ];
     for (what, right, wrong, why) in cases {
         assert!(SEEN_TEXT.contains(right), "{what}");
-        let error = Phrasings::read("mine.yaml", &SEEN_TEXT.replacen(right, wrong, 1)).unwrap_err();
+        let error = Phrasings::parse("mine.yaml", &SEEN_TEXT.replacen(right, wrong, 1)).unwrap_err();
         assert!(error.starts_with("mine.yaml:"), "{what}: {error}");
         assert!(error.contains(why), "{what}: {error}");
     }
-    let error = Phrasings::read("mine.yaml", &SEEN_TEXT.replacen("exceed {cap}.", "{cap", 1)).unwrap_err();
+    let error = Phrasings::parse("mine.yaml", &SEEN_TEXT.replacen("exceed {cap}.", "{cap", 1)).unwrap_err();
     let near = line_of("exceed {cap}.");
     let at: usize = error.split(':').nth(1).unwrap().parse().unwrap();
     assert!(near.abs_diff(at) <= 3, "{error} is far from line {near}");
@@ -105,7 +105,7 @@ fn a_clause_with_too_few_phrasings_is_rejected() {
         &SEEN_TEXT[..begin],
         &SEEN_TEXT[end..]
     );
-    let error = Phrasings::read("mine.yaml", &few).unwrap_err();
+    let error = Phrasings::parse("mine.yaml", &few).unwrap_err();
     assert_eq!(error, "mine.yaml: document_name has 1 phrasings, needs at least 3");
 }
 
@@ -113,6 +113,6 @@ fn a_clause_with_too_few_phrasings_is_rejected() {
 fn a_contradiction_without_a_second_phrasing_is_rejected() {
     let right = "      second:\n        text: \"End of the Initial Term: {other_expiration}.\"\n        holds: [expiration_date]\n";
     assert!(SEEN_TEXT.contains(right));
-    let error = Phrasings::read("mine.yaml", &SEEN_TEXT.replacen(right, "", 1)).unwrap_err();
+    let error = Phrasings::parse("mine.yaml", &SEEN_TEXT.replacen(right, "", 1)).unwrap_err();
     assert!(error.contains("term_conflict needs a `second` phrasing"), "{error}");
 }

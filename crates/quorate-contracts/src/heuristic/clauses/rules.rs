@@ -3,10 +3,10 @@
 //! Written from common drafting practice, not from one file of phrasings: a concept in several wordings, a direction, and
 //! exclusions for similar wording with another meaning.
 
-use crate::heuristic::grammar::Rule;
+use crate::heuristic::grammar::RuleSource;
 
 /// A rule for each type that can be detected by wording.
-pub(crate) const RULES: &[Rule] = &[
+pub(crate) const CLAUSE_RULES: &[RuleSource] = &[
     (
         "agreement_date",
         &[

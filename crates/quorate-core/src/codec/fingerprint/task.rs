@@ -2,7 +2,7 @@
 
 use crate::codec::Writer;
 use crate::codec::fingerprint::write_payload;
-use crate::commit::Waiting;
+use crate::commit::WaitMode;
 use crate::message::Payload;
 use crate::task::{
     CancelTask, ClaimTasks, CompleteTask, CreateTasks, Dependency, EscalateTo, FailTask, HeartbeatTask,
@@ -36,12 +36,12 @@ fn write_new(out: &mut Writer, task: &NewTask) {
     for dependency in &task.depends_on {
         match dependency {
             Dependency::Task(id) => write_text(out, Some(id.as_str())),
-            Dependency::Nth(n) => out.numbers(&[0, u64::from(*n)]),
+            Dependency::Index(n) => out.numbers(&[0, u64::from(*n)]),
         }
     }
     out.text(task.on_dependency_failure.as_str());
     match &task.escalate_to {
-        EscalateTo::Nobody => out.number(0),
+        EscalateTo::Never => out.number(0),
         EscalateTo::Coordinators => out.number(1),
         EscalateTo::Agent(agent) => {
             out.number(2);
@@ -55,7 +55,7 @@ pub(super) fn write_claim(out: &mut Writer, claim: &ClaimTasks) {
     out.text(&claim.agent);
     out.number(claim.types.len() as u64);
     claim.types.iter().for_each(|word| out.text(word));
-    out.numbers(&[u64::from(claim.max), u64::from(claim.waiting != Waiting::No)]);
+    out.numbers(&[u64::from(claim.max), u64::from(claim.waiting != WaitMode::NoWait)]);
     out.option(claim.lease_ms);
 }
 

@@ -1,7 +1,7 @@
 //! Encoding of approvals.
 
-use crate::approval::{ActionDigest, Approval, ApprovalState, Decision, Then};
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::approval::{ActionDigest, Approval, ApprovalFollowUp, ApprovalState, Decision};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{AgentNo, Seq};
 use crate::message::Priority;
 use crate::task::PartRef;
@@ -10,8 +10,8 @@ use crate::time::Timestamp;
 pub(super) fn write(out: &mut Writer, approval: &Approval) {
     out.text(&approval.id);
     out.option(approval.agent.map(|agent| agent.0));
-    out.text(&approval.asked_by);
-    out.numbers(&[approval.asked_at.0, approval.seq.0]);
+    out.text(&approval.requested_by);
+    out.numbers(&[approval.requested_at.0, approval.seq.0]);
     out.text(&approval.action);
     write_part(out, approval.document);
     out.0.extend_from_slice(&approval.digest.0);
@@ -24,8 +24,8 @@ pub(super) fn write(out: &mut Writer, approval: &Approval) {
     out.numbers(&[u64::from(level), u64::from(rank), approval.expires_at.0]);
     out.text(&approval.default);
     out.text(approval.session.as_deref().unwrap_or(""));
-    out.number(approval.then.len() as u64);
-    for then in &approval.then {
+    out.number(approval.follow_ups.len() as u64);
+    for then in &approval.follow_ups {
         out.number(then.to.0);
         out.text(&then.action);
     }
@@ -64,12 +64,12 @@ fn write_part(out: &mut Writer, part: PartRef) {
     out.numbers(&[part.seq.0, u64::from(part.part)]);
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Approval, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Approval, DecodeError> {
     Ok(Approval {
         id: input.id()?,
         agent: input.option()?.map(AgentNo),
-        asked_by: input.text()?.into(),
-        asked_at: Timestamp(input.number()?),
+        requested_by: input.text()?.into(),
+        requested_at: Timestamp(input.number()?),
         seq: Seq(input.number()?),
         action: input.text()?.into(),
         document: read_part(input)?,
@@ -80,31 +80,31 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Approval, Unreadable> {
         expires_at: Timestamp(input.number()?),
         default: input.text()?.into(),
         session: Some(input.text()?).filter(|session| !session.is_empty()).map(Into::into),
-        then: read_then(input)?,
+        follow_ups: read_then(input)?,
         state: read_state(input)?,
     })
 }
 
-fn read_confidence(input: &mut Reader<'_>) -> Result<Option<f64>, Unreadable> {
+fn read_confidence(input: &mut Reader<'_>) -> Result<Option<f64>, DecodeError> {
     match input.slice()? {
         [] => Ok(None),
         bytes => match <[u8; 8]>::try_from(bytes).map(f64::from_be_bytes) {
             Ok(confidence) if (0.0..=1.0).contains(&confidence) => Ok(Some(confidence)),
-            _ => input.wrong("a confidence"),
+            _ => input.expected("a confidence"),
         },
     }
 }
 
-fn read_then(input: &mut Reader<'_>) -> Result<Vec<Then>, Unreadable> {
+fn read_then(input: &mut Reader<'_>) -> Result<Vec<ApprovalFollowUp>, DecodeError> {
     let count = input.count(2)?;
     let mut then = Vec::with_capacity(count);
     for _ in 0..count {
-        then.push(Then { to: AgentNo(input.number()?), action: input.text()?.into() });
+        then.push(ApprovalFollowUp { to: AgentNo(input.number()?), action: input.text()?.into() });
     }
     Ok(then)
 }
 
-fn read_state(input: &mut Reader<'_>) -> Result<ApprovalState, Unreadable> {
+fn read_state(input: &mut Reader<'_>) -> Result<ApprovalState, DecodeError> {
     Ok(match input.number()? {
         0 => ApprovalState::Pending,
         1 => ApprovalState::Approved(read_decision(input)?),
@@ -116,11 +116,11 @@ fn read_state(input: &mut Reader<'_>) -> Result<ApprovalState, Unreadable> {
             digest: ActionDigest(input.array()?),
         },
         4 => ApprovalState::Expired { seq: Seq(input.number()?), at: Timestamp(input.number()?) },
-        _ => return input.wrong("the state of an approval"),
+        _ => return input.expected("the state of an approval"),
     })
 }
 
-fn read_decision(input: &mut Reader<'_>) -> Result<Decision, Unreadable> {
+fn read_decision(input: &mut Reader<'_>) -> Result<Decision, DecodeError> {
     Ok(Decision {
         by: input.text()?.into(),
         at: Timestamp(input.number()?),
@@ -129,6 +129,6 @@ fn read_decision(input: &mut Reader<'_>) -> Result<Decision, Unreadable> {
     })
 }
 
-fn read_part(input: &mut Reader<'_>) -> Result<PartRef, Unreadable> {
+fn read_part(input: &mut Reader<'_>) -> Result<PartRef, DecodeError> {
     Ok(PartRef { seq: Seq(input.number()?), part: input.narrow()? })
 }

@@ -1,7 +1,7 @@
 //! Encoding of budgets.
 
 use crate::budget::Budget;
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::AgentNo;
 
 pub(super) fn write(out: &mut Writer, budget: &Budget) {
@@ -14,7 +14,7 @@ pub(super) fn write(out: &mut Writer, budget: &Budget) {
     out.numbers(&[budget.money_used, u64::from(budget.warned)]);
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Budget, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Budget, DecodeError> {
     Ok(Budget {
         id: input.id()?,
         owner: input.option()?.map(AgentNo),

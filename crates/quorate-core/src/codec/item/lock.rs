@@ -1,6 +1,6 @@
 //! Encoding of locks.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{AgentNo, DeliveryNo, Epoch, Fence, Seq};
 use crate::lock::{Grant, Lock};
 use crate::time::Timestamp;
@@ -15,7 +15,7 @@ pub(super) fn write(out: &mut Writer, lock: &Lock) {
     }
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Lock, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Lock, DecodeError> {
     let name = input.id()?;
     let capacity = input.narrow()?;
     let last_fence = Fence(input.number()?);

@@ -1,11 +1,11 @@
 //! Encoding of policies: the preset, then numbered fields; fields with their default value are omitted.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::Seq;
-use crate::policy::{InForce, Policy, Preset};
+use crate::policy::{ActivePolicy, Policy, Preset};
 
-pub(super) fn write(out: &mut Writer, policy: &InForce) {
-    let InForce { rules, supervised_since } = policy;
+pub(super) fn write(out: &mut Writer, policy: &ActivePolicy) {
+    let ActivePolicy { policy: rules, supervised_since } = policy;
     out.number(match rules.preset {
         Preset::Mesh => 0,
         Preset::Supervised => 1,
@@ -28,13 +28,13 @@ pub(super) fn write(out: &mut Writer, policy: &InForce) {
     field(9, supervised_since.0, 0);
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<InForce, Unreadable> {
-    let mut policy = InForce::default();
-    let rules = &mut policy.rules;
+pub(super) fn read(input: &mut Reader<'_>) -> Result<ActivePolicy, DecodeError> {
+    let mut policy = ActivePolicy::default();
+    let rules = &mut policy.policy;
     rules.preset = match input.number()? {
         0 => Preset::Mesh,
         1 => Preset::Supervised,
-        _ => return input.wrong("a preset"),
+        _ => return input.expected("a preset"),
     };
     while !input.is_done() {
         match input.number()? {
@@ -43,7 +43,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<InForce, Unreadable> {
             3 => {
                 let max: u64 = input.number()?;
                 let max = max.checked_sub(1).and_then(|max| u32::try_from(max).ok());
-                rules.actions_max = Some(max.map_or_else(|| input.wrong("a number of actions"), Ok)?);
+                rules.actions_max = Some(max.map_or_else(|| input.expected("a number of actions"), Ok)?);
             }
             4 => rules.broadcasts_per_minute = input.narrow()?,
             5 => rules.structured = input.number()? == 1,
@@ -51,7 +51,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<InForce, Unreadable> {
             7 => rules.rationale = input.number()? == 1,
             8 => rules.open_tasks_max = input.narrow()?,
             9 => policy.supervised_since = Seq(input.number()?),
-            _ => return input.wrong("a known rule"),
+            _ => return input.expected("a known rule"),
         }
     }
     Ok(policy)

@@ -1,6 +1,6 @@
 //! Encoding of procedures.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{AgentId, Seq, Version};
 use crate::procedure::{Procedure, ProcedureStatus};
 use crate::task::PartRef;
@@ -12,7 +12,7 @@ pub(super) fn write(out: &mut Writer, procedure: &Procedure) {
     out.text(procedure.driver.as_ref().map_or("", AgentId::as_str));
     out.text(&procedure.started_by);
     out.numbers(&[procedure.started_at.0, procedure.version.0, procedure.seq.0]);
-    out.option(procedure.before.map(|seq| seq.0));
+    out.option(procedure.previous_seq.map(|seq| seq.0));
     out.number(u64::from(procedure.status.number()));
     out.text(&procedure.phase);
     out.numbers(&[procedure.since.0, procedure.stepped_at.0]);
@@ -21,12 +21,12 @@ pub(super) fn write(out: &mut Writer, procedure: &Procedure) {
     }
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, DecodeError> {
     let id = input.id()?;
     let kind = input.text()?.into();
     let driver = match input.text()? {
         "" => None,
-        text => Some(text.parse().or_else(|_| input.wrong("an id"))?),
+        text => Some(text.parse().or_else(|_| input.expected("an id"))?),
     };
     let started_by = input.text()?.into();
     let started_at = Timestamp(input.number()?);
@@ -35,7 +35,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, Unreadable> {
     let before = input.option()?.map(Seq);
     let status = match ProcedureStatus::from_number(input.narrow()?) {
         Some(status) => status,
-        None => return input.wrong("the status of a procedure"),
+        None => return input.expected("the status of a procedure"),
     };
     Ok(Procedure {
         id,
@@ -45,7 +45,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Procedure, Unreadable> {
         started_at,
         version,
         seq,
-        before,
+        previous_seq: before,
         status,
         phase: input.text()?.into(),
         since: Timestamp(input.number()?),
@@ -64,7 +64,7 @@ fn write_part(out: &mut Writer, part: Option<PartRef>) {
     }
 }
 
-fn read_part(input: &mut Reader<'_>) -> Result<Option<PartRef>, Unreadable> {
+fn read_part(input: &mut Reader<'_>) -> Result<Option<PartRef>, DecodeError> {
     Ok(match input.option()? {
         Some(seq) => Some(PartRef { seq: Seq(seq), part: input.narrow()? }),
         None => None,

@@ -1,23 +1,23 @@
 //! Encoding of requests. The waiting consumers are not part of it.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{AgentNo, DeliveryNo, Generation, MessageId, Seq};
 use crate::recipient::Recipient;
 use crate::refused::Code;
-use crate::request::{Asked, Reply, Request, RequestState};
+use crate::request::{RecipientOutcome, ReplyState, Request, RequestState};
 
 pub(super) fn write(out: &mut Writer, request: &Request) {
     let MessageId { generation, seq, n } = request.id;
     out.numbers(&[generation.0, seq.0, u64::from(n), request.from.0]);
     out.option(request.reply_to.map(|agent| agent.0));
     out.text(&request.correlation);
-    out.numbers(&[request.length_ms, request.first.0, request.asked.len() as u64]);
-    for one in &request.asked {
-        out.number(one.to.number());
+    out.numbers(&[request.timeout_ms, request.first_delivery.0, request.recipients.len() as u64]);
+    for one in &request.recipients {
+        out.number(one.recipient.number());
         match one.reply {
-            Reply::Open => out.number(0),
-            Reply::Answered { seq, n } => out.numbers(&[1, seq.0, u64::from(n)]),
-            Reply::Lost => out.number(2),
+            ReplyState::Pending => out.number(0),
+            ReplyState::Answered { seq, n } => out.numbers(&[1, seq.0, u64::from(n)]),
+            ReplyState::Lost => out.number(2),
         }
     }
     match &request.state {
@@ -33,7 +33,7 @@ pub(super) fn write(out: &mut Writer, request: &Request) {
     }
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, DecodeError> {
     let id =
         MessageId { generation: Generation(input.number()?), seq: Seq(input.number()?), n: input.narrow()? };
     let from = AgentNo(input.number()?);
@@ -43,23 +43,32 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Request, Unreadable> {
     let first = DeliveryNo(input.number()?);
     let mut asked = Vec::new();
     for _ in 0..input.count(2)? {
-        let Some(to) = Recipient::from_number(input.number()?) else { return input.wrong("a recipient") };
-        asked.push(Asked { to, reply: read_reply(input)? });
+        let Some(to) = Recipient::from_number(input.number()?) else { return input.expected("a recipient") };
+        asked.push(RecipientOutcome { recipient: to, reply: read_reply(input)? });
     }
     let state = read_state(input)?;
-    Ok(Request { id, from, reply_to, correlation, length_ms, first, asked, state })
+    Ok(Request {
+        id,
+        from,
+        reply_to,
+        correlation,
+        timeout_ms: length_ms,
+        first_delivery: first,
+        recipients: asked,
+        state,
+    })
 }
 
-fn read_reply(input: &mut Reader<'_>) -> Result<Reply, Unreadable> {
+fn read_reply(input: &mut Reader<'_>) -> Result<ReplyState, DecodeError> {
     match input.number()? {
-        0 => Ok(Reply::Open),
-        1 => Ok(Reply::Answered { seq: Seq(input.number()?), n: input.narrow()? }),
-        2 => Ok(Reply::Lost),
-        _ => input.wrong("the outcome for a recipient"),
+        0 => Ok(ReplyState::Pending),
+        1 => Ok(ReplyState::Answered { seq: Seq(input.number()?), n: input.narrow()? }),
+        2 => Ok(ReplyState::Lost),
+        _ => input.expected("the outcome for a recipient"),
     }
 }
 
-fn read_state(input: &mut Reader<'_>) -> Result<RequestState, Unreadable> {
+fn read_state(input: &mut Reader<'_>) -> Result<RequestState, DecodeError> {
     Ok(match input.number()? {
         0 => RequestState::Waiting,
         1 => RequestState::Answered,
@@ -68,10 +77,10 @@ fn read_state(input: &mut Reader<'_>) -> Result<RequestState, Unreadable> {
         4 => {
             let word = input.text()?;
             let Some(code) = Code::ALL.iter().copied().find(|code| code.as_str() == word) else {
-                return input.wrong("a known error code");
+                return input.expected("a known error code");
             };
             RequestState::Failed { code, reason: input.text()?.into() }
         }
-        _ => return input.wrong("the state of a request"),
+        _ => return input.expected("the state of a request"),
     })
 }

@@ -1,8 +1,8 @@
 //! Encoding of sessions.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{AgentId, SessionNo};
-use crate::session::{AddKind, Participant, Session, SessionStatus};
+use crate::session::{ContributionKind, Participant, Session, SessionStatus};
 use crate::time::Timestamp;
 
 pub(super) fn write(out: &mut Writer, session: &Session) {
@@ -14,7 +14,7 @@ pub(super) fn write(out: &mut Writer, session: &Session) {
     out.numbers(&[status_number(session.status), session.since.0]);
     out.text(&session.reason);
     out.number(session.opened_at.0);
-    out.numbers(&session.added);
+    out.numbers(&session.contributions);
     out.number(session.participants.len() as u64);
     for participant in &session.participants {
         out.text(&participant.agent);
@@ -23,23 +23,23 @@ pub(super) fn write(out: &mut Writer, session: &Session) {
     }
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Session, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Session, DecodeError> {
     let id = input.id()?;
     let number = SessionNo(input.number()?);
     let coordinator = match input.text()? {
         "" => None,
-        text => Some(text.parse().or_else(|_| input.wrong("an id"))?),
+        text => Some(text.parse().or_else(|_| input.expected("an id"))?),
     };
     let title = input.text()?.into();
     let task = match input.option()? {
-        Some(part) => Some(u32::try_from(part).or_else(|_| input.wrong("the index of a payload part"))?),
+        Some(part) => Some(u32::try_from(part).or_else(|_| input.expected("the index of a payload part"))?),
         None => None,
     };
     let status = read_status(input)?;
     let since = Timestamp(input.number()?);
     let reason = input.text()?.into();
     let opened_at = Timestamp(input.number()?);
-    let mut added = [0; AddKind::ALL.len()];
+    let mut added = [0; ContributionKind::ALL.len()];
     for count in &mut added {
         *count = input.number()?;
     }
@@ -63,7 +63,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Session, Unreadable> {
         since,
         reason,
         opened_at,
-        added,
+        contributions: added,
     })
 }
 
@@ -76,12 +76,12 @@ fn status_number(status: SessionStatus) -> u64 {
     }
 }
 
-fn read_status(input: &mut Reader<'_>) -> Result<SessionStatus, Unreadable> {
+fn read_status(input: &mut Reader<'_>) -> Result<SessionStatus, DecodeError> {
     Ok(match input.number()? {
         0 => SessionStatus::Active,
         1 => SessionStatus::Paused,
         2 => SessionStatus::Completed,
         3 => SessionStatus::Failed,
-        _ => return input.wrong("the status of a session"),
+        _ => return input.expected("the status of a session"),
     })
 }

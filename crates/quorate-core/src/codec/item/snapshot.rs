@@ -1,6 +1,6 @@
 //! Encoding of snapshots.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::Seq;
 use crate::snapshot::{Snapshot, SnapshotState};
 use crate::time::Timestamp;
@@ -11,12 +11,12 @@ pub(super) fn write(out: &mut Writer, snapshot: &Snapshot) {
     out.numbers(&[snapshot.seq.0, snapshot.at.0]);
     out.text(&snapshot.by);
     out.number(match snapshot.state {
-        SnapshotState::Kept => 0,
+        SnapshotState::Active => 0,
         SnapshotState::Dropped => 1,
     });
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Snapshot, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Snapshot, DecodeError> {
     Ok(Snapshot {
         name: input.id()?,
         prefix: input.text()?.into(),
@@ -24,9 +24,9 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Snapshot, Unreadable> {
         at: Timestamp(input.number()?),
         by: input.text()?.into(),
         state: match input.number()? {
-            0 => SnapshotState::Kept,
+            0 => SnapshotState::Active,
             1 => SnapshotState::Dropped,
-            _ => return input.wrong("the state of a snapshot"),
+            _ => return input.expected("the state of a snapshot"),
         },
     })
 }

@@ -1,6 +1,6 @@
 //! Encoding of subscriptions.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{AgentNo, Seq};
 use crate::subscription::{History, Subscription, SubscriptionState};
 use crate::time::Timestamp;
@@ -18,7 +18,7 @@ pub(super) fn write(out: &mut Writer, subscription: &Subscription) {
     }
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Subscription, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Subscription, DecodeError> {
     let agent = input.id()?;
     let pattern = input.id()?;
     let number = AgentNo(u64::from(input.narrow::<u32>()?));
@@ -29,7 +29,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Subscription, Unreadable> {
         2 => SubscriptionState::CatchingUp(History::Time(Timestamp(input.number()?))),
         3 => SubscriptionState::CatchingUp(History::Last(input.narrow()?)),
         4 => SubscriptionState::Ended,
-        _ => return input.wrong("the state of a subscription"),
+        _ => return input.expected("the state of a subscription"),
     };
     Ok(Subscription { agent, number, pattern, since, state })
 }

@@ -4,13 +4,14 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::codec::{Reader, Unreadable, Writer};
-use crate::ids::{AgentNo, Generation, MessageId, Seq, TaskId, Token};
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::ids::{AgentNo, Generation, LeaseToken, MessageId, Seq, TaskId};
 use crate::limits::{ATTEMPTS_DEFAULT, BACKOFF_MS_DEFAULT, LEASE_MS_DEFAULT};
 use crate::message::Priority;
 use crate::task::{
-    Cancellation, Completion, Escalate, Escalation, GivenUp, OnDependencyFailure, PartRef, Setback,
-    SetbackKind, Task, TaskInput, TaskLease, TaskNo, TaskPartial, TaskSpec, TaskState, TaskStatus,
+    AttemptFailure, AttemptFailureKind, Cancellation, Completion, Escalation, EscalationTarget,
+    OnDependencyFailure, PartRef, Task, TaskFailure, TaskInput, TaskLease, TaskNo, TaskPartial, TaskSpec,
+    TaskState, TaskStatus,
 };
 use crate::time::Timestamp;
 
@@ -20,8 +21,8 @@ pub(super) fn write(out: &mut Writer, task: &Task) {
     out.bytes(&fields.0);
     out.numbers(&[u64::from(task.attempt), u64::from(task.status().number())]);
     write_state(out, &task.state);
-    out.number(u64::from(task.setback.is_some()));
-    if let Some(setback) = &task.setback {
+    out.number(u64::from(task.last_failure.is_some()));
+    if let Some(setback) = &task.last_failure {
         write_failure(out, setback);
     }
     out.number(task.partials.len() as u64);
@@ -32,14 +33,14 @@ pub(super) fn write(out: &mut Writer, task: &Task) {
     write_ids(out, &task.missing);
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<Task, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<Task, DecodeError> {
     let spec = Arc::new(read_spec(&mut input.nested()?)?);
     let attempt = input.narrow()?;
     let state = read_state(input)?;
     let setback = match input.number()? {
         0 => None,
         1 => Some(Box::new(read_failure(input)?)),
-        _ => return input.wrong("a failed attempt or none"),
+        _ => return input.expected("a failed attempt or none"),
     };
     let count = input.count(4)?;
     let mut partials = Vec::with_capacity(count);
@@ -47,7 +48,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<Task, Unreadable> {
         let (attempt, at) = (input.narrow()?, Timestamp(input.number()?));
         partials.push(TaskPartial { attempt, at, part: read_part(input)? });
     }
-    Ok(Task { spec, attempt, state, setback, partials, missing: read_ids(input)? })
+    Ok(Task { spec, attempt, state, last_failure: setback, partials, missing: read_ids(input)? })
 }
 
 fn write_spec(out: &mut Writer, spec: &TaskSpec) {
@@ -67,8 +68,8 @@ fn write_spec(out: &mut Writer, spec: &TaskSpec) {
             out.numbers(&[field, value]);
         }
     };
-    number(2, Some(spec.no.seq.0));
-    number(3, Some(u64::from(spec.no.n)).filter(|n| *n != 0));
+    number(2, Some(spec.number.seq.0));
+    number(3, Some(u64::from(spec.number.n)).filter(|n| *n != 0));
     number(4, Some(spec.created_at.0));
     number(5, spec.creator.map(|agent| agent.0));
     number(7, spec.agent.map(|agent| agent.0));
@@ -82,9 +83,9 @@ fn write_spec(out: &mut Writer, spec: &TaskSpec) {
     number(
         17,
         match spec.escalate {
-            Escalate::Coordinators => None,
-            Escalate::Nobody => Some(0),
-            Escalate::To(agent) => Some(agent.0),
+            EscalationTarget::Coordinators => None,
+            EscalationTarget::Never => Some(0),
+            EscalationTarget::Agent(agent) => Some(agent.0),
         },
     );
     if let Some(TaskInput { part, start, length }) = spec.input {
@@ -92,11 +93,11 @@ fn write_spec(out: &mut Writer, spec: &TaskSpec) {
     }
 }
 
-fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, Unreadable> {
+fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, DecodeError> {
     let mut id = None;
     let mut spec = TaskSpec {
-        id: TaskId::made_by_hub(Generation(0), Seq(0), 0),
-        no: TaskNo { seq: Seq(0), n: 0 },
+        id: TaskId::generated(Generation(0), Seq(0), 0),
+        number: TaskNo { seq: Seq(0), n: 0 },
         created_at: Timestamp(0),
         creator: None,
         task_type: "".into(),
@@ -110,14 +111,14 @@ fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, Unreadable> {
         attempts_max: ATTEMPTS_DEFAULT,
         backoff_ms: BACKOFF_MS_DEFAULT,
         on_dependency_failure: OnDependencyFailure::Fail,
-        escalate: Escalate::Coordinators,
+        escalate: EscalationTarget::Coordinators,
         session: None,
     };
     while !input.is_done() {
         match input.number()? {
             1 => id = Some(input.id()?),
-            2 => spec.no.seq = Seq(input.number()?),
-            3 => spec.no.n = input.narrow()?,
+            2 => spec.number.seq = Seq(input.number()?),
+            3 => spec.number.n = input.narrow()?,
             4 => spec.created_at = Timestamp(input.number()?),
             5 => spec.creator = Some(AgentNo(input.number()?)),
             6 => spec.task_type = input.text()?.into(),
@@ -139,21 +140,21 @@ fn read_spec(input: &mut Reader<'_>) -> Result<TaskSpec, Unreadable> {
             16 => spec.on_dependency_failure = read_policy(input)?,
             17 => {
                 spec.escalate = match input.number()? {
-                    0 => Escalate::Nobody,
-                    agent => Escalate::To(AgentNo(agent)),
+                    0 => EscalationTarget::Never,
+                    agent => EscalationTarget::Agent(AgentNo(agent)),
                 }
             }
             18 => spec.session = Some(input.text()?.into()),
-            _ => return input.wrong("a known field of a task"),
+            _ => return input.expected("a known field of a task"),
         }
     }
-    let Some(id) = id else { return input.wrong("the id of a task") };
+    let Some(id) = id else { return input.expected("the id of a task") };
     Ok(TaskSpec { id, ..spec })
 }
 
 /// Reads a non-zero duration, so that every decoded lease expires.
-fn read_length(input: &mut Reader<'_>) -> Result<NonZeroU64, Unreadable> {
-    NonZeroU64::new(input.number()?).map_or_else(|| input.wrong("a non-zero duration"), Ok)
+fn read_length(input: &mut Reader<'_>) -> Result<NonZeroU64, DecodeError> {
+    NonZeroU64::new(input.number()?).map_or_else(|| input.expected("a non-zero duration"), Ok)
 }
 
 fn write_state(out: &mut Writer, state: &TaskState) {
@@ -179,7 +180,7 @@ fn write_state(out: &mut Writer, state: &TaskState) {
         }
         TaskState::Failed(end) => {
             out.numbers(&[end.seq.0, end.at.0]);
-            out.text(end.because_of.as_ref().map_or("", TaskId::as_str));
+            out.text(end.failed_dependency.as_ref().map_or("", TaskId::as_str));
         }
         TaskState::Cancelled(end) => {
             out.numbers(&[end.seq.0, end.at.0]);
@@ -194,9 +195,9 @@ fn write_state(out: &mut Writer, state: &TaskState) {
     }
 }
 
-fn read_state(input: &mut Reader<'_>) -> Result<TaskState, Unreadable> {
+fn read_state(input: &mut Reader<'_>) -> Result<TaskState, DecodeError> {
     let Some(status) = TaskStatus::from_number(input.narrow()?) else {
-        return input.wrong("the state of a task");
+        return input.expected("the state of a task");
     };
     Ok(match status {
         TaskStatus::Blocked => TaskState::Blocked { held_by: read_ids(input)? },
@@ -204,7 +205,7 @@ fn read_state(input: &mut Reader<'_>) -> Result<TaskState, Unreadable> {
         TaskStatus::Scheduled => TaskState::Scheduled { due: Timestamp(input.number()?) },
         TaskStatus::Leased => TaskState::Leased(TaskLease {
             by: AgentNo(input.number()?),
-            token: Token(input.number()?),
+            token: LeaseToken(input.number()?),
             length_ms: read_length(input)?,
             ready_since: Timestamp(input.number()?),
             since: Timestamp(input.number()?),
@@ -212,17 +213,17 @@ fn read_state(input: &mut Reader<'_>) -> Result<TaskState, Unreadable> {
         TaskStatus::AwaitingApproval => TaskState::AwaitingApproval { approval: input.text()?.into() },
         TaskStatus::Done => TaskState::Done(Box::new(read_completion(input)?)),
         TaskStatus::Partial => TaskState::Partial(Box::new(read_completion(input)?)),
-        TaskStatus::Failed => TaskState::Failed(GivenUp {
+        TaskStatus::Failed => TaskState::Failed(TaskFailure {
             seq: Seq(input.number()?),
             at: Timestamp(input.number()?),
-            because_of: read_optional_id(input)?,
+            failed_dependency: read_optional_id(input)?,
         }),
         TaskStatus::Cancelled => TaskState::Cancelled(Box::new(Cancellation {
             seq: Seq(input.number()?),
             at: Timestamp(input.number()?),
             by: input.option()?.map(AgentNo),
             reason: input.text()?.into(),
-            token: input.option()?.map(Token),
+            token: input.option()?.map(LeaseToken),
         })),
         TaskStatus::Escalated => TaskState::Escalated(Escalation {
             at: Timestamp(input.number()?),
@@ -235,8 +236,8 @@ fn read_state(input: &mut Reader<'_>) -> Result<TaskState, Unreadable> {
     })
 }
 
-fn read_completion(input: &mut Reader<'_>) -> Result<Completion, Unreadable> {
-    let (by, token) = (AgentNo(input.number()?), Token(input.number()?));
+fn read_completion(input: &mut Reader<'_>) -> Result<Completion, DecodeError> {
+    let (by, token) = (AgentNo(input.number()?), LeaseToken(input.number()?));
     let (seq, at) = (Seq(input.number()?), Timestamp(input.number()?));
     let (record, part) = (input.option()?, input.narrow()?);
     let result = record.map(|record| PartRef { seq: Seq(record), part });
@@ -246,7 +247,7 @@ fn read_completion(input: &mut Reader<'_>) -> Result<Completion, Unreadable> {
     Ok(Completion { by, token, seq, at, result, content_type, confidence, rationale })
 }
 
-fn write_failure(out: &mut Writer, setback: &Setback) {
+fn write_failure(out: &mut Writer, setback: &AttemptFailure) {
     out.numbers(&[
         failure_number(setback.kind),
         setback.by.0,
@@ -259,39 +260,39 @@ fn write_failure(out: &mut Writer, setback: &Setback) {
     out.option(setback.details.map(|details| u64::from(details.part)));
 }
 
-fn read_failure(input: &mut Reader<'_>) -> Result<Setback, Unreadable> {
+fn read_failure(input: &mut Reader<'_>) -> Result<AttemptFailure, DecodeError> {
     let number = input.number()?;
     let Some(kind) = FAILURE_KINDS.into_iter().find(|kind| failure_number(*kind) == number) else {
-        return input.wrong("the cause of a failed attempt");
+        return input.expected("the cause of a failed attempt");
     };
-    let (by, token, attempt) = (AgentNo(input.number()?), Token(input.number()?), input.narrow()?);
+    let (by, token, attempt) = (AgentNo(input.number()?), LeaseToken(input.number()?), input.narrow()?);
     let (seq, at, reason) = (Seq(input.number()?), Timestamp(input.number()?), input.text()?.into());
     // The details of a failed attempt are in the record of the failure itself.
     let details = match input.option()? {
         Some(part) => match u32::try_from(part) {
             Ok(part) => Some(PartRef { seq, part }),
-            Err(_) => return input.wrong("a smaller number"),
+            Err(_) => return input.expected("a smaller number"),
         },
         None => None,
     };
-    Ok(Setback { kind, by, token, attempt, seq, at, reason, details })
+    Ok(AttemptFailure { kind, by, token, attempt, seq, at, reason, details })
 }
 
-const FAILURE_KINDS: [SetbackKind; 5] = [
-    SetbackKind::Failed,
-    SetbackKind::Hopeless,
-    SetbackKind::TimedOut,
-    SetbackKind::Lapsed,
-    SetbackKind::HolderGone,
+const FAILURE_KINDS: [AttemptFailureKind; 5] = [
+    AttemptFailureKind::Failed,
+    AttemptFailureKind::Permanent,
+    AttemptFailureKind::TimedOut,
+    AttemptFailureKind::LeaseExpired,
+    AttemptFailureKind::HolderGone,
 ];
 
-fn failure_number(kind: SetbackKind) -> u64 {
+fn failure_number(kind: AttemptFailureKind) -> u64 {
     match kind {
-        SetbackKind::Failed => 0,
-        SetbackKind::Hopeless => 1,
-        SetbackKind::TimedOut => 2,
-        SetbackKind::Lapsed => 3,
-        SetbackKind::HolderGone => 4,
+        AttemptFailureKind::Failed => 0,
+        AttemptFailureKind::Permanent => 1,
+        AttemptFailureKind::TimedOut => 2,
+        AttemptFailureKind::LeaseExpired => 3,
+        AttemptFailureKind::HolderGone => 4,
     }
 }
 
@@ -303,18 +304,18 @@ fn policy_number(policy: OnDependencyFailure) -> u64 {
     }
 }
 
-fn read_policy(input: &mut Reader<'_>) -> Result<OnDependencyFailure, Unreadable> {
+fn read_policy(input: &mut Reader<'_>) -> Result<OnDependencyFailure, DecodeError> {
     let number = input.number()?;
     let all = [OnDependencyFailure::Fail, OnDependencyFailure::Skip, OnDependencyFailure::Wait];
     let found = all.into_iter().find(|policy| policy_number(*policy) == number);
-    found.map_or_else(|| input.wrong("the behaviour on a failed dependency"), Ok)
+    found.map_or_else(|| input.expected("the behaviour on a failed dependency"), Ok)
 }
 
 fn write_part(out: &mut Writer, part: PartRef) {
     out.numbers(&[part.seq.0, u64::from(part.part)]);
 }
 
-fn read_part(input: &mut Reader<'_>) -> Result<PartRef, Unreadable> {
+fn read_part(input: &mut Reader<'_>) -> Result<PartRef, DecodeError> {
     Ok(PartRef { seq: Seq(input.number()?), part: input.narrow()? })
 }
 
@@ -323,20 +324,20 @@ fn write_ids(out: &mut Writer, ids: &[TaskId]) {
     ids.iter().for_each(|id| out.text(id));
 }
 
-fn read_ids(input: &mut Reader<'_>) -> Result<Vec<TaskId>, Unreadable> {
+fn read_ids(input: &mut Reader<'_>) -> Result<Vec<TaskId>, DecodeError> {
     let count = input.count(2)?;
     (0..count).map(|_| input.id()).collect()
 }
 
-fn read_optional_id(input: &mut Reader<'_>) -> Result<Option<TaskId>, Unreadable> {
+fn read_optional_id(input: &mut Reader<'_>) -> Result<Option<TaskId>, DecodeError> {
     let text = input.text()?;
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map_or_else(|_| input.wrong("an id"), |id| Ok(Some(id)))
+    text.parse().map_or_else(|_| input.expected("an id"), |id| Ok(Some(id)))
 }
 
-fn some_text(input: &mut Reader<'_>) -> Result<Option<String>, Unreadable> {
+fn some_text(input: &mut Reader<'_>) -> Result<Option<String>, DecodeError> {
     Ok(Some(input.text()?).filter(|text| !text.is_empty()).map(Into::into))
 }
 

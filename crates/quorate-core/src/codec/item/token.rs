@@ -1,9 +1,9 @@
 //! Encoding of access tokens. The secret is not part of it.
 
-use crate::codec::{Reader, Unreadable, Writer};
+use crate::access_token::{AccessToken, Bearer, TokenDigest, TokenRole, TokenState};
+use crate::codec::{DecodeError, Reader, Writer};
 use crate::ids::{Generation, Seq, TokenId};
 use crate::time::Timestamp;
-use crate::token::{AccessToken, Bearer, TokenDigest, TokenRole, TokenState};
 
 /// The number of role `agent`; the others are [`TokenRole::number`].
 const AGENT: u64 = 1;
@@ -32,7 +32,7 @@ pub(in crate::codec) fn write_bearer(out: &mut Writer, bearer: &Bearer) {
     }
 }
 
-pub(super) fn read(input: &mut Reader<'_>) -> Result<AccessToken, Unreadable> {
+pub(super) fn read(input: &mut Reader<'_>) -> Result<AccessToken, DecodeError> {
     Ok(AccessToken {
         id: read_id(input)?,
         digest: TokenDigest(input.array()?),
@@ -40,7 +40,7 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<AccessToken, Unreadable> {
             AGENT => Bearer::Agent(input.id()?),
             number => match u8::try_from(number).ok().and_then(TokenRole::from_number) {
                 Some(role) => Bearer::Holder(role),
-                None => return input.wrong("the role of a token"),
+                None => return input.expected("the role of a token"),
             },
         },
         name: input.id()?,
@@ -50,11 +50,11 @@ pub(super) fn read(input: &mut Reader<'_>) -> Result<AccessToken, Unreadable> {
         state: match input.number()? {
             0 => TokenState::Active,
             1 => TokenState::Ended,
-            _ => return input.wrong("the state of a token"),
+            _ => return input.expected("the state of a token"),
         },
     })
 }
 
-pub(in crate::codec) fn read_id(input: &mut Reader<'_>) -> Result<TokenId, Unreadable> {
+pub(in crate::codec) fn read_id(input: &mut Reader<'_>) -> Result<TokenId, DecodeError> {
     Ok(TokenId { generation: Generation(input.number()?), seq: Seq(input.number()?), n: input.narrow()? })
 }

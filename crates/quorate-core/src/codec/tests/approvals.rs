@@ -1,7 +1,7 @@
 //! Golden tests of the encoding of approvals.
 
 use super::*;
-use crate::approval::{ActionDigest, Approval, ApprovalState, Decision, Then};
+use crate::approval::{ActionDigest, Approval, ApprovalFollowUp, ApprovalState, Decision};
 use crate::commit::OpResult;
 use crate::ids::ApprovalId;
 use crate::item::{Item, ItemKind, Verb};
@@ -20,8 +20,8 @@ fn approval(state: ApprovalState) -> Approval {
     Approval {
         id: "letter-7".parse().unwrap(),
         agent: Some(AgentNo(2)),
-        asked_by: "agent:alice".into(),
-        asked_at: Timestamp(1_800_000_000_000),
+        requested_by: "agent:alice".into(),
+        requested_at: Timestamp(1_800_000_000_000),
         seq: Seq(17),
         action: "letter.send".into(),
         document: PartRef { seq: Seq(17), part: 1 },
@@ -32,7 +32,7 @@ fn approval(state: ApprovalState) -> Approval {
         expires_at: Timestamp(1_800_259_200_000),
         default: "keep the draft".into(),
         session: Some("s1".into()),
-        then: vec![Then { to: AgentNo(3), action: "letter.send".into() }],
+        follow_ups: vec![ApprovalFollowUp { to: AgentNo(3), action: "letter.send".into() }],
         state,
     }
 }
@@ -41,12 +41,12 @@ fn approval(state: ApprovalState) -> Approval {
 fn effects() -> Vec<Effect> {
     let changed = |verb, state| Effect::Changed { verb, item: Item::Approval(Box::new(approval(state))) };
     let asked = Approval {
-        id: ApprovalId::made_by_hub(Generation(0), Seq(17), 1),
+        id: ApprovalId::generated(Generation(0), Seq(17), 1),
         agent: None,
-        asked_by: "operator:olga".into(),
+        requested_by: "operator:olga".into(),
         confidence: None,
         session: None,
-        then: Vec::new(),
+        follow_ups: Vec::new(),
         ..approval(ApprovalState::Pending)
     };
     let modified = ApprovalState::Modified {

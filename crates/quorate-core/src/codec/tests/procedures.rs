@@ -17,13 +17,13 @@ fn procedure(status: ProcedureStatus) -> Procedure {
         spec: Some(PartRef { seq: Seq(17), part: 0 }),
         version: Version(300),
         seq: Seq(21),
-        before: Some(Seq(19)),
+        previous_seq: Some(Seq(19)),
         status,
         phase: "discussion".into(),
         since: Timestamp(1_800_000_060_000),
         stepped_at: Timestamp(1_800_000_061_000),
         state: Some(PartRef { seq: Seq(21), part: 1 }),
-        result: status.is_over().then_some(PartRef { seq: Seq(21), part: 2 }),
+        result: status.has_ended().then_some(PartRef { seq: Seq(21), part: 2 }),
     }
 }
 
@@ -31,11 +31,11 @@ fn procedure(status: ProcedureStatus) -> Procedure {
 fn effects() -> Vec<Effect> {
     let changed = |verb, status| Effect::Changed { verb, item: Item::Procedure(procedure(status)) };
     let begun = Procedure {
-        id: ProcedureId::made_by_hub(Generation(0), Seq(17), 1),
+        id: ProcedureId::generated(Generation(0), Seq(17), 1),
         driver: None,
         spec: None,
         version: Version(1),
-        before: None,
+        previous_seq: None,
         phase: String::new(),
         state: None,
         ..procedure(ProcedureStatus::Running)

@@ -5,21 +5,23 @@ use crate::commit::OpResult;
 use crate::ids::MessageId;
 use crate::item::{Item, Verb};
 use crate::message::IfUnavailable;
-use crate::presence::{Health, Status};
+use crate::presence::{AgentStatus, Health};
 use crate::refused::Code;
-use crate::request::{Asked, Reply, Request, RequestState};
+use crate::request::{RecipientOutcome, ReplyState, Request, RequestState};
 
 fn request(state: RequestState) -> Item {
-    let asked = [Reply::Open, Reply::Answered { seq: Seq(7), n: 1 }, Reply::Lost];
+    let asked = [ReplyState::Pending, ReplyState::Answered { seq: Seq(7), n: 1 }, ReplyState::Lost];
     let asked = asked.into_iter().enumerate();
     Item::Request(Request {
         id: MessageId { generation: Generation(0), seq: Seq(5), n: 2 },
         from: AgentNo(1),
         reply_to: Some(AgentNo(4)),
         correlation: "c".into(),
-        length_ms: 30_000,
-        first: DeliveryNo(17),
-        asked: asked.map(|(at, reply)| Asked { to: AgentNo(at as u64 + 2).into(), reply }).collect(),
+        timeout_ms: 30_000,
+        first_delivery: DeliveryNo(17),
+        recipients: asked
+            .map(|(at, reply)| RecipientOutcome { recipient: AgentNo(at as u64 + 2).into(), reply })
+            .collect(),
         state,
     })
 }
@@ -28,7 +30,7 @@ fn effects() -> Vec<Effect> {
     let bob = Agent {
         id: "bob".parse().unwrap(),
         name: "Bob".into(),
-        role: Role::Worker,
+        role: AgentRole::Worker,
         capabilities: Vec::new(),
         supported_actions: Vec::new(),
         epoch: Epoch(9),
@@ -41,11 +43,11 @@ fn effects() -> Vec<Effect> {
         Message { if_unavailable: IfUnavailable::Redirect, ..Message::new(to, "review", payload("\"hi\"")) };
     let returned = |next| Effect::Returned {
         delivery: DeliveryNo(17),
-        token: Token(0),
+        token: LeaseToken(0),
         cause: ReturnCause::Offline,
         reason: String::new(),
         next,
-        origin: Origin { to: AgentNo(2).into(), seq: Seq(5), n: 0 },
+        origin: DeliveryOrigin { to: AgentNo(2).into(), seq: Seq(5), n: 0 },
     };
     let degraded = Health::Degraded("slow disk".into());
     let unreachable = RequestState::Failed { code: Code::Unavailable, reason: "offline".into() };
@@ -54,11 +56,11 @@ fn effects() -> Vec<Effect> {
         Effect::AgentStatus { number: AgentNo(2), presence: Presence::default() },
         Effect::AgentStatus {
             number: AgentNo(300),
-            presence: Presence { status: Status::Offline, health: degraded, available: false },
+            presence: Presence { status: AgentStatus::Offline, health: degraded, available: false },
         },
         Effect::Sent { message: Arc::new(question), part: 0, first: DeliveryNo(17), deliveries: Vec::new() },
-        returned(Next::Redirected(AgentNo(3))),
-        returned(Next::Dead),
+        returned(ReturnOutcome::Redirected(AgentNo(3))),
+        returned(ReturnOutcome::Dead),
         Effect::Changed { verb: Verb::RequestMade, item: request(RequestState::Waiting) },
         Effect::Changed { verb: Verb::RequestAnswered, item: request(RequestState::Answered) },
         Effect::Changed { verb: Verb::RequestTimedOut, item: request(RequestState::TimedOut) },

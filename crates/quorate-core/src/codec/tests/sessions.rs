@@ -4,7 +4,7 @@ use super::*;
 use crate::commit::OpResult;
 use crate::ids::SessionNo;
 use crate::item::{Item, ItemKind, Verb};
-use crate::session::{AddKind, Participant, Session, SessionStatus};
+use crate::session::{ContributionKind, Participant, Session, SessionStatus};
 
 fn session(status: SessionStatus) -> Session {
     Session {
@@ -29,7 +29,7 @@ fn session(status: SessionStatus) -> Session {
         since: Timestamp(1_800_000_061_000),
         reason: "waiting for the audit".into(),
         opened_at: Timestamp(1_800_000_000_000),
-        added: [1, 0, 300, 2, 5],
+        contributions: [1, 0, 300, 2, 5],
     }
 }
 
@@ -37,7 +37,7 @@ fn session(status: SessionStatus) -> Session {
 fn effects() -> Vec<Effect> {
     let changed = |verb, status| Effect::Changed { verb, item: Item::Session(session(status)) };
     let hub = Session {
-        id: crate::ids::SessionId::made(Generation(0), Seq(17), 0),
+        id: crate::ids::SessionId::generated(Generation(0), Seq(17), 0),
         coordinator: None,
         participants: Vec::new(),
         task: None,
@@ -50,7 +50,7 @@ fn effects() -> Vec<Effect> {
         Effect::Changed { verb: Verb::SessionFailed, item: Item::Session(hub) },
         Effect::SessionAdded {
             session: "release-7".parse().unwrap(),
-            kind: AddKind::Blocker,
+            kind: ContributionKind::Blocker,
             n: 3,
             part: 0,
             content_type: Some("text/plain".into()),
@@ -100,7 +100,7 @@ fn the_numbers_of_sessions_never_change() {
         assert_eq!((verb.number(), Verb::from_number(number)), (number, Some(verb)));
     }
     assert_eq!(ItemKind::Session.number(), 6);
-    assert_eq!(AddKind::ALL.map(AddKind::number), [0, 1, 2, 3, 4]);
+    assert_eq!(ContributionKind::ALL.map(ContributionKind::number), [0, 1, 2, 3, 4]);
 }
 
 proptest! {

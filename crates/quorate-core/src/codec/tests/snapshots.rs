@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::commit::OpResult;
-use crate::effect::Restored;
+use crate::effect::RestoredVersion;
 use crate::item::{Item, ItemKind, Verb};
 use crate::snapshot::{Snapshot, SnapshotState};
 
@@ -19,7 +19,7 @@ fn snapshot(state: SnapshotState) -> Item {
 
 fn effects() -> Vec<Effect> {
     vec![
-        Effect::Changed { verb: Verb::SnapshotMade, item: snapshot(SnapshotState::Kept) },
+        Effect::Changed { verb: Verb::SnapshotMade, item: snapshot(SnapshotState::Active) },
         Effect::Changed { verb: Verb::SnapshotDropped, item: snapshot(SnapshotState::Dropped) },
         Effect::Written {
             key: "plan/a".parse().unwrap(),
@@ -28,7 +28,7 @@ fn effects() -> Vec<Effect> {
             content_type: None,
             part: 3,
             depends_on: vec![("plan/b".parse().unwrap(), Version(2))],
-            restores: Some(Restored { seq: Seq(200), version: Version(4) }),
+            restores: Some(RestoredVersion { seq: Seq(200), version: Version(4) }),
         },
     ]
 }
@@ -41,7 +41,7 @@ fn the_bytes_of_snapshots_never_change() {
 #[test]
 fn snapshots_round_trip() {
     assert_eq!(read_body(&record_of(&[], &effects())).unwrap().effects, effects());
-    let item = snapshot(SnapshotState::Kept);
+    let item = snapshot(SnapshotState::Active);
     assert_eq!(read_item(ItemKind::Snapshot, &write_item(&item)).unwrap(), item);
     let results = vec![
         OpResult::SnapshotMade { seq: Seq(300) },

@@ -1,10 +1,10 @@
 //! Golden tests of the encoding of access tokens.
 
 use super::*;
+use crate::access_token::{AccessToken, Bearer, CreateToken, TokenDigest, TokenRole, TokenState};
 use crate::commit::{Commit, Op, OpResult, Principal};
 use crate::ids::TokenId;
 use crate::item::{Item, ItemKind, Verb};
-use crate::token::{AccessToken, Bearer, CreateToken, TokenDigest, TokenRole, TokenState};
 
 const ID: TokenId = TokenId { generation: Generation(1), seq: Seq(300), n: 2 };
 

@@ -3,44 +3,44 @@
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use crate::commit::{OpResult, Told, Waiting};
+use crate::commit::{ConsumerEvent, OpResult, WaitMode};
 use crate::decide::Draft;
 use crate::ids::{AgentNo, ConsumerId};
 use crate::item::Verb;
 use crate::limits::{CONSUMERS_PER_AGENT_MAX, IN_FLIGHT_MAX};
 use crate::refused::{Code, Refused};
-use crate::task::{ClaimTasks, Task, TaskHanded, TaskLease, TaskNo, TaskState, TaskTarget};
-use crate::working::{Claimer, Next, Taker};
+use crate::task::{ClaimTasks, LeasedTask, Task, TaskLease, TaskNo, TaskState, TaskTarget};
+use crate::working::{NextTask, TaskClaimer, TaskDispatch};
 
 impl Draft<'_> {
     pub(in crate::decide) fn claim_tasks(&mut self, claim: &ClaimTasks) -> Result<OpResult, Refused> {
-        self.require_own(&claim.agent, "claim tasks for")?;
-        let agent = self.known(&claim.agent)?;
+        self.require_self(&claim.agent, "claim tasks for")?;
+        let agent = self.require_agent(&claim.agent)?;
         // Consumers that already wait are served first.
-        self.hand_out_tasks();
+        self.dispatch_tasks();
         let targets = self.targets(agent, &claim.types);
         let mut taken = Vec::new();
         while taken.len() < claim.max as usize
-            && self.has_room_for_tasks(agent)
+            && self.has_task_capacity(agent)
             && let Some(next) = self.working.tasks().next_of(&*targets, self.now.wall)
         {
             taken.extend(self.lease_task(next, agent, claim.lease_ms));
         }
         let credit = claim.max - taken.len() as u32;
         let (id, once) = match claim.waiting {
-            Waiting::Once(id) if taken.is_empty() => (id, true),
-            Waiting::Standing(id) => (id, false),
-            Waiting::Once(_) | Waiting::No => return Ok(OpResult::TasksClaimed(taken)),
+            WaitMode::Once(id) if taken.is_empty() => (id, true),
+            WaitMode::Standing(id) => (id, false),
+            WaitMode::Once(_) | WaitMode::NoWait => return Ok(OpResult::TasksClaimed(taken)),
         };
-        if self.working.tasks().line().count_of(agent) >= CONSUMERS_PER_AGENT_MAX {
+        if self.working.tasks().claimers().count_of(agent) >= CONSUMERS_PER_AGENT_MAX {
             return Err(Refused::new(Code::LimitExceeded, "the agent has too many waiting task claims")
                 .limit(CONSUMERS_PER_AGENT_MAX as u64)
-                .passes()
+                .retryable()
                 .hint("use fewer claims, each for more tasks"));
         }
-        let turn = self.working.next_turn();
-        let claimer = Claimer { agent, targets, credit, lease_ms: claim.lease_ms, once, turn };
-        self.working.set_claimer(id, Some(claimer));
+        let turn = self.working.next_ticket();
+        let claimer = TaskClaimer { agent, targets, credit, lease_ms: claim.lease_ms, once, ticket: turn };
+        self.working.set_task_claimer(id, Some(claimer));
         Ok(OpResult::TasksClaimed(taken))
     }
 
@@ -58,46 +58,46 @@ impl Draft<'_> {
         targets.into()
     }
 
-    pub(super) fn has_room_for_tasks(&self, agent: AgentNo) -> bool {
+    pub(super) fn has_task_capacity(&self, agent: AgentNo) -> bool {
         self.working.tasks().held_count(agent) < IN_FLIGHT_MAX
     }
 
     /// Grants credit to a standing claim; `false` if there is no such claim.
-    pub(in crate::decide) fn grant_tasks(&mut self, id: ConsumerId, credit: u32) -> bool {
-        let Some(claimer) = self.working.tasks().line().get(id).cloned() else { return false };
-        let turn = if claimer.credit == 0 { self.working.next_turn() } else { claimer.turn };
+    pub(in crate::decide) fn grant_task_credit(&mut self, id: ConsumerId, credit: u32) -> bool {
+        let Some(claimer) = self.working.tasks().claimers().get(id).cloned() else { return false };
+        let turn = if claimer.credit == 0 { self.working.next_ticket() } else { claimer.ticket };
         let credit = claimer.credit.saturating_add(credit);
         let targets = Arc::clone(&claimer.targets);
-        self.working.set_claimer(id, Some(Claimer { credit, turn, ..claimer }));
-        targets.iter().for_each(|target| self.working.stir_task(target));
+        self.working.set_task_claimer(id, Some(TaskClaimer { credit, ticket: turn, ..claimer }));
+        targets.iter().for_each(|target| self.working.schedule_task_dispatch(target));
         true
     }
 
     /// Dispatches ready tasks to waiting consumers: the first task to the first consumer, one task at a time, so that
     /// the work is spread.
-    pub(in crate::decide) fn hand_out_tasks(&mut self) {
-        let mut stirred = self.working.take_stirred_tasks();
+    pub(in crate::decide) fn dispatch_tasks(&mut self) {
+        let mut stirred = self.working.take_scheduled_task_dispatch();
         let mut served = Vec::new();
         while let Some((next, id)) = self.next_assignment(&mut stirred) {
-            let Some(claimer) = self.working.tasks().line().get(id) else { break };
+            let Some(claimer) = self.working.tasks().claimers().get(id) else { break };
             let (agent, lease_ms, once) = (claimer.agent, claimer.lease_ms, claimer.once);
             let no = next.no;
             let Some(handed) = self.lease_task(next, agent, lease_ms) else { break };
             self.working.spend_task_credit(id);
-            self.working.set_taker(no, Some(Taker { seq: self.seq, told: Some(id) }));
-            self.working.hear_of(agent, self.now);
-            self.told.push((id, Told::TaskHanded(Box::new(handed))));
+            self.working.set_task_dispatch(no, Some(TaskDispatch { seq: self.seq, consumer: Some(id) }));
+            self.working.record_activity(agent, self.now);
+            self.consumer_events.push((id, ConsumerEvent::TaskLeased(Box::new(handed))));
             if once && !served.contains(&id) {
                 served.push(id);
             }
         }
         for id in served {
-            self.working.set_claimer(id, None);
+            self.working.set_task_claimer(id, None);
         }
     }
 
     /// Returns the next task and its consumer. Drops targets for which no consumer has capacity.
-    fn next_assignment(&self, stirred: &mut Vec<TaskTarget>) -> Option<(Next, ConsumerId)> {
+    fn next_assignment(&self, stirred: &mut Vec<TaskTarget>) -> Option<(NextTask, ConsumerId)> {
         loop {
             let next = self.working.tasks().next_of(&*stirred, self.now.wall)?;
             if let Some(id) = self.consumer_for(&next) {
@@ -108,12 +108,12 @@ impl Draft<'_> {
     }
 
     /// Returns the first waiting consumer for a task. Prefers an agent other than the one whose attempt failed.
-    fn consumer_for(&self, next: &Next) -> Option<ConsumerId> {
+    fn consumer_for(&self, next: &NextTask) -> Option<ConsumerId> {
         let tasks = self.working.tasks();
-        let failed_agent = tasks.by_number(next.no).and_then(Task::avoids);
+        let failed_agent = tasks.by_number(next.no).and_then(Task::avoided_agent);
         let mut fallback = None;
-        for (id, claimer) in tasks.line().waiting_for(&next.target) {
-            if !self.has_room_for_tasks(claimer.agent) {
+        for (id, claimer) in tasks.claimers().waiting_for(&next.target) {
+            if !self.has_task_capacity(claimer.agent) {
                 continue;
             }
             if Some(claimer.agent) != failed_agent {
@@ -125,7 +125,7 @@ impl Draft<'_> {
     }
 
     /// Leases a ready task.
-    fn lease_task(&mut self, next: Next, by: AgentNo, lease_ms: Option<u64>) -> Option<TaskHanded> {
+    fn lease_task(&mut self, next: NextTask, by: AgentNo, lease_ms: Option<u64>) -> Option<LeasedTask> {
         let mut task = self.working.tasks().by_number(next.no).cloned()?;
         let TaskState::Ready { since: ready_since } = task.state else { return None };
         self.working.set_task_fairness(&next.target, next.fairness);
@@ -133,12 +133,12 @@ impl Draft<'_> {
         let length_ms = lease_ms.and_then(NonZeroU64::new).unwrap_or(task.spec.lease_ms);
         task.attempt += 1;
         task.state = TaskState::Leased(TaskLease { by, token, length_ms, ready_since, since: self.now.wall });
-        self.move_task(Verb::TaskLeased, task.clone());
-        self.working.set_taker(next.no, Some(Taker { seq: self.seq, told: None }));
+        self.set_task_state(Verb::TaskLeased, task.clone());
+        self.working.set_task_dispatch(next.no, Some(TaskDispatch { seq: self.seq, consumer: None }));
         Some(self.with_input(task, next.no))
     }
 
-    fn with_input(&self, task: Task, no: TaskNo) -> TaskHanded {
-        TaskHanded { task, input: self.working.tasks().input(no) }
+    fn with_input(&self, task: Task, no: TaskNo) -> LeasedTask {
+        LeasedTask { task, input: self.working.tasks().input(no) }
     }
 }

@@ -8,14 +8,14 @@ use bytes::Bytes;
 
 use crate::commit::OpResult;
 use crate::decide::tasks::{cycle, no_such_task};
-use crate::decide::{Draft, No};
+use crate::decide::{DecideError, Draft};
 use crate::ids::TaskId;
 use crate::item::Verb;
-use crate::limits::INPUT_AT_HAND_BYTES;
-use crate::refused::{Code, Refused, Waits};
+use crate::limits::INPUT_IN_MEMORY_BYTES_MAX;
+use crate::refused::{Code, Refused, WaitEdge};
 use crate::task::{
-    CreateTasks, Dependency, Escalate, EscalateTo, NewTask, OnDependencyFailure, PartRef, Task, TaskInput,
-    TaskNo, TaskSpec, TaskState, TaskStatus,
+    CreateTasks, Dependency, EscalateTo, EscalationTarget, NewTask, OnDependencyFailure, PartRef, Task,
+    TaskInput, TaskNo, TaskSpec, TaskState, TaskStatus,
 };
 use crate::time::Timestamp;
 
@@ -32,12 +32,12 @@ struct Graph {
 }
 
 impl Draft<'_> {
-    pub(in crate::decide) fn make_tasks(&mut self, create: &CreateTasks) -> Result<OpResult, No> {
+    pub(in crate::decide) fn create_tasks(&mut self, create: &CreateTasks) -> Result<OpResult, DecideError> {
         // Charged up front: each task is visited several times before it is created or recognised as a repetition.
         let edges: usize = create.tasks.iter().map(|new| new.depends_on.len()).sum();
-        self.rows.add(create.tasks.len() as u64);
-        self.rows.add_steps(edges);
-        self.rows.check()?;
+        self.lookup.add_units(create.tasks.len() as u64);
+        self.lookup.add_steps(edges);
+        self.lookup.check_limit()?;
         if let Some(again) = self.created_before(create)? {
             return Ok(again);
         }
@@ -53,7 +53,7 @@ impl Draft<'_> {
             .hint("wait until some tasks have ended, or cancel tasks; no task was created")
             .into());
         }
-        create.tasks.iter().try_for_each(|new| self.check_task_reach(new))?;
+        create.tasks.iter().try_for_each(|new| self.check_task_routing(new))?;
         let first = TaskNo { seq: self.seq, n: self.tasks };
         let graph = self.graph(create, first)?;
         let part = self.parts.len() as u32;
@@ -82,50 +82,50 @@ impl Draft<'_> {
     }
 
     fn create_task(&mut self, spec: &Arc<TaskSpec>, state: TaskState, input: Option<Bytes>) {
-        self.move_task(
+        self.set_task_state(
             Verb::TaskCreated,
             Task {
                 spec: Arc::clone(spec),
                 attempt: 0,
                 state,
-                setback: None,
+                last_failure: None,
                 partials: Vec::new(),
                 missing: Vec::new(),
             },
         );
-        if let Some(input) = input.filter(|input| input.len() <= INPUT_AT_HAND_BYTES) {
+        if let Some(input) = input.filter(|input| input.len() <= INPUT_IN_MEMORY_BYTES_MAX) {
             // A copy: a slice would keep the inputs of the whole graph in memory.
-            self.working.keep_input(spec.no, Bytes::copy_from_slice(&input));
+            self.working.cache_input(spec.number, Bytes::copy_from_slice(&input));
         }
     }
 
     /// Advances a new task whose dependencies have already ended.
-    fn advance_new_task(&mut self, spec: &TaskSpec, graph: &Graph) -> Result<(), No> {
-        let Some(task) = self.working.tasks().by_number(spec.no).cloned() else { return Ok(()) };
+    fn advance_new_task(&mut self, spec: &TaskSpec, graph: &Graph) -> Result<(), DecideError> {
+        let Some(task) = self.working.tasks().by_number(spec.number).cloned() else { return Ok(()) };
         if !matches!(task.state, TaskState::Blocked { .. }) {
             return Ok(());
         }
         let not_done = |id: &&TaskId| {
-            graph.earlier.get(*id).is_some_and(|status| status.is_over() && *status != TaskStatus::Done)
+            graph.earlier.get(*id).is_some_and(|status| status.has_ended() && *status != TaskStatus::Done)
         };
         if spec.on_dependency_failure == OnDependencyFailure::Fail
             && let Some(id) = spec.depends_on.iter().find(not_done)
         {
-            return self.fail_because_of(task, id);
+            return self.fail_dependent(task, id);
         }
-        if self.working.tasks().pending(spec.no) == 0 {
+        if self.working.tasks().pending(spec.number) == 0 {
             self.unblock(task)?;
         }
         Ok(())
     }
 
     /// Resolves ids and dependencies. Refuses ids in use, unknown dependencies and cycles.
-    fn graph(&self, create: &CreateTasks, first: TaskNo) -> Result<Graph, No> {
+    fn graph(&self, create: &CreateTasks, first: TaskNo) -> Result<Graph, DecideError> {
         let generation = self.working.head.generation;
         let mut ids = Vec::with_capacity(create.tasks.len());
         let mut indexes = HashMap::with_capacity(create.tasks.len());
         for (index, new) in create.tasks.iter().enumerate() {
-            let made = || TaskId::made_by_hub(generation, first.seq, first.n + index as u32);
+            let made = || TaskId::generated(generation, first.seq, first.n + index as u32);
             let id = new.id.clone().unwrap_or_else(made);
             if indexes.insert(id.clone(), index as u32).is_some()
                 || (new.id.is_some() && self.task(&id)?.is_some())
@@ -165,7 +165,7 @@ impl Draft<'_> {
                 .hint("create it first, or in the same operation; no task was created")
                 .into());
         }
-        match cycle::find(&needs) {
+        match cycle::find_cycle(&needs) {
             Some(cycle_found) => Err(dependency_cycle(&graph, &cycle_found).into()),
             None => Ok(graph),
         }
@@ -180,17 +180,17 @@ impl Draft<'_> {
         (part, created_at): (u32, Timestamp),
     ) -> Result<Arc<TaskSpec>, Refused> {
         let escalate = match &new.escalate_to {
-            EscalateTo::Nobody => Escalate::Nobody,
-            EscalateTo::Coordinators => Escalate::Coordinators,
-            EscalateTo::Agent(agent) => Escalate::To(self.known(agent)?),
+            EscalateTo::Never => EscalationTarget::Never,
+            EscalateTo::Coordinators => EscalationTarget::Coordinators,
+            EscalateTo::Agent(agent) => EscalationTarget::Agent(self.require_agent(agent)?),
         };
         Ok(Arc::new(TaskSpec {
             id: graph.ids[index].clone(),
-            no,
+            number: no,
             created_at,
             creator: self.actor,
             task_type: new.task_type.as_str().into(),
-            agent: new.agent.as_ref().map(|agent| self.known(agent)).transpose()?,
+            agent: new.agent.as_ref().map(|agent| self.require_agent(agent)).transpose()?,
             input: new.input.map(|(start, length)| TaskInput { part, start, length }),
             content_type: new.content_type.clone(),
             priority: new.priority,
@@ -206,25 +206,25 @@ impl Draft<'_> {
     }
 
     /// Recognises a repeated operation by its client-assigned ids. Returns the same result if the content is identical.
-    fn created_before(&self, create: &CreateTasks) -> Result<Option<OpResult>, No> {
+    fn created_before(&self, create: &CreateTasks) -> Result<Option<OpResult>, DecideError> {
         let chosen = create.tasks.iter().enumerate().find_map(|(index, new)| Some((index, new.id.as_ref()?)));
         let Some((index, id)) = chosen else { return Ok(None) };
         let Some(found) = self.task(id)? else { return Ok(None) };
-        let no = found.spec.no;
+        let no = found.spec.number;
         let Some(n) = no.n.checked_sub(index as u32) else { return Err(used_id(id).into()) };
         let first = TaskNo { n, ..no };
         if !self.is_identical(create, first)? {
             return Err(used_id(id).into());
         }
-        let generation = self.working.eras().of_seq(first.seq);
+        let generation = self.working.generations().at_seq(first.seq);
         let count = create.tasks.len() as u32;
         Ok(Some(OpResult::TasksCreated { generation, seq: first.seq, first: first.n, count }))
     }
 
     /// Whether the existing tasks starting at `first` are identical to the requested ones, including their inputs.
-    fn is_identical(&self, create: &CreateTasks, first: TaskNo) -> Result<bool, No> {
-        let generation = self.working.eras().of_seq(first.seq);
-        let made = |index: usize| TaskId::made_by_hub(generation, first.seq, first.n + index as u32);
+    fn is_identical(&self, create: &CreateTasks, first: TaskNo) -> Result<bool, DecideError> {
+        let generation = self.working.generations().at_seq(first.seq);
+        let made = |index: usize| TaskId::generated(generation, first.seq, first.n + index as u32);
         let ids = create.tasks.iter().enumerate();
         let ids = ids.map(|(index, new)| new.id.clone().unwrap_or_else(|| made(index))).collect();
         let mut graph = Graph { ids, depends_on: Vec::new(), earlier: HashMap::new() };
@@ -252,7 +252,7 @@ impl Graph {
     fn dependency_ids(&self, new: &NewTask) -> Vec<TaskId> {
         let id = |dependency: &Dependency| match dependency {
             Dependency::Task(id) => id.clone(),
-            Dependency::Nth(n) => self.ids[*n as usize].clone(),
+            Dependency::Index(n) => self.ids[*n as usize].clone(),
         };
         let mut dependency_ids: Vec<TaskId> = Vec::with_capacity(new.depends_on.len());
         let mut seen = std::collections::HashSet::with_capacity(new.depends_on.len());
@@ -269,7 +269,7 @@ fn dependency_cycle(graph: &Graph, cycle_found: &[usize]) -> Refused {
     let detail = format!("the dependencies of the tasks form a cycle: {}{more}", listed.join(" → "));
     let mut refused =
         Refused::new(Code::Invalid, detail).hint("remove one of these dependencies; no task was created");
-    let waits = |pair: &[String]| Waits { agent: pair[0].clone(), waits_for: pair[1].clone() };
+    let waits = |pair: &[String]| WaitEdge { agent: pair[0].clone(), waits_for: pair[1].clone() };
     refused.facts.cycle = names.windows(2).map(waits).collect();
     refused
 }

@@ -2,7 +2,7 @@
 //! older tasks.
 
 /// Finds a cycle and returns its nodes; the first is not repeated. `needs` lists the dependencies of each node.
-pub(super) fn find(needs: &[Vec<u32>]) -> Option<Vec<usize>> {
+pub(super) fn find_cycle(needs: &[Vec<u32>]) -> Option<Vec<usize>> {
     /// State of a node in the depth-first search.
     #[derive(Clone, Copy, PartialEq)]
     enum Visit {
@@ -43,24 +43,24 @@ pub(super) fn find(needs: &[Vec<u32>]) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::find_cycle;
 
     #[test]
     fn i10_a_cycle_is_found_at_any_position() {
-        assert_eq!(find(&[vec![0]]), Some(vec![0]));
-        assert_eq!(find(&[vec![1], vec![2], vec![1]]), Some(vec![1, 2]));
-        assert_eq!(find(&[vec![], vec![0, 2], vec![0, 3], vec![1]]), Some(vec![1, 2, 3]));
+        assert_eq!(find_cycle(&[vec![0]]), Some(vec![0]));
+        assert_eq!(find_cycle(&[vec![1], vec![2], vec![1]]), Some(vec![1, 2]));
+        assert_eq!(find_cycle(&[vec![], vec![0, 2], vec![0, 3], vec![1]]), Some(vec![1, 2, 3]));
     }
 
     #[test]
     fn i10_a_diamond_is_not_a_cycle() {
-        assert_eq!(find(&[vec![1, 2], vec![3], vec![3], vec![]]), None);
-        assert_eq!(find(&[]), None);
+        assert_eq!(find_cycle(&[vec![1, 2], vec![3], vec![3], vec![]]), None);
+        assert_eq!(find_cycle(&[]), None);
     }
 
     #[test]
     fn i10_a_long_chain_does_not_overflow_the_stack() {
         let chain: Vec<Vec<u32>> = (0..100_000).map(|n| vec![n + 1]).chain([vec![]]).collect();
-        assert_eq!(find(&chain), None);
+        assert_eq!(find_cycle(&chain), None);
     }
 }

@@ -12,13 +12,13 @@ use crate::ids::AgentNo;
 use crate::limits::{DELIVERIES_PER_COMMIT_MAX, INBOX_MAX};
 use crate::message::{Message, MessageType, Payload};
 use crate::recipient::Recipient;
-use crate::registry::Role;
-use crate::task::{Escalate, Escalation, Task};
+use crate::registry::AgentRole;
+use crate::task::{Escalation, EscalationTarget, Task};
 
 impl Draft<'_> {
     /// Notifies the escalation target of a task. `None` if no agent can be notified.
     pub(super) fn escalate(&mut self, task: &Task) -> Option<Escalation> {
-        let recipients = self.to_be_told(task.spec.escalate);
+        let recipients = self.notification_recipients(task.spec.escalate);
         let ids = recipients.iter().filter_map(|number| self.working.agents().get(*number));
         let ids: Vec<_> = ids.map(|agent| agent.id.clone()).collect();
         let to = match &ids[..] {
@@ -34,7 +34,7 @@ impl Draft<'_> {
         message.session_id.clone_from(&task.spec.session);
         self.deliveries += recipients.len();
         let recipients = recipients.into_iter().map(Recipient::agent).collect();
-        match self.post(&Arc::new(message), recipients) {
+        match self.emit_message(&Arc::new(message), recipients) {
             OpResult::Sent { id, .. } => Some(Escalation { at: self.now.wall, message: id }),
             _ => None,
         }
@@ -42,20 +42,20 @@ impl Draft<'_> {
 
     /// Returns the agents that can be notified. Leaves out removed agents and full inboxes, and respects the limit of
     /// deliveries per commit: the change that is notified must not fail because of its notification.
-    pub(in crate::decide) fn to_be_told(&self, escalate: Escalate) -> Vec<AgentNo> {
+    pub(in crate::decide) fn notification_recipients(&self, escalate: EscalationTarget) -> Vec<AgentNo> {
         let room = DELIVERIES_PER_COMMIT_MAX.saturating_sub(self.deliveries);
         let can_receive = |number: AgentNo| {
             let registered = self.working.agents().get(number).is_some_and(|agent| !agent.removed);
             registered && self.working.inbox(number).open < INBOX_MAX
         };
         let coordinators = || {
-            let all = self.working.agents().iter().filter(|(_, agent)| agent.role == Role::Coordinator);
+            let all = self.working.agents().iter().filter(|(_, agent)| agent.role == AgentRole::Coordinator);
             all.map(|(number, _)| number).filter(|number| can_receive(*number)).take(room).collect()
         };
         match escalate {
-            Escalate::Nobody => Vec::new(),
-            Escalate::To(agent) if room > 0 && can_receive(agent) => vec![agent],
-            Escalate::To(_) | Escalate::Coordinators => coordinators(),
+            EscalationTarget::Never => Vec::new(),
+            EscalationTarget::Agent(agent) if room > 0 && can_receive(agent) => vec![agent],
+            EscalationTarget::Agent(_) | EscalationTarget::Coordinators => coordinators(),
         }
     }
 
@@ -79,18 +79,18 @@ impl Draft<'_> {
 /// Renders the escalation of a task as JSON.
 fn escalation_json(task: &Task) -> String {
     let mut text = String::from("{\"task\":");
-    quote(task.spec.id.as_str(), &mut text);
+    push_json_string(task.spec.id.as_str(), &mut text);
     if !task.spec.task_type.is_empty() {
         text.push_str(",\"type\":");
-        quote(&task.spec.task_type, &mut text);
+        push_json_string(&task.spec.task_type, &mut text);
     }
     text.push_str(&format!(",\"attempts\":{}", task.attempt));
-    if let Some(setback) = &task.setback {
+    if let Some(setback) = &task.last_failure {
         text.push_str(",\"cause\":");
-        quote(setback.kind.as_str(), &mut text);
+        push_json_string(setback.kind.as_str(), &mut text);
         if !setback.reason.is_empty() {
             text.push_str(",\"reason\":");
-            quote(&setback.reason, &mut text);
+            push_json_string(&setback.reason, &mut text);
         }
     }
     text.push('}');
@@ -98,7 +98,7 @@ fn escalation_json(task: &Task) -> String {
 }
 
 /// Appends a text as a JSON string.
-pub(in crate::decide) fn quote(text: &str, out: &mut String) {
+pub(in crate::decide) fn push_json_string(text: &str, out: &mut String) {
     out.push('"');
     for letter in text.chars() {
         match letter {
@@ -113,12 +113,12 @@ pub(in crate::decide) fn quote(text: &str, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::quote;
+    use super::push_json_string;
 
     #[test]
     fn c9_a_reason_cannot_break_out_of_its_quotes() {
         let mut text = String::new();
-        quote("say \"no\"\\\n\u{1}é", &mut text);
+        push_json_string("say \"no\"\\\n\u{1}é", &mut text);
         assert_eq!(text, "\"say \\\"no\\\"\\\\\\u000a\\u0001é\"");
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::*;
 use crate::codec::read_item;
-use crate::ids::{Seq, Token};
+use crate::ids::{LeaseToken, Seq};
 use crate::item::{Item, ItemKind};
-use crate::task::{GivenUp, TaskLease};
+use crate::task::{TaskFailure, TaskLease};
 
 fn task(state: TaskState, attempt: u16) -> Task {
     // The minimal encoded task: an id, no attempts, ready.
@@ -26,7 +26,7 @@ fn id(text: &str) -> TaskId {
 fn leased(attempt: u16) -> Task {
     let lease = TaskLease {
         by: AgentNo(2),
-        token: Token(1),
+        token: LeaseToken(1),
         length_ms: NonZeroU64::new(30_000).unwrap(),
         ready_since: Timestamp(0),
         since: Timestamp(1_000),
@@ -48,7 +48,7 @@ fn c4_a_ready_task_waits_for_a_claim() {
     let mut ready = task(TaskState::Ready { since: Timestamp(0) }, 0);
     Arc::make_mut(&mut ready.spec).task_type = "review".into();
     let why = ready.why(vec![], Timestamp(0));
-    assert_eq!((why.waits_for, why.next), (TaskWaitsFor::Capability("review".into()), TaskNext::IsTaken));
+    assert_eq!((why.waits_for, why.next), (TaskWaitsFor::Capability("review".into()), TaskNext::IsClaimed));
     Arc::make_mut(&mut ready.spec).agent = Some(AgentNo(7));
     assert_eq!(ready.why(vec![], Timestamp(0)).waits_for, TaskWaitsFor::Agent(AgentNo(7)));
 }
@@ -63,16 +63,16 @@ fn c9_a_scheduled_task_states_when_it_becomes_ready() {
 #[test]
 fn i9_a_leased_task_states_its_expiry_and_what_follows() {
     let why = leased(1).why(vec![], Timestamp(2_000));
-    assert_eq!((why.waits_for, why.next), (TaskWaitsFor::Agent(AgentNo(2)), TaskNext::ComesBack));
+    assert_eq!((why.waits_for, why.next), (TaskWaitsFor::Agent(AgentNo(2)), TaskNext::IsRedelivered));
     assert_eq!(why.at, Some(Timestamp(31_000)));
-    assert_eq!(leased(4).why(vec![], Timestamp(2_000)).next, TaskNext::IsGivenUp);
+    assert_eq!(leased(4).why(vec![], Timestamp(2_000)).next, TaskNext::Fails);
     // Past its expiry and still leased: a heartbeat extended it, at the latest just now.
-    assert_eq!(leased(1).lease_until(Timestamp(40_000)), Some(Timestamp(70_000)));
+    assert_eq!(leased(1).lease_expires_at(Timestamp(40_000)), Some(Timestamp(70_000)));
 }
 
 #[test]
 fn i9_an_ended_task_waits_for_nothing() {
-    let over = GivenUp { seq: Seq(1), at: Timestamp(0), because_of: None };
+    let over = TaskFailure { seq: Seq(1), at: Timestamp(0), failed_dependency: None };
     let why = task(TaskState::Failed(over), 4).why(vec![], Timestamp(0));
     assert_eq!((why.waits_for, why.next, why.at), (TaskWaitsFor::Nothing, TaskNext::Nothing, None));
 }
@@ -80,20 +80,21 @@ fn i9_an_ended_task_waits_for_nothing() {
 // Fails under: only holder-reported reasons rendered, or the reason of an earlier attempt rendered for a done task.
 #[test]
 fn c4_a_task_without_a_result_states_the_reason() {
-    use crate::ids::Token;
-    use crate::task::{Cancellation, Setback, SetbackKind};
+    use crate::ids::LeaseToken;
+    use crate::task::{AttemptFailure, AttemptFailureKind, Cancellation};
     use crate::why::Why;
-    let sentence = |task: &Task| Why::of_task(task, vec![], |_| String::new(), Timestamp(0)).sentence;
+    let sentence = |task: &Task| Why::of_task(task, vec![], |_| String::new(), Timestamp(0)).summary;
     let (seq, at) = (Seq(1), Timestamp(0));
-    let failed = |because_of| task(TaskState::Failed(GivenUp { seq, at, because_of }), 0);
+    let failed =
+        |because_of| task(TaskState::Failed(TaskFailure { seq, at, failed_dependency: because_of }), 0);
     assert_eq!(sentence(&failed(Some(id("a")))), "failed: its dependency a failed");
     assert_eq!(sentence(&failed(None)), "failed");
     let reason = "no disk".to_owned();
     let cancelled = Cancellation { seq, at, by: None, reason: "not needed".into(), token: None };
     assert_eq!(sentence(&task(TaskState::Cancelled(Box::new(cancelled)), 0)), "cancelled: not needed");
-    let (kind, by, token) = (SetbackKind::Failed, AgentNo(2), Token(1));
-    let setback = Setback { kind, by, token, attempt: 1, seq, at, reason, details: None };
-    assert_eq!(sentence(&Task { setback: Some(Box::new(setback)), ..failed(None) }), "failed: no disk");
+    let (kind, by, token) = (AttemptFailureKind::Failed, AgentNo(2), LeaseToken(1));
+    let setback = AttemptFailure { kind, by, token, attempt: 1, seq, at, reason, details: None };
+    assert_eq!(sentence(&Task { last_failure: Some(Box::new(setback)), ..failed(None) }), "failed: no disk");
 }
 
 // Fails under: redelivery announced after the last attempt; a claim expected from the holder; the time left out.
@@ -105,17 +106,17 @@ fn c4_a_task_is_explained_in_a_sentence_like_a_message() {
     Arc::make_mut(&mut first.spec).attempts_max = 2;
     let why = Why::of_task(&first, vec![], name, Timestamp(2_000));
     assert_eq!((&*why.state, &why.waits_for), ("leased", &WaitsFor::Ack("agent2".into())));
-    assert_eq!((why.next, why.next_at), (Next::GivenOutAgain, Some(Timestamp(31_000))));
+    assert_eq!((why.next, why.next_at), (Next::IsRedelivered, Some(Timestamp(31_000))));
     assert_eq!(
-        why.sentence,
+        why.summary,
         "leased to agent2 since 00:00:01 (attempt 1 of 2); without a heartbeat by 00:00:31 it is redelivered"
     );
     let last = Task { attempt: 2, ..first };
-    assert_eq!(Why::of_task(&last, vec![], name, Timestamp(2_000)).next, Next::GivenUp);
+    assert_eq!(Why::of_task(&last, vec![], name, Timestamp(2_000)).next, Next::Fails);
     let blocked = task(TaskState::Blocked { held_by: vec![] }, 0);
     let why = Why::of_task(&blocked, vec![id("a"), id("b")], name, Timestamp(0));
     assert_eq!(
-        (why.next, why.sentence.as_str()),
+        (why.next, why.summary.as_str()),
         (Next::Starts, "blocked; starts when these tasks are done: a, b")
     );
     let mut ready = task(TaskState::Ready { since: Timestamp(0) }, 1);

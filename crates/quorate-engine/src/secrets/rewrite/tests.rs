@@ -1,8 +1,8 @@
 //! A rewritten operation is the same except for the redacted field.
 
 use bytes::Bytes;
-use quorate_core::{AgentId, Ask, Destination, Generation, Message, MessageId, Op, Payload, Seq};
-use quorate_store::Chance;
+use quorate_core::{AgentId, Destination, Generation, Message, MessageId, Op, Payload, SendRequest, Seq};
+use quorate_store::Entropy;
 
 use super::{Scanner, rewrite};
 
@@ -15,9 +15,10 @@ fn i18_a_redacted_request_still_names_the_request_that_it_retries() {
     let bob = AgentId::new("bob".to_owned()).expect("an id");
     let message = Message::new(Destination::Agent(bob), "review", payload);
     let again = Some(MessageId { generation: Generation(0), seq: Seq(7), n: 0 });
-    let request = Op::Request(Ask { again, ..Ask::new(message, Some(5_000), None) });
-    let rewritten = rewrite(&request, "payload", &Scanner::new(), &Chance::seeded(1));
+    let request =
+        Op::Request(SendRequest { retry_of: again, ..SendRequest::new(message, Some(5_000), None) });
+    let rewritten = rewrite(&request, "payload", &Scanner::new(), &Entropy::seeded(1));
     let Some(Op::Request(ask)) = rewritten else { panic!("a request: {rewritten:?}") };
-    assert_eq!((ask.again, ask.timeout_ms), (again, Some(5_000)));
+    assert_eq!((ask.retry_of, ask.timeout_ms), (again, Some(5_000)));
     assert_eq!(ask.message.payload.bytes, "{\"use\":\"[redacted:github-token]\"}");
 }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::dice::Dice;
-use super::{falsehoods, truths};
+use super::random_text::RandomText;
+use super::{false_examples, true_examples};
 use crate::Scanner;
-use crate::secrets::table;
+use crate::secrets::rules;
 
 const PAGE: &str = include_str!("../../../../../docs/guides/secrets.md");
 
 #[test]
 fn i18_precision_and_recall_match_the_guide() {
     let scanner = Scanner::new();
-    let mut dice = Dice::new(18);
-    let (truths, falsehoods) = (truths::all(&mut dice, 10), falsehoods::all(&mut dice, 80));
+    let mut dice = RandomText::new(18);
+    let (truths, falsehoods) = (true_examples::all(&mut dice, 10), false_examples::all(&mut dice, 80));
     assert!(truths.len() >= 200 && falsehoods.len() >= 2_000, "{} and {}", truths.len(), falsehoods.len());
     let missed: Vec<_> =
         truths.iter().filter(|truth| scanner.scan(truth.text.as_bytes()).is_none()).collect();
@@ -38,7 +38,7 @@ fn i18_precision_and_recall_match_the_guide() {
 #[test]
 fn i18_the_most_specific_rule_wins() {
     let scanner = Scanner::new();
-    let truths = truths::all(&mut Dice::new(7), 4);
+    let truths = true_examples::all(&mut RandomText::new(7), 4);
     let found = |text: &str| scanner.scan(text.as_bytes()).map(|found| found.rule);
     let other: Vec<_> = truths
         .iter()
@@ -52,7 +52,7 @@ fn i18_the_most_specific_rule_wins() {
 #[test]
 fn i18_redaction_removes_the_whole_secret() {
     let scanner = Scanner::new();
-    for truth in truths::all(&mut Dice::new(4), 4) {
+    for truth in true_examples::all(&mut RandomText::new(4), 4) {
         let Some(redacted) = scanner.redact(truth.text.as_bytes()) else { continue };
         let redacted = String::from_utf8(redacted).expect("redacted text is UTF-8");
         // Alphanumeric pieces look the same regardless of how the surrounding text is escaped.
@@ -69,7 +69,7 @@ fn i18_redaction_removes_the_whole_secret() {
 
 #[test]
 fn i18_every_rule_is_parsed_compiles_and_has_true_examples() {
-    let (rules, samples) = table::read();
+    let (rules, samples) = rules::parse_rules();
     let lines =
         include_str!("../rules.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     assert_eq!(lines.count(), rules.len() + 1, "every line is a rule or the list of samples");
@@ -83,7 +83,8 @@ fn i18_every_rule_is_parsed_compiles_and_has_true_examples() {
         );
     }
     let named: BTreeSet<_> = rules.iter().map(|rule| rule.name).collect();
-    let covered: BTreeSet<_> = truths::all(&mut Dice::new(1), 1).iter().map(|truth| truth.rule).collect();
+    let covered: BTreeSet<_> =
+        true_examples::all(&mut RandomText::new(1), 1).iter().map(|truth| truth.rule).collect();
     assert_eq!(
         named.symmetric_difference(&covered).collect::<Vec<_>>(),
         [&""; 0],

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use super::dice::{BASE62, Dice};
-use super::truths::Truth;
-use super::{falsehoods, truths};
+use super::random_text::{BASE62, RandomText};
+use super::true_examples::TrueExample;
+use super::{false_examples, true_examples};
 use crate::Scanner;
 
 /// Text next to a secret in a JSON string, and an unescaped equivalent that separates as well.
@@ -70,7 +70,7 @@ fn escaped(text: &str, is_escaped: impl Fn(usize, char) -> bool) -> String {
             let units = character.encode_utf16(&mut [0; 2]).to_vec();
             units.iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         } else {
-            out.push_str(&Dice::quoted(&character.to_string()));
+            out.push_str(&RandomText::quoted(&character.to_string()));
         }
     }
     out + "\""
@@ -96,7 +96,7 @@ fn all_escaped(text: &str) -> Vec<String> {
 
 /// Returns several ways in which a terminal colors a text.
 fn all_colored(text: &str) -> Vec<String> {
-    let quoted = Dice::quoted(text);
+    let quoted = RandomText::quoted(text);
     let words = |on: &str, off: &str| {
         let words: Vec<String> = quoted.split(' ').map(|word| format!("{on}{word}{off}")).collect();
         words.join(" ")
@@ -111,8 +111,8 @@ fn all_colored(text: &str) -> Vec<String> {
 }
 
 /// Returns the true examples that are found without escapes: a few random ones are too weak.
-fn found_plainly(scanner: &Scanner, seed: u64, rounds: usize) -> Vec<Truth> {
-    let all = truths::all(&mut Dice::new(seed), rounds);
+fn found_plainly(scanner: &Scanner, seed: u64, rounds: usize) -> Vec<TrueExample> {
+    let all = true_examples::all(&mut RandomText::new(seed), rounds);
     let total = all.len();
     let found: Vec<_> = all
         .into_iter()
@@ -130,7 +130,7 @@ fn i18_a_secret_is_found_next_to_any_escape() {
     let mut missed = Vec::new();
     let mut tried = 0;
     for truth in found_plainly(&scanner, 21, 1) {
-        let quoted = Dice::quoted(&truth.bare);
+        let quoted = RandomText::quoted(&truth.bare);
         // A digit after `\0` is part of the escape.
         let starts_with_digit = truth.bare.starts_with(|character: char| character.is_ascii_digit());
         for (beside, plain) in BESIDE.iter().filter(|(beside, _)| !starts_with_digit || *beside != r"\\0") {
@@ -169,7 +169,7 @@ fn i18_an_escaped_secret_is_found() {
 #[test]
 fn i18_a_partially_highlighted_token_is_redacted_completely() {
     let scanner = Scanner::new();
-    let tail = Dice::new(23).text(BASE62, 36);
+    let tail = RandomText::new(23).text(BASE62, 36);
     for (on, off) in [("\u{1b}[01;31m\u{1b}[K", "\u{1b}[m\u{1b}[K"), (r"\u001b[1m", r"\u001b[0m")] {
         let text = format!("a.env:TOKEN={on}ghp_{off}{tail} b");
         let redacted = scanner.redact(text.as_bytes()).expect("it is found");
@@ -184,7 +184,7 @@ fn i18_a_partially_highlighted_token_is_redacted_completely() {
 fn i18_no_escaped_or_colored_false_example_is_refused() {
     let scanner = Scanner::new();
     let mut wrong = Vec::new();
-    for (kind, text) in falsehoods::all(&mut Dice::new(24), 12) {
+    for (kind, text) in false_examples::all(&mut RandomText::new(24), 12) {
         let texts = all_escaped(&text).into_iter().chain(all_colored(&text));
         let texts = texts.chain(all_escaped(&format!("“{text}”")));
         wrong.extend(texts.filter_map(|text| Some((kind, found(&scanner, &text)?, text))));
@@ -196,7 +196,7 @@ fn i18_no_escaped_or_colored_false_example_is_refused() {
 #[test]
 fn i18_exactly_the_secret_is_redacted_next_to_an_escape() {
     let scanner = Scanner::new();
-    let token = format!("ghp_{}", Dice::new(25).text(BASE62, 36));
+    let token = format!("ghp_{}", RandomText::new(25).text(BASE62, 36));
     let whole = escaped(&token, |_, _| true);
     let whole = &whole[1..whole.len() - 1];
     let some = escaped(&token, |at, _| at % 3 == 0);
@@ -237,7 +237,7 @@ fn i18_an_escaped_secret_is_redacted_completely_and_json_stays_valid() {
 #[test]
 fn i18_invalid_escapes_are_left_unchanged() {
     let scanner = Scanner::new();
-    let token = format!("ghp_{}", Dice::new(27).text(BASE62, 36));
+    let token = format!("ghp_{}", RandomText::new(27).text(BASE62, 36));
     for beside in
         [r"\u", r"\u12", r"\uzzzz", r"\u{", r"\u{110000000}", r"\x", r"\xg1", r"\u+123", "\\", "\u{1b}"]
     {
@@ -252,7 +252,7 @@ fn i18_invalid_escapes_are_left_unchanged() {
 #[test]
 fn i18_long_runs_of_escapes_are_scanned_in_linear_time() {
     let scanner = Scanner::new();
-    let token = format!("ghp_{}", Dice::new(28).text(BASE62, 36));
+    let token = format!("ghp_{}", RandomText::new(28).text(BASE62, 36));
     for run in ["\\", r"\u005c", r"\ud83d", "\u{1b}[", "\u{1b}", r"\u001b[3", r"\0"] {
         let text = format!("{} {token}", run.repeat(400_000 / run.len()));
         assert_eq!(found(&scanner, &text), Some("github-token"), "{run:?}");

@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use super::*;
-use crate::tokens::MARK;
+use crate::tokens::TRUNCATION_MARK;
 
 /// A finding with one issue for each of `many` topics.
 fn issues(many: usize, severity: &str) -> Value {
@@ -26,7 +26,7 @@ fn a6_five_conflicts_are_discussed_and_the_rest_are_listed() {
     let outcome = played.outcome();
     assert_eq!((outcome.decisions.len(), outcome.further.len()), (5, 2));
     assert_eq!(outcome.further[0].undiscussed.as_deref(), Some("beyond the 5 most critical conflicts"));
-    assert_eq!((outcome.further[1].id.as_str(), outcome.further[1].how), ("C7", How::Tied));
+    assert_eq!((outcome.further[1].id.as_str(), outcome.further[1].how), ("C7", ResolutionMethod::Tied));
     assert!(
         outcome.decisions.iter().all(|decision| decision.rounds == 2),
         "10 messages are enough for 5 times 2"
@@ -51,7 +51,7 @@ fn a6_ten_messages_a_round_go_to_the_most_critical_conflicts() {
         let asked =
             played.asks.iter().filter(|ask| ask.id.0.starts_with(&format!("discuss:{round}:"))).count();
         assert_eq!(asked, 8, "two conflicts of four agents");
-        let messages = outcome.gathered.messages.iter().filter(|message| message.round == round).count();
+        let messages = outcome.record.messages.iter().filter(|message| message.round == round).count();
         assert_eq!(messages, 10, "and two pieces of evidence");
     }
     let rounds: Vec<u32> = outcome.decisions.iter().map(|decision| decision.rounds).collect();
@@ -59,9 +59,9 @@ fn a6_ten_messages_a_round_go_to_the_most_critical_conflicts() {
     let why = outcome.decisions[2].undiscussed.as_deref().unwrap_or_default();
     assert!(why.starts_with("limit of 10 messages per round reached"), "{why}");
     assert!(
-        outcome.gathered.notes[0].starts_with("round 1: 6 questions, clarifications"),
+        outcome.record.notes[0].starts_with("round 1: 6 questions, clarifications"),
         "{:?}",
-        outcome.gathered.notes
+        outcome.record.notes
     );
 }
 
@@ -71,7 +71,7 @@ fn a6_a_conflict_of_more_agents_than_messages_is_discussed_by_the_most_confident
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let spec = spec(&names);
     let played = play(&spec, |ask| {
-        let at = spec.place(&ask.agent);
+        let at = spec.agent_index(&ask.agent);
         let what = if at == 0 { "sign as is" } else { "do not sign" };
         let sure = if at < 2 { 0.1 } else { 0.9 };
         if ask.action == ANALYSE { Act::Answer(recommends(what, sure)) } else { Act::Answer(stay(ask)) }
@@ -118,11 +118,11 @@ fn a6_long_answers_are_cut_at_a_sentence_and_marked() {
         }
     });
     let messages: Vec<&Message> =
-        played.outcome().gathered.messages.iter().filter(|message| message.round > 0).collect();
+        played.outcome().record.messages.iter().filter(|message| message.round > 0).collect();
     for message in &messages {
         let text =
             ["reasoning", "text"].iter().find_map(|field| message.content[*field].as_str()).expect("a text");
-        assert!(text.ends_with(&format!("here.{MARK}")), "{text}");
+        assert!(text.ends_with(&format!("here.{TRUNCATION_MARK}")), "{text}");
         assert!(words(&message.content.to_string()) <= 500);
     }
     assert_eq!(messages.len(), 8);
@@ -141,10 +141,10 @@ fn a6_a_message_times_out_after_ten_seconds() {
         _ => two_with_issues(ask, 1),
     });
     let ask = played.asks.iter().find(|ask| ask.action == DISCUSS).expect("it was asked");
-    assert_eq!(ask.within_ms, 10_000);
-    let missing = &played.outcome().gathered.missing[0];
+    assert_eq!(ask.timeout_ms, 10_000);
+    let missing = &played.outcome().record.missing[0];
     assert_eq!(missing.why, ["no answer within 10 s", "no answer within 10 s"]);
-    assert_eq!(played.outcome().gathered.actual.discussion.ms, 20_000, "twice ten seconds");
+    assert_eq!(played.outcome().record.actual.discussion.ms, 20_000, "twice ten seconds");
 }
 
 fn with_providers() -> Spec {
@@ -152,7 +152,7 @@ fn with_providers() -> Spec {
     for (member, provider) in spec.agents.iter_mut().zip(["groq", "groq", "gemini"]) {
         member.provider = Some(provider.to_owned());
     }
-    let price = Provider { price_in: Some(2.0), price_out: Some(10.0), ..Provider::default() };
+    let price = ProviderSpec { price_in: Some(2.0), price_out: Some(10.0), ..ProviderSpec::default() };
     spec.providers.insert("groq".into(), price);
     spec
 }
@@ -166,17 +166,20 @@ fn a7_the_estimate_covers_calls_tokens_seconds_and_money() {
     );
     let found = estimate(&spec, words);
     let groq = &found.analysis.providers["groq"];
-    assert_eq!((groq.calls, groq.tokens_out.least), (Range { least: 2, most: 4 }, 2 * FINDING_TOKENS));
-    assert_eq!(found.discussion.providers["gemini"].calls, Range { least: 0, most: 2 * 2 * 5 });
-    assert_eq!(found.total.seconds, Range { least: 0.0, most: 120.0 + 40.0 });
+    assert_eq!((groq.calls, groq.tokens_out.least), (Bounds { least: 2, most: 4 }, 2 * FINDING_TOKENS));
+    assert_eq!(found.discussion.providers["gemini"].calls, Bounds { least: 0, most: 2 * 2 * 5 });
+    assert_eq!(found.total.seconds, Bounds { least: 0.0, most: 120.0 + 40.0 });
     let money = groq.money.expect("prices are known");
     assert!(money.most > money.least && money.least > 0.03, "{money:?}");
     assert_eq!((found.total.providers["gemini"].money, found.warnings.len()), (None, 0));
     let mut throttled = with_providers();
-    throttled.providers.insert("groq".into(), Provider { calls_a_minute: Some(1), ..Provider::default() });
+    throttled
+        .providers
+        .insert("groq".into(), ProviderSpec { calls_a_minute: Some(1), ..ProviderSpec::default() });
     assert_eq!(estimate(&throttled, words).total.seconds.least, 60.0, "the second call waits a minute");
     let mut slow = with_providers();
-    slow.providers.insert("gemini".into(), Provider { calls_a_minute: Some(2), ..Provider::default() });
+    slow.providers
+        .insert("gemini".into(), ProviderSpec { calls_a_minute: Some(2), ..ProviderSpec::default() });
     expect![[r#"gemini allows 2 calls per minute, but up to 5 may be made at the same time"#]]
         .assert_eq(&estimate(&slow, words).warnings[0]);
 }
@@ -192,7 +195,7 @@ fn a7_the_actual_usage_is_within_the_estimate() {
     };
     let quick = |_: &Ask| Act::Answer(recommends("sign as is", 0.5));
     for played in [play(&spec, worst), play(&spec, quick)] {
-        let actual = &played.outcome().gathered.actual;
+        let actual = &played.outcome().record.actual;
         for (phase, spent) in
             [(&expected.analysis, &actual.analysis), (&expected.discussion, &actual.discussion)]
         {
@@ -203,7 +206,7 @@ fn a7_the_actual_usage_is_within_the_estimate() {
         }
         assert_eq!(actual.calls(), played.asks.len() as u64);
     }
-    let actual = play(&spec, quick).outcome().gathered.actual.clone();
+    let actual = play(&spec, quick).outcome().record.actual.clone();
     let groq = &actual.analysis.providers["groq"];
     assert_eq!((groq.calls, groq.tokens_in, groq.tokens_out), (2, 200, 20));
     assert_eq!((groq.money, actual.analysis.providers["gemini"].money), (Some(0.0006), None));
@@ -236,7 +239,7 @@ fn an_invalid_spec_is_rejected_with_the_path() {
         words.severities: must not be empty
         score.levels[1].from: must be greater than the previous one"#]]
     .assert_eq(&errors.join("\n"));
-    let read = |value: Value| Spec::read(value.to_string().as_bytes()).map_err(|wrong| wrong.to_string());
+    let read = |value: Value| Spec::parse(value.to_string().as_bytes()).map_err(|wrong| wrong.to_string());
     let unknown = read(json!({"subject": "s", "agents": [{"id": "a"}], "limts": {}})).expect_err("refused");
     assert!(unknown.starts_with("limts: unknown field limts"), "{unknown}");
     let deep = read(json!({"subject": "s", "agents": [{"id": "a"}], "limits": {"rounds": "two"}}))
@@ -251,14 +254,14 @@ fn an_invalid_spec_is_rejected_with_the_path() {
 fn a3_the_preset_for_contracts_can_be_changed_in_part() {
     let body = json!({"preset": "contract", "subject": "s", "input": {"text": "t"}, "agents": [{"id": "a", "provider": "groq"}],
         "conflicts": [{"severity": {}}], "limits": {"rounds": 1}});
-    let spec = Spec::read(body.to_string().as_bytes()).expect("a valid spec");
+    let spec = Spec::parse(body.to_string().as_bytes()).expect("a valid spec");
     assert_eq!((spec.conflicts.len(), spec.limits.rounds, spec.limits.messages), (1, 1, 10));
     assert_eq!((spec.words.recommendations.len(), spec.score.is_some()), (4, true));
     let long = json!({"subject": "s", "agents": [{"id": "a"}], "input": "x".repeat(400_000)});
-    assert!(Spec::read(long.to_string().as_bytes()).is_ok(), "the input may be longer than an answer");
+    assert!(Spec::parse(long.to_string().as_bytes()).is_ok(), "the input may be longer than an answer");
     let whole = json!({"preset": "contract", "subject": "s", "agents": [{"id": "a"}]});
     assert_eq!(
-        Spec::read(whole.to_string().as_bytes()),
+        Spec::parse(whole.to_string().as_bytes()),
         Ok(Spec::contract("s", Value::Null, members(&["a"])))
     );
 }

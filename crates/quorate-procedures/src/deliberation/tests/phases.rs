@@ -100,7 +100,7 @@ fn a1_findings_are_published_only_when_all_are_in() {
     let mut state = State::default();
     let outs = machine.step(&mut state, Event::Start, 0);
     assert!(outs.iter().all(
-        |out| matches!(out, Out::Ask(ask) if ask.action == ANALYSE && !ask.payload.contains("position"))
+        |out| matches!(out, Output::Ask(ask) if ask.action == ANALYSE && !ask.payload.contains("position"))
     ));
     let answer = |agent: &str| Event::Answered {
         ask: AskId(format!("analyse:{agent}")),
@@ -110,14 +110,14 @@ fn a1_findings_are_published_only_when_all_are_in() {
     };
     assert_eq!(machine.step(&mut state, answer("a"), 5), [], "b has not answered yet");
     let outs = machine.step(&mut state, answer("b"), 9);
-    assert_eq!(outs.iter().filter(|out| matches!(out, Out::Publish(_))).count(), 2);
-    assert!(matches!(outs.last(), Some(Out::Finished(_))), "they agree: there is nothing to discuss");
+    assert_eq!(outs.iter().filter(|out| matches!(out, Output::Publish(_))).count(), 2);
+    assert!(matches!(outs.last(), Some(Output::Finished(_))), "they agree: there is nothing to discuss");
 }
 
 #[test]
 fn a2_messages_have_the_documented_format() {
     let played = play(&spec(&["clause_extractor", "risk", "money"]), three);
-    let messages = &played.outcome().gathered.messages;
+    let messages = &played.outcome().record.messages;
     let finding = serde_json::to_value(&messages[1]).expect("JSON");
     assert_eq!(
         finding,
@@ -181,7 +181,7 @@ fn a2_all_seven_types_are_used_where_they_apply() {
     "#]]
     .assert_eq(&played.text());
     let mut types: Vec<MessageType> =
-        played.outcome().gathered.messages.iter().map(|message| message.message_type).collect();
+        played.outcome().record.messages.iter().map(|message| message.message_type).collect();
     types.sort();
     types.dedup();
     assert_eq!(types.len(), 7);

@@ -15,7 +15,7 @@ fn outcome(issues: &[Said<'_>], give_in: &[&str]) -> Outcome {
     spec.limits.rounds = 1;
     let played = play(&spec, |ask| {
         if ask.action == ANALYSE {
-            let of: Vec<Value> = issues[spec.place(&ask.agent)]
+            let of: Vec<Value> = issues[spec.agent_index(&ask.agent)]
                 .1
                 .iter()
                 .map(|(topic, severity, advice)| {
@@ -65,7 +65,7 @@ fn a1_the_strategy_ranks_demands_by_priority() {
     // Once a has changed its position, the severity is undisputed.
     let settled = outcome(issues, &["a"]);
     assert_eq!(settled.synthesis.strategy[0].topic, "cap");
-    assert_eq!(settled.synthesis.strategy[0].need, Need::MustHave);
+    assert_eq!(settled.synthesis.strategy[0].need, DemandPriority::MustHave);
 }
 
 // Fails under: severe in two different degrees counts as contested.
@@ -73,17 +73,17 @@ fn a1_the_strategy_ranks_demands_by_priority() {
 fn a1_high_and_critical_are_both_must_haves() {
     let issues: &[Said<'_>] = &[("a", &[("cap", "high", "a cap")]), ("b", &[("cap", "critical", "a cap")])];
     let outcome = outcome(issues, &[]);
-    assert_eq!(outcome.decisions[0].how, How::Tied, "they do disagree");
-    assert_eq!(outcome.synthesis.strategy[0].need, Need::MustHave);
+    assert_eq!(outcome.decisions[0].how, ResolutionMethod::Tied, "they do disagree");
+    assert_eq!(outcome.synthesis.strategy[0].need, DemandPriority::MustHave);
 }
 
 // Fails under: thresholds that only fit four severities.
 #[test]
 fn a1_any_list_of_severities_has_a_severe_half() {
     for (words, wanted) in [
-        (&["note"][..], &[Need::MustHave][..]),
-        (&["minor", "major"], &[Need::MustHave, Need::GiveAway]),
-        (&["s", "m", "l"], &[Need::MustHave, Need::ShouldHave, Need::GiveAway]),
+        (&["note"][..], &[DemandPriority::MustHave][..]),
+        (&["minor", "major"], &[DemandPriority::MustHave, DemandPriority::GiveAway]),
+        (&["s", "m", "l"], &[DemandPriority::MustHave, DemandPriority::ShouldHave, DemandPriority::GiveAway]),
     ] {
         let mut spec = spec(&["a"]);
         spec.words.severities = words.iter().map(|word| (*word).to_owned()).collect();
@@ -92,7 +92,8 @@ fn a1_any_list_of_severities_has_a_severe_half() {
             .map(|word| json!({"topic": format!("a {word} thing"), "severity": word, "advice": "mend it"}))
             .collect();
         let played = play(&spec, |_| Act::Answer(json!({"summary": "s", "issues": issues})));
-        let needs: Vec<Need> = played.outcome().synthesis.strategy.iter().map(|one| one.need).collect();
+        let needs: Vec<DemandPriority> =
+            played.outcome().synthesis.strategy.iter().map(|one| one.need).collect();
         assert_eq!(needs, wanted, "{words:?}");
     }
 }
@@ -106,7 +107,7 @@ fn a1_the_summary_can_be_read_aloud_in_twenty_seconds() {
     let spec = spec(&["a", "b", "c", "d", "e"]);
     let recommendations = ["do not sign", "sign as is", "do not sign", "minor revisions", "do not sign"];
     let played = play(&spec, |ask| {
-        let at = spec.place(&ask.agent);
+        let at = spec.agent_index(&ask.agent);
         if ask.action != ANALYSE {
             return Act::Answer(stay(ask));
         }

@@ -1,15 +1,15 @@
 //! Examples of the frameworks, and their native form.
 
 use bytes::Bytes;
-use quorate_core::{Destination, MessageType, Priority, Role};
+use quorate_core::{AgentRole, Destination, MessageType, Priority};
 use serde_json::{Value, json};
 
 use super::super::yaml::Document;
-use super::super::{Dialect, Letter, NOBODY};
+use super::super::{Dialect, Envelope, NO_RECIPIENT};
 use super::{raw, round_trip, seed, value};
 
-fn read(dialect: Dialect, text: &str) -> Letter {
-    dialect.read("", &raw(text)).expect("it is read")
+fn read(dialect: Dialect, text: &str) -> Envelope {
+    dialect.parse("", &raw(text)).expect("it is read")
 }
 
 fn json_of(text: &str) -> Value {
@@ -18,7 +18,7 @@ fn json_of(text: &str) -> Value {
 
 /// Returns the messages of a YAML example as JSON.
 fn from_yaml(text: &'static str) -> Vec<String> {
-    let document = Document::read(&Bytes::from_static(text.as_bytes())).expect("YAML");
+    let document = Document::parse(&Bytes::from_static(text.as_bytes())).expect("YAML");
     let whole = raw(std::str::from_utf8(&document.json).expect("text"));
     let messages = Dialect::Orchestrator.messages("", &whole).expect("messages");
     messages.into_iter().map(|(_, raw)| raw.get().to_owned()).collect()
@@ -60,7 +60,7 @@ fn a2_every_message_type_is_supported() {
         let text = json!({"messageType": kind, "content": "plain words"}).to_string();
         let envelope = read(Dialect::Deliberation, &text);
         assert_eq!((envelope.message.action.as_str(), envelope.payload.get()), (kind, "\"plain words\""));
-        assert_eq!(envelope.message.to, Destination::Role(Role::Coordinator));
+        assert_eq!(envelope.message.to, Destination::Role(AgentRole::Coordinator));
         let written = round_trip(Dialect::Deliberation, &text);
         assert_eq!((&written["messageType"], &written["content"]), (&json!(kind), &json!("plain words")));
         assert_eq!(written["round"], u64::from(kind != "finding"));
@@ -83,12 +83,12 @@ fn b2_a_broadcast_goes_to_all_agents() {
     let texts = from_yaml(seed!("b2-broadcast.yaml"));
     let message = read(Dialect::Orchestrator, &texts[0]).message;
     assert_eq!((message.kind, message.action.as_str()), (MessageType::Event, "context_update"));
-    assert_eq!((&message.to, message.priority), (&Destination::Everybody, Priority::HIGH));
+    assert_eq!((&message.to, message.priority), (&Destination::Broadcast, Priority::HIGH));
     assert_eq!(round_trip(Dialect::Orchestrator, &texts[0]), json_of(&texts[0]));
     for kind in ["context_update", "priority_change", "abort_signal", "checkpoint_reached"] {
         let text = json!({"broadcast_type": kind, "message": {"content": "x"}}).to_string();
         let message = read(Dialect::Orchestrator, &text).message;
-        assert_eq!((message.action.as_str(), message.to), (kind, Destination::Everybody));
+        assert_eq!((message.action.as_str(), message.to), (kind, Destination::Broadcast));
     }
 }
 
@@ -106,7 +106,7 @@ fn b3_a_query_and_its_response() {
     // The dialect has no field for `inReplyTo`; the native extras have one.
     let text = json!({"answer": 1, "metadata": {"quorate": {"inReplyTo": "q-1"}}}).to_string();
     let answer = read(Dialect::Orchestrator, &text).message;
-    assert_eq!((answer.in_reply_to.as_deref(), &answer.to), (Some("q-1"), &NOBODY));
+    assert_eq!((answer.in_reply_to.as_deref(), &answer.to), (Some("q-1"), &NO_RECIPIENT));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn b1_b3_foreign_messages_are_wrapped() {
     let written = |kind: &str, payload: Value| {
         let message = json!({"to": "b", "from": "a", "type": kind, "action": "act", "payload": payload});
         let envelope = read(Dialect::Native, &message.to_string());
-        value(&Dialect::Orchestrator.write(&envelope).expect("it is written"))
+        value(&Dialect::Orchestrator.render(&envelope).expect("it is written"))
     };
     let (question, listed) = (written("query", json!("Why?")), written("query", json!([1])));
     assert_eq!(question["query"], json!({"question": "Why?", "urgency": "medium"}));
@@ -144,7 +144,7 @@ fn c7_header_payload_and_routing() {
     assert_eq!(round_trip(Dialect::Coscientist, text), json_of(text));
     let text = seed!("c7-broadcast.json");
     let message = read(Dialect::Coscientist, text).message;
-    assert_eq!((message.to, message.kind), (Destination::Everybody, MessageType::Event));
+    assert_eq!((message.to, message.kind), (Destination::Broadcast, MessageType::Event));
     assert_eq!(round_trip(Dialect::Coscientist, text), json_of(text));
 }
 
@@ -152,8 +152,8 @@ fn c7_header_payload_and_routing() {
 fn c7_omitted_fields_get_defaults() {
     let text = r#"{"payload": {"data": 1}}"#;
     let envelope = read(Dialect::Coscientist, text);
-    assert_eq!(envelope.message.to, Destination::Role(Role::Coordinator));
-    let written = value(&Dialect::Coscientist.write(&envelope).expect("it is written"));
+    assert_eq!(envelope.message.to, Destination::Role(AgentRole::Coordinator));
+    let written = value(&Dialect::Coscientist.render(&envelope).expect("it is written"));
     let expected = json!({
         "header": {"source_agent": "quorate", "target_agent": "role:coordinator", "message_type": "message"},
         "payload": {"data": 1, "metadata": {"quorate": {"from": null}}},
@@ -175,8 +175,8 @@ fn d3_documented_fragments_get_default_recipients() {
     let to = |text| read(Dialect::Native, text).message.to;
     assert_eq!(to(seed!("d3-command.json")), "can:analyze-document".parse().expect("a pool"));
     assert_eq!(to(seed!("d3-query.json")), "can:get-status".parse().expect("a pool"));
-    assert_eq!(to(seed!("d3-event.json")), Destination::Everybody);
-    assert_eq!(to(seed!("d3-response.json")), NOBODY, "only the hub knows the requester");
+    assert_eq!(to(seed!("d3-event.json")), Destination::Broadcast);
+    assert_eq!(to(seed!("d3-response.json")), NO_RECIPIENT, "only the hub knows the requester");
     let written = round_trip(Dialect::Native, seed!("d3-event.json"));
     assert_eq!(
         written,

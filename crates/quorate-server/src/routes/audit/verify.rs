@@ -1,21 +1,21 @@
 //! Verifies the hash chain while the hub runs: each hash must follow from the stored bytes and the previous hash.
 //! Payloads and tables are checked offline by `quorate verify`.
 
-use quorate_core::chain::{Broken, Chain};
+use quorate_core::hash_chain::{ChainVerifier, LogDamage};
 use quorate_core::{Code, Refused, Seq};
-use quorate_engine::Pace;
+use quorate_engine::Yielder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PAGE, previous, space_of};
-use crate::call::{Answer, Call, ok};
+use super::{PAGE, previous_hash, space_of};
+use crate::call::{ApiResult, Call, ok_response};
 
 /// Maximum number of records per call; the response states where to continue.
 const RECORDS_PER_CALL_MAX: u64 = 200_000;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct VerifyQuery {
     /// Sequence number of the first record; 1 by default.
     from: Option<u64>,
     /// Sequence number of a checkpoint stored elsewhere.
@@ -24,7 +24,7 @@ pub(super) struct Wanted {
     hash: Option<String>,
 }
 
-impl Wanted {
+impl VerifyQuery {
     /// Returns the checkpoint. Rejects an incomplete one, which would otherwise pass unchecked.
     fn checkpoint(&self) -> Result<Option<(Seq, &str)>, Refused> {
         let invalid = |what: &str| {
@@ -48,7 +48,7 @@ impl Wanted {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "LogVerification")]
-pub(super) struct VerdictOut {
+pub(super) struct VerificationOut {
     ok: bool,
     spaces: Vec<VerifiedOut>,
     first_bad: Option<DamagedOut>,
@@ -91,42 +91,42 @@ enum Damage {
     Forked,
 }
 
-pub(super) async fn verify(call: Call) -> Answer {
-    let wanted: Wanted = call.query()?;
+pub(super) async fn verify(call: Call) -> ApiResult {
+    let wanted: VerifyQuery = call.query()?;
     let checkpoint = wanted.checkpoint()?;
     let busy = || {
         Refused::new(Code::Overloaded, "a verification of this log is already running").hint("retry later")
     };
-    let _job = call.app.exclusive().begin("audit.verify", call.space.number()).ok_or_else(busy)?;
+    let _job = call.app.exclusive_jobs().try_start("audit.verify", call.space.number()).ok_or_else(busy)?;
     let head = call.space.published().head;
     let from = Seq(wanted.from.unwrap_or(1).max(1));
     let (id, name) = space_of(&call)?;
     let missing = || Refused::new(Code::NotFound, format!("record {from} does not exist yet"));
-    let hash = previous(&call.space, id, from).await?.ok_or_else(missing)?;
-    let mut chain = Chain::before(from, hash);
+    let hash = previous_hash(&call.space, id, from).await?.ok_or_else(missing)?;
+    let mut chain = ChainVerifier::starting_at(from, hash);
     let to = head.seq.min(Seq(from.0.saturating_add(RECORDS_PER_CALL_MAX - 1)));
-    let (mut damage, mut pace) = (None, Pace::default());
+    let (mut damage, mut pace) = (None, Yielder::default());
     while chain.next <= to && damage.is_none() {
         let limit = PAGE.min((to.0 - chain.next.0) as usize + 1);
-        let records = call.space.bodies(chain.next, limit).await?;
+        let records = call.space.records_without_payloads(chain.next, limit).await?;
         if records.is_empty() {
-            damage = Some((chain.next, Broken::Truncated));
+            damage = Some((chain.next, LogDamage::Truncated));
         }
         for record in &records {
-            if let Err(broken) = chain.add(record) {
+            if let Err(broken) = chain.verify_next(record) {
                 damage = Some((chain.next, broken));
                 break;
             }
-            pace.after(record).await;
+            pace.after_record(record).await;
         }
     }
     if damage.is_none() && to == head.seq && chain.hash != head.hash {
-        damage = Some((to, Broken::Forked));
+        damage = Some((to, LogDamage::Forked));
     }
     if let (None, Some((seq, hash))) = (damage, checkpoint) {
         damage = compare_checkpoint(&call, seq, hash).await?;
     }
-    ok(&verdict(&name, &chain, (from, to, head.seq), damage))
+    ok_response(&verdict(&name, &chain, (from, to, head.seq), damage))
 }
 
 /// Compares a checkpoint with the log.
@@ -134,12 +134,12 @@ async fn compare_checkpoint(
     call: &Call,
     seq: Seq,
     hash: &str,
-) -> Result<Option<(Seq, Broken)>, crate::problem::Problem> {
-    let records = call.space.bodies(seq, 1).await?;
+) -> Result<Option<(Seq, LogDamage)>, crate::problem::Problem> {
+    let records = call.space.records_without_payloads(seq, 1).await?;
     Ok(match records.first().filter(|record| record.seq == seq) {
-        None => Some((seq, Broken::Truncated)),
+        None => Some((seq, LogDamage::Truncated)),
         Some(record) if !quorate_core::hex::encode(&record.hash).eq_ignore_ascii_case(hash) => {
-            Some((seq, Broken::Forked))
+            Some((seq, LogDamage::Forked))
         }
         Some(_) => None,
     })
@@ -147,10 +147,10 @@ async fn compare_checkpoint(
 
 fn verdict(
     name: &str,
-    chain: &Chain,
+    chain: &ChainVerifier,
     (from, to, head): (Seq, Seq, Seq),
-    damage: Option<(Seq, Broken)>,
-) -> VerdictOut {
+    damage: Option<(Seq, LogDamage)>,
+) -> VerificationOut {
     let verified = VerifiedOut {
         space: name.to_owned(),
         from: from.0,
@@ -158,7 +158,7 @@ fn verdict(
         seq: chain.next.0 - 1,
         hash: quorate_core::hex::encode(&chain.hash),
     };
-    VerdictOut {
+    VerificationOut {
         ok: damage.is_none(),
         spaces: vec![verified],
         first_bad: damage.map(|(seq, broken)| DamagedOut {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use quorate_server::{Listening, Patience, Settings};
+use quorate_server::{Server, Settings, Timeouts};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -18,21 +18,21 @@ const NEVER: Duration = Duration::from_secs(20);
 /// A hub that listens on a socket.
 pub(crate) struct Served {
     pub(crate) hub: Hub,
-    pub(crate) listening: Listening,
+    pub(crate) listening: Server,
 }
 
 impl Served {
     pub(crate) async fn new() -> Self {
-        Self::with(Patience::default()).await
+        Self::with(Timeouts::default()).await
     }
 
-    pub(crate) async fn with(patience: Patience) -> Self {
-        Self::of(Hub::with(Settings { patience, ..Settings::default() }).await).await
+    pub(crate) async fn with(patience: Timeouts) -> Self {
+        Self::of(Hub::with(Settings { timeouts: patience, ..Settings::default() }).await).await
     }
 
     /// Starts listening.
     pub(crate) async fn of(hub: Hub) -> Self {
-        let listening = Listening::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await;
+        let listening = Server::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await;
         Self { hub, listening: listening.expect("an address") }
     }
 

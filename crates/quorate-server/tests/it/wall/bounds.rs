@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_server::{CONNECTIONS_MAX, HEADER_BYTES_MAX, Limits, Patience, Settings};
+use quorate_server::{CONNECTIONS_MAX, HEADER_BYTES_MAX, Limits, Settings, Timeouts};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 
@@ -16,7 +16,7 @@ fn brief(ms: u64) -> Duration {
 
 #[tokio::test]
 async fn i21_slow_headers_time_out() {
-    let patience = Patience { headers: brief(400), ..Patience::default() };
+    let patience = Timeouts { headers: brief(400), ..Timeouts::default() };
     let served = Served::with(patience).await;
     let mut slow = plain(served.address()).await;
     let begun = tokio::time::Instant::now();
@@ -37,7 +37,7 @@ async fn i21_slow_headers_time_out() {
 
 #[tokio::test]
 async fn i21_a_slow_body_times_out() {
-    let patience = Patience { body: brief(300), ..Patience::default() };
+    let patience = Timeouts { body: brief(300), ..Timeouts::default() };
     let served = Served::with(patience).await;
     let mut slow = plain(served.address()).await;
     let head =
@@ -189,9 +189,10 @@ async fn i21_the_hub_serves_with_idle_connections_up_to_the_limit() {
     // runs concurrently in this process: one for each core.
     let tests = std::thread::available_parallelism().map_or(1, usize::from);
     let count = CONNECTIONS_MAX.min(descriptors().saturating_sub(300.max(32 * tests)) / 2);
-    let patience = Patience { headers: NEVER * 4, ..Patience::default() };
+    let patience = Timeouts { headers: NEVER * 4, ..Timeouts::default() };
     let limits = Limits { connections: count, ..Limits::default() };
-    let served = Served::of(Hub::with(Settings { patience, limits, ..Settings::default() }).await).await;
+    let served =
+        Served::of(Hub::with(Settings { timeouts: patience, limits, ..Settings::default() }).await).await;
     let health = request("GET", "/healthz", "host: localhost\r\n", "");
     let mut open = Vec::with_capacity(count);
     for index in 0..count {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quorate_server::{Patience, Settings};
+use quorate_server::{Settings, Timeouts};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -21,8 +21,8 @@ fn waiting() -> Vec<(&'static str, Value)> {
 }
 
 /// A hub on which all these calls wait: alice holds the lock and does not answer.
-async fn hub(patience: Patience) -> (Served, String) {
-    let served = Served::of(Hub::with(Settings { patience, ..Settings::default() }).await).await;
+async fn hub(patience: Timeouts) -> (Served, String) {
+    let served = Served::of(Hub::with(Settings { timeouts: patience, ..Settings::default() }).await).await;
     let alice = served.hub.register("alice").await;
     let bob = served.hub.register_able("bob", &["sum"]).await;
     served.hub.post(&alice, "/v1/locks/plan/acquire", &json!({"ttlMs": 600_000})).await.ok(200);
@@ -31,7 +31,7 @@ async fn hub(patience: Patience) -> (Served, String) {
 
 #[tokio::test]
 async fn i19_a_revoked_token_ends_waiting_calls_within_5_s() {
-    let (served, bob) = hub(Patience::default()).await;
+    let (served, bob) = hub(Timeouts::default()).await;
     let mut streams = Vec::new();
     for (path, body) in waiting() {
         let mut stream = plain(served.address()).await;
@@ -55,7 +55,7 @@ async fn i19_a_revoked_token_ends_waiting_calls_within_5_s() {
 
 #[tokio::test]
 async fn i27_a_stopping_hub_ends_waiting_calls() {
-    let patience = Patience { drain: Duration::from_secs(2), ..Patience::default() };
+    let patience = Timeouts { drain: Duration::from_secs(2), ..Timeouts::default() };
     let (served, bob) = hub(patience).await;
     let mut streams = Vec::new();
     for (path, body) in waiting() {

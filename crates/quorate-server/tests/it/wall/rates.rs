@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_server::{Limits, Rate, Settings};
-use quorate_store::SetClock;
+use quorate_store::ManualClock;
 use serde_json::json;
 
 use crate::support::Hub;
@@ -13,15 +13,15 @@ use crate::support::socket::Served;
 
 const START_MS: u64 = 1_800_000_000_000;
 
-async fn served(limits: Limits) -> (Arc<SetClock>, Served) {
-    let clock = SetClock::at(START_MS);
+async fn served(limits: Limits) -> (Arc<ManualClock>, Served) {
+    let clock = ManualClock::at(START_MS);
     let hub = Hub::at(Arc::clone(&clock) as _, Settings { limits, ..Settings::default() }).await;
     (clock, Served::of(hub).await)
 }
 
 #[tokio::test]
 async fn d13_i21_a_rate_limited_caller_gets_a_retry_delay() {
-    let limits = Limits { people: Rate { per_second: 2, burst: 4 }, ..Limits::default() };
+    let limits = Limits { other_principals: Rate { per_second: 2, burst: 4 }, ..Limits::default() };
     let (clock, served) = served(limits).await;
     let mut stream = plain(served.address()).await;
     let info = request("GET", "/v1/info", &bearer(&served.hub.admin), "");
@@ -94,5 +94,5 @@ async fn d13_i21_failed_attempts_are_limited_but_valid_tokens_accepted() {
 async fn default_limits_exceed_the_load_of_one_agent() {
     let limits = Limits::default();
     // Benchmarks reach about 60,000 frames a second on one connection.
-    assert!(limits.agents.per_second >= 100_000 && limits.people.per_second >= 10_000);
+    assert!(limits.agents.per_second >= 100_000 && limits.other_principals.per_second >= 10_000);
 }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate_server::Settings;
-use quorate_store::SetClock;
+use quorate_store::ManualClock;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Hub};
 
 const START_MS: u64 = 1_800_000_000_000;
 
-async fn hub() -> (Arc<SetClock>, Hub) {
-    let clock = SetClock::at(START_MS);
+async fn hub() -> (Arc<ManualClock>, Hub) {
+    let clock = ManualClock::at(START_MS);
     let hub = Hub::at(Arc::clone(&clock) as _, Settings::default()).await;
     (clock, hub)
 }

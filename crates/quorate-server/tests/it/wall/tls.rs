@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use quorate_server::{Listening, Patience, Reserved, ServeError, Settings, Times, Tls};
+use quorate_server::{BoundAddress, Durations, ServeError, Server, Settings, Timeouts, Tls};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
@@ -20,7 +20,7 @@ use crate::support::raw::{Certificate, NEVER, bearer, call, is_closed, plain, re
 /// A hub with TLS. Reports the outcome of certificate reloads.
 pub(crate) struct Served {
     pub(crate) hub: Hub,
-    pub(crate) listening: Listening,
+    pub(crate) listening: Server,
     certificate: Certificate,
     changes: mpsc::UnboundedReceiver<Result<(), String>>,
     _directory: TempDir,
@@ -28,18 +28,18 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) async fn new() -> Self {
-        Self::with(Patience::default()).await
+        Self::with(Timeouts::default()).await
     }
 
-    async fn with(patience: Patience) -> Self {
+    async fn with(patience: Timeouts) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let certificate = Certificate::new(directory.path());
-        let times = Times { certificate_look: Duration::from_millis(20), ..Times::default() };
-        let hub = Hub::with(Settings { patience, times, ..Settings::default() }).await;
+        let times = Durations { certificate_check: Duration::from_millis(20), ..Durations::default() };
+        let hub = Hub::with(Settings { timeouts: patience, durations: times, ..Settings::default() }).await;
         let (sender, changes) = mpsc::unbounded_channel();
         let tls = Tls::load(&certificate.certificate, &certificate.key).expect("a certificate");
         let tls = tls.on_change(move |changed| drop(sender.send(changed.map_err(ToString::to_string))));
-        let listening = Listening::start_tls(hub.app.clone(), ([127, 0, 0, 1], 0).into(), tls).await;
+        let listening = Server::start_tls(hub.app.clone(), ([127, 0, 0, 1], 0).into(), tls).await;
         Self { hub, listening: listening.expect("an address"), certificate, changes, _directory: directory }
     }
 
@@ -148,7 +148,7 @@ async fn i19_plain_http_on_a_tls_port_is_rejected_with_a_hint() {
 
 #[tokio::test]
 async fn i21_a_slow_handshake_times_out_and_others_are_served() {
-    let patience = Patience { handshake: Duration::from_millis(300), ..Patience::default() };
+    let patience = Timeouts { handshake: Duration::from_millis(300), ..Timeouts::default() };
     let served = Served::with(patience).await;
     let mut silent = plain(served.listening.address()).await;
     let mut halting = plain(served.listening.address()).await;
@@ -163,7 +163,7 @@ async fn i21_a_slow_handshake_times_out_and_others_are_served() {
 
 #[tokio::test]
 async fn i21_a_tls_client_that_does_not_read_is_disconnected() {
-    let patience = Patience { reader: Duration::from_millis(300), ..Patience::default() };
+    let patience = Timeouts { write: Duration::from_millis(300), ..Timeouts::default() };
     let served = Served::with(patience).await;
     let entry = json!({"content": "x".repeat(400_000)});
     served.hub.put(&served.hub.admin, "/v1/context/large", &entry).await.ok(201);
@@ -193,7 +193,7 @@ async fn an_unfinished_handshake_does_not_delay_shutdown() {
 async fn i19_without_tls_only_loopback_is_bound() {
     let hub = Hub::new().await;
     let everywhere = ([0, 0, 0, 0], 0).into();
-    let refused = Listening::start(hub.app.clone(), everywhere, false).await;
+    let refused = Server::start(hub.app.clone(), everywhere, false).await;
     assert!(matches!(refused, Err(ServeError::NotLoopback(_))));
 }
 
@@ -201,10 +201,10 @@ async fn i19_without_tls_only_loopback_is_bound() {
 #[tokio::test]
 async fn two_hubs_that_want_one_port_both_listen() {
     let hub = Hub::new().await;
-    let free = Reserved::loopback(0).expect("a port").listen(hub.app.clone()).expect("a listener");
+    let free = BoundAddress::loopback(0).expect("a port").listen(hub.app.clone()).expect("a listener");
     let port = free.address().port();
     free.drain().await;
-    let [first, second] = [(); 2].map(|()| Reserved::loopback(port).expect("a port"));
+    let [first, second] = [(); 2].map(|()| BoundAddress::loopback(port).expect("a port"));
     let first = first.listen(hub.app.clone()).expect("a listener");
     let second = second.listen(hub.app.clone()).expect("a listener");
     assert_eq!(first.address().port(), port);

@@ -8,7 +8,7 @@ use crate::support::socket::Served;
 
 #[tokio::test]
 async fn i16_two_hubs_in_one_process_are_isolated() {
-    let limits = Limits { people: Rate { per_second: 1, burst: 3 }, ..Limits::default() };
+    let limits = Limits { other_principals: Rate { per_second: 1, burst: 3 }, ..Limits::default() };
     let strict = Served::of(Hub::with(Settings { limits, ..Settings::default() }).await).await;
     let usual = Served::new().await;
     assert_ne!(strict.address(), usual.address());

@@ -89,7 +89,7 @@ async fn a1_a_deliberation_resumes_after_temporary_write_failures() {
         // Three periods of failures, each with several attempts.
         match seen.fetch_add(1, Ordering::SeqCst) {
             1..6 => Some(TurnedAway::Failed(StoreError::Busy)),
-            9..14 => Some(TurnedAway::Failed(StoreError::Full)),
+            9..14 => Some(TurnedAway::Failed(StoreError::DiskFull)),
             17..22 => Some(TurnedAway::Refused(Refused::new(Code::Overloaded, "too much waits"))),
             _ => None,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quorate::deliberation::{Member, Spec};
-use quorate::{Chance, Failure, Hub, ProcedureDraft, ProcedureStatus, Running, SystemClock, Work};
+use quorate::{Entropy, Failure, Hub, ProcedureDraft, ProcedureStatus, Running, SystemClock, Work};
 use quorate_core::SpaceName;
 use quorate_engine::Engine;
 use quorate_sim::gate::{Gate, Judge};
@@ -131,7 +131,7 @@ pub(crate) async fn deliberate(hub: Hub, cast: Cast, spec: &Spec) -> Option<(Val
 /// Opens a hub with fault injection.
 pub(crate) async fn gated(data: &Path, judge: Judge) -> Hub {
     let options = quorate_engine::Options::default();
-    let engine = Engine::start_with(options, SystemClock::new(), Chance::system(), |wiring| {
+    let engine = Engine::start_with(options, SystemClock::new(), Entropy::system(), |wiring| {
         let store = SqliteStore::open(data, Options::default(), wiring)?;
         Ok::<_, OpenError>(Gate::new(store, judge) as Arc<_>)
     });

@@ -10,7 +10,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use http_body_util::BodyExt as _;
 use quorate::Hub as Library;
 use quorate_core::{Bearer, Commit, CreateToken, Op, Principal, Record, Seq, TokenName, TokenRole};
-use quorate_server::{App, Listening, Settings};
+use quorate_server::{App, Server, Settings};
 use quorate_sim::data_directory;
 use quorate_sim::fuzz::{Extent, Mutator, seed_of_run};
 use serde_json::Value;
@@ -86,7 +86,7 @@ impl Hub {
     pub(crate) async fn new(directory: TempDir) -> Self {
         let library = Library::open(directory.path().join("data")).await.unwrap();
         let space = library.space().expect("embedded hub");
-        let secret = space.draw_secret();
+        let secret = space.generate_secret();
         let create = CreateToken {
             digest: secret.digest(),
             bearer: Bearer::Holder(TokenRole::Admin),
@@ -135,7 +135,7 @@ impl Hub {
         if ["/v1/events", "/v1/ws"].iter().any(|long| request.uri().path().starts_with(long)) {
             return None;
         }
-        let response = self.app.answer(request).await;
+        let response = self.app.handle(request).await;
         let status = response.status().as_u16();
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         Some((status, String::from_utf8(bytes.to_vec()).expect("response is UTF-8")))
@@ -203,7 +203,7 @@ fn i21_websocket_survives_malformed_frames() {
     runtime.block_on(async {
         let hub = Hub::new(data_directory()).await;
         let bob = hub.prepare().await;
-        let listening = Listening::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await.unwrap();
+        let listening = Server::start(hub.app.clone(), ([127, 0, 0, 1], 0).into(), false).await.unwrap();
         let url = format!("ws://{}/v1/ws", listening.address());
         let corpus: Vec<_> = FRAMES.iter().map(|frame| frame.as_bytes().to_vec()).collect();
         let mut cases = Mutator::new("frames", seed, Extent::of_run(2_000), corpus);

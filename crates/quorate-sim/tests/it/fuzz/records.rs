@@ -32,8 +32,8 @@ fn i21_record_decoder_survives_malformed_records() {
     let mut read = 0;
     while let Some((from, body)) = cases.next_case() {
         let record = Record { body, ..records[from].clone() };
-        let _ = codec::parts_of(&record.body);
-        let _ = codec::place_of_part(&record.body, 0);
+        let _ = codec::part_table(&record.body);
+        let _ = codec::locate_part(&record.body, 0);
         if let Ok(body) = codec::read_body(&record) {
             read += 1;
             // Decoded effects can be rendered.

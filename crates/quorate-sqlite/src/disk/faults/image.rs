@@ -4,15 +4,15 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::chance::Chance;
-use super::model::{FileId, FileModel, Model, NameModel, What, overwrite};
+use super::model::{ChangeKind, FileId, FileModel, Model, NameModel, overwrite};
+use super::rng::Rng;
 
 /// Sector size. Disks write whole sectors, so a write can be torn at these boundaries.
 const SECTOR: u64 = 512;
 
 /// Fate of unsynced changes in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum UnsyncedData {
     /// All unsynced changes are lost.
     LoseAll,
     /// All unsynced changes are kept.
@@ -22,8 +22,8 @@ pub enum How {
     Random,
 }
 
-pub(super) fn write(model: &Model, seed: u64, into: &Path, how: How) -> io::Result<()> {
-    let mut rng = Chance::new(seed);
+pub(super) fn write(model: &Model, seed: u64, into: &Path, how: UnsyncedData) -> io::Result<()> {
+    let mut rng = Rng::new(seed);
     fs::create_dir_all(into)?;
     // Paths are relative to the outermost directory, so that subdirectories are preserved.
     let parents = model.names().filter_map(|(path, _)| path.parent());
@@ -40,32 +40,32 @@ pub(super) fn write(model: &Model, seed: u64, into: &Path, how: How) -> io::Resu
     Ok(())
 }
 
-fn resolve_name(name: &NameModel, how: How, rng: &mut Chance) -> Option<FileId> {
+fn resolve_name(name: &NameModel, how: UnsyncedData, rng: &mut Rng) -> Option<FileId> {
     match how {
-        How::LoseAll => name.durable,
-        How::KeepAll => name.current(),
-        How::Random => match rng.below(name.unsynced.len() as u64 + 1) {
+        UnsyncedData::LoseAll => name.durable,
+        UnsyncedData::KeepAll => name.current(),
+        UnsyncedData::Random => match rng.below(name.unsynced.len() as u64 + 1) {
             0 => name.durable,
             later => name.unsynced[later as usize - 1],
         },
     }
 }
 
-fn content(file: &FileModel, how: How, rng: &mut Chance) -> Vec<u8> {
+fn content(file: &FileModel, how: UnsyncedData, rng: &mut Rng) -> Vec<u8> {
     let mut content = file.durable.clone();
     // With many writes, probability 1/2 would never produce an image that keeps nearly all or nearly nothing.
     let kept_of_8 = [1, 4, 7][rng.below(3) as usize];
     for change in &file.unsynced {
         let whole = match how {
-            How::LoseAll => false,
-            How::KeepAll => true,
-            How::Random => rng.below(8) < kept_of_8,
+            UnsyncedData::LoseAll => false,
+            UnsyncedData::KeepAll => true,
+            UnsyncedData::Random => rng.below(8) < kept_of_8,
         };
         if whole {
-            change.what.apply(&mut content);
-        } else if how == How::Random
+            change.kind.apply(&mut content);
+        } else if how == UnsyncedData::Random
             && rng.coin()
-            && let What::Write { offset, bytes } = &change.what
+            && let ChangeKind::Write { offset, bytes } = &change.kind
         {
             tear(&mut content, *offset, bytes, rng);
         }
@@ -74,7 +74,7 @@ fn content(file: &FileModel, how: How, rng: &mut Chance) -> Vec<u8> {
 }
 
 /// Applies some sectors of a write: a prefix, or a random subset.
-fn tear(content: &mut Vec<u8>, offset: u64, bytes: &[u8], rng: &mut Chance) {
+fn tear(content: &mut Vec<u8>, offset: u64, bytes: &[u8], rng: &mut Rng) {
     let sectors = sectors(offset, bytes.len() as u64);
     let in_order = rng.coin();
     let first_lost = rng.below(sectors.len().max(1) as u64) as usize;

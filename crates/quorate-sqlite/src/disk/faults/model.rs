@@ -66,17 +66,17 @@ pub(super) struct Change {
     number: u64,
     /// A sync of it has failed. It may or may not be on disk, and no later sync makes it durable.
     doomed: bool,
-    pub(super) what: What,
+    pub(super) kind: ChangeKind,
 }
 
-pub(super) enum What {
+pub(super) enum ChangeKind {
     Write { offset: u64, bytes: Box<[u8]> },
     Resize { to: u64 },
 }
 
 impl Model {
     /// Number of the newest change. A sync covers all changes up to it.
-    pub(super) fn now(&self) -> u64 {
+    pub(super) fn newest_change(&self) -> u64 {
         self.now
     }
 
@@ -119,21 +119,21 @@ impl Model {
 
     pub(super) fn write(&mut self, id: FileId, bytes: &[u8], offset: u64) {
         let end = offset + bytes.len() as u64;
-        let what = What::Write { offset, bytes: bytes.into() };
+        let what = ChangeKind::Write { offset, bytes: bytes.into() };
         self.change(id, what, |size| size.max(end));
     }
 
     pub(super) fn resize(&mut self, id: FileId, to: u64) {
         if self.files.get(&id).is_some_and(|file| file.size != to) {
-            self.change(id, What::Resize { to }, |_| to);
+            self.change(id, ChangeKind::Resize { to }, |_| to);
         }
     }
 
-    fn change(&mut self, id: FileId, what: What, size: impl FnOnce(u64) -> u64) {
+    fn change(&mut self, id: FileId, what: ChangeKind, size: impl FnOnce(u64) -> u64) {
         let Some(file) = self.files.get_mut(&id) else { return };
         self.now += 1;
         file.size = size(file.size);
-        file.unsynced.push(Change { number: self.now, doomed: false, what });
+        file.unsynced.push(Change { number: self.now, doomed: false, kind: what });
     }
 
     /// Applies a successful sync that started when `started` was the newest change.
@@ -141,7 +141,7 @@ impl Model {
         let Some(file) = self.files.get_mut(&id) else { return };
         let covered = file.unsynced.partition_point(|change| change.number <= started);
         for change in file.unsynced.drain(..covered).filter(|change| !change.doomed) {
-            change.what.apply(&mut file.durable);
+            change.kind.apply(&mut file.durable);
         }
         let own = self.names.iter_mut().find(|(_, name)| name.current() == Some(id));
         let Some((path, name)) = own.filter(|(_, name)| !name.unsynced.is_empty()) else { return };
@@ -173,11 +173,11 @@ impl Model {
     }
 }
 
-impl What {
+impl ChangeKind {
     pub(super) fn apply(&self, content: &mut Vec<u8>) {
         match self {
-            What::Write { offset, bytes } => overwrite(content, *offset as usize, bytes),
-            What::Resize { to } => content.resize(*to as usize, 0),
+            ChangeKind::Write { offset, bytes } => overwrite(content, *offset as usize, bytes),
+            ChangeKind::Resize { to } => content.resize(*to as usize, 0),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Invalid or incomplete data directories: each is rejected with a clear error, and nothing is changed.
 
-use super::untouched::untouched;
+use super::unchanged::assert_unchanged;
 use super::*;
 use crate::OpenError;
 
 fn refused(dir: &Path) -> OpenError {
-    let refused = untouched(dir, || verify(dir, None).unwrap_err());
-    let export = untouched(dir, || crate::export(dir, None, Seq(1), |_| Ok(())).unwrap_err());
+    let refused = assert_unchanged(dir, || verify(dir, None).unwrap_err());
+    let export = assert_unchanged(dir, || crate::export(dir, None, Seq(1), |_| Ok(())).unwrap_err());
     assert!(matches!(export, crate::ExportError::Open(_)));
     refused
 }
@@ -36,10 +36,10 @@ fn a_directory_of_another_program() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("report.txt"), "figures").unwrap();
     assert!(matches!(refused(dir.path()), OpenError::Foreign { .. }));
-    fs::write(database_of(dir.path()), "x".repeat(5000)).unwrap();
+    fs::write(database_path(dir.path()), "x".repeat(5000)).unwrap();
     assert!(matches!(refused(dir.path()), OpenError::Foreign { .. }));
-    fs::remove_file(database_of(dir.path())).unwrap();
-    let other = Connection::open(database_of(dir.path())).unwrap();
+    fs::remove_file(database_path(dir.path())).unwrap();
+    let other = Connection::open(database_path(dir.path())).unwrap();
     other.execute_batch("CREATE TABLE log (x)").unwrap();
     other.close().unwrap();
     assert!(matches!(refused(dir.path()), OpenError::Foreign { .. }));
@@ -48,23 +48,23 @@ fn a_directory_of_another_program() {
 #[test]
 fn a_newer_version() {
     let newer = crate::schema::VERSION + 1;
-    let dir = after(|connection| connection.pragma_update(None, "user_version", newer).unwrap());
+    let dir = damaged_copy(|connection| connection.pragma_update(None, "user_version", newer).unwrap());
     let refused = refused(dir.path());
     assert!(matches!(refused, OpenError::Newer { found, .. } if found == newer), "{refused:?}");
 }
 
 #[test]
 fn no_version_at_all() {
-    let dir = after(|connection| connection.pragma_update(None, "user_version", 0).unwrap());
+    let dir = damaged_copy(|connection| connection.pragma_update(None, "user_version", 0).unwrap());
     assert!(matches!(refused(dir.path()), OpenError::Damaged { .. }));
 }
 
 #[test]
 fn an_incomplete_copy() {
-    let dir = worked();
-    let path = database_of(dir.path());
-    for length in [0, 50, 99, 100, 5000, work::database().len() - 1] {
-        fs::write(&path, &work::database()[..length]).unwrap();
+    let dir = populated_directory();
+    let path = database_path(dir.path());
+    for length in [0, 50, 99, 100, 5000, fixture::database().len() - 1] {
+        fs::write(&path, &fixture::database()[..length]).unwrap();
         let refused = refused(dir.path());
         assert!(matches!(refused, OpenError::Damaged { .. }), "{length} bytes: {refused:?}");
         assert!(refused.is_damage());
@@ -80,12 +80,12 @@ fn a_write_ahead_log_without_its_database() {
 
 #[test]
 fn an_incomplete_database_with_a_write_ahead_log() {
-    let dir = worked();
+    let dir = populated_directory();
     fs::write(dir.path().join("quorate.db-wal"), [1; 5000]).unwrap();
-    fs::write(database_of(dir.path()), &work::database()[..9000]).unwrap();
+    fs::write(database_path(dir.path()), &fixture::database()[..9000]).unwrap();
     // Whether the write-ahead log contains the missing pages is only known after reading it: the result must be an error
     // or a defect, never success.
-    untouched(dir.path(), || match verify(dir.path(), None) {
+    assert_unchanged(dir.path(), || match verify(dir.path(), None) {
         Ok(report) => assert!(!report.ok),
         Err(refused) => assert!(refused.is_damage(), "{refused:?}"),
     });
@@ -93,6 +93,6 @@ fn an_incomplete_database_with_a_write_ahead_log() {
 
 #[test]
 fn tables_that_are_missing() {
-    let dir = after(|connection| connection.execute_batch("DROP TABLE log").unwrap());
+    let dir = damaged_copy(|connection| connection.execute_batch("DROP TABLE log").unwrap());
     assert!(matches!(refused(dir.path()), OpenError::Sqlite { .. }));
 }

@@ -9,7 +9,7 @@ use super::*;
 const MIDDLE: u64 = 10;
 
 fn last() -> u64 {
-    let dir = worked();
+    let dir = populated_directory();
     report(dir.path()).spaces[0].head_seq.0
 }
 
@@ -37,19 +37,19 @@ fn any_edited_column_of_a_record_is_detected() {
         "salts = zeroblob(length(salts)), payload = zeroblob(length(payload))",
     ];
     for edit in edits {
-        let dir = after_sql(&format!("UPDATE log SET {edit} WHERE id = {}", row(MIDDLE)));
+        let dir = damaged_by_sql(&format!("UPDATE log SET {edit} WHERE id = {}", row(MIDDLE)));
         assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
     }
 }
 
 #[test]
 fn an_edit_is_reported_with_both_hashes_and_the_state_of_later_records() {
-    let dir = after_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(MIDDLE)));
+    let dir = damaged_by_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(MIDDLE)));
     let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
     assert!(bad.detail.contains("stored hash ") && bad.detail.contains("computed "), "{}", bad.detail);
     assert!(bad.detail.contains("only the content of this one was changed"), "{}", bad.detail);
     assert!(bad.detail.contains("records after it are intact"), "{}", bad.detail);
-    let dir = after_sql(&format!("UPDATE log SET hash = zeroblob(32) WHERE id = {}", row(MIDDLE)));
+    let dir = damaged_by_sql(&format!("UPDATE log SET hash = zeroblob(32) WHERE id = {}", row(MIDDLE)));
     let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Edited);
     assert!(bad.detail.contains("only the stored hash was changed"), "{}", bad.detail);
 }
@@ -57,7 +57,7 @@ fn an_edit_is_reported_with_both_hashes_and_the_state_of_later_records() {
 #[test]
 fn edits_of_the_first_and_last_record_are_detected() {
     for seq in [1, last()] {
-        let dir = after_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(seq)));
+        let dir = damaged_by_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {}", row(seq)));
         assert_bad(dir.path(), None, seq, Damage::Edited);
     }
 }
@@ -65,12 +65,12 @@ fn edits_of_the_first_and_last_record_are_detected() {
 #[test]
 fn a_missing_record_is_deleted() {
     for seq in [1, MIDDLE, last() - 1] {
-        let dir = after_sql(&format!("DELETE FROM log WHERE id = {}", row(seq)));
+        let dir = damaged_by_sql(&format!("DELETE FROM log WHERE id = {}", row(seq)));
         let bad = assert_bad(dir.path(), None, seq, Damage::Deleted);
         assert!(bad.detail.contains("this record is missing"), "{}", bad.detail);
     }
     let (first, to) = (row(MIDDLE), row(MIDDLE + 2));
-    let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {first} AND {to}"));
+    let dir = damaged_by_sql(&format!("DELETE FROM log WHERE id BETWEEN {first} AND {to}"));
     let bad = assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
     assert!(bad.detail.contains("3 records are missing"), "{}", bad.detail);
 }
@@ -84,15 +84,15 @@ fn delete_and_renumber(connection: &Connection, seq: u64) {
 
 #[test]
 fn a_deleted_record_is_detected_even_if_later_ones_are_renumbered() {
-    let dir = after(|connection| delete_and_renumber(connection, MIDDLE));
+    let dir = damaged_copy(|connection| delete_and_renumber(connection, MIDDLE));
     assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
-    let dir = after(|connection| {
+    let dir = damaged_copy(|connection| {
         delete_and_renumber(connection, MIDDLE);
         connection.execute("UPDATE spaces SET seq = seq - 1 WHERE number = 1", []).unwrap();
     });
     assert_bad(dir.path(), None, MIDDLE, Damage::Deleted);
     let before_last = last() - 1;
-    let dir = after(|connection| delete_and_renumber(connection, before_last));
+    let dir = damaged_copy(|connection| delete_and_renumber(connection, before_last));
     assert_bad(dir.path(), None, before_last, Damage::Deleted);
 }
 
@@ -100,7 +100,7 @@ fn a_deleted_record_is_detected_even_if_later_ones_are_renumbered() {
 fn swapped_records_are_reordered() {
     for (one, other) in [(MIDDLE, MIDDLE + 1), (MIDDLE, last()), (1, 7)] {
         let (one_row, other_row) = (row(one), row(other));
-        let dir = after_sql(&format!(
+        let dir = damaged_by_sql(&format!(
             "UPDATE log SET id = -1 WHERE id = {one_row};
              UPDATE log SET id = {one_row} WHERE id = {other_row};
              UPDATE log SET id = {other_row} WHERE id = -1"
@@ -113,17 +113,20 @@ fn swapped_records_are_reordered() {
 #[test]
 fn a_record_moved_to_the_end_is_reordered() {
     let end = row(last() + 1);
-    let dir = after_sql(&format!("UPDATE log SET id = {end} WHERE id = {}", row(MIDDLE)));
+    let dir = damaged_by_sql(&format!("UPDATE log SET id = {end} WHERE id = {}", row(MIDDLE)));
     assert_bad(dir.path(), None, MIDDLE, Damage::Reordered);
 }
 
 #[test]
 fn a_log_without_its_end_is_truncated() {
     let first_deleted = last() - 2;
-    let dir =
-        after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(first_deleted), row(last())));
+    let dir = damaged_by_sql(&format!(
+        "DELETE FROM log WHERE id BETWEEN {} AND {}",
+        row(first_deleted),
+        row(last())
+    ));
     assert_bad(dir.path(), None, first_deleted, Damage::Truncated);
-    let dir = after_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(1), row(last())));
+    let dir = damaged_by_sql(&format!("DELETE FROM log WHERE id BETWEEN {} AND {}", row(1), row(last())));
     assert_bad(dir.path(), None, 1, Damage::Truncated);
 }
 
@@ -142,40 +145,40 @@ fn truncate_with_head(connection: &Connection, to: u64) {
 
 #[test]
 fn a_log_truncated_with_its_head_is_detected_by_a_checkpoint() {
-    let checkpoints = crate::checkpoints(worked().path()).unwrap();
+    let checkpoints = crate::checkpoints(populated_directory().path()).unwrap();
     let last_kept = last() - 3;
-    let dir = after(|connection| truncate_with_head(connection, last_kept));
+    let dir = damaged_copy(|connection| truncate_with_head(connection, last_kept));
     assert_bad(dir.path(), Some(&checkpoints), last_kept + 1, Damage::Truncated);
     // Without a checkpoint, the tables still reveal it.
-    let found = report(dir.path()).first_bad.unwrap();
+    let found = report(dir.path()).first_defect.unwrap();
     assert_eq!(found.damage, Damage::Tables, "{found:?}");
 }
 
 #[test]
 fn an_older_copy_of_the_directory_is_detected_only_by_a_checkpoint() {
     let dir = tempfile::tempdir().unwrap();
-    let hub = work::Hub::open(dir.path());
+    let hub = fixture::Hub::open(dir.path());
     hub.register();
     hub.close_into_one_file(dir.path());
-    let older = fs::read(database_of(dir.path())).unwrap();
-    let hub = work::Hub::open(dir.path());
+    let older = fs::read(database_path(dir.path())).unwrap();
+    let hub = fixture::Hub::open(dir.path());
     let sent = hub.send("bob", "a later message");
     hub.close_into_one_file(dir.path());
     let checkpoints = crate::checkpoints(dir.path()).unwrap();
     assert!(verify(dir.path(), Some(&checkpoints)).unwrap().ok);
-    fs::write(database_of(dir.path()), older).unwrap();
+    fs::write(database_path(dir.path()), older).unwrap();
     assert!(report(dir.path()).ok);
     assert_bad(dir.path(), Some(&checkpoints), sent.0, Damage::Truncated);
 }
 
 #[test]
 fn rewritten_history_is_forked_and_detected_only_by_a_checkpoint() {
-    let known = worked();
+    let known = populated_directory();
     let whole = crate::checkpoints(known.path()).unwrap();
-    let early = Checkpoint { seq: Seq(5), hash: record(known.path(), 5).hash, ..whole[0].clone() };
+    let early = LogCheckpoint { seq: Seq(5), hash: record(known.path(), 5).hash, ..whole[0].clone() };
     // The last record only ends deliveries, so no table contains its principal.
     let end = last();
-    let dir = after(|connection| {
+    let dir = damaged_copy(|connection| {
         connection.execute("UPDATE log SET principal = 'agent:mallory' WHERE id = ?1", [row(end)]).unwrap();
         connection.execute("UPDATE log SET at = at + 1 WHERE id = ?1", [row(end)]).unwrap();
         rechain(connection, end);
@@ -187,22 +190,22 @@ fn rewritten_history_is_forked_and_detected_only_by_a_checkpoint() {
 }
 
 fn record(dir: &Path, seq: u64) -> Record {
-    let connection = Connection::open(database_of(dir)).unwrap();
+    let connection = Connection::open(database_path(dir)).unwrap();
     crate::load::record(&connection, quorate_core::SpaceNo(1), Seq(seq)).unwrap().unwrap()
 }
 
 #[test]
 fn a_checkpoint_of_record_0_is_compared_with_the_space_id() {
-    let dir = worked();
-    let other = Checkpoint { space: "default".into(), seq: Seq(0), hash: [7; 32] };
+    let dir = populated_directory();
+    let other = LogCheckpoint { space: "default".into(), seq: Seq(0), hash: [7; 32] };
     assert_bad(dir.path(), Some(&[other]), 0, Damage::Forked);
 }
 
 #[test]
 fn records_beyond_the_head_are_forked() {
     let end = last();
-    let before = record(worked().path(), end - 1).hash;
-    let dir = after(|connection| {
+    let before = record(populated_directory().path(), end - 1).hash;
+    let dir = damaged_copy(|connection| {
         let changed =
             connection.execute("UPDATE spaces SET seq = seq - 1, hash = ?1 WHERE number = 1", [before]);
         assert_eq!(changed.unwrap(), 1);
@@ -213,7 +216,7 @@ fn records_beyond_the_head_are_forked() {
 #[test]
 fn a_last_record_that_is_not_the_head_is_forked() {
     let end = last();
-    let dir = after(|connection| {
+    let dir = damaged_copy(|connection| {
         let head: [u8; 32] =
             connection.query_row("SELECT hash FROM spaces WHERE number = 1", [], |row| row.get(0)).unwrap();
         connection.execute("UPDATE log SET at = at + 1 WHERE id = ?1", [row(end)]).unwrap();
@@ -225,48 +228,48 @@ fn a_last_record_that_is_not_the_head_is_forked() {
 
 #[test]
 fn a_deleted_space_is_detected() {
-    let checkpoints = crate::checkpoints(worked().path()).unwrap();
+    let checkpoints = crate::checkpoints(populated_directory().path()).unwrap();
     let second = quorate_core::row_id(quorate_core::SpaceNo(2), 0);
     let everything = format!(
         "DELETE FROM spaces WHERE number = 2; DELETE FROM log WHERE id >= {second};
          DELETE FROM agents WHERE id >= {second}; DELETE FROM eras WHERE space = 2;"
     );
-    let dir = after_sql(&everything);
+    let dir = damaged_by_sql(&everything);
     assert!(report(dir.path()).ok);
-    let bad = verify(dir.path(), Some(&checkpoints)).unwrap().first_bad.unwrap();
+    let bad = verify(dir.path(), Some(&checkpoints)).unwrap().first_defect.unwrap();
     assert_eq!((bad.space.as_str(), bad.seq, bad.damage), ("second", Seq(1), Damage::Truncated));
-    let dir = after_sql("DELETE FROM spaces WHERE number = 2");
-    assert_eq!(report(dir.path()).first_bad.unwrap().damage, Damage::Tables);
-    let dir = after_sql("DELETE FROM spaces WHERE number = 1");
-    assert_eq!(report(dir.path()).first_bad.unwrap().damage, Damage::Deleted);
+    let dir = damaged_by_sql("DELETE FROM spaces WHERE number = 2");
+    assert_eq!(report(dir.path()).first_defect.unwrap().damage, Damage::Tables);
+    let dir = damaged_by_sql("DELETE FROM spaces WHERE number = 1");
+    assert_eq!(report(dir.path()).first_defect.unwrap().damage, Damage::Deleted);
 }
 
 #[test]
 fn damage_in_the_second_space_is_reported_for_that_space() {
     let second = quorate_core::row_id(quorate_core::SpaceNo(2), 2);
-    let dir = after_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {second}"));
+    let dir = damaged_by_sql(&format!("UPDATE log SET at = at + 1 WHERE id = {second}"));
     let found = report(dir.path());
-    let bad = found.first_bad.clone().unwrap();
+    let bad = found.first_defect.clone().unwrap();
     assert_eq!((bad.space.as_str(), bad.seq, bad.damage), ("second", Seq(2), Damage::Edited));
-    assert_eq!(found.spaces[0].bad, None);
-    assert_eq!(found.spaces[1].bad, Some(bad));
+    assert_eq!(found.spaces[0].defect, None);
+    assert_eq!(found.spaces[1].defect, Some(bad));
     assert_eq!(found.spaces[1].records, 1);
 }
 
 #[test]
 fn an_erased_part_with_restored_bytes_is_edited() {
-    let before = worked();
-    let erased: u64 = Connection::open(database_of(before.path()))
+    let before = populated_directory();
+    let erased: u64 = Connection::open(database_path(before.path()))
         .unwrap()
         .query_row("SELECT max(seq) FROM erased WHERE space = 1", [], |row| row.get(0))
         .unwrap();
-    let dir = after(|connection| {
+    let dir = damaged_copy(|connection| {
         // The second of two parts. A forger with an old copy knows its salt and bytes.
-        let entropy = quorate_store::Chance::seeded(7);
-        let salts: Vec<[u8; 16]> = (0..200).map(|_| entropy.sixteen()).collect();
+        let entropy = quorate_store::Entropy::seeded(7);
+        let salts: Vec<[u8; 16]> = (0..200).map(|_| entropy.bytes_16()).collect();
         let record = crate::load::record(connection, quorate_core::SpaceNo(1), Seq(erased)).unwrap().unwrap();
-        let parts = quorate_core::codec::parts_of(&record.body).unwrap();
-        let digest = |salt: &[u8; 16]| quorate_core::chain::part_digest(salt, b"secret");
+        let parts = quorate_core::codec::part_table(&record.body).unwrap();
+        let digest = |salt: &[u8; 16]| quorate_core::hash_chain::part_digest(salt, b"secret");
         let salt = salts.iter().find(|salt| digest(salt) == parts[1].1).unwrap();
         let salts = [&record.salts[..16], salt].concat();
         let payload = [&record.payload[..record.payload.len() - 6], b"secret"].concat();

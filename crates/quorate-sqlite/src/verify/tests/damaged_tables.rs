@@ -4,8 +4,8 @@ use super::*;
 
 #[track_caller]
 fn assert_tables(sql: &str, table: &str) {
-    let dir = after_sql(sql);
-    let bad = report(dir.path()).first_bad.unwrap_or_else(|| panic!("not detected: {sql}"));
+    let dir = damaged_by_sql(sql);
+    let bad = report(dir.path()).first_defect.unwrap_or_else(|| panic!("not detected: {sql}"));
     assert_eq!(bad.damage, Damage::Tables, "{sql}: {bad:?}");
     assert!(bad.detail.contains(&format!("`{table}`")), "{sql}: {bad:?}");
 }
@@ -143,15 +143,15 @@ fn an_unexpected_row_is_detected_and_named() {
     for (table, row) in additions {
         assert_tables(&format!("INSERT INTO {table} {row}"), table);
     }
-    let dir = after_sql("INSERT INTO versions SELECT 1, 'plan/a', 77, 0, 5, 0");
-    let detail = report(dir.path()).first_bad.unwrap().detail;
+    let dir = damaged_by_sql("INSERT INTO versions SELECT 1, 'plan/a', 77, 0, 5, 0");
+    let detail = report(dir.path()).first_defect.unwrap().detail;
     assert!(detail.contains("of version 77 of plan/a"), "{detail}");
 }
 
 #[test]
 fn a_difference_contains_the_row_and_the_expected_value() {
-    let dir = after_sql("UPDATE deliveries SET attempt = 9 WHERE id = (SELECT min(id) FROM deliveries)");
-    let detail = report(dir.path()).first_bad.unwrap().detail;
+    let dir = damaged_by_sql("UPDATE deliveries SET attempt = 9 WHERE id = (SELECT min(id) FROM deliveries)");
+    let detail = report(dir.path()).first_defect.unwrap().detail;
     assert!(detail.contains("table `deliveries`, row of delivery "), "{detail}");
     assert!(detail.contains("attempt is 9, expected "), "{detail}");
     assert!(detail.contains("the log is intact"), "{detail}");

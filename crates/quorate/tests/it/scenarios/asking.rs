@@ -155,7 +155,7 @@ pub(crate) async fn a_deadlock_is_broken(stage: &Stage) {
     });
     let error = first.await.expect("in time").expect("a task").expect_err("one wait is broken");
     assert_eq!(error.code(), Code::Deadlock, "{error}");
-    assert_eq!(error.refused().expect("a refusal").facts.cycle.len(), 2);
+    assert_eq!(error.refusal().expect("a refusal").facts.cycle.len(), 2);
     one.abort();
     other.abort();
 

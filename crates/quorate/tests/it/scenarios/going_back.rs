@@ -1,7 +1,7 @@
 //! Watches and rollback of the shared memory.
 
-use quorate::link::When;
-use quorate::{Code, Finding, PageQuery, RollbackTo, Seq, Timestamp, Version};
+use quorate::link::AsOf;
+use quorate::{Code, Inconsistency, PageQuery, RollbackTarget, Seq, Timestamp, Version};
 
 use super::{SOON, Stage};
 
@@ -19,7 +19,7 @@ pub(crate) async fn changes_are_watched_from_any_record(stage: &Stage) {
     memory.put("b/other", "note", "not asked for").await.expect("written");
     let step = alice.commit().put("a/two", "note", [2]).delete("a/one");
     let seq = step.commit().await.expect("done").expect("a record");
-    memory.rollback("a/one", RollbackTo::Version(Version(1)), None).await.expect("rolled back");
+    memory.rollback("a/one", RollbackTarget::Version(Version(1)), None).await.expect("rolled back");
     let mut changes = Vec::new();
     for _ in 0..3 {
         let change = tokio::time::timeout(SOON, watch.next()).await.expect("in time").expect("a change");
@@ -55,33 +55,36 @@ pub(crate) async fn entries_can_be_rolled_back(stage: &Stage) {
     let check = memory.check().await.expect("looked");
     assert_eq!((check.counts.stale, check.clean), (1, false));
     assert!(
-        matches!(&check.findings[..], [Finding::Stale { key, current_version: Version(2), .. }] if key.as_str() == "plan/b")
+        matches!(&check.findings[..], [Inconsistency::Stale { key, current_version: Version(2), .. }] if key.as_str() == "plan/b")
     );
 
-    let error =
-        memory.rollback("plan/a", RollbackTo::Version(Version(1)), Some(1)).await.expect_err("it is at 2");
+    let error = memory
+        .rollback("plan/a", RollbackTarget::Version(Version(1)), Some(1))
+        .await
+        .expect_err("it is at 2");
     assert_eq!(
-        (error.code(), error.refused().expect("a refusal").facts.current_version),
+        (error.code(), error.refusal().expect("a refusal").facts.current_version),
         (Code::VersionConflict, Some(2))
     );
-    let back = memory.rollback_all("plan/", RollbackTo::Snapshot("before".parse().expect("a name"))).await;
+    let back =
+        memory.rollback_all("plan/", RollbackTarget::Snapshot("before".parse().expect("a name"))).await;
     let back = back.expect("rolled back");
     let changed: Vec<_> =
         back.changed.iter().map(|one| (one.key.as_str(), one.version.0, one.restored)).collect();
     assert_eq!(changed, [("plan/a", 3, Some(Version(1))), ("plan/c", 2, None)]);
     assert_eq!((back.to, back.complete, back.seq.is_some()), (seq, true, true));
     assert_eq!(memory.get("plan/a").await.expect("read").expect("there").restores, Some(Version(1)));
-    let back = memory.rollback("plan/a", RollbackTo::Seq(seq), None).await.expect("as it is");
+    let back = memory.rollback("plan/a", RollbackTarget::Seq(seq), None).await.expect("as it is");
     assert!(back.changed.is_empty() || back.changed[0].restored == Some(Version(1)), "{back:?}");
 
-    let then = memory.at("plan/a", When::Version(Version(2))).await.expect("read").expect("there");
+    let then = memory.at("plan/a", AsOf::Version(Version(2))).await.expect("read").expect("there");
     assert_eq!(then.content::<u64>().expect("a number"), 10);
-    let by_record = memory.at("plan/a", When::Seq(then.seq)).await.expect("read").expect("there");
+    let by_record = memory.at("plan/a", AsOf::Seq(then.seq)).await.expect("read").expect("there");
     assert_eq!(by_record.version, Version(2));
-    let early = memory.at("plan/a", When::Time(Timestamp(1))).await.expect("read");
+    let early = memory.at("plan/a", AsOf::Time(Timestamp(1))).await.expect("read");
     assert!(early.is_none(), "there was nothing in 1970");
     let later =
-        memory.at("plan/a", When::Time(Timestamp(4_000_000_000_000))).await.expect("read").expect("there");
+        memory.at("plan/a", AsOf::Time(Timestamp(4_000_000_000_000))).await.expect("read").expect("there");
     assert!(later.version >= Version(3));
     memory.drop_snapshot("before").await.expect("forgotten");
     assert!(memory.snapshots(PageQuery::newest(10)).await.expect("read").items.is_empty());

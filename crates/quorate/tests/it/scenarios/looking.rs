@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use quorate::{
-    AgentFilter, AgentInfo, Code, DeliveryStatus, Failure, Health, InboxDelivery, MessageFilter, MessageType,
-    PageQuery, Policy, Role, Status, TaskDraft, TaskFilter, TaskStatus, Timestamp, WaitsFor, Work,
+    AgentFilter, AgentInfo, AgentRole, AgentStatus, Code, DeliveryStatus, Failure, Health, InboxDelivery,
+    MessageFilter, MessageType, PageQuery, Policy, TaskDraft, TaskFilter, TaskStatus, Timestamp, WaitsFor,
+    Work,
 };
 
 use super::{SOON, Stage, next, until_dead};
@@ -17,17 +18,20 @@ fn still(agent: AgentInfo) -> AgentInfo {
 // Fails under: a read model that differs between embedded and remote hubs.
 pub(crate) async fn agents_and_messages_are_read_the_same(stage: &Stage) {
     let (hub, inside) = (&stage.hub, &stage.inside);
-    let alice = hub.agent("alice").name("Alice").role(Role::Specialist).can("cook").can("bake");
+    let alice = hub.agent("alice").name("Alice").role(AgentRole::Specialist).can("cook").can("bake");
     let alice = alice.heartbeat(Duration::from_secs(30)).join().await.expect("she joins");
     let bob = hub.agent("bob").join().await.expect("he joins");
-    alice.report(Status::Working, Health::Degraded("slow today".into())).await.expect("reported");
+    alice.report(AgentStatus::Working, Health::Degraded("slow today".into())).await.expect("reported");
     let first = alice.send("bob", "greet", "one").id("first").await.expect("sent");
     alice.send_all(["alice", "bob"], "greet", "two").priority(quorate::Priority::HIGH).await.expect("sent");
     let taken = next(&bob).await;
     assert_eq!(taken.payload::<String>().expect("a text"), "two", "the higher goes first");
 
     let seen = hub.agent_state("alice").await.expect("there");
-    assert_eq!((seen.name.as_str(), seen.role, seen.status), ("Alice", Role::Specialist, Status::Working));
+    assert_eq!(
+        (seen.name.as_str(), seen.role, seen.status),
+        ("Alice", AgentRole::Specialist, AgentStatus::Working)
+    );
     assert_eq!((seen.note.as_str(), seen.available, seen.load.open), ("slow today", true, 1));
     assert_eq!(still(seen), still(inside.agent_state("alice").await.expect("there")));
     let seen = hub.agent_state("bob").await.expect("there");
@@ -183,7 +187,7 @@ pub(crate) async fn tasks_are_read_and_awaited(stage: &Stage) {
     assert_eq!((begin.items.len(), rest.items.len(), &rest.cursor), (2, 2, &None));
     assert_eq!(rest, inside.tasks(&all, next).await.expect("read"));
     let counts = hub.task_counts().await.expect("read");
-    assert_eq!((counts.of(TaskStatus::Done), counts.of(TaskStatus::Cancelled)), (1, 1));
+    assert_eq!((counts.get(TaskStatus::Done), counts.get(TaskStatus::Cancelled)), (1, 1));
     assert_eq!(counts, inside.task_counts().await.expect("read"));
 }
 
@@ -192,7 +196,7 @@ async fn a_cancelled_task_keeps_its_rank(hub: &quorate::Hub, alice: &quorate::Ag
     let fourth = alice.create_task(TaskDraft::new("check", ()).id("fourth").priority(8)).await.expect("made");
     alice.cancel_task(&fourth, "not needed").await.expect("called off");
     let cancelled = hub.task(&fourth).await.expect("there");
-    assert_eq!(cancelled.task.priority(), quorate::Priority::from_ten(8), "the rank is not lost");
+    assert_eq!(cancelled.task.priority(), quorate::Priority::from_ten_scale(8), "the rank is not lost");
     assert_eq!(
         (cancelled.task.status, cancelled.task.reason.as_deref()),
         (TaskStatus::Cancelled, Some("not needed"))

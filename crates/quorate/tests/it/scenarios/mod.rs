@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use quorate::{AddKind, Agent, Code, Failure, Hub, Received, TaskDraft, TaskStatus, TaskWork, Work};
+use quorate::{Agent, Code, ContributionKind, Failure, Hub, Received, TaskDraft, TaskStatus, TaskWork, Work};
 
 pub(crate) use approvals::*;
 pub(crate) use asking::*;
@@ -172,7 +172,7 @@ pub(crate) async fn a_step_is_atomic(stage: &Stage) {
     let received = next(&bob).await;
     let step = bob.step(&received).put_if("plan", "plan", "second", 0).send("alice", "done", 2);
     let error = step.commit().await.expect_err("the plan is at version 1");
-    let facts = &error.refused().expect("a refusal").facts;
+    let facts = &error.refusal().expect("a refusal").facts;
     assert_eq!((error.code(), facts.current_version), (Code::VersionConflict, Some(1)));
     assert!(alice.receive(Duration::ZERO).await.expect("read").is_none(), "nothing was sent");
     let step = bob.step(&received).put_if("plan", "plan", "second", 1).send("alice", "done", 2);
@@ -317,10 +317,10 @@ pub(crate) async fn a_step_adds_to_a_session(stage: &Stage) {
     assert_eq!(session.task::<Vec<String>>().await.expect("read"), ["ship it"]);
     alice.set_budget("tight", 1).await.expect("set");
     alice.memory().snapshot("before", "").await.expect("named");
-    let step = alice.commit().add_to("release-7", AddKind::Decision, "on Monday", "no one is away");
+    let step = alice.commit().add_to("release-7", ContributionKind::Decision, "on Monday", "no one is away");
     let error = step.put_if("plan", "plan", 1, 5).commit().await.expect_err("there is no plan yet");
     assert_eq!(error.code(), Code::VersionConflict);
-    let step = alice.commit().add_to("release-7", AddKind::Decision, "on Monday", "no one is away");
+    let step = alice.commit().add_to("release-7", ContributionKind::Decision, "on Monday", "no one is away");
     step.put("plan", "plan", 1).commit().await.expect("done");
     let decisions = session.decisions(10).await.expect("read");
     assert_eq!(decisions.len(), 1);

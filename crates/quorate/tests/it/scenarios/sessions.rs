@@ -1,14 +1,14 @@
 //! Sessions and their timelines.
 
 use quorate::{
-    AddKind, Code, PageQuery, Seq, SessionStatus, TimelineAddition, TimelineChange, TimelineEvent,
-    TimelineLine,
+    Code, ContributionKind, PageQuery, Seq, SessionStatus, TimelineAddition, TimelineChange, TimelineEntry,
+    TimelineEvent,
 };
 
 use super::Stage;
 
-fn summaries(lines: &[TimelineLine]) -> Vec<String> {
-    let word = |line: &TimelineLine| match &line.what {
+fn summaries(lines: &[TimelineEntry]) -> Vec<String> {
+    let word = |line: &TimelineEntry| match &line.event {
         TimelineEvent::Message(one) => format!("{} sends {}", line.record.by, one.message.action),
         TimelineEvent::Changed(TimelineChange { verb, agent, status, reason, .. }) => {
             let agent = agent.as_ref().map_or(String::new(), |agent| format!(" {agent}"));
@@ -35,7 +35,7 @@ pub(crate) async fn a_session_records_its_timeline(stage: &Stage) {
     bob.session("s1").add_artifact([1], "made").await.expect("added");
     bob.session("s1").add_blocker("no salt", "").await.expect("added");
     led.add_note("so be it").await.expect("added");
-    led.add(AddKind::Decision, "no salt then", "there is none").await.expect("added");
+    led.add(ContributionKind::Decision, "no salt then", "there is none").await.expect("added");
     led.leave("bob").await.expect("he leaves");
     led.complete("eaten").await.expect("over");
     let seen = hub.session("s1");
@@ -44,9 +44,17 @@ pub(crate) async fn a_session_records_its_timeline(stage: &Stage) {
         (info.status, info.reason.as_str(), info.title.as_str()),
         (SessionStatus::Completed, "eaten", "Soup")
     );
-    assert!(info.has("alice") || info.coordinator.as_ref().is_some_and(|one| one.as_str() == "alice"));
-    assert!(!info.has("bob"));
-    assert_eq!((info.count(AddKind::Artifact), info.count(AddKind::Finding)), (1, 0));
+    assert!(
+        info.has_participant("alice") || info.coordinator.as_ref().is_some_and(|one| one.as_str() == "alice")
+    );
+    assert!(!info.has_participant("bob"));
+    assert_eq!(
+        (
+            info.contribution_count(ContributionKind::Artifact),
+            info.contribution_count(ContributionKind::Finding)
+        ),
+        (1, 0)
+    );
     assert_eq!(info, inside.session("s1").info().await.expect("there"));
     assert_eq!(seen.task::<Vec<String>>().await.expect("read"), ["cook"]);
 
@@ -68,10 +76,10 @@ pub(crate) async fn a_session_records_its_timeline(stage: &Stage) {
     assert_eq!(summaries(&rest), expected[7..]);
     let newest = seen.newest(2).await.expect("read");
     assert_eq!(summaries(&newest), [expected[8], expected[7]]);
-    let blockers = seen.added(AddKind::Blocker, Seq(0), 10).await.expect("read");
+    let blockers = seen.added(ContributionKind::Blocker, Seq(0), 10).await.expect("read");
     assert_eq!((blockers.len(), blockers[0].n, blockers[0].by.as_str()), (1, 1, "agent:bob"));
     assert_eq!(blockers[0].body::<String>().expect("a text"), "no salt");
-    assert!(seen.added(AddKind::Finding, Seq(0), 10).await.expect("read").is_empty());
+    assert!(seen.added(ContributionKind::Finding, Seq(0), 10).await.expect("read").is_empty());
     assert_eq!(led.add_note("late").await.expect_err("it is over").code(), Code::SessionClosed);
 
     let other = hub.session("s2");

@@ -12,7 +12,7 @@ use crate::item::{Item, ItemKind};
 fn spec() -> TaskSpec {
     TaskSpec {
         id: "t-1".parse().unwrap(),
-        no: TaskNo { seq: Seq(300), n: 2 },
+        number: TaskNo { seq: Seq(300), n: 2 },
         created_at: Timestamp(1_800_000_000_000),
         creator: Some(AgentNo(3)),
         task_type: "review".into(),
@@ -26,7 +26,7 @@ fn spec() -> TaskSpec {
         attempts_max: 6,
         backoff_ms: 500,
         on_dependency_failure: OnDependencyFailure::Skip,
-        escalate: Escalate::To(AgentNo(5)),
+        escalate: EscalationTarget::Agent(AgentNo(5)),
         session: Some("ses_1".into()),
     }
 }
@@ -34,13 +34,13 @@ fn spec() -> TaskSpec {
 /// A task with default values except its type.
 fn plain() -> TaskSpec {
     let spec = read_spec(&mut Reader::new(b"\x01\x01t")).unwrap();
-    TaskSpec { task_type: "x".into(), no: TaskNo { seq: Seq(9), n: 0 }, created_at: Timestamp(7), ..spec }
+    TaskSpec { task_type: "x".into(), number: TaskNo { seq: Seq(9), n: 0 }, created_at: Timestamp(7), ..spec }
 }
 
 fn completion() -> Box<Completion> {
     Box::new(Completion {
         by: AgentNo(4),
-        token: Token(77),
+        token: LeaseToken(77),
         seq: Seq(305),
         at: Timestamp(1_800_000_005_000),
         result: Some(PartRef { seq: Seq(305), part: 1 }),
@@ -53,14 +53,14 @@ fn completion() -> Box<Completion> {
 fn every_state() -> Vec<TaskState> {
     let lease = TaskLease {
         by: AgentNo(4),
-        token: Token(77),
+        token: LeaseToken(77),
         length_ms: NonZeroU64::new(30_000).unwrap(),
         ready_since: Timestamp(1_800_000_000_500),
         since: Timestamp(1_800_000_001_000),
     };
     let (seq, at) = (Seq(305), Timestamp(1_800_000_005_000));
     let cancellation =
-        Cancellation { seq, at, by: Some(AgentNo(3)), reason: "late".into(), token: Some(Token(77)) };
+        Cancellation { seq, at, by: Some(AgentNo(3)), reason: "late".into(), token: Some(LeaseToken(77)) };
     let message = MessageId { generation: Generation(1), seq, n: 2 };
     vec![
         TaskState::Blocked { held_by: vec!["a".parse().unwrap()] },
@@ -76,17 +76,17 @@ fn every_state() -> Vec<TaskState> {
             rationale: None,
             ..*completion()
         })),
-        TaskState::Failed(GivenUp { seq, at, because_of: Some("a".parse().unwrap()) }),
+        TaskState::Failed(TaskFailure { seq, at, failed_dependency: Some("a".parse().unwrap()) }),
         TaskState::Cancelled(Box::new(cancellation)),
         TaskState::Escalated(Escalation { at, message }),
     ]
 }
 
-fn failure(kind: SetbackKind) -> Setback {
-    Setback {
+fn failure(kind: AttemptFailureKind) -> AttemptFailure {
+    AttemptFailure {
         kind,
         by: AgentNo(4),
-        token: Token(76),
+        token: LeaseToken(76),
         attempt: 1,
         seq: Seq(304),
         at: Timestamp(1_800_000_004_000),
@@ -102,12 +102,13 @@ fn every_task() -> Vec<Task> {
         spec: Arc::new(spec()),
         attempt: 2,
         state: TaskState::Ready { since: Timestamp(0) },
-        setback: Some(Box::new(failure(SetbackKind::Failed))),
+        last_failure: Some(Box::new(failure(AttemptFailureKind::Failed))),
         partials: vec![TaskPartial { attempt: 1, at: Timestamp(1_800_000_003_000), part }],
         missing: vec!["b".parse().unwrap()],
     };
     let each = every_state().into_iter().map(|state| Task { state, ..full.clone() });
-    let failures = FAILURE_KINDS.map(|kind| Task { setback: Some(Box::new(failure(kind))), ..full.clone() });
+    let failures =
+        FAILURE_KINDS.map(|kind| Task { last_failure: Some(Box::new(failure(kind))), ..full.clone() });
     each.chain(failures).collect()
 }
 
@@ -137,7 +138,7 @@ fn the_bytes_of_a_task_never_change() {
 fn default_values_take_no_bytes() {
     let state = TaskState::Ready { since: Timestamp(7) };
     let (setback, partials, missing) = (None, Vec::new(), Vec::new());
-    let task = Task { spec: Arc::new(plain()), attempt: 0, state, setback, partials, missing };
+    let task = Task { spec: Arc::new(plain()), attempt: 0, state, last_failure: setback, partials, missing };
     expect!["0a01017406017802090407000107000000"].assert_eq(&hex(&write_item(&Item::Task(task))));
 }
 
@@ -156,18 +157,18 @@ fn i9_a_lease_without_a_duration_is_rejected() {
     let length = [0xb0, 0xea, 0x01];
     let at = bytes.windows(3).position(|window| window == length).unwrap();
     bytes.splice(at..at + 3, [0]);
-    assert_eq!(read_item(ItemKind::Task, &bytes).unwrap_err().what, "a non-zero duration");
+    assert_eq!(read_item(ItemKind::Task, &bytes).unwrap_err().expected, "a non-zero duration");
 }
 
 #[test]
 fn results_of_tasks_round_trip() {
     use crate::commit::OpResult;
-    use crate::task::TaskHanded;
-    let handed = TaskHanded { task: every_task().swap_remove(3), input: None };
+    use crate::task::LeasedTask;
+    let handed = LeasedTask { task: every_task().swap_remove(3), input: None };
     let results = vec![
         OpResult::TasksCreated { generation: Generation(1), seq: Seq(2), first: 3, count: 10_000 },
         OpResult::TasksClaimed(vec![handed.clone(), handed]),
-        OpResult::TaskAccepted { seq: Seq(8), token: Token(9) },
+        OpResult::TaskAccepted { seq: Seq(8), token: LeaseToken(9) },
     ];
     let bytes = crate::codec::write_results(&results);
     assert_eq!(crate::codec::read_results(&bytes).unwrap(), results);

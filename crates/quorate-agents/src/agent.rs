@@ -1,0 +1,190 @@
+//! An agent as declared in a playbook, ready to answer questions.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use quorate_contracts::Heuristic;
+use quorate_core::Refused;
+
+use crate::api_key::ApiKeySource;
+use crate::clock;
+use crate::command::CommandAgent;
+use crate::heuristic;
+use crate::http_agent::HttpAgent;
+use crate::http_client::HttpClient;
+use crate::llm::ModelAgent;
+use crate::question::{AgentFailure, AgentQuestion, AgentReply, FailureKind, Usage};
+use crate::rate_limit::RateLimiters;
+use crate::retry::CallRetryPolicy;
+use crate::use_spec::UseSpec;
+
+/// Looks up an environment variable.
+pub type EnvLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Context shared by the agents of a playbook. Cheap to clone.
+#[derive(Clone)]
+pub struct AgentContext {
+    /// Directory of the playbook: working directory of commands and base of relative paths.
+    pub directory: PathBuf,
+    /// Source of API keys.
+    pub env: EnvLookup,
+    /// Retry policy of failed calls.
+    pub retry: CallRetryPolicy,
+    pub(crate) rate_limiters: RateLimiters,
+    pub(crate) http: HttpClient,
+}
+
+impl AgentContext {
+    /// Creates the context of a playbook in this directory, with the environment of this process.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        // The parent of a bare file name is an empty path, which means the current directory.
+        let directory = Some(directory.into()).filter(|path| !path.as_os_str().is_empty());
+        Self {
+            directory: directory.unwrap_or_else(|| ".".into()),
+            env: Arc::new(|name| std::env::var(name).ok()),
+            retry: CallRetryPolicy::default(),
+            rate_limiters: RateLimiters::default(),
+            http: HttpClient::default(),
+        }
+    }
+}
+
+/// Settings of an agent in a playbook, in addition to `use:`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AgentSettings {
+    /// Instructions for models; they precede those of a question.
+    pub instructions: String,
+    /// Environment variable of the API key, if it is not the provider's default.
+    pub key_env: Option<String>,
+    /// Calls per minute, if it is not the provider's default. Agents of the same provider and URL share the limit.
+    pub calls_per_minute: Option<u32>,
+    /// Tokens per minute.
+    pub tokens_per_minute: Option<u64>,
+    /// Token prices.
+    pub price: Option<TokenPrice>,
+    /// Whether answers of models are live, recorded or replayed.
+    pub record_mode: RecordMode,
+}
+
+/// Token prices, in millionths of a currency per million tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TokenPrice {
+    /// Price of a million input tokens.
+    pub input_micros: u64,
+    /// Price of a million output tokens.
+    pub output_micros: u64,
+}
+
+impl TokenPrice {
+    /// Computes the cost of a number of tokens, in millionths.
+    #[must_use]
+    pub fn cost(&self, input_tokens: u64, output_tokens: u64) -> u64 {
+        let all = u128::from(input_tokens) * u128::from(self.input_micros)
+            + u128::from(output_tokens) * u128::from(self.output_micros);
+        u64::try_from(all.div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Whether models are called, or their answers come from files.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum RecordMode {
+    /// Models are called.
+    #[default]
+    Live,
+    /// Models are called, and their answers are recorded in this directory.
+    Record(PathBuf),
+    /// Models are not called: the answers recorded in this directory are returned.
+    Replay(PathBuf),
+}
+
+/// An agent, ready to answer questions.
+pub struct Agent {
+    /// Name of the agent in the playbook.
+    pub name: String,
+    /// Parsed `use:` value.
+    pub declared: UseSpec,
+    pub(crate) runner: AgentRunner,
+}
+
+/// Implementation of an agent. A closed set: a new implementation is a new variant.
+pub(crate) enum AgentRunner {
+    Heuristic(Heuristic),
+    Command(CommandAgent),
+    Model(ModelAgent),
+    Http(HttpAgent),
+}
+
+impl Agent {
+    /// Creates an agent from its `use:` value. Nothing is started or sent yet.
+    ///
+    /// # Errors
+    /// `INVALID`, if the value cannot be parsed.
+    pub fn declare(
+        name: &str,
+        line: &str,
+        settings: &AgentSettings,
+        surroundings: &AgentContext,
+    ) -> Result<Self, Refused> {
+        let declared = UseSpec::parse(line).map_err(|mut refused| {
+            refused.detail = format!("agent `{name}`: {}", refused.detail);
+            refused
+        })?;
+        let work = match &declared {
+            UseSpec::Heuristic(heuristic) => AgentRunner::Heuristic(*heuristic),
+            UseSpec::Command(argv) => {
+                AgentRunner::Command(CommandAgent::new(argv.clone(), &surroundings.directory))
+            }
+            UseSpec::Http(url) => {
+                let key = ApiKeySource::new(settings.key_env.clone(), false, surroundings);
+                AgentRunner::Http(HttpAgent::new(url.clone(), key, surroundings))
+            }
+            UseSpec::Model { provider, model, base } => {
+                AgentRunner::Model(ModelAgent::new(*provider, model, base.as_ref(), settings, surroundings))
+            }
+        };
+        Ok(Self { name: name.to_owned(), declared, runner: work })
+    }
+
+    /// Asks the agent. Dropping the future cancels the work: a process is terminated, a connection closed.
+    ///
+    /// # Errors
+    /// The failure, with its location and a hint.
+    pub async fn answer(&self, question: &AgentQuestion) -> Result<AgentReply, AgentFailure> {
+        let until = clock::now() + question.timeout;
+        let work = async {
+            match &self.runner {
+                AgentRunner::Heuristic(built_in) => heuristic::answer(*built_in, question),
+                AgentRunner::Command(program) => program.answer(question, until).await,
+                AgentRunner::Model(speaker) => speaker.answer(question, until).await,
+                AgentRunner::Http(server) => server.answer(question, until).await,
+            }
+        };
+        match tokio::time::timeout_at(until, work).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                let what = format!("no answer within {} ms", clock::millis(question.timeout));
+                Err(AgentFailure::new(FailureKind::TimedOut, self.label(), what)
+                    .hint("increase the timeout, or ask for less")
+                    .with_usage(Usage::calls(1)))
+            }
+        }
+    }
+
+    /// Label of the agent, for errors.
+    pub(crate) fn label(&self) -> String {
+        match &self.runner {
+            AgentRunner::Heuristic(heuristic) => format!("heuristic:{}", heuristic.name()),
+            AgentRunner::Command(program) => program.label(),
+            AgentRunner::Model(speaker) => speaker.label.clone(),
+            AgentRunner::Http(server) => server.url.to_string(),
+        }
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("name", &self.name).field("declared", &self.declared).finish()
+    }
+}

@@ -1,0 +1,46 @@
+//! The JSON form of a question for programs and HTTP agents:
+//!
+//! ```json
+//! {
+//!   "quorate": 1,
+//!   "action": "analyse",
+//!   "instructions": "…",
+//!   "payload": { "…": "…" },
+//!   "schema": { "type": "object", "…": "…" },
+//!   "limits": { "milliseconds": 60000, "tokens": 2000 },
+//!   "again": { "wrong": "/confidence: 7 is greater than the maximum of 1", "answered": "{…}" }
+//! }
+//! ```
+//!
+//! `again` is present only in the second attempt.
+
+use serde_json::{Value, json};
+
+use crate::answer_schema::InvalidAnswer;
+use crate::clock::millis;
+use crate::question::{AgentFailure, AgentQuestion, FailureKind, quote};
+
+/// Renders the question as JSON; in the second attempt with the error of the first answer.
+pub(crate) fn question_to_json(question: &AgentQuestion, again: Option<(&InvalidAnswer, &str)>) -> Value {
+    let mut asked = json!({
+        "quorate": 1,
+        "action": question.action,
+        "instructions": question.instructions,
+        "payload": question.payload,
+        "schema": question.schema,
+        "limits": { "milliseconds": millis(question.timeout), "tokens": question.answer_tokens_max },
+    });
+    if let Some((unfit, answered)) = again {
+        let wrong = format!("{}. Answer with one JSON object that fits `schema`.", unfit.reason());
+        asked["again"] = json!({ "wrong": wrong, "answered": quote(answered) });
+    }
+    asked
+}
+
+/// Failure for an answer that does not match the schema in both attempts.
+pub(crate) fn schema_mismatch(place: &str, unfit: &InvalidAnswer) -> AgentFailure {
+    let what =
+        format!("the answer does not match the schema, also in the second attempt: {}", unfit.reason());
+    AgentFailure::new(FailureKind::WrongShape, place, what)
+        .hint("answer with one JSON object that matches the `schema` of the question")
+}

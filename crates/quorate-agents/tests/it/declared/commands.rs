@@ -1,0 +1,226 @@
+//! Agents that are programs: real processes, including misbehaving ones.
+
+use std::time::Duration;
+
+use quorate_agents::{
+    Agent, AgentContext, AgentFailure, AgentQuestion, AgentReply, AgentSettings, CheckOutcome, FailureKind,
+    limits, probe,
+};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+fn agent(line: &str) -> Agent {
+    Agent::declare("program", line, &AgentSettings::default(), &AgentContext::new(env!("CARGO_MANIFEST_DIR")))
+        .unwrap()
+}
+
+fn python(script: &str) -> Agent {
+    agent(&format!("cmd:python3 -c {}", shell_words::quote(script)))
+}
+
+fn question() -> AgentQuestion {
+    let mut question = AgentQuestion::new("analyse", json!({ "text": "hello" }));
+    question.timeout = Duration::from_secs(30);
+    question.schema = Some(json!({ "type": "object", "required": ["summary"] }));
+    question
+}
+
+async fn ask(script: &str) -> Result<AgentReply, AgentFailure> {
+    python(script).answer(&question()).await
+}
+
+/// Accepts connections of started processes; a connection ends when its process exits.
+struct Watch {
+    listener: TcpListener,
+}
+
+impl Watch {
+    async fn new() -> Self {
+        Self { listener: TcpListener::bind("127.0.0.1:0").await.unwrap() }
+    }
+
+    /// Python code that connects and stays connected while the process runs.
+    fn script(&self) -> String {
+        let port = self.listener.local_addr().unwrap().port();
+        format!(
+            "import os,socket,sys,signal,time; s=socket.create_connection(('127.0.0.1',{port})); s.sendall(b'x\\n')\n"
+        )
+    }
+
+    async fn one(&self) -> TcpStream {
+        let (stream, _) = within(self.listener.accept()).await.unwrap();
+        let mut stream = BufReader::new(stream);
+        within(stream.read_line(&mut String::new())).await.unwrap();
+        stream.into_inner()
+    }
+}
+
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), what).await.expect("timed out")
+}
+
+/// Waits until the process at the other end has exited.
+async fn gone(mut stream: TcpStream) {
+    let _ = within(stream.read(&mut [0; 1])).await;
+}
+
+#[tokio::test]
+async fn a_program_reads_the_question_and_answers_in_json() {
+    let script = "import json,sys; q=json.load(sys.stdin); \
+                  print(json.dumps({'summary': q['action'], 'text': q['payload']['text'], 'ms': q['limits']['milliseconds']}))";
+    let reply = ask(script).await.unwrap();
+    assert_eq!(reply.body, json!({ "summary": "analyse", "text": "hello", "ms": 30000 }));
+    assert_eq!((reply.usage.calls, reply.notes.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn it_runs_in_the_playbooks_directory_without_a_shell() {
+    let reply = agent("cmd:cat Cargo.toml").answer(&AgentQuestion::new("analyse", json!(1))).await.unwrap();
+    assert!(reply.body["text"].as_str().unwrap().contains("quorate-agents"));
+    let here =
+        Agent::declare("a", "cmd:cat Cargo.toml", &AgentSettings::default(), &AgentContext::new("")).unwrap();
+    assert!(
+        here.answer(&AgentQuestion::new("analyse", json!(1))).await.is_ok(),
+        "an empty path is the current directory"
+    );
+    let reply =
+        agent("cmd:echo '$HOME' ';' ls").answer(&AgentQuestion::new("analyse", json!(1))).await.unwrap();
+    assert_eq!(reply.body["text"], "$HOME ; ls");
+}
+
+#[tokio::test]
+async fn plain_text_is_repaired_once_then_accepted() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen = folder.path().join("seen");
+    let script =
+        format!("import sys; open({:?},'a').write(sys.stdin.read()); print('It looks fine to me.')", seen);
+    let reply = ask(&script).await.unwrap();
+    assert_eq!(reply.body, json!({ "text": "It looks fine to me.", "confidence": null }));
+    assert!(reply.notes[0].contains("plain text"), "{:?}", reply.notes);
+    assert_eq!(reply.usage.calls, 2);
+    let asked = std::fs::read_to_string(&seen).unwrap();
+    let second: serde_json::Value = serde_json::from_str(asked.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(second["again"]["answered"], "It looks fine to me.");
+    assert!(second["again"]["wrong"].as_str().unwrap().contains("no JSON"));
+}
+
+#[tokio::test]
+async fn json_that_does_not_match_the_schema_is_repaired_once_then_fails() {
+    let repaired = "import json,sys; q=json.load(sys.stdin); \
+                    print(json.dumps({'summary': 'second'} if 'again' in q else {'sumary': 'first'}))";
+    assert_eq!(ask(repaired).await.unwrap().body["summary"], "second");
+    let failure = ask("print('{\"sumary\": 1}')").await.unwrap_err();
+    assert!(failure.kind == FailureKind::WrongShape && failure.message.contains("summary"), "{failure}");
+    assert_eq!(ask("pass").await.unwrap_err().kind, FailureKind::WrongShape);
+    let bytes = ask("import sys; sys.stdout.buffer.write(bytes(range(128, 256)) * 100)").await.unwrap();
+    assert!(bytes.body["text"].is_string(), "invalid UTF-8 does not crash");
+}
+
+#[tokio::test]
+async fn a8_a_program_that_prints_a_gigabyte_is_stopped_at_the_limit() {
+    let before = resident_kb();
+    let failure =
+        ask("import sys\nfor _ in range(1024): sys.stdout.write('x' * (1 << 20))").await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::TooLong);
+    assert!(failure.message.contains(&limits::ANSWER_BYTES_MAX.to_string()), "{failure}");
+    let grown = resident_kb().saturating_sub(before);
+    assert!(grown < 64 * 1024, "memory grew by {grown} KB");
+}
+
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn stderr_is_drained_and_its_end_is_quoted() {
+    let script = "import sys\nfor _ in range(64): sys.stderr.write('x' * (1 << 20))\nsys.stderr.write('the last word'); sys.exit(3)";
+    let failure = ask(script).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Exited);
+    assert!(
+        failure.message.contains("exited with code 3") && failure.message.contains("the last word"),
+        "{failure}"
+    );
+    assert!(failure.message.len() < 1000);
+}
+
+#[tokio::test]
+async fn a8_a_hanging_program_is_killed_with_its_descendants() {
+    let watch = Watch::new().await;
+    // The child ignores SIGTERM; both would run forever.
+    let script = format!(
+        "{}if os.fork() == 0: signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsys.stderr.write('waiting')\nwhile True: time.sleep(9)",
+        watch.script().replace("s=socket", "os.fork(); s=socket")
+    );
+    let agent = python(&script);
+    let mut question = question();
+    question.timeout = Duration::from_secs(2);
+    let asked = tokio::spawn(async move { agent.answer(&question).await });
+    let (first, second) = (watch.one().await, watch.one().await);
+    let failure = within(asked).await.unwrap().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::TimedOut);
+    assert!(failure.message.contains("stderr: waiting"), "{failure}");
+    gone(first).await;
+    gone(second).await;
+}
+
+#[tokio::test]
+async fn dropping_the_question_terminates_the_program() {
+    let watch = Watch::new().await;
+    let agent = python(&format!("{}while True: time.sleep(9)", watch.script()));
+    let asked = tokio::spawn(async move { agent.answer(&question()).await });
+    let process = watch.one().await;
+    asked.abort();
+    gone(process).await;
+}
+
+#[tokio::test]
+async fn a_child_that_outlives_its_parent_does_not_delay_the_answer() {
+    let watch = Watch::new().await;
+    let script = format!(
+        "import os,sys\nif os.fork() == 0:\n {}\n signal.signal(signal.SIGTERM, signal.SIG_IGN)\n while True: time.sleep(9)\n\
+         print('{{\"summary\": \"done\"}}')",
+        watch.script().replace('\n', "\n ").trim_end()
+    );
+    let reply = ask(&script).await.unwrap();
+    assert_eq!(reply.body["summary"], "done");
+    // The child may have been killed before it connected, which is fine.
+    if let Ok(Ok((process, _))) =
+        tokio::time::timeout(Duration::from_millis(200), watch.listener.accept()).await
+    {
+        gone(process).await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_read_may_still_answer() {
+    let script = "import os; os.close(0); print('{\"summary\": \"deaf\"}')";
+    let mut question = question();
+    question.payload = json!({ "text": "x".repeat(4 << 20) });
+    let reply = python(script).answer(&question).await.unwrap();
+    assert_eq!(reply.body["summary"], "deaf");
+}
+
+#[tokio::test]
+async fn a_missing_program_fails_with_a_hint() {
+    let failure = agent("cmd:no-such-program-4711 -p").answer(&question()).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::NotFound);
+    assert!(failure.message.contains("`no-such-program-4711` not found on PATH"), "{failure}");
+    let failure = agent("cmd:./Cargo.toml").answer(&question()).await.unwrap_err();
+    assert!(failure.kind == FailureKind::NotFound && failure.hint.contains("executable"), "{failure}");
+    let tried = probe(&agent("cmd:no-such-program-4711"), &question()).await;
+    assert_eq!((tried.passed(), tried.checks[0].outcome), (false, CheckOutcome::Failed));
+}
+
+#[tokio::test]
+async fn signals_and_exit_codes_are_reported_with_the_end_of_stderr() {
+    let failure = ask("import os; os.kill(os.getpid(), 9)").await.unwrap_err();
+    assert!(failure.kind == FailureKind::Exited && failure.message.contains("signal 9"), "{failure}");
+    let failure = ask("raise ValueError('no such clause')").await.unwrap_err();
+    assert!(
+        failure.message.contains("exited with code 1") && failure.message.contains("no such clause"),
+        "{failure}"
+    );
+}

@@ -1,0 +1,70 @@
+//! W7: the atomic step. Each of 64 callers receives its input and, in one commit, acks it, writes an entry, sends the
+//! next input to itself and a result to another agent.
+
+use std::time::Instant;
+
+use quorate_core::{AgentId, Commit, Destination, Key, Message, Op, Principal, PutEntry};
+use quorate_engine::{Error, Space};
+use tokio::task::JoinSet;
+
+use crate::Scale;
+use crate::cycle::register_agents;
+use crate::measure::{Latencies, Meter};
+use crate::report::Measurement;
+use crate::rig::Rig;
+
+const CALLERS: usize = 64;
+
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Measurement>> {
+    let rig = Rig::new(scale.data.as_deref()).await?;
+    // The second half only receives results and never acks them. No inbox gets near its limit.
+    let agents = register_agents(&rig.space, CALLERS * 2).await?;
+    let share = scale.count(200_000) / CALLERS as u64;
+    let meter = Meter::start(&rig.store);
+    let mut running = JoinSet::new();
+    for index in 0..CALLERS {
+        let (agent, other) = (agents[index].clone(), agents[CALLERS + index].clone());
+        running.spawn(call(rig.space.clone(), agent, other, share));
+    }
+    let mut latencies = Latencies::new();
+    while let Some(finished) = running.join_next().await {
+        latencies.merge(&finished??);
+    }
+    let taken = meter.stop(&rig.store);
+    let line = Measurement::new("W7", "ack + put + 2 sends, 64 callers", latencies.count(), taken)
+        .latencies(&latencies);
+    rig.close().await;
+    Ok(vec![line.set("callers", CALLERS).set("bytes", 256).target(30_000.0, "30k/s")])
+}
+
+async fn call(space: Space, agent: AgentId, other: AgentId, share: u64) -> Result<Latencies, Error> {
+    let principal = Principal::Agent(agent.clone());
+    let content = bytes::Bytes::from(format!("\"{}\"", "x".repeat(254)));
+    let send = |to: &AgentId| {
+        let mut message = Message::new(Destination::Agent(to.clone()), "work", space.seal(content.clone()));
+        message.from = Some(agent.clone());
+        Op::send(message)
+    };
+    let mut consumer = space.consume(&principal, None, &agent, 1, 30_000).await?;
+    space.commit(Commit::new(principal.clone(), vec![send(&agent)])).await?;
+    let mut latencies = Latencies::new();
+    let key = Key::new(format!("step/{agent}"))?;
+    for _ in 0..share {
+        let Some(delivery) = consumer.next().await? else { break };
+        let Some(lease) = delivery.lease else { continue };
+        let start = Instant::now();
+        let put = PutEntry {
+            key: key.clone(),
+            entry_type: "step".into(),
+            content: space.seal(content.clone()),
+            content_type: None,
+            expect: None,
+            depends_on: Vec::new(),
+            fence: None,
+        };
+        let ops = vec![Op::Ack(lease), Op::Put(put), send(&agent), send(&other), consumer.grant_credit_op(1)];
+        space.commit(Commit::new(principal.clone(), ops)).await?;
+        latencies.record(start.elapsed());
+    }
+    Ok(latencies)
+}

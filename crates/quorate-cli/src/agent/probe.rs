@@ -1,0 +1,217 @@
+//! `quorate agent test`: checks that one agent is reachable, how fast it answers, and that its answer is valid.
+//!
+//! An agent of a playbook gets the playbook's first question about the beginning of its input. An agent of a running hub is
+//! looked up, and asked only if `analyse` is among its actions.
+
+use std::path::Path;
+use std::time::Duration;
+
+use quorate_agents::{CheckOutcome, Probe, UseSpec, probe};
+use quorate_procedures::deliberation::{ANALYSE, Deliberation, Event, Member, Output, Spec, State};
+use quorate_procedures::{finding, tokens};
+use quorate_store::{Clock as _, SystemClock};
+use serde_json::{Map, Value, json};
+
+use crate::config::closest_match;
+use crate::doctor::{Check, CheckResult, print_checks};
+use crate::exit::{CommandError, NOT_FOUND};
+use crate::hub::{DryRunArgs, Hub, Method, Resource, segment};
+use crate::output::{OutputArgs, field, format_time};
+use crate::playbook::{Input, Playbook};
+use crate::run::workers;
+use crate::terminal;
+
+/// Characters of the playbook's input that are sent: enough for an answer, and cheap.
+const CHARS: usize = 2_000;
+/// Input if the playbook names none.
+const SAMPLE: &str = "This is a trial of one agent. Either party may end the agreement with 30 days' notice. The fee is 1,200 EUR a month.";
+/// Temporary agent that sends the question, since only agents can receive answers.
+const ASKER: &str = "agent-test";
+/// Timeout for the answer of an agent in a hub.
+const TIMEOUT_MS: u64 = 30_000;
+
+/// Tests an agent of a playbook. No hub is needed.
+pub(super) async fn test_playbook_agent(
+    file: &Path,
+    name: &str,
+    dry_run: DryRunArgs,
+    shape: &OutputArgs,
+) -> anyhow::Result<()> {
+    let playbook = Playbook::read(file, Input::FromPlaybook)?;
+    let Some(agent) = playbook.agents.iter().find(|agent| agent.name == name) else {
+        let names: Vec<&str> = playbook.agents.iter().map(|agent| agent.name.as_str()).collect();
+        let near = closest_match(name, names.iter().copied());
+        let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+        let what = format!("there is no agent {name} in {}", file.display());
+        return Err(
+            CommandError::new(NOT_FOUND, what, format!("{near}The agents are {}", names.join(", "))).into()
+        );
+    };
+    let within = Duration::from_millis(playbook.spec.limits.analysis_ms);
+    let question = workers::question(ANALYSE, first_question(&playbook.spec, name), within);
+    if dry_run.is_set() {
+        terminal::note("dry run: no question was sent");
+        terminal::print(terminal::sanitize_json(&question.payload.to_string()));
+        return Ok(());
+    }
+    let result = probe(agent, &question).await;
+    let mut about = Map::new();
+    about.insert("agent".into(), name.into());
+    about.insert("use".into(), scheme(&agent.declared).into());
+    if let Some(reply) = &result.reply {
+        about.insert("usage".into(), serde_json::to_value(reply.usage)?);
+        about.insert("answer".into(), reply.body.clone());
+    }
+    print_checks(&checks(&result, &playbook.spec), shape, about)
+}
+
+/// Returns the first question of a deliberation to this agent, with truncated input.
+fn first_question(spec: &Spec, name: &str) -> Value {
+    let mut spec = spec.clone();
+    spec.agents = vec![Member { id: name.to_owned(), provider: None }];
+    let text = spec.input["text"].as_str().unwrap_or(SAMPLE);
+    spec.input = json!({ "text": text.chars().take(CHARS).collect::<String>() });
+    let outs = Deliberation::new(&spec, tokens::count_o200k).step(&mut State::default(), Event::Start, 0);
+    let payload = outs.into_iter().find_map(|out| match out {
+        Output::Ask(ask) => serde_json::from_str(&ask.payload).ok(),
+        _ => None,
+    });
+    payload.unwrap_or_default()
+}
+
+/// Returns the name of the scheme with which an agent was declared.
+fn scheme(declared: &UseSpec) -> &'static str {
+    match declared {
+        UseSpec::Heuristic(_) => "heuristic",
+        UseSpec::Command(_) => "cmd",
+        UseSpec::Model { .. } => "llm",
+        UseSpec::Http(_) => "http",
+    }
+}
+
+fn checks(result: &Probe, spec: &Spec) -> Vec<Check> {
+    let mut checks: Vec<Check> = result.checks.iter().map(to_check).collect();
+    // A deliberation requires more than the JSON schema can express, so the answer is parsed as well.
+    let body = result.reply.as_ref().filter(|_| result.passed()).map(|reply| reply.body.to_string());
+    if let Some(Err(wrong)) = body.map(|body| finding::parse(body.as_bytes(), &spec.words))
+        && checks.last().is_some_and(|shape| shape.result == CheckResult::Passed)
+    {
+        checks.pop();
+        checks.push(Check::failed(
+            "shape",
+            wrong.to_string(),
+            "make the answer match the `schema` in the question",
+        ));
+    }
+    checks
+}
+
+fn to_check(check: &quorate_agents::ProbeCheck) -> Check {
+    let found = check.detail.clone();
+    let mut converted = match check.outcome {
+        CheckOutcome::Passed => Check::passed(check.name, found),
+        CheckOutcome::Warning => Check::warning(check.name, found, &check.hint),
+        CheckOutcome::Failed => Check::failed(check.name, found, &check.hint),
+        CheckOutcome::Skipped => Check::skipped(check.name, found),
+    };
+    converted.ms = (check.name != "shape" && check.outcome != CheckOutcome::Skipped).then_some(check.millis);
+    converted
+}
+
+/// Tests an agent that is registered in a hub.
+pub(super) async fn test_hub_agent(
+    hub: &Hub,
+    typed: &str,
+    dry_run: DryRunArgs,
+    shape: &OutputArgs,
+) -> anyhow::Result<()> {
+    let id = hub.resolve_id(Resource::Agent, typed).await?;
+    if dry_run.is_set() {
+        return hub.write(dry_run, (Method::Post, "/v1/request"), Some(question(&id))).await.map(drop);
+    }
+    let agent = hub.get_json(&format!("/v1/agents/{}", segment(&id)), &[]).await?;
+    let mut about = Map::new();
+    about.insert("agent".into(), id.as_str().into());
+    let mut checks = vec![check_online(&agent, &id)];
+    let actions = agent["supportedActions"].as_array();
+    let analyses = actions.is_some_and(|actions| actions.iter().any(|action| action == ANALYSE));
+    if checks[0].result != CheckResult::Passed {
+        checks.push(Check::skipped("answers", "the agent is not online"));
+    } else if !analyses {
+        checks.push(Check::skipped("answers", "not asked: `analyse` is not among its actions"));
+    } else {
+        let clock = SystemClock::new();
+        let began = clock.now().mono.0;
+        let answered = ask(hub, &id).await;
+        let ms = clock.now().mono.0.saturating_sub(began);
+        checks.extend(match answered {
+            Ok(answer) => {
+                let answers = Check { ms: Some(ms), ..Check::passed("answers", "to `analyse`") };
+                let shape = check_shape(&answer);
+                about.insert("answer".into(), answer);
+                [answers, shape]
+            }
+            Err(error) => {
+                let fix = format!(
+                    "run `quorate msg list --to {id} --dead` to see the messages that it could not handle"
+                );
+                let wrong = Check { ms: Some(ms), ..Check::failed("answers", error.to_string(), fix) };
+                [wrong, Check::skipped("shape", "there is no answer")]
+            }
+        });
+    }
+    print_checks(&checks, shape, about)
+}
+
+/// Checks that the agent is online: a consumer is connected to its mailbox. The status that the agent reported counts only
+/// then, because an agent that was registered but never started still has its initial status.
+fn check_online(agent: &Value, id: &str) -> Check {
+    let (status, health) = (field(agent, "status"), field(agent, "health"));
+    let found = format!("{status}, {health}, last seen {}", format_time(&agent["heardAt"]));
+    let connected = agent["load"]["listening"].as_u64().is_some_and(|count| count > 0);
+    match (status.as_str(), health.as_str(), connected) {
+        ("offline", _, _) => {
+            Check::failed("there", found, format!("start the agent; for details: quorate agent show {id}"))
+        }
+        (_, _, false) => {
+            let found = format!(
+                "no consumer is connected to its mailbox; last seen {}",
+                format_time(&agent["heardAt"])
+            );
+            let fix = "start the agent; if it polls, it may be between two calls: try again";
+            Check::failed("there", found, fix)
+        }
+        (_, "healthy", true) => Check::passed("there", found),
+        _ => Check::warning("there", found, format!("for details: quorate agent show {id}")),
+    }
+}
+
+/// Sends the question as a temporary agent, since only agents can receive answers.
+async fn ask(hub: &Hub, id: &str) -> anyhow::Result<Value> {
+    let asker = format!("/v1/agents/{ASKER}");
+    let role = json!({ "name": "Agent test", "role": "coordinator" }).to_string();
+    hub.write(DryRunArgs::new(false), (Method::Put, &asker), Some(role)).await?;
+    let answer = hub.request(question(id)).await;
+    hub.write(DryRunArgs::new(false), (Method::Delete, &asker), None).await?;
+    let answer: Value = serde_json::from_str(&answer?)?;
+    Ok(answer["payload"].clone())
+}
+
+/// Returns the request body of the question for an agent in a hub.
+fn question(id: &str) -> String {
+    let member = Member { id: id.to_owned(), provider: None };
+    let spec = Spec::new("Is this agent ready?", json!({ "text": SAMPLE }), vec![member]);
+    json!({
+        "from": ASKER, "to": id, "type": "query", "action": ANALYSE, "timeoutMs": TIMEOUT_MS, "payload": first_question(&spec, id),
+    })
+    .to_string()
+}
+
+fn check_shape(answer: &Value) -> Check {
+    match finding::parse(answer.to_string().as_bytes(), &finding::Vocabulary::default()) {
+        Ok(_) => Check::passed("shape", "the answer is valid"),
+        Err(wrong) => {
+            Check::failed("shape", wrong.to_string(), "see docs/guides/deliberation.md for the format")
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `quorate audit` against a running hub.
+
+use serde_json::{Value, json};
+
+use super::erase::EraseArgs;
+use super::{AuditVerb, LogRendering, proof};
+use crate::exit::{CommandError, VERIFICATION_FAILED};
+use crate::hub::{DryRunArgs, Hub, HubArgs, JsonFields, Method, until_interrupted};
+use crate::output::{OutputArgs, OutputFormat, field, format_time, truncated};
+use crate::terminal;
+
+/// Characters of a hash that are printed.
+const HASH_SHOWN: usize = 17;
+/// Characters of a record's effects that are printed.
+const EFFECTS_MAX: usize = 100;
+
+pub(super) async fn run(hub: HubArgs, shape: OutputArgs, verb: AuditVerb) -> anyhow::Result<()> {
+    let hub = hub.open_with_output(&shape)?;
+    match verb {
+        AuditVerb::Verify(_) => verify(&hub, &shape).await,
+        AuditVerb::Log(span) => {
+            let how = match (shape.format(), span.rendering) {
+                (OutputFormat::Json, _) => Rendering::Document,
+                (OutputFormat::Jsonl, _) | (_, Some(_)) => Rendering::Lines,
+                _ => Rendering::Text,
+            };
+            lines(&hub, span.from, Some(span.limit), span.rendering, how).await
+        }
+        AuditVerb::Export { from } => lines(&hub, from, None, None, Rendering::Lines).await,
+        AuditVerb::Checkpoint => {
+            terminal::print(terminal::sanitize_json(&hub.get("/v1/audit/checkpoint", &[]).await?));
+            Ok(())
+        }
+        AuditVerb::Proof(args) => {
+            let head = hub.get_json("/v1/audit/checkpoint", &[]).await?;
+            let last = args.last(head["seq"].as_u64().unwrap_or(0))?;
+            lines(&hub, args.seq, Some(last - args.seq + 1), None, Rendering::Lines).await?;
+            proof::print_note(args.seq, last);
+            Ok(())
+        }
+        AuditVerb::Erase(args) => erase(&hub, &shape, args).await,
+    }
+}
+
+/// Verifies the whole log, in as many calls as needed.
+async fn verify(hub: &Hub, shape: &OutputArgs) -> anyhow::Result<()> {
+    let (mut from, mut records) = (None, 0);
+    let report = loop {
+        let mut report = hub.get_json("/v1/audit/verify", &[("from", from.take())]).await?;
+        records += report["spaces"][0]["records"].as_u64().unwrap_or(0);
+        match report["next"].as_u64() {
+            Some(next) if report["ok"] == true => from = Some(next.to_string()),
+            _ => {
+                report["spaces"][0]["records"] = records.into();
+                report["spaces"][0]["from"] = 1.into();
+                break report;
+            }
+        }
+    };
+    let (space, bad) = (&report["spaces"][0], &report["firstBad"]);
+    let is_intact = report["ok"] == true;
+    if shape.is_json() {
+        terminal::print(terminal::sanitize_json(&report.to_string()));
+    } else {
+        let (mark, name, hash) =
+            (if is_intact { '✓' } else { '✗' }, field(space, "space"), field(space, "hash"));
+        let head = truncated(&hash, HASH_SHOWN);
+        terminal::print(terminal::sanitize_line(&format!(
+            "{mark} {name}: {records} records   head {head}   record {}",
+            space["seq"]
+        )));
+        terminal::note("to verify payloads and tables too, stop the hub and run: quorate verify --data DIR");
+    }
+    if is_intact {
+        return Ok(());
+    }
+    let message = format!("the log is damaged: {} at record {}", field(bad, "damage"), bad["seq"]);
+    let hint = "stop the hub, keep its data directory, and run `quorate verify --data DIR`";
+    Err(CommandError::new(VERIFICATION_FAILED, message, hint).into())
+}
+
+/// Output form of records.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rendering {
+    /// One line of text per record.
+    Text,
+    /// Lines exactly as the hub sends them.
+    Lines,
+    /// All records in one JSON document.
+    Document,
+}
+
+/// Prints lines of the log until the limit is reached or the reader closes the pipe.
+async fn lines(
+    hub: &Hub,
+    from: u64,
+    limit: Option<u64>,
+    told_as: Option<LogRendering>,
+    how: Rendering,
+) -> anyhow::Result<()> {
+    let query = [
+        ("format", Some(told_as.map_or("jsonl", LogRendering::as_str).to_owned())),
+        ("from", Some(from.to_string())),
+        ("limit", limit.map(|limit| limit.to_string())),
+    ];
+    let mut lines = hub.lines("/v1/audit", &query).await?;
+    // The limit counts records; in another rendering a record may have several lines, and the hub applies the limit.
+    let mut left = limit.filter(|_| told_as.is_none());
+    let mut all = Vec::new();
+    while left != Some(0) {
+        let Some(line) = until_interrupted(async { Ok(lines.next().await?) }).await? else { break };
+        let line = String::from_utf8_lossy(&line).into_owned();
+        if line.trim().is_empty() {
+            continue;
+        }
+        let shown = match (how, told_as) {
+            (Rendering::Text, _) => record_line(&serde_json::from_str(&line)?),
+            (Rendering::Document, Some(LogRendering::Text)) => {
+                terminal::sanitize_json(&Value::from(line).to_string())
+            }
+            (_, Some(LogRendering::Text)) => terminal::sanitize_line(&line),
+            _ => terminal::sanitize_json(&line),
+        };
+        if how == Rendering::Document {
+            all.push(shown);
+        } else if !terminal::print_streaming(shown)? {
+            break;
+        }
+        left = left.map(|left| left - 1);
+    }
+    if how == Rendering::Document {
+        terminal::print(format!("{{\"records\":[{}]}}", all.join(",")));
+    }
+    Ok(())
+}
+
+/// Renders a record on one line: sequence number, time, principal, kind and effects.
+pub(super) fn record_line(record: &Value) -> String {
+    let effects = record["effects"].as_array().map_or(&[][..], Vec::as_slice);
+    let effects = effects.iter().map(|effect| field(effect, "effect")).collect::<Vec<_>>().join(", ");
+    let about =
+        [field(record, "seq"), format_time(&record["at"]), field(record, "principal"), field(record, "kind")];
+    terminal::sanitize_line(&format!("{}  {}", about.join("  "), truncated(&effects, EFFECTS_MAX)))
+}
+
+/// Erases a payload through the hub, which requires the permission to set policies.
+async fn erase(hub: &Hub, shape: &OutputArgs, args: EraseArgs) -> anyhow::Result<()> {
+    let EraseArgs { seq, part, dry_run } = args;
+    let op = json!({"op": "payload.erase", "seq": seq, "part": part});
+    let body = JsonFields::default().set("ops", [op])?;
+    let answer =
+        hub.write(DryRunArgs::new(dry_run), (Method::Post, "/v1/commit"), Some(body.to_json())).await?;
+    let Some(answer) = answer else { return Ok(()) };
+    let done: Value = serde_json::from_str(&answer)?;
+    let what = format!("part {part} of record {seq}");
+    shape.done(
+        &answer,
+        &match done["seq"].as_u64() {
+            Some(by) => format!("erased {what}, noted in record {by}; the chain still verifies"),
+            None => format!("{what}: already erased"),
+        },
+    );
+    Ok(())
+}

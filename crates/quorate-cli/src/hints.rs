@@ -1,0 +1,142 @@
+//! Hints for terminal users. The hub's hints are written for API clients; where one names an HTTP call or a header, it is
+//! replaced by the equivalent command. Hints that apply to both are passed through.
+
+use quorate_core::Code;
+
+/// Commands with a `list` subcommand.
+const LISTED: [&str; 9] =
+    ["agent", "approval", "deliberation", "flag", "memory", "msg", "session", "task", "token"];
+
+/// Substrings of hints that only an HTTP client can follow.
+const HTTP_ONLY: [&str; 7] =
+    ["/v1/", "openapi", "Quorate-", "Authorization", "header", "register", "the resources of this kind"];
+
+/// Hint for an agent that is not registered.
+const REGISTER_HINT: &str =
+    "list agents with `quorate agent list`, or register one with `quorate agent add NAME`";
+
+/// The arguments of this process, to derive hints from: command, subcommand and operands.
+pub(crate) struct CommandLine {
+    words: Vec<String>,
+}
+
+impl CommandLine {
+    /// Reads the arguments of this process.
+    pub(crate) fn from_env() -> Self {
+        Self::new(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+    }
+
+    fn new(words: impl IntoIterator<Item = String>) -> Self {
+        Self { words: words.into_iter().collect() }
+    }
+
+    /// Returns the word at a position, counting only the words before the first flag.
+    fn word(&self, at: usize) -> Option<&str> {
+        let plain = |word: &&String| !word.starts_with('-');
+        self.words.iter().take_while(plain).nth(at).map(String::as_str)
+    }
+
+    fn has(&self, flag: &str) -> bool {
+        self.words.iter().any(|word| word == flag || word.starts_with(&format!("{flag}=")))
+    }
+
+    /// Returns the command without operands, such as `quorate memory get`.
+    fn command(&self) -> String {
+        let nouns = [
+            "msg",
+            "task",
+            "memory",
+            "session",
+            "agent",
+            "approval",
+            "token",
+            "audit",
+            "trace",
+            "deliberation",
+        ];
+        let verb = self.word(0).filter(|noun| nouns.contains(noun)).and_then(|_| self.word(1));
+        ["quorate"].into_iter().chain(self.word(0)).chain(verb).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Returns the hint to print for a refused request.
+pub(crate) fn terminal_hint(code: Code, what: &str, hint: &str, typed: &CommandLine) -> String {
+    if what.contains("would travel unencrypted") {
+        return "use https, or allow plain HTTP with --insecure-http".to_owned();
+    }
+    if !hint.is_empty() && !HTTP_ONLY.iter().any(|term| hint.contains(term)) {
+        return hint.to_owned();
+    }
+    let noun = typed.word(0).unwrap_or_default();
+    match code {
+        _ if what.contains("space") && typed.has("--space") => {
+            "omit --space, or name an existing space; `quorate verify` lists the spaces of a data directory"
+                .to_owned()
+        }
+        Code::Invalid => format!("see `{} --help` for the accepted values", typed.command()),
+        Code::UnknownRecipient => {
+            REGISTER_HINT.to_owned()
+        }
+        Code::NotFound if noun == "memory" && (typed.has("--version") || typed.has("--to-version")) => {
+            format!("run `quorate memory log {}` to list its versions", typed.word(2).unwrap_or("KEY"))
+        }
+        // The acting agent is not registered.
+        Code::NotFound | Code::Unauthenticated if hint.contains("register") => {
+            REGISTER_HINT.to_owned()
+        }
+        Code::NotFound if LISTED.contains(&noun) => format!("run `quorate {noun} list` to list them"),
+        Code::Unauthenticated => {
+            "create a token on the hub's machine with `quorate token create`, and pass it with --token-file FILE"
+                .to_owned()
+        }
+        // No command matches: an HTTP hint is better than none.
+        _ => hint.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint_for(line: &str, code: Code, what: &str, hint: &str) -> String {
+        terminal_hint(code, what, hint, &CommandLine::new(line.split(' ').map(str::to_owned)))
+    }
+
+    // Fails under: an HTTP hint that is passed on, or a general hint that is not.
+    #[test]
+    fn hints_name_commands_instead_of_http_calls() {
+        let history = "GET /v1/context/k/history shows what there was";
+        let memory_hint = |line: &str| hint_for(line, Code::NotFound, "k has no version 9", history);
+        assert_eq!(
+            memory_hint("memory get k --version 9"),
+            "run `quorate memory log k` to list its versions"
+        );
+        assert_eq!(memory_hint("memory get k"), "run `quorate memory list` to list them");
+        let shape = "see GET /v1/openapi.json for the shape of every call";
+        let wrong = hint_for("task add sum --priority huge", Code::Invalid, "no priority", shape);
+        assert_eq!(wrong, "see `quorate task add --help` for the accepted values");
+        assert_eq!(
+            hint_for("status", Code::Invalid, "no", shape),
+            "see `quorate status --help` for the accepted values"
+        );
+        let space = hint_for(
+            "status --space proj",
+            Code::NotFound,
+            "there is no space proj",
+            "leave the header Quorate-Space out",
+        );
+        assert!(space.starts_with("omit --space"), "{space}");
+        let open = hint_for(
+            "status",
+            Code::Invalid,
+            "the token would travel unencrypted to h",
+            "use https, or allow it explicitly",
+        );
+        assert!(open.contains("--insecure-http"), "{open}");
+        assert_eq!(
+            hint_for("agent remove bob", Code::NotFound, "no bob", "register it first"),
+            REGISTER_HINT
+        );
+        assert_eq!(hint_for("task show x", Code::Conflict, "it is done", "start another"), "start another");
+    }
+}

@@ -1,0 +1,174 @@
+//! Resolves ids given on the command line: a complete id, a unique prefix, or `@last` for the newest.
+
+use quorate_client::Error;
+use quorate_core::{Code, Refused};
+use serde_json::Value;
+
+use super::{Hub, segment};
+use crate::config::closest_match;
+use crate::exit::{CommandError, NOT_FOUND, USAGE};
+use crate::output::{ListResponse, field};
+use crate::terminal;
+
+/// Maximum number of pages to search for a prefix.
+const PAGES_MAX: usize = 20;
+/// Items per page.
+const PAGE: &str = "1000";
+/// Maximum number of ids in an error.
+const NAMED_MAX: usize = 5;
+
+/// Kinds of resources that have ids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Resource {
+    Message,
+    Task,
+    Session,
+    Agent,
+    Token,
+    Approval,
+    Deliberation,
+    Flag,
+    /// Has no list; found by its messages.
+    Trace,
+}
+
+impl Resource {
+    /// Returns the name of the command for this resource.
+    fn command(self) -> &'static str {
+        match self {
+            Self::Message => "msg",
+            Self::Task => "task",
+            Self::Session => "session",
+            Self::Agent => "agent",
+            Self::Token => "token",
+            Self::Approval => "approval",
+            Self::Deliberation => "deliberation",
+            Self::Flag => "flag",
+            Self::Trace => "trace",
+        }
+    }
+
+    /// Returns the resource name, the path of its list, and the field of the list in the response.
+    fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Message => ("message", "/v1/messages", "messages"),
+            Self::Task => ("task", "/v1/tasks", "tasks"),
+            Self::Session => ("session", "/v1/sessions", "sessions"),
+            Self::Agent => ("agent", "/v1/agents", "agents"),
+            Self::Token => ("token", "/v1/tokens", "tokens"),
+            Self::Approval => ("approval", "/v1/approvals", "approvals"),
+            Self::Deliberation => ("deliberation", "/v1/procedures", "procedures"),
+            Self::Flag => ("flag", "/v1/flags", "flags"),
+            Self::Trace => ("trace", "/v1/messages", "messages"),
+        }
+    }
+}
+
+impl Hub {
+    /// Resolves an id, a unique prefix, or `@last`.
+    ///
+    /// # Errors
+    /// If no id matches, or more than one.
+    pub(crate) async fn resolve_id(&self, noun: Resource, typed: &str) -> anyhow::Result<String> {
+        if typed == "@last" {
+            let (all, _) = self.all(noun).await?;
+            let newest = match noun {
+                // The agent with the most recent activity.
+                Resource::Agent => all.iter().max_by_key(|item| field(item, "heardAt")),
+                // Flags are listed oldest first, everything else newest first.
+                Resource::Flag => all.last(),
+                _ => all.first(),
+            };
+            return Ok(field(newest.ok_or_else(|| no_items(noun))?, "id"));
+        }
+        if self.is_complete_id(noun, typed).await {
+            return Ok(typed.to_owned());
+        }
+        // If listing fails, the command's own request reports the error.
+        let (all, whole) = self.all(noun).await.unwrap_or_default();
+        let ids: Vec<String> = all.iter().map(|item| field(item, "id")).collect();
+        match_id(noun, typed, &ids, whole)
+    }
+
+    /// Whether this is a complete id that the hub knows. An error here recurs in the command's own request.
+    async fn is_complete_id(&self, noun: Resource, typed: &str) -> bool {
+        let (_, path, _) = noun.names();
+        // Tokens can only be listed.
+        noun != Resource::Token && self.get(&format!("{path}/{}", segment(typed)), &[]).await.is_ok()
+    }
+
+    /// Lists a resource up to the page limit. Returns the items and whether the list is complete.
+    async fn all(&self, noun: Resource) -> anyhow::Result<(Vec<Value>, bool)> {
+        let (_, path, name) = noun.names();
+        let (mut found, mut cursor) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let query = [("limit", Some(PAGE.to_owned())), ("cursor", cursor.take())];
+            let answer = self.get(path, &query).await?;
+            let page = ListResponse::parse(&answer, name)?;
+            found.extend(page.values());
+            cursor = page.cursor;
+            if cursor.is_none() || noun == Resource::Message {
+                break;
+            }
+        }
+        Ok((found, cursor.is_none() && noun != Resource::Message))
+    }
+}
+
+/// Returns the error for `@last` of an empty list.
+pub(crate) fn no_items(noun: Resource) -> CommandError {
+    let (word, ..) = noun.names();
+    CommandError::new(
+        NOT_FOUND,
+        format!("there is no {word} yet"),
+        format!("quorate {} --help", noun.command()),
+    )
+}
+
+/// Resolves an id or a unique prefix among these ids; `whole` is true if the list is complete.
+///
+/// # Errors
+/// If no id matches, or more than one.
+pub(crate) fn match_id(noun: Resource, typed: &str, ids: &[String], whole: bool) -> anyhow::Result<String> {
+    let (word, ..) = noun.names();
+    if ids.iter().any(|id| id == typed) {
+        return Ok(typed.to_owned());
+    }
+    let mut matches: Vec<&String> = ids.iter().filter(|id| has_prefix(id, typed)).collect();
+    matches.sort_unstable();
+    match matches.as_slice() {
+        [one] => Ok((*one).clone()),
+        [] if whole => {
+            // Tokens get no suggestion: revoking the wrong one is worse than typing the id again.
+            let near = Some(ids).filter(|_| noun != Resource::Token);
+            let near = near.and_then(|ids| closest_match(typed, ids.iter().map(String::as_str)));
+            let command = noun.command();
+            let hint = match near {
+                Some(near) => format!("did you mean {near}? Run `quorate {command} list` to list them"),
+                None => format!("run `quorate {command} list` to list them"),
+            };
+            let detail = format!("there is no {word} {typed}");
+            Err(Error::from(Refused::new(Code::NotFound, detail).hint(hint)).into())
+        }
+        // The list is incomplete: the hub may know an older id.
+        [] => Ok(typed.to_owned()),
+        several => {
+            let named: Vec<&str> = several.iter().take(NAMED_MAX).map(|id| id.as_str()).collect();
+            let more = if several.len() > NAMED_MAX { " …" } else { "" };
+            let typed = terminal::sanitize_line(typed);
+            let message = format!("ambiguous id: {} {word}s begin with {typed:?}", several.len());
+            Err(CommandError::new(
+                USAGE,
+                message,
+                format!("use a longer prefix of one of: {}{more}", named.join(" ")),
+            )
+            .into())
+        }
+    }
+}
+
+/// Whether an id has this prefix; the type prefix may be omitted, as in `1-7` for `msg_1-7`.
+fn has_prefix(id: &str, typed: &str) -> bool {
+    !typed.is_empty()
+        && (id.starts_with(typed) || id.split_once('_').is_some_and(|(_, rest)| rest.starts_with(typed)))
+}

@@ -1,0 +1,270 @@
+//! Content that all report formats share, without layout. Nothing is escaped here: each format does its own escaping.
+
+use quorate::deliberation::{Decision, LOCAL_PROVIDER, Outcome, ProviderUsage, ResolutionMethod};
+use quorate_procedures::conflict::{ConflictKind, Position, PositionValue};
+use quorate_procedures::deliberation::{
+    Demand, MissingAnswer, RankedIssue, RuleResult, UsageStats, compare_rules,
+};
+use quorate_procedures::tally::Agreement;
+
+/// Returns the decision in one line, with its mark.
+pub(super) fn headline(outcome: &Outcome) -> (&'static str, String) {
+    match (&outcome.synthesis.agreement, &outcome.synthesis.recommendation) {
+        (_, Some(recommendation)) => ("✓", recommendation.clone()),
+        (Agreement::Tied { between, .. }, None) => {
+            ("=", format!("no decision: tied between {}", between.join(" and ")))
+        }
+        (agreement, None) => ("·", format!("no decision: {agreement}")),
+    }
+}
+
+/// Returns score, confidence, margin and agreement.
+pub(super) fn highlights(outcome: &Outcome) -> Vec<String> {
+    let synthesis = &outcome.synthesis;
+    let mut parts = Vec::new();
+    if let Some(score) = &synthesis.score {
+        let level = score.level.as_ref().map_or(String::new(), |level| format!(" ({level})"));
+        parts.push(format!("{} {}{level}", score.name.replace('_', " "), score.value));
+    }
+    if let Some(confidence) = synthesis.confidence {
+        parts.push(format!("confidence {confidence:.2}"));
+    }
+    let decided = outcome.recommendation_decision().filter(|decision| decision.position.is_some());
+    parts.extend(decided.map(|decision| format!("margin {:.2}", margin(decision))));
+    // Without a decision the answer states it already.
+    if outcome.is_decided() {
+        parts.push(synthesis.agreement.to_string());
+    }
+    let (all, given) = (outcome.record.findings.len(), recommendations(outcome));
+    if (1..all).contains(&given) {
+        parts.push(format!("{given} of {all} gave a recommendation"));
+    }
+    parts
+}
+
+/// Returns the number of agents that gave a recommendation.
+fn recommendations(outcome: &Outcome) -> usize {
+    outcome.record.findings.values().filter(|finding| finding.recommendation.is_some()).count()
+}
+
+/// Returns the lead of the decision over the next option.
+fn margin(decision: &Decision) -> f64 {
+    let others = decision.shares.iter().skip(1);
+    decision.share - others.map(|one| one.share).fold(0.0, f64::max)
+}
+
+/// Returns the conflict about what to do, and the other conflicts.
+pub(super) fn conflicts(outcome: &Outcome) -> (Vec<&Decision>, Vec<&Decision>) {
+    outcome.all_decisions().partition(|decision| decision.conflict.kind == ConflictKind::Categorical)
+}
+
+/// Describes how a conflict was resolved.
+pub(super) fn resolution(decision: &Decision) -> String {
+    let agreement = decision.agreement.as_ref().filter(|one| !matches!(one, Agreement::Tied { .. }));
+    let agreement = agreement.map_or(String::new(), |agreement| format!("; {agreement}"));
+    let how = match decision.how {
+        ResolutionMethod::Agreed { round } => return format!("agreed in round {round}{agreement}"),
+        ResolutionMethod::Voted => "voted",
+        ResolutionMethod::Tied => "tied",
+        ResolutionMethod::Merged => "merged by confidence",
+    };
+    match (&decision.undiscussed, decision.rounds) {
+        (Some(why), _) => format!("{how}{agreement}; not discussed: {why}"),
+        (None, 1) => format!("{how} after 1 round{agreement}"),
+        (None, rounds) => format!("{how} after {rounds} rounds{agreement}"),
+    }
+}
+
+fn tied_choices(decision: &Decision) -> &[String] {
+    match &decision.agreement {
+        Some(Agreement::Tied { between, .. }) => between,
+        _ => &[],
+    }
+}
+
+/// Returns the decided position as text; "no decision" for a tie.
+pub(super) fn position_text(position: Option<&PositionValue>) -> String {
+    position.map_or("no decision".to_owned(), ToString::to_string)
+}
+
+/// An option with its share before and after the discussion.
+pub(super) struct OptionRow<'a> {
+    pub(super) name: &'a str,
+    /// `✓` for the decision, `=` for a tied option, or a space.
+    pub(super) mark: &'static str,
+    pub(super) before: Option<f64>,
+    pub(super) after: Option<f64>,
+    pub(super) held_by: Vec<&'a Position>,
+    /// Positions of the other agents; only set for the decision.
+    pub(super) against: Vec<&'a Position>,
+}
+
+/// Returns the options of a conflict, greatest share first; options without remaining votes come last. Empty for numbers.
+pub(super) fn options<'a>(decision: &'a Decision) -> Vec<OptionRow<'a>> {
+    let tied = tied_choices(decision);
+    let gone = decision.shares_before.iter().filter(|old| share(&decision.shares, &old.choice).is_none());
+    let names = decision.shares.iter().chain(gone).map(|one| one.choice.as_str());
+    let choice = |name: &'a str| {
+        let (held_by, others) = decision.positions.iter().partition(|one| one.position == *name);
+        let mark = match &decision.position {
+            Some(won) if *won == *name => "✓",
+            None if tied.iter().any(|one| one == name) => "=",
+            _ => " ",
+        };
+        OptionRow {
+            name,
+            mark,
+            before: share(&decision.shares_before, name),
+            after: share(&decision.shares, name),
+            held_by,
+            against: if mark == "✓" { others } else { Vec::new() },
+        }
+    };
+    names.map(choice).collect()
+}
+
+fn share(shares: &[quorate_procedures::tally::Share], name: &str) -> Option<f64> {
+    shares.iter().find(|one| one.choice == name).map(|one| one.share)
+}
+
+/// Returns the positions before and after the discussion, in the order of the agents.
+pub(super) fn position_changes(decision: &Decision) -> impl Iterator<Item = (&Position, &Position)> {
+    let before = |after: &Position| decision.conflict.positions.iter().find(|one| one.agent == after.agent);
+    decision.positions.iter().map(move |after| (before(after).unwrap_or(after), after))
+}
+
+/// Returns the positions whose reasons are printed, with a label: the dissenting ones, or all for a tie.
+pub(super) fn quoted_positions(decision: &Decision) -> (&'static str, &[Position]) {
+    match decision.how {
+        ResolutionMethod::Tied => ("Holds", &decision.positions),
+        ResolutionMethod::Agreed { .. } | ResolutionMethod::Voted | ResolutionMethod::Merged => {
+            ("Dissent", &decision.minority)
+        }
+    }
+}
+
+/// Formats a confidence briefly, as `.82`.
+pub(super) fn confidence_text(confidence: Option<f64>) -> String {
+    let text = confidence.map_or(String::new(), |value| format!("{value:.2}"));
+    text.strip_prefix('0').map_or(text.clone(), str::to_owned)
+}
+
+/// Returns the agent of a position with its confidence.
+pub(super) fn holder_label(position: &Position) -> String {
+    format!("{} {}", position.agent, confidence_text(position.confidence)).trim_end().to_owned()
+}
+
+/// A group of issues with a heading.
+pub(super) struct IssueGroup<'a> {
+    pub(super) heading: &'static str,
+    pub(super) issues: Vec<(&'a RankedIssue, Option<&'a Demand>)>,
+}
+
+/// Groups the issues by the priority of their demands; issues without a remedy come last.
+pub(super) fn issue_groups(outcome: &Outcome) -> Vec<IssueGroup<'_>> {
+    use quorate_procedures::deliberation::DemandPriority;
+    let synthesis = &outcome.synthesis;
+    let demand = |issue: &RankedIssue| synthesis.strategy.iter().find(|demand| demand.topic == issue.topic);
+    let all: Vec<_> = synthesis.issues.iter().map(|issue| (issue, demand(issue))).collect();
+    let of =
+        |need: Option<DemandPriority>| all.iter().filter(move |one| one.1.map(|demand| demand.need) == need);
+    let rest = if synthesis.strategy.is_empty() { "Issues" } else { "Issues without a remedy" };
+    [
+        ("Must have", Some(DemandPriority::MustHave)),
+        ("Should have", Some(DemandPriority::ShouldHave)),
+        ("Negotiable", Some(DemandPriority::GiveAway)),
+        (rest, None),
+    ]
+    .into_iter()
+    .map(|(heading, need)| IssueGroup { heading, issues: of(need).copied().collect() })
+    .filter(|group| !group.issues.is_empty())
+    .collect()
+}
+
+/// Returns the agents that flagged an issue.
+pub(super) fn flagged_by(issue: &RankedIssue) -> String {
+    issue.flagged.iter().map(|one| one.agent.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the number of agents, calls and messages, the duration, and the tally rule.
+pub(super) fn statistics(outcome: &Outcome) -> Vec<String> {
+    let (gathered, quorum) = (&outcome.record, &outcome.record.quorum);
+    vec![
+        format!("{} of {} agents (quorum {})", quorum.present, quorum.asked, quorum.needed),
+        format!("{} calls", gathered.actual.calls()),
+        format!("{} messages", gathered.messages.len()),
+        format!("{:.1} s", seconds(&gathered.actual)),
+        format!("tallied by {}", outcome.rule.as_str()),
+    ]
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn seconds(actual: &UsageStats) -> f64 {
+    (actual.analysis.ms + actual.discussion.ms) as f64 / 1_000.0
+}
+
+/// Returns the usage of each provider that reports tokens or cost.
+pub(super) fn provider_usage(outcome: &Outcome) -> Vec<String> {
+    let actual = &outcome.record.actual;
+    let mut used: std::collections::BTreeMap<&str, ProviderUsage> = std::collections::BTreeMap::new();
+    for (name, one) in actual.analysis.providers.iter().chain(&actual.discussion.providers) {
+        let sum = used.entry(name).or_default();
+        sum.calls += one.calls;
+        sum.tokens_in += one.tokens_in;
+        sum.tokens_out += one.tokens_out;
+        sum.money = one.money.map(|money| money + sum.money.unwrap_or_default()).or(sum.money);
+    }
+    let has_usage = |(name, one): &(&str, ProviderUsage)| {
+        *name != LOCAL_PROVIDER || one.tokens_in > 0 || one.money.is_some()
+    };
+    let line = |(name, one): (&str, ProviderUsage)| {
+        let money = one.money.map_or(String::new(), |money| format!(", cost {money:.4}"));
+        format!("{name}: {} calls, {} tokens in, {} out{money}", one.calls, one.tokens_in, one.tokens_out)
+    };
+    used.into_iter().filter(has_usage).map(line).collect()
+}
+
+/// Returns the agents without a finding: a label, and the agent with the reason.
+pub(super) fn missing_agents(outcome: &Outcome) -> Vec<(&'static str, String)> {
+    let gathered = &outcome.record;
+    let missing = gathered.missing.iter().map(|one| {
+        let (who, why) = missing(one);
+        ("Missing", format!("{who}: {why}"))
+    });
+    let idle = gathered.not_asked.iter().map(|one| ("Not asked", format!("{}: {}", one.agent, one.why)));
+    missing.chain(idle).collect()
+}
+
+/// Returns the missing agent with its conflict, and the reason.
+fn missing(missing: &MissingAnswer) -> (String, String) {
+    let conflict = missing.conflict.as_ref().map_or(String::new(), |conflict| format!(" on {conflict}"));
+    let why = match missing.why.as_slice() {
+        [first, second] if first == second => format!("{first} (twice)"),
+        why => why.join("; then: "),
+    };
+    (format!("{}{conflict}", missing.agent), why)
+}
+
+/// Returns the smallest change of votes that would have changed the decision.
+pub(super) fn pivotal_votes(decision: &Decision) -> Option<String> {
+    let flip = decision.would_change.as_ref()?;
+    Some(format!("would be {} if {} had voted differently", flip.to, flip.voters.join(", ")))
+}
+
+/// Describes the results under the other rules.
+pub(super) fn other_rules_text(outcome: &Outcome, decision: &Decision) -> String {
+    let compared = compare_rules(outcome).into_iter().find(|one| one.id == decision.id);
+    let rules = compared.map(|one| one.rules).unwrap_or_default();
+    let others: Vec<&RuleResult> = rules.iter().filter(|one| one.rule != outcome.rule).collect();
+    let stands = decision.position.as_ref().map(ToString::to_string);
+    let is_same = |one: &&RuleResult| one.after.choice == stands;
+    if others.iter().all(is_same) {
+        let names: Vec<&str> = others.iter().map(|one| one.rule.as_str()).collect();
+        return format!("same result under the other rules: {}", names.join(", "));
+    }
+    let results = others.iter().map(|one| {
+        let choice = one.after.choice.as_deref().unwrap_or("tied");
+        format!("{} {choice} {:.2}", one.rule.as_str(), one.after.share)
+    });
+    format!("other rules: {}", results.collect::<Vec<_>>().join(" · "))
+}

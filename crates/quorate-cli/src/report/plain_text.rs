@@ -1,0 +1,187 @@
+//! Renders a report as plain text, 80 columns wide regardless of the terminal.
+
+use std::fmt::Write as _;
+
+use quorate::deliberation::{Decision, Outcome};
+
+use super::content::{self, OptionRow};
+use super::wrap::{WIDTH, unbroken, wrapped};
+use crate::terminal::sanitize_line;
+
+/// Maximum number of issues; the other formats have all.
+const ISSUES_MAX: usize = 10;
+/// Maximum number of conflicts in addition to the one about what to do.
+const CONFLICTS_MAX: usize = 5;
+/// Characters of a reason that are printed.
+const REASON_CHARS: usize = 110;
+
+pub(super) fn report(outcome: &Outcome, id: &str) -> String {
+    let mut out = wrapped("", &sanitize_line(&outcome.subject));
+    let (mark, answer) = content::headline(outcome);
+    out.push_str(&wrapped(&format!("{mark} "), &sanitize_line(&answer)));
+    let qualities = content::highlights(outcome);
+    if !qualities.is_empty() {
+        out.push_str(&wrapped("  ", &dotted(&qualities)));
+    }
+    out.push('\n');
+    for sentence in &outcome.synthesis.summary {
+        let text = format!("{} [{}]", sentence.text, sentence.sources.join(" "));
+        out.push_str(&wrapped("- ", &sanitize_line(&text)));
+    }
+    let (first, others) = content::conflicts(outcome);
+    for decision in first {
+        out.push('\n');
+        conflict(&mut out, decision);
+        out.push_str(&wrapped("", &sanitize_line(&content::other_rules_text(outcome, decision))));
+    }
+    issues(&mut out, outcome);
+    for decision in others.iter().take(CONFLICTS_MAX) {
+        out.push('\n');
+        conflict(&mut out, decision);
+    }
+    more(&mut out, others.len(), CONFLICTS_MAX, "conflicts");
+    out.push('\n');
+    for (label, who) in content::missing_agents(outcome) {
+        out.push_str(&labelled(&label.to_uppercase(), &who));
+    }
+    out.push_str(&wrapped("", &dotted(&content::statistics(outcome))));
+    for line in content::provider_usage(outcome) {
+        out.push_str(&wrapped("", &sanitize_line(&line)));
+    }
+    let _ = writeln!(out, "stored as {}", sanitize_line(id));
+    out
+}
+
+/// Joins parts with dots; lines are broken only between parts.
+fn dotted(parts: &[String]) -> String {
+    parts.iter().map(|part| unbroken(&sanitize_line(part))).collect::<Vec<_>>().join(" · ")
+}
+
+fn more(out: &mut String, all: usize, printed: usize, what: &str) {
+    if all > printed {
+        let _ = writeln!(out, "\nand {} more {what}: see --format md, html or json", all - printed);
+    }
+}
+
+/// Renders a label in capitals, followed by a text.
+fn labelled(label: &str, text: &str) -> String {
+    wrapped(&format!("{label}  "), &sanitize_line(text))
+}
+
+/// Renders the beginning of a reason on separate lines; the other formats have all of it.
+fn quoted(text: &str) -> String {
+    let text = sanitize_line(text);
+    let text = match text.char_indices().nth(REASON_CHARS) {
+        Some((end, _)) => format!("{} …", text[..end].trim_end()),
+        None => text,
+    };
+    if text.is_empty() { String::new() } else { wrapped("         “", &format!("{text}”")) }
+}
+
+pub(super) fn conflict(out: &mut String, decision: &Decision) {
+    let about = format!("{} ({})", decision.conflict.topic, content::resolution(decision));
+    out.push_str(&labelled(&decision.id, &about));
+    if decision.conflict.is_numeric() {
+        numbers(out, decision);
+    } else {
+        table(out, &content::options(decision));
+    }
+    let (label, voices) = content::quoted_positions(decision);
+    for voice in voices {
+        let holds =
+            format!("{}: {} {}", voice.agent, voice.position, content::confidence_text(voice.confidence));
+        out.push_str(&labelled(&format!("{:<7}", label.to_uppercase()), holds.trim_end()));
+        out.push_str(&quoted(&voice.reason));
+    }
+    // Changes of numbers are in the table.
+    for change in decision.changes.iter().filter(|_| !decision.conflict.is_numeric()) {
+        let moved = format!("{}: {} → {} [{}]", change.agent, change.from, change.to, change.message);
+        out.push_str(&labelled("CHANGED", &moved));
+        // The reason may be printed above already.
+        if !voices.iter().any(|one| one.agent == change.agent && one.reason == change.reason) {
+            out.push_str(&quoted(&change.reason));
+        }
+    }
+    if let Some(flip) = content::pivotal_votes(decision) {
+        out.push_str(&wrapped("", &sanitize_line(&flip)));
+    }
+}
+
+/// Renders the options before and after. The column AGAINST is omitted if it does not fit: it lists all other agents.
+fn table(out: &mut String, choices: &[OptionRow<'_>]) {
+    let names: Vec<String> =
+        choices.iter().map(|one| format!("{} {}", one.mark, sanitize_line(one.name))).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).clamp(8, 28);
+    let list = |held: &[&quorate_procedures::conflict::Position]| {
+        let holders: Vec<String> =
+            held.iter().map(|one| unbroken(&sanitize_line(&content::holder_label(one)))).collect();
+        holders.join(", ")
+    };
+    let held_by: Vec<String> = choices.iter().map(|one| list(&one.held_by)).collect();
+    let against: Vec<String> = choices.iter().map(|one| list(&one.against)).collect();
+    let widest = |texts: &[String]| texts.iter().map(|text| text.chars().count()).max().unwrap_or(0);
+    let (left, column) = (width + 2 + 6 + 2 + 5 + 2, widest(&held_by).max(3));
+    let fits = left + column + 2 + widest(&against).max(7) <= WIDTH && widest(&against) > 0;
+    let mut head = format!("{:<width$}  BEFORE  AFTER  FOR", "  OPTION");
+    if fits {
+        head = format!("{head:<at$}AGAINST", at = left + column + 2);
+    }
+    let _ = writeln!(out, "{}", head.trim_end());
+    let number = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{share:.2}"));
+    for ((choice, name), (held_by, against)) in choices.iter().zip(names).zip(held_by.iter().zip(against)) {
+        let (before, after) = (number(choice.before), number(choice.after));
+        let mut row = format!("{name:<width$}  {before:>6}  {after:>5}  ");
+        // A name that is too long gets its own line.
+        if name.chars().count() > width {
+            let _ = writeln!(out, "{name}");
+            row = format!("{:<width$}  {before:>6}  {after:>5}  ", "");
+        }
+        if fits {
+            out.push_str(&wrapped(&format!("{row}{held_by:<column$}  "), &against));
+        } else {
+            out.push_str(&wrapped(&row, held_by));
+        }
+    }
+}
+
+/// Renders the numbers of each agent before and after, and the decision.
+fn numbers(out: &mut String, decision: &Decision) {
+    let rows: Vec<[String; 3]> = content::position_changes(decision)
+        .map(|(before, after)| {
+            [content::holder_label(after), before.position.to_string(), after.position.to_string()]
+        })
+        .collect();
+    let width = rows.iter().map(|row| row[0].chars().count() + 2).max().unwrap_or(0).max(8);
+    let _ = writeln!(out, "{:<width$}  BEFORE  AFTER", "  AGENT");
+    for [agent, before, after] in &rows {
+        let agent = format!("  {}", sanitize_line(agent));
+        let _ = writeln!(out, "{agent:<width$}  {before:>6}  {after:>5}");
+    }
+    let (before, after) = (
+        content::position_text(decision.before.as_ref()),
+        content::position_text(decision.position.as_ref()),
+    );
+    let _ = writeln!(out, "{:<width$}  {before:>6}  {after:>5}", "✓ result");
+}
+
+fn issues(out: &mut String, outcome: &Outcome) {
+    let mut left = ISSUES_MAX;
+    for group in content::issue_groups(outcome) {
+        if left == 0 {
+            break;
+        }
+        let _ = writeln!(out, "\n{}", group.heading.to_uppercase());
+        for (issue, demand) in group.issues.into_iter().take(left) {
+            left -= 1;
+            let section = demand.and_then(|demand| demand.section.as_ref());
+            let section = section.map_or(String::new(), |section| format!(", at {section}"));
+            let about = format!("{}{section} ({})", issue.topic, content::flagged_by(issue));
+            let severity = format!("  {:<9} ", sanitize_line(&issue.severity));
+            out.push_str(&wrapped(&severity, &sanitize_line(&about)));
+            if let Some(demand) = demand {
+                out.push_str(&wrapped("            → ", &sanitize_line(&demand.ask)));
+            }
+        }
+    }
+    more(out, outcome.synthesis.issues.len(), ISSUES_MAX, "issues");
+}

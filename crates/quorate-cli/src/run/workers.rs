@@ -1,0 +1,101 @@
+//! Runs the agents of a playbook in a hub: each incoming question is passed to the declared agent. The usage of an answer is in
+//! its metadata. A failure is answered with `{"error": "…"}`, so that the calls made so far are accounted for as well.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quorate::deliberation::{ANALYSE, DISCUSS, Spec, Usage};
+use quorate::{Failure, Hub, Running, Work};
+use quorate_agents::{Agent, AgentQuestion};
+use serde_json::{Value, json};
+
+/// Maximum number of concurrent questions per agent.
+const CONCURRENCY: u32 = 4;
+
+/// Instructions for LLM agents, in addition to the question.
+const TO_ANALYSE: &str = "\
+You are one of several who look at the same thing, each alone. Read `input` and answer the question in `subject` from your field.
+Hand in a finding: a summary in two sentences, and how sure you are (`confidence`, 0 to 1: how often you would be right).
+Report as `issues` only what the text supports, with its words as `evidence`; say what to ask for as `advice`. Put values that
+others may read differently (terms, amounts, dates) into `facts`. If `wrong` is there, your last answer had that fault: fix it.";
+const TO_DISCUSS: &str = "\
+Others contradict you in `conflict`. Compare `your_position` with `other_positions` and read `input` again. Take another position
+if their reasons are better than yours, not because they are more; keep yours if the text supports it. `revised_position` is what
+you hold now, `agrees_with_peer` is true only if a peer holds just that, `reasoning` names the words of the text that decide.
+Answer `questions` to you in `clarification`. If `wrong` is there, your last answer had that fault: fix it.";
+
+/// Starts the agents of a playbook that take part.
+pub(super) async fn start(hub: &Hub, agents: Vec<Agent>, spec: &Spec) -> anyhow::Result<Vec<Running>> {
+    let mut running = Vec::with_capacity(agents.len());
+    for agent in agents {
+        if spec.agents.iter().all(|member| member.id != agent.name) {
+            continue;
+        }
+        let name = agent.name.clone();
+        let agent = Arc::new(agent);
+        let analyse = answering(Arc::clone(&agent), ANALYSE, Duration::from_millis(spec.limits.analysis_ms));
+        let discuss = answering(agent, DISCUSS, Duration::from_millis(spec.limits.message_ms));
+        let builder = hub.agent(name).on(ANALYSE, analyse).on(DISCUSS, discuss);
+        running.push(builder.at_once(CONCURRENCY).run().await?);
+    }
+    Ok(running)
+}
+
+type Answered = std::pin::Pin<Box<dyn Future<Output = Result<Value, Failure>> + Send>>;
+
+fn answering(
+    agent: Arc<Agent>,
+    action: &'static str,
+    within: Duration,
+) -> impl Fn(Work<Value>) -> Answered + Send + Sync + 'static {
+    move |work| {
+        let agent = Arc::clone(&agent);
+        Box::pin(async move {
+            let question = question(action, work.payload.clone(), within);
+            match agent.answer(&question).await {
+                Ok(reply) => {
+                    work.about_answer("usage", to_usage(reply.usage));
+                    if !reply.notes.is_empty() {
+                        work.about_answer("notes", &reply.notes);
+                    }
+                    Ok(to_finding(action, reply.body))
+                }
+                Err(failure) => {
+                    work.about_answer("usage", to_usage(*failure.usage));
+                    let hint = Some(&failure.hint).filter(|hint| !hint.is_empty());
+                    let hint = hint.map_or(String::new(), |hint| format!(" ({hint})"));
+                    // The deliberation asks again, with this reason.
+                    Ok(json!({ "error": format!("{failure}{hint}") }))
+                }
+            }
+        })
+    }
+}
+
+/// Converts a question of a deliberation to one for a declared agent.
+pub(crate) fn question(action: &str, mut payload: Value, within: Duration) -> AgentQuestion {
+    // The schema is passed separately, so that models and programs do not get it twice.
+    let schema = payload.as_object_mut().and_then(|payload| payload.remove("answer"));
+    let instructions = if action == DISCUSS { TO_DISCUSS } else { TO_ANALYSE };
+    // Slightly less than the timeout of the deliberation, so that the failure is reported before it expires.
+    let within = within - within / 20;
+    let instructions = instructions.to_owned();
+    AgentQuestion { schema, timeout: within, instructions, ..AgentQuestion::new(action, payload) }
+}
+
+fn to_usage(usage: quorate_agents::Usage) -> Usage {
+    Usage {
+        calls: usage.calls.into(),
+        tokens_in: usage.input_tokens,
+        tokens_out: usage.output_tokens,
+        money_micros: usage.money_micros,
+    }
+}
+
+/// Converts a plain-text answer to a finding with only a summary.
+fn to_finding(action: &str, body: Value) -> Value {
+    match body.get("text").and_then(Value::as_str) {
+        Some(text) if action == ANALYSE && body.get("summary").is_none() => json!({ "summary": text }),
+        _ => body,
+    }
+}

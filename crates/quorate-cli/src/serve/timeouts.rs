@@ -1,0 +1,188 @@
+//! Flags for all intervals and timeouts of a hub, so that tests can run through them in seconds.
+
+use std::time::Duration;
+
+use clap::Args;
+use quorate_server::{Durations, Timeouts};
+
+const HEADING: &str = "Timeouts (for tests)";
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = HEADING)]
+pub(crate) struct TimeoutArgs {
+    /// Default lease of a delivery, task or lock [default: 30000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1_000..))]
+    lease_ms: Option<u64>,
+    /// Default heartbeat interval of agents, offline after three missed heartbeats; 0 expects none [default: 0].
+    #[arg(long, value_name = "MS", hide_short_help = true)]
+    heartbeat_ms: Option<u64>,
+    /// Interval at which heartbeats are batched [default: 1000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    sweep_ms: Option<u64>,
+    /// Maximum long-poll time of a claim [default: 60000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    wait_max_ms: Option<u64>,
+    /// Interval at which the tokens of open connections are revalidated [default: 2000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    token_look_ms: Option<u64>,
+    /// Interval at which the certificate files are checked for changes [default: 2000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    cert_look_ms: Option<u64>,
+    /// Validity of a sign-in code [default: 60000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    sign_in_code_ms: Option<u64>,
+    /// Validity of a web session token [default: 28800000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    page_token_ms: Option<u64>,
+    /// Timeout for the first frame of a WebSocket [default: 10000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    hello_ms: Option<u64>,
+    /// Write timeout of a connection, after which it is closed [default: 10000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    reader_ms: Option<u64>,
+    /// Ping interval of an idle WebSocket, closed after three unanswered pings [default: 20000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    ping_ms: Option<u64>,
+    /// Timeout of a TLS handshake [default: 10000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    handshake_ms: Option<u64>,
+    /// Timeout for the headers of a request [default: 10000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    headers_ms: Option<u64>,
+    /// Timeout for the body of a request [default: 30000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    body_ms: Option<u64>,
+    /// Timeout for requests in progress at shutdown [default: 10000].
+    #[arg(long, value_name = "MS", hide_short_help = true, value_parser = clap::value_parser!(u64).range(1..))]
+    drain_ms: Option<u64>,
+}
+
+/// Returns the flag as a duration, or the default.
+fn or(flag: Option<u64>, default: Duration) -> Duration {
+    flag.map_or(default, Duration::from_millis)
+}
+
+impl TimeoutArgs {
+    pub(crate) fn times(&self) -> Durations {
+        let usual = Durations::default();
+        Durations {
+            lease: or(self.lease_ms, usual.lease),
+            heartbeat: or(self.heartbeat_ms, usual.heartbeat),
+            wait_max: or(self.wait_max_ms, usual.wait_max),
+            token_check: or(self.token_look_ms, usual.token_check),
+            certificate_check: or(self.cert_look_ms, usual.certificate_check),
+            sign_in_code: or(self.sign_in_code_ms, usual.sign_in_code),
+            web_session: or(self.page_token_ms, usual.web_session),
+        }
+    }
+
+    pub(crate) fn timeouts(&self) -> Timeouts {
+        let usual = Timeouts::default();
+        Timeouts {
+            hello: or(self.hello_ms, usual.hello),
+            write: or(self.reader_ms, usual.write),
+            ping: or(self.ping_ms, usual.ping),
+            handshake: or(self.handshake_ms, usual.handshake),
+            headers: or(self.headers_ms, usual.headers),
+            body: or(self.body_ms, usual.body),
+            drain: or(self.drain_ms, usual.drain),
+        }
+    }
+
+    pub(crate) fn engine_options(&self) -> quorate_engine::Options {
+        let usual = quorate_engine::Options::default();
+        quorate_engine::Options { heartbeat_batching: or(self.sweep_ms, usual.heartbeat_batching), ..usual }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::TimeoutArgs;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        times: TimeoutArgs,
+    }
+
+    /// Sets each flag to a different value and checks that each arrives in the right field.
+    #[test]
+    fn every_flag_sets_its_own_field() {
+        let names = [
+            "lease",
+            "heartbeat",
+            "sweep",
+            "wait-max",
+            "token-look",
+            "cert-look",
+            "sign-in-code",
+            "page-token",
+            "hello",
+            "reader",
+            "ping",
+            "handshake",
+            "headers",
+            "body",
+            "drain",
+        ];
+        let flags =
+            names.iter().zip(1_001u64..).flat_map(|(name, ms)| [format!("--{name}-ms"), ms.to_string()]);
+        let set = Line::parse_from(std::iter::once("quorate".to_owned()).chain(flags)).times;
+        let (times, patience) = (set.times(), set.timeouts());
+        let found = [
+            times.lease,
+            times.heartbeat,
+            set.engine_options().heartbeat_batching,
+            times.wait_max,
+            times.token_check,
+            times.certificate_check,
+            times.sign_in_code,
+            times.web_session,
+            patience.hello,
+            patience.write,
+            patience.ping,
+            patience.handshake,
+            patience.headers,
+            patience.body,
+            patience.drain,
+        ];
+        let found: Vec<_> = found.iter().map(|time| time.as_millis()).collect();
+        assert_eq!(found, (1_001..1_001 + names.len() as u128).collect::<Vec<_>>());
+        let flags: Vec<_> = <Line as clap::CommandFactory>::command()
+            .get_arguments()
+            .filter_map(|flag| flag.get_long().and_then(|long| long.strip_suffix("-ms")).map(str::to_owned))
+            .collect();
+        assert_eq!(flags, names);
+    }
+
+    #[test]
+    fn the_documented_defaults_are_right() {
+        let none = Line::parse_from(["quorate"]).times;
+        let (times, patience) = (none.times(), none.timeouts());
+        let usual = [
+            times.lease,
+            times.heartbeat,
+            none.engine_options().heartbeat_batching,
+            times.wait_max,
+            times.token_check,
+            times.certificate_check,
+            times.sign_in_code,
+            times.web_session,
+            patience.hello,
+            patience.write,
+            patience.ping,
+            patience.handshake,
+            patience.headers,
+            patience.body,
+            patience.drain,
+        ];
+        let command = <Line as clap::CommandFactory>::command();
+        for (flag, usual) in command.get_arguments().filter(|flag| flag.get_long() != Some("help")).zip(usual)
+        {
+            let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains(&format!("[default: {}]", usual.as_millis())), "{help}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Terminal output: stdout, stderr, colours, and sanitizing of text from agents.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::OnceLock;
+
+use quorate_core::Code;
+use quorate_engine::Error;
+
+use crate::ascii;
+use crate::exit::error_with_code;
+
+/// Prints a line of progress or advice to stderr.
+pub(crate) fn note(line: impl AsRef<str>) {
+    // An error here cannot be reported anywhere.
+    let _ = writeln!(io::stderr().lock(), "{}", ascii::rendered(line.as_ref()));
+}
+
+/// The first error of writing to stdout. It becomes the error of the command at its end: a command that prints in the middle of
+/// its work should still finish that work.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+
+/// Prints a line of data to stdout. Errors are reported by [`lost`].
+pub(crate) fn print(line: impl AsRef<str>) {
+    remember(write_line(line.as_ref()));
+}
+
+/// Returns the first error of writing to stdout. A closed pipe is not an error.
+pub(crate) fn stdout_error() -> Option<Error> {
+    LOST.get().map(|error| {
+        output_error(
+            error,
+            "the command itself succeeded; free disk space or redirect stdout, then read the result again",
+        )
+    })
+}
+
+/// Converts an error of writing to stdout.
+pub(crate) fn output_error(error: &io::Error, hint: impl Into<String>) -> Error {
+    let code =
+        if error.kind() == io::ErrorKind::StorageFull { Code::StorageFull } else { Code::StorageFailed };
+    error_with_code(code, format!("failed to write to stdout: {}", reason(error)), hint)
+}
+
+/// Returns the message of an I/O error without the OS error number.
+pub(crate) fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn remember(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        // Only the first error is kept.
+        let _ = LOST.set(error);
+    }
+}
+
+fn write_line(line: &str) -> io::Result<()> {
+    write(&ascii::rendered(line), "\n")
+}
+
+fn write(data: &str, end: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(data.as_bytes())?;
+    out.write_all(end.as_bytes())?;
+    out.flush()
+}
+
+/// Whether stdout is a terminal.
+pub(crate) fn stdout_is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Writes data to stdout unchanged, without a final newline.
+pub(crate) fn write_raw(data: &str) {
+    remember(write(data, ""));
+}
+
+/// Prints a line of data to stdout, for streaming commands. Returns whether the pipe is still open.
+///
+/// # Errors
+/// If stdout cannot be written.
+pub(crate) fn print_streaming(line: impl AsRef<str>) -> anyhow::Result<bool> {
+    match write_line(line.as_ref()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => {
+            Err(output_error(&error, "the output is incomplete; free disk space and run the command again")
+                .into())
+        }
+    }
+}
+
+/// Prints a secret that cannot be printed again.
+///
+/// # Errors
+/// If it cannot be written, also to a closed pipe; `hint` is how to get another.
+pub(crate) fn print_secret(line: impl AsRef<str>, hint: impl Into<String>) -> anyhow::Result<()> {
+    write_line(line.as_ref()).map_err(|error| output_error(&error, hint).into())
+}
+
+/// Prints an error with its causes and a hint.
+pub(crate) fn print_error(code: &str, what: &str, causes: &[String], hint: &str) {
+    let (red, plain) = if colour(io::stderr().is_terminal()) { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    let bracket = if code.is_empty() { String::new() } else { format!("[{code}]") };
+    note(format!("{red}error{bracket}{plain}: {}", sanitize(what)));
+    for cause in causes {
+        note(format!("  = {}", sanitize(cause)));
+    }
+    match (hint, code) {
+        ("", "") => {}
+        ("", code) => note(format!("help: quorate explain {code}")),
+        (hint, code) => {
+            note(format!("help: {}", sanitize(hint).replace('\n', "\n      ")));
+            if !code.is_empty() {
+                note(format!("      more: quorate explain {code}"));
+            }
+        }
+    }
+}
+
+/// Prints a warning with a hint to stderr.
+pub(crate) fn print_warning(what: &str, hint: &str) {
+    note(format!("warning: {}", sanitize(what)));
+    note(format!("help: {}", sanitize(hint)));
+}
+
+/// Renders clap's help, with colours on a terminal.
+pub(crate) fn styled(text: &clap::builder::StyledStr) -> String {
+    if colour(stdout_is_terminal()) { text.ansi().to_string() } else { text.to_string() }
+}
+
+/// Whether to use colours: on a terminal, unless `NO_COLOR` or `CI` is set.
+fn colour(terminal: bool) -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    terminal && !set("NO_COLOR") && !set("CI")
+}
+
+/// Sanitizes text from an agent or a file: characters that would move the cursor, change colours, or hide or reorder text are
+/// escaped.
+pub(crate) fn sanitize(text: &str) -> String {
+    let mut cleaned = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_hostile(letter) && letter != '\n' && letter != '\t' {
+            let _ = write!(cleaned, "\\u{{{:x}}}", letter as u32);
+        } else {
+            cleaned.push(letter);
+        }
+    }
+    cleaned
+}
+
+/// Same as [`clean`], on one line.
+pub(crate) fn sanitize_line(text: &str) -> String {
+    sanitize(text).replace('\n', "\\n").replace('\t', " ")
+}
+
+/// Wraps text at this width; a longer word gets its own line.
+pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= columns {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}
+
+/// Sanitizes JSON from agents, on one line. JSON requires control characters to be escaped, but not all that terminals interpret,
+/// nor those between tokens. Those are escaped here as well, which gives equivalent JSON. With `--ascii`, so is every
+/// non-ASCII character.
+pub(crate) fn sanitize_json(json: &str) -> String {
+    let mut cleaned = String::with_capacity(json.len());
+    for letter in json.chars() {
+        match letter {
+            // Whitespace between tokens: within a string it is escaped already.
+            '\n' | '\r' | '\t' => cleaned.push(' '),
+            letter if is_hostile(letter) || (!letter.is_ascii() && ascii::is_enabled()) => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(cleaned, "\\u{unit:04x}");
+                }
+            }
+            letter => cleaned.push(letter),
+        }
+    }
+    cleaned
+}
+
+/// Whether a terminal would interpret the character, or render nothing.
+fn is_hostile(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter,
+            // Change the direction of text, or end a line.
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            | '\u{2028}' | '\u{2029}'
+            // Invisible characters.
+            | '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180e}'
+            | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{3164}'
+            | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_codes_do_not_reach_the_terminal() {
+        assert_eq!(sanitize("a\x1b[31mred\x07\nnext"), "a\\u{1b}[31mred\\u{7}\nnext");
+        assert_eq!(sanitize("\u{9b}31m"), "\\u{9b}31m", "also the one-character form");
+        assert_eq!(sanitize("pay \u{202e}001"), "pay \\u{202e}001", "also bidirectional overrides");
+        assert_eq!(sanitize_line("a\nb\tc\r"), "a\\nb c\\u{d}");
+    }
+
+    #[test]
+    fn sanitized_json_is_equivalent() {
+        let raw = "{\"a\":\r\n\"\u{9b}2J \u{202e}x \u{e0041} \\u001b\",\t\"b\":\"é\"}";
+        let cleaned = sanitize_json(raw);
+        assert!(!cleaned.chars().any(is_hostile), "{cleaned}");
+        let of = |text| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert_eq!(of(raw), of(&cleaned));
+        assert!(cleaned.contains('é'), "visible characters stay");
+    }
+}

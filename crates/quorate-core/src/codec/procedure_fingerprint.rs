@@ -1,0 +1,28 @@
+//! Fingerprints of the operations on procedures.
+
+use crate::codec::Writer;
+use crate::ids::AgentId;
+use crate::message::Payload;
+use crate::procedure::{StartProcedure, StepProcedure};
+
+pub(super) fn write_start(out: &mut Writer, start: &StartProcedure) {
+    out.number(71);
+    out.text(start.id.as_ref().map_or("", |id| id.as_str()));
+    out.text(&start.kind);
+    out.text(start.driver.as_ref().map_or("", AgentId::as_str));
+    print_payload(out, start.spec.as_ref());
+}
+
+pub(super) fn write_step(out: &mut Writer, step: &StepProcedure) {
+    out.number(72);
+    out.text(&step.procedure);
+    out.numbers(&[step.expect.0, u64::from(step.status.number())]);
+    out.text(&step.phase);
+    print_payload(out, step.state.as_ref());
+    print_payload(out, step.result.as_ref());
+}
+
+fn print_payload(out: &mut Writer, payload: Option<&Payload>) {
+    out.option(payload.map(|payload| payload.bytes.len() as u64));
+    out.bytes(payload.map_or(&[], |payload| &payload.bytes));
+}

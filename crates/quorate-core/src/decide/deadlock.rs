@@ -1,0 +1,90 @@
+//! Deadlock detection: aborts the youngest wait of each cycle in the wait-for graph.
+
+use crate::commit::ConsumerEvent;
+use crate::deadlock::{Wait, find_cycles};
+use crate::decide::Draft;
+use crate::effect::Effect;
+use crate::ids::{AgentNo, Seq};
+use crate::refused::{Code, Refused, WaitEdge};
+use crate::working::WaitId;
+
+impl Draft<'_> {
+    /// Returns the record after which a wait begins. Effects of this commit so far come before it.
+    pub(super) fn wait_since(&self) -> Seq {
+        if self.effects.is_empty() { self.working.head.seq } else { self.seq }
+    }
+
+    /// Searches the wait-for graph for cycles, if a check is due, and aborts one wait of each.
+    pub(super) fn break_deadlocks(&mut self) {
+        if !self.working.deadlock_check_due(self.now.mono) {
+            return;
+        }
+        let waits = self.working.waits(self.now.wall);
+        let working = &*self.working;
+        for found in find_cycles(&waits, |agent| working.agent_load(agent)) {
+            let named = found.waits.iter().filter(|(wait, _)| waits[*wait].id != WaitId::Blocked);
+            let cycle: Vec<_> = named
+                .map(|(wait, what)| (waits[*wait].agent, self.describe_wait(&waits[*wait], *what)))
+                .collect();
+            let victim = waits[found.waits[0].0].id.clone();
+            self.abort_wait(&victim, self.deadlock(&cycle));
+            self.emit(Effect::WaitAborted { cycle });
+        }
+    }
+
+    fn abort_wait(&mut self, wait: &WaitId, refused: Refused) {
+        match wait {
+            WaitId::Locks(id) => {
+                self.cancel_lock_wait(*id);
+                self.consumer_events.push((*id, ConsumerEvent::Refused(refused)));
+            }
+            WaitId::Replies(seq, n) => {
+                if let Some(request) = self.working.items().requests.of_message(*seq, *n).cloned() {
+                    self.fail_deadlocked(request, refused);
+                }
+            }
+            WaitId::Task(id) => {
+                self.working.set_task_waiter(*id, None, self.now);
+                self.consumer_events.push((*id, ConsumerEvent::Refused(refused)));
+            }
+            // Never the victim: every cycle has a wait of an agent, and none passes through an approval.
+            WaitId::Blocked | WaitId::Approval => {}
+        }
+    }
+
+    /// Describes the resource of a wait.
+    fn describe_wait(&self, wait: &Wait<WaitId>, what: usize) -> String {
+        match &wait.id {
+            WaitId::Locks(id) => {
+                let name = self.working.locks().waiter(*id).and_then(|waiter| waiter.names.get(what));
+                name.map_or(String::new(), |name| format!("lock {name}"))
+            }
+            WaitId::Replies(seq, n) => {
+                let request = self.working.items().requests.of_message(*seq, *n);
+                let asked = request.and_then(|request| request.recipients.get(what));
+                asked.map_or(String::new(), |one| {
+                    format!("an answer of {}", self.recipient_name(one.recipient))
+                })
+            }
+            WaitId::Task(id) => {
+                let awaiting = self.working.tasks().waiters().get(*id);
+                awaiting.map_or(String::new(), |awaiting| format!("task {}", awaiting.task))
+            }
+            WaitId::Blocked | WaitId::Approval => String::new(),
+        }
+    }
+
+    fn deadlock(&self, cycle: &[(AgentNo, String)]) -> Refused {
+        let named = |(agent, waits_for): &(AgentNo, String)| WaitEdge {
+            agent: self.working.agents().get(*agent).map_or(String::new(), |agent| agent.id.to_string()),
+            waits_for: waits_for.clone(),
+        };
+        let cycle: Vec<_> = cycle.iter().map(named).collect();
+        let waits: Vec<_> =
+            cycle.iter().map(|one| format!("{} waits for {}", one.agent, one.waits_for)).collect();
+        let mut refused = Refused::new(Code::Deadlock, waits.join(", "))
+            .hint("release what you hold, then retry; acquire related locks in one call");
+        refused.facts.cycle = cycle;
+        refused
+    }
+}

@@ -1,0 +1,132 @@
+//! The permission table, spelled out in full.
+
+use super::*;
+use crate::access_token::{Bearer, CreateToken, TokenDigest};
+use crate::approval::{ActionDigest, DecideApproval, Verdict};
+use crate::commit::{DeleteEntry, ErasePayload};
+use crate::ids::{AgentId, DeliveryId, DeliveryNo, Generation, Seq, TokenId};
+use crate::inspect::{AgentFilter, Inspect};
+use crate::message::{Message, Payload};
+use crate::policy::Policy;
+use crate::subscription::{Backfill, History};
+
+fn message(from: Option<&str>) -> Op {
+    let payload = Payload::seal("1".into(), [0; 16]);
+    let to = "bob".parse().unwrap();
+    Op::send(Message { from: from.map(|id| id.parse().unwrap()), ..Message::new(to, "work", payload) })
+}
+
+/// Operations that need each permission.
+fn ops() -> [(&'static str, Vec<Op>); 6] {
+    let agent: AgentId = "bob".parse().unwrap();
+    let bob = agent.clone();
+    let delivery = DeliveryId { generation: Generation(0), number: DeliveryNo(1) };
+    let filter = AgentFilter::default();
+    let (bearer, name) = (Bearer::Holder(TokenRole::Admin), "x".parse().unwrap());
+    let new = CreateToken { digest: TokenDigest([0; 32]), bearer, name, expires_at: None };
+    let history = Backfill {
+        agent: agent.clone(),
+        pattern: "a".parse().unwrap(),
+        expected: History::Last(1),
+        messages: Vec::new(),
+        next: Seq(1),
+    };
+    let delete = DeleteEntry { key: "k".parse().unwrap(), expect: None, fence: None };
+    let decide = DecideApproval {
+        approval: "a".parse().unwrap(),
+        verdict: Verdict::Approve,
+        digest: ActionDigest([0; 32]),
+        reason: String::new(),
+    };
+    let token = TokenId { generation: Generation(0), seq: Seq(1), n: 0 };
+    [
+        ("look", vec![Op::Inspect(Inspect::Agents { filter, after: Default::default(), limit: 1 })]),
+        (
+            "work",
+            vec![
+                message(Some("bob")),
+                Op::Delete(delete),
+                Op::Purge { agent: agent.clone() },
+                Op::RemoveAgent { agent },
+            ],
+        ),
+        (
+            "run",
+            vec![
+                Op::Redrive { delivery },
+                Op::Purge { agent: "can:review".parse().unwrap() },
+                Op::CreateToken(CreateToken { bearer: Bearer::Agent(bob), ..new.clone() }),
+            ],
+        ),
+        (
+            "rule",
+            vec![
+                Op::SetPolicy(Policy::mesh()),
+                Op::ErasePayload(ErasePayload { seq: Seq(1), part: 0 }),
+                Op::CreateToken(new),
+                Op::RevokeToken { token },
+                message(None),
+            ],
+        ),
+        ("approve", vec![Op::DecideApproval(Box::new(decide))]),
+        ("hub", vec![Op::Sweep, Op::Backfill(history)]),
+    ]
+}
+
+fn holder(role: TokenRole) -> Principal {
+    Principal::Holder { role, name: "anna".parse().unwrap() }
+}
+
+// Fails under: any changed cell of the table.
+#[test]
+fn i19_every_role_has_exactly_the_permissions_of_the_table() {
+    let principals = [
+        (Principal::System, "look work run rule approve hub"),
+        (Principal::Agent("bob".parse().unwrap()), "work"),
+        (holder(TokenRole::Admin), "look work run rule approve"),
+        (holder(TokenRole::Operator), "look work run"),
+        (holder(TokenRole::Approver), "look approve"),
+        (holder(TokenRole::Moderator), "look"),
+        (holder(TokenRole::Viewer), "look"),
+    ];
+    for (principal, expected) in principals {
+        for (permission, ops) in ops() {
+            for op in ops {
+                let allowed = principal.check_allowed(&op).is_ok();
+                assert_eq!(
+                    allowed,
+                    expected.split(' ').any(|one| one == permission),
+                    "{principal} {permission} {op:?}"
+                );
+            }
+        }
+    }
+}
+
+// Fails under: a refusal that does not name the required role.
+#[test]
+fn i19_a_refusal_names_the_required_role() {
+    let refusal = |principal: &Principal, op: &Op| {
+        let refused = principal.check_allowed(op).unwrap_err();
+        (refused.code, refused.detail, refused.hint)
+    };
+    let [_, (_, work), _, (_, rule), _, (_, hub)] = ops();
+    assert_eq!(
+        refusal(&holder(TokenRole::Viewer), &work[0]),
+        (
+            Code::Forbidden,
+            "viewer anna may not send messages".into(),
+            "use an access token with role operator or admin".into()
+        )
+    );
+    let operator = refusal(&holder(TokenRole::Operator), &rule[0]);
+    assert_eq!(
+        (&*operator.1, &*operator.2),
+        ("operator anna may not set the policy", "use an access token with role admin")
+    );
+    let admin = refusal(&holder(TokenRole::Admin), &hub[0]);
+    assert_eq!(
+        (&*admin.1, &*admin.2),
+        ("admin anna may not sweep", "only the hub itself performs this operation")
+    );
+}

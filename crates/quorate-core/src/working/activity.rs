@@ -1,0 +1,155 @@
+//! Last activity of agents, stored apart from the registry: a heartbeat writes one number and copies nothing.
+//!
+//! There is no timer per agent. The state has one check time; the check scans all watched agents and sets the next one.
+
+use std::collections::BTreeSet;
+
+use crate::ids::{AgentNo, DeliveryNo};
+use crate::limits::{HEARTBEATS_MISSED_MAX, PRESENCE_CHECK_MS};
+use crate::message::IfUnavailable;
+use crate::presence::AgentStatus;
+use crate::recipient::QueueId;
+use crate::registry::Agent;
+use crate::time::{Mono, Now};
+use crate::working::{OpenDelivery, Undo, WorkingState};
+
+/// Last activity of all agents.
+#[derive(Debug, Default)]
+pub(super) struct ActivityTracker {
+    /// By agent number: time of the last activity, and the silence timeout. 0 = not watched, or already offline.
+    agents: Vec<(Mono, u64)>,
+    /// Time of the next check. Never later than the earliest possible timeout; too early does no harm.
+    pub(super) check_at: Option<Mono>,
+    /// Offline agents with waiting deliveries that must not be queued.
+    displaced: BTreeSet<AgentNo>,
+}
+
+impl ActivityTracker {
+    pub(super) fn wake(&self) -> Option<Mono> {
+        if self.displaced.is_empty() { self.check_at } else { Some(Mono(0)) }
+    }
+
+    pub(super) fn set_last_seen(&mut self, agent: AgentNo, at: Mono) {
+        if let Some((seen, _)) = self.agents.get_mut(agent.0 as usize - 1) {
+            *seen = at;
+        }
+    }
+
+    fn check_by(&mut self, at: Mono) {
+        self.check_at = Some(self.check_at.map_or(at, |look_at| look_at.min(at)));
+    }
+}
+
+impl WorkingState {
+    /// Records activity of an agent.
+    pub(crate) fn record_activity(&mut self, agent: AgentNo, now: Now) {
+        let Some((seen, silence_ms)) = self.activity.agents.get(agent.0 as usize - 1).copied() else {
+            return;
+        };
+        self.journal.push(Undo::Activity(agent, seen));
+        self.activity.set_last_seen(agent, now.mono);
+        if silence_ms > 0 {
+            self.activity.check_by(now.mono.plus_ms(silence_ms));
+        }
+    }
+
+    /// Restarts all silence timeouts after a hub start. The start times of leases are unknown from then on.
+    pub fn reset_activity(&mut self, now: Now) {
+        self.leases.values_mut().for_each(|lease| lease.since = None);
+        for (seen, silence_ms) in &mut self.activity.agents {
+            *seen = now.mono;
+            if *silence_ms > 0 {
+                let by = now.mono.plus_ms(*silence_ms);
+                self.activity.check_at = Some(self.activity.check_at.map_or(by, |look_at| look_at.min(by)));
+            }
+        }
+    }
+
+    /// Returns the last activity of an agent, and the time at which it goes offline without further activity.
+    pub(crate) fn last_activity(&self, agent: AgentNo) -> (Mono, Option<Mono>) {
+        let (seen, silence_ms) = self.activity.agents.get(agent.0 as usize - 1).copied().unwrap_or_default();
+        (seen, (silence_ms > 0).then(|| seen.plus_ms(silence_ms)))
+    }
+
+    /// Returns up to `max` agents whose silence timeout has passed, if a check is due, and schedules the next check. An
+    /// agent with a waiting client counts as active.
+    pub(crate) fn take_silent_agents(&mut self, now: Mono, max: usize) -> Vec<AgentNo> {
+        if self.activity.check_at.is_none_or(|look_at| look_at > now) {
+            return Vec::new();
+        }
+        let mut silent = Vec::new();
+        let mut next: Option<Mono> = None;
+        for (index, (seen, silence_ms)) in self.activity.agents.iter().enumerate() {
+            if *silence_ms == 0 {
+                continue;
+            }
+            let is_there = self.has_waiting_client(AgentNo(index as u64 + 1));
+            let until = if is_there { now } else { *seen }.plus_ms(*silence_ms);
+            if until > now {
+                next = Some(next.map_or(until, |next| next.min(until)));
+            } else if silent.len() < max {
+                silent.push(AgentNo(index as u64 + 1));
+            } else {
+                next = Some(now);
+            }
+        }
+        let soonest = if next == Some(now) { now } else { now.plus_ms(PRESENCE_CHECK_MS) };
+        self.activity.check_at = next.map(|next| next.max(soonest));
+        silent
+    }
+
+    /// Whether a client of an agent waits for deliveries, tasks, replies or locks.
+    pub(crate) fn has_waiting_client(&self, agent: AgentNo) -> bool {
+        let requests = &self.items.requests;
+        self.inbox(agent).consumers > 0
+            || self.tasks().claimers().count_of(agent) > 0
+            || self.tasks().waiters().count_of(agent) > 0
+            || self.locks().count_waits_of(agent) > 0
+            || requests.of_requester(agent).any(|request| requests.listener(request.id).is_some())
+    }
+
+    /// Returns up to `max` deliveries of offline agents that must not be queued, by agent and number.
+    pub(crate) fn displaced_deliveries(&self, max: usize) -> Vec<DeliveryNo> {
+        let agents = self.activity.displaced.iter();
+        agents.flat_map(|agent| self.inbox(*agent).needs_online.iter().copied()).take(max).collect()
+    }
+
+    /// Updates the silence timeout of an agent after a change of the registry.
+    pub(super) fn track_agent(&mut self, number: AgentNo, agent: Option<&Agent>, count: usize) {
+        self.activity.agents.resize_with(count, Default::default);
+        let Some(agent) = agent else {
+            self.activity.displaced.remove(&number);
+            return;
+        };
+        let is_offline = agent.presence.status == AgentStatus::Offline;
+        let watched = !agent.removed && !is_offline;
+        let silence_ms = if watched { HEARTBEATS_MISSED_MAX * agent.heartbeat_ms } else { 0 };
+        self.activity.agents[number.0 as usize - 1].1 = silence_ms;
+        self.update_displaced(number, is_offline);
+    }
+
+    /// Updates the index of deliveries that must not be queued for an offline agent.
+    pub(super) fn track_delivery(&mut self, open: &OpenDelivery, number: DeliveryNo, is_there: bool) {
+        if open.if_unavailable == IfUnavailable::Queue || open.token().is_some() {
+            return;
+        }
+        let QueueId::Agent(agent) = open.to.queue() else { return };
+        let restless = &mut self.inbox_mut(agent).needs_online;
+        if is_there {
+            restless.insert(number);
+        } else {
+            restless.remove(&number);
+        }
+        let is_offline =
+            self.agents.get(agent).is_some_and(|agent| agent.presence.status == AgentStatus::Offline);
+        self.update_displaced(agent, is_offline);
+    }
+
+    fn update_displaced(&mut self, agent: AgentNo, is_offline: bool) {
+        if is_offline && !self.inbox(agent).needs_online.is_empty() {
+            self.activity.displaced.insert(agent);
+        } else {
+            self.activity.displaced.remove(&agent);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Ephemeral requests: held in memory only, sent to one agent, answered at most once.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quorate_core::{AgentNo, Code, Epoch, Message, Principal, Refused, SendRequest, SpaceNo};
+use tokio::sync::oneshot;
+
+use crate::ephemeral::{Admitted, EphemeralMessage, EphemeralTarget};
+use crate::error::Error;
+use crate::flag_screening::flag_has_no_answer;
+use crate::mailboxes::MessageRef;
+use crate::request::Answer;
+use crate::space::Space;
+
+/// Number of shards, to reduce lock contention.
+const SHARDS: usize = 16;
+
+/// Pending request: its sender, and the agents that can answer it.
+struct PendingRequest {
+    space: SpaceNo,
+    from: AgentNo,
+    to: Vec<AgentNo>,
+    answer: oneshot::Sender<EphemeralMessage>,
+}
+
+/// Pending ephemeral requests.
+#[derive(Default)]
+pub(crate) struct EphemeralRequests([Mutex<HashMap<u64, PendingRequest>>; SHARDS]);
+
+impl EphemeralRequests {
+    fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, PendingRequest>> {
+        self.0[number as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Accepts a response if its sender is a recipient of the request and it is addressed to the requester; otherwise
+    /// drops it.
+    pub(crate) fn answer(&self, question: u64, space: SpaceNo, answer: Admitted) {
+        let (Some(from), EphemeralTarget::All(to)) = (answer.from, &answer.to) else { return };
+        let mut shard = self.shard(question);
+        let matches =
+            |open: &PendingRequest| open.space == space && open.to.contains(&from) && *to == [open.from];
+        if shard.get(&question).is_some_and(matches)
+            && let Some(open) = shard.remove(&question)
+        {
+            let _ = open.answer.send(answer.message);
+        }
+    }
+}
+
+/// Removes a pending request on drop.
+struct Waiting<'a> {
+    space: &'a Space,
+    number: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.space.mailboxes().requests.shard(self.number).remove(&self.number);
+    }
+}
+
+impl Space {
+    /// Sends an ephemeral request: at most once, without a record. The recipient is one agent, or one connected agent
+    /// with a capability.
+    ///
+    /// # Errors
+    /// `TIMEOUT` if no response arrived in time, or the refusal.
+    pub async fn request_ephemeral(
+        &self,
+        principal: &Principal,
+        epoch: Option<Epoch>,
+        message: Message,
+        timeout: Option<Duration>,
+    ) -> Result<Answer, Error> {
+        let Some(message) = self.extract_message_flag(principal, message).await? else {
+            return Err(flag_has_no_answer().into());
+        };
+        let timeout_ms = timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+        let length_ms = match timeout_ms {
+            Some(length_ms) => length_ms,
+            None => SendRequest::default_timeout_ms(&message, 1),
+        };
+        let admitted = self.record_violation(principal, self.admit_ephemeral(principal, epoch, message))?;
+        let number = admitted.message.number;
+        let name = admitted.message.message.to.to_string();
+        let (waiting, answer) = self.note_question(&admitted)?;
+        self.deliver_ephemeral(admitted)?;
+        let answer = tokio::select! {
+            biased;
+            answer = answer => answer.ok(),
+            () = self.sleep(Duration::from_millis(length_ms)) => None,
+        };
+        drop(waiting);
+        match answer {
+            Some(EphemeralMessage { number, sent_at, message }) => {
+                Ok(Answer { id: MessageRef::Ephemeral(number), at: sent_at, message })
+            }
+            None => {
+                let detail = format!(
+                    "no answer from {name} to {} within {length_ms} ms",
+                    MessageRef::Ephemeral(number)
+                );
+                Err(Refused::new(Code::Timeout, detail)
+                    .hint("ephemeral requests are not stored; retry, or send a durable request")
+                    .sent_request(MessageRef::Ephemeral(number))
+                    .into())
+            }
+        }
+    }
+
+    fn note_question(
+        &self,
+        question: &Admitted,
+    ) -> Result<(Waiting<'_>, oneshot::Receiver<EphemeralMessage>), Refused> {
+        let Some(from) = question.from else {
+            return Err(Refused::new(Code::Invalid, "a request without a sender cannot be answered")
+                .hint("send the request as an agent"));
+        };
+        let to = match &question.to {
+            EphemeralTarget::All(agents) if agents.len() == 1 => agents.clone(),
+            EphemeralTarget::One(able) => able.clone(),
+            EphemeralTarget::All(_) | EphemeralTarget::Any(_) => {
+                return Err(Refused::new(Code::Invalid, "an ephemeral request can have only one recipient")
+                    .hint("send it to one agent or to can:CAPABILITY, or send a durable request"));
+            }
+        };
+        let (sender, receiver) = oneshot::channel();
+        let number = question.message.number;
+        let open = PendingRequest { space: self.number(), from, to, answer: sender };
+        self.mailboxes().requests.shard(number).insert(number, open);
+        Ok((Waiting { space: self, number }, receiver))
+    }
+}

@@ -1,0 +1,193 @@
+//! Waiting calls under an idempotency key. The awaited result is acquired by a commit that carries the key, so that a
+//! retry returns the same answer, even after a restart.
+//!
+//! Without a key, a waiting call registers with the writer, and the result is dispatched to it by the commit of
+//! another caller, which cannot carry the key. Therefore a claim with a key does not register: it polls whenever the
+//! state has changed. Locks need a position in a queue, see `lock_wait.rs`.
+
+use std::time::Duration;
+
+use quorate_core::{
+    AgentFilter, AgentId, AgentNo, Code, Commit, Inspect, Op, OpResult, Receipt, Refused, SendRequest,
+    Timestamp, WaitMode,
+};
+use quorate_store::StoreError;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::ephemeral::EphemeralMessage;
+use crate::error::Error;
+use crate::flag_screening::flag_has_no_answer;
+use crate::mailboxes::{Delivery, MailboxItem};
+use crate::request::RequestHandle;
+use crate::space::{ConsumerGuard, Space};
+use crate::task::{ClaimedTask, TaskClaimQuery};
+
+/// Minimum interval between polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Builds a commit from operations, with the principal, epoch and idempotency key of the caller.
+pub type CommitBuilder<'a> = &'a (dyn Fn(Vec<Op>) -> Commit + Sync);
+
+impl Space {
+    /// Claims deliveries under an idempotency key. Returns them with the time of the claim. Ephemeral messages are
+    /// returned only if there are no durable ones; a retry does not return them again.
+    ///
+    /// # Errors
+    /// The refusal, or a storage failure.
+    pub async fn claim_idempotent(
+        &self,
+        asker: CommitBuilder<'_>,
+        agent: &AgentId,
+        max: u32,
+        lease_ms: u64,
+        wait: Duration,
+    ) -> Result<(Vec<Delivery>, Timestamp), Error> {
+        let number = self.published().agents.number(agent).ok_or_else(|| {
+            Refused::new(Code::NotFound, format!("there is no agent {agent}")).hint("register it first")
+        })?;
+        let (id, mut mail) = self.mailboxes().open_consumer(self.number(), number);
+        let closing = ConsumerGuard { space: self, id, registered: false, owns_mailbox: true };
+        let op = Op::Claim { agent: agent.clone(), max, lease_ms, waiting: WaitMode::NoWait };
+        let acquired = |result: &OpResult| matches!(result, OpResult::Claimed(handed) if !handed.is_empty());
+        let waited = self.poll_until(asker(vec![op]), wait, acquired, Some(&mut mail)).await;
+        drop(closing);
+        let (receipt, came) = waited?;
+        let mut deliveries = Vec::new();
+        if let Some(OpResult::Claimed(handed)) = receipt.results.into_iter().next() {
+            deliveries = self.load_messages(handed).await?;
+        }
+        let mut ephemeral: Vec<_> = came
+            .into_iter()
+            .chain(std::iter::from_fn(|| mail.try_recv().ok()))
+            .filter_map(|mail| match mail {
+                MailboxItem::Ephemeral(message) => Some(message.take()),
+                // Nothing else is dispatched to an unregistered consumer.
+                MailboxItem::Leased(_) | MailboxItem::Event(_) => None,
+            })
+            .collect();
+        let capacity = if deliveries.is_empty() { max as usize } else { 0 };
+        let more = ephemeral.split_off(ephemeral.len().min(capacity));
+        if !more.is_empty() {
+            self.mailboxes().return_ephemeral(self.number(), number, more);
+        }
+        deliveries.extend(ephemeral.into_iter().map(EphemeralMessage::into_delivery));
+        Ok((deliveries, receipt.at))
+    }
+
+    /// Claims tasks under an idempotency key. Returns them with the time of the claim.
+    ///
+    /// # Errors
+    /// The refusal, or a storage failure.
+    pub async fn claim_tasks_idempotent(
+        &self,
+        asker: CommitBuilder<'_>,
+        claim: &TaskClaimQuery,
+        max: u32,
+        wait: Duration,
+    ) -> Result<(Vec<ClaimedTask>, Timestamp), Error> {
+        let commit = asker(crate::task::claim_commit(claim, max, WaitMode::NoWait).ops);
+        let receipt = self.poll_until(
+            commit,
+            wait,
+            |result| matches!(result, OpResult::TasksClaimed(handed) if !handed.is_empty()),
+            None,
+        );
+        let (receipt, _) = receipt.await?;
+        let mut tasks = Vec::new();
+        if let Some(OpResult::TasksClaimed(handed)) = receipt.results.into_iter().next() {
+            for one in handed {
+                tasks.push(self.with_input(one).await?);
+            }
+        }
+        Ok((tasks, receipt.at))
+    }
+
+    /// Sends a request under an idempotency key. A caller that disconnects can retry and await the same response, so
+    /// the request is not cancelled with it.
+    ///
+    /// # Errors
+    /// The refusal, or a storage failure.
+    pub async fn request_idempotent(
+        &self,
+        asker: CommitBuilder<'_>,
+        ask: SendRequest,
+    ) -> Result<RequestHandle, Error> {
+        let commit = asker(vec![Op::Request(SendRequest { waiting: None, ..ask })]);
+        let (principal, epoch) = (commit.principal.clone(), commit.epoch);
+        let receipt = self.commit(commit).await?;
+        if receipt.results.first() == Some(&OpResult::Received) {
+            return Err(flag_has_no_answer().into());
+        }
+        let Some(OpResult::Requested { id, .. }) = receipt.results.first() else {
+            return Err(StoreError::Read("unexpected result of a request".into()).into());
+        };
+        let mut asking = self.await_request(&principal, epoch, *id).await?;
+        asking.keep_open();
+        Ok(asking)
+    }
+
+    /// Returns the stored receipt of a commit under the same key, if there is one. For calls that need it before
+    /// reading the current state.
+    ///
+    /// # Errors
+    /// `DUPLICATE` if the key was used for another commit, or a storage failure.
+    pub async fn stored_receipt(&self, commit: Commit) -> Result<Option<Receipt>, Error> {
+        // An inspection does not consume the key, and the key is looked up before anything else.
+        let inspect = Inspect::Agents { filter: AgentFilter::default(), after: AgentNo(0), limit: 0 };
+        match self.commit(Commit { ops: vec![Op::Inspect(inspect)], ..commit }).await {
+            Ok(receipt) => {
+                Ok(Some(receipt).filter(|receipt| !matches!(receipt.results[..], [OpResult::Inspected(_)])))
+            }
+            // A caller without permission to inspect cannot have a stored receipt.
+            Err(error) if error.code() == Code::Forbidden => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Commits repeatedly whenever the state has changed, until the commit has acquired a result, mail has arrived,
+    /// or the time is up.
+    async fn poll_until(
+        &self,
+        commit: Commit,
+        wait: Duration,
+        acquired: impl Fn(&OpResult) -> bool,
+        mut mail: Option<&mut UnboundedReceiver<MailboxItem>>,
+    ) -> Result<(Receipt, Option<MailboxItem>), Error> {
+        let clock = self.engine().clock();
+        let until = clock.now().plus(wait).mono;
+        let mut published = self.follow();
+        loop {
+            published.borrow_and_update();
+            let next_poll = clock.now().plus(POLL_INTERVAL).mono;
+            let outcome = self.commit(commit.clone()).await;
+            let now = clock.now().mono;
+            let keeps_waiting = match &outcome {
+                Ok(receipt) => !receipt.results.first().is_some_and(&acquired),
+                Err(error) => error.code() == Code::Timeout,
+            };
+            let came = mail.as_mut().filter(|_| keeps_waiting).and_then(|mail| mail.try_recv().ok());
+            if !keeps_waiting || came.is_some() || now >= until {
+                return outcome.map(|receipt| (receipt, came));
+            }
+            let rest = Duration::from_millis(until.0 - now.0);
+            let change = async {
+                published.changed().await.map_err(|_| StoreError::Closed)?;
+                // Limits the polling rate in a busy space; in a quiet one the poll is immediate.
+                self.sleep(Duration::from_millis(next_poll.0.saturating_sub(clock.now().mono.0)).min(rest))
+                    .await;
+                Ok::<_, Error>(())
+            };
+            let came = async {
+                match &mut mail {
+                    Some(mail) => mail.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = change => changed?,
+                came = came => return outcome.map(|receipt| (receipt, came)),
+                () = self.sleep(rest) => {}
+            }
+        }
+    }
+}

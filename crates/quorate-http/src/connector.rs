@@ -1,0 +1,148 @@
+//! Connections: TCP with `TCP_NODELAY`, and TLS for https, within one connect timeout.
+
+use std::error::Error as StdError;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::Uri;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+#[cfg(feature = "tls")]
+pub use crate::tls::TrustRoots;
+
+/// The trusted certificate authorities. Empty, because this program was built without https.
+#[cfg(not(feature = "tls"))]
+#[derive(Clone, Default, Debug)]
+pub struct TrustRoots;
+
+/// A bidirectional byte stream. Wrap it in `TokioIo` for tokio's traits.
+#[cfg(feature = "tls")]
+pub type Stream = hyper_rustls::MaybeHttpsStream<TokioIo<TcpStream>>;
+/// A bidirectional byte stream. Wrap it in `TokioIo` for tokio's traits.
+#[cfg(not(feature = "tls"))]
+pub type Stream = TokioIo<TcpStream>;
+
+/// A connection error.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No process listens on the port.
+    #[error("connection refused")]
+    Refused,
+    /// The connect timeout elapsed.
+    #[error("connection timed out after {} ms", .0.as_millis())]
+    TimedOut(Duration),
+    /// The server's certificate is not trusted.
+    #[cfg(feature = "tls")]
+    #[error("the server's certificate is not accepted: {0}")]
+    Certificate(tokio_rustls::rustls::CertificateError),
+    /// The TLS handshake failed, or TLS is not available.
+    #[error("TLS failed: {0}")]
+    Tls(String),
+    /// Any other error, such as an unknown host or an unreachable network.
+    #[error("{0}")]
+    Io(String),
+}
+
+impl ConnectError {
+    fn from_error(error: &(dyn StdError + 'static)) -> Self {
+        #[cfg(feature = "tls")]
+        if let Some(error) = find_source::<tokio_rustls::rustls::Error>(error) {
+            return match error {
+                tokio_rustls::rustls::Error::InvalidCertificate(cause) => Self::Certificate(cause.clone()),
+                other => Self::Tls(other.to_string()),
+            };
+        }
+        match find_source::<io::Error>(error) {
+            Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => Self::Refused,
+            Some(error) => Self::Io(error.to_string()),
+            None => Self::Io(quorate_core::error_chain(error)),
+        }
+    }
+}
+
+/// Opens connections. Cheap to clone.
+#[derive(Clone)]
+pub struct Connector {
+    tcp: HttpConnector,
+    within: Duration,
+    #[cfg(feature = "tls")]
+    tls: crate::tls::TlsConnector,
+}
+
+impl Connector {
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables, reason = "only used with TLS"))]
+    pub(crate) fn new(within: Duration, trust: TrustRoots) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        Self {
+            #[cfg(feature = "tls")]
+            tls: crate::tls::TlsConnector::new(tcp.clone(), trust),
+            tcp,
+            within,
+        }
+    }
+
+    /// Connects to the host of a URI, with TLS if its scheme is https.
+    ///
+    /// # Errors
+    /// If the connection cannot be established in time.
+    pub async fn connect(&self, uri: Uri) -> Result<Stream, ConnectError> {
+        let opened = tokio::time::timeout(self.within, self.open(uri)).await;
+        opened.unwrap_or(Err(ConnectError::TimedOut(self.within)))
+    }
+
+    #[cfg(feature = "tls")]
+    async fn open(&self, uri: Uri) -> Result<Stream, ConnectError> {
+        if uri.scheme_str() == Some("https") {
+            let opened = self.tls.connector()?.call(uri).await;
+            return opened.map_err(|error| ConnectError::from_error(&*error));
+        }
+        let opened = self.tcp.clone().call(uri).await;
+        opened.map(Stream::Http).map_err(|error| ConnectError::from_error(&error))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    async fn open(&self, uri: Uri) -> Result<Stream, ConnectError> {
+        if uri.scheme_str() == Some("https") {
+            return Err(ConnectError::Tls("this program was built without https".to_owned()));
+        }
+        self.tcp.clone().call(uri).await.map_err(|error| ConnectError::from_error(&error))
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Stream, ConnectError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connector = self.clone();
+        Box::pin(async move { connector.connect(uri).await })
+    }
+}
+
+/// Finds the first error of this type in an error's chain of sources.
+pub(crate) fn find_source<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        // `io::Error::source` skips the error that it wraps, so unwrap that first.
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}

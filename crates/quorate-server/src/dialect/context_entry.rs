@@ -1,0 +1,67 @@
+//! The co-scientist's context entry: `entry_id, agent_id, entry_type, content, created_at, updated_at, version,
+//! dependencies`.
+
+use quorate_core::{AgentId, Key, Timestamp};
+use quorate_engine::Entry;
+use serde_json::value::RawValue;
+
+use super::field_reader::{FieldError, FieldReader};
+use super::writer::ObjectWriter;
+use crate::wire::{self, time};
+
+/// An entry as submitted.
+pub(crate) struct SubmittedEntry {
+    /// Stated author.
+    pub(crate) agent: Option<AgentId>,
+    pub(crate) entry_type: String,
+    pub(crate) content: Box<RawValue>,
+    /// Requested version; `None` for the next one.
+    pub(crate) version: Option<u64>,
+    pub(crate) depends_on: Vec<Key>,
+}
+
+impl SubmittedEntry {
+    /// Parses the entry with this key. Timestamps are set by the hub; submitted ones are only validated.
+    pub(crate) fn parse(key: &Key, raw: &RawValue) -> Result<Self, FieldError> {
+        let mut fields = FieldReader::parse("", raw)?;
+        if let Some(other) = fields.text("entry_id")?.filter(|id| id != key.as_str()) {
+            return Err(FieldError::new("entry_id", format!("{other:?} does not match the key in the path")));
+        }
+        let agent = fields.agent("agent_id")?;
+        let entry_type = fields.text("entry_type")?.unwrap_or_default();
+        let content = fields.raw("content").ok_or_else(|| fields.missing("content"))?.to_owned();
+        fields.time("created_at")?;
+        fields.time("updated_at")?;
+        let version = fields.integer("version")?;
+        if version == Some(0) {
+            return Err(FieldError::new("version", "0 is not a valid version").hint("versions start at 1"));
+        }
+        let keys = fields.text_list("dependencies")?.unwrap_or_default().into_iter().enumerate();
+        let keys = keys.map(|(at, key)| {
+            Key::new(key).map_err(|refused| FieldError::new(format!("dependencies[{at}]"), refused.detail))
+        });
+        let depends_on = keys.collect::<Result<_, _>>()?;
+        fields.finish("put additional fields into content")?;
+        Ok(Self { agent, entry_type, content, version, depends_on })
+    }
+}
+
+/// Renders an entry in the dialect's format.
+pub(crate) fn render(entry: &Entry, created_at: Timestamp) -> ObjectWriter {
+    let version = &entry.version;
+    let content = { entry.content.as_ref() }.map_or_else(
+        || RawValue::NULL.to_owned(),
+        |content| wire::render(content, version.content_type.as_deref()).to_raw_value(),
+    );
+    let author = version.author.strip_prefix("agent:").unwrap_or(&version.author);
+    let dependencies: Vec<&str> = version.depends_on.iter().map(|(key, _)| key.as_str()).collect();
+    ObjectWriter::default()
+        .with("entry_id", entry.key.as_str())
+        .with("agent_id", author)
+        .with("entry_type", &version.entry_type)
+        .with("content", content)
+        .with("created_at", time::format(created_at))
+        .with("updated_at", time::format(version.at))
+        .with("version", version.head.version.0)
+        .with("dependencies", dependencies)
+}

@@ -1,0 +1,128 @@
+//! Request middleware: counts every request and writes it to the journal. It records nothing that the caller wrote:
+//! the matched route pattern instead of the path, and no query, header or body.
+
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{Method, Response};
+use axum::middleware::Next;
+use quorate_core::{Principal, SpaceNo};
+use tracing::field::display;
+
+use crate::app::App;
+use crate::problem::ReportedError;
+
+/// Caller of a request, set once it is authenticated.
+#[derive(Clone, Default)]
+pub(crate) struct CallerSlot(Arc<OnceLock<(SpaceNo, Principal)>>);
+
+impl CallerSlot {
+    pub(crate) fn set(&self, space: SpaceNo, principal: &Principal) {
+        let _ = self.0.set((space, principal.clone()));
+    }
+}
+
+/// Marks a response that must not be recorded, because it concerns a conduct flag.
+#[derive(Clone, Copy)]
+pub(crate) struct Unobserved;
+
+/// Marks the response as [`Unobserved`] if it is private.
+pub(crate) fn mark_unobserved(
+    mut response: Response<axum::body::Body>,
+    is_private: bool,
+) -> Response<axum::body::Body> {
+    if is_private {
+        response.extensions_mut().insert(Unobserved);
+    }
+    response
+}
+
+/// Whether requests to this path are never recorded: nothing visible to non-moderators may depend on conduct flags.
+fn is_private_path(path: &str) -> bool {
+    path == "/v1/flags" || path.starts_with("/v1/flags/")
+}
+
+/// Monitoring endpoints are not counted: scraping must not change the metrics.
+fn is_monitoring(path: &str) -> bool {
+    matches!(path, "/metrics" | "/healthz" | "/readyz")
+}
+
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}
+
+pub(crate) async fn observe_request(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response<axum::body::Body> {
+    let path = request.uri().path();
+    if is_private_path(path) || is_monitoring(path) {
+        return next.run(request).await;
+    }
+    let method = method_name(request.method());
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let who = CallerSlot::default();
+    request.extensions_mut().insert(who.clone());
+    let begun = app.engine().clock().now().mono;
+    let response = next.run(request).await;
+    if response.extensions().get::<Unobserved>().is_some() {
+        return response;
+    }
+    let ms = app.engine().clock().now().mono.0.saturating_sub(begun.0);
+    count(&app, method, &response, ms);
+    let error = response.extensions().get::<ReportedError>();
+    let by = who.0.get();
+    if let Some(error) = error {
+        app.telemetry().count_error(by.map(|(space, principal)| (*space, principal)), error.code);
+    }
+    report(method, route.as_ref(), response.status().as_u16(), ms, by.map(|(_, principal)| principal), error);
+    response
+}
+
+/// Logs a request: refusals and failures as warnings.
+fn report(
+    method: &'static str,
+    route: Option<&MatchedPath>,
+    status: u16,
+    ms: u64,
+    principal: Option<&Principal>,
+    error: Option<&ReportedError>,
+) {
+    let route = route.map_or("none", MatchedPath::as_str);
+    let principal = || principal.map(|principal| display(principal.to_text()));
+    match error {
+        None => tracing::debug!(method, route, status, ms, principal = principal(), "request"),
+        Some(ReportedError { code, .. }) if status < 500 => {
+            // The detail is omitted: it may quote the caller's input.
+            tracing::warn!(
+                method,
+                route,
+                status,
+                ms,
+                principal = principal(),
+                code = code.as_str(),
+                "request"
+            );
+        }
+        Some(ReportedError { code, detail }) => {
+            let code = code.as_str();
+            tracing::warn!(method, route, status, ms, principal = principal(), code, detail, "request");
+        }
+    }
+}
+
+fn count(app: &App, method: &'static str, response: &Response<axum::body::Body>, ms: u64) {
+    let doors = &app.telemetry().http;
+    let mut requests = doors.requests.lock().unwrap_or_else(PoisonError::into_inner);
+    *requests.entry((method, response.status().as_u16())).or_default() += 1;
+    drop(requests);
+    let mut request_ms = doors.request_ms.lock().unwrap_or_else(PoisonError::into_inner);
+    request_ms.entry(method).or_default().observe(ms);
+}

@@ -1,0 +1,66 @@
+//! Rejects connections before reading a request: the connection limit is reached, or the client sends plain HTTP to a
+//! TLS port. The rejection is a plain HTTP response where possible.
+
+use std::time::Duration;
+
+use quorate_core::{Code, Refused};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::problem::Problem;
+use crate::settings::Timeouts;
+
+/// Maximum number of concurrent rejections; further connections are dropped without a response.
+pub(crate) const REJECTIONS_MAX: usize = 64;
+/// Bytes read from a rejected client. Closing a socket with unread input would reset the connection and lose the
+/// response.
+const READ_BYTES_MAX: usize = 64 * 1024;
+/// Timeout of a rejection.
+const REJECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Rejects a connection because of the connection limit. TLS clients are dropped: a handshake is too expensive.
+pub(crate) async fn reject_over_limit(
+    stream: TcpStream,
+    is_tls: bool,
+    connections: usize,
+    patience: Timeouts,
+    _at_the_door: OwnedSemaphorePermit,
+) {
+    if is_tls {
+        return;
+    }
+    let refused = Refused::new(Code::Overloaded, "the hub has reached its connection limit")
+        .limit(connections as u64)
+        .hint("reuse connections, and try again later");
+    respond(stream, &refused.into(), patience).await;
+}
+
+/// Whether the first byte belongs to a plain HTTP request. Waits for that byte.
+pub(crate) async fn is_plain_http(stream: &TcpStream) -> bool {
+    let mut first = [0];
+    matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_uppercase()
+}
+
+/// Rejects plain HTTP on a TLS port.
+pub(crate) async fn reject_plain_http(stream: TcpStream, patience: Timeouts) {
+    let refused = Refused::new(Code::Invalid, "plain HTTP request sent to a TLS port")
+        .hint("use https:// instead of http://, and wss:// instead of ws://");
+    respond(stream, &refused.into(), patience).await;
+}
+
+async fn respond(mut stream: TcpStream, problem: &Problem, patience: Timeouts) {
+    let body = problem.to_json().to_string();
+    let response = format!(
+        "HTTP/1.1 {}\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        problem.status(),
+        body.len()
+    );
+    let sent = async {
+        stream.write_all(response.as_bytes()).await?;
+        stream.shutdown().await?;
+        let mut unread = (&mut stream).take(READ_BYTES_MAX as u64);
+        tokio::io::copy(&mut unread, &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(REJECT_TIMEOUT.min(patience.write), sent).await;
+}

@@ -1,0 +1,314 @@
+//! A connection after its hello: one task receives frames (`receive.rs`) and sends replies and deliveries
+//! (`send.rs`). It is one task because most of the time it waits: two tasks would wake each other, which costs more
+//! than the work itself.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use quorate_core::{Code, LeaseRef, Mono, Receipt, Refused, SpaceNo};
+use quorate_engine::{Answer, Consumer, Delivery, Error, PendingCommit};
+
+use super::active::ActiveConnection;
+use super::hello::Handshake;
+use super::ledger::{Ledger, Range};
+use super::{Session, close_frame, frame};
+use crate::call::Credential;
+use crate::listen::Connection;
+use crate::problem::Problem;
+
+/// Maximum number of pending replies; beyond that no more frames are received.
+const REPLIES_MAX: usize = 1_024;
+/// Maximum interval of the periodic check.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// Timeout for the last frame before the connection is dropped.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// Unanswered pings after which a client counts as disconnected.
+const UNANSWERED_PINGS_MAX: u32 = 3;
+
+/// An enqueued operation, and the effect of its result on the ledger.
+pub(super) enum PendingOperation {
+    /// A commit, with those of its ended leases whose deliveries are still to be redelivered.
+    Commit {
+        resumed: Vec<LeaseRef>,
+    },
+    /// Ends leases by number, and grants this much credit.
+    EndLeases {
+        end: LeaseEnd,
+        credit: u32,
+    },
+    Extend,
+    /// Grants credit only; no reply is sent.
+    Grant {
+        credit: u32,
+    },
+}
+
+/// How leases ended, by delivery number.
+pub(super) enum LeaseEnd {
+    /// With an ack. `resumed` are the leases whose deliveries were still to be redelivered.
+    Acked { ranges: Vec<Range>, resumed: Vec<LeaseRef> },
+    /// With a nack.
+    Returned { ranges: Vec<Range> },
+}
+
+/// A pending reply. Replies are sent in the order of their frames.
+pub(super) enum Reply {
+    /// Waits for the result of an enqueued operation.
+    Pending(u64, PendingCommit, PendingOperation),
+    /// A frame to send.
+    Ready(String),
+}
+
+/// Reason for the end of the connection.
+pub(super) enum CloseReason {
+    /// Reading or writing failed.
+    Disconnected,
+    /// The client closed it.
+    Closed,
+    Failed(Box<Problem>),
+    /// The hub is shutting down.
+    ShuttingDown,
+}
+
+impl<P: Into<Problem>> From<P> for CloseReason {
+    fn from(problem: P) -> Self {
+        Self::Failed(Box::new(problem.into()))
+    }
+}
+
+/// A request to another agent, by the number of its frame.
+pub(super) type PendingRequest = BoxFuture<'static, (u64, Result<Answer, Error>)>;
+
+/// Next event of a connection.
+enum Event {
+    Ready,
+    Answered(Result<Receipt, Error>),
+    AnswerOf(u64, Result<Answer, Error>),
+    Received(Option<Result<Message, axum::Error>>),
+    Delivery(Result<Option<Delivery>, Error>),
+    Check,
+    Idle,
+}
+
+/// An open connection.
+pub(super) struct WsConnection {
+    pub(super) session: Arc<Session>,
+    /// Space of the token.
+    pub(super) home: SpaceNo,
+    pub(super) socket: WebSocket,
+    pub(super) consumer: Option<Consumer>,
+    pub(super) ledger: Ledger,
+    pub(super) replies: VecDeque<Reply>,
+    /// Requests to other agents that wait for their answers.
+    pub(super) pending_requests: FuturesUnordered<PendingRequest>,
+    /// Number of the last frame.
+    pub(super) last_n: Option<u64>,
+    /// Whether the socket has unflushed output.
+    pub(super) is_dirty: bool,
+    /// Since when unsent deliveries are held without credit.
+    pub(super) starved_since: Option<Mono>,
+    /// Whether anything was received since the last ping.
+    received: bool,
+    /// Consecutive unanswered pings, and the time of the last ping.
+    unanswered: u32,
+    pinged: Mono,
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn run(known: Handshake, mut life: Option<Connection>, socket: WebSocket) {
+    let Handshake { session, credential: pass, home, consumer, ledger, active: mut seat } = known;
+    let session = Arc::new(session);
+    let mut talk = WsConnection {
+        pinged: session.now(),
+        session: Arc::clone(&session),
+        home,
+        socket,
+        consumer,
+        ledger,
+        replies: VecDeque::new(),
+        pending_requests: FuturesUnordered::new(),
+        last_n: None,
+        is_dirty: false,
+        starved_since: None,
+        received: true,
+        unanswered: 0,
+    };
+    // These conditions end the connection even while a write is blocked.
+    let over = tokio::select! {
+        over = talk.run() => over,
+        refused = must_close(&session, &pass, seat.as_mut()) => refused.into(),
+        () = stopped(life.as_mut()) => CloseReason::ShuttingDown,
+    };
+    // The requester has disconnected: nothing waits for these answers.
+    talk.pending_requests.clear();
+    let _ = tokio::time::timeout(END_TIMEOUT, talk.end(over)).await;
+    // Unsent deliveries are released without counting an attempt, unless a newer connection resumes them.
+    if let Some(consumer) = talk.consumer
+        && seat.as_ref().is_none_or(|seat| !seat.is_replaced())
+    {
+        let _ = consumer.close().await;
+    }
+}
+
+async fn stopped(life: Option<&mut Connection>) {
+    match life {
+        Some(life) => life.shutting_down().await,
+        None => pending().await,
+    }
+}
+
+/// Resolves when the connection must end: the token is no longer valid, or a newer connection has replaced it.
+async fn must_close(
+    session: &Session,
+    pass: &Credential,
+    mut seat: Option<&mut ActiveConnection>,
+) -> Refused {
+    let check = session.app.settings().durations.token_check;
+    loop {
+        let lost = async {
+            match seat.as_mut() {
+                Some(seat) => seat.replaced().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = lost => return superseded(session),
+            () = tokio::time::sleep(check) => {}
+        }
+        if !pass.is_valid() {
+            return Refused::new(Code::Unauthenticated, "the access token expired or was revoked")
+                .hint("reconnect with a valid access token");
+        }
+    }
+}
+
+/// Returns why a newer connection has replaced this one: a new epoch of the agent, or another connection of the same
+/// epoch.
+fn superseded(session: &Session) -> Refused {
+    let published = session.space.published();
+    let now = session.agent.as_ref().and_then(|id| published.agents.by_id(id)).map(|agent| agent.epoch);
+    if now != session.epoch {
+        return stale_epoch();
+    }
+    Refused::new(Code::Conflict, "replaced by a newer connection of this agent")
+        .hint("use one connection per agent, or register one agent per connection")
+}
+
+/// Refusal of a connection with an earlier epoch.
+fn stale_epoch() -> Refused {
+    Refused::new(Code::StaleEpoch, "the agent has registered again or was removed")
+        .hint("stop this instance of the agent, or send hello without epoch to register again")
+}
+
+impl WsConnection {
+    /// Receives and sends until the connection ends.
+    async fn run(&mut self) -> CloseReason {
+        let ping = self.session.app.settings().timeouts.ping;
+        let mut check = tokio::time::interval(CHECK_INTERVAL.min(self.session.starved_after / 2).min(ping));
+        check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let outcome = match self.next(&mut check).await {
+                Event::Ready => self.send_ready().await,
+                Event::Answered(outcome) => self.send_result(outcome).await,
+                Event::AnswerOf(n, answer) => self.send_answer(n, answer).await,
+                Event::Received(received) => self.received(received).await,
+                Event::Delivery(Ok(Some(delivery))) => self.deliver(delivery).await,
+                Event::Delivery(Ok(None)) => Err(stale_epoch().into()),
+                Event::Delivery(Err(error)) => Err(error.into()),
+                Event::Check => self.check(ping).await,
+                Event::Idle => self.flush().await,
+            };
+            if let Err(over) = outcome {
+                return over;
+            }
+        }
+    }
+
+    async fn next(&mut self, check: &mut tokio::time::Interval) -> Event {
+        let Self { socket, consumer, ledger, replies: line, pending_requests: asking, is_dirty, .. } = self;
+        let may_send = consumer.is_some() && ledger.may_send();
+        let has_capacity = line.len() < REPLIES_MAX;
+        let answer = async {
+            match line.front_mut() {
+                Some(Reply::Pending(_, pending, _)) => Event::Answered(pending.receipt().await),
+                Some(Reply::Ready(_)) => Event::Ready,
+                None => pending().await,
+            }
+        };
+        let delivery = async {
+            match consumer {
+                Some(consumer) => consumer.next().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            event = answer => event,
+            Some((n, answer)) = asking.next(), if !asking.is_empty() => Event::AnswerOf(n, answer),
+            received = socket.recv(), if has_capacity => Event::Received(received),
+            delivery = delivery, if may_send => Event::Delivery(delivery),
+            _ = check.tick() => Event::Check,
+            // Nothing else to do: flush now.
+            () = std::future::ready(()), if *is_dirty => Event::Idle,
+        }
+    }
+
+    /// Periodic check: whether the epoch is current, whether the client is alive, and whether deliveries are stuck.
+    async fn check(&mut self, ping: Duration) -> Result<(), CloseReason> {
+        // Without credit no delivery is awaited, so the end of the consumer would go unnoticed.
+        if self.session.is_superseded() {
+            return Err(stale_epoch().into());
+        }
+        let now = self.session.now();
+        if now >= self.pinged.plus_ms(ping.as_millis() as u64) {
+            self.pinged = now;
+            self.unanswered = if std::mem::take(&mut self.received) { 0 } else { self.unanswered + 1 };
+            if self.unanswered >= UNANSWERED_PINGS_MAX {
+                return Err(Refused::new(Code::Timeout, "the client did not respond to pings").into());
+            }
+            self.feed(Message::Ping(Bytes::new())).await?;
+        }
+        self.check_deliveries(now).await;
+        Ok(())
+    }
+
+    /// Sends the final frames.
+    async fn end(&mut self, over: CloseReason) {
+        let close = match over {
+            CloseReason::Disconnected => return,
+            // Completes the close handshake.
+            CloseReason::Closed => return drop(self.flush().await),
+            CloseReason::Failed(problem) => {
+                let _ = self.feed(Message::Text(frame::problem(None, &problem).into())).await;
+                close_frame(&problem)
+            }
+            CloseReason::ShuttingDown => CloseFrame { code: 1001, reason: "stopping".into() },
+        };
+        let _ = self.feed(Message::Close(Some(close))).await;
+        let _ = self.flush().await;
+    }
+
+    /// Handles a received WebSocket message.
+    async fn received(&mut self, received: Option<Result<Message, axum::Error>>) -> Result<(), CloseReason> {
+        self.received = true;
+        match received {
+            Some(Ok(Message::Text(text))) => self.receive(text.into()).await,
+            Some(Ok(Message::Binary(_))) => Err(frame::binary_refused().into()),
+            Some(Ok(Message::Ping(_) | Message::Pong(_))) => Ok(()),
+            Some(Ok(Message::Close(_))) => Err(CloseReason::Closed),
+            // The connection is lost, unless the client's message caused the error: then a problem is sent.
+            Some(Err(error)) => {
+                Err(super::read_error::client_error(error)
+                    .map_or(CloseReason::Disconnected, CloseReason::from))
+            }
+            None => Err(CloseReason::Disconnected),
+        }
+    }
+}

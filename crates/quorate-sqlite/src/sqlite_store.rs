@@ -1,0 +1,417 @@
+//! Opens a data directory and implements the [`Store`] handle.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use quorate_core::{Commit, Record, Seq, SpaceName, SpaceNo};
+use quorate_store::{
+    BackupPosition, BoxFuture, CommitResult, PublishedState, ReadQuery, ReadResult, SpaceInfo, Store,
+    StoreContext, StoreError, StoreStats,
+};
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::{oneshot, watch};
+
+use crate::checkpoint::{CHECKPOINT_BYTES, Checkpointer, WalMonitor};
+use crate::directory::{DataDirectory, OpenError};
+use crate::disk::{Counters, Disk};
+use crate::flush::FLUSH_ROWS;
+use crate::hold_histogram::HoldHistogram;
+use crate::load::{self, LoadError, LoadedSpace};
+use crate::memtable::Memtables;
+use crate::queue::{Job, SpinWait, WriteQueue};
+use crate::readers::{Lane, Readers};
+use crate::rollback_planner::RollbackPlanner;
+use crate::writer::Writer;
+use crate::{backup, read, schema};
+
+/// Options for opening a store.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Disk (VFS) to open the database on. By default a new one, with its own counters.
+    pub disk: Option<Arc<Disk>>,
+    /// Size of the write-ahead log, in bytes, that triggers a checkpoint. The log grows to at most four times this
+    /// size, plus one batch.
+    pub checkpoint_bytes: u64,
+    /// Number of rows in a memtable that triggers a flush to the tables. After a crash the memtable is rebuilt from the
+    /// log. `usize::MAX` disables flushing, including the flush on close.
+    pub flush_rows: usize,
+    /// Deliberate bug to inject, to check that the tests detect it.
+    #[cfg(feature = "sabotage")]
+    pub sabotage: Option<crate::Sabotage>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            disk: None,
+            checkpoint_bytes: CHECKPOINT_BYTES,
+            flush_rows: FLUSH_ROWS,
+            #[cfg(feature = "sabotage")]
+            sabotage: None,
+        }
+    }
+}
+
+/// Published state of each space.
+type Spaces = BTreeMap<SpaceNo, (SpaceInfo, watch::Sender<Arc<PublishedState>>)>;
+
+/// State shared by the writer thread and the store handle.
+pub(crate) struct Shared {
+    pub(crate) queue: WriteQueue,
+    pub(crate) memtables: Memtables,
+    pub(crate) stats: WriterStats,
+    spaces: Mutex<Spaces>,
+    failure: watch::Sender<Option<StoreError>>,
+    #[cfg(feature = "sabotage")]
+    pub(crate) sabotage: Option<crate::Sabotage>,
+}
+
+impl Shared {
+    pub(crate) fn lock_spaces(&self) -> MutexGuard<'_, Spaces> {
+        self.spaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<PublishedState>>> {
+        self.lock_spaces().get(&space).map(|(_, sender)| sender.subscribe())
+    }
+
+    /// Marks the storage as failed: this and every later request is answered with `error`.
+    pub(crate) fn fail(&self, error: StoreError) {
+        tracing::error!(why = %error, "storage failed: no commit is acknowledged until the hub is restarted");
+        self.failure.send_replace(Some(error.clone()));
+        self.queue.close();
+        while let Some(jobs) = self.queue.take(&mut SpinWait::default()) {
+            for job in jobs {
+                match job {
+                    Job::Transact { answer, .. } => drop(answer.send(Err(error.clone()))),
+                    Job::OpenSpace { answer, .. } => drop(answer.send(Err(error.clone()))),
+                }
+            }
+        }
+    }
+
+    fn failed(&self) -> Option<StoreError> {
+        self.failure.borrow().clone()
+    }
+}
+
+/// Counters of the writer thread.
+#[derive(Default)]
+pub(crate) struct WriterStats {
+    commits: AtomicU64,
+    batches: AtomicU64,
+    hold_times: HoldHistogram,
+    work_max: AtomicU64,
+}
+
+impl WriterStats {
+    /// Adds the commits of a batch and the work units that they cost.
+    pub(crate) fn add_work(&self, commits: u64, units: u64) {
+        self.commits.fetch_add(commits, Ordering::Relaxed);
+        self.work_max.fetch_max(units, Ordering::Relaxed);
+    }
+
+    /// Adds the time for which a batch occupied the writer.
+    pub(crate) fn add_batch(&self, time: Duration) {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        self.hold_times.record(time);
+    }
+}
+
+/// Store backed by SQLite. Dropping it waits until the writer has processed all queued commits.
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+    readers: Arc<Readers>,
+    disk: Arc<Disk>,
+    /// Path of the write-ahead log.
+    wal: PathBuf,
+    threads: Mutex<Option<Threads>>,
+}
+
+struct Threads {
+    writer: JoinHandle<()>,
+    checkpointer: Checkpointer,
+}
+
+impl SqliteStore {
+    /// Opens a data directory; creates it if it does not exist.
+    ///
+    /// # Errors
+    /// Fails if the directory is in use, belongs to another program, has a newer format, is damaged or cannot be
+    /// written. In that case nothing is changed.
+    pub fn open(path: &Path, options: Options, wiring: StoreContext) -> Result<Arc<Self>, OpenError> {
+        let disk = options.disk.clone().unwrap_or_else(Disk::new);
+        let directory = DataDirectory::lock(path, &disk)?;
+        let sqlite = |what| move |source| OpenError::Sqlite { what, path: path.to_owned(), source };
+        let connection = connect(&directory.database(), &disk, OpenFlags::default())
+            .map_err(sqlite("open the database"))?;
+        configure_writer(&connection).map_err(sqlite("set up the database"))?;
+        #[cfg(feature = "sabotage")]
+        if options.sabotage == Some(crate::Sabotage::SyncNormal) {
+            connection.pragma_update(None, "synchronous", "NORMAL").map_err(sqlite("set up the database"))?;
+        }
+        let mut spaces = load::spaces(&connection, wiring.clock.now()).map_err(|error| match error {
+            LoadError::Sqlite(source) => sqlite("load the state")(source),
+            LoadError::Damaged(why) => OpenError::Damaged { path: path.to_owned(), why },
+        })?;
+        let readers = Arc::new(Readers::start(&directory.database(), &disk).map_err(sqlite("open readers"))?);
+        let checkpointer =
+            Checkpointer::start(&directory.database(), &disk).map_err(sqlite("open the checkpointer"))?;
+        let tails = { &mut spaces }
+            .iter_mut()
+            .map(|(number, loaded)| (*number, std::mem::take(&mut loaded.memtable)));
+        let shared = Arc::new(Shared {
+            queue: WriteQueue::default(),
+            memtables: Memtables::new(tails.collect()),
+            stats: WriterStats::default(),
+            spaces: Mutex::default(),
+            failure: watch::Sender::new(None),
+            #[cfg(feature = "sabotage")]
+            sabotage: options.sabotage,
+        });
+        shared.publish_all(&spaces);
+        let mut wal_file = directory.database().into_os_string();
+        wal_file.push("-wal");
+        let wal_file = PathBuf::from(wal_file);
+        let wal = WalMonitor::new(Arc::clone(&disk), checkpointer.signal(), options.checkpoint_bytes);
+        let writer = start_writer(
+            connection,
+            spaces,
+            wiring,
+            Arc::clone(&shared),
+            (wal, options.flush_rows),
+            directory,
+        );
+        let threads = Mutex::new(Some(Threads { writer, checkpointer }));
+        Ok(Arc::new(Self { shared, readers, disk, wal: wal_file, threads }))
+    }
+
+    /// I/O counters of the disk.
+    #[must_use]
+    pub fn disk_counters(&self) -> Counters {
+        self.disk.counters()
+    }
+
+    fn planner(&self) -> RollbackPlanner {
+        RollbackPlanner { readers: Arc::clone(&self.readers), memtables: self.shared.memtables.clone() }
+    }
+
+    fn stop(&self) {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Threads { writer, checkpointer }) = threads {
+            // Readers and checkpointer first: the writer's connection is then the last one, and closing the last
+            // connection checkpoints and deletes the write-ahead log.
+            checkpointer.stop();
+            self.readers.stop();
+            self.shared.queue.close();
+            // The panic hook has already reported a panic of the writer.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+pub(crate) fn connect(database: &Path, disk: &Disk, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags_and_vfs(database, flags, disk.vfs_name())?;
+    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    // 2 MiB of page cache for readers and the checkpointer; `set_up_writer` gives the writer more.
+    connection.pragma_update(None, "cache_size", -2_048)?;
+    Ok(connection)
+}
+
+/// Configures the writer's connection. `synchronous=FULL` syncs the WAL on every commit, before it is acknowledged;
+/// `NORMAL` could lose acknowledged commits on power loss.
+pub(crate) fn configure_writer(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "cache_size", -16_384)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    schema::migrate(connection)
+}
+
+fn start_writer(
+    connection: Connection,
+    spaces: BTreeMap<SpaceNo, LoadedSpace>,
+    wiring: StoreContext,
+    shared: Arc<Shared>,
+    (wal, tail_rows): (WalMonitor, usize),
+    directory: DataDirectory,
+) -> JoinHandle<()> {
+    // Log events of the writer go to the tracing subscriber of the thread that opened the store.
+    let dispatch = tracing::dispatcher::get_default(Clone::clone);
+    let run = move || {
+        let _subscriber = tracing::dispatcher::set_default(&dispatch);
+        let watched = Arc::clone(&shared);
+        let _if_it_panics = FailOnPanic(watched);
+        match Writer::new(&connection, spaces, wiring, Arc::clone(&shared), wal, tail_rows) {
+            Ok(writer) => writer.run(),
+            Err(error) => shared.fail(StoreError::Failed(crate::lookup::error_text(&error))),
+        }
+        drop(connection);
+        // Releases the lock on the directory, which must happen after the last connection is closed.
+        drop(directory);
+    };
+    thread::Builder::new()
+        .name("quorate-writer".into())
+        .spawn(run)
+        .expect("failed to spawn the writer thread")
+}
+
+/// Marks the storage as failed if the writer thread panics, because the state on disk is then uncertain.
+struct FailOnPanic(Arc<Shared>);
+
+impl Drop for FailOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail(StoreError::Failed("the writer thread panicked; this is a bug".into()));
+        }
+    }
+}
+
+/// Queues commits immediately; the returned future resolves to their outcomes.
+fn enqueue(
+    shared: Arc<Shared>,
+    space: SpaceNo,
+    commits: Vec<Commit>,
+) -> impl Future<Output = Result<Vec<CommitResult>, StoreError>> + Send + 'static {
+    let (answer, outcome) = oneshot::channel();
+    let enqueued = shared.queue.push(Job::Transact { space, commits, answer });
+    async move {
+        if let Err((_, error)) = enqueued {
+            return Err(shared.failed().unwrap_or(error));
+        }
+        outcome.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
+    }
+}
+
+impl Store for SqliteStore {
+    fn space(&self, name: SpaceName) -> BoxFuture<'_, Result<SpaceNo, StoreError>> {
+        let known = self
+            .shared
+            .lock_spaces()
+            .values()
+            .find(|(info, _)| info.name == name)
+            .map(|(info, _)| info.number);
+        let (answer, outcome) = oneshot::channel();
+        let enqueued = match known {
+            Some(number) => {
+                drop(answer.send(Ok(number)));
+                Ok(())
+            }
+            None => self.shared.queue.push(Job::OpenSpace { name, answer }).map_err(|(_, error)| error),
+        };
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            enqueued.map_err(|error| shared.failed().unwrap_or(error))?;
+            outcome.await.unwrap_or_else(|_| Err(shared.failed().unwrap_or(StoreError::Closed)))
+        })
+    }
+
+    fn spaces(&self) -> Vec<SpaceInfo> {
+        self.shared.lock_spaces().values().map(|(info, _)| info.clone()).collect()
+    }
+
+    fn transact(
+        &self,
+        space: SpaceNo,
+        commits: Vec<Commit>,
+    ) -> BoxFuture<'static, Result<Vec<CommitResult>, StoreError>> {
+        let shared = Arc::clone(&self.shared);
+        if commits.iter().any(|commit| commit.unplanned_rollbacks().next().is_some()) {
+            let (planner, mut commits) = (self.planner(), commits);
+            return Box::pin(async move {
+                planner.plan(space, &mut commits).await?;
+                enqueue(shared, space, commits).await
+            });
+        }
+        Box::pin(enqueue(shared, space, commits))
+    }
+
+    fn prepare(&self, space: SpaceNo, commit: Commit) -> BoxFuture<'static, Result<Commit, StoreError>> {
+        let planner = self.planner();
+        Box::pin(async move {
+            let mut commits = [commit];
+            planner.plan(space, &mut commits).await?;
+            let [commit] = commits;
+            Ok(commit)
+        })
+    }
+
+    fn read(
+        &self,
+        space: SpaceNo,
+        what: Vec<ReadQuery>,
+    ) -> BoxFuture<'_, Result<Vec<ReadResult>, StoreError>> {
+        let tails = self.shared.memtables.clone();
+        let lane = read::lane_for_reads(&what);
+        let read = move |connection: &_| read::execute(connection, &tails, space, &what);
+        Box::pin(self.readers.run(lane, space, read))
+    }
+
+    fn log(&self, space: SpaceNo, from: Seq, max: usize) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+        let read = move |connection: &_| read::log(connection, space, from, max);
+        Box::pin(self.readers.run(read::lane_for_records(max), space, read))
+    }
+
+    fn log_bodies(
+        &self,
+        space: SpaceNo,
+        from: Seq,
+        max: usize,
+    ) -> BoxFuture<'_, Result<Vec<Record>, StoreError>> {
+        let read = move |connection: &_| read::bodies(connection, space, from, max);
+        Box::pin(self.readers.run(read::lane_for_records(max), space, read))
+    }
+
+    fn stats(&self) -> StoreStats {
+        let wal = self.disk.counters().wal;
+        StoreStats {
+            commits: self.shared.stats.commits.load(Ordering::Relaxed),
+            batches: self.shared.stats.batches.load(Ordering::Relaxed),
+            work_max: self.shared.stats.work_max.load(Ordering::Relaxed),
+            hold_ns_max: self.shared.stats.hold_times.max_ns(),
+            hold_ns_p99: self.shared.stats.hold_times.quantile_ns(0.99),
+            syncs: wal.syncs,
+            sync_ns_total: wal.sync_ns_total,
+            sync_ns_max: wal.sync_ns_max,
+            wal_written_bytes: wal.written_bytes,
+            wal_bytes: std::fs::metadata(&self.wal).map_or(0, |file| file.len()),
+            queued_ops: self.shared.queue.queued_ops() as u64,
+        }
+    }
+
+    fn published(&self, space: SpaceNo) -> Option<watch::Receiver<Arc<PublishedState>>> {
+        self.shared.published(space)
+    }
+
+    fn backup<'a>(&'a self, to: &'a Path) -> BoxFuture<'a, Result<Vec<BackupPosition>, StoreError>> {
+        let to = to.to_owned();
+        let write = move |connection: &_| backup::write_backup(connection, &to);
+        // A backup copies all spaces, so it is queued under none of them.
+        Box::pin(self.readers.run(Lane::Backup, SpaceNo(0), write))
+    }
+
+    fn failure(&self) -> BoxFuture<'static, StoreError> {
+        let mut failure = self.shared.failure.subscribe();
+        Box::pin(async move {
+            match failure.wait_for(Option::is_some).await {
+                Ok(found) => found.clone().unwrap_or(StoreError::Closed),
+                Err(_) => StoreError::Closed,
+            }
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move { self.stop() })
+    }
+}

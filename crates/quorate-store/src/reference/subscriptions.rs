@@ -1,0 +1,153 @@
+//! Subscriptions, and delivery of topic history to new subscribers.
+
+use quorate_core::{
+    AgentId, AgentNo, Backfill, Code, History, Item, ItemKey, ItemKind, OpResult, Pattern, QueueId,
+    Recipient, Refused, Subscribe, Subscription, SubscriptionState, Topic, limits,
+};
+
+use crate::reference::space::{Delivery, DeliveryPhase, Space};
+use crate::reference::transaction::Transaction;
+
+/// Whether a pattern matches a topic, token by token: `*` matches one token, `>` one or more at the end.
+pub(super) fn pattern_matches(pattern: &[&str], topic: &[&str]) -> bool {
+    match (pattern, topic) {
+        ([], []) => true,
+        ([">"], [_, ..]) => true,
+        (["*", pattern @ ..], [_, topic @ ..]) => pattern_matches(pattern, topic),
+        ([one, pattern @ ..], [other, topic @ ..]) => one == other && pattern_matches(pattern, topic),
+        (_, _) => false,
+    }
+}
+
+impl Space {
+    pub(super) fn subscriptions(&self) -> impl Iterator<Item = &Subscription> {
+        self.items.values().filter_map(|item| match item {
+            Item::Subscription(subscription) => Some(&**subscription),
+            _ => None,
+        })
+    }
+
+    pub(super) fn subscribers(&self, topic: &Topic) -> Vec<AgentNo> {
+        let topic: Vec<&str> = topic.as_str().split('.').collect();
+        let wants = |one: &&Subscription| {
+            let pattern: Vec<&str> = one.pattern.as_str().split('.').collect();
+            pattern_matches(&pattern, &topic)
+        };
+        let mut numbers: Vec<_> = self.subscriptions().filter(wants).map(|one| one.number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    fn subscription(&self, agent: &AgentId, pattern: &Pattern) -> Option<Subscription> {
+        let key = ItemKey::new(ItemKind::Subscription, format!("{agent} {pattern}"));
+        match self.items.get(&key) {
+            Some(Item::Subscription(subscription)) => Some((**subscription).clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Transaction<'_> {
+    pub(super) fn subscribe(&mut self, request: &Subscribe) -> Result<OpResult, Refused> {
+        let number = self.require_own_agent(&request.agent)?;
+        if let Some(known) = self.space.subscription(&request.agent, &request.pattern) {
+            return Ok(OpResult::Subscribed { since: known.since, wanted: pending_history(&known) });
+        }
+        let own = self.space.subscriptions().filter(|one| one.number == number).count();
+        let all = self.space.subscriptions().count();
+        for (count, max) in [(own, limits::SUBSCRIPTIONS_PER_AGENT_MAX), (all, limits::SUBSCRIPTIONS_MAX)] {
+            if count >= max {
+                return Err(Refused::new(Code::LimitExceeded, "too many subscriptions").limit(max as u64));
+            }
+        }
+        let state = match request.history {
+            Some(history) => SubscriptionState::CatchingUp(history),
+            None => SubscriptionState::Active,
+        };
+        let (agent, pattern) = (request.agent.clone(), request.pattern.clone());
+        let new = Subscription { agent, number, pattern, since: self.seq, state };
+        self.set_item(Item::Subscription(Box::new(new)));
+        Ok(OpResult::Subscribed { since: self.seq, wanted: request.history })
+    }
+
+    pub(super) fn unsubscribe(&mut self, agent: &AgentId, pattern: &Pattern) -> Result<OpResult, Refused> {
+        self.require_own_agent(agent)?;
+        let Some(known) = self.space.subscription(agent, pattern) else {
+            return Err(Refused::new(Code::NotFound, "unknown subscription"));
+        };
+        self.end_subscription(known);
+        Ok(OpResult::Done)
+    }
+
+    pub(super) fn unsubscribe_all(&mut self, agent: AgentNo) {
+        let own: Vec<_> = self.space.subscriptions().filter(|one| one.number == agent).cloned().collect();
+        own.into_iter().for_each(|one| self.end_subscription(one));
+    }
+
+    fn end_subscription(&mut self, known: Subscription) {
+        let ended = Subscription { state: SubscriptionState::Ended, ..known };
+        self.set_item(Item::Subscription(Box::new(ended)));
+    }
+
+    /// Creates deliveries of earlier messages for a subscriber that requested them.
+    pub(super) fn backfill(&mut self, history: &Backfill) -> Result<OpResult, Refused> {
+        let known = self.space.subscription(&history.agent, &history.pattern);
+        let Some(known) = known.filter(|known| pending_history(known) == Some(history.expected)) else {
+            return Err(Refused::new(Code::NotFound, "no subscription requests this history"));
+        };
+        if history.messages.iter().any(|one| one.message.seq >= known.since) {
+            return Err(Refused::new(Code::Invalid, "invalid history"));
+        }
+        let mut letters = Vec::new();
+        for earlier in &history.messages {
+            let own = earlier.from.as_ref() == Some(&history.agent);
+            let expired = earlier.message.expires_at.is_some_and(|at| at <= self.now.wall);
+            if !own && !expired && self.is_reachable(earlier.from.as_ref(), known.number) {
+                let session = self.space.open_session_id(earlier.session_id.as_deref());
+                letters.push((earlier.message, session));
+            }
+        }
+        self.deliveries += letters.len();
+        if self.deliveries > limits::DELIVERIES_PER_COMMIT_MAX {
+            return Err(Refused::new(Code::LimitExceeded, "too many deliveries in one commit")
+                .limit(limits::DELIVERIES_PER_COMMIT_MAX as u64));
+        }
+        let home = QueueId::Agent(known.number);
+        if self.space.open_count(home) + letters.len() > limits::INBOX_MAX {
+            return Err(Refused::new(Code::QueueFull, "the inbox is full").limit(limits::INBOX_MAX as u64));
+        }
+        for (letter, session) in letters {
+            self.space.deliveries.push(Delivery {
+                to: Recipient::agent(known.number),
+                seq: letter.seq,
+                n: letter.n,
+                priority: letter.priority,
+                attempts_max: letter.attempts_max,
+                expires_at: letter.expires_at,
+                attempt: 0,
+                session,
+                if_unavailable: quorate_core::IfUnavailable::Queue,
+                phase: DeliveryPhase::Ready { since: self.now.wall, by_time: false },
+            });
+            self.changed = true;
+        }
+        self.space.queue_dispatch(home);
+        let state = if history.next >= known.since {
+            SubscriptionState::Active
+        } else {
+            SubscriptionState::CatchingUp(History::Seq(history.next))
+        };
+        if state != known.state {
+            self.set_item(Item::Subscription(Box::new(Subscription { state, ..known })));
+        }
+        Ok(OpResult::Done)
+    }
+}
+
+fn pending_history(subscription: &Subscription) -> Option<History> {
+    match subscription.state {
+        SubscriptionState::CatchingUp(history) => Some(history),
+        SubscriptionState::Active | SubscriptionState::Ended => None,
+    }
+}
