@@ -1,4 +1,4 @@
-// Type-checked against what openapi-typescript generates: operations are told apart by `op`, answers are typed.
+// Type-checked against what openapi-typescript generates: operations are discriminated by `op`, answers are typed.
 import type { components, paths } from "./quorate";
 
 type Operation = components["schemas"]["Operation"];

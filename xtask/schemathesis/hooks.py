@@ -67,7 +67,7 @@ def map_path_parameters(context, path_parameters):
 
 @schemathesis.hook
 def filter_case(context, case):
-    """A header that nobody described is none of the hub's business: proxies add some."""
+    """Undescribed headers are ignored by the hub, because proxies add some."""
     return "x-schemathesis-unknown-property" not in {name.lower() for name in case.headers or {}}
 
 

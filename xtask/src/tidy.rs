@@ -7,6 +7,7 @@ mod dependencies;
 mod documentation;
 mod exempt;
 mod functions;
+mod idioms;
 mod machine_specific;
 mod manifest;
 mod names;
@@ -88,9 +89,11 @@ fn check(files: &[File]) -> Vec<Violation> {
         found.extend(functions::check(source));
         found.extend(words::check(source));
         found.extend(names::types(source));
+        found.extend(idioms::rust(source));
     }
     for file in files {
         found.extend(names::path(&file.path));
+        found.extend(idioms::text(file));
         found.extend(machine_specific::check(file));
     }
     found.extend(dependencies::check(files));

@@ -5,11 +5,11 @@
 //! An agent is declared by its `use:` value, see [`use_spec`], and asked with an [`AgentQuestion`]:
 //!
 //! ```
-//! # use quorate_agents::{Agent, Question, Settings, Surroundings};
+//! # use quorate_agents::{Agent, AgentContext, AgentQuestion, AgentSettings};
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! let surroundings = Surroundings::new(".");
-//! let agent = Agent::declare("echo", "cmd:cat", &Settings::default(), &surroundings)?;
-//! let reply = agent.answer(&Question::new("analyse", "hello".into())).await?;
+//! let context = AgentContext::new(".");
+//! let agent = Agent::declare("echo", "cmd:cat", &AgentSettings::default(), &context)?;
+//! let reply = agent.answer(&AgentQuestion::new("analyse", "hello".into())).await?;
 //! assert_eq!(reply.body["payload"], "hello");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();

@@ -2,7 +2,7 @@
 //!
 //! Five contract readers, for the customer's side. Each parses the whole text (`document.rs`), detects what is in its
 //! field (`clauses.rs`, `facts.rs`, `issues.rs`) and returns a finding (`finding.rs`). If other agents disagree, it
-//! keeps or revises its position by fixed rules (`discuss.rs`). The wording of clauses is data in a small pattern
+//! keeps or revises its position by fixed rules (`discussion.rs`). The wording of clauses is data in a small pattern
 //! grammar over concepts (`grammar.rs`). The rules were written from common drafting practice and from
 //! `generator/seen.yaml` and `phrases/` only; authors of rules must not open `generator/unseen.yaml`.
 

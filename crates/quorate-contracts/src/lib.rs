@@ -5,8 +5,8 @@
 //! contract and returns a finding as JSON. [`measure`] compares the two.
 //!
 //! ```
-//! # use quorate_contracts::{Half, Heuristic, generate};
-//! let contract = generate(1, Half::Seen);
+//! # use quorate_contracts::{PhrasingSet, Heuristic, generate};
+//! let contract = generate(1, PhrasingSet::Seen);
 //! let finding = Heuristic::Clauses.analyse(&contract.text);
 //! assert!(!contract.truth.clauses.is_empty() && finding["found"].is_array());
 //! ```

@@ -310,7 +310,7 @@ impl DecideApproval {
         match &self.verdict {
             Verdict::Reject if self.reason.trim().is_empty() => {
                 Err(Refused::new(Code::Invalid, "missing reason for the rejection")
-                    .hint("set reason to a sentence that tells the requester what to change"))
+                    .hint("set reason to a sentence that explains to the requester what to change"))
             }
             Verdict::Approve | Verdict::Reject => Ok(()),
             Verdict::Modify { patch, document } => {

@@ -12,9 +12,9 @@ const LONGEST_MS: u64 = 16_000;
 ///
 /// ```
 /// use quorate_core::{Code, retry};
-/// let waits: Vec<_> = (0..).map_while(|retries| retry::wait_ms(retries, 3, Code::Timeout)).collect();
+/// let waits: Vec<_> = (0..).map_while(|retries| retry::next_delay_ms(retries, 3, Code::Timeout)).collect();
 /// assert_eq!(waits, [1_000, 2_000, 4_000]);
-/// assert_eq!(retry::wait_ms(0, 3, Code::Forbidden), None);
+/// assert_eq!(retry::next_delay_ms(0, 3, Code::Forbidden), None);
 /// ```
 #[must_use]
 pub fn next_delay_ms(retries: u32, retries_max: u32, code: Code) -> Option<u64> {

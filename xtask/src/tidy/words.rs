@@ -22,7 +22,7 @@ enum Place {
 }
 
 const TIME: &str = "take `now` as an argument; only clock.rs asks for the time";
-const CHANCE: &str = "take the random bytes as an argument; only chance.rs makes them";
+const CHANCE: &str = "take the random bytes as an argument; only entropy.rs generates them";
 const SLEEP: &str = "set the clock forward, or wait for the event itself on a channel with a limit";
 
 const WORDS: &[Word] = &[
@@ -77,7 +77,7 @@ impl Place {
 fn is_door_or_bench(path: &str) -> bool {
     let mut parts: Vec<&str> = path.split('/').collect();
     let file = parts.pop().unwrap_or_default();
-    matches!(file, "clock.rs" | "chance.rs" | "bench.rs")
+    matches!(file, "clock.rs" | "entropy.rs" | "bench.rs")
         || parts.contains(&"benches")
         || path.starts_with("crates/quorate-bench/")
         || path.starts_with("xtask/")

@@ -99,10 +99,10 @@ pub async fn c4_an_agent_has_at_most_4096_tasks_in_flight(bench: TestBench) {
         "the in-flight limit holds back {extra} ready tasks"
     );
     bench.commit_ok(agent("bob"), vec![done(&held[0])]).await;
-    let told = bench.consumer_events();
+    let events = bench.consumer_events();
     assert!(
-        matches!(&told[..], [(ConsumerId(1), ConsumerEvent::TaskLeased(_))]),
-        "an ack frees capacity: {told:?}"
+        matches!(&events[..], [(ConsumerId(1), ConsumerEvent::TaskLeased(_))]),
+        "an ack frees capacity: {events:?}"
     );
 }
 

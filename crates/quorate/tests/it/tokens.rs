@@ -66,7 +66,7 @@ async fn i18_only_the_digest_of_a_secret_is_stored() {
     assert_ne!(secret.digest(), other.digest(), "each has a secret of its own");
     let tokens = hub.space().expect("an embedded hub").tokens();
     let TokenLookup::Active(token) = tokens.find(&secret.digest(), Timestamp(1)) else {
-        panic!("not let in")
+        panic!("not authenticated")
     };
     assert_eq!((token.id, token.principal()), (id, Principal::Agent(agent("bob"))));
     hub.space().expect("an embedded hub").revoke_token(&admin, id).await.expect("it is revoked");

@@ -65,7 +65,7 @@ fn time_and_randomness_are_passed_as_arguments() {
     for word in ["Uuid::new_v4()", "Uuid::now_v7()", "rand::random()", "getrandom::fill(b)"] {
         let code = format!("fn a() {{\n    {word};\n}}\n");
         assert_one(&found_in("src/a.rs", &code), "a.rs:3:");
-        assert_none(&found_in("src/chance.rs", &code));
+        assert_none(&found_in("src/entropy.rs", &code));
     }
 }
 
