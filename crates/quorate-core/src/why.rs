@@ -102,49 +102,34 @@ impl Why {
                 let (next, at, outcome) = after_lease(&delivery.open, until);
                 let since_text =
                     since.map_or(String::new(), |since| format!(" since {}", format_time_of_day(since, now)));
-                let sentence = format!(
+                let summary = format!(
                     "leased to {agent}{since_text} {}; if not acked by {} {outcome}",
                     attempts("attempt", attempt),
                     format_time_of_day(at, now)
                 );
                 let waits_for = WaitsFor::Ack(agent.to_owned());
-                Self {
-                    state: "leased".into(),
-                    since,
-                    waits_for,
-                    next,
-                    next_at: Some(at),
-                    summary: sentence,
-                    ..base
-                }
+                Self { state: "leased".into(), since, waits_for, next, next_at: Some(at), summary, ..base }
             }
             (OpenDeliveryState::Scheduled { due }, _) => {
-                let sentence = format!(
+                let summary = format!(
                     "scheduled for {agent} {}; available from {}",
                     attempts("attempts used", attempt),
                     format_time_of_day(due, now)
                 );
                 let next = if attempt == 0 { Next::BecomesAvailable } else { Next::IsRedelivered };
                 let next_at = Some(due);
-                Self {
-                    state: "scheduled".into(),
-                    waits_for: WaitsFor::Time,
-                    next,
-                    next_at,
-                    summary: sentence,
-                    ..base
-                }
+                Self { state: "scheduled".into(), waits_for: WaitsFor::Time, next, next_at, summary, ..base }
             }
             (OpenDeliveryState::Ready { since }, _) => {
-                let mut sentence = format!(
+                let mut summary = format!(
                     "ready for {agent} since {} {}",
                     format_time_of_day(since, now),
                     attempts("attempts used", attempt)
                 );
-                sentence.push_str(&queue_position(delivery));
+                summary.push_str(&queue_position(delivery));
                 let expires = Some(delivery.open.expires).filter(|at| *at != OpenDelivery::NEVER);
                 if let Some(at) = expires {
-                    sentence.push_str(&format!("; expires at {}", format_time_of_day(at, now)));
+                    summary.push_str(&format!("; expires at {}", format_time_of_day(at, now)));
                 }
                 let next = if expires.is_some() { Next::Expires } else { Next::Nothing };
                 let waits_for = match delivery.is_away {
@@ -152,18 +137,10 @@ impl Why {
                     false => WaitsFor::Claim(agent.to_owned()),
                 };
                 let since = Some(since);
-                Self {
-                    state: "ready".into(),
-                    since,
-                    waits_for,
-                    next,
-                    next_at: expires,
-                    summary: sentence,
-                    ..base
-                }
+                Self { state: "ready".into(), since, waits_for, next, next_at: expires, summary, ..base }
             }
             (OpenDeliveryState::Held { since }, _) => {
-                let sentence = format!(
+                let summary = format!(
                     "held for {agent} since {} {}: its session is paused; delivered when the session resumes",
                     format_time_of_day(since, now),
                     attempts("attempts used", attempt)
@@ -172,7 +149,7 @@ impl Why {
                     state: "held".into(),
                     since: Some(since),
                     waits_for: WaitsFor::Resume,
-                    summary: sentence,
+                    summary,
                     ..base
                 }
             }

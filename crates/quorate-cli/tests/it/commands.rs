@@ -283,7 +283,7 @@ fn every_kind_of_error_has_its_exit_code() {
         ("quorate task list --json --jsonl", 2, "cannot be used with"),
         ("quorate task show nothing", 3, "error[NOT_FOUND]"),
         ("quorate session show @last", 3, "there is no session yet"),
-        ("QUORATE_TOKEN=wrong quorate status", 4, "error[UNAUTHENTICATED]: it is not a token"),
+        ("QUORATE_TOKEN=wrong quorate status", 4, "error[UNAUTHENTICATED]: invalid access token"),
         (&stranger, 4, "missing token"),
         ("quorate init && quorate init", 5, "nothing was changed"),
         ("quorate tail --where nonsense", 2, "use kind=EFFECT"),

@@ -199,7 +199,7 @@ fn check_restart(data: &Path, bob: &str, known: &Outcomes) {
 fn check_failed_hub(hub: &mut Hub, tokens: &[String], data: &Path, known: &Outcomes) {
     let (code, err) = ended(hub);
     assert_eq!(code, Some(74), "{err}");
-    assert!(err.contains("error[STORAGE_FAILED]: the storage failed") && err.contains("help:"), "{err}");
+    assert!(err.contains("error[STORAGE_FAILED]: storage failed") && err.contains("help:"), "{err}");
     assert!(!known.unknown.is_empty());
     check_restart(data, &tokens[SENDERS as usize], known);
 }

@@ -143,10 +143,10 @@ fn missing_versions_and_entries_are_reported() {
     for line in ["quorate memory get plan --version 9", "quorate memory diff plan 1 9"] {
         let output = place.shell(line);
         assert_eq!(output.code, Some(3), "{line}: {}", output.err);
-        assert!(output.err.contains("plan has no version 9: the newest is 1"), "{line}: {}", output.err);
+        assert!(output.err.contains("plan has no version 9; the newest is 1"), "{line}: {}", output.err);
     }
     let output = place.shell("quorate memory get plan --at 1");
-    assert!(output.err.contains("there was no entry plan at that moment"), "{}", output.err);
+    assert!(output.err.contains("entry plan did not exist at that time"), "{}", output.err);
     assert!(place.shell("quorate memory get other --version 9").err.contains("there is no entry other"));
     place.call("PUT", "/v1/agents/bob", "{}");
     place.call("POST", "/v1/messages", r#"{"to":"bob","from":"bob","payload":1}"#);

@@ -139,7 +139,7 @@ fn d13_a_hub_reloads_its_certificate() {
     // A broken certificate first.
     let good = fs::read(&certificate).expect("a certificate");
     fs::write(&certificate, "broken").expect("it is written");
-    hub.log_line("there is no certificate in PEM");
+    hub.log_line("no PEM certificate found");
     let kept = tls.path().join("kept.pem");
     fs::write(&kept, good).expect("it is written");
     assert_eq!(response(&curl(&["--cacert", &kept.to_string_lossy(), &health])).0, 200);
@@ -206,7 +206,7 @@ fn d11_spans_are_exported_over_tls() {
         let (delivery, lease) = (&taken["deliveryId"], &taken["leaseToken"]);
         let ack = json!({"ops": [{"op": "ack", "deliveryId": delivery, "leaseToken": lease}]});
         assert_eq!(hub.call(alice, "POST", "/v1/commit", &ack).0, 200);
-        exporter.log_line("spans not taken")
+        exporter.log_line("failed to export spans")
     };
     let answered = rejected("trusts", &certificate);
     assert!(answered.contains("answered 4") && answered.contains("\"givenUp\":true"), "{answered}");
@@ -233,7 +233,10 @@ fn d13_other_interfaces_require_tls() {
     let (code, err) = serve(&["--tls-cert", &certificate]);
     assert!(code == Some(64) && err.contains("--tls-key"), "{err}");
     let (code, err) = serve(&["--tls-cert", &certificate, "--tls-key", &certificate]);
-    assert!(code == Some(64) && err.contains("no private key") && err.contains("quorate cert dev"), "{err}");
+    assert!(
+        code == Some(64) && err.contains("no PEM private key") && err.contains("quorate cert dev"),
+        "{err}"
+    );
 }
 
 #[test]

@@ -25,10 +25,10 @@ fn e1_an_invalid_webhook_is_reported_before_anything_is_created() {
         ("gh=short:bob", "has 8 bytes"),
         ("gh=empty:bob", "has 0 bytes"),
         ("gh=large:bob", "large is not a secret file"),
-        ("g/h=good:bob", "is no name of a webhook"),
+        ("g/h=good:bob", "invalid webhook name"),
         ("gh=good:role:boss", "--webhook gh:"),
         ("gh@=good:bob", "--webhook gh:"),
-        (twice, "there are two webhooks gh"),
+        (twice, "duplicate webhook name gh"),
     ];
     for (flag, words) in cases {
         let output = place.shell(&format!("quorate serve --listen 127.0.0.1:0 --data data --webhook {flag}"));
@@ -39,7 +39,7 @@ fn e1_an_invalid_webhook_is_reported_before_anything_is_created() {
     assert!(!place.work().join("data").exists(), "nothing was created");
     let output = place.shell("quorate serve --listen 127.0.0.1:0 --data data --webhook gh@team=good:bob");
     assert_eq!(output.code, Some(64), "{}", output.err);
-    assert!(output.err.contains("goes to space \"team\", which there is not"), "{}", output.err);
+    assert!(output.err.contains("refers to unknown space \"team\""), "{}", output.err);
 }
 
 // Fails under: a name, a header or a body in a log line; no warning about a readable secret file.

@@ -1,4 +1,4 @@
-//! Formats numbers in words and in digits.
+//! Formats numbers as number words and as digits.
 
 pub(crate) const SMALL: [&str; 20] = [
     "zero",

@@ -33,7 +33,7 @@ pub(crate) fn percents(plain: &str) -> Vec<u64> {
     found
 }
 
-/// Parses a number in words with an optional half, in hundredths: `one and a half`, `two`.
+/// Parses number words with an optional half, in hundredths: `one and a half`, `two`.
 fn hundredths_in_words(words: &[&str]) -> Option<u64> {
     match words {
         [before @ .., "and", "a", "half"]

@@ -21,12 +21,9 @@ impl WorkingState {
         match effect {
             Effect::SpaceCreated { generation, .. } | Effect::SpaceRestored { generation } => {
                 self.head.generation = *generation;
-                let era = GenerationStart {
-                    generation: *generation,
-                    first_seq: seq,
-                    first_delivery: self.next_delivery(),
-                };
-                Arc::make_mut(&mut self.generations).0.push(era);
+                let (generation, first_delivery) = (*generation, self.next_delivery());
+                let start = GenerationStart { generation, first_seq: seq, first_delivery };
+                Arc::make_mut(&mut self.generations).0.push(start);
             }
             Effect::AgentRegistered { number, agent } => self.apply_registered(*number, agent.clone()),
             Effect::AgentRemoved { number } => {

@@ -55,9 +55,7 @@ fn fields<'a, E>(op: &'a Op, visit: Visit<'_, 'a, E>) -> Result<(), E> {
         Op::Delete(delete) => visit("key", delete.key.as_str()),
         Op::AcquireLocks(ask) => ask.names.iter().try_for_each(|name| visit("names", name.as_str())),
         Op::SetBudget(set) => visit("id", set.id.as_str()),
-        Op::OpenSession(open) => {
-            named(open.id.as_ref().map(SessionId::as_str), ("title", &open.title), visit)
-        }
+        Op::OpenSession(new) => named(new.id.as_ref().map(SessionId::as_str), ("title", &new.title), visit),
         Op::ChangeSession(change) => visit("reason", &change.reason),
         Op::AddToSession(add) => {
             visit("contentType", add.content_type.as_deref().unwrap_or_default())?;

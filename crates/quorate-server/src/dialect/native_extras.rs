@@ -237,7 +237,7 @@ pub(super) fn apply_extras(
             inner.ok_or_else(|| FieldError::new(path, format!("unknown payload field {name:?}")))?;
     }
     let metadata = fields.raw("metadata").map(ToOwned::to_owned);
-    fields.finish("quorate contains fields of the native message; use another name for your own fields")?;
+    fields.finish("the object `quorate` is reserved for fields of the native message; use another name for your own fields")?;
     Ok(metadata)
 }
 

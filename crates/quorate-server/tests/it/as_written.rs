@@ -239,7 +239,7 @@ async fn a_missing_required_field_is_rejected() {
     hub.put(&alice, "/v1/context/plan", &json!({"content": 1})).await.ok(201);
     for body in [json!({}), json!({"type": "t"})] {
         let refused = hub.put(&alice, "/v1/context/plan", &body).await.refused(400, "INVALID");
-        assert!(refused["detail"].as_str().unwrap().contains("content is missing"), "{refused}");
+        assert!(refused["detail"].as_str().unwrap().contains("missing field content"), "{refused}");
     }
     assert_eq!(hub.get(&alice, "/v1/context/plan").await.ok(200)["content"], 1);
     hub.put(&alice, "/v1/context/plan", &json!({"content": null})).await.ok(200);

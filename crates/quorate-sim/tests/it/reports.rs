@@ -42,10 +42,10 @@ impl Lines {
 async fn i22_the_writer_reports_a_storage_failure() {
     let (lines, _guard) = Lines::capture();
     let hub = hub().await;
-    assert_eq!(lines.count("the storage failed"), 0);
+    assert_eq!(lines.count("storage failed: no commit is acknowledged"), 0);
     hub.disk.faults().fail_sync(Some(FileKind::Wal), 1, Repeat::Once);
     make(&hub.space, &send("one", 10)).await.expect_err("sync failed");
-    assert_eq!(lines.count("the storage failed"), 1, "{:?}", lines.0);
+    assert_eq!(lines.count("storage failed: no commit is acknowledged"), 1, "{:?}", lines.0);
 }
 
 // Fails under: a sweep that fails silently; an event per retry.
@@ -102,7 +102,7 @@ async fn i18_an_abandoned_deliberation_is_reported_with_its_code_only() {
     tokio::time::timeout(GUARD, failed).await.expect("deliberation fails");
     driver.stop().await;
     hub.close().await;
-    assert_eq!(lines.count("failed and is retried"), 1, "{:?}", lines.0);
+    assert_eq!(lines.count("step failed; retrying"), 1, "{:?}", lines.0);
     assert_eq!(lines.count("\"procedure\":\"p\",\"code\":\"SECRET_DETECTED\""), 1, "{:?}", lines.0);
     assert_eq!(lines.count("hunter2"), 0, "{:?}", lines.0);
 }

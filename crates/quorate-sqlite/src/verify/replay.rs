@@ -80,9 +80,7 @@ impl<'a> ReplayedState<'a> {
                     }
                 }
                 Effect::Leased { deliveries, .. } | Effect::LeasedFromPool { deliveries, .. } => {
-                    for held in deliveries {
-                        self.scheduled.remove(&held.delivery);
-                    }
+                    deliveries.iter().for_each(|held| drop(self.scheduled.remove(&held.delivery)));
                 }
                 Effect::Returned { delivery, next: ReturnOutcome::Scheduled(_), .. } => {
                     self.scheduled.insert(*delivery);

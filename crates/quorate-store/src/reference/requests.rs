@@ -80,15 +80,11 @@ impl Transaction<'_> {
             return Err(Refused::new(Code::LimitExceeded, "too many recipients")
                 .limit(limits::REQUEST_RECIPIENTS_MAX as u64));
         }
-        let asker = ask
-            .message
-            .from
-            .as_ref()
-            .ok_or_else(|| Refused::new(Code::Invalid, "a request needs a sender"))?;
+        let no_sender = || Refused::new(Code::Invalid, "a request needs a sender");
+        let asker = ask.message.from.as_ref().ok_or_else(no_sender)?;
         let from = self.space.agent_number(asker).ok_or_else(|| unknown_agent(asker))?;
-        if self.space.open_requests().iter().filter(|one| one.from == from).count()
-            >= limits::REQUESTS_OPEN_MAX
-        {
+        let open = self.space.open_requests().iter().filter(|one| one.from == from).count();
+        if open >= limits::REQUESTS_OPEN_MAX {
             return Err(Refused::new(Code::LimitExceeded, "too many open requests")
                 .limit(limits::REQUESTS_OPEN_MAX as u64));
         }
@@ -106,15 +102,12 @@ impl Transaction<'_> {
         let correlation = message.correlation_id.clone().unwrap_or_else(|| id.to_string());
         message.correlation_id = Some(correlation.clone());
         let reply_to = message.reply_to.as_ref().and_then(|agent| self.space.agent_number(agent));
-        let asked = recipients
-            .iter()
-            .map(|to| RecipientOutcome { recipient: *to, reply: ReplyState::Pending })
-            .collect();
+        let pending = |to: &Recipient| RecipientOutcome { recipient: *to, reply: ReplyState::Pending };
+        let asked = recipients.iter().map(pending).collect();
         let count = recipients.len() as u32;
         let first = DeliveryNo(self.space.deliveries.len() as u64 + 1);
         let low = self.charge_budget(&message)?;
         self.store_message(&Arc::new(message), ask.fingerprint.written, recipients);
-        let state = RequestState::Waiting;
         let request = Request {
             id,
             from,
@@ -123,7 +116,7 @@ impl Transaction<'_> {
             timeout_ms: length_ms,
             first_delivery: first,
             recipients: asked,
-            state,
+            state: RequestState::Waiting,
         };
         self.set_item(Item::Request(request));
         self.space.request_deadlines.insert(id, self.now.mono.plus_ms(length_ms));

@@ -48,13 +48,9 @@ pub(crate) async fn a_session_records_its_timeline(stage: &Stage) {
         info.has_participant("alice") || info.coordinator.as_ref().is_some_and(|one| one.as_str() == "alice")
     );
     assert!(!info.has_participant("bob"));
-    assert_eq!(
-        (
-            info.contribution_count(ContributionKind::Artifact),
-            info.contribution_count(ContributionKind::Finding)
-        ),
-        (1, 0)
-    );
+    let counts =
+        [ContributionKind::Artifact, ContributionKind::Finding].map(|kind| info.contribution_count(kind));
+    assert_eq!(counts, [1, 0]);
     assert_eq!(info, inside.session("s1").info().await.expect("there"));
     assert_eq!(seen.task::<Vec<String>>().await.expect("read"), ["cook"]);
 
