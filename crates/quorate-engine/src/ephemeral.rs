@@ -201,7 +201,7 @@ impl Space {
     }
 
     pub(crate) fn deliver_ephemeral(&self, admitted: Admitted) -> Result<(), Refused> {
-        let Admitted { to, message: message, .. } = admitted;
+        let Admitted { to, message, .. } = admitted;
         match to {
             EphemeralTarget::All(agents) => {
                 self.mailboxes().deliver_to_all(self.number(), &agents, &message)?

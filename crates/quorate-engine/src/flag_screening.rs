@@ -153,7 +153,7 @@ impl Space {
         let flags = self.engine().flags(self.number()).ok_or_else(unavailable)?;
         let key = key.map(hashed).transpose()?;
         let about = bytes::Bytes::from(about);
-        let asked = FlagRequest { principal: principal, key: key.as_ref(), content: [b"message", &about] };
+        let asked = FlagRequest { principal, key: key.as_ref(), content: [b"message", &about] };
         flags.raise(&asked, &about).await.map_err(|error| match error {
             Error::Refused(refused) => refused.private().into(),
             other => other,

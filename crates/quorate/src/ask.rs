@@ -193,7 +193,7 @@ impl Question {
     }
 
     async fn begin(&self, retry_of: Option<MessageId>) -> Result<Asking, Error> {
-        let ask = SendRequest { retry_of: retry_of, ..self.ask()? };
+        let ask = SendRequest { retry_of, ..self.ask()? };
         self.agent.link.request(self.agent.who(), ask).await.map(Asking)
     }
 

@@ -78,7 +78,7 @@ impl Memory {
         scope: RollbackScope,
         to: RollbackTarget,
     ) -> Result<RollbackResult, Error> {
-        let rollback = Rollback { scope: scope, target: to, fence: self.fence.clone() };
+        let rollback = Rollback { scope, target: to, fence: self.fence.clone() };
         self.link.rollback(self.principal.clone(), self.epoch, rollback).await
     }
 

@@ -80,7 +80,7 @@ impl<'a> ReplayedState<'a> {
                     }
                 }
                 Effect::Leased { deliveries, .. } | Effect::LeasedFromPool { deliveries, .. } => {
-                    deliveries.iter().for_each(|held| drop(self.scheduled.remove(&held.delivery)));
+                    self.unschedule(deliveries.iter().map(|held| held.delivery));
                 }
                 Effect::Returned { delivery, next: ReturnOutcome::Scheduled(_), .. } => {
                     self.scheduled.insert(*delivery);
@@ -117,6 +117,12 @@ impl<'a> ReplayedState<'a> {
             self.ended_index.check_ended(delivery, end)?;
         }
         Ok(())
+    }
+
+    fn unschedule(&mut self, leased: impl Iterator<Item = DeliveryNo>) {
+        for delivery in leased {
+            self.scheduled.remove(&delivery);
+        }
     }
 
     fn is_ready(&self, delivery: DeliveryNo) -> bool {

@@ -12,7 +12,7 @@ fn i18_a_redacted_request_still_names_the_request_that_it_retries() {
     // In two parts, so that this file contains no secret.
     let secret = format!("{}{}", "ghp_", "16C7e42F292c6912E7710c838347Ae178B4a");
     let payload = Payload::unsealed(Bytes::from(format!("{{\"use\":\"{secret}\"}}")));
-    let bob = AgentId::new("bob".to_owned()).expect("an id");
+    let bob = AgentId::new("bob").expect("an id");
     let message = Message::new(Destination::Agent(bob), "review", payload);
     let again = Some(MessageId { generation: Generation(0), seq: Seq(7), n: 0 });
     let request =
