@@ -17,7 +17,7 @@ KNOWN = {
 
 
 def eased(value):
-    """The same body, but nobody waits for a minute, and no rule is stricter than the first ones."""
+    """Returns the same body with short waits, and with no rule stricter than the initial ones."""
     if isinstance(value, dict):
         return {name: eased_field(name, one) for name, one in value.items()}
     if isinstance(value, list):
@@ -35,13 +35,8 @@ def eased_field(name, value):
 
 
 @schemathesis.hook
-def map_body(context, body):
-    return eased(body)
-
-
-@schemathesis.hook
 def before_call(context, case, kwargs):
-    """Long polls are short in every phase, also in those whose parameters are not generated but listed."""
+    """Shortens waits and relaxes rules in every phase, also for parameters that are listed, not generated."""
     for name in ("waitMs", "timeoutMs"):
         value = str((case.query or {}).get(name, ""))
         if value.isdecimal() and WAITS_MS < int(value) <= DAY_MS:

@@ -185,7 +185,7 @@ fn write_records(
     let mut out = BufWriter::new(std::io::stdout().lock());
     let exported = quorate_sqlite::export(data, space, Seq(from), |line| write(&mut out, &line));
     match exported.and_then(|()| Ok(out.flush()?)) {
-        // The reader closed the pipe, or the limit is reached: what was written so far is still flushed.
+        // The reader closed the pipe, or the limit is reached: the output so far is still flushed.
         Err(ExportError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => match out.flush() {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cut_short(&error).into()),
             _ => Ok(()),

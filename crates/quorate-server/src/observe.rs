@@ -109,7 +109,7 @@ impl Telemetry {
         self.spaces.read().unwrap_or_else(PoisonError::into_inner).get(&space).cloned()
     }
 
-    /// Calls `look` with the aggregate of the log, after reading what was acknowledged by now, within
+    /// Calls `look` with the aggregate of the log, after reading all records acknowledged so far, within
     /// [`PAGES_PER_LOOK_MAX`].
     pub(crate) async fn with_log_metrics<T>(
         &self,

@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(buckets.take("a", RATE, Mono(1_040)), Err(60));
         assert_eq!(buckets.take("b", RATE, Mono(1_040)), Ok(()), "other buckets are not affected");
         assert_eq!(buckets.take("a", RATE, Mono(1_100)), Ok(()));
-        assert_eq!(buckets.take("a", RATE, Mono(1_100)), Err(100), "only what was refilled");
+        assert_eq!(buckets.take("a", RATE, Mono(1_100)), Err(100), "only the refilled token");
         // A long pause refills the whole burst, not more.
         let taken = (0..9).filter(|_| buckets.take("a", RATE, Mono(900_000)).is_ok()).count();
         assert_eq!(taken, 3);

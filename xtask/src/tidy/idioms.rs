@@ -1,7 +1,7 @@
 //! Idioms that readers cannot search for, each with the standard term to use instead.
 //!
-//! Looked for in comments and strings of Rust files, and in whole Markdown, OpenAPI, Python, TypeScript, TOML and YAML
-//! files. Code itself is left to the other rules. The table is written in halves so that this file does not break its own
+//! Looked for in comments and strings of Rust files, in the sentences of OpenAPI, and in whole Markdown, Python,
+//! TypeScript and TOML files. Code itself is left to the other rules. The table is written in halves so that this file does not break its own
 //! rule.
 
 use super::source::{Source, is_word};
@@ -37,7 +37,6 @@ const IDIOMS: &[Idiom] = idioms! {
     "given " "out" => "delivered, leased",
     "gives " "out" => "delivers, leases",
     "give " "out" => "deliver, lease",
-    "is let " "in" => "is authenticated, is admitted",
     "let " "in" => "authenticated, admitted",
     "is good no " "more" => "has expired, is no longer valid",
     "no more " "than once" => "at most once",
@@ -82,7 +81,7 @@ pub(crate) fn rust(source: &Source) -> Vec<Violation> {
 
 /// All idioms in one file of another kind.
 pub(crate) fn text(file: &File) -> Vec<Violation> {
-    const KINDS: [&str; 7] = [".md", ".py", ".ts", ".toml", ".yml", "openapi/quorate.json", "examples.json"];
+    const KINDS: [&str; 6] = [".md", ".py", ".ts", ".toml", "openapi/quorate.json", "examples.json"];
     if !KINDS.iter().any(|kind| file.path.ends_with(kind)) {
         return Vec::new();
     }

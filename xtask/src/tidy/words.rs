@@ -42,7 +42,7 @@ const WORDS: &[Word] = &[
         instead: "write it, or leave the function out",
     },
     Word { word: "dbg!(", place: Place::Everywhere, instead: "delete it, or write a tracing event" },
-    Word { word: "#[ignore", place: Place::Everywhere, instead: "mend the test or delete it" },
+    Word { word: "#[ignore", place: Place::Everywhere, instead: "fix the test or delete it" },
 ];
 
 /// Reports all banned words in the code of a file.

@@ -42,7 +42,7 @@ impl CommandAgent {
                         return Ok(ended.await);
                     }
                     status = &mut ended => {
-                        // A process outside the group may still hold the pipe: drain what was written, then stop.
+                        // A process outside the group may still hold the pipe: drain its output, then stop.
                         if let Ok(too_much) = tokio::time::timeout(limits::DRAIN_TIMEOUT, &mut read).await {
                             too_much?;
                         }

@@ -162,7 +162,7 @@ impl Run<'_> {
     }
 
     /// Builds the operation that ends a deliberation whose next step is refused: an output contains a secret, is too
-    /// large, or violates the policy of the space. The state keeps what was collected.
+    /// large, or violates the policy of the space. The state keeps the collected answers.
     fn abandon(&self, refused: &Refused) -> Op {
         let reason = format!("the next step was refused: {}: {}", refused.code, refused.detail);
         let result = self.context.space.seal(json!({ "reason": reason, "hint": refused.hint }).to_string());

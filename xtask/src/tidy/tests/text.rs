@@ -72,3 +72,31 @@ fn the_architecture_mentions_every_crate() {
         "missing",
     );
 }
+
+#[test]
+fn idioms_are_refused_in_comments_strings_and_documents_but_not_in_code() {
+    let idiom = concat!("who", "ever");
+    assert_one(&found(&[("docs/a.md", &format!("One.\nFor {idiom} asks.\n"))]), "docs/a.md:2: `");
+    assert_one(&found(&[("xtask/a.rs", &format!("//! A file.\n// For {idiom} asks.\n"))]), "xtask/a.rs:2:");
+    assert_one(
+        &found(&[("xtask/a.rs", &format!("//! A file.\nconst A: &str = \"{idiom}\";\n"))]),
+        "xtask/a.rs:2:",
+    );
+    assert_none(&found(&[("xtask/a.rs", &format!("//! A file.\nfn {idiom}() {{}}\n"))]));
+    assert_none(&found(&[("docs/a.md", &format!("The word {idiom}s is another one.\n"))]));
+}
+
+#[test]
+fn idioms_in_openapi_are_refused_in_sentences_and_allowed_as_values() {
+    let idiom = concat!("given ", "out");
+    let sentence = format!("{{\n  \"description\": \"It is {idiom}.\"\n}}\n");
+    assert_one(&found(&[("openapi/quorate.json", &sentence)]), "openapi/quorate.json:2:");
+    assert_none(&found(&[("openapi/quorate.json", &format!("{{\n  \"const\": \"{idiom}\"\n}}\n"))]));
+}
+
+#[test]
+fn a_doc_comment_that_repeats_a_name_is_refused() {
+    let field = |doc: &str| format!("//! A file.\nstruct A {{\n    /// {doc}\n    at: u64,\n}}\n");
+    assert_one(&found(&[("xtask/a.rs", &field("When."))]), "xtask/a.rs:3: the comment `When.`");
+    assert_none(&found(&[("xtask/a.rs", &field("Time of the last change."))]));
+}
